@@ -1,0 +1,221 @@
+"""How fast, and where the time goes: methods × budgets on a prompt file, interleaved, medians over repeats.
+
+    python -m engine.bench --methods autoregressive dflash ddtree plain --budgets 16 32 64 --prompts FILE.jsonl
+
+``plain`` is DDTree the way the paper's reference runs it (``engine/runtime/plain.py``), in the same process. Times
+are engine time without the prefill. ``forward`` is the part of ``verify`` spent inside the target's own forward
+pass; ``overhead`` is everything that is neither it nor the drafter. A table for people, then one JSON line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import torch
+from torch import nn
+from tqdm import tqdm
+
+from engine.decode import decode
+from engine.errors import CanopyError
+from engine.methods import METHODS
+from engine.outcome import Outcome, outcome
+from engine.prompts import Prompt, read_prompts
+from engine.records import STAGES, Ask
+from engine.runtime.hardware import hardware
+from engine.runtime.live import LiveRig
+from engine.runtime.plain import PlainLoop
+from engine.runtime.rigs import DTYPES, Rig, open_rig
+from engine.trace import Entry
+
+PLAIN = "plain"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting to measure; ``watched`` runs carry text pieces and keep every round, as the page does."""
+
+    method: str
+    budget: int
+    split: str = "total"
+    watched: str = "off"
+
+
+@dataclass
+class Tally:
+    """What one repeat of one point adds up to."""
+
+    tokens: int = 0
+    rounds: int = 0
+    seconds: float = 0.0
+    forward_seconds: float = 0.0
+    stages: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+
+    def add(self, found: Outcome) -> None:
+        """Count a finished run."""
+        self.tokens += len(found.token_ids)
+        self.rounds += len(found.lengths)
+        self.seconds += found.seconds
+        for stage, seconds in found.stage_seconds.items():
+            self.stages[stage] += seconds
+
+
+class ForwardClock:
+    """Seconds inside a module's forward pass, summed since ``reset``. On the CPU the call is the work."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.seconds, self._began = 0.0, 0.0
+        module.register_forward_pre_hook(self._start)
+        module.register_forward_hook(self._stop)
+
+    def _start(self, *_: object) -> None:
+        self._began = perf_counter()
+
+    def _stop(self, *_: object) -> None:
+        self.seconds += perf_counter() - self._began
+
+
+class Bench:
+    """A rig and the clock around its target."""
+
+    def __init__(self, rig: Rig, max_tokens: int) -> None:
+        self.rig, self.live, self.max_tokens = rig, LiveRig(rig), max_tokens
+        self.clock = ForwardClock(rig.target.model)
+
+    def measure(self, point: Point, prompts: Sequence[Prompt]) -> Tally:
+        """One pass of a point over the prompts."""
+        tally = Tally()
+        for prompt in prompts:
+            ask = Ask(prompt.text, point.method, point.budget, self.max_tokens, split=point.split)
+            self.clock.seconds = 0.0
+            tally.add(self._run(ask, point))
+            tally.forward_seconds += self.clock.seconds
+        return tally
+
+    def _run(self, ask: Ask, point: Point) -> Outcome:
+        if ask.method == PLAIN:
+            return self._plain(ask)
+        if point.watched == "on":
+            kept: list[object] = []
+            lines = self.live.run(ask)
+            return outcome(self._rounds(lines, kept))
+        drafters = self.rig.drafters(ask.method, ask.heads)
+        return outcome(self._without_prefill(decode(
+            self.live.request(ask), self.rig.target, list(drafters.values()))))
+
+    def _without_prefill(self, rounds: Iterator) -> Iterator:  # type: ignore[type-arg]
+        for number, made in enumerate(rounds):
+            if number == 0:
+                self.clock.seconds = min(self.clock.seconds, made.seconds["verify"])
+            yield made
+
+    def _rounds(self, lines: Iterator, kept: list[object]) -> Iterator:  # type: ignore[type-arg]
+        for line in lines:
+            kept.append(line)
+            if isinstance(line, Entry):
+                yield line.round
+
+    def _plain(self, ask: Ask) -> Outcome:
+        request = self.live.request(Ask(ask.prompt, "ddtree", ask.budget, ask.max_tokens))
+        head = self.rig.heads[self.rig.defaults[1][0]]
+        token_ids: list[int] = []
+        lengths: list[int] = []
+        began, seconds = 0.0, 0.0
+        for tokens in PlainLoop(self.rig.target, head).run(request):
+            token_ids += tokens
+            lengths.append(len(tokens))
+            seconds += perf_counter() - began if began else 0.0
+            began = perf_counter()
+        # the first round cannot be told from the prefill here: the others' mean stands for it
+        seconds *= len(lengths) / max(1, len(lengths) - 1)
+        return Outcome(tuple(token_ids), tuple(lengths), seconds, dict.fromkeys(STAGES, 0.0), -1)
+
+
+def report(point: Point, tallies: Sequence[Tally]) -> dict[str, object]:
+    """Medians over the repeats of a point."""
+    rates = [tally.tokens / tally.seconds for tally in tallies]
+    first = tallies[0]
+    per_round = {stage: median(1e3 * tally.stages[stage] / tally.rounds for tally in tallies) for stage in STAGES}
+    inside = [tally.forward_seconds + tally.stages["draft"] for tally in tallies]
+    known = sum(per_round.values()) > 0
+    return {
+        "method": point.method, "budget": point.budget, "split": point.split, "recording": point.watched,
+        "tau": round(first.tokens / first.rounds, 3), "tokens": first.tokens,
+        "tokens_per_second": round(median(rates), 1), "spread": [round(min(rates), 1), round(max(rates), 1)],
+        "ms_per_round": round(median(1e3 * tally.seconds / tally.rounds for tally in tallies), 3),
+        "ms": {stage: round(value, 3) for stage, value in per_round.items()} if known else None,
+        "forward_ms": round(median(1e3 * tally.forward_seconds / tally.rounds for tally in tallies), 3),
+        "overhead_share": round(median(1 - part / tally.seconds for part, tally in zip(
+            inside, tallies, strict=True)), 4) if known else None}
+
+
+def points(choice: argparse.Namespace) -> list[Point]:
+    """The settings of a command line; the baseline has no budget."""
+    found = []
+    for method in choice.methods:
+        if method != PLAIN and method not in METHODS:
+            raise CanopyError(f"There is no method {method!r}; choose among {', '.join([*METHODS, PLAIN])}.")
+        drafts = method == PLAIN or METHODS[method].heads > 0
+        for budget in choice.budgets if drafts else [0]:
+            found += [Point(method, budget, choice.split, watched) for watched in choice.recording]
+    return found
+
+
+def table(rows: Sequence[dict[str, object]]) -> str:
+    """The rows for people."""
+    lines = [f"{'method':15}{'budget':>7}{'rec':>5}{'tau':>7}{'tok/s':>9}{'ms/round':>10}{'forward':>9}"
+             f"{'overhead':>10}"]
+    for row in rows:
+        share = "" if row["overhead_share"] is None else f"{100 * float(str(row['overhead_share'])):.1f} %"
+        lines.append(f"{row['method']:15}{row['budget']:>7}{row['recording']:>5}{row['tau']:>7}"
+                     f"{row['tokens_per_second']:>9}{row['ms_per_round']:>10}{row['forward_ms']:>9}{share:>10}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rig", default="demo")
+    parser.add_argument("--methods", nargs="+", default=["autoregressive", "dflash", "ddtree", PLAIN])
+    parser.add_argument("--budgets", nargs="+", type=int, default=[16, 32, 64, 128])
+    parser.add_argument("--split", default="total")
+    parser.add_argument("--prompts", type=Path, required=True)
+    parser.add_argument("--limit", type=int, default=8, help="use the first so many prompts")
+    parser.add_argument("--max-tokens", type=int, default=128)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--dtype", choices=list(DTYPES), default="bfloat16")
+    parser.add_argument("--recording", nargs="+", choices=["off", "on"], default=["off"])
+    choice = parser.parse_args()
+    try:
+        rig = open_rig(choice.rig, choice.dtype)
+        prompts = read_prompts(choice.prompts)[:choice.limit]
+        wanted = points(choice)
+    except CanopyError as error:
+        print(error, file=sys.stderr)
+        return 1
+    bench = Bench(rig, choice.max_tokens)
+    for point in wanted:
+        bench.measure(point, prompts[:1])
+    tallies: dict[Point, list[Tally]] = {point: [] for point in wanted}
+    order = random.Random(0)
+    with tqdm(total=choice.repeats * len(wanted)) as bar:
+        for _ in range(choice.repeats):
+            for point in order.sample(wanted, len(wanted)):  # so that drift favours nobody
+                tallies[point].append(bench.measure(point, prompts))
+                bar.update()
+    rows = [report(point, tallies[point]) for point in wanted]
+    print(table(rows))
+    print(json.dumps({"hardware": hardware(rig.target.device), "dtype": choice.dtype, "torch": torch.__version__,
+                      "prompts": len(prompts), "repeats": choice.repeats, "points": rows}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+"""Where the time of a round goes, without touching what is timed: no synchronisation, two floats a lap."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from engine.records import STAGES
+
+
+class Clock:
+    """Laps of one round. The engine's own stages end where the host has their result, so a lap needs no wait."""
+
+    def __init__(self) -> None:
+        self._began = self._last = perf_counter()
+        self._seconds = dict.fromkeys(STAGES, 0.0)
+
+    def lap(self, stage: str) -> None:
+        """Count the time since the last lap to ``stage``."""
+        now = perf_counter()
+        self._seconds[stage] += now - self._last
+        self._last = now
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds per stage; ``other`` is what no lap covers."""
+        counted = sum(self._seconds.values())
+        return {**self._seconds, "other": self._seconds["other"] + max(0.0, perf_counter() - self._began - counted)}

@@ -1,0 +1,1 @@
+"""Drafters: what was committed in, a lattice of proposals out."""

@@ -1,0 +1,27 @@
+"""Everything that can go wrong on purpose, as one sentence each.
+
+    CanopyError
+    ├── RequestError      the request cannot be served as asked (prompt, budget, method, numbers)
+    ├── RigError          a checkpoint or a set of them cannot be used (missing, truncated, mismatched)
+    └── TraceError        a trace file is not one, is of another version, or is cut off
+
+A message says what is wrong, what was seen, and what is allowed. The page and the command line print it as it is.
+"""
+
+from __future__ import annotations
+
+
+class CanopyError(Exception):
+    """A failure with a sentence for the person in front of the screen."""
+
+
+class RequestError(CanopyError):
+    """The request cannot be served as asked."""
+
+
+class RigError(CanopyError):
+    """A checkpoint, or a set of checkpoints, cannot be used."""
+
+
+class TraceError(CanopyError):
+    """A file is not a usable trace."""

@@ -1,0 +1,66 @@
+"""The methods are rows, and the loop that runs them is one (``decode.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from engine.errors import RequestError
+
+
+def whole(budget: int, heads: int) -> tuple[int, ...]:
+    """Every head builds a tree of the whole budget."""
+    return (budget,) * heads
+
+
+def halves(budget: int, heads: int) -> tuple[int, ...]:
+    """The heads share the budget; what does not divide goes to the first ones."""
+    return tuple((budget + heads - 1 - head) // heads for head in range(heads))
+
+
+Share = Callable[[int, int], tuple[int, ...]]
+EQUAL_ROWS: Mapping[str, Share] = MappingProxyType({"total": whole, "each": whole})
+
+
+@dataclass(frozen=True)
+class Method:
+    """How many heads draft, how trees grow and combine, how nodes are accepted, and what may be said of it."""
+
+    heads: int
+    build: str = "best_first"
+    combine: str = "only"
+    accept: str = "walk"
+    family: str = "dflash"
+    shares: Mapping[str, Share] = field(default_factory=lambda: EQUAL_ROWS)
+    lossless: bool = True
+    summary: str = ""
+
+
+METHODS: Mapping[str, Method] = MappingProxyType({
+    "autoregressive": Method(0, build="chain", summary="No drafter: the target writes one token a pass."),
+    "dflash": Method(1, build="chain", summary="One block-diffusion drafter, its most likely chain (DFlash)."),
+    "ddtree": Method(1, summary="The most probable prefixes under the drafter's marginals (DDTree)."),
+    "routed": Method(2, combine="routed", summary="Two trees are drafted; the more confident one is verified."),
+    "merged": Method(2, combine="merged", shares=MappingProxyType({"total": halves, "each": whole}),
+                     summary="Two disjoint trees under one root are verified in one pass."),
+    "joint": Method(2, combine="joint", summary="One tree over both heads; a shared prefix is one node."),
+    "nanogpt": Method(1, build="full", accept="sequential", family="ngram",
+                      summary="A full depth × width tree over an n-gram drafter, children tried in turn."),
+    "nanogpt_ratio": Method(1, build="full", accept="ratio", family="ngram", lossless=False,
+                            summary="The same tree accepted with min(1, p/q). Biased: for study only."),
+})
+
+
+def method_named(name: str) -> Method:
+    """The row of that name; RequestError with the names there are otherwise."""
+    if name not in METHODS:
+        raise RequestError(f"There is no method {name!r}; choose one of {', '.join(METHODS)}.")
+    return METHODS[name]
+
+
+def share_named(method: Method, split: str) -> Share:
+    """The rule that shares a budget between the heads; RequestError for an unknown split."""
+    if split not in method.shares:
+        raise RequestError(f"There is no split {split!r}; choose one of {', '.join(method.shares)}.")
+    return method.shares[split]

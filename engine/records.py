@@ -1,0 +1,173 @@
+"""The nouns of a round, in the order in which they happen. Read this file first, ``decode.py`` second.
+
+Everything is a struct of numpy arrays, never node objects: the same layout serves the engine, a tensor on a
+device, a trace file and the page. Node 0 of a tree is the root, and ``parents[i] < i``; the root's own parent
+is written as 0. What can be derived (depths, the mask, paths) is not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int32]
+Floats = NDArray[np.float32]
+
+STAGES = ("draft", "build", "pack", "verify", "accept", "keep", "other")
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the target turns its logits into a choice. Temperature 0 is greedy; top_k 0 and top_p 1 cut nothing."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of the engine.
+
+    ``budget`` counts *drafted* nodes: the target verifies budget + 1 rows. ``split`` says what the budget means
+    for ``merged``: ``total`` shares it between the heads, ``each`` gives it to both. ``stop_ids`` end the text
+    and are not part of it.
+    """
+
+    prompt_ids: tuple[int, ...]
+    method: str = "ddtree"
+    budget: int = 64
+    max_tokens: int = 256
+    sampling: Sampling = Sampling()
+    stop_ids: frozenset[int] = frozenset()
+    split: str = "total"
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a person asks: a ``Request`` before its prompt is tokens. Fields as there; ``heads`` names drafters of
+    the rig, in head order, and where it is empty the rig's own choice for the method serves."""
+
+    prompt: str
+    method: str = "ddtree"
+    budget: int = 64
+    max_tokens: int = 256
+    sampling: Sampling = Sampling()
+    split: str = "total"
+    heads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """What one drafter proposes for the positions behind the root.
+
+    tokens (depth, rows, k) int32, logprobs (depth, rows, k) float32 in descending order along k and normalised
+    over the whole vocabulary before the cut to k, follow (depth, rows, k) int32: the row at the next depth that
+    a cell leads to. Block diffusion gives marginals, one row a depth (paper 002, section 3); a drafter that sees
+    its path gives conditionals, a row per path.
+    """
+
+    tokens: Integers
+    logprobs: Floats
+    follow: Integers
+
+    @property
+    def depth(self) -> int:
+        return int(self.tokens.shape[0])
+
+    def cut(self, depth: int) -> Lattice:
+        """The lattice without what lies deeper than ``depth`` positions behind the root."""
+        return Lattice(self.tokens[:depth], self.logprobs[:depth], self.follow[:depth])
+
+
+@dataclass(frozen=True, eq=False)
+class DraftTree:
+    """Tokens to verify: tokens, parents (n,) int32, logprobs (n,) float32 cumulative from the root (whose own is
+    0), heads (n,) int32: a bit mask of the heads that propose the node (1, 2, both 3; 0 for the root)."""
+
+    tokens: Integers
+    parents: Integers
+    logprobs: Floats
+    heads: Integers
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class PackedTree:
+    """A tree as the rows of one target pass: tokens, positions (absolute), parents (rows,) int32.
+
+    The first ``size`` rows are the tree's nodes in order; the rest is padding that sees only itself.
+    """
+
+    tokens: Integers
+    positions: Integers
+    parents: Integers
+    size: int
+
+
+@dataclass(frozen=True, eq=False)
+class Verification:
+    """What the target says at each node, all (n,): nothing of the vocabulary's size leaves the device.
+
+    choice int32: the token it chooses there (argmax, or a draw from its processed distribution). Under the model's
+    own distribution, at temperature 1 and uncut, all float32: logprobs, the choice's log probability; entropy in
+    nats; gap, log probability of the most likely token minus that of the second; offered, the log probability of
+    this node's own token at its parent. processed float32: the same after temperature, top-k and top-p, which is
+    what acceptance goes by; at temperature 0 it is 0 for the argmax and −inf for all else. The root's are 0.
+    """
+
+    choice: Integers
+    logprobs: Floats
+    entropy: Floats
+    gap: Floats
+    offered: Floats
+    processed: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """The children that an acceptance rule tried, in order: nodes (t,) int32, chances (t,) float32 of acceptance,
+    draws (t,) float32 uniform in [0, 1). A trial succeeds when its draw lies below its chance."""
+
+    nodes: Integers
+    chances: Floats
+    draws: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Acceptance:
+    """keep (a,) int32: the rows to keep, root first; bonus: the target's own next token, the next round's root."""
+
+    keep: Integers
+    bonus: int
+    trials: Trials | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One draft, one verify, one commit. ``start`` is the length of the cache before it, so the root's position.
+
+    ``drafts`` has one lattice a head, ``candidates`` one tree a head (the losing one of ``routed`` included),
+    ``scores`` the mean node confidence μ of each (paper 001, section 5), ``seconds`` the time per stage.
+    """
+
+    index: int
+    start: int
+    drafts: tuple[Lattice, ...]
+    candidates: tuple[DraftTree, ...]
+    scores: tuple[float, ...]
+    tree: DraftTree
+    verification: Verification
+    acceptance: Acceptance
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def committed(self) -> Integers:
+        """The tokens that this round adds to the text, the root first: (a,) int32."""
+        return self.tree.tokens[self.acceptance.keep]

@@ -1,0 +1,29 @@
+"""Names to code, lazily: the file's name is the function's name is the name in the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Generic, TypeVar
+
+Entry = TypeVar("Entry")
+
+
+class Table(Mapping[str, Entry], Generic[Entry]):
+    """A mapping from a name to the object of that name in the module of that name, imported when asked for."""
+
+    def __init__(self, package: str, *names: str) -> None:
+        self.package = package
+        self.names = names
+
+    def __getitem__(self, name: str) -> Entry:
+        if name not in self.names:
+            raise KeyError(f"{self.package} has no {name!r}; it has {', '.join(self.names)}")
+        entry: Entry = getattr(import_module(f"{self.package}.{name}"), name)
+        return entry
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)

@@ -1,0 +1,1 @@
+"""The torch half of the engine: a target from transformers, its cache, and rigs of checkpoints."""

@@ -1,0 +1,48 @@
+"""A KV cache that is allocated once, written in place, and compacted by keep-indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import Cache, PretrainedConfig
+
+from engine.records import Integers
+
+
+class TreeCache(Cache):
+    """Keys and values of every layer in one tensor: (layers, 2, kv heads, capacity, head size).
+
+    ``length`` slots are committed. A pass writes its rows behind them; ``keep`` moves the rows that stay to the
+    front (paper 003, "KV Cache Trimming"; paper 002, section 4.4) and forgets the rest.
+    """
+
+    def __init__(self, config: PretrainedConfig, capacity: int, like: Tensor) -> None:
+        super().__init__(layers=[])
+        heads = config.num_key_value_heads
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self.slots = like.new_empty(config.num_hidden_layers, 2, 1, heads, capacity, size)
+        self.length = 0
+
+    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[
+            Tensor, Tensor]:
+        """Write the rows (1, kv heads, rows, head size) behind the committed ones; views of everything so far."""
+        end = self.length + key_states.shape[-2]
+        keys, values = self.slots[layer_idx]
+        keys[:, :, self.length:end] = key_states
+        values[:, :, self.length:end] = value_states
+        return keys[:, :, :end], values[:, :, :end]
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Committed slots."""
+        return self.length
+
+    def keep(self, rows: Integers) -> None:
+        """Keep these rows of the last pass, in this order. Nothing moves when they already lie in place."""
+        count = len(rows)
+        if rows[-1] != count - 1:
+            source = torch.from_numpy(rows.astype(np.int64)).to(self.slots.device) + self.length
+            self.slots[..., self.length:self.length + count, :] = self.slots.index_select(-2, source)
+        self.length += count

@@ -1,0 +1,115 @@
+"""A rig that answers prompts: the live ``Source`` of the page, the command line and the benchmark."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from engine.decode import decode
+from engine.methods import METHODS
+from engine.records import Ask, Request, Round
+from engine.runtime.chat import pieces, prompt_ids
+from engine.runtime.hardware import hardware
+from engine.runtime.rigs import Rig, open_rig
+from engine.trace import End, Entry, Header, Line
+
+
+class LiveRig:
+    """One rig, one run at a time: a second run waits until the first has ended or was closed."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self._busy = threading.Lock()
+
+    @property
+    def rig(self) -> str:
+        return self._rig.name
+
+    @property
+    def hardware(self) -> str:
+        return hardware(self._rig.target.device)
+
+    @property
+    def methods(self) -> Sequence[str]:
+        return [name for name, row in METHODS.items() if row.family == "ngram" or row.heads in (
+            0, *self._rig.defaults)]
+
+    def request(self, ask: Ask) -> Request:
+        """The ask in tokens; RequestError where it cannot be."""
+        stop = self._rig.target.model.generation_config.eos_token_id
+        return Request(
+            prompt_ids(self._rig.tokenizer, ask.prompt), ask.method, ask.budget, ask.max_tokens, ask.sampling,
+            frozenset([stop] if isinstance(stop, int) else stop or []), ask.split)
+
+    def run(self, ask: Ask) -> Iterator[Line]:
+        """See ``explorer.source.Source``."""
+        drafters = self._rig.drafters(ask.method, ask.heads)
+        request = self.request(ask)
+        rounds = decode(request, self._rig.target, list(drafters.values()))
+        return self._lines(ask, request, tuple(drafters), rounds)
+
+    def _lines(self, ask: Ask, request: Request, heads: tuple[str, ...], rounds: Iterator[Round]) -> Iterator[Line]:
+        with self._busy:
+            named = set(request.prompt_ids)
+            yield self._header(ask, request, heads)
+            seconds, count, last = 0.0, 0, None
+            try:
+                while True:
+                    began = time.perf_counter()
+                    made = next(rounds, None)
+                    seconds += time.perf_counter() - began
+                    if made is None:
+                        break
+                    fresh = token_ids(made) - named
+                    named |= fresh
+                    count, last = count + 1, made
+                    yield Entry(made, pieces(self._rig.tokenizer, sorted(fresh)), seconds)
+                yield End(self._reason(request, last), count, seconds)
+            finally:
+                rounds.close()  # type: ignore[attr-defined]
+
+    def _header(self, ask: Ask, request: Request, heads: tuple[str, ...]) -> Header:
+        target = self._rig.target
+        return Header(
+            request=request, prompt=ask.prompt, rig=self._rig.name, heads=heads, hardware=self.hardware,
+            dtype=str(target.model.dtype).removeprefix("torch."), context_limit=target.context_limit,
+            pieces=pieces(self._rig.tokenizer, sorted(set(request.prompt_ids) | request.stop_ids)),
+            revisions={**self._rig.revisions, "torch": torch.__version__}, note=self._note(ask.prompt))
+
+    def _note(self, prompt: str) -> str:
+        """A sentence when the prompt surprises the target more than what it was trained for ever does."""
+        if math.isinf(self._rig.familiar_nats) or self.surprise(prompt) <= self._rig.familiar_nats:
+            return ""
+        return f"This prompt lies outside what the {self._rig.name} was trained for. {self._rig.good_at}"
+
+    @torch.inference_mode()
+    def surprise(self, prompt: str) -> float:
+        """Mean negative log probability in nats of the user's words under the target."""
+        token_ids_ = prompt_ids(self._rig.tokenizer, prompt)
+        tokens = torch.tensor([token_ids_], device=self._rig.target.device)
+        logprobs = self._rig.target.model(input_ids=tokens, use_cache=False).logits[0, :-1].float().log_softmax(-1)
+        said = logprobs.gather(-1, tokens[0, 1:, None])[:, 0]
+        return -float(said.mean())
+
+    def _reason(self, request: Request, last: Round | None) -> str:
+        if last is None or last.acceptance.bonus in request.stop_ids:
+            return "stop"
+        written = last.start + len(last.acceptance.keep) - len(request.prompt_ids)
+        return "length" if written >= request.max_tokens else "context"
+
+
+def token_ids(made: Round) -> set[int]:
+    """Every token that a round shows: proposals, nodes, choices, the bonus token."""
+    arrays = [draft.tokens.ravel() for draft in made.drafts]
+    arrays += [tree.tokens for tree in made.candidates] + [made.tree.tokens, made.verification.choice]
+    return set(np.unique(np.concatenate(arrays)).tolist()) | {made.acceptance.bonus}
+
+
+def serve(name: str) -> LiveRig:
+    """The rig of that name, ready to answer; RigError says what is missing or does not fit."""
+    return LiveRig(open_rig(name))

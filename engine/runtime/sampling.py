@@ -1,0 +1,74 @@
+"""From the target's logits to its choices, on its device.
+
+Every absolute position has one uniform draw, made from the seed alone. All nodes of a depth share it, so equal
+prefixes choose alike (independent draws at duplicate siblings would be biased), the walk stays exact, and the same
+seed gives the same text whatever the method, the budget or the device.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.records import PackedTree, Sampling, Verification
+
+
+def processed(logits: Tensor, sampling: Sampling) -> Tensor:
+    """Log probabilities after temperature, top-k and top-p: (rows, vocabulary) float32, −inf where cut.
+
+    At temperature 0 all mass is on the argmax.
+    """
+    if sampling.temperature == 0:
+        best = logits.argmax(-1, keepdim=True)
+        return torch.full_like(logits, -torch.inf).scatter_(-1, best, 0.0)
+    logits = logits / sampling.temperature
+    if 0 < sampling.top_k < logits.shape[-1]:
+        least = logits.topk(sampling.top_k, -1).values[..., -1:]
+        logits = logits.masked_fill(logits < least, -torch.inf)
+    if sampling.top_p < 1:
+        ordered, order = logits.sort(-1, descending=True)
+        mass = ordered.softmax(-1)
+        outside = mass.cumsum(-1) - mass >= sampling.top_p  # the token that crosses top_p stays
+        logits = logits.masked_fill(outside.scatter(-1, order, outside), -torch.inf)
+    return logits.log_softmax(-1)
+
+
+def drawn(probabilities: Tensor, draws: Tensor) -> Tensor:
+    """Inverse transform: one token per row from unnormalised probabilities (rows, vocabulary), draws (rows,)."""
+    heights = probabilities.double().cumsum(-1)
+    chosen = torch.searchsorted(heights, (draws.double() * heights[:, -1])[:, None], right=True)[:, 0]
+    last = probabilities.shape[-1] - 1 - (probabilities.flip(-1) > 0).int().argmax(-1)
+    return torch.minimum(chosen, last)
+
+
+def chosen(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64]) -> Tensor:
+    """The target's choice at each row of logits (rows, vocabulary) float32; draws (rows,) in [0, 1)."""
+    if sampling.temperature == 0:
+        return logits.argmax(-1)
+    return drawn(processed(logits, sampling).exp(), torch.from_numpy(draws).to(logits.device))
+
+
+def verification(logits: Tensor, choice: Tensor, sampling: Sampling, packed: PackedTree) -> Verification:
+    """The target's say at each node as host arrays, from float32 logits (rows, vocabulary) and choices (rows,)."""
+    size = packed.size
+    logits, choice = logits[:size], choice[:size]
+    parents = torch.from_numpy(packed.parents[:size]).to(logits.device).long()
+    tokens = torch.from_numpy(packed.tokens[:size]).to(logits.device).long()
+    norm = logits.logsumexp(-1)
+    top = logits.topk(2, -1).values
+    own = logits.gather(-1, choice[:, None])[:, 0] - norm
+    entropy = norm - (logits.softmax(-1) * logits).sum(-1)
+    offered = logits[parents, tokens] - norm[parents]
+    left = _processed_offer(logits, choice, sampling, (parents, tokens))
+    rows = torch.stack([own, entropy, top[:, 0] - top[:, 1], offered, left])
+    rows[3:, 0] = 0.0
+    return Verification(choice.int().cpu().numpy(), *rows.cpu().numpy())
+
+
+def _processed_offer(logits: Tensor, choice: Tensor, sampling: Sampling, offer: tuple[Tensor, Tensor]) -> Tensor:
+    parents, tokens = offer
+    if sampling.temperature == 0:
+        return torch.where(tokens == choice[parents], 0.0, -torch.inf)
+    return processed(logits, sampling)[parents, tokens]

@@ -1,0 +1,201 @@
+"""A small target and a drafter in numpy, exact and fast: every rule of the loop is tested against them.
+
+The target is a table: what follows depends on the last three tokens. It obeys the whole ``decode.Target``
+contract, position draws included, and refuses what breaks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.decode import Features
+from engine.draws import position_draws
+from engine.records import Floats, Integers, Lattice, PackedTree, Sampling, Verification
+
+ORDER = 3  # tokens of context; positions before the text count as token 0
+
+Table = NDArray[np.float32]
+
+
+class ToyTarget:
+    """``table`` (vocabulary³, vocabulary) float32 are its log probabilities; a row is the context read as a number."""
+
+    def __init__(self, vocabulary: int = 8, context_limit: int = 128, sharpness: float = 1.5, seed: int = 0) -> None:
+        random = np.random.default_rng(seed)
+        self.vocabulary, self._limit = vocabulary, context_limit
+        near, middle, far = (random.normal(size=(vocabulary, vocabulary)) for _ in range(ORDER))
+        logits = sharpness * (far[:, None, None] + 1.5 * middle[None, :, None] + 2 * near[None, None])
+        self.table: Table = _normalised(logits.reshape(-1, vocabulary))
+        self.text: list[int] = []
+        self.released = 0
+        self._processed: dict[tuple[float, int, float], Table] = {}
+        self._sampling = Sampling()
+        self._draws = position_draws(0, 0)
+        self._packed: PackedTree | None = None
+        self._rows: Integers = np.zeros(0, np.int32)
+
+    @property
+    def context_limit(self) -> int:
+        return self._limit
+
+    def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Features]:
+        """See ``decode.Target``. The features are the tokens themselves."""
+        self.text, self._sampling = list(prompt_ids), sampling
+        self._draws = position_draws(sampling.seed, self._limit + 1)
+        self._rows = np.asarray([self.context(self.text)], np.int32)
+        choice = self.choose(self._rows, np.asarray([len(self.text)]))
+        return int(choice[0]), np.asarray(prompt_ids, np.int32)
+
+    def verify(self, packed: PackedTree) -> Verification:
+        """See ``decode.Target``: each row's context is its ancestors' tokens and the text before them."""
+        self._packed, size = packed, packed.size
+        self._rows = self._contexts(packed)
+        choice = self.choose(self._rows, packed.positions[:size] + 1)
+        nodes, above = np.arange(size), packed.parents[:size]
+        own, tokens = self.table[self._rows], packed.tokens[:size]
+        top = np.partition(own, -2, axis=-1)
+        offered, allowed = own[above, tokens], self.processed()[self._rows[above], tokens]
+        offered[0] = allowed[0] = 0
+        return Verification(
+            choice, own[nodes, choice], -(np.exp(own) * own).sum(-1), top[:, -1] - top[:, -2], offered, allowed)
+
+    def commit(self, keep: Integers) -> Features:
+        """See ``decode.Target``. ValueError for rows that are no path down from the root of the last pass."""
+        packed = self._packed
+        if packed is None or keep[0] != 0 or any(packed.parents[node] != parent for parent, node in pairwise(keep)):
+            raise ValueError(f"The rows {keep.tolist()} are no path from the root of the last pass.")
+        kept = packed.tokens[keep]
+        self.text += kept.tolist()
+        self._packed = None
+        return kept
+
+    def release(self) -> None:
+        """See ``decode.Target``; ``released`` counts how often."""
+        self.text, self._packed = [], None
+        self.released += 1
+
+    def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
+        """See ``acceptance.Residual``."""
+        own = np.exp(self.processed()[self._rows[row]])
+        left = own.copy()
+        left[tokens] -= masses
+        left = np.maximum(left, 0)
+        return int(drawn((left if left.any() else own)[None], np.asarray([draw]))[0])
+
+    def context(self, tokens: Sequence[int]) -> int:
+        """The table's row for what follows these tokens."""
+        row = 0
+        for token in tokens[-ORDER:]:
+            row = row * self.vocabulary + int(token)
+        return row
+
+    def processed(self) -> Table:
+        """The table after temperature, top-k and top-p."""
+        sampling = self._sampling
+        key = sampling.temperature, sampling.top_k, sampling.top_p
+        if key not in self._processed:
+            self._processed[key] = processed(self.table, sampling)
+        return self._processed[key]
+
+    def choose(self, rows: Integers, positions: NDArray[np.integer]) -> Integers:
+        """One token per context row, (n,) int32: the argmax, or the draw of the position that it is for."""
+        if self._sampling.temperature == 0:
+            return self.table[rows].argmax(-1).astype(np.int32)
+        return drawn(np.exp(self.processed()[rows]), self._draws[positions])
+
+    def _contexts(self, packed: PackedTree) -> Integers:
+        rows = [self.context(self.text[-ORDER:] + [int(packed.tokens[0])])]
+        states = self.vocabulary**ORDER
+        for token, parent in zip(packed.tokens[1:packed.size].tolist(), packed.parents[1:packed.size].tolist(),
+                                 strict=True):
+            rows.append((rows[parent] * self.vocabulary + token) % states)
+        return np.asarray(rows, np.int32)
+
+
+class ToyDrafter:
+    """Block-diffusion style: one row per depth, the target's own distributions along its likeliest path, blurred.
+
+    ``noise`` is the share of the mass that goes to a random distribution of its own for every context, ``seed``
+    decides which: two seeds are two heads that are good at different texts.
+    """
+
+    def __init__(self, target: ToyTarget, depth: int = 6, noise: float = 0.4, seed: int = 0) -> None:
+        self.target, self.depth, self.noise, self.seed = target, depth, noise, seed
+        self.text: list[int] = []
+        self.released = 0
+        self._marginals: dict[int, Table] = {}
+
+    def begin(self, rows: int) -> None:
+        """See ``decode.Drafter``."""
+        self.text = []
+
+    def observe(self, token_ids: Integers, features: Features) -> None:
+        """See ``decode.Drafter``. The features have to be the tokens, as ``ToyTarget`` gives them."""
+        if not np.array_equal(token_ids, features):
+            raise ValueError(f"The tokens {token_ids.tolist()} come with the features of {features.tolist()}.")
+        self.text += token_ids.tolist()
+
+    def draft(self, root: int, width: int) -> Lattice:
+        """See ``decode.Drafter``."""
+        context = self.target.context([*self.text[-ORDER:], root])
+        if context not in self._marginals:
+            self._marginals[context] = self._blurred(context)
+        logprobs = self._marginals[context]
+        tokens = np.argsort(-logprobs, axis=-1, kind="stable")[:, :width].astype(np.int32)
+        return Lattice(tokens[:, None], np.take_along_axis(logprobs, tokens, -1)[:, None],
+                       np.zeros_like(tokens[:, None]))
+
+    def release(self) -> None:
+        """See ``decode.Drafter``; ``released`` counts how often."""
+        self.text = []
+        self.released += 1
+
+    def _blurred(self, context: int) -> Table:
+        """(depth, vocabulary) float32 log probabilities."""
+        random = np.random.default_rng([self.seed, context])
+        size = self.target.vocabulary
+        rows = []
+        for _ in range(self.depth):
+            rows.append(np.exp(self.target.table[context]))
+            context = (context * size + int(rows[-1].argmax())) % size**ORDER
+        other = random.dirichlet(np.full(size, 0.5), size=self.depth)
+        return _normalised(np.log((1 - self.noise) * np.stack(rows) + self.noise * other + 1e-9))
+
+
+def processed(logprobs: Table, sampling: Sampling) -> Table:
+    """Log probabilities (rows, vocabulary) after temperature, top-k and top-p, −inf where cut.
+
+    At temperature 0 all mass is on the argmax.
+    """
+    if sampling.temperature == 0:
+        best = np.arange(logprobs.shape[-1]) == logprobs.argmax(-1)[:, None]
+        return np.where(best, np.float32(0), np.float32(-np.inf))
+    logits = logprobs / np.float32(sampling.temperature)
+    if 0 < sampling.top_k < logits.shape[-1]:
+        least = np.sort(logits, axis=-1)[:, -sampling.top_k, None]
+        logits = np.where(logits < least, -np.inf, logits)
+    if sampling.top_p < 1:
+        order = np.argsort(-logits, axis=-1, kind="stable")
+        mass = np.exp(_normalised(np.take_along_axis(logits, order, -1)))
+        outside = np.empty_like(logits, dtype=np.bool_)
+        np.put_along_axis(outside, order, mass.cumsum(-1) - mass >= sampling.top_p, -1)
+        logits = np.where(outside, -np.inf, logits)
+    return _normalised(logits)
+
+
+def drawn(weights: Table, draws: NDArray[np.float64]) -> Integers:
+    """Inverse transform: one token per row from unnormalised weights (rows, vocabulary) and draws (rows,): int32."""
+    heights = weights.astype(np.float64).cumsum(-1)
+    chosen = (heights <= (draws * heights[:, -1])[:, None]).sum(-1)
+    last = weights.shape[-1] - 1 - (weights[:, ::-1] > 0).argmax(-1)
+    return np.minimum(chosen, last).astype(np.int32)
+
+
+def _normalised(logits: NDArray[np.floating]) -> Table:
+    """Log-softmax in float64, as float32."""
+    shifted = logits - logits.max(-1, keepdims=True)
+    return (shifted - np.log(np.exp(shifted, dtype=np.float64).sum(-1, keepdims=True))).astype(np.float32)

@@ -1,0 +1,87 @@
+"""What can be derived from a tree's parents, and how a tree becomes the rows of one pass."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.records import DraftTree, Floats, Integers, PackedTree
+
+
+def depths(parents: Integers) -> Integers:
+    """Depth of each node, the root's being 0: (n,) int32 (paper 000, section 4.3)."""
+    depth = np.zeros(len(parents), np.int32)
+    climb = parents
+    while climb.any():
+        depth += climb > 0
+        climb = parents[climb]
+    depth[1:] += 1
+    return depth
+
+
+def ancestors(parents: Integers) -> NDArray[np.bool_]:
+    """The mask: row i sees itself and its ancestors, (n, n) bool (paper 000, section 4.2)."""
+    size = len(parents)
+    mask = np.eye(size, dtype=np.bool_)
+    for node in range(1, size):
+        mask[node] |= mask[parents[node]]
+    return mask
+
+
+def path_to(parents: Integers, node: int) -> Integers:
+    """The nodes from the root down to ``node``, both included: (depth + 1,) int32."""
+    path = [node]
+    while path[-1] != 0:
+        path.append(int(parents[path[-1]]))
+    return np.asarray(path[::-1], np.int32)
+
+
+def leaf_paths(parents: Integers) -> Integers:
+    """The path matrix R∪: one row per root-to-leaf path, padded with −1 (paper 000, section 4.4)."""
+    inner = np.zeros(len(parents), np.bool_)
+    inner[parents[1:]] = True
+    paths = [path_to(parents, int(leaf)) for leaf in np.flatnonzero(~inner)]
+    matrix = np.full((len(paths), max(map(len, paths))), -1, np.int32)
+    for row, path in zip(matrix, paths, strict=True):
+        row[:len(path)] = path
+    return matrix
+
+
+def confidence(tree: DraftTree) -> float:
+    """μ: the mean of exp(logprob) over the drafted nodes (paper 001, section 5); 0 where nothing was drafted."""
+    return float(np.exp(tree.logprobs[1:]).mean()) if len(tree) > 1 else 0.0
+
+
+def plant(root: int, tokens: Integers, parents: Integers, logprobs: Floats) -> DraftTree:
+    """A one-head tree from its drafted nodes (parents already counted with the root as node 0)."""
+    size = len(tokens) + 1
+    heads = np.ones(size, np.int32)
+    heads[0] = 0
+    tree = DraftTree(np.empty(size, np.int32), np.zeros(size, np.int32), np.zeros(size, np.float32), heads)
+    tree.tokens[0], tree.tokens[1:] = root, tokens
+    tree.parents[1:], tree.logprobs[1:] = parents, logprobs
+    return tree
+
+
+def select(tree: DraftTree, nodes: Integers) -> DraftTree:
+    """The tree of these nodes, in this order: the root first, every parent before its children."""
+    place = np.zeros(len(tree), np.int32)
+    place[nodes] = np.arange(len(nodes), dtype=np.int32)
+    return DraftTree(tree.tokens[nodes], place[tree.parents[nodes]], tree.logprobs[nodes], tree.heads[nodes])
+
+
+def pack(tree: DraftTree, start: int, rows: int = 0) -> PackedTree:
+    """The tree as rows at absolute positions ``start`` + depth, padded to ``rows`` where that is more.
+
+    A padding row is its own parent, so that no real row sees it (research note: trap 16).
+    """
+    size = len(tree)
+    positions = depths(tree.parents) + np.int32(start)
+    padding = max(0, rows - size)
+    if padding == 0:
+        return PackedTree(tree.tokens, positions, tree.parents, size)
+    own = np.arange(size, size + padding, dtype=np.int32)
+    return PackedTree(
+        np.concatenate([tree.tokens, np.zeros(padding, np.int32)]),
+        np.concatenate([positions, np.full(padding, start, np.int32)]),
+        np.concatenate([tree.parents, own]), size)
