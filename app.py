@@ -1,0 +1,80 @@
+"""Canopy's page: flags, choose a source, launch. The only file that imports both halves."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from engine.errors import CanopyError, RigError
+from explorer.bundle import ASSETS
+from explorer.lessons import Library, shipped
+from explorer.replay import Recordings
+from explorer.source import Source
+
+log = logging.getLogger("canopy")
+
+
+def flags() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="app.py", description="Canopy: tree speculative decoding, seen round by round.")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine alone)")
+    parser.add_argument("--port", type=int, default=7860, help="port to listen on (default: 7860)")
+    parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
+    parser.add_argument("--rig", default="demo", help="the set of checkpoints to run (default: demo)")
+    parser.add_argument("--trace", type=Path, metavar="PATH", help="a trace file, or a folder of them, to open first")
+    return parser
+
+
+def _credentials(text: str) -> tuple[str, str]:
+    user, colon, password = text.partition(":")
+    if not (user and colon and password):
+        raise argparse.ArgumentTypeError(f"it has to be USER:PASSWORD, and {text!r} is not")
+    return user, password
+
+
+def library(opened: Path | None) -> Library:
+    """The shipped recordings behind those that the command line names."""
+    named: list[Path] = []
+    if opened is not None:
+        named = shipped(opened) if opened.is_dir() else [opened]
+    return Library([*named, *shipped(ASSETS / "traces")])
+
+
+def source(rig: str, recordings: Library) -> Source:
+    """The rig if it can be loaded, else the recordings with the reason why not."""
+    try:
+        live: Source = import_module("engine.runtime.live").serve(rig)
+        return live
+    except ModuleNotFoundError as error:
+        reason = f"The rig {rig!r} needs the package {error.name}, which is not installed."
+    except RigError as error:
+        reason = str(error)
+    log.warning("No live runs. %s", reason)
+    return Recordings(recordings, reason)
+
+
+def main() -> int:
+    """Serve the page until it is interrupted."""
+    wanted = flags().parse_args()
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    # Before gradio and transformers are imported: nothing is reported or looked up anywhere.
+    os.environ.update(GRADIO_ANALYTICS_ENABLED="False", HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
+    page = import_module("explorer.page")
+    try:
+        recordings = library(wanted.trace)
+        built = page.build(source(wanted.rig, recordings), recordings)
+    except CanopyError as error:
+        print(error, file=sys.stderr)
+        return 1
+    built.queue(max_size=page.WAITING_ROOM)
+    built.launch(server_name=wanted.host, server_port=wanted.port, auth=wanted.auth, **page.launch_options())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+// The KV cache around a round: the slots after the verify pass, and after only the kept rows stayed.
+(function (Canopy) {
+  "use strict";
+
+  const LEFT = 10;
+  const PREFIX = 58;
+  const TOP = { y: 31, height: 17 };
+  const LOW = { height: 23, least: 84, most: 168, foot: 32, footWithBonus: 50 };
+  const CELL = { most: 58 };
+  const NUMBER_ROOM = 17; // pixels between two row numbers
+
+  function box(x, y, width, height) {
+    return `M${x},${y}h${width}v${height}h${-width}Z`;
+  }
+
+  class CachePanel {
+    constructor(host, stage) {
+      const { ink } = Canopy;
+      this.host = host;
+      this.stage = stage;
+      this.selection = { node: null };
+      host.classList.add("cp-host", "cp-cache");
+      this.canvas = ink.svg("svg", { class: "cp-svg", role: "img" }, host);
+      const pool = (tag, parent) => new ink.Pool(ink.svg("g", {}, parent), () => ink.svg(tag));
+      this.slots = pool("path", this.canvas);
+      this.moved = ink.svg("g", { class: "cp-moved" }, this.canvas);
+      this.moves = pool("path", this.moved);
+      this.cells = pool("rect", this.moved);
+      this.texts = pool("text", this.canvas);
+      this.mark = ink.svg("path", { class: "cp-slot-mark" }, this.canvas);
+      this.empty = new ink.Empty(host);
+      this.tip = new ink.Tip(host);
+      this.canvas.addEventListener("pointermove", (event) => this.point(event));
+      this.canvas.addEventListener("pointerleave", () => this.leave());
+      this.canvas.addEventListener("click", (event) => {
+        const node = this.round ? this.nodeAt(event) : null;
+        stage.pin(node === null ? null : { node });
+      });
+    }
+
+    draw(round) {
+      const fresh = round !== this.round;
+      this.round = round;
+      this.tip.hide();
+      this.canvas.style.display = round ? "" : "none";
+      if (!round) {
+        this.empty.say("No round yet", "Which rows of the cache stay after a verify pass appears here.");
+        return;
+      }
+      this.empty.hide();
+      this.measure();
+      for (const pool of [this.slots, this.moves, this.cells, this.texts]) pool.begin();
+      this.drawSlots();
+      this.drawKept();
+      this.drawWords();
+      for (const pool of [this.slots, this.moves, this.cells, this.texts]) pool.end();
+      this.select(this.selection);
+      if (fresh && this.stage.animate && !this.stage.reducedMotion) this.slide();
+    }
+
+    measure() {
+      const width = this.host.clientWidth || 360;
+      const height = Math.max(this.host.clientHeight || 240, LOW.least + LOW.height + LOW.foot);
+      this.roomy = height >= LOW.least + LOW.height + LOW.footWithBonus;
+      const foot = this.roomy ? LOW.footWithBonus : LOW.foot;
+      this.low = { y: Math.min(LOW.most, height - LOW.height - foot), height: LOW.height };
+      this.width = width;
+      this.x = LEFT + PREFIX + 3;
+      this.slot = (width - this.x - LEFT) / this.round.n;
+      if (this.slot > 40) this.slot = 40;
+      this.cell = Math.min(CELL.most, (width - this.x - LEFT) / Math.max(1, this.round.keep.length));
+      Canopy.ink.put(this.canvas, { width, height, viewBox: `0 0 ${width} ${height}` });
+    }
+
+    text(words, x, y, className) {
+      const { ink } = Canopy;
+      ink.write(ink.put(this.texts.take(), { x: x.toFixed(1), y: y.toFixed(1), class: className }), words);
+    }
+
+    // The slots of one kind are one path: a strip of a thousand slots is a handful of elements.
+    drawSlots() {
+      const { ink } = Canopy;
+      const { round, slot } = this;
+      const kinds = new Map();
+      const inset = slot >= 4 ? 0.5 : 0;
+      for (let node = 0; node < round.n; node++) {
+        const kept = round.kept.has(node);
+        const wide = kept ? Math.max(slot - 2 * inset, 2.5) : Math.max(slot - 2 * inset, 0.3);
+        const key = `${kept ? "is-kept" : "is-dropped"} o-${round.origin(node)}`;
+        const left = (this.x + node * slot + inset).toFixed(2);
+        const shape = box(left, TOP.y, wide.toFixed(2), TOP.height);
+        kinds.set(key, (kinds.get(key) || "") + shape);
+      }
+      const order = [...kinds.keys()].sort((one) => (one.startsWith("is-dropped") ? -1 : 1));
+      for (const strip of [TOP, this.low]) {
+        ink.put(this.slots.take(), { class: "cp-slot is-prefix", d: box(LEFT, strip.y, PREFIX, strip.height) });
+      }
+      for (const key of order) ink.put(this.slots.take(), { class: `cp-slot ${key}`, d: kinds.get(key) });
+      const end = this.x + round.keep.length * this.cell;
+      const free = Math.max(0, Math.min(this.width - LEFT, this.x + round.n * slot) - end);
+      const rest = free > 6 ? box(end + 2, this.low.y, free - 2, LOW.height) : "";
+      ink.put(this.slots.take(), { class: "cp-slot is-free", d: rest });
+    }
+
+    drawKept() {
+      const { ink } = Canopy;
+      const { round, cell } = this;
+      let last = -Infinity;
+      round.keep.forEach((node, place) => {
+        const from = this.x + (node + 0.5) * this.slot;
+        const to = this.x + (place + 0.5) * cell;
+        const still = node === place;
+        const origin = round.origin(node);
+        const bend = (TOP.y + TOP.height + this.low.y) / 2;
+        ink.put(this.moves.take(), {
+          class: `cp-move o-${origin} ${still ? "is-still" : ""}`,
+          d: `M${from},${TOP.y + TOP.height + 1}C${from},${bend} ${to},${bend} ${to},${this.low.y - 2}` });
+        ink.put(this.cells.take(), {
+          class: `cp-slot is-kept o-${origin}`, x: (to - cell / 2 + 1).toFixed(1), y: this.low.y,
+          width: Math.max(1, cell - 2).toFixed(1), height: LOW.height, rx: 3 });
+        const token = ink.short(round.show(round.tokens[node]), cell - 4, `10.5px ${ink.MONO}`);
+        if (token) this.text(token, to, this.low.y + 16, "cp-slot-token is-mid");
+        this.text(String(node), to, this.low.y + LOW.height + 13, `cp-slot-number is-mid ${still ? "" : "is-moved"}`);
+        if (from - last >= NUMBER_ROOM) {
+          this.text(String(node), from, TOP.y - 5, "cp-slot-number is-mid");
+          last = from;
+        }
+      });
+    }
+
+    drawWords() {
+      const { round } = this;
+      const kept = round.keep.length;
+      const still = round.keep.filter((node, place) => node === place).length;
+      const after = round.start + round.n;
+      this.text("after verify", LEFT, TOP.y - 19, "cp-strip-name");
+      const right = this.width - LEFT;
+      const y = this.low.y + LOW.height + 27;
+      this.text(`${round.start} + ${round.n} = ${after} slots`, right, TOP.y - 19, "cp-strip-size is-end");
+      this.text("after keep", LEFT, this.low.y - 8, "cp-strip-name");
+      this.text(`${round.start} + ${kept} = ${round.start + kept} slots`, right, y, "cp-strip-size is-end");
+      for (const strip of [TOP, this.low]) {
+        const middle = strip.y + strip.height / 2 + 3.5;
+        this.text(`prefix ${round.start}`, LEFT + PREFIX / 2, middle, "cp-slot-prefix is-mid");
+      }
+      this.text("row kept", LEFT + PREFIX, this.low.y + LOW.height + 13, "cp-slot-number is-end");
+      this.text(`${still} stay, ${kept - still} move, ${round.n - kept} dropped`, LEFT, y, "cp-strip-size");
+      const bonus = Canopy.ink.clip(round.show(round.bonus), 90, `11px ${Canopy.ink.MONO}`);
+      if (this.roomy) this.text(`◆ ${bonus} has no slot yet: it is the next root`, LEFT, y + 17, "cp-strip-size");
+      this.canvas.setAttribute("aria-label",
+        `Cache of round ${round.index + 1}: ${round.start} slots before, ${after} after verify, `
+        + `${round.start + kept} after keep; kept rows ${round.keep.join(", ")}; `
+        + `${still} stay, ${kept - still} move, ${round.n - kept} dropped`);
+    }
+
+    slide() {
+      this.moved.animate(
+        [{ opacity: 0, transform: `translateY(${TOP.y - this.low.y}px)` }, { opacity: 1, transform: "none" }],
+        { duration: 160, delay: 240, fill: "backwards", easing: "ease-out" });
+    }
+
+    place(event) {
+      const box = this.canvas.getBoundingClientRect();
+      return [event.clientX - box.left, event.clientY - box.top];
+    }
+
+    nodeAt(event) {
+      const [x, y] = this.place(event);
+      const within = (strip) => y >= strip.y - 14 && y <= strip.y + strip.height + 16;
+      const top = Math.floor((x - this.x) / this.slot);
+      const low = Math.floor((x - this.x) / this.cell);
+      if (within(TOP) && top >= 0 && top < this.round.n) return top;
+      return within(this.low) && low >= 0 && low < this.round.keep.length ? this.round.keep[low] : null;
+    }
+
+    point(event) {
+      const { round } = this;
+      const node = round ? this.nodeAt(event) : null;
+      this.stage.hover(node === null ? null : { node });
+      if (node === null) {
+        this.tip.hide();
+        return;
+      }
+      const place = round.keep.indexOf(node);
+      const fate = place < 0 ? "dropped" : place === node ? "stays" : `moves to slot ${round.start + place}`;
+      this.tip.show(...this.place(event), [
+        round.show(round.tokens[node]), `row ${node}, slot ${round.start + node}: ${fate}`]);
+    }
+
+    leave() {
+      this.tip.hide();
+      this.stage.hover(null);
+    }
+
+    select(selection) {
+      this.selection = selection || { node: null };
+      const { node } = this.selection;
+      const { round } = this;
+      if (!round || node === null || node === undefined || node >= round.n) {
+        this.mark.setAttribute("d", "");
+        return;
+      }
+      const around = (x, width, strip) => box(x - 1, strip.y - 2, width + 2, strip.height + 4);
+      const place = round.keep.indexOf(node);
+      const slot = Math.max(3, this.slot);
+      this.mark.setAttribute("d", around(this.x + node * this.slot, slot, TOP)
+        + (place < 0 ? "" : around(this.x + place * this.cell, this.cell, this.low)));
+    }
+
+    resize() {
+      this.draw(this.round);
+    }
+
+    svg() {
+      return this.round ? Canopy.still.ofSvg(this.canvas) : null;
+    }
+  }
+
+  Canopy.define({
+    name: "cache",
+    title: "KV cache",
+    caption: "The pass fills a slot per node; only the accepted rows stay, packed behind the prefix.",
+    legend: [
+      { glyph: "■", label: "kept row" }, { glyph: "□", label: "dropped row" },
+      { glyph: "━", label: "moves" }, { glyph: "┄", label: "already in place" },
+    ],
+    create: (host, stage) => new CachePanel(host, stage),
+  });
+})(window.Canopy = window.Canopy || {});

@@ -1,0 +1,107 @@
+// What each head proposes for every depth: a heat map of depth against rank, the tree's own cells outlined.
+(function (Canopy) {
+  "use strict";
+
+  class MarginalsPanel {
+    constructor(host, stage) {
+      const { ink } = Canopy;
+      this.host = host;
+      this.stage = stage;
+      this.drawing = new Canopy.MarginalsSheet();
+      this.selection = { node: null };
+      host.classList.add("cp-host", "cp-marginals");
+      this.sheet = ink.html("canvas", "cp-sheet", host);
+      this.sheet.setAttribute("role", "img");
+      this.marks = ink.svg("svg", { class: "cp-over", "aria-hidden": "true" }, host);
+      this.ring = ink.svg("path", { class: "cp-cell-ring" }, this.marks);
+      this.empty = new ink.Empty(host);
+      this.tip = new ink.Tip(host);
+      Canopy.colour.onTheme(() => this.draw(this.round));
+      this.sheet.addEventListener("pointermove", (event) => this.point(event));
+      this.sheet.addEventListener("pointerleave", () => this.leave());
+      this.sheet.addEventListener("click", () => {
+        if (this.over && this.over.node !== null) stage.pin({ node: this.over.node });
+      });
+    }
+
+    draw(round) {
+      this.round = round;
+      this.tip.hide();
+      const bare = !round || !round.drafts.length;
+      this.sheet.hidden = bare;
+      if (!round) this.empty.say("No round yet", "What the drafters propose for each position appears here.");
+      else if (bare) this.empty.say("Nobody drafts", "The target alone writes here, one token a pass.");
+      if (!bare) {
+        this.empty.hide();
+        this.drawing.measure(round, this.host);
+        const { width, height } = this.drawing;
+        Canopy.ink.put(this.marks, { width, height });
+        this.drawing.paint(Canopy.pen.fresh(this.sheet, width, height));
+        this.announce();
+      }
+      this.select(this.selection);
+    }
+
+    announce() {
+      const size = (draft, head) => `head ${head + 1}: ${draft.depth} depths, ${draft.k} ranks`;
+      const sizes = this.round.drafts.map(size);
+      const used = this.drawing.hits.filter((hit) => hit.node !== null).length;
+      this.sheet.setAttribute("aria-label",
+        `Marginals of round ${this.round.index + 1}; ${sizes.join("; ")}; ${used} cells shown are in the tree`);
+    }
+
+    point(event) {
+      const box = this.sheet.getBoundingClientRect();
+      const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+      const within = (one) => x >= one.x && x < one.x + one.width && y >= one.y && y < one.y + one.height;
+      const hit = this.drawing.hits.find(within);
+      if (hit === this.over) return;
+      this.over = hit;
+      this.stage.hover(hit && hit.node !== null ? { node: hit.node } : null);
+      if (hit) this.tip.show(x, y + box.top - this.host.getBoundingClientRect().top, hit.lines());
+      else this.tip.hide();
+    }
+
+    leave() {
+      this.over = undefined;
+      this.tip.hide();
+      this.stage.hover(null);
+    }
+
+    // Every cell that stands for the selected node: one a head that proposes it.
+    select(selection) {
+      this.selection = selection || { node: null };
+      const { round } = this;
+      const { node } = this.selection;
+      const there = Boolean(round) && Number.isInteger(node) && node > 0 && node < round.n;
+      const same = (hit) => hit.depth === round.depths[node] - 1 && hit.id === round.tokens[node]
+        && round.heads[node] & (1 << hit.head);
+      const shapes = there ? this.drawing.hits.filter(same) : [];
+      const outline = (hit) => `M${hit.x},${hit.y}h${hit.width}v${hit.height}h${-hit.width}Z`;
+      this.ring.setAttribute("d", shapes.map(outline).join(""));
+    }
+
+    resize() {
+      this.draw(this.round);
+    }
+
+    svg() {
+      if (this.sheet.hidden) return null;
+      const { width, height, colours } = this.drawing;
+      const pen = new Canopy.pen.SvgPen(width, height, colours["--panel"]);
+      this.drawing.paint(pen);
+      return pen.text();
+    }
+  }
+
+  Canopy.define({
+    name: "marginals",
+    title: "Marginals",
+    caption: "What each head proposes at each depth, most likely first; outlined is what the budget bought.",
+    legend: [
+      { glyph: "▓", label: "darker: more probable" }, { glyph: "▭", label: "outlined: in the tree" },
+      { glyph: "✓", label: "accepted" }, { glyph: "μ", label: "mean path probability of a head's tree" },
+    ],
+    create: (host, stage) => new MarginalsPanel(host, stage),
+  });
+})(window.Canopy = window.Canopy || {});

@@ -1,0 +1,208 @@
+// The stage: what is shown, which round, which node. Panels are defined here and drawn from here; nothing in this
+// file touches the document, so that a live page and a replay file share it.
+(function (Canopy) {
+  "use strict";
+
+  const BUSY = ["queued", "running"];
+  const BLANK = { run: "", state: "empty", message: "", header: null, from: 0, rounds: [], end: null };
+
+  const NOTHING = "The text ended before its first token; ask something else, or change the temperature or the seed.";
+
+  Canopy.panels = new Map();
+
+  // A panel: {name, title, caption, legend, create(host, stage) -> {draw, select, resize?, svg?, fit?, search?}}.
+  Canopy.define = function define(panel) {
+    Canopy.panels.set(panel.name, panel);
+  };
+
+  class Stage {
+    constructor() {
+      this.listeners = new Map();
+      this.value = BLANK;
+      this.rounds = [];
+      this.pieces = new Map();
+      this.current = -1;
+      this.selection = { node: null, pinned: false };
+      this.hovered = null;
+      this.pinned = null;
+      this.following = true; // a live run shows its newest round until a person goes elsewhere
+      this.animate = false; // true for a step that should be seen happening, false while scrubbing
+      this.mode = "story";
+      this.settings = {}; // method and budget as the controls have them
+      this.server = null;
+      this.baselines = new Map();
+    }
+
+    on(event, listener) {
+      if (!this.listeners.has(event)) this.listeners.set(event, []);
+      this.listeners.get(event).push(listener);
+      return () => this.listeners.set(event, this.listeners.get(event).filter((other) => other !== listener));
+    }
+
+    tell(event, detail) {
+      for (const listener of this.listeners.get(event) || []) listener(detail);
+    }
+
+    get header() {
+      return this.value.header;
+    }
+
+    get round() {
+      return this.rounds[this.current] || null;
+    }
+
+    get busy() {
+      return BUSY.includes(this.value.state);
+    }
+
+    get recorded() {
+      return Boolean(this.header && this.header.recorded);
+    }
+
+    get reducedMotion() {
+      return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    }
+
+    // Takes what the server sends: the latest rounds of the same run, or another run. What was made is kept until
+    // something new is there: a run that fails before its first round leaves the stage as it was.
+    show(value) {
+      if (!value || typeof value !== "object" || !value.state) return;
+      const other = value.run !== this.value.run;
+      if (other && value.rounds.length === 0 && this.rounds.length > 0) {
+        this.say(value.end ? "error" : value.state, value.end ? NOTHING : value.message || "Reading the prompt …");
+        return;
+      }
+      if (other) this.begin(value);
+      this.value = value;
+      this.append(value);
+      this.tell("value", { other });
+      this.tell("state", this.value);
+      this.settle(other);
+    }
+
+    begin(value) {
+      this.rounds = [];
+      this.pieces = new Map();
+      this.current = -1;
+      this.pinned = this.hovered = null;
+      this.selection = { node: null, pinned: false };
+      this.following = BUSY.includes(value.state);
+      this.tell("begin", value);
+    }
+
+    append(value) {
+      if (!value.header) return;
+      if (this.rounds.length === 0) Canopy.decode.pieces(value.header.pieces, this.pieces);
+      const first = value.from || 0;
+      if (first > this.rounds.length) this.mend(value.run);
+      else this.add(value.rounds.slice(this.rounds.length - first));
+      if (value.baseline) this.baselines.set(this.matter(value.header), value.baseline);
+      else this.learn(value);
+    }
+
+    add(views) {
+      for (const view of views) {
+        Canopy.decode.pieces(view.pieces, this.pieces);
+        this.rounds.push(Canopy.decode.round(view, this.value.header, this.pieces));
+      }
+    }
+
+    // An update carries the latest rounds; where earlier ones were missed, the whole run is asked for.
+    async mend(run) {
+      if (this.mending || !this.server) return;
+      this.mending = true;
+      try {
+        const whole = await this.server.replay(run);
+        if (whole.error || this.value.run !== run) return;
+        this.add(whole.rounds.slice(this.rounds.length));
+        this.tell("value", { other: false });
+        this.settle(this.current < 0);
+      } finally {
+        this.mending = false;
+      }
+    }
+
+    // A finished live run of the plain method is the measured baseline of later runs on the same prompt.
+    learn(value) {
+      const plain = value.header.heads.length === 0 && value.end && value.end.reason !== "stopped";
+      if (plain && this.rounds.length > 1) {
+        this.baselines.set(this.matter(value.header), { tokens_per_second: Canopy.figures(this.rounds).tokensPerSecond });
+      }
+    }
+
+    matter(header) {
+      return [header.rig, header.hardware, header.dtype, header.prompt, header.temperature].join("\u0000");
+    }
+
+    get baseline() {
+      return (this.header && this.baselines.get(this.matter(this.header))) || null;
+    }
+
+    settle(other) {
+      const last = this.rounds.length - 1;
+      if (this.following && last >= 0 && last !== this.current) this.go(last, { follow: true, animate: true });
+      else if (other) this.go(0, { follow: this.following });
+    }
+
+    // Shows a round. `follow` keeps up with a live run, `animate` lets it be seen growing, `push` makes Back return.
+    go(index, how) {
+      const { follow = false, animate = false, push = false } = how || {};
+      const place = Math.max(Math.min(0, this.rounds.length - 1), Math.min(this.rounds.length - 1, index));
+      const moved = place !== this.current;
+      this.following = follow;
+      this.animate = animate;
+      if (moved) {
+        this.current = place;
+        this.pinned = this.hovered = null;
+        this.selection = { node: null, pinned: false };
+      }
+      this.tell("round", { moved, push });
+      if (moved) this.tell("select", this.selection);
+    }
+
+    step(by) {
+      this.go(this.current + by, { animate: true });
+    }
+
+    hover(what) {
+      this.hovered = what && this.has(what.node) ? what.node : null;
+      this.choose();
+    }
+
+    // Pinning the pinned node again lets it go.
+    pin(what) {
+      const node = what && this.has(what.node) ? what.node : null;
+      this.pinned = node === this.pinned ? null : node;
+      this.hovered = null;
+      this.choose();
+      this.tell("pin", this.pinned);
+    }
+
+    has(node) {
+      return this.round !== null && Number.isInteger(node) && node >= 0 && node < this.round.n;
+    }
+
+    choose() {
+      const node = this.hovered === null ? this.pinned : this.hovered;
+      const pinned = node !== null && node === this.pinned;
+      if (node === this.selection.node && pinned === this.selection.pinned) return;
+      this.selection = { node, pinned };
+      this.tell("select", this.selection);
+    }
+
+    setMode(mode, how) {
+      if (mode !== "story" && mode !== "workbench") return;
+      const moved = mode !== this.mode;
+      this.mode = mode;
+      this.tell("mode", { moved, push: Boolean(how && how.push) });
+    }
+
+    // The person's own words on what happens next to a run that the server no longer speaks for.
+    say(state, message) {
+      this.value = { ...this.value, state, message };
+      this.tell("state", this.value);
+    }
+  }
+
+  Canopy.Stage = Stage;
+})(window.Canopy = window.Canopy || {});

@@ -1,0 +1,79 @@
+// The address bar holds the view: #trace=…&round=…&node=…&mode=…&method=…&budget=…; rounds and nodes as shown.
+(function (Canopy) {
+  "use strict";
+
+  function read() {
+    const named = new URLSearchParams(window.location.hash.slice(1));
+    const whole = (name) => (/^\d+$/.test(named.get(name) || "") ? Number(named.get(name)) : null);
+    return {
+      trace: named.get("trace"), round: whole("round"), node: whole("node"), mode: named.get("mode"),
+      method: named.get("method"), budget: whole("budget"),
+    };
+  }
+
+  class Address {
+    constructor(stage, lessons) {
+      this.stage = stage;
+      this.lessons = lessons;
+      this.held = true; // until the first view has been restored, nothing is written
+      stage.on("round", ({ push }) => this.write(push));
+      stage.on("mode", ({ push }) => this.write(push));
+      stage.on("opened", ({ push }) => this.write(push));
+      stage.on("pin", () => this.write(false));
+      stage.on("settings", () => this.write(false));
+      window.addEventListener("popstate", () => this.restore());
+    }
+
+    text() {
+      const { stage } = this;
+      const named = new URLSearchParams();
+      if (stage.value.run && stage.round) {
+        named.set("trace", stage.value.run);
+        named.set("round", String(stage.current + 1));
+      }
+      if (stage.pinned !== null) named.set("node", String(stage.pinned));
+      named.set("mode", stage.mode);
+      if (stage.settings.method) named.set("method", stage.settings.method);
+      if (Number.isInteger(stage.settings.budget)) named.set("budget", String(stage.settings.budget));
+      return `#${named}`;
+    }
+
+    // Browsers refuse more than a hundred changes in half a minute, so a run that plays is written at its pace.
+    write(push) {
+      if (this.held) return;
+      if (push) this.note("pushState");
+      else if (!this.timer) {
+        this.timer = setTimeout(() => {
+          this.timer = 0;
+          this.note("replaceState");
+        }, 350);
+      }
+    }
+
+    note(how) {
+      const text = this.text();
+      if (text !== window.location.hash) window.history[how](window.history.state, "", text);
+    }
+
+    // Shows what the address says; where it names a run that is not on the stage, that run is fetched.
+    async restore() {
+      const asked = read();
+      this.held = true;
+      try {
+        if (asked.mode) this.stage.setMode(asked.mode);
+        const other = asked.trace && asked.trace !== this.stage.value.run;
+        if (other) await this.lessons.open(asked.trace, { still: true });
+        const known = !asked.trace || asked.trace === this.stage.value.run;
+        if (known && asked.round !== null) this.stage.go(asked.round - 1, {});
+        if (known && asked.node !== null && asked.node !== this.stage.pinned) this.stage.pin({ node: asked.node });
+        return known && asked.round !== null;
+      } finally {
+        this.held = false;
+      }
+    }
+  }
+
+  // As the page was opened: what restores the controls, however late they come, after the view has been rewritten.
+  Address.opened = read();
+  Canopy.Address = Address;
+})(window.Canopy = window.Canopy || {});

@@ -1,0 +1,69 @@
+// The head of the page: what is shown, recorded or live, the two ways to look, and what leads elsewhere.
+(function (Canopy) {
+  "use strict";
+
+  const MARK = [
+    ["path", { d: "M5 16 14 7h13M14 7l13 9M5 16l9 9h13", fill: "none", stroke: "currentColor", "stroke-width": 1.6, opacity: 0.55 }],
+    ["circle", { cx: 5, cy: 16, r: 3.6, fill: "var(--target)" }],
+    ["circle", { cx: 14, cy: 7, r: 3.4, fill: "var(--head1)" }],
+    ["circle", { cx: 27, cy: 7, r: 3.4, fill: "var(--head1)" }],
+    ["circle", { cx: 14, cy: 25, r: 3, fill: "var(--head2)" }],
+    ["circle", { cx: 27, cy: 25, r: 2.4, fill: "none", stroke: "var(--head2)", "stroke-width": 1.6 }],
+    ["circle", { cx: 27, cy: 16, r: 2.4, fill: "none", stroke: "var(--head1)", "stroke-width": 1.6 }],
+  ];
+
+  class Bar {
+    constructor(stage, parent, parts) {
+      const { html, svg, button } = Canopy.ink;
+      this.stage = stage;
+      this.box = html("div", "cs-bar", parent);
+      const brand = html("h1", "cs-brand", this.box);
+      const mark = svg("svg", { viewBox: "0 0 32 32", width: 26, height: 26, "aria-hidden": "true" }, brand);
+      for (const [tag, attributes] of MARK) svg(tag, attributes, mark);
+      brand.append("Canopy");
+      this.badge = html("span", "cs-badge", this.box);
+      this.title = html("span", "cs-run-title", this.box);
+      html("span", "cs-gap", this.box);
+      this.modes();
+      const tools = html("div", "cs-bar-tools", this.box);
+      if (stage.server) new Canopy.Menu(tools, "Recordings", "Open a recorded run", () => parts.lessons.entries());
+      new Canopy.Menu(tools, "Save", "Save or share this run", () => parts.save.entries());
+      if (parts.tour) button(tools, "Tour", "A tour in eight steps", () => parts.tour.start());
+      button(tools, "◐", "Light or dark", () => Canopy.theme.flip());
+      button(tools, "?", "Keys and words (?)", () => parts.help.toggle());
+      stage.on("state", () => this.draw());
+      stage.on("value", () => this.draw());
+      this.draw();
+    }
+
+    modes() {
+      const { html, button } = Canopy.ink;
+      const group = html("div", "cs-modes", this.box);
+      group.setAttribute("role", "group");
+      group.setAttribute("aria-label", "Way to look");
+      const choices = [["story", "Story", "What happens, for everybody"], ["workbench", "Workbench", "All panels and all settings"]];
+      const made = choices.map(([mode, label, title]) =>
+        [mode, button(group, label, title, () => this.stage.setMode(mode, { push: true }))]);
+      const mark = () => made.forEach(([mode, item]) => item.setAttribute("aria-pressed", String(mode === this.stage.mode)));
+      this.stage.on("mode", mark);
+      mark();
+    }
+
+    draw() {
+      const { write } = Canopy.ink;
+      const { header, value, recorded } = this.stage;
+      const state = recorded && !this.stage.busy ? "recorded" : value.state;
+      this.badge.dataset.state = state;
+      this.badge.hidden = state === "empty";
+      const where = header ? [header.rig, header.hardware, header.dtype].filter(Boolean).join(", ") : "";
+      if (recorded && state === "recorded") write(this.badge, `recorded ${header.recorded.slice(0, 10)}`);
+      else write(this.badge, { queued: "queued", running: "live", done: "live, done", stopped: "live, stopped", error: "refused" }[state] || "");
+      this.badge.title = where;
+      const asked = header ? `${header.method}, ${header.budget} nodes` : "";
+      write(this.title, header ? [header.title || asked, where].filter(Boolean).join(" · ") : "");
+      this.title.title = header ? `${asked}, temperature ${header.temperature}, seed ${header.seed}` : "";
+    }
+  }
+
+  Canopy.Bar = Bar;
+})(window.Canopy = window.Canopy || {});

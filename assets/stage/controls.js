@@ -1,0 +1,33 @@
+// The bridge to the controls of the bar: the budget's steps, what the address restores, what Stop means here.
+(function (Canopy) {
+  "use strict";
+
+  const LARGEST_STEP = 11; // 2^10 nodes
+
+  Canopy.controls = {
+    stage: null,
+    budgetOf: (step) => (step <= 0 ? 0 : 2 ** (step - 1)),
+    stepOf: (budget) => (budget >= 1 ? Math.min(LARGEST_STEP, Math.round(Math.log2(budget)) + 1) : 0),
+
+    note(method, budget) {
+      const { stage } = Canopy.controls;
+      if (!stage) return;
+      stage.settings = { method, budget };
+      stage.tell("settings");
+    },
+
+    // The values that method, budget and step have to take when the page opens.
+    restore(method, budget, step) {
+      const asked = Canopy.Address.opened;
+      const wanted = [asked.method || method, asked.budget === null ? budget : asked.budget];
+      Canopy.controls.note(...wanted);
+      return [...wanted, asked.budget === null ? step : Canopy.controls.stepOf(asked.budget)];
+    },
+
+    // The run ends on the server; what has arrived stays.
+    stop() {
+      const { stage } = Canopy.controls;
+      if (stage && stage.busy) stage.say("stopped", "");
+    },
+  };
+})(window.Canopy = window.Canopy || {});

@@ -1,0 +1,183 @@
+// The frames in which panels stand: title, caption, legend, dividers that drag, one panel over the whole window.
+(function (Canopy) {
+  "use strict";
+
+  const STORE = "canopy-sizes";
+  const LEAST = 0.12; // of a row, for a panel that a divider squeezes
+
+  function stored() {
+    try {
+      return JSON.parse(localStorage.getItem(STORE)) || {};
+    } catch {
+      return {};
+    }
+  }
+
+  class Frames {
+    constructor(stage, parent) {
+      this.stage = stage;
+      this.made = new Map();
+      this.sizes = stored();
+      const { html } = Canopy.ink;
+      this.area = html("div", "cs-area", parent);
+      this.upper = html("div", "cs-row cs-upper", this.area);
+      this.lower = html("div", "cs-row cs-lower", this.area);
+      this.area.insertBefore(this.divider(this.upper, this.lower, "column"), this.lower);
+      this.watch = new ResizeObserver((entries) => this.resized(entries));
+      stage.on("round", () => this.plan());
+      stage.on("select", (selection) => this.select(selection));
+      stage.on("mode", () => this.plan());
+    }
+
+    // A frame in a row, with a divider before it where it is not the first.
+    frame(row, name, grow, about) {
+      const { html, button } = Canopy.ink;
+      const frame = html("section", `cs-frame cs-frame-${name}`);
+      frame.dataset.panel = name;
+      frame.setAttribute("aria-label", about.title);
+      const before = row.lastElementChild;
+      if (before) row.append(this.divider(before, frame, "row"));
+      row.append(frame);
+      frame.style.flexGrow = this.sizes[name] || grow;
+      const head = html("header", "cs-frame-head", frame);
+      const title = html("div", "cs-frame-title", head, about.title);
+      title.setAttribute("role", "heading");
+      title.setAttribute("aria-level", "2");
+      const caption = html("p", "cs-caption", head, about.caption);
+      caption.title = about.caption;
+      const tools = html("div", "cs-frame-tools", head);
+      const full = button(tools, "⤢", `${about.title} over the whole window, and back`, () => this.full(name));
+      full.classList.add("cs-full");
+      const body = html("div", "cs-body", frame);
+      this.legend(frame, about.legend || []);
+      return { frame, body, tools };
+    }
+
+    legend(frame, entries) {
+      if (!entries.length) return;
+      const { html } = Canopy.ink;
+      const list = html("ul", "cs-legend", frame);
+      list.setAttribute("aria-label", "Legend");
+      for (const { glyph, label, color } of entries) {
+        const item = html("li", "", list);
+        const sign = html("span", "cs-glyph", item, glyph);
+        if (color) sign.style.color = `var(${color})`;
+        item.append(document.createTextNode(label));
+      }
+    }
+
+    panel(row, name, grow) {
+      const about = Canopy.panels.get(name);
+      if (!about) return;
+      const { frame, body } = this.frame(row, name, grow, about);
+      const entry = { frame, body, stale: true, panel: null };
+      this.guard(entry, () => { entry.panel = about.create(body, this.stage); });
+      if (!entry.panel) return;
+      this.made.set(name, entry);
+      this.watch.observe(body);
+    }
+
+    shown(entry) {
+      const upper = entry.frame.parentElement === this.upper;
+      return upper || this.stage.mode === "workbench" || entry.frame.classList.contains("is-full");
+    }
+
+    plan() {
+      for (const entry of this.made.values()) entry.stale = true;
+      if (this.planned) return;
+      this.planned = requestAnimationFrame(() => {
+        this.planned = 0;
+        this.draw();
+      });
+    }
+
+    draw() {
+      for (const entry of this.made.values()) {
+        if (!entry.stale || !this.shown(entry)) continue;
+        entry.stale = false;
+        this.guard(entry, () => entry.panel.draw(this.stage.round));
+        this.guard(entry, () => entry.panel.select(this.stage.selection));
+      }
+    }
+
+    // One panel that fails says so in its place and leaves the others alone.
+    guard(entry, act) {
+      try {
+        act();
+      } catch (error) {
+        console.error(error);
+        entry.frame.dataset.failed = "This panel could not be drawn; the others go on.";
+      }
+    }
+
+    select(selection) {
+      for (const entry of this.made.values()) {
+        if (!entry.stale && this.shown(entry)) this.guard(entry, () => entry.panel.select(selection));
+      }
+    }
+
+    resized(entries) {
+      for (const { target } of entries) {
+        const entry = Array.from(this.made.values()).find(({ body }) => body === target);
+        if (!entry || !this.shown(entry)) continue;
+        if (entry.stale) this.draw();
+        else if (entry.panel.resize) this.guard(entry, () => entry.panel.resize());
+      }
+    }
+
+    full(name) {
+      const open = document.querySelector(".cs-frame.is-full");
+      if (open) open.classList.remove("is-full");
+      const frame = name && this.area.querySelector(`[data-panel="${name}"]`);
+      if (frame && frame !== open) frame.classList.add("is-full");
+      document.body.classList.toggle("cs-has-full", Boolean(frame && frame !== open));
+      this.plan();
+      return Boolean(open);
+    }
+
+    divider(before, after, along) {
+      const bar = Canopy.ink.html("div", `cs-divider cs-divider-${along}`);
+      bar.tabIndex = 0;
+      bar.setAttribute("role", "separator");
+      bar.setAttribute("aria-label", "Resize the panels beside");
+      bar.setAttribute("aria-orientation", along === "row" ? "vertical" : "horizontal");
+      const size = (element) => element.getBoundingClientRect()[along === "row" ? "width" : "height"];
+      const move = (pixels) => {
+        const total = size(before) + size(after);
+        const grow = Number(getComputedStyle(before).flexGrow) + Number(getComputedStyle(after).flexGrow);
+        const share = Math.max(LEAST, Math.min(1 - LEAST, (size(before) + pixels) / total));
+        before.style.flexGrow = share * grow;
+        after.style.flexGrow = (1 - share) * grow;
+        this.keep([before, after]);
+      };
+      let last = 0;
+      const place = (event) => (along === "row" ? event.clientX : event.clientY);
+      bar.addEventListener("pointerdown", (event) => {
+        bar.setPointerCapture(event.pointerId);
+        last = place(event);
+      });
+      bar.addEventListener("pointermove", (event) => {
+        if (!bar.hasPointerCapture(event.pointerId)) return;
+        move(place(event) - last);
+        last = place(event);
+      });
+      bar.addEventListener("keydown", (event) => {
+        const steps = { ArrowLeft: -24, ArrowUp: -24, ArrowRight: 24, ArrowDown: 24 };
+        if (!(event.key in steps)) return;
+        event.preventDefault();
+        event.stopPropagation();
+        move(steps[event.key]);
+      });
+      return bar;
+    }
+
+    keep(elements) {
+      for (const element of elements) {
+        if (element.dataset.panel) this.sizes[element.dataset.panel] = Number(element.style.flexGrow);
+      }
+      localStorage.setItem(STORE, JSON.stringify(this.sizes));
+    }
+  }
+
+  Canopy.Frames = Frames;
+})(window.Canopy = window.Canopy || {});

@@ -1,0 +1,159 @@
+// The keyboard, and the page that documents it. One table serves both.
+(function (Canopy) {
+  "use strict";
+
+  const WORDS = [
+    ["round", "One draft by the small models, one pass of the big one over it, and what is kept of it."],
+    ["τ", "Tokens per round, the root included. Plain decoding has τ = 1."],
+    ["root", "The token that the target chose last: it is in the text already, and the tree grows behind it."],
+    ["node budget", "How many guesses may be drafted in a round. The target verifies one row more, the root's."],
+    ["bonus", "The target's own next token behind the last accepted guess. It is the next round's root."],
+    ["keep-indices", "The rows of the pass that stay in the cache, root first; all other rows are dropped."],
+    ["μ", "Mean probability of a head's drafted nodes: how sure the head is. routed verifies the surer head's tree."],
+  ];
+
+  class Keys {
+    constructor(parts) {
+      this.parts = parts;
+      const { stage, player } = parts;
+      this.table = [
+        { keys: [" "], shown: "Space", does: "play or pause", act: () => player.toggle() },
+        { keys: ["ArrowLeft"], shown: "←", does: "previous round", act: () => player.step(-1) },
+        { keys: ["ArrowRight"], shown: "→", does: "next round", act: () => player.step(1) },
+        { keys: ["Home"], shown: "Home", does: "first round", act: () => player.go(0, {}) },
+        { keys: ["End"], shown: "End", does: "last round", act: () => player.go(stage.rounds.length - 1, {}) },
+        { keys: ["ArrowUp"], shown: "↑", does: "to the node's parent", act: () => this.climb() },
+        { keys: ["ArrowDown"], shown: "↓", does: "to its child, the accepted one first", act: () => this.descend() },
+        { keys: ["["], shown: "[", does: "play slower", act: () => player.faster(-1) },
+        { keys: ["]"], shown: "]", does: "play faster", act: () => player.faster(1) },
+        { keys: ["f"], shown: "f", does: "fit the tree into its panel", act: () => this.fit() },
+        { keys: ["/"], shown: "/", does: "search a token in the tree", act: () => parts.search.open() },
+        { keys: ["?"], shown: "?", does: "this page", act: () => parts.help.toggle() },
+        { keys: ["Escape"], shown: "Esc", does: "close, dismiss, leave full screen, let a node go", act: () => this.leave() },
+      ];
+      document.addEventListener("keydown", (event) => this.press(event));
+    }
+
+    press(event) {
+      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+      const typing = event.target.closest && event.target.closest("input, textarea, select, [contenteditable=true], [role=listbox]");
+      if (typing && !(event.key === "Escape" && typing.closest(".cs-search"))) return;
+      if (event.key === " " && event.target.closest && event.target.closest("button, [role=button], summary")) return;
+      const entry = this.table.find(({ keys }) => keys.includes(event.key));
+      if (!entry) return;
+      event.preventDefault();
+      entry.act();
+    }
+
+    climb() {
+      const { stage } = this.parts;
+      const { round, selection } = stage;
+      if (!round) return;
+      const node = selection.node === null ? round.keep[round.keep.length - 1] : round.parents[selection.node];
+      if (node !== stage.pinned) stage.pin({ node });
+    }
+
+    descend() {
+      const { stage } = this.parts;
+      const { round, selection } = stage;
+      if (!round) return;
+      const children = selection.node === null ? [0] : round.children[selection.node];
+      const node = children.find((child) => round.kept.has(child)) ?? children[0];
+      if (node !== undefined && node !== stage.pinned) stage.pin({ node });
+    }
+
+    fit() {
+      for (const { panel } of this.parts.frames.made.values()) if (panel.fit) panel.fit();
+    }
+
+    leave() {
+      const { help, search, frames, notices, stage, tour } = this.parts;
+      if (help.close() || search.close() || (tour && tour.stop()) || frames.full(null) || notices.dismiss()) return;
+      if (stage.pinned !== null) stage.pin(null);
+    }
+  }
+
+  class Help {
+    constructor(parent) {
+      this.box = Canopy.ink.html("div", "cs-overlay", parent);
+      this.box.hidden = true;
+      this.box.addEventListener("click", (event) => {
+        if (event.target === this.box) this.close();
+      });
+    }
+
+    fill(table) {
+      const { html, button } = Canopy.ink;
+      const sheet = html("div", "cs-sheet", this.box);
+      sheet.setAttribute("role", "dialog");
+      sheet.setAttribute("aria-label", "Keys and words");
+      button(sheet, "×", "Close (Esc)", () => this.close()).classList.add("cs-close");
+      html("h2", "", sheet, "Keys");
+      const keys = html("dl", "cs-keys", sheet);
+      for (const { shown, does } of table) {
+        html("kbd", "", html("dt", "", keys), shown);
+        html("dd", "", keys, does);
+      }
+      html("h2", "", sheet, "Words");
+      const words = html("dl", "cs-words", sheet);
+      for (const [word, meaning] of WORDS) {
+        html("dt", "", words, word);
+        html("dd", "", words, meaning);
+      }
+    }
+
+    toggle() {
+      this.box.hidden = !this.box.hidden;
+      if (!this.box.hidden) this.box.querySelector(".cs-close").focus();
+    }
+
+    close() {
+      const open = !this.box.hidden;
+      this.box.hidden = true;
+      return open;
+    }
+  }
+
+  class Search {
+    constructor(frames, parent) {
+      const { html } = Canopy.ink;
+      this.frames = frames;
+      this.box = html("div", "cs-search", parent);
+      this.box.hidden = true;
+      this.field = html("input", "", this.box);
+      this.field.type = "search";
+      this.field.placeholder = "token …";
+      this.field.setAttribute("aria-label", "Search a token in the tree");
+      this.count = html("span", "", this.box);
+      this.field.addEventListener("input", () => this.find());
+      this.field.addEventListener("keydown", (event) => {
+        if (event.key === "Enter") this.find();
+      });
+    }
+
+    find() {
+      const tree = this.frames.made.get("tree");
+      if (!tree || !tree.panel.search) return;
+      const found = tree.panel.search(this.field.value);
+      this.count.textContent = this.field.value ? `${found.count ? found.place + 1 : 0} of ${found.count}` : "";
+    }
+
+    open() {
+      this.box.hidden = false;
+      this.field.focus();
+      this.field.select();
+    }
+
+    close() {
+      const open = !this.box.hidden;
+      this.box.hidden = true;
+      if (open) {
+        this.field.value = "";
+        this.find();
+      }
+      return open;
+    }
+  }
+
+  Object.assign(Canopy, { Keys, Help, Search });
+})(window.Canopy = window.Canopy || {});

@@ -1,0 +1,90 @@
+// Recordings: those that ship, files that are opened or dropped, and runs that a link names.
+(function (Canopy) {
+  "use strict";
+
+  class Lessons {
+    constructor(stage, player, notices, listed) {
+      this.stage = stage;
+      this.player = player;
+      this.notices = notices;
+      this.listed = listed || [];
+      this.input = Canopy.ink.html("input", "cs-file", document.body);
+      this.input.type = "file";
+      this.input.hidden = true;
+      this.input.setAttribute("aria-label", "Trace file to open");
+      this.input.addEventListener("change", () => this.read(this.input.files[0]));
+      this.drop();
+    }
+
+    entries() {
+      const made = this.listed.map((lesson) => ({
+        label: lesson.title,
+        note: `${lesson.method}, ${lesson.budget} nodes, τ ${lesson.tau.toFixed(1)}`,
+        act: () => this.open(lesson.name, { push: true }),
+      }));
+      return [
+        { heading: made.length ? "Recorded runs" : "No recorded runs are here yet" }, ...made,
+        { heading: "Your own" },
+        { label: "Open a trace file …", note: "or drop one anywhere", act: () => this.input.click() },
+      ];
+    }
+
+    // True when it could be shown.
+    async open(name, how) {
+      if (!this.stage.server) return false;
+      const value = await this.answer(() => this.stage.server.replay(name));
+      if (value) this.take({ ...value, run: name }, how);
+      return Boolean(value);
+    }
+
+    take(value, how) {
+      this.stage.show({ ...value, state: value.state === "running" ? "stopped" : value.state });
+      this.stage.tell("opened", how || {});
+      if (!(how && how.still)) this.start();
+    }
+
+    // A recording moves by itself, unless the person's system asks for stillness.
+    start() {
+      if (!this.stage.reducedMotion && this.stage.rounds.length > 1) this.player.play();
+    }
+
+    async answer(ask) {
+      try {
+        const value = await ask();
+        if (value && !value.error) return value;
+        this.notices.fail(value ? value.error : "The server gave no answer; try again.");
+      } catch {
+        this.notices.fail("The server cannot be reached; check that it still runs, then try again.");
+      }
+      return null;
+    }
+
+    async read(file) {
+      this.input.value = "";
+      if (!file) return;
+      const data = Canopy.save.base64(new Uint8Array(await file.arrayBuffer()));
+      const value = await this.answer(() => this.stage.server.open_trace({ name: file.name, data }));
+      if (value) this.take(value, { push: true });
+    }
+
+    drop() {
+      document.addEventListener("dragover", (event) => {
+        if (event.dataTransfer && Array.from(event.dataTransfer.types).includes("Files")) {
+          event.preventDefault();
+          document.body.classList.add("cs-dropping");
+        }
+      });
+      document.addEventListener("dragleave", (event) => {
+        if (!event.relatedTarget) document.body.classList.remove("cs-dropping");
+      });
+      document.addEventListener("drop", (event) => {
+        document.body.classList.remove("cs-dropping");
+        if (!event.dataTransfer || !event.dataTransfer.files.length || !this.stage.server) return;
+        event.preventDefault();
+        this.read(event.dataTransfer.files[0]);
+      });
+    }
+  }
+
+  Canopy.Lessons = Lessons;
+})(window.Canopy = window.Canopy || {});

@@ -1,0 +1,71 @@
+// What the stage has to say besides rounds: waiting, refused, outside the rig's domains; and for screen readers.
+(function (Canopy) {
+  "use strict";
+
+  const SPOKEN_EVERY_MS = 1200;
+
+  class Notices {
+    constructor(stage, parent) {
+      const { html, button } = Canopy.ink;
+      this.stage = stage;
+      this.box = html("div", "cs-notices", parent);
+      this.error = html("div", "cs-notice is-error", this.box);
+      this.error.setAttribute("role", "alert");
+      this.errorText = html("p", "", this.error);
+      button(this.error, "Dismiss", "Dismiss this message (Esc)", () => this.dismiss());
+      this.wait = html("div", "cs-notice is-wait", this.box);
+      this.note = html("div", "cs-notice is-note", this.box);
+      this.noteText = html("p", "", this.note);
+      button(this.note, "×", "Hide this note", () => {
+        this.hiddenNote = this.noteText.textContent;
+        this.note.hidden = true;
+      });
+      this.live = html("div", "cs-spoken", this.box);
+      this.live.setAttribute("aria-live", "polite");
+      this.error.hidden = this.wait.hidden = this.note.hidden = true;
+      stage.on("state", () => this.state());
+      stage.on("round", () => this.speak());
+      stage.on("value", () => this.remark());
+    }
+
+    state() {
+      const { state, message } = this.stage.value;
+      if (state === "error" && message) this.fail(message);
+      const waiting = state === "queued" || (state === "running" && message);
+      this.wait.hidden = !waiting;
+      Canopy.ink.write(this.wait, waiting ? message : "");
+    }
+
+    fail(message) {
+      Canopy.ink.write(this.errorText, message);
+      this.error.hidden = false;
+    }
+
+    // True where there was something to dismiss.
+    dismiss() {
+      const open = !this.error.hidden;
+      this.error.hidden = true;
+      return open;
+    }
+
+    remark() {
+      const note = (this.stage.header && this.stage.header.note) || "";
+      Canopy.ink.write(this.noteText, note);
+      this.note.hidden = !note || note === this.hiddenNote;
+    }
+
+    speak() {
+      if (this.timer) return;
+      this.timer = setTimeout(() => {
+        this.timer = 0;
+        const made = this.stage.round;
+        if (!made) return;
+        const kept = made.keep.length - 1;
+        Canopy.ink.write(this.live, `Round ${made.index + 1}: ${made.n - 1} nodes drafted, ${kept} accepted, `
+          + `bonus '${Canopy.ink.spoken(made, made.bonus)}'`);
+      }, SPOKEN_EVERY_MS);
+    }
+  }
+
+  Canopy.Notices = Notices;
+})(window.Canopy = window.Canopy || {});

@@ -1,0 +1,99 @@
+// What leaves the page as a file: forms that the server makes of a run, stills of panels, and the link.
+(function (Canopy) {
+  "use strict";
+
+  const SCALE = 2; // pixels of a PNG per pixel of the screen
+  const FORMS = [
+    { kind: "trace", label: "Trace", note: "the whole run, to open again" },
+    { kind: "replay", label: "Replay page", note: "one HTML file, opens from disk" },
+    { kind: "rounds", label: "Table of rounds", note: "CSV" },
+    { kind: "tree", label: "Tree of this round", note: "GraphML" },
+  ];
+
+  function base64(bytes) {
+    let text = "";
+    for (let place = 0; place < bytes.length; place += 32768) {
+      text += String.fromCharCode(...bytes.subarray(place, place + 32768));
+    }
+    return btoa(text);
+  }
+
+  function hand(name, blob) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+
+  function png(svg) {
+    return new Promise((done, failed) => {
+      const image = new Image();
+      image.onload = () => {
+        const canvas = document.createElement("canvas");
+        canvas.width = image.width * SCALE;
+        canvas.height = image.height * SCALE;
+        canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+        canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error("no image"))), "image/png");
+      };
+      image.onerror = () => failed(new Error("the picture could not be drawn"));
+      image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+    });
+  }
+
+  class Save {
+    constructor(stage, frames, lessons, notices) {
+      Object.assign(this, { stage, frames, lessons, notices });
+    }
+
+    entries() {
+      const { stage } = this;
+      const forms = stage.server && stage.rounds.length ? FORMS : [];
+      const round = stage.current + 1;
+      const panels = stage.round ? Array.from(this.frames.made).filter(([, made]) => made.panel.svg && this.frames.shown(made)) : [];
+      const stills = panels.flatMap(([name]) => ["svg", "png"].map((kind) => ({
+        label: Canopy.panels.get(name).title, note: kind.toUpperCase(), act: () => this.still(name, kind),
+      })));
+      return [
+        { label: "Copy link", note: "to this very view", act: () => this.link() },
+        { heading: forms.length ? "This run" : "Nothing else to save yet" },
+        ...forms.map((form) => ({ ...form, act: () => this.form(form.kind) })),
+        ...(stills.length ? [{ heading: `Pictures of round ${round}` }, ...stills] : []),
+      ];
+    }
+
+    async form(kind) {
+      const { stage } = this;
+      const wanted = { kind, run: stage.value.run, round: Math.max(0, stage.current) };
+      const made = await this.lessons.answer(() => stage.server.export(wanted));
+      if (!made) return;
+      const bytes = Uint8Array.from(atob(made.data), (sign) => sign.charCodeAt(0));
+      hand(made.name, new Blob([bytes], { type: made.media }));
+    }
+
+    async still(name, kind) {
+      const svg = this.frames.made.get(name).panel.svg();
+      const file = `${name}-round-${this.stage.current + 1}.${kind}`;
+      if (!svg) return;
+      try {
+        hand(file, kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await png(svg));
+      } catch (error) {
+        this.notices.fail(`${file} could not be made: ${error.message}. The SVG of the panel may still work.`);
+      }
+    }
+
+    async link() {
+      try {
+        await navigator.clipboard.writeText(window.location.href);
+        Canopy.ink.write(this.notices.live, "The link is copied.");
+        this.stage.tell("copied");
+      } catch {
+        this.notices.fail("The browser does not let this page copy; the link is the address in the address bar.");
+      }
+    }
+  }
+
+  Save.base64 = base64;
+  Canopy.Save = Save;
+  Canopy.save = { base64 };
+})(window.Canopy = window.Canopy || {});

@@ -1,0 +1,116 @@
+// The text, each token in the colour of where it came from. A click goes to the token's round and node.
+(function (Canopy) {
+  "use strict";
+
+  const BYTES = new TextEncoder();
+
+  class TextPanel {
+    constructor(stage, host) {
+      const { html } = Canopy.ink;
+      this.stage = stage;
+      this.host = host;
+      host.classList.add("cs-text");
+      this.prompt = html("p", "cs-prompt", host);
+      this.body = html("div", "cs-output", host);
+      this.body.setAttribute("aria-label", "The text, coloured by origin");
+      this.spans = [];
+      stage.on("begin", () => this.clear());
+      stage.on("value", () => this.append());
+      stage.on("round", () => this.mark());
+      stage.on("select", (selection) => this.light(selection));
+      stage.on("state", () => host.classList.toggle("is-busy", stage.busy));
+      this.body.addEventListener("click", (event) => this.click(event));
+      this.body.addEventListener("pointerover", (event) => this.over(event));
+      this.body.addEventListener("pointerleave", () => this.stage.hover(null));
+    }
+
+    clear() {
+      this.spans = [];
+      this.marked = -1;
+      this.body.replaceChildren();
+      this.decoder = new TextDecoder();
+    }
+
+    append() {
+      const { stage } = this;
+      this.prompt.textContent = stage.header ? stage.header.prompt : "";
+      for (let index = this.spans.length; index < stage.rounds.length; index++) {
+        const part = this.round(stage.rounds[index]);
+        part.classList.toggle("is-future", index > stage.current);
+        this.spans.push(part);
+        this.body.append(part);
+      }
+    }
+
+    round(made) {
+      const { html } = Canopy.ink;
+      const part = html("span", "cs-part");
+      part.dataset.round = made.index;
+      for (const node of made.keep) {
+        const token = html("span", `cs-token is-${made.origin(node)}`, part, this.text(made, node));
+        token.dataset.node = node;
+        if (/^\s+$/.test(made.text(made.tokens[node])) && token.textContent.includes("\n")) token.classList.add("is-break");
+      }
+      part.firstChild.classList.add("is-first");
+      part.title = `Round ${made.index + 1}: ${made.keep.length} tokens from one pass`;
+      return part;
+    }
+
+    // A character that several tokens share stands in the token that completes it.
+    text(made, node) {
+      const piece = this.stage.pieces.get(made.tokens[node]);
+      if (piece === undefined) return made.show(made.tokens[node]);
+      const bytes = typeof piece === "string" ? BYTES.encode(piece) : new Uint8Array(piece);
+      return this.decoder.decode(bytes, { stream: true });
+    }
+
+    // Only the parts between the round shown before and the one shown now change.
+    mark() {
+      const { current } = this.stage;
+      const last = Math.min(this.spans.length - 1, Math.max(current, this.marked));
+      for (let index = Math.max(0, Math.min(current, this.marked)); index <= last; index++) {
+        this.spans[index].classList.toggle("is-current", index === current);
+        this.spans[index].classList.toggle("is-future", index > current);
+      }
+      this.marked = current;
+      cancelAnimationFrame(this.frame);
+      this.frame = requestAnimationFrame(() => this.reveal(this.spans[current]));
+    }
+
+    // Scrolls the text alone, never the page.
+    reveal(part) {
+      if (!part) return;
+      const { host } = this;
+      const bottom = part.offsetTop + part.offsetHeight;
+      if (bottom > host.scrollTop + host.clientHeight - 24) host.scrollTop = bottom - host.clientHeight + 48;
+      else if (part.offsetTop < host.scrollTop) host.scrollTop = Math.max(0, part.offsetTop - 24);
+    }
+
+    light({ node, pinned }) {
+      const part = this.spans[this.stage.current];
+      for (const old of this.body.querySelectorAll(".is-lit")) old.classList.remove("is-lit", "is-pinned");
+      const token = part && node !== null && part.querySelector(`[data-node="${node}"]`);
+      if (token) token.classList.add("is-lit", ...(pinned ? ["is-pinned"] : []));
+    }
+
+    place(event) {
+      const token = event.target.closest(".cs-token");
+      return token && { round: Number(token.parentElement.dataset.round), node: Number(token.dataset.node) };
+    }
+
+    click(event) {
+      const at = this.place(event);
+      if (!at) return;
+      this.stage.tell("hand");
+      if (at.round !== this.stage.current) this.stage.go(at.round, { animate: true, push: true });
+      this.stage.pin({ node: at.node });
+    }
+
+    over(event) {
+      const at = this.place(event);
+      this.stage.hover(at && at.round === this.stage.current ? { node: at.node } : null);
+    }
+  }
+
+  Canopy.TextPanel = TextPanel;
+})(window.Canopy = window.Canopy || {});

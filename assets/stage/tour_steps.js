@@ -1,0 +1,31 @@
+// The tour's words: what to look at, what it means, and something to try.
+(function (Canopy) {
+  "use strict";
+
+  Canopy.tourSteps = [
+    { mode: "story", at: ".cs-story", title: "One pass, many tokens",
+      text: "A language model usually writes one token a pass. Here a small model guesses ahead, and the big one checks all guesses at once and keeps those that it would have written itself.",
+      exercise: "Press → a few times. Which round kept most?" },
+    { mode: "story", at: ".cs-frame-text", title: "Where each token came from",
+      text: "Purple tokens are the big model's own. Blue and orange ones were guessed by one of the two small heads, green ones by both. A bar marks where a round begins.",
+      exercise: "Click a token in the middle of the text: the stage goes to the round that wrote it." },
+    { mode: "workbench", at: "[data-panel=tree]", title: "The draft tree",
+      text: "Guesses share their beginnings, so they form a tree. The path that was accepted runs straight along the top and ends in the bonus, a diamond.",
+      exercise: "Press / and search a token that was rejected. How deep did it stand?" },
+    { mode: "workbench", at: "[data-panel=marginals]", title: "Why this tree",
+      text: "Each head gives probabilities for every position ahead. The node budget is spent on the most probable beginnings; the outline is its frontier.",
+      exercise: "Set the budget to 8 and press Run, then 256. Where does the outline move?" },
+    { mode: "workbench", at: "[data-panel=mask]", title: "One pass over all branches",
+      text: "The tree is verified as one sequence. The mask lets each row see its own ancestors and nothing else; with merged, two blocks stand side by side.",
+      exercise: "Run the method merged and find the two empty blocks off the diagonal." },
+    { mode: "workbench", at: "[data-panel=verifier]", title: "The walk",
+      text: "At each node the big model names its own next token. If a child carries it, the walk goes on; if none does, that token is the bonus and the round ends.",
+      exercise: "Find a step with a small gap: there the model nearly chose otherwise." },
+    { mode: "workbench", at: "[data-panel=cache]", title: "What stays",
+      text: "The pass filled a cache row for every node. The rows of the accepted path are moved together and kept; all others are dropped.",
+      exercise: "Hover a kept row and find the same node in the tree and in the mask." },
+    { mode: "workbench", at: ".cs-metrics", title: "Is it worth it?",
+      text: "τ counts tokens per round, the root included. A larger tree raises τ, but each pass takes longer, so tokens per second have a best budget.",
+      exercise: "Raise the budget step by step until tokens per second fall, while τ still grows." },
+  ];
+})(window.Canopy = window.Canopy || {});

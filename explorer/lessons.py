@@ -1,0 +1,97 @@
+"""Recorded traces as lessons: what the page lists, opens first, and falls back on without a model."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import RequestError, TraceError
+from engine.trace import Header, Trace, load, tau
+from explorer.view import View, run_view
+
+FIRST = "welcome"  # the id of the recording that the page opens on, where there is one
+
+log = logging.getLogger("canopy")
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A recorded run under the name of its file."""
+
+    name: str
+    trace: Trace
+
+    def summary(self) -> View:
+        """What a list says of it: its title, what it teaches, how it was run, what came out."""
+        header, rounds = self.trace.header, [entry.round for entry in self.trace.entries]
+        return {
+            "name": self.name, "title": header.title or self.name, "note": header.note, "rounds": len(rounds),
+            "method": header.request.method, "budget": header.request.budget, "rig": header.rig,
+            "tau": round(tau(rounds), 2), "tokens_per_second": round(tokens_per_second(self.trace), 1),
+            "recorded": header.recorded,
+        }
+
+
+def tokens_per_second(trace: Trace) -> float:
+    """Committed tokens over engine time: the sum of every round's stages, nothing of the page."""
+    rounds = [entry.round for entry in trace.entries]
+    seconds = sum(sum(made.seconds.values()) for made in rounds)
+    return sum(len(made.acceptance.keep) for made in rounds) / seconds if seconds > 0 else 0.0
+
+
+class Library:
+    """The recordings of a folder by file name, read once; one that cannot be read is left out and logged."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self.lessons: Mapping[str, Lesson] = {lesson.name: lesson for path in paths for lesson in _read(path)}
+
+    def summaries(self) -> list[View]:
+        """The lessons in the order of the page."""
+        return [lesson.summary() for lesson in self.lessons.values()]
+
+    def named(self, name: str) -> Lesson:
+        """The lesson of that name; RequestError with the names there are."""
+        if name not in self.lessons:
+            there = ", ".join(self.lessons) or "none"
+            raise RequestError(f"There is no recording {name[:60]!r}; there are: {there}.")
+        return self.lessons[name]
+
+    def first(self) -> Lesson | None:
+        """The lesson that the page opens on."""
+        return self.lessons.get(FIRST) or next(iter(self.lessons.values()), None)
+
+    def view(self, lesson: Lesson) -> View:
+        """The stage value of a lesson, with the plain decoding of the same prompt where that was recorded too."""
+        return self.with_baseline(lesson.name, lesson.trace)
+
+    def with_baseline(self, run: str, trace: Trace) -> View:
+        """The stage value of a trace; ``baseline`` is a measurement of the same prompt on the same machine."""
+        view = run_view(run, (trace.header, *trace.entries, trace.end))
+        plain = [other.trace for other in self.lessons.values()
+                 if not other.trace.header.heads and matter(other.trace.header) == matter(trace.header)]
+        return {**view, "baseline": {"tokens_per_second": tokens_per_second(plain[0])}} if plain else view
+
+
+def matter(header: Header) -> tuple[object, object]:
+    """What two runs have to share for their speeds to be compared: the machine, and the question."""
+    return (header.rig, header.hardware, header.dtype), (header.prompt, header.request.sampling)
+
+
+def _read(path: Path) -> list[Lesson]:
+    try:
+        return [Lesson(path.name.split(".")[0], load(path))]
+    except TraceError as error:
+        log.warning("A recording is left out. %s", error)
+        return []
+
+
+def shipped(folder: Path) -> list[Path]:
+    """The trace files of a folder: in the order of its lessons.json where it has one, the others by name."""
+    listed = folder / "lessons.json"
+    names = [lesson["name"] for lesson in json.loads(listed.read_text("utf8"))] if listed.exists() else []
+    place = {name: number for number, name in enumerate(names)}
+    found = sorted(path for path in folder.glob("*.jsonl*") if path.is_file() and not path.name.endswith(".part"))
+    return sorted(found, key=lambda path: place.get(path.name.split(".")[0], len(place)))

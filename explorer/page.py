@@ -1,0 +1,167 @@
+"""The page: one bar of controls, one stage. Everything that moves is drawn in the browser (``assets/``)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+from uuid import uuid4
+
+import gradio as gr
+
+from engine.errors import CanopyError
+from explorer.asking import LARGEST_BUDGET, Form, ask_from
+from explorer.bundle import ASSETS, bundle, style
+from explorer.lessons import Lesson, Library
+from explorer.runs import Runs, Stream
+from explorer.service import Service
+from explorer.source import Source
+from explorer.turns import Turns
+from explorer.view import View, blank_view
+
+WAITING_ROOM = 16  # runs that may wait for their turn at once, each with its place shown
+HOST = '<div class="canopy-host"></div>'  # constant: a template that changes would wipe out what is drawn in it
+LARGEST_STEP = LARGEST_BUDGET.bit_length()  # of the slider: 0, then the powers of two
+
+
+def presets() -> list[dict[str, Any]]:
+    """The prompts that the page offers: name, domain, title, prompt, method, budget, temperature."""
+    read: list[dict[str, Any]] = json.loads((ASSETS / "prompts" / "presets.json").read_text("utf8"))
+    return read
+
+
+def build(source: Source, library: Library) -> gr.Blocks:
+    """The page over a source of live runs and a library of recordings."""
+    runs = Runs()
+    stream = Stream(source, runs, Turns())
+    service = Service(library, runs, stream)
+    first = library.first()
+    opening = packed(service.view_of(first.name) if first else blank_view())
+    with gr.Blocks(title="Canopy", analytics_enabled=False, fill_width=True) as page:
+        gr.HTML(elem_id="canopy-header", html_template=HOST, padding=False, apply_default_css=False)
+        controls = Controls(source, opening_form(first))
+        stage = gr.HTML(
+            value=opening, elem_id="canopy-stage", html_template=HOST, padding=False, apply_default_css=False,
+            js_on_load="Canopy.open(element, props, watch, server, (run) => trigger('adopt', run));",
+            lessons=library.summaries(), opening=first.name if first else "",
+            server_functions=[service.replay, service.open_trace, service.export])
+        _wire(page, controls, stage, stream)
+        service.publish()
+        page.unload(_farewell)
+    return page
+
+
+def launch_options() -> dict[str, Any]:
+    """What ``launch`` has to be given for the page to look and behave as built."""
+    icon = ASSETS / "stage" / "icon.svg"
+    return {
+        "head": f"<style>{style()}</style>\n{bundle()}", "theme": gr.themes.Base(
+            font=["system-ui", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif"],
+            font_mono=["DejaVu Sans Mono", "Cascadia Mono", "Menlo", "Consolas", "monospace"]),
+        "ssr_mode": False, "footer_links": [], "run_history": False, "show_error": True,
+        "favicon_path": icon,
+    }
+
+
+def opening_form(lesson: Lesson | None) -> Mapping[str, Any]:
+    """What the bar opens with: the question of the recording on the stage, or the first preset."""
+    if lesson is None:
+        return presets()[0]
+    request = lesson.trace.header.request
+    return {"prompt": lesson.trace.header.prompt, "method": request.method, "budget": request.budget,
+            "temperature": request.sampling.temperature}
+
+
+def packed(view: View) -> str:
+    """A stage value as one text: Gradio sends objects as edits of the one before, and edits of a list whose
+    beginning moves arrive wrong; a text is replaced whole."""
+    return json.dumps(view, separators=(",", ":")).replace("<", "\\u003c")
+
+
+class Controls:
+    """The bar: what to run and how."""
+
+    def __init__(self, source: Source, first: Mapping[str, Any]) -> None:
+        titles = [(preset["title"], preset["name"]) for preset in presets()]
+        method = first["method"] if first["method"] in source.methods else source.methods[0]
+        with gr.Row(elem_id="canopy-ask"):
+            self.prompt = gr.Textbox(
+                value=first["prompt"], label="Prompt", placeholder="Ask something …", lines=1, max_lines=3,
+                scale=8, elem_id="canopy-prompt", submit_btn=False)
+            self.preset = gr.Dropdown(
+                titles, value=first.get("name"), label="Preset", scale=3, elem_id="canopy-preset")
+            self.run = gr.Button("▶ Run", variant="primary", elem_id="canopy-run", scale=0)
+            self.stop = gr.Button("■ Stop", variant="secondary", elem_id="canopy-stop", scale=0)
+        with gr.Row(elem_id="canopy-settings"):
+            self.rig = gr.Dropdown([source.rig], value=source.rig, label="Rig", elem_id="canopy-rig")
+            self.method = gr.Dropdown(list(source.methods), value=method, label="Method", elem_id="canopy-method")
+            self.steps = gr.Slider(
+                0, LARGEST_STEP, value=step_of(first["budget"]), step=1, label="Node budget", elem_id="canopy-steps")
+            self.budget = gr.Number(first["budget"], precision=0, label="Nodes", elem_id="canopy-budget")
+            self.split = gr.Dropdown(["total", "each"], value="total", label="Split of merged", elem_id="canopy-split")
+            self.temperature = gr.Number(first["temperature"], step=0.1, label="Temperature", elem_id="canopy-temperature")
+            with gr.Accordion("More", open=False, elem_id="canopy-more"), gr.Row(elem_id="canopy-fine"):
+                self.top_k = gr.Number(0, precision=0, label="top-k (0: all)")
+                self.top_p = gr.Number(1, step=0.05, label="top-p")
+                self.seed = gr.Number(0, precision=0, label="Seed")
+                self.max_tokens = gr.Number(256, precision=0, label="Max tokens")
+
+    def inputs(self) -> list[Any]:
+        """The components whose values make a ``Form``, in its order."""
+        return [self.prompt, self.method, self.budget, self.split, self.temperature, self.top_k, self.top_p,
+                self.seed, self.max_tokens]
+
+
+def step_of(budget: int) -> int:
+    """The slider's step nearest to a budget: 0 for none, else one more than the power of two."""
+    return min(LARGEST_STEP, round(math.log2(budget)) + 1) if budget >= 1 else 0
+
+
+def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -> None:
+    def run(*values: Any) -> Iterator[str]:
+        try:
+            ask = ask_from(Form(*values))
+        except CanopyError as error:
+            yield packed(blank_view(f"refused-{uuid4().hex[:6]}", "error", str(error)))
+            return
+        for view in stream.watch(ask):
+            yield packed(view)
+
+    running = gr.on(
+        [controls.run.click, controls.prompt.submit], run, controls.inputs(), stage, concurrency_id="engine",
+        concurrency_limit=WAITING_ROOM, show_progress="hidden", api_visibility="private")
+    controls.stop.click(None, cancels=[running], js="() => Canopy.controls.stop()")
+    asked = [controls.prompt, controls.method, controls.budget, controls.steps, controls.temperature]
+    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    controls.preset.input(_preset_values, controls.preset, asked, **quiet)
+    stage.adopt(_adopted_values, None, asked, **quiet)
+    in_browser: dict[str, Any] = {"fn": None, "queue": False, "api_visibility": "private"}
+    controls.steps.input(**in_browser, inputs=controls.steps, outputs=controls.budget,
+                         js="(step) => Canopy.controls.budgetOf(step)")
+    controls.budget.input(**in_browser, inputs=controls.budget, outputs=controls.steps,
+                          js="(budget) => Canopy.controls.stepOf(budget)")
+    told: list[Any] = [controls.method, controls.budget]
+    for control in told:
+        control.change(**in_browser, inputs=told, js="(method, budget) => Canopy.controls.note(method, budget)")
+    page.load(
+        **in_browser, inputs=[*told, controls.steps], outputs=[*told, controls.steps],
+        js="(method, budget, step) => Canopy.controls.restore(method, budget, step)")
+
+
+def _preset_values(name: str) -> list[Any]:
+    return _values(next(preset for preset in presets() if preset["name"] == name))
+
+
+def _adopted_values(event: gr.EventData) -> list[Any]:
+    """The bar as a run was asked: the browser sends its header when a recording is opened."""
+    return _values(event._data)
+
+
+def _values(run: dict[str, Any]) -> list[Any]:
+    return [run["prompt"], run["method"], run["budget"], step_of(run["budget"]), run["temperature"]]
+
+
+def _farewell() -> None:
+    """Nothing to do: Gradio watches for closed tabs, and ends their runs, only where somebody listens."""
+

@@ -1,0 +1,140 @@
+"""What a run leaves the page as: a trace file, a table of its rounds, a tree for graph tools, a replay page."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import networkx
+import numpy as np
+import pandas
+
+from engine.errors import RequestError
+from engine.records import STAGES, Round
+from engine.trace import Piece, Trace, dumps
+from engine.tree import depths
+from explorer.bundle import bundle, style
+from explorer.view import View, run_view
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file as it is handed out: its name, its media type, its bytes."""
+
+    name: str
+    media: str
+    data: bytes
+
+    def as_json(self) -> View:
+        """For the browser: the bytes as base64."""
+        return {"name": self.name, "media": self.media, "data": base64.b64encode(self.data).decode()}
+
+
+def rounds_table(trace: Trace) -> pandas.DataFrame:
+    """A row per round: what was verified and kept, the bonus token, μ per head, milliseconds per stage."""
+    named = pieces_of(trace)
+    return pandas.DataFrame([_row(entry.round, entry.elapsed_seconds, named) for entry in trace.entries])
+
+
+def _row(made: Round, elapsed_seconds: float, named: Mapping[int, Piece]) -> dict[str, object]:
+    row: dict[str, object] = {
+        "round": made.index + 1, "elapsed_seconds": elapsed_seconds, "cache_length_before": made.start,
+        "rows_verified": len(made.tree), "tokens_kept": len(made.acceptance.keep),
+        "keep_indices": " ".join(map(str, made.acceptance.keep.tolist())),
+        "text": "".join(readable(named, token) for token in made.committed.tolist()),
+        "bonus": readable(named, made.acceptance.bonus),
+    }
+    row |= {f"mean_confidence_head_{head}": score for head, score in enumerate(made.scores, start=1)}
+    row |= {f"{stage}_milliseconds": 1000 * made.seconds.get(stage, 0.0) for stage in STAGES}
+    return row
+
+
+def pieces_of(trace: Trace) -> dict[int, Piece]:
+    """The text of every token that the trace names."""
+    named = dict(trace.header.pieces)
+    for entry in trace.entries:
+        named |= entry.pieces
+    return named
+
+
+def readable(named: Mapping[int, Piece], token: int) -> str:
+    """A token's text; bytes that are no whole character by themselves as ⟨e2⟩."""
+    piece = named.get(token, f"⟨{token}⟩")
+    return piece if isinstance(piece, str) else "".join(f"⟨{byte:02x}⟩" for byte in piece)
+
+
+def joined(named: Mapping[int, Piece], token_ids: Iterable[int]) -> str:
+    """The tokens as one text, characters that span several tokens put together."""
+    pieces = [named.get(token, f"⟨{token}⟩") for token in token_ids]
+    return b"".join(
+        piece.encode() if isinstance(piece, str) else bytes(piece) for piece in pieces).decode("utf8", "replace")
+
+
+def tree_graph(made: Round, named: Mapping[int, Piece]) -> networkx.DiGraph:
+    """A round's draft tree with everything known of each node as attributes; edges lead from parent to child."""
+    graph = networkx.DiGraph(round=made.index + 1)
+    kept, depth = set(made.acceptance.keep.tolist()), depths(made.tree.parents)
+    for node, token in enumerate(made.tree.tokens.tolist()):
+        graph.add_node(
+            node, token_id=token, text=_xml_safe(readable(named, token)), depth=int(depth[node]),
+            probability=float(np.exp(made.tree.logprobs[node])), heads=int(made.tree.heads[node]),
+            target_probability=float(np.exp(made.verification.offered[node])), kept=node in kept,
+            target_choice=_xml_safe(readable(named, int(made.verification.choice[node]))))
+        if node:
+            graph.add_edge(int(made.tree.parents[node]), node)
+    return graph
+
+
+def _xml_safe(text: str) -> str:
+    """XML knows no control characters but tab and newline: the others as ⟨1b⟩."""
+    return "".join(sign if sign in "\t\n" or ord(sign) >= 32 else f"⟨{ord(sign):02x}⟩" for sign in text)
+
+
+def replay_page(view: View) -> str:
+    """A page in one file that replays the run from disk, without a network: style, code and data inside."""
+    data = json.dumps(view, separators=(",", ":")).replace("<", "\\u003c")
+    title = (view["header"]["title"] or view["header"]["prompt"][:60]).replace("&", "&amp;").replace("<", "&lt;")
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title} · Canopy</title>\n<style>{style()}</style></head>\n"
+        '<body class="canopy-replay"><main class="canopy-page"><div id="canopy-header"></div>'
+        '<div id="canopy-stage"></div></main>\n'
+        f'<script type="application/json" id="canopy-data">{data}</script>\n'
+        f"{bundle()}\n<script>Canopy.openReplay();</script></body></html>\n")
+
+
+def _trace_file(run: str, trace: Trace, number: int) -> Download:
+    return Download(f"{run}.jsonl.gz", "application/gzip", gzip.compress(dumps(trace), mtime=0))
+
+
+def _rounds_file(run: str, trace: Trace, number: int) -> Download:
+    return Download(f"{run}-rounds.csv", "text/csv", rounds_table(trace).to_csv(index=False).encode())
+
+
+def _tree_file(run: str, trace: Trace, number: int) -> Download:
+    if not 0 <= number < len(trace.entries):
+        raise RequestError(f"There is no round {number + 1}; this run has {len(trace.entries)}.")
+    graph = tree_graph(trace.entries[number].round, pieces_of(trace))
+    text = "\n".join(networkx.generate_graphml(graph, named_key_ids=True))
+    return Download(f"{run}-round-{number + 1}.graphml", "application/xml", text.encode())
+
+
+def _replay_file(run: str, trace: Trace, number: int) -> Download:
+    page = replay_page(run_view(run, (trace.header, *trace.entries, trace.end)))
+    return Download(f"{run}.html", "text/html", page.encode())
+
+
+EXPORTS: Mapping[str, Callable[[str, Trace, int], Download]] = MappingProxyType({
+    "trace": _trace_file, "rounds": _rounds_file, "tree": _tree_file, "replay": _replay_file})
+
+
+def export(kind: str, run: str, trace: Trace, number: int) -> Download:
+    """The run in one of the forms ``EXPORTS``; ``number`` is the round, from 0, for the forms of one round."""
+    if kind not in EXPORTS:
+        raise RequestError(f"There is no export {kind!r}; choose one of {', '.join(EXPORTS)}.")
+    return EXPORTS[kind](run, trace, number)

@@ -1,0 +1,31 @@
+"""Where rounds come from: a live engine and a recorded trace are the same thing to the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from engine.records import Ask
+from engine.trace import Line
+
+
+class Source(Protocol):
+    """Something that answers prompts with a header, an entry per round and an end."""
+
+    @property
+    def rig(self) -> str:
+        """The name of the set of checkpoints, as the page's badge shows it."""
+
+    @property
+    def hardware(self) -> str:
+        """What it runs on, in words."""
+
+    @property
+    def methods(self) -> Sequence[str]:
+        """The methods that it can run, in the order in which the page lists them."""
+
+    def run(self, ask: Ask) -> Iterator[Line]:
+        """The run's lines as they happen. Closing the iterator ends the run and frees its cache.
+
+        Raises CanopyError, with a sentence for the person, when the ask cannot be served.
+        """

@@ -1,0 +1,110 @@
+"""From the lines of a run to the JSON that the stage draws. Pure, torch-free: the same run gives the same view.
+
+Every token id of a round is named in its ``pieces`` or in those of an earlier line. Arrays travel as base64 with
+dtype and shape; integers that fit into 16 bits take 16.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.records import DraftTree, Lattice, Round
+from engine.trace import End, Entry, Header, Line, Piece
+
+View = dict[str, Any]
+
+MOST_RANKS = 12  # of a drafter's guesses per depth; the page has no room for more
+LARGEST_SHORT = 2**15
+
+
+def array_view(array: NDArray[Any]) -> View:
+    """An array as {dtype, shape, data}: ``<f4`` for floats, ``<i2`` or ``<i4`` for integers."""
+    if array.dtype.kind == "f":
+        kind = "<f4"
+    else:
+        kind = "<i2" if array.size == 0 or -LARGEST_SHORT <= array.min() <= array.max() < LARGEST_SHORT else "<i4"
+    packed = np.ascontiguousarray(array, dtype=np.dtype(kind))
+    return {"dtype": kind, "shape": list(array.shape), "data": base64.b64encode(packed.tobytes()).decode()}
+
+
+def pieces_view(pieces: Mapping[int, Piece]) -> View:
+    """Token ids, as strings, to text or to a list of byte values."""
+    return {str(token): piece if isinstance(piece, str) else list(piece) for token, piece in pieces.items()}
+
+
+def tree_view(tree: DraftTree) -> View:
+    """A draft tree's four arrays."""
+    return {name: array_view(getattr(tree, name)) for name in ("tokens", "parents", "logprobs", "heads")}
+
+
+def draft_view(lattice: Lattice) -> View:
+    """What a head proposed, the ``MOST_RANKS`` likeliest tokens of each row: tokens, logprobs (depth, rows, k)."""
+    return {"tokens": array_view(lattice.tokens[..., :MOST_RANKS]),
+            "logprobs": array_view(lattice.logprobs[..., :MOST_RANKS])}
+
+
+def ghosts_view(made: Round) -> list[View]:
+    """The drafted trees of which no node was verified, each with the number of its head, from 1."""
+    verified = int(np.bitwise_or.reduce(made.tree.heads))
+    return [{"head": head, **tree_view(candidate)} for head, candidate in enumerate(made.candidates, start=1)
+            if len(candidate) > 1 and not verified & 1 << (head - 1)]
+
+
+def entry_view(entry: Entry) -> View:
+    """One round as the stage takes it."""
+    made, trials = entry.round, entry.round.acceptance.trials
+    verification = {name: array_view(getattr(made.verification, name))
+                    for name in ("choice", "logprobs", "entropy", "gap", "offered")}
+    return {
+        "index": made.index, "start": made.start, "elapsed": round(entry.elapsed_seconds, 6),
+        "pieces": pieces_view(entry.pieces), "tree": tree_view(made.tree), "ghosts": ghosts_view(made),
+        "scores": [float(score) for score in made.scores], "drafts": [draft_view(draft) for draft in made.drafts],
+        "verification": verification, "keep": made.acceptance.keep.tolist(), "bonus": int(made.acceptance.bonus),
+        "trials": trials and {name: array_view(getattr(trials, name)) for name in ("nodes", "chances", "draws")},
+        "seconds": {stage: round(seconds, 7) for stage, seconds in made.seconds.items()},
+    }
+
+
+def header_view(header: Header) -> View:
+    """What was asked, of what, on what, and whether it is a recording."""
+    request, sampling = header.request, header.request.sampling
+    return {
+        "prompt": header.prompt, "pieces": pieces_view(header.pieces), "rig": header.rig,
+        "heads": list(header.heads), "hardware": header.hardware, "dtype": header.dtype, "method": request.method,
+        "budget": request.budget, "split": request.split, "max_tokens": request.max_tokens,
+        "temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p, "seed": sampling.seed,
+        "context_limit": header.context_limit, "title": header.title, "note": header.note,
+        "recorded": header.recorded, "prompt_tokens": len(request.prompt_ids),
+    }
+
+
+def end_view(end: End) -> View:
+    """Why and when the text ended."""
+    return {"reason": end.reason, "rounds": end.rounds, "seconds": end.seconds}
+
+
+def blank_view(run: str = "", state: str = "empty", message: str = "") -> View:
+    """A stage value without a run in it: nothing yet, waiting, or refused with a sentence."""
+    return {"run": run, "state": state, "message": message, "header": None, "from": 0, "rounds": [], "end": None}
+
+
+def add_line(view: View, line: Line) -> View:
+    """The stage value with one line more. The given one is not changed, but rounds are shared: they never change."""
+    if isinstance(line, Header):
+        return {**view, "state": "running", "message": "", "header": header_view(line)}
+    if isinstance(line, Entry):
+        return {**view, "rounds": [*view["rounds"], entry_view(line)]}
+    return {**view, "state": "stopped" if line.reason == "stopped" else "done", "end": end_view(line)}
+
+
+def run_view(run: str, lines: Iterable[Line]) -> View:
+    """The stage value of a whole run or of its beginning."""
+    view = blank_view(run)
+    for line in lines:
+        view = add_line(view, line)
+    return view
