@@ -1,0 +1,100 @@
+"""A server of the scripted page and a browser, shared by the whole module; every page watched for errors."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from urllib.error import URLError
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api")
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
+START_SECONDS = 180
+PATIENCE_MS = 90_000  # for machines that do other work too; a quiet one needs a second
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """The address of a server whose rounds take a tenth of a second."""
+    port = free_port()
+    server = subprocess.Popen([sys.executable, "-m", "tests.browser.serve", str(port), "0.1"])
+    url = f"http://127.0.0.1:{port}/"
+    try:
+        _wait_for(url, server)
+        yield url
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until and server.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=2):
+                return
+        except (URLError, OSError):
+            time.sleep(0.2)
+    raise AssertionError(f"The page did not start within {START_SECONDS} s (exit status {server.poll()}).")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[sync_api.Browser]:
+    """Chromium, or a skip where there is none."""
+    if not os.path.exists(CHROMIUM):
+        pytest.skip(f"There is no Chromium at {CHROMIUM}; set CHROMIUM to one.")
+    with sync_api.sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+@dataclass
+class Watched:
+    """A page with everything it complained of or asked for elsewhere."""
+
+    page: sync_api.Page
+    complaints: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+
+    def open(self, url: str) -> sync_api.Page:
+        """Go there and wait for the stage."""
+        self.page.goto(url)
+        self.page.wait_for_selector(".cs-stage")
+        self.page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
+        return self.page
+
+
+@pytest.fixture
+def watched(browser: sync_api.Browser, address: str) -> Iterator[Watched]:
+    """A fresh page; the test fails if it logged an error or asked anybody else for anything."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    made = Watched(context.new_page())
+    made.page.set_default_timeout(PATIENCE_MS)
+    made.page.on("console", lambda said: made.complaints.append(said.text) if said.type == "error" else None)
+    made.page.on("pageerror", lambda error: made.complaints.append(f"{error} {error.stack}"))
+    made.page.on("request", lambda asked: _note(made, asked.url, address))
+    yield made
+    context.close()
+    assert made.complaints == []
+    assert made.foreign == []
+
+
+def _note(made: Watched, url: str, address: str) -> None:
+    if not url.startswith((address, "data:", "blob:", "about:")):
+        made.foreign.append(url)

@@ -1,0 +1,94 @@
+"""The block-diffusion head against a reference written from its equations, without cache, module by module."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import silu
+
+from engine.drafters.dflash_model import DFlashModel
+from tests.engine.runtime.small import MASK_ID, small_drafter, small_head_model, small_target
+
+
+def norm(states, weight, epsilon):
+    return weight * states / torch.sqrt(states.pow(2).mean(-1, keepdim=True) + epsilon)
+
+
+def turned(states, positions, theta):
+    """Rotary embedding of (rows, heads, size): pairs (i, i + size / 2) turn by position × theta^(−2i / size)."""
+    half = states.shape[-1] // 2
+    angles = positions[:, None].float() * theta ** (-torch.arange(half).float() / half)
+    cosines, sines = angles.cos()[:, None], angles.sin()[:, None]
+    first, second = states[..., :half], states[..., half:]
+    return torch.cat([first * cosines - second * sines, second * cosines + first * sines], -1)
+
+
+def reference(model: DFlashModel, features, block, start):
+    """Hidden states of the block, one loop a head, attention written out."""
+    config, weights = model.config, dict(model.named_parameters())
+    epsilon, size = config.rms_norm_eps, config.head_dim
+    theta = config.rope_parameters["rope_theta"]
+    fused = norm(features @ weights["fc.weight"].T, weights["hidden_norm.weight"], epsilon)
+    before, here = torch.arange(start), start + torch.arange(len(block))
+    hidden = block
+    for number in range(config.num_hidden_layers):
+        def part(name, number=number):
+            return weights[f"layers.{number}.{name}.weight"]
+        normed = norm(hidden, part("input_layernorm"), epsilon)
+        sources = torch.cat([fused, normed])
+        queries = (normed @ part("self_attn.q_proj").T).unflatten(-1, (-1, size))
+        keys = (sources @ part("self_attn.k_proj").T).unflatten(-1, (-1, size))
+        queries, keys = norm(queries, part("self_attn.q_norm"), epsilon), norm(keys, part("self_attn.k_norm"), epsilon)
+        values = (sources @ part("self_attn.v_proj").T).unflatten(-1, (-1, size))
+        queries, keys = turned(queries, here, theta), turned(keys, torch.cat([before, here]), theta)
+        group = queries.shape[1] // keys.shape[1]
+        mixed = []
+        for head in range(queries.shape[1]):
+            scores = queries[:, head] @ keys[:, head // group].T / size ** 0.5
+            mixed.append(scores.softmax(-1) @ values[:, head // group])
+        hidden = hidden + torch.cat(mixed, -1) @ part("self_attn.o_proj").T
+        normed = norm(hidden, part("post_attention_layernorm"), epsilon)
+        gate, up = normed @ part("mlp.gate_proj").T, normed @ part("mlp.up_proj").T
+        hidden = hidden + (silu(gate) * up) @ part("mlp.down_proj").T
+    return norm(hidden, weights["norm.weight"], epsilon)
+
+
+@pytest.mark.parametrize("steps", [[9], [4, 5], [1, 1, 1, 6]])
+def test_the_drafter_equals_the_reference_whatever_the_cache_saw_before(steps):
+    target, drafter = small_target(), small_drafter(small_target())
+    torch.manual_seed(5)
+    features = torch.randn(sum(steps), drafter.model.fc.in_features)
+    drafter.begin(64)
+    done = 0
+    for step in steps:
+        drafter.observe(np.arange(step), features[done:done + step])
+        drafter.draft(3, 4)  # what a round leaves behind must not reach the next
+        done += step
+    lattice = drafter.draft(7, target.config.vocab_size)
+    tokens = torch.tensor([7] + [MASK_ID] * (drafter.block - 1))
+    with torch.no_grad():
+        hidden = reference(drafter.model, features, drafter.embedding(tokens), done)
+        wanted = drafter.head(hidden[1:]).log_softmax(-1)
+    found = torch.empty_like(wanted)
+    found.scatter_(1, torch.from_numpy(lattice.tokens[:, 0]).long(), torch.from_numpy(lattice.logprobs[:, 0]))
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+
+
+def test_the_lattice_is_normalised_before_the_cut_and_sorted():
+    drafter = small_drafter(small_target())
+    drafter.begin(16)
+    drafter.observe(np.arange(3), torch.randn(3, drafter.model.fc.in_features))
+    whole, cut = drafter.draft(7, 97), drafter.draft(7, 5)
+    assert cut.tokens.shape == (drafter.block - 1, 1, 5) and cut.tokens.dtype == np.int32
+    np.testing.assert_array_equal(cut.logprobs, whole.logprobs[..., :5])
+    np.testing.assert_allclose(np.exp(whole.logprobs).sum(-1), 1, atol=1e-5)
+    assert (np.diff(cut.logprobs, axis=-1) <= 0).all()
+
+
+def test_the_tensor_names_are_the_published_ones():
+    names = set(small_head_model().state_dict())
+    assert {"fc.weight", "hidden_norm.weight", "norm.weight", "layers.0.self_attn.q_proj.weight",
+            "layers.0.self_attn.k_norm.weight", "layers.1.mlp.down_proj.weight",
+            "layers.1.post_attention_layernorm.weight"} <= names
+    assert not any("embed" in name or "lm_head" in name for name in names)

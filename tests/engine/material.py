@@ -1,0 +1,137 @@
+"""What the tests of the engine are made of: random lattices and trees, slow references, and the toy's heads."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from hypothesis import strategies as st
+
+from engine.decode import Drafter, Target, decode
+from engine.drafters.ngram import NGramDrafter
+from engine.methods import METHODS
+from engine.records import DraftTree, Lattice, Request, Round, Sampling
+from engine.toy import ToyDrafter, ToyTarget
+
+# few distinct values, so that ties are the rule; 0 is probability 1, −inf is probability 0
+COARSE = st.sampled_from([0.0, -0.25, -0.5, -1.0, -1.5, float("-inf")])
+FINE = st.floats(-6, 0, width=32)
+
+
+@st.composite
+def lattices(draw: st.DrawFn, most_rows: int = 3, vocabulary: int = 6) -> Lattice:
+    """Up to 4 depths, ``most_rows`` rows and 4 ranks; distinct tokens within a row, logprobs descending."""
+    depth, rows, width = draw(st.integers(1, 4)), draw(st.integers(1, most_rows)), draw(st.integers(1, 4))
+    values = draw(st.sampled_from([COARSE, FINE]))
+    cells = depth * rows * width
+    logprobs = np.asarray(draw(st.lists(values, min_size=cells, max_size=cells)), np.float32)
+    random = np.random.default_rng(draw(st.integers(0, 1000)))
+    tokens = np.stack([random.permutation(vocabulary)[:width] for _ in range(depth * rows)])
+    return Lattice(
+        tokens.reshape(depth, rows, width).astype(np.int32),
+        -np.sort(-logprobs.reshape(depth, rows, width), axis=-1),
+        random.integers(0, rows, (depth, rows, width)).astype(np.int32))
+
+
+def sharp_lattice(depth: int, width: int, seed: int, vocabulary: int = 64) -> Lattice:
+    """Marginals of a head that is sure of itself at first and less so deeper down."""
+    random = np.random.default_rng(seed)
+    logits = random.normal(size=(depth, 1, vocabulary)) * np.linspace(3, 1.5, depth)[:, None, None]
+    logprobs = (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
+    tokens = np.argsort(-logprobs, axis=-1)[..., :width].astype(np.int32)
+    return Lattice(tokens, np.take_along_axis(logprobs, tokens, -1), np.zeros_like(tokens))
+
+
+@st.composite
+def trees(draw: st.DrawFn, most: int = 14, vocabulary: int = 3) -> DraftTree:
+    """Any tree at all, siblings with equal tokens included; logprobs fall along every path, often by nothing."""
+    size = 1 + draw(st.integers(0, most))
+    parents = [0] + [draw(st.integers(0, node - 1)) for node in range(1, size)]
+    logprobs = np.zeros(size, np.float32)
+    for node in range(1, size):
+        logprobs[node] = logprobs[parents[node]] + np.float32(draw(st.sampled_from([0.0, -0.5, -1.0])))
+    tokens = draw(st.lists(st.integers(0, vocabulary - 1), min_size=size, max_size=size))
+    heads = np.ones(size, np.int32)
+    heads[0] = 0
+    return DraftTree(np.asarray(tokens, np.int32), np.asarray(parents, np.int32), logprobs, heads)
+
+
+Prefix = tuple[float, tuple[int, ...]]  # log probability, tokens behind the root
+
+
+def all_prefixes(lattice: Lattice) -> list[Prefix]:
+    """Every prefix of non-zero probability, in the order that ``best_first`` promises, by listing them all."""
+    found: list[tuple[np.float32, tuple[int, ...]]] = []
+    level: list[tuple[np.float32, tuple[int, ...], int]] = [(np.float32(0), (), 0)]
+    for depth in range(lattice.depth):
+        grown = []
+        for order, (score, tokens, row) in enumerate(level):
+            for rank in range(lattice.tokens.shape[2]):
+                total = score + lattice.logprobs[depth, row, rank]
+                below = (*tokens, int(lattice.tokens[depth, row, rank]))
+                grown.append(((-total, order, rank), (total, below, int(lattice.follow[depth, row, rank]))))
+        level = [node for _, node in sorted(grown, key=lambda pair: pair[0]) if np.isfinite(node[0])]
+        found += [(score, tokens) for score, tokens, _ in level]
+    return [(float(score), tokens) for score, tokens in sorted(found, key=lambda pair: -pair[0])]
+
+
+def heap_prefixes(lattice: Lattice, nodes: int) -> list[Prefix]:
+    """Algorithm 1 of paper 002 as printed, for rows that depend on the path too: pop, push sibling and first child."""
+    popped: list[Prefix] = []
+    turns = [0] * (lattice.depth + 1)
+
+    def entry(depth: int, above: tuple, rank: int) -> tuple:  # type: ignore[type-arg]
+        score, turn, tokens, row = above
+        total = score + lattice.logprobs[depth, row, rank]
+        return (-total, depth, turn, rank), above, tokens
+
+    heap = [entry(0, (np.float32(0), 0, (), 0), 0)]
+    while heap and len(popped) < nodes:
+        (minus, depth, _, rank), above, tokens = heapq.heappop(heap)
+        if not np.isfinite(minus):
+            continue
+        row = above[3]
+        below = (*tokens, int(lattice.tokens[depth, row, rank]))
+        popped.append((float(-minus), below))
+        own = (-minus, turns[depth], below, int(lattice.follow[depth, row, rank]))
+        turns[depth] += 1
+        if rank + 1 < lattice.tokens.shape[2]:
+            heapq.heappush(heap, entry(depth, above, rank + 1))
+        if depth + 1 < lattice.depth:
+            heapq.heappush(heap, entry(depth + 1, own, 0))
+    return popped
+
+
+def prefixes(tree: DraftTree) -> list[Prefix]:
+    """A tree's drafted nodes in order, as prefixes; the root must be its own parent and nobody a late child."""
+    paths: list[tuple[int, ...]] = [()]
+    for node in range(1, len(tree)):
+        assert 0 <= tree.parents[node] < node
+        paths.append((*paths[tree.parents[node]], int(tree.tokens[node])))
+    assert tree.parents[0] == 0
+    assert tree.logprobs[0] == 0
+    return list(zip(tree.logprobs[1:].tolist(), paths[1:], strict=True))
+
+
+def heads_of(method: str, target: ToyTarget, depth: int = 6) -> list[Drafter]:
+    """As many heads of the method's family as it needs."""
+    row = METHODS[method]
+    if row.family == "ngram":
+        return [NGramDrafter(target.vocabulary, depth)]
+    return [ToyDrafter(target, depth, seed=seed) for seed in range(row.heads)]
+
+
+def run(request: Request, target: Target, heads: Sequence[Drafter]) -> list[Round]:
+    """All rounds of a request."""
+    return list(decode(request, target, heads))
+
+
+def text(rounds: Iterable[Round]) -> list[int]:
+    """The tokens that rounds commit."""
+    return [token for made in rounds for token in made.committed.tolist()]
+
+
+LOSSLESS = [name for name, row in METHODS.items() if row.lossless]
+WALKING = [name for name in LOSSLESS if METHODS[name].accept == "walk"]
+GREEDY, WARM = Sampling(), Sampling(temperature=0.9, top_k=6, top_p=0.95, seed=3)

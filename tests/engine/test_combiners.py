@@ -1,0 +1,148 @@
+"""Combiners against paper 000's worked example, dense references and brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from engine.builders.best_first import best_first
+from engine.combiners.joint import joint
+from engine.combiners.merged import merged
+from engine.combiners.only import only
+from engine.combiners.routed import routed
+from engine.records import DraftTree, Integers
+from engine.tree import ancestors, confidence, depths, leaf_paths, pack, plant
+from tests.engine.material import lattices, prefixes, sharp_lattice, trees
+
+ROOT = 42
+
+
+def planted(parents: list[int], tokens: list[int], logprobs: list[float]) -> DraftTree:
+    """A one-head tree from lists of its drafted nodes."""
+    return plant(ROOT, np.asarray(tokens, np.int32), np.asarray(parents, np.int32), np.asarray(logprobs, np.float32))
+
+
+# Paper 000, figure 1: three drafted nodes a head, 1 ↦ 4, 2 ↦ 5, 3 ↦ 6 for the second.
+HEAD_1 = planted([0, 1, 0], [11, 12, 13], [-0.1, -0.5, -1.0])
+HEAD_2 = planted([0, 0, 2], [21, 22, 23], [-0.2, -0.3, -0.9])
+
+
+def test_worked_example_maps_head_2_behind_head_1() -> None:
+    union = merged((HEAD_1, HEAD_2), 6)
+    assert union.tokens.tolist() == [ROOT, 11, 12, 13, 21, 22, 23]
+    assert union.parents.tolist() == [0, 0, 1, 0, 0, 0, 5]
+    assert union.heads.tolist() == [0, 1, 1, 1, 2, 2, 2]
+    assert union.logprobs.tolist() == np.asarray([0, -0.1, -0.5, -1.0, -0.2, -0.3, -0.9], np.float32).tolist()
+
+
+def test_worked_example_mask_positions_and_paths() -> None:
+    union = merged((HEAD_1, HEAD_2), 6)
+    assert ancestors(union.parents).astype(int).tolist() == [
+        [1, 0, 0, 0, 0, 0, 0],
+        [1, 1, 0, 0, 0, 0, 0],
+        [1, 1, 1, 0, 0, 0, 0],
+        [1, 0, 0, 1, 0, 0, 0],
+        [1, 0, 0, 0, 1, 0, 0],
+        [1, 0, 0, 0, 0, 1, 0],
+        [1, 0, 0, 0, 0, 1, 1]]
+    assert pack(union, 10).positions.tolist() == [10, 11, 12, 11, 11, 11, 12]
+    assert leaf_paths(union.parents).tolist() == [[0, 1, 2], [0, 3, -1], [0, 4, -1], [0, 5, 6]]
+
+
+def dense_parents(tree: DraftTree) -> Integers:
+    """One-hot rows: node by parent."""
+    return np.eye(len(tree), dtype=np.int32)[tree.parents]
+
+
+@given(st.lists(trees(), min_size=1, max_size=3))
+def test_merging_is_block_diagonal_below_one_root(parts: list[DraftTree]) -> None:
+    parts = [DraftTree(np.where(np.arange(len(tree)) > 0, tree.tokens, ROOT), tree.parents, tree.logprobs, tree.heads)
+             for tree in parts]
+    union = merged(tuple(parts), 0)
+    size = 1 + sum(len(tree) - 1 for tree in parts)
+    mask, parents = np.zeros((size, size), bool), np.zeros((size, size), int)
+    mask[:, 0] = True
+    parents[0, 0] = 1
+    start = 1
+    for head, tree in enumerate(parts):
+        block = slice(start, start + len(tree) - 1)
+        mask[block, block] = ancestors(tree.parents)[1:, 1:]
+        dense = dense_parents(tree)[1:]
+        parents[block, 0], parents[block, block] = dense[:, 0], dense[:, 1:]
+        assert union.heads[block].tolist() == [1 << head] * (len(tree) - 1)
+        assert union.tokens[block].tolist() == tree.tokens[1:].tolist()
+        start += len(tree) - 1
+    assert np.array_equal(ancestors(union.parents), mask)
+    assert np.array_equal(dense_parents(union), parents)
+    assert union.parents.dtype == union.heads.dtype == np.int32
+    assert [path for path in prefixes(union)] == [path for tree in parts for path in prefixes(tree)]
+
+
+def test_only_takes_the_first_tree_as_it_is() -> None:
+    assert only((HEAD_1,), 3) is HEAD_1
+
+
+def test_routing_takes_the_larger_mean_confidence_and_names_the_head() -> None:
+    assert confidence(HEAD_2) > confidence(HEAD_1)
+    winner = routed((HEAD_1, HEAD_2), 3)
+    assert winner.tokens.tolist() == HEAD_2.tokens.tolist()
+    assert winner.heads.tolist() == [0, 2, 2, 2]
+    assert routed((HEAD_2, HEAD_1), 3).heads.tolist() == [0, 1, 1, 1]
+
+
+def test_routing_ties_go_to_head_1() -> None:
+    assert routed((HEAD_1, HEAD_1), 3).heads.tolist() == [0, 1, 1, 1]
+    bare = planted([], [], [])
+    assert routed((bare, bare), 3).heads.tolist() == [0]
+    assert routed((bare, HEAD_1), 3).heads.tolist() == [0, 2, 2, 2]
+
+
+def union_of_prefixes(parts: tuple[DraftTree, ...], budget: int) -> list[tuple[float, tuple[int, ...], int]]:
+    """Score, tokens and heads of the best prefixes, by listing all of them."""
+    best: dict[tuple[int, ...], float] = {}
+    heads: dict[tuple[int, ...], int] = {}
+    for head, tree in enumerate(parts):
+        for score, path in prefixes(tree):
+            best[path] = max(score, best.get(path, score))
+            heads[path] = heads.get(path, 0) | 1 << head
+    order = sorted(best, key=lambda path: (-best[path], len(path)))  # stable: the heads' own order decides the rest
+    return [(best[path], path, heads[path]) for path in order[:budget]]
+
+
+@settings(max_examples=400)
+@given(st.lists(trees(), min_size=1, max_size=3), st.integers(0, 30))
+def test_joint_is_the_union_of_prefixes(parts: list[DraftTree], budget: int) -> None:
+    tree = joint(tuple(parts), budget)
+    found = [(score, path, int(heads)) for (score, path), heads in zip(prefixes(tree), tree.heads[1:], strict=True)]
+    assert found == union_of_prefixes(tuple(parts), budget)
+    assert tree.heads[0] == 0
+    assert tree.tokens[0] == parts[0].tokens[0]
+
+
+@given(lattices(vocabulary=4), lattices(vocabulary=4), st.integers(1, 30))
+def test_joint_over_two_heads_is_a_tree_without_duplicates(one, other, budget: int) -> None:  # type: ignore[no-untyped-def]
+    parts = best_first(one, ROOT, budget), best_first(other, ROOT, budget)
+    tree = joint(parts, budget)
+    siblings = list(zip(tree.parents[1:].tolist(), tree.tokens[1:].tolist(), strict=True))
+    assert len(set(siblings)) == len(siblings)
+    assert (tree.logprobs[1:] <= tree.logprobs[tree.parents[1:]]).all()
+    together = len({path for part in parts for _, path in prefixes(part)})
+    assert len(tree) - 1 == min(budget, together)
+
+
+@given(lattices(), st.integers(1, 30))
+def test_joint_of_two_equal_heads_is_their_own_tree(lattice, budget: int) -> None:  # type: ignore[no-untyped-def]
+    tree = best_first(lattice, ROOT, budget)
+    assume(len(tree) > 1)
+    both = joint((tree, tree), budget)
+    assert prefixes(both) == prefixes(tree)
+    assert set(both.heads[1:].tolist()) == {3}
+
+
+def test_joint_covers_what_either_head_is_sure_of() -> None:
+    parts = tuple(best_first(sharp_lattice(15, 64, seed), ROOT, 64) for seed in (1, 2))
+    tree = joint(parts, 64)
+    assert {1, 2} <= set(tree.heads.tolist())
+    assert tree.logprobs[1:].sum() >= max(part.logprobs[1:].sum() for part in parts)
+    assert depths(tree.parents).max() > 1

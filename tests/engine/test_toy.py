@@ -1,0 +1,154 @@
+"""The toy has to be right for the tests on top of it to mean anything; the n-gram drafter against plain counting."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.drafters.ngram import NGramDrafter
+from engine.records import Sampling
+from engine.toy import ToyDrafter, ToyTarget, drawn, processed
+from engine.tree import pack, plant
+from tests.engine.material import trees
+
+PROMPT = (1, 2, 3, 1)
+
+
+@settings(max_examples=40)
+@given(trees(vocabulary=8), st.sampled_from([Sampling(), Sampling(0.8, 4, 0.9, 5)]))
+def test_a_pass_over_a_tree_says_what_reading_each_path_says(tree, sampling: Sampling) -> None:  # type: ignore[no-untyped-def]
+    target = ToyTarget()
+    target.prefill(PROMPT, 64, sampling)
+    said = target.verify(pack(tree, len(PROMPT)))
+    for node in range(len(tree)):
+        path = [node]
+        while path[0] != 0:
+            path.insert(0, int(tree.parents[path[0]]))
+        alone = ToyTarget()
+        choice, _ = alone.prefill([*PROMPT, *tree.tokens[path].tolist()], 1, sampling)
+        assert said.choice[node] == choice
+        row = alone.table[alone.context(alone.text)].astype(np.float64)
+        assert said.logprobs[node] == np.float32(row[choice])
+        assert said.entropy[node] == pytest.approx(-(np.exp(row) * row).sum(), rel=1e-5)
+        assert said.gap[node] == pytest.approx(np.sort(row)[-1] - np.sort(row)[-2], abs=1e-5)
+        if node:
+            above = alone.context([*PROMPT, *tree.tokens[path[:-1]].tolist()])
+            assert said.offered[node] == target.table[above, tree.tokens[node]]
+            assert said.processed[node] == target.processed()[above, tree.tokens[node]]
+    assert said.offered[0] == said.processed[0] == 0
+
+
+def test_a_greedy_law_has_all_mass_on_the_argmax() -> None:
+    table = ToyTarget().table
+    law = np.exp(processed(table, Sampling()))
+    assert (law.argmax(-1) == table.argmax(-1)).all()
+    assert set(np.unique(law)) == {0, 1}
+
+
+@pytest.mark.parametrize("sampling", [
+    Sampling(1.0), Sampling(0.7), Sampling(1.0, 3), Sampling(1.3, 0, 0.6), Sampling(2.0, 5, 0.9)])
+def test_processing_cuts_and_renormalises(sampling: Sampling) -> None:
+    for row in ToyTarget().table[:40]:
+        law = np.exp(row.astype(np.float64) / sampling.temperature)
+        order = np.argsort(-law)
+        law[order[sampling.top_k or len(law):]] = 0
+        law /= law.sum()
+        before = np.cumsum(law[order]) - law[order]
+        law[order[before >= sampling.top_p]] = 0
+        assert np.allclose(np.exp(processed(row[None], sampling))[0], law / law.sum(), atol=1e-6)
+
+
+def test_inverse_transform_never_gives_an_impossible_token() -> None:
+    weights = np.asarray([[0, 0.25, 0, 0.5, 0]], np.float32)
+    for draw, token in ((0, 1), (0.333, 1), (0.334, 3), (1 - 2**-53, 3)):
+        assert drawn(weights, np.asarray([draw])).tolist() == [token]
+
+
+def test_redraw_takes_from_what_is_left() -> None:
+    target = ToyTarget(seed=1)
+    target.prefill(PROMPT, 8, Sampling(1.0))
+    law = np.exp(target.table[target._rows[0]])
+    best = int(law.argmax())
+    tried, unit = np.asarray([best], np.int32), np.ones(1, np.float32)
+    others = {target.redraw(0, tried, unit, draw) for draw in np.linspace(0, 0.999, 400)}
+    assert best not in others
+    assert others <= set(np.flatnonzero(law > 0).tolist())
+    everything = np.arange(8, dtype=np.int32)
+    assert target.redraw(0, everything, np.ones(8, np.float32), 0.0) == 0
+
+
+def test_a_commit_that_is_no_path_is_refused() -> None:
+    target = ToyTarget()
+    root, _ = target.prefill(PROMPT, 8, Sampling())
+    tree = plant(root, np.asarray([1, 2], np.int32), np.asarray([0, 0], np.int32), np.zeros(2, np.float32))
+    target.verify(pack(tree, len(PROMPT)))
+    with pytest.raises(ValueError, match="no path"):
+        target.commit(np.asarray([0, 1, 2], np.int32))
+    assert target.commit(np.asarray([0, 2], np.int32)).tolist() == [root, 2]
+    with pytest.raises(ValueError, match="no path"):
+        target.commit(np.asarray([0], np.int32))
+
+
+def test_toy_marginals_are_normalised_before_the_cut_and_differ_by_seed() -> None:
+    target = ToyTarget()
+    wide, narrow = (ToyDrafter(target, seed=1).draft(3, width) for width in (99, 2))
+    assert np.allclose(np.exp(wide.logprobs).sum(-1), 1, atol=1e-5)
+    assert np.array_equal(narrow.logprobs, wide.logprobs[..., :2])
+    assert (np.diff(wide.logprobs, axis=-1) <= 0).all()
+    assert not np.array_equal(ToyDrafter(target, seed=2).draft(3, 2).logprobs, narrow.logprobs)
+
+
+def law_by_counting(text: list[int], context: tuple[int, int], vocabulary: int) -> np.ndarray:
+    """The n-gram law by going over the whole text: (vocabulary,) float64."""
+    padded = [-1, -1, *text]
+    threes = Counter(zip(padded, padded[1:], padded[2:], strict=False))
+    law = np.asarray([(text.count(token) + 1 / vocabulary) / (len(text) + 1) for token in range(vocabulary)])
+    for before in ((context[1],), context):
+        seen = np.zeros(vocabulary)
+        for (first, second, token), times in threes.items():
+            seen[token] += times if (first, second)[-len(before):] == before else 0
+        law = (seen + law) / (seen.sum() + 1)
+    return law
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 5), max_size=25), st.integers(0, 5), st.integers(1, 7))
+def test_the_ngram_drafter_proposes_the_likeliest_tokens_of_its_law(text: list[int], root: int, width: int) -> None:
+    head = NGramDrafter(6, depth=3, width=4)
+    head.begin(64)
+    for part in (text[:10], text[10:]):
+        head.observe(np.asarray(part, np.int32), None)
+    lattice = head.draft(root, width)
+    assert lattice.tokens.shape[::2] == (3, min(width, 4))
+    level = {0: ((text or [-1])[-1], root)}
+    for depth in range(3):
+        below: dict[int, tuple[int, int]] = {}
+        for row, context in level.items():
+            law = law_by_counting(text, context, 6)
+            assert law.sum() == pytest.approx(1)
+            order = np.lexsort((np.arange(6), -np.round(law, 12)))[:min(width, 4)]
+            assert lattice.tokens[depth, row].tolist() == order.tolist()
+            assert np.allclose(np.exp(lattice.logprobs[depth, row]), law[order], atol=1e-6)
+            cells = zip(lattice.tokens[depth, row].tolist(), lattice.follow[depth, row].tolist(), strict=True)
+            for token, leads in cells:
+                assert depth == 2 or below.setdefault(leads, (context[1], token)) == (context[1], token)
+        level = below
+    assert (lattice.logprobs <= 0).all()
+
+
+def test_the_ngram_drafter_forgets_and_covers_vocabularies_below_its_width() -> None:
+    head = NGramDrafter(1)
+    head.begin(8)
+    assert head.draft(0, 64).tokens.shape == (5, 1, 1)
+    head.observe(np.asarray([0, 0, 0], np.int32), None)
+    assert np.allclose(np.exp(head.draft(0, 64).logprobs), 1)
+    other = NGramDrafter(50)
+    fresh = other.draft(7, 2).logprobs.copy()
+    other.observe(np.arange(20, dtype=np.int32), None)
+    assert not np.array_equal(other.draft(7, 2).logprobs, fresh)
+    other.release()
+    assert np.array_equal(other.draft(7, 2).logprobs, fresh)

@@ -1,0 +1,216 @@
+"""Trace files: bit for bit there and back, and one sentence for every file that is not one."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from base64 import b64encode
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import TraceError
+from engine.methods import METHODS
+from engine.records import Request
+from engine.toy import ToyTarget
+from engine.trace import End, Entry, Header, Trace, committed_ids, dump, dumps, gather, load, loads, recorded, tau
+from tests.engine.material import WARM, heads_of, run, text
+
+PIECES = {0: "a", 1: " <script>", 2: "\n", 3: "${7*6}", 4: "שלום", 5: (240, 159), 6: "\u2028", 7: "🌳"}
+
+
+def made(method: str, budget: int = 9, most: int = 20) -> Trace:
+    """A finished toy run as a trace."""
+    target = ToyTarget(seed=2)
+    request = Request((1, 2, 3), method, budget, most, WARM, frozenset([5, 99]))
+    heads = heads_of(method, target)
+    rounds = run(request, target, heads)
+    header = Header(
+        request, "one\ttwo\n🌳 \ud83d", "toy", tuple(f"head {index}" for index in range(len(heads))), "one core",
+        "float32", 128, PIECES, {"toy": "1"}, title="T", note="N", recorded="2026-11-21")
+    entries = tuple(Entry(each, {each.index: "piece"}, 0.1 * each.index) for each in rounds)
+    return Trace(header, entries, End("length", len(rounds), 1 / 3))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal all the way down: types, dtypes, shapes, bits."""
+    if isinstance(one, np.ndarray):
+        return (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
+    if is_dataclass(one):
+        return type(one) is type(other) and all(
+            same(getattr(one, field.name), getattr(other, field.name)) for field in fields(one))
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
+    return bool(type(one) is type(other) and one == other)
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_a_file_gives_back_every_field_of_every_round(method: str, tmp_path: Path) -> None:
+    trace = made(method)
+    for name in ("run.jsonl", "run.jsonl.gz"):
+        dump(trace, tmp_path / name)
+        assert same(load(tmp_path / name), trace)
+    assert dumps(load(tmp_path / "run.jsonl.gz")) == dumps(trace) == (tmp_path / "run.jsonl").read_bytes()
+    assert gzip.decompress((tmp_path / "run.jsonl.gz").read_bytes()) == dumps(trace)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.jsonl", "run.jsonl.gz"]
+
+
+def test_same_tells_a_changed_bit() -> None:
+    trace = made("ddtree")
+    again = loads(dumps(trace))
+    again.entries[0].round.verification.entropy[0] = np.nextafter(
+        again.entries[0].round.verification.entropy[0], np.float32(9))
+    assert not same(again, trace)
+
+
+def test_probability_0_and_empty_rounds_survive() -> None:
+    trace = made("nanogpt", budget=14)
+    assert any(np.isneginf(entry.round.verification.processed).any() for entry in trace.entries)
+    assert same(loads(dumps(trace)), trace)
+    ended = Trace(trace.header, (), End("stop", 0, 0.0))
+    assert same(loads(dumps(ended)), ended)
+
+
+def test_text_and_tau_are_those_of_the_run() -> None:
+    trace = made("merged")
+    rounds = [entry.round for entry in trace.entries]
+    assert committed_ids(rounds) == text(rounds)
+    assert tau(rounds) == len(text(rounds)) / len(rounds)
+    assert tau([]) == 0
+    assert recorded(trace, "a", "b", "c").header == replace(trace.header, title="a", note="b", recorded="c")
+
+
+def test_gather_wants_a_whole_run() -> None:
+    trace = made("ddtree")
+    assert same(gather([trace.header, *trace.entries, trace.end]), trace)
+    for lines in ([], [trace.header], [trace.header, *trace.entries], [*trace.entries, trace.end]):
+        with pytest.raises((TraceError, ValueError)):
+            gather(lines)
+
+
+WHOLE = dumps(made("routed", most=6))
+
+
+def complaint(data: bytes) -> str:
+    """The sentence that a file is refused with."""
+    with pytest.raises(TraceError) as refusal:
+        loads(data, "run.jsonl")
+    sentence = str(refusal.value)
+    assert sentence.startswith("run.jsonl ")
+    assert sentence.endswith(".")
+    return sentence
+
+
+def test_a_file_cut_off_anywhere_is_refused() -> None:
+    ends = [place + 1 for place, byte in enumerate(WHOLE) if byte == 10][:-1]
+    for length in [*ends, *(end + 1 for end in ends), *range(0, len(WHOLE), 997), len(WHOLE) - 1]:
+        complaint(WHOLE[:length])
+    assert "cut off after line 2" in complaint(WHOLE[:ends[1]])
+
+
+def test_another_version_is_refused_with_both_numbers() -> None:
+    sentence = complaint(WHOLE.replace(b'"canopy_trace":1', b'"canopy_trace":7', 1))
+    assert "version 7" in sentence
+    assert "version 1 is allowed" in sentence
+
+
+@pytest.mark.parametrize("junk", [
+    b"", b"\n", b"{}\n", b"[]\n", b"null\n", b"\x00\xff\xfe\n", b"hello\nworld\n", b"\x89PNG\r\n\x1a\n",
+    b'{"canopy_trace":1}\n', b'{"canopy_trace":1,"header":{}}\n', b"[" * 100_000 + b"\n", b"1e999\n",
+    b'{"end":{"reason":"stop","rounds":0,"seconds":0}}\n'])
+def test_junk_is_refused(junk: bytes) -> None:
+    complaint(junk)
+
+
+def test_damaged_gzip_is_refused() -> None:
+    packed = gzip.compress(WHOLE, mtime=0)
+    for length in (2, 10, 18, len(packed) // 2, len(packed) - 1):
+        complaint(packed[:length])
+    for place in range(10, len(packed), 61):
+        damaged = bytearray(packed)
+        damaged[place] ^= 0x55
+        complaint(bytes(damaged))
+
+
+def test_a_missing_file_and_a_full_disk_are_told_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"^The trace none.jsonl cannot be read: No such file"):
+        load(tmp_path / "none.jsonl")
+    with pytest.raises(TraceError, match=r"^The trace could not be written to run.jsonl: No such file"):
+        dump(made("dflash"), tmp_path / "nowhere" / "run.jsonl")
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_changed_bytes_are_read_or_refused(data: st.DataObject) -> None:
+    damaged = bytearray(WHOLE)
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[place:place + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=12))
+    try:
+        assert isinstance(loads(bytes(damaged)), Trace)
+    except TraceError as error:
+        assert str(error).endswith(".")
+
+
+ODD = st.sampled_from([
+    None, True, -1, 0, 1, 2**40, 1e999, -1e999, "", "x", "AAAA", [], [[]], [-1], {}, {"dtype": "|O"}])
+
+
+def somewhere(value: Any, data: st.DataObject) -> Any:
+    """The JSON value with one of its parts, at any depth, replaced by something odd or left out."""
+    keys: list[Any] = list(value) if isinstance(value, dict) else []
+    keys += range(len(value)) if isinstance(value, list) else []
+    if not keys or data.draw(st.integers(0, 7)) == 0:
+        return data.draw(ODD)
+    key = data.draw(st.sampled_from(keys))
+    if data.draw(st.integers(0, 9)) == 0:
+        del value[key]
+    else:
+        value[key] = somewhere(value[key], data)
+    return value
+
+
+@settings(max_examples=400)
+@given(st.data())
+def test_odd_values_in_whole_lines_are_read_or_refused(data: st.DataObject) -> None:
+    lines = WHOLE.splitlines()
+    number = data.draw(st.integers(0, len(lines) - 1))
+    lines[number] = json.dumps(somewhere(json.loads(lines[number]), data)).encode()
+    try:
+        trace = loads(b"\n".join(lines) + b"\n")
+    except TraceError as error:
+        assert str(error).endswith(".")
+        return
+    for entry in trace.entries:
+        each = entry.round
+        assert len(each.committed) == len(each.acceptance.keep)
+        assert len(each.tree) == len(each.verification.choice)
+
+
+@pytest.mark.parametrize(("path", "value"), [
+    (["acceptance", "keep"], np.asarray([0, 99], np.int32)), (["acceptance", "keep"], np.asarray([], np.int32)),
+    (["acceptance", "keep"], np.asarray([0, 1, 1], np.int32)), (["acceptance", "keep"], np.asarray([0, 0], np.int32)),
+    (["acceptance", "keep"], np.asarray([0, -1], np.int32)),
+    (["acceptance", "keep"], np.asarray([0.0], np.float32)), (["tree", "parents"], np.asarray([0], np.int32)),
+    (["tree", "parents"], "behind"), (["verification", "choice"], np.asarray([1], np.int32)),
+    (["verification", "entropy"], np.asarray([1.0], np.float32))])
+def test_indices_that_point_outside_are_refused(path: list[str], value: Any) -> None:
+    lines = WHOLE.splitlines()
+    line = json.loads(lines[1])
+    part = line["round"][path[0]]
+    if isinstance(value, str):
+        size = part[path[1]]["shape"][0]
+        value = np.asarray([0, *range(2, size), 0], np.int32)
+    part[path[1]] = {"dtype": value.dtype.str, "shape": list(value.shape), "data": np_base64(value)}
+    lines[1] = json.dumps(line).encode()
+    assert "line 2 cannot be read" in complaint(b"\n".join(lines) + b"\n")
+
+
+def np_base64(array: np.ndarray) -> str:
+    """An array's bytes as a trace file writes them."""
+    return b64encode(array.tobytes()).decode()

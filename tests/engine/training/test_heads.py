@@ -1,0 +1,29 @@
+"""Two steps of a head's training on the demo rig's target, from batch to a checkpoint that the loader takes."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import torch
+
+from engine.runtime.checkpoints import load_head, load_target, load_tokenizer
+from engine.training.drafter import DFlashModel, HeadRecipe, Teacher, export_head, head_config, train_head
+from engine.training.target import Run, optimizers
+
+
+def test_a_head_learns_and_its_export_loads(tmp_path: Path):
+    target = load_target(Path("assets/demo/target"), torch.float32, torch.device("cpu"))
+    tokenizer = load_tokenizer(Path("assets/demo/target"))
+    recipe = HeadRecipe("math", tokens=2 * 2 * 256, rows=2, anchors=3)
+    model = DFlashModel(head_config(target.config, tokenizer.mask_token_id))
+    before = model.fc.weight.detach().clone()
+    run = Run(model, optimizers(model, recipe), tmp_path / "work")
+    loss = train_head(run, recipe, Teacher(target), tokenizer)
+    assert run.step == recipe.steps == 2 and math.isfinite(loss)
+    assert not torch.equal(before, model.fc.weight) and run.file.exists()
+    export_head(run, recipe, tmp_path / "head", loss)
+    again = load_head(tmp_path / "head", target)
+    torch.testing.assert_close(again.fc.weight, model.fc.weight.to(torch.bfloat16).float())
+    assert json.loads((tmp_path / "head" / "training.json").read_text())["blocks_seen"] == 12

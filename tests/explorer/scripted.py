@@ -1,0 +1,201 @@
+"""A source whose text is known beforehand, run through the real loop: what the page shows can be foretold.
+
+The target writes a fixed script; each head guesses it well in the half that is its own and badly in the other.
+The script holds what pages get wrong: template marks, closing tags, newlines, tabs, right-to-left text, a
+character whose bytes are spread over two tokens.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from engine.decode import decode
+from engine.methods import METHODS
+from engine.records import Ask, Integers, Lattice, PackedTree, Request, Round, Sampling, Verification
+from engine.trace import End, Entry, Header, Line, Piece, Trace, gather
+
+STORY = (
+    "The boxes hold 6 * 9 = 54 books. With the 13 loose ones, there are 54 + 13 = 67 books. So Omar has 67 books.\n"
+    "Answer: 67\n\n"
+)
+CODE = (
+    "```python\ndef total_books(boxes, each, loose):\n"
+    "\t\"\"\"Return all books, ${7*6} and </script> shown as typed.\"\"\"\n"
+    "\treturn boxes * each + loose\n\nprint(total_books(6, 9, 13))\n```\nIt prints 67. שלום 🌳"
+)
+OTHERS = (
+    "The", " the", " a", " of", " it", "\n", " is", " so", " and", " 6", " 9", " 54", " each", " then", " has", ".",
+    ",", " return", " left", " total", " are", " in", "(", ")", " =", " +", " books", " box", " def", " x",
+)
+DEPTH = 10
+
+
+def pieces_of(text: str) -> list[Piece]:
+    """The script's tokens: words with their space, single signs; the tree at the end in two halves of bytes."""
+    found: list[Piece] = []
+    for part in re.findall(r" ?\$\{7\*6\}| ?</script>| ?[^\W\d_]+| ?\d| ?[^\w\s]|\s|_", text):
+        data = part.encode()
+        if part.strip() == "🌳":
+            found += [tuple(data[:3]), tuple(data[3:])]
+        else:
+            found.append(part)
+    return found
+
+
+@dataclass
+class Script:
+    """The token ids of the text, the pieces by id, the ids of wrong guesses, where the second half begins."""
+
+    ids: list[int]
+    pieces: dict[int, Piece]
+    others: list[int]
+    half: int
+
+
+def write_script() -> Script:
+    """The script with ids given in order of first use; id 0 ends the text."""
+    parts, known = [*pieces_of(STORY), *pieces_of(CODE)], {}
+    for part in [*parts, *OTHERS]:
+        known.setdefault(part, len(known) + 1)
+    return Script([known[part] for part in parts], {0: "", **{token: part for part, token in known.items()}},
+                  [known[part] for part in OTHERS], len(pieces_of(STORY)))
+
+
+class ScriptedTarget:
+    """Writes the script, whatever is asked; sure of itself where the script goes on, less so elsewhere."""
+
+    context_limit = 1024
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.written = 0
+        self.released = 0
+
+    def next_token(self, place: int) -> int:
+        return self.script.ids[place] if place < len(self.script.ids) else 0
+
+    def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Any]:
+        self.written = 0
+        return self.next_token(0), np.asarray(prompt_ids)
+
+    def verify(self, packed: PackedTree) -> Verification:
+        on_script, choice = [True], []
+        for row in range(packed.size):
+            place = self.written + int(packed.positions[row] - packed.positions[0])
+            if row:
+                on_script.append(on_script[packed.parents[row]] and packed.tokens[row] == self.next_token(place))
+            choice.append(self.next_token(place + 1) if on_script[row] else self.script.others[place % 7])
+        random = np.random.default_rng(self.written)
+        sure = np.where(on_script, random.uniform(0.6, 0.99, packed.size), 0.4)
+        right = packed.tokens == np.asarray(choice)[packed.parents]
+        offered = np.log(np.where(right, sure[packed.parents], 0.02))
+        processed = np.where(right, 0.0, -np.inf)
+        offered[0] = processed[0] = 0
+        self.choice = np.asarray(choice, np.int32)
+        return Verification(
+            self.choice, np.log(sure).astype("f4"), (-2 * np.log(sure)).astype("f4"),
+            np.log(sure / (1.02 - sure)).astype("f4"), offered.astype("f4"),
+            processed.astype("f4"))
+
+    def masses(self, rows: Integers, tokens: Integers) -> Any:
+        return (self.choice[rows] == tokens).astype(np.float32)
+
+    def redraw(self, row: int, tokens: Integers, masses: Any, draw: float) -> int:
+        return int(self.choice[row])
+
+    def commit(self, keep: Integers) -> Any:
+        self.written += len(keep)
+        return keep
+
+    def release(self) -> None:
+        self.released += 1
+
+
+@dataclass
+class ScriptedHead:
+    """Guesses the script: ``skill`` in its own half, little in the other."""
+
+    script: Script
+    target: ScriptedTarget
+    own: int
+    skill: float = 0.86
+
+    def begin(self, rows: int) -> None: ...
+
+    def observe(self, token_ids: Integers, features: Any) -> None: ...
+
+    def release(self) -> None: ...
+
+    def draft(self, root: int, width: int) -> Lattice:
+        base, width = self.target.written, max(2, min(width, len(self.script.others)))
+        tokens, logprobs = [], []
+        for ahead in range(1, DEPTH + 1):
+            random = np.random.default_rng([base, ahead, self.own])
+            right = self.target.next_token(base + ahead)
+            home = (base + ahead >= self.script.half) == bool(self.own)
+            chance = np.exp(-ahead * (0.03 if home else 0.45)) * self.skill
+            others = [token for token in random.permutation(self.script.others).tolist() if token != right]
+            rank = 0 if random.random() < chance else int(random.integers(1, 4))
+            row = (others[:rank] + [right] + others[rank:])[:width]
+            weights = np.concatenate([[chance], (1 - chance) * 0.5 ** np.arange(1, len(row))])
+            order = np.argsort(-weights, kind="stable")
+            tokens.append(np.asarray(row)[np.argsort(order)][order])
+            logprobs.append(np.log(np.maximum(weights[order] * 0.98, 1e-6)))
+        return Lattice(np.asarray(tokens, np.int32)[:, None], np.asarray(logprobs, np.float32)[:, None],
+                       np.zeros((DEPTH, 1, width), np.int32))
+
+
+@dataclass
+class ScriptedSource:
+    """The script as a live source. ``pause_seconds`` makes a round last as long as a test needs."""
+
+    pause_seconds: float = 0.0
+    rig: str = "scripted rig"
+    hardware: str = "no hardware"
+    script: Script = field(default_factory=write_script)
+    closed: int = 0
+
+    def __post_init__(self) -> None:
+        self.methods = tuple(METHODS)
+
+    def run(self, ask: Ask) -> Iterator[Line]:
+        target = ScriptedTarget(self.script)
+        heads = [ScriptedHead(self.script, target, own) for own in range(METHODS[ask.method].heads)]
+        prompt = {1000 + place: sign for place, sign in enumerate(ask.prompt[:200])}
+        request = Request(
+            tuple(prompt), ask.method, ask.budget, ask.max_tokens, ask.sampling, frozenset([0]), ask.split)
+        rounds = decode(request, target, heads)
+        names = ("story", "code")[:len(heads)]
+        yield Header(request, ask.prompt, self.rig, names, self.hardware, "float32", target.context_limit,
+                     {**prompt, **self.script.pieces}, {})
+        count = 0
+        try:
+            for made in rounds:
+                time.sleep(self.pause_seconds)
+                count += 1
+                yield Entry(steady(made), {}, 0.01 * count)
+            yield End("stop", count, 0.01 * count)
+        finally:
+            self.closed += 1
+            rounds.close()
+
+
+def steady(made: Round) -> Round:
+    """The round with times that do not change from machine to machine."""
+    nodes = len(made.tree)
+    seconds = {"draft": 0.002, "build": 0.0002, "pack": 0.0001, "verify": 0.004 + 0.00004 * nodes, "accept": 0.0001,
+               "keep": 0.0003, "other": 0.0001}
+    return Round(made.index, made.start, made.drafts, made.candidates, made.scores, made.tree, made.verification,
+                 made.acceptance, seconds)
+
+
+def scripted_trace(method: str, budget: int = 24, **asked: Any) -> Trace:
+    """A whole run of a method over the script."""
+    ask = Ask("How many books does Omar have? ${7*6}", method, budget, **asked)
+    return gather(ScriptedSource().run(ask))

@@ -1,0 +1,41 @@
+"""Bad input: one sentence that says which field, what was seen, what is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.errors import RequestError
+from explorer.asking import Form, ask_from
+
+GOOD: dict[str, Any] = {"prompt": "What is τ?", "method": "ddtree", "budget": 64}
+
+
+def test_a_good_form() -> None:
+    ask = ask_from(Form(**GOOD, temperature=0.8, top_k=5, top_p=0.9, seed=3, max_tokens=17, split="total"))
+    assert (ask.prompt, ask.method, ask.budget, ask.max_tokens, ask.split) == ("What is τ?", "ddtree", 64, 17, "total")
+    assert (ask.sampling.temperature, ask.sampling.top_k, ask.sampling.top_p, ask.sampling.seed) == (0.8, 5, 0.9, 3)
+
+
+@pytest.mark.parametrize("prompt", ["🌳", "\x00\x1b[31m", "<|im_start|>", "${7*6}", "a" * 20_000, "שלום"])
+def test_any_text_is_a_prompt(prompt: str) -> None:
+    assert ask_from(Form(prompt, "ddtree", 0)).prompt == prompt
+
+
+@pytest.mark.parametrize(("field", "value", "said"), [
+    ("prompt", "", "prompt is empty"), ("prompt", " \n\t", "prompt is empty"), ("prompt", None, "prompt is empty"),
+    ("prompt", "a" * 100_000, "100,000 characters"),
+    ("method", "magic", "no method 'magic'"), ("method", None, "no method 'None'"),
+    ("budget", -1, "node budget is -1"), ("budget", 10**6, "node budget is 1e+06"), ("budget", "many", "'many'"),
+    ("budget", None, "node budget is empty"), ("budget", 2.5, "whole number"), ("budget", float("nan"), "is nan"),
+    ("split", "thirds", "no split 'thirds'"), ("temperature", -0.1, "temperature is -0.1"),
+    ("temperature", "hot", "'hot'"), ("top_k", -1, "top-k is -1"), ("top_p", 0, "top-p is 0"),
+    ("top_p", 1.5, "top-p is 1.5"), ("seed", -1, "seed is -1"), ("seed", 2**40, "seed is"),
+    ("max_tokens", 0, "Max tokens is 0"), ("max_tokens", "∞", "'∞'"),
+])
+def test_what_does_not_fit_is_named(field: str, value: Any, said: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        ask_from(Form(**{**GOOD, field: value}))
+    sentence = str(refused.value)
+    assert said in sentence and sentence.endswith(".") and "\n" not in sentence

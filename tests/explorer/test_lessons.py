@@ -1,0 +1,77 @@
+"""Recordings: found, named, compared with plain decoding, and served where there is no model."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from pathlib import Path
+
+import pytest
+
+from engine.errors import RequestError
+from engine.records import Ask, Sampling
+from engine.trace import dump, dumps, recorded
+from explorer.lessons import Library, shipped, tokens_per_second
+from explorer.replay import Recordings
+from explorer.runs import Runs, Stream
+from explorer.service import Service
+from explorer.turns import Turns
+from tests.explorer.scripted import ScriptedSource, scripted_trace
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Library:
+    for name, method, budget in (("b_tree", "ddtree", 24), ("a_plain", "autoregressive", 0), ("c_small", "ddtree", 4)):
+        dump(recorded(scripted_trace(method, budget), name.upper(), "", "2026-11-20"), tmp_path / f"{name}.jsonl.gz")
+    (tmp_path / "d_broken.jsonl").write_text("{}")
+    return Library(shipped(tmp_path))
+
+
+@pytest.fixture
+def service(library: Library) -> Service:
+    runs = Runs()
+    return Service(library, runs, Stream(ScriptedSource(), runs, Turns()))
+
+
+def test_a_broken_recording_is_left_out(library: Library, caplog: pytest.LogCaptureFixture) -> None:
+    assert list(library.lessons) == ["a_plain", "b_tree", "c_small"]
+    assert [lesson["title"] for lesson in library.summaries()] == ["A_PLAIN", "B_TREE", "C_SMALL"]
+    assert library.summaries()[0]["tau"] == 1.0
+
+
+def test_the_baseline_is_the_plain_run_of_the_same_prompt(library: Library) -> None:
+    view = library.view(library.named("b_tree"))
+    assert view["baseline"]["tokens_per_second"] == tokens_per_second(library.named("a_plain").trace)
+    other = scripted_trace("ddtree", 24, sampling=Sampling(temperature=1.0))
+    assert "baseline" not in library.with_baseline("x", other)
+
+
+
+def test_recordings_answer_what_was_recorded(library: Library) -> None:
+    source = Recordings(library, "The rig 'demo' has no weights.")
+    lines = list(source.run(Ask("How many books does Omar have? ${7*6}", "ddtree", 5)))
+    assert lines[0] is library.named("c_small").trace.header
+    with pytest.raises(RequestError, match="The rig 'demo' has no weights"):
+        list(source.run(Ask("Something else", "ddtree", 5)))
+
+
+def test_the_service_opens_a_file_and_keeps_it(service: Service) -> None:
+    data = base64.b64encode(gzip.compress(dumps(scripted_trace("routed")))).decode()
+    view = service.open_trace({"name": "mine.jsonl.gz", "data": data})
+    assert view["state"] == "done" and service.replay(view["run"])["rounds"] == view["rounds"]
+    made = service.export({"kind": "rounds", "run": view["run"], "round": 0})
+    assert made["name"].endswith(".csv")
+
+
+@pytest.mark.parametrize(("data", "said"), [
+    ("!", "did not arrive whole"), (base64.b64encode(b"nonsense").decode(), "not a Canopy trace"),
+    (base64.b64encode(b'{"canopy_trace": 99}\n{}\n').decode(), "version"),
+    (base64.b64encode(gzip.compress(dumps(scripted_trace("ddtree")))[:900]).decode(), "cut off"),
+])
+def test_a_file_that_is_no_trace_is_refused_in_a_sentence(service: Service, data: str, said: str) -> None:
+    answer = service.open_trace({"name": "bad.jsonl", "data": data})
+    assert said in answer["error"] and answer["error"].endswith(".")
+
+
+def test_an_unknown_name_is_refused(service: Service) -> None:
+    assert "There is no run" in service.replay("../../etc/passwd")["error"]

@@ -1,0 +1,75 @@
+"""What a run leaves the page as says the same as the run."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+
+import networkx
+import numpy as np
+import pandas
+import pytest
+
+from engine.errors import RequestError
+from engine.trace import dumps, loads
+from explorer.share import EXPORTS, export, joined, pieces_of, replay_page, rounds_table
+from explorer.view import run_view
+from tests.explorer.scripted import CODE, STORY, scripted_trace
+
+
+def test_the_trace_file_is_the_trace() -> None:
+    trace = scripted_trace("merged")
+    made = export("trace", "run", trace, 0)
+    assert made.name == "run.jsonl.gz"
+    assert dumps(loads(made.data)) == dumps(trace) == gzip.decompress(made.data)
+
+
+def test_the_table_has_a_row_a_round() -> None:
+    trace = scripted_trace("joint")
+    table = pandas.read_csv(io.BytesIO(export("rounds", "run", trace, 0).data), keep_default_na=False)
+    assert table["tokens_kept"].tolist() == [len(entry.round.acceptance.keep) for entry in trace.entries]
+    assert table["rows_verified"].tolist() == [len(entry.round.tree) for entry in trace.entries]
+    first = trace.entries[0].round
+    assert table["keep_indices"][0] == " ".join(map(str, first.acceptance.keep))
+    assert table["verify_milliseconds"][0] == pytest.approx(1000 * first.seconds["verify"])
+    assert {"mean_confidence_head_1", "mean_confidence_head_2"} <= set(rounds_table(trace).columns)
+
+
+def test_the_graph_is_the_tree() -> None:
+    trace = scripted_trace("merged", 24)
+    made = trace.entries[3].round
+    graph = networkx.parse_graphml(export("tree", "run", trace, 3).data.decode())
+    assert graph.number_of_nodes() == len(made.tree)
+    assert {(int(parent), int(child)) for parent, child in graph.edges} == {
+        (int(made.tree.parents[node]), node) for node in range(1, len(made.tree))}
+    kept = {int(node) for node, about in graph.nodes(data=True) if about["kept"]}
+    assert kept == set(made.acceptance.keep.tolist())
+    assert graph.nodes["1"]["probability"] == pytest.approx(float(np.exp(made.tree.logprobs[1])))
+
+
+def test_the_replay_page_needs_nothing_else() -> None:
+    trace = scripted_trace("joint")
+    page = replay_page(run_view("run", (trace.header, *trace.entries, trace.end)))
+    assert not re.search(r"(?:src|href)\s*=\s*[\"'](?!data:|#)", page)
+    assert not re.search(r"https?://(?!www\.w3\.org/)", page)
+    data = re.search(r'id="canopy-data">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    view = json.loads(data.group(1))
+    assert len(view["rounds"]) == len(trace.entries) and " </script>" in view["header"]["pieces"].values()
+
+
+def test_unknown_forms_and_rounds_are_refused() -> None:
+    trace = scripted_trace("ddtree")
+    with pytest.raises(RequestError, match="trace, rounds, tree, replay"):
+        export("film", "run", trace, 0)
+    with pytest.raises(RequestError, match="There is no round 1000"):
+        export("tree", "run", trace, 999)
+    assert tuple(EXPORTS) == ("trace", "rounds", "tree", "replay")
+
+
+def test_characters_over_several_tokens_come_together() -> None:
+    trace = scripted_trace("ddtree")
+    token_ids = [token for entry in trace.entries for token in entry.round.committed.tolist()]
+    assert joined(pieces_of(trace), token_ids).replace(" ", "") == (STORY + CODE).replace(" ", "")

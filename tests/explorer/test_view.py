@@ -1,0 +1,125 @@
+"""The JSON that the stage draws: golden per method, complete, and exact."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.methods import METHODS
+from engine.trace import End
+from explorer.view import MOST_RANKS, add_line, array_view, blank_view, entry_view, run_view
+from tests.explorer.golden import FOLDER, golden_view
+from tests.explorer.scripted import ScriptedSource, scripted_trace
+
+
+def array_of(view: dict[str, Any]) -> np.ndarray:
+    data = np.frombuffer(base64.b64decode(view["data"]), np.dtype(view["dtype"]))
+    return data.reshape(view["shape"])
+
+
+def compare(made: Any, golden: Any, where: str) -> None:
+    """Equal in all but the last digits of floats, which machines round differently."""
+    if isinstance(golden, dict) and golden.get("dtype") == "<f4":
+        np.testing.assert_allclose(array_of(made), array_of(golden), rtol=1e-5, atol=1e-6, err_msg=where)
+    elif isinstance(golden, dict):
+        assert made.keys() == golden.keys(), where
+        for key, value in golden.items():
+            compare(made[key], value, f"{where}.{key}")
+    elif isinstance(golden, list):
+        assert len(made) == len(golden), where
+        for place, value in enumerate(golden):
+            compare(made[place], value, f"{where}[{place}]")
+    elif isinstance(golden, float):
+        assert made == pytest.approx(golden, rel=1e-5), where
+    else:
+        assert made == golden, where
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_golden(method: str) -> None:
+    made = json.loads(json.dumps(golden_view(method)))
+    compare(made, json.loads((FOLDER / f"{method}.json").read_text("utf8")), method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_token_is_named(method: str) -> None:
+    trace = scripted_trace(method)
+    view = run_view("run", (trace.header, *trace.entries, trace.end))
+    named = {int(token) for token in view["header"]["pieces"]}
+    for made in view["rounds"]:
+        named |= {int(token) for token in made["pieces"]}
+        seen = {made["bonus"], *array_of(made["tree"]["tokens"]).tolist(),
+                *array_of(made["verification"]["choice"]).tolist()}
+        for draft in made["drafts"]:
+            seen |= set(array_of(draft["tokens"]).ravel().tolist())
+        assert seen <= named
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_arrays_are_those_of_the_round(method: str) -> None:
+    for entry in scripted_trace(method).entries:
+        view, tree = entry_view(entry), entry.round.tree
+        for name in ("tokens", "parents", "logprobs", "heads"):
+            np.testing.assert_array_equal(array_of(view["tree"][name]), getattr(tree, name))
+        for name in ("choice", "logprobs", "entropy", "gap", "offered"):
+            np.testing.assert_array_equal(array_of(view["verification"][name]), getattr(entry.round.verification, name))
+        assert view["keep"] == entry.round.acceptance.keep.tolist()
+        assert (view["trials"] is None) == (entry.round.acceptance.trials is None)
+
+
+def test_integers_take_two_bytes_where_they_fit() -> None:
+    assert array_view(np.asarray([0, 32767], np.int32))["dtype"] == "<i2"
+    assert array_view(np.asarray([0, 32768], np.int32))["dtype"] == "<i4"
+    assert array_view(np.asarray([-32769], np.int64))["dtype"] == "<i4"
+    assert array_of(array_view(np.zeros((0,), np.int32))).shape == (0,)
+
+
+def test_the_losing_tree_of_routed_is_the_ghost() -> None:
+    trace = scripted_trace("routed")
+    for entry in trace.entries:
+        ghosts = entry_view(entry)["ghosts"]
+        verified = int(np.bitwise_or.reduce(entry.round.tree.heads))
+        assert [ghost["head"] for ghost in ghosts] == [3 - verified]
+        lost = entry.round.candidates[2 - verified]
+        np.testing.assert_array_equal(array_of(ghosts[0]["tokens"]), lost.tokens)
+
+
+@pytest.mark.parametrize("method", ["ddtree", "merged"])
+def test_no_ghost_where_every_tree_is_verified(method: str) -> None:
+    assert all(entry_view(entry)["ghosts"] == [] for entry in scripted_trace(method).entries)
+
+
+def test_drafts_are_cut_to_what_the_page_shows() -> None:
+    entry = scripted_trace("ddtree", 64).entries[0]
+    assert entry.round.drafts[0].tokens.shape[2] > MOST_RANKS
+    (draft,) = entry_view(entry)["drafts"]
+    np.testing.assert_array_equal(array_of(draft["tokens"]), entry.round.drafts[0].tokens[..., :MOST_RANKS])
+
+
+def test_a_view_grows_without_touching_the_earlier_one() -> None:
+    trace = scripted_trace("ddtree")
+    header = add_line(blank_view("run"), trace.header)
+    first = add_line(header, trace.entries[0])
+    second = add_line(first, trace.entries[1])
+    assert [len(view["rounds"]) for view in (header, first, second)] == [0, 1, 2]
+    assert second["rounds"][0] is first["rounds"][0]
+    assert (header["state"], second["state"]) == ("running", "running")
+    assert add_line(second, trace.end)["state"] == "done"
+    assert add_line(second, End("stopped", 2, 0.1))["state"] == "stopped"
+
+
+def test_a_view_is_json_with_marks_as_typed() -> None:
+    view = run_view("run", ScriptedSource().run(_ask()))
+    text = json.dumps(view)
+    assert "${7*6}" in text and "</script>" in text
+    assert view["header"]["prompt"] == "${7*6} </script>"
+
+
+def _ask() -> Any:
+    from engine.records import Ask
+
+    return Ask("${7*6} </script>", "joint", 16)

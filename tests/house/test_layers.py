@@ -1,0 +1,136 @@
+"""Who may import whom, and what is written nowhere (contracts 1 and 5)."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parents[2]
+TORCH_HALF = ("engine/runtime/", "engine/training/", "engine/drafters/dflash", "engine/__main__.py", "engine/bench.py",
+              "engine/check.py", "engine/record.py")
+PAGE_PACKAGES = {"gradio", "plotly", "pandas", "networkx", "matplotlib", "explorer"}
+UNSAFE = {"pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "cloudpickle"}
+
+
+def sources(*folders: str) -> list[Path]:
+    """The Python files of these folders and of app.py."""
+    return [HOUSE / "app.py", *(path for folder in folders for path in sorted((HOUSE / folder).rglob("*.py")))]
+
+
+def is_torch_free(path: Path) -> bool:
+    """Does the design want this file of ``engine/`` to import without torch?"""
+    return not str(path.relative_to(HOUSE)).startswith(TORCH_HALF)
+
+
+def module_name(path: Path) -> str:
+    """engine/tree.py is engine.tree."""
+    return ".".join(path.relative_to(HOUSE).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The full names of all modules that a file imports, wherever in the file."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+BLOCKED = """
+import importlib, sys
+class Wall:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"torch", "transformers", "safetensors"}:
+            raise ImportError("blocked: " + name)
+sys.meta_path.insert(0, Wall())
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+assert not {"torch", "transformers"} & set(sys.modules)
+"""
+
+
+def imported_without_torch(names: list[str]) -> subprocess.CompletedProcess[str]:
+    """Import modules in a process of their own in which torch does not exist."""
+    return subprocess.run([sys.executable, "-c", BLOCKED, *names], cwd=HOUSE, capture_output=True, text=True,
+                          check=False, timeout=300)
+
+
+def test_the_torch_free_half_of_the_engine_imports_without_torch() -> None:
+    names = [module_name(path) for path in sorted((HOUSE / "engine").rglob("*.py")) if is_torch_free(path)]
+    assert {"engine.decode", "engine.toy", "engine.trace", "engine.drafters.ngram"} <= set(names)
+    done = imported_without_torch(names)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_explorer_imports_without_torch() -> None:
+    done = imported_without_torch([module_name(path) for path in sorted((HOUSE / "explorer").rglob("*.py"))])
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_wall_holds() -> None:
+    done = imported_without_torch(["engine.runtime.sampling"])
+    assert done.returncode != 0
+    assert "blocked: torch" in done.stderr
+
+
+@pytest.mark.parametrize("path", sources("engine")[1:], ids=module_name)
+def test_the_engine_knows_nothing_of_the_page(path: Path) -> None:
+    assert not {name.split(".")[0] for name in imports(path)} & PAGE_PACKAGES
+
+
+@pytest.mark.parametrize("path", sources("explorer")[1:], ids=module_name)
+def test_the_explorer_knows_nothing_of_the_torch_half(path: Path) -> None:
+    torch_half = ("torch", "transformers", "engine.runtime", "engine.training", "engine.drafters", "engine.bench")
+    assert not [name for name in imports(path) if name.startswith(torch_half)]
+
+
+def compared_with_a_name(node: ast.AST) -> bool:
+    """``method == "ddtree"``, ``row.name in (…)`` and the like: a decision that belongs into the table of methods."""
+    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In | ast.NotIn):
+        return False
+    sides = [node.left, *node.comparators]
+    asks = any((isinstance(side, ast.Attribute) and (
+        side.attr == "method" or (side.attr == "name" and "method" in ast.unparse(side.value)))) or (
+        isinstance(side, ast.Name) and side.id == "method") for side in sides)
+    constants = [part for side in sides for part in ast.walk(side) if isinstance(part, ast.Constant)]
+    return asks and any(isinstance(constant.value, str) for constant in constants)
+
+
+def asks_what_a_method_is(node: ast.AST) -> bool:
+    """``def is_merged(method)``: a decision by name in disguise."""
+    return isinstance(node, ast.FunctionDef) and node.name.startswith("is_") and any(
+        given.arg == "method" or (given.arg == "self" and "heads" in ast.unparse(node))
+        or (given.annotation is not None and "Method" in ast.unparse(given.annotation)) for given in node.args.args)
+
+
+@pytest.mark.parametrize("path", sources("engine", "explorer"), ids=module_name)
+def test_no_decision_is_made_by_a_methods_name(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf8"))
+    assert not [ast.unparse(node) for node in ast.walk(tree) if compared_with_a_name(node)]
+    assert not [node.name for node in ast.walk(tree) if asks_what_a_method_is(node)]
+
+
+def test_the_name_rule_sees_what_it_should() -> None:
+    for text in ('method == "a"', 'request.method in ("a", "b")', '"a" != ask.method', 'method.name == "x"'):
+        assert compared_with_a_name(ast.parse(text, mode="eval").body)
+    for text in ("name == method", "row.heads == 1", "method in METHODS", 'color == "a"'):
+        assert not compared_with_a_name(ast.parse(text, mode="eval").body)
+    assert asks_what_a_method_is(ast.parse("def is_merged(row: Method): return row.heads > 1").body[0])
+    assert not asks_what_a_method_is(ast.parse("def is_empty(text: str): return not text").body[0])
+
+
+@pytest.mark.parametrize("path", sources("engine", "explorer", "tests"), ids=module_name)
+def test_nothing_a_stranger_wrote_is_executed(path: Path) -> None:
+    assert not {name.split(".")[0] for name in imports(path)} & UNSAFE
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        called, given = ast.unparse(node.func), {word.arg: ast.unparse(word.value) for word in node.keywords}
+        assert given.get("trust_remote_code", "False") == given.get("allow_pickle", "False") == "False"
+        assert called != "torch.load" or given.get("weights_only") == "True"

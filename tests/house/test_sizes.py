@@ -1,0 +1,69 @@
+"""The house rules that can be counted: lengths, parameters, what a function returns."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parents[2]
+FILES = [HOUSE / "app.py", *sorted((HOUSE / "engine").rglob("*.py")), *sorted((HOUSE / "explorer").rglob("*.py"))]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS, MOST_RETURNED = 250, 40, 6, 3
+NINE_IN_TEN = 20
+NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "misc"}
+
+
+def functions(path: Path) -> Iterator[Function]:
+    """Every function and method of a file, inner ones too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+        if isinstance(node, Function):
+            yield node
+
+
+def lines(function: Function) -> int:
+    """Lines from ``def`` to the end, docstring included."""
+    return (function.end_lineno or function.lineno) - function.lineno + 1
+
+
+def parameters(function: Function) -> int:
+    """How many parameters a caller can give."""
+    given = function.args
+    names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return len([name for name in names if name not in {"self", "cls"}])
+
+
+def returned(function: Function) -> int:
+    """The most values that a function returns side by side."""
+    counts = [len(node.value.elts) for node in ast.walk(function)
+              if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple)]
+    promised = function.returns
+    if isinstance(promised, ast.Subscript) and ast.unparse(promised.value) == "tuple" and (
+            isinstance(promised.slice, ast.Tuple)):
+        counts.append(len(promised.slice.elts))
+    return max(counts, default=1)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOUSE)))
+def test_files_and_functions_stay_small(path: Path) -> None:
+    assert len(path.read_text(encoding="utf8").splitlines()) <= LONGEST_FILE
+    assert not {part.removesuffix(".py") for part in path.relative_to(HOUSE).parts} & NAMES_THAT_SAY_NOTHING
+    assert not [(each.name, lines(each)) for each in functions(path) if lines(each) > LONGEST_FUNCTION]
+    assert not [(each.name, parameters(each)) for each in functions(path) if parameters(each) > MOST_PARAMETERS]
+    assert not [(each.name, returned(each)) for each in functions(path) if returned(each) > MOST_RETURNED]
+
+
+def test_nine_functions_in_ten_fit_in_twenty_lines() -> None:
+    lengths = sorted(lines(each) for path in FILES for each in functions(path))
+    assert len(lengths) > 100
+    assert lengths[int(0.9 * len(lengths))] <= NINE_IN_TEN
+
+
+def test_the_counting_counts() -> None:
+    text = "def f(self, a, b, *, c):\n    '''Doc.'''\n    return 1, 2, 3, 4\n"
+    function = ast.parse(text).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    assert (lines(function), parameters(function), returned(function)) == (3, 3, 4)

@@ -1,0 +1,68 @@
+"""`make run`, in short: app.py on the demo rig serves the page and answers through its named endpoints."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from urllib.error import URLError
+
+import pytest
+from gradio_client import Client
+
+from engine.trace import loads
+
+MATH = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
+SECONDS_TO_START = 120
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    port = free_port()
+    server = subprocess.Popen([sys.executable, "app.py", "--port", str(port)], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
+    url, until = f"http://127.0.0.1:{port}/", time.monotonic() + SECONDS_TO_START
+    try:
+        while True:
+            try:
+                urllib.request.urlopen(url, timeout=5)
+                break
+            except (URLError, TimeoutError):
+                assert server.poll() is None and time.monotonic() < until, "the app did not start"
+                time.sleep(0.3)
+        yield url
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def test_the_demo_rig_answers_over_the_api(address: str):
+    client = Client(address, verbose=False)
+    job = client.submit(prompt=MATH, method="joint", budget=32, temperature=0.0, options={"max_tokens": 200},
+                        api_name="/generate")
+    job.result(timeout=120)
+    last = job.outputs()[-1]
+    assert last["state"] == "done" and last["text"].endswith("Answer: 67") and last["tau"] > 2
+    trace = loads(client.predict(name=last["run"], api_name="/trace").encode())
+    assert len(trace.entries) == last["rounds"] and trace.header.rig == "demo rig"
+    assert client.predict(api_name="/lessons")
+
+
+def test_what_cannot_be_served_is_said_and_the_next_ask_is_answered(address: str):
+    client = Client(address, verbose=False)
+    with pytest.raises(Exception, match="node budget|Nodes|budget"):
+        client.submit(prompt=MATH, method="joint", budget=-1, temperature=0.0, options={},
+                      api_name="/generate").result(timeout=60)
+    job = client.submit(prompt="What is 3 + 4?", method="ddtree", budget=8, temperature=0.0, options={},
+                        api_name="/generate")
+    job.result(timeout=60)
+    assert job.outputs()[-1]["state"] == "done"
