@@ -1,0 +1,179 @@
+"""The nouns of the lab: what is measured, how often, and what a measurement holds. Read this file first.
+
+    SweepPlan ─► order ─► Cell ─► Laboratory.measure ─► Reading ─► Measured ─► store ─► summary, report
+
+Everything is frozen, made of plain values, and free of torch: the page, the store and the workers share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from engine.prompts import Prompt
+from engine.records import Ask, Sampling
+from engine.trace import Piece
+
+BASELINE = "autoregressive"  # what speed-up is measured against, in every sweep and race
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is varied. Fields as in ``records.Ask``; ``budget`` counts drafted nodes and is 0 without a drafter."""
+
+    method: str
+    budget: int = 64
+    split: str = "total"
+    heads: tuple[str, ...] = ()
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+    @property
+    def label(self) -> str:
+        """For a table or a legend: ``ddtree 64``, ``merged 64 each``, ``ddtree 64 T 0.7``."""
+        parts = [self.method, str(self.budget) if self.budget else "", self.split if self.split != "total" else "",
+                 "+".join(self.heads), f"T {self.temperature:g}" if self.temperature else ""]
+        return " ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The smallest unit of a sweep: one run. ``prompt`` counts from 0 into the plan's prompts, ``repeat`` from 0."""
+
+    prompt: int
+    setting: Setting
+    repeat: int = 0
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """What a sweep measures: every prompt × setting × repeat once.
+
+    ``prompt_set`` is the name or file that the prompts came from; ``seed`` fixes the order of the cells, and the
+    draws of repeat r are those of seed + r for every setting, so that settings are compared on equal luck.
+    """
+
+    prompts: tuple[Prompt, ...]
+    settings: tuple[Setting, ...]
+    repeats: int = 3
+    max_tokens: int = 128
+    seed: int = 0
+    rig: str = "demo"
+    dtype: str = "bfloat16"
+    prompt_set: str = ""
+
+    def __len__(self) -> int:
+        """How many cells it has."""
+        return len(self.prompts) * len(self.settings) * self.repeats
+
+    def ask(self, cell: Cell) -> Ask:
+        """What is asked of the rig for a cell."""
+        setting = cell.setting
+        sampling = Sampling(setting.temperature, setting.top_k, setting.top_p, self.seed + cell.repeat)
+        return Ask(self.prompts[cell.prompt].text, setting.method, setting.budget, self.max_tokens, sampling,
+                   setting.split, setting.heads)
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a sweep was measured on: the rig's title, the hardware in words, the dtype, and versions by package."""
+
+    rig: str
+    hardware: str
+    dtype: str
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+Counts = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class AcceptanceCounts:
+    """How the walk fared, by depth behind the root and by rank in the drafter's row (``statistics.RANKS`` columns,
+    of which the last also counts all worse ranks).
+
+    reached[d − 1]: rounds whose walk stood at depth d − 1 with a proposal for depth d; proposed[d − 1][r]: of these,
+    those whose tree held the proposal of rank r there; accepted[d − 1][r]: those whose walk went on to it. A node
+    that several heads propose counts at its best rank. A round that the end of the text cut short is left out.
+    """
+
+    reached: tuple[int, ...] = ()
+    proposed: Counts = ()
+    accepted: Counts = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One measured run. Everything that is per round is a tuple with an item for each round.
+
+    token_ids: the text; lengths: tokens committed, root included; rows: rows verified; expected: the tree's expected
+    length 1 + Σ q over its distinct drafted prefixes; round_seconds: engine time, of which ``seconds`` is the sum:
+    without the prefill, which ``prefill_seconds`` holds; stage_seconds: by ``records.STAGES``; gaps[i]: the target's
+    gap in nats between its first and second token where it chose the token *behind* token i; bonus: the token that
+    would follow the text, −1 without a round; ``cut``: the end of the text ended the last round's walk early, so
+    its length says nothing about the drafter.
+    """
+
+    token_ids: tuple[int, ...]
+    lengths: tuple[int, ...]
+    rows: tuple[int, ...]
+    expected: tuple[float, ...]
+    round_seconds: tuple[float, ...]
+    prefill_seconds: float
+    stage_seconds: Mapping[str, float]
+    gaps: tuple[float, ...]
+    acceptance: AcceptanceCounts
+    bonus: int
+    cut: bool
+
+    @property
+    def rounds(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def seconds(self) -> float:
+        """Engine time without the prefill."""
+        return sum(self.round_seconds)
+
+    @property
+    def tau(self) -> float:
+        """Mean tokens committed per round, the root included (paper 001, section 9); 0 without a round."""
+        return len(self.token_ids) / len(self.lengths) if self.lengths else 0.0
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Over engine time without the prefill; 0 without a round."""
+        return len(self.token_ids) / self.seconds if self.lengths else 0.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A cell with what came of it: a reading, or the sentence why there is none. ``hardware`` is what it ran on."""
+
+    cell: Cell
+    reading: Reading | None
+    failure: str = ""
+    hardware: str = ""
+
+
+class Laboratory(Protocol):
+    """Something that measures runs, one at a time: the live rig (``engine/runtime/measure.py``) or a scripted one."""
+
+    @property
+    def conditions(self) -> Conditions:
+        """What it measures on."""
+
+    @property
+    def methods(self) -> Sequence[str]:
+        """The methods that it can run."""
+
+    def measure(self, ask: Ask) -> Reading:
+        """Run to the end and read off what counts; waits while another run holds the rig.
+
+        Raises CanopyError, with a sentence for the person, when the ask cannot be served.
+        """
+
+    def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
+        """The text of tokens by id, as in a trace's entries."""
