@@ -9,6 +9,7 @@
   const NOTHING = "The text ended before its first token; ask something else, or change the temperature or the seed.";
 
   Canopy.panels = new Map();
+  Canopy.modes = ["story", "workbench"]; // the ways to look; the lab adds its own where there is a server
 
   // A panel: {name, title, caption, legend, create(host, stage) -> {draw, select, resize?, svg?, fit?, search?}}.
   Canopy.define = function define(panel) {
@@ -27,6 +28,8 @@
       this.pinned = null;
       this.following = true; // a live run shows its newest round until a person goes elsewhere
       this.animate = false; // true for a step that should be seen happening, false while scrubbing
+      this.coming = null; // the run that was asked for and has nothing to show yet
+      this.halted = null; // the run that Stop was pressed for
       this.mode = "story";
       this.settings = {}; // method and budget as the controls have them
       this.server = null;
@@ -68,10 +71,13 @@
     show(value) {
       if (!value || typeof value !== "object" || !value.state) return;
       const other = value.run !== this.value.run;
+      if (value.run === this.halted && BUSY.includes(value.state)) return;
       if (other && value.rounds.length === 0 && this.rounds.length > 0) {
+        this.coming = BUSY.includes(value.state) ? value.run : null;
         this.say(value.end ? "error" : value.state, value.end ? NOTHING : value.message || "Reading the prompt …");
         return;
       }
+      this.coming = null;
       if (other) this.begin(value);
       this.value = value;
       this.append(value);
@@ -116,6 +122,10 @@
         if (whole.error || this.value.run !== run) return;
         this.add(whole.rounds.slice(this.rounds.length));
         this.tell("value", { other: false });
+        if (run === this.halted && whole.end) {
+          this.value = { ...this.value, end: whole.end };
+          this.say(whole.state, "");
+        }
         this.settle(this.current < 0);
       } finally {
         this.mending = false;
@@ -191,10 +201,24 @@
     }
 
     setMode(mode, how) {
-      if (mode !== "story" && mode !== "workbench") return;
+      if (!Canopy.modes.includes(mode)) return;
       const moved = mode !== this.mode;
       this.mode = mode;
       this.tell("mode", { moved, push: Boolean(how && how.push) });
+    }
+
+    // The person pressed Stop. Updates that are still on their way say nothing new: what the run came to is asked
+    // of the server, which may have ended it by itself a moment before.
+    halt() {
+      if (!this.busy) return;
+      const { coming, value } = this;
+      this.halted = coming || value.run;
+      this.coming = null;
+      if (coming) this.say(value.end ? (value.end.reason === "stopped" ? "stopped" : "done") : "empty", "");
+      else {
+        this.say("stopped", "");
+        this.mend(value.run);
+      }
     }
 
     // The person's own words on what happens next to a run that the server no longer speaks for.

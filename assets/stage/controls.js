@@ -27,7 +27,7 @@
     // The run ends on the server; what has arrived stays.
     stop() {
       const { stage } = Canopy.controls;
-      if (stage && stage.busy) stage.say("stopped", "");
+      if (stage) stage.halt();
     },
   };
 })(window.Canopy = window.Canopy || {});

@@ -13,9 +13,10 @@ import pytest
 from engine.methods import METHODS
 from engine.trace import Trace, dumps, loads
 from tests.browser.conftest import Watched
-from tests.explorer.scripted import CODE, STORY, scripted_trace
+from tests.explorer.scripted import CODE, ENDLESS, STORY, scripted_trace
 
 STATE = "Canopy.parts.stage.value.state"
+RUN = "Canopy.parts.stage.value.run"
 
 
 def finish(page: Any) -> None:
@@ -27,10 +28,17 @@ def choose(page: Any, elem_id: str, value: str) -> None:
     page.get_by_role("option", name=value, exact=True).click()
 
 
-def run(page: Any, method: str) -> None:
+def start(page: Any, method: str) -> None:
+    """Press Run, and wait for the first round of that run: until then the stage still shows what was there before."""
     choose(page, "canopy-method", method)
+    before = page.evaluate(RUN)
     page.click("#canopy-run")
-    page.wait_for_function(f"Canopy.parts.stage.header && !Canopy.parts.stage.header.recorded && {STATE} === 'running'")
+    page.wait_for_function(f"{RUN} !== '{before}' && Canopy.parts.stage.rounds.length > 0")
+    assert page.evaluate("Canopy.parts.stage.header.method") == method
+
+
+def run(page: Any, method: str) -> None:
+    start(page, method)
     finish(page)
 
 
@@ -68,18 +76,49 @@ def test_the_text_is_shown_as_typed(watched: Watched, address: str) -> None:
 
 def test_stop_ends_the_run(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
-    choose(page, "canopy-method", "autoregressive")
-    page.click("#canopy-run")
-    page.wait_for_function(f"{STATE} === 'running' && Canopy.parts.stage.rounds.length > 3")
+    page.fill("#canopy-prompt textarea", ENDLESS)
+    start(page, "autoregressive")
+    page.wait_for_function("Canopy.parts.stage.rounds.length > 3")
     page.click("#canopy-stop")
     page.wait_for_function(f"{STATE} === 'stopped'")
     time.sleep(1)
-    count = len(exported(page).entries)
-    time.sleep(1)
-    assert len(exported(page).entries) == count < 60
-    assert exported(page).end.reason == "stopped"
+    trace = exported(page)
+    time.sleep(0.5)
+    assert len(exported(page).entries) == len(trace.entries) < 250
+    assert trace.end.reason == "stopped"
+    assert page.evaluate(STATE) == "stopped"
+    page.fill("#canopy-prompt textarea", "Once more")
     run(page, "ddtree")
     assert page.evaluate(STATE) == "done"
+
+
+def test_stop_before_the_first_round_leaves_what_was_there(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    before = page.evaluate("Canopy.parts.stage.rounds.length")
+    page.evaluate("""() => {
+        const { stage } = Canopy.parts;
+        const coming = { run: "coming", message: "", header: null, from: 0, rounds: [], end: null };
+        stage.show({ ...coming, state: "running" });
+        window.busy = stage.busy;
+        Canopy.controls.stop();
+        stage.show({ ...coming, state: "running" });
+    }""")
+    assert page.evaluate("busy")
+    assert page.evaluate(STATE) == "done" and page.evaluate("Canopy.parts.stage.value.run") == "welcome"
+    assert page.evaluate("Canopy.parts.stage.rounds.length") == before
+    assert page.locator(".cs-badge").get_attribute("data-state") == "recorded"
+
+
+def test_stop_after_the_end_is_not_called_stopped(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    run(page, "joint")
+    page.evaluate("""() => {
+        const { stage } = Canopy.parts;
+        stage.value = { ...stage.value, state: "running", end: null };
+        Canopy.controls.stop();
+    }""")
+    page.wait_for_function(f"{STATE} === 'done'")
+    assert page.evaluate("Canopy.parts.stage.value.end.reason") == "stop"
 
 
 def test_the_stage_is_not_rebuilt_by_updates(watched: Watched, address: str) -> None:

@@ -34,6 +34,7 @@ OTHERS = (
     ",", " return", " left", " total", " are", " in", "(", ")", " =", " +", " books", " box", " def", " x",
 )
 DEPTH = 10
+ENDLESS = "Go on and on."  # a prompt that is answered with the script over and over, until max_tokens or a Stop
 
 
 def pieces_of(text: str) -> list[Piece]:
@@ -72,13 +73,15 @@ class ScriptedTarget:
 
     context_limit = 1024
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, endless: bool = False) -> None:
         self.script = script
+        self.endless = endless
         self.written = 0
         self.released = 0
 
     def next_token(self, place: int) -> int:
-        return self.script.ids[place] if place < len(self.script.ids) else 0
+        ids = self.script.ids
+        return ids[place % len(ids)] if self.endless or place < len(ids) else 0
 
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Any]:
         self.written = 0
@@ -165,7 +168,7 @@ class ScriptedSource:
         self.methods = tuple(METHODS)
 
     def run(self, ask: Ask) -> Iterator[Line]:
-        target = ScriptedTarget(self.script)
+        target = ScriptedTarget(self.script, ask.prompt == ENDLESS)
         heads = [ScriptedHead(self.script, target, own) for own in range(METHODS[ask.method].heads)]
         prompt = {1000 + place: sign for place, sign in enumerate(ask.prompt[:200])}
         request = Request(
