@@ -100,7 +100,8 @@ class Controls:
                 0, LARGEST_STEP, value=step_of(first["budget"]), step=1, label="Node budget", elem_id="canopy-steps")
             self.budget = gr.Number(first["budget"], precision=0, label="Nodes", elem_id="canopy-budget")
             self.split = gr.Dropdown(["total", "each"], value="total", label="Split of merged", elem_id="canopy-split")
-            self.temperature = gr.Number(first["temperature"], step=0.1, label="Temperature", elem_id="canopy-temperature")
+            self.temperature = gr.Number(
+                first["temperature"], step=0.1, label="Temperature", elem_id="canopy-temperature")
             with gr.Accordion("More", open=False, elem_id="canopy-more"), gr.Row(elem_id="canopy-fine"):
                 self.top_k = gr.Number(0, precision=0, label="top-k (0: all)")
                 self.top_p = gr.Number(1, step=0.05, label="top-p")
