@@ -41,8 +41,9 @@
       const group = html("div", "cs-modes", this.box);
       group.setAttribute("role", "group");
       group.setAttribute("aria-label", "Way to look");
-      const choices = [["story", "Story", "What happens, for everybody"], ["workbench", "Workbench", "All panels and all settings"]];
-      const made = choices.map(([mode, label, title]) =>
+      const choices = [["story", "Story", "What happens, for everybody"], ["workbench", "Workbench", "All panels and all settings"],
+        ["lab", "Lab", "Which method and budget are fastest here"]];
+      const made = choices.filter(([mode]) => Canopy.modes.includes(mode)).map(([mode, label, title]) =>
         [mode, button(group, label, title, () => this.stage.setMode(mode, { push: true }))]);
       const mark = () => made.forEach(([mode, item]) => item.setAttribute("aria-pressed", String(mode === this.stage.mode)));
       this.stage.on("mode", mark);

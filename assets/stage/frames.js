@@ -78,6 +78,7 @@
     }
 
     shown(entry) {
+      if (this.stage.mode === "lab") return false;
       const upper = entry.frame.parentElement === this.upper;
       return upper || this.stage.mode === "workbench" || entry.frame.classList.contains("is-full");
     }

@@ -40,7 +40,7 @@
       if (typing && !(event.key === "Escape" && typing.closest(".cs-search"))) return;
       if (event.key === " " && event.target.closest && event.target.closest("button, [role=button], summary")) return;
       const entry = this.table.find(({ keys }) => keys.includes(event.key));
-      if (!entry) return;
+      if (!entry || (this.parts.stage.mode === "lab" && !["?", "Escape"].includes(event.key))) return;
       event.preventDefault();
       entry.act();
     }
