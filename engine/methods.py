@@ -25,7 +25,11 @@ EQUAL_ROWS: Mapping[str, Share] = MappingProxyType({"total": whole, "each": whol
 
 @dataclass(frozen=True)
 class Method:
-    """How many heads draft, how trees grow and combine, how nodes are accepted, and what may be said of it."""
+    """How many heads draft, how trees grow and combine, how nodes are accepted, and what may be said of it.
+
+    ``family`` is the kind of drafter that it is meant for: ``dflash`` (marginals of a block), ``path`` (one that
+    sees its own path), ``ngram``. Any drafter serves any method; where nobody names one, the rig picks by it.
+    """
 
     heads: int
     build: str = "best_first"
@@ -45,6 +49,8 @@ METHODS: Mapping[str, Method] = MappingProxyType({
     "merged": Method(2, combine="merged", shares=MappingProxyType({"total": halves, "each": whole}),
                      summary="Two disjoint trees under one root are verified in one pass."),
     "joint": Method(2, combine="joint", summary="One tree over both heads; a shared prefix is one node."),
+    "expand": Method(1, build="expand", family="path",
+                     summary="A drafter that sees its own path grows the best nodes of each depth (EAGLE-2)."),
     "nanogpt": Method(1, build="full", accept="sequential", family="ngram",
                       summary="A full depth × width tree over an n-gram drafter, children tried in turn."),
     "nanogpt_ratio": Method(1, build="full", accept="ratio", family="ngram", lossless=False,

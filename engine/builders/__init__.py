@@ -9,4 +9,4 @@ from engine.registry import Table
 
 Builder = Callable[[Lattice, int, int], DraftTree]  # (lattice, root token, drafted nodes) -> tree of one head
 
-BUILDERS: Table[Builder] = Table("engine.builders", "chain", "best_first", "full")
+BUILDERS: Table[Builder] = Table("engine.builders", "chain", "best_first", "expand", "full")

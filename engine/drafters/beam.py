@@ -1,0 +1,123 @@
+"""How a drafter that sees its own path grows its proposals: one pass a depth, the best nodes of each depth go on.
+
+What comes out is a ``Lattice`` with one row per expanded node, so the loop asks for it once and every builder can read
+it. Expansion as in EAGLE-2, which papers 000 and 001 build on: the best nodes of a depth by cumulative probability.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.records import Lattice
+
+
+@dataclass(frozen=True)
+class Reach:
+    """depth: passes of a draft; width: nodes of a depth that are expanded, and children that each gets."""
+
+    depth: int
+    width: int
+
+    def within(self, nodes: int, positions: int) -> Reach:
+        """What of it a budget of ``nodes`` and the ``positions`` left in the drafter's context can use."""
+        return Reach(max(0, min(self.depth, nodes, positions)), min(self.width, nodes))
+
+    @property
+    def rows(self) -> int:
+        """The most rows that a draft writes behind the committed ones: the root and what is expanded."""
+        return 1 + self.depth * self.width
+
+
+PUBLISHED = Reach(depth=6, width=10)
+
+
+class PathModel(Protocol):
+    """A model that can be asked for what follows a node, given the nodes it was asked about before."""
+
+    def behind_root(self, root: int) -> Tensor:
+        """Logits (1, vocabulary) float32 behind the committed tokens and the root."""
+
+    def behind(self, tokens: Tensor, parents: Tensor) -> Tensor:
+        """Logits (rows, vocabulary) float32 behind nodes of the next depth: their tokens (rows,) int64, and the rows
+        of the last call that are their parents (rows,) int64."""
+
+
+class Level(NamedTuple):
+    """One depth on the device, all (rows, k): tokens, logprobs, and the row of the next depth that a cell leads to."""
+
+    tokens: Tensor
+    logprobs: Tensor
+    follow: Tensor
+
+
+def grow(model: PathModel, root: int, reach: Reach) -> Lattice:
+    """The lattice of ``reach``: (depth, width + 1, width). Its last row is nobody's: cells that are not expanded
+    lead there, and everything behind it has probability 0. Logprobs are those of the whole vocabulary."""
+    if reach.depth == 0:
+        return nothing()
+    levels: list[Level] = []
+    logits = model.behind_root(root)
+    scores = logits.new_zeros(1)
+    for depth in range(reach.depth):
+        top = logits.topk(min(reach.width, logits.shape[-1]), -1)
+        logprobs = (top.values - logits.logsumexp(-1, keepdim=True)).clamp_(max=0.0)
+        totals = (scores[:, None] + logprobs).flatten()
+        best = totals.topk(min(reach.width, len(totals)))
+        follow = torch.full_like(totals, reach.width, dtype=torch.long)
+        follow[best.indices] = torch.arange(len(best.indices), device=follow.device)
+        levels.append(Level(top.indices, logprobs, follow.view_as(logprobs)))
+        if depth + 1 < reach.depth:
+            scores = best.values
+            logits = model.behind(top.indices.flatten()[best.indices], best.indices // logprobs.shape[-1])
+    return _lattice(levels, reach.width)
+
+
+def nothing() -> Lattice:
+    """The lattice of a drafter that proposes nothing: no depth at all."""
+    zero = np.zeros((0, 1, 1), np.int32)
+    return Lattice(zero, np.zeros((0, 1, 1), np.float32), zero)
+
+
+def _lattice(levels: list[Level], width: int) -> Lattice:
+    """Levels on the device as one lattice on the host."""
+    shape = len(levels), width + 1, levels[0].tokens.shape[-1]
+    tokens, follow = np.zeros(shape, np.int32), np.full(shape, width, np.int32)
+    logprobs = np.full(shape, -np.inf, np.float32)
+    for depth, level in enumerate(levels):
+        rows = len(level.tokens)
+        tokens[depth, :rows] = level.tokens.cpu().numpy()
+        logprobs[depth, :rows] = level.logprobs.cpu().numpy()
+        follow[depth, :rows] = level.follow.cpu().numpy()
+    return Lattice(tokens, logprobs, follow)
+
+
+class Ancestry:
+    """Who sees whom among the rows of a growing tree: each row sees all committed ones, its ancestors and itself."""
+
+    def __init__(self, committed: int, like: Tensor) -> None:
+        self._committed, self._like = committed, like
+        self._seen = torch.ones(1, 1, dtype=torch.bool, device=like.device)
+
+    def mask(self, parents: Tensor) -> Tensor:
+        """Additive mask (1, 1, rows, committed + all rows so far) of the next depth; ``parents`` as in ``behind``."""
+        own = torch.eye(len(parents), dtype=torch.bool, device=parents.device)
+        self._seen = torch.cat([self._seen[parents], own], -1)
+        return additive(self._seen, self._committed, self._like)
+
+
+def additive(seen: Tensor, committed: int, like: Tensor) -> Tensor:
+    """A boolean (rows, drafted) as an additive mask (1, 1, rows, committed + drafted) in the dtype of ``like``."""
+    rows, drafted = seen.shape
+    mask = torch.zeros(rows, committed + drafted, dtype=like.dtype, device=like.device)
+    mask[:, committed:].masked_fill_(~seen, -torch.inf)
+    return mask[None, None]
+
+
+def causal(rows: int, committed: int, like: Tensor) -> Tensor:
+    """The additive mask of ``rows`` tokens one after the other behind ``committed`` ones."""
+    return additive(torch.ones(rows, rows, dtype=torch.bool, device=like.device).tril(), committed, like)

@@ -1,0 +1,131 @@
+"""A causal language model as a drafter, against plain passes of the same model without cache or mask."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from transformers import Qwen3ForCausalLM
+
+from engine.decode import decode
+from engine.drafters.autoregressive import AutoregressiveDrafter
+from engine.drafters.beam import Reach
+from engine.methods import METHODS
+from engine.outcome import outcome
+from engine.records import Lattice, Request, Sampling
+from engine.round_check import check_round
+from tests.engine.runtime.small import VOCABULARY, small_config, small_drafter, small_target
+
+PROMPT = tuple(range(5, 25))
+
+
+def small_model(seed: int = 7, layers: int = 1) -> Qwen3ForCausalLM:
+    torch.manual_seed(seed)
+    model = Qwen3ForCausalLM(small_config(layers)).eval()
+    for value in model.parameters():
+        if value.ndim == 2:
+            value.data.normal_(0, 0.15)
+    return model
+
+
+def drafter(depth: int = 4, width: int = 5) -> AutoregressiveDrafter:
+    return AutoregressiveDrafter(small_model(), VOCABULARY, Reach(depth, width))
+
+
+def paths(lattice: Lattice) -> list[tuple[tuple[int, ...], int]]:
+    """Every path that leads to a row of probability above 0, with the row."""
+    found, level = [], [((), 0)]
+    for depth in range(lattice.depth):
+        found += level
+        level = [((*tokens, int(lattice.tokens[depth, row, rank])), int(lattice.follow[depth, row, rank]))
+                 for tokens, row in level for rank in range(lattice.tokens.shape[2])
+                 if depth + 1 < lattice.depth and np.isfinite(lattice.logprobs[depth + 1, lattice.follow[
+                     depth, row, rank], 0])]
+    return found
+
+
+@pytest.mark.parametrize("steps", [[9], [4, 5], [1, 1, 1, 6]])
+def test_every_row_is_what_the_model_says_behind_that_path(steps: list[int]) -> None:
+    head, plain = drafter(), small_model()
+    text = np.random.default_rng(3).integers(0, VOCABULARY, sum(steps)).astype(np.int32)
+    head.begin(64)
+    done = 0
+    for step in steps:
+        head.observe(text[done:done + step], torch.empty(0))
+        head.draft(11, 64)  # what a round leaves behind must not reach the next
+        done += step
+    lattice = head.draft(7, 64)
+    assert lattice.tokens.shape == (4, 6, 5) and lattice.tokens.dtype == np.int32
+    found = paths(lattice)
+    assert len(found) == 1 + 3 * 5
+    for tokens, row in found:
+        with torch.no_grad():
+            said = plain(torch.tensor([[*text, 7, *tokens]])).logits[0, -1].log_softmax(-1)
+        top = said.topk(5)
+        np.testing.assert_array_equal(lattice.tokens[len(tokens), row], top.indices.numpy())
+        np.testing.assert_allclose(lattice.logprobs[len(tokens), row], top.values.numpy(), atol=1e-5)
+
+
+def test_the_best_nodes_of_each_depth_are_the_ones_that_go_on() -> None:
+    head = drafter(2, 3)
+    head.begin(64)
+    head.observe(np.asarray(PROMPT, np.int32), torch.empty(0))
+    lattice = head.draft(7, 64)
+    assert sorted(tokens for tokens, _ in paths(lattice)) == sorted([(), *((token,) for token in lattice.tokens[0, 0])])
+    deeper = drafter(3, 3)
+    deeper.begin(64)
+    deeper.observe(np.asarray(PROMPT, np.int32), torch.empty(0))
+    lattice = deeper.draft(7, 64)
+    totals = lattice.logprobs[0, 0][:, None] + lattice.logprobs[1, lattice.follow[0, 0]]
+    going_on = totals[lattice.follow[1, lattice.follow[0, 0]] < 3]
+    assert len(going_on) == 3 and going_on.min() >= np.sort(totals.ravel())[-3]
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, 0, 0.95, 3)])
+@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.heads == 1 and row.lossless])
+def test_every_method_with_this_head_writes_the_autoregressive_text(method: str, sampling: Sampling) -> None:
+    target, head = small_target(), drafter()
+    wanted = outcome(decode(Request(PROMPT, "autoregressive", 0, 30, sampling), target, [])).token_ids
+    for budget in (0, 1, 7, 33):
+        found = outcome(decode(Request(PROMPT, method, budget, 30, sampling), target, [head])).token_ids
+        if METHODS[method].accept == "walk" or sampling.temperature == 0:
+            assert found == wanted
+
+
+@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.heads == 2])
+def test_heads_of_two_kinds_serve_together(method: str) -> None:
+    target = small_target()
+    wanted = outcome(decode(Request(PROMPT, "autoregressive", 0, 30), target, [])).token_ids
+    kinds = [drafter(), small_drafter(target)]
+    for heads in (kinds, kinds[::-1]):
+        for budget in (1, 8, 33):
+            assert outcome(decode(Request(PROMPT, method, budget, 30), target, heads)).token_ids == wanted
+
+
+def test_a_drafter_that_is_the_target_gets_whole_chains_accepted() -> None:
+    target = small_target()
+    twin = AutoregressiveDrafter(copy.deepcopy(target.model), VOCABULARY, Reach(4, 1))
+    lengths = outcome(decode(Request(PROMPT, "expand", 20, 30), target, [twin])).lengths
+    assert set(lengths[:-1]) == {5}
+
+
+def test_beyond_its_own_context_it_proposes_nothing_and_the_text_goes_on() -> None:
+    target, model = small_target(), small_model()
+    model.config.max_position_embeddings = 32
+    head = AutoregressiveDrafter(model, VOCABULARY, Reach(4, 5))
+    wanted = outcome(decode(Request(PROMPT, "autoregressive", 0, 60), target, [])).token_ids
+    rounds = list(decode(Request(PROMPT, "expand", 16, 60), target, [head]))
+    assert outcome(iter(rounds)).token_ids == wanted
+    assert rounds[0].drafts[0].depth == 4 and rounds[-1].drafts[0].depth == 0
+    assert rounds[-1].start > 32
+    for made in rounds:
+        check_round(made)
+
+
+def test_release_frees_the_cache() -> None:
+    head = drafter()
+    head.begin(16)
+    head.release()
+    assert head._cache is None
