@@ -36,15 +36,15 @@ def ask_from(form: Form) -> Ask:
     method = method_named(str(form.method))
     split = str(form.split or "total")
     share_named(method, split)
-    top_p = _number("top-p", form.top_p, 0, 1)
+    top_p = number("top-p", form.top_p, 0, 1)
     if top_p == 0:
         raise RequestError("top-p is 0, which leaves no token to choose; it has to lie above 0 and be at most 1.")
     sampling = Sampling(
-        temperature=_number("The temperature", form.temperature, 0, 2), top_k=_whole("top-k", form.top_k, 0, 100_000),
-        top_p=top_p, seed=_whole("The seed", form.seed, 0, LARGEST_SEED))
+        temperature=number("The temperature", form.temperature, 0, 2), top_k=whole("top-k", form.top_k, 0, 100_000),
+        top_p=top_p, seed=whole("The seed", form.seed, 0, LARGEST_SEED))
     return Ask(
-        prompt=prompt, method=str(form.method), budget=_whole("The node budget", form.budget, 0, LARGEST_BUDGET),
-        max_tokens=_whole("Max tokens", form.max_tokens, 1, 4096), sampling=sampling, split=split)
+        prompt=prompt, method=str(form.method), budget=whole("The node budget", form.budget, 0, LARGEST_BUDGET),
+        max_tokens=whole("Max tokens", form.max_tokens, 1, 4096), sampling=sampling, split=split)
 
 
 def _prompt(value: Any) -> str:
@@ -57,21 +57,23 @@ def _prompt(value: Any) -> str:
     return text
 
 
-def _number(name: str, value: Any, least: float, most: float) -> float:
+def number(name: str, value: Any, least: float, most: float) -> float:
+    """A number in a range; ``name`` begins the sentence of the RequestError."""
     allowed = f"it has to be a number from {least:g} to {most:g}"
     if value is None or value == "":
         raise RequestError(f"{name} is empty; {allowed}.")
     try:
-        number = float(value)
+        found = float(value)
     except (TypeError, ValueError) as error:
         raise RequestError(f"{name} is {str(value)[:40]!r}; {allowed}.") from error
-    if not math.isfinite(number) or not least <= number <= most:
-        raise RequestError(f"{name} is {number:g}; {allowed}.")
-    return number
+    if not math.isfinite(found) or not least <= found <= most:
+        raise RequestError(f"{name} is {found:g}; {allowed}.")
+    return found
 
 
-def _whole(name: str, value: Any, least: int, most: int) -> int:
-    number = _number(name, value, least, most)
-    if number != int(number):
-        raise RequestError(f"{name} is {number:g}; it has to be a whole number from {least} to {most}.")
-    return int(number)
+def whole(name: str, value: Any, least: int, most: int) -> int:
+    """A whole number in a range, as ``number``."""
+    found = number(name, value, least, most)
+    if found != int(found):
+        raise RequestError(f"{name} is {found:g}; it has to be a whole number from {least} to {most}.")
+    return int(found)

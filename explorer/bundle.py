@@ -26,7 +26,12 @@ def scripts() -> list[Path]:
 
 def bundle() -> str:
     """Every script inside its own element, so that one that fails does not take the others along."""
-    return "\n".join(f"<script>\n{_whole(path)}\n//# sourceURL=canopy/{path.name}\n</script>" for path in scripts())
+    return "\n".join(element(path) for path in scripts())
+
+
+def element(path: Path) -> str:
+    """A script file as an element of the page."""
+    return f"<script>\n{_whole(path)}\n//# sourceURL=canopy/{path.name}\n</script>"
 
 
 def style() -> str:
