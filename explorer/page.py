@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -20,6 +21,8 @@ from explorer.source import Source
 from explorer.turns import Turns
 from explorer.view import View, blank_view
 
+DEFAULTS: Mapping[str, Any] = MappingProxyType(  # what a preset does not name, in the order of ``Controls.asked``
+    {"split": "total", "top_k": 0, "top_p": 1, "seed": 0, "max_tokens": 256})
 WAITING_ROOM = 16  # runs that may wait for their turn at once, each with its place shown
 HOST = '<div class="canopy-host"></div>'  # constant: a template that changes would wipe out what is drawn in it
 LARGEST_STEP = LARGEST_BUDGET.bit_length()  # of the slider: 0, then the powers of two
@@ -69,8 +72,10 @@ def opening_form(lesson: Lesson | None) -> Mapping[str, Any]:
     if lesson is None:
         return presets()[0]
     request = lesson.trace.header.request
+    sampling = request.sampling
     return {"prompt": lesson.trace.header.prompt, "method": request.method, "budget": request.budget,
-            "temperature": request.sampling.temperature}
+            "temperature": sampling.temperature, "split": request.split, "top_k": sampling.top_k,
+            "top_p": sampling.top_p, "seed": sampling.seed, "max_tokens": request.max_tokens}
 
 
 def packed(view: View) -> str:
@@ -84,6 +89,7 @@ class Controls:
 
     def __init__(self, source: Source, first: Mapping[str, Any]) -> None:
         titles = [(preset["title"], preset["name"]) for preset in presets()]
+        first = {**DEFAULTS, **first}
         method = first["method"] if first["method"] in source.methods else source.methods[0]
         with gr.Row(elem_id="canopy-ask"):
             self.prompt = gr.Textbox(
@@ -99,19 +105,26 @@ class Controls:
             self.steps = gr.Slider(
                 0, LARGEST_STEP, value=step_of(first["budget"]), step=1, label="Node budget", elem_id="canopy-steps")
             self.budget = gr.Number(first["budget"], precision=0, label="Nodes", elem_id="canopy-budget")
-            self.split = gr.Dropdown(["total", "each"], value="total", label="Split of merged", elem_id="canopy-split")
+            self.split = gr.Dropdown(
+                ["total", "each"], value=first["split"], label="Split of merged", elem_id="canopy-split")
             self.temperature = gr.Number(
                 first["temperature"], step=0.1, label="Temperature", elem_id="canopy-temperature")
             with gr.Accordion("More", open=False, elem_id="canopy-more"), gr.Row(elem_id="canopy-fine"):
-                self.top_k = gr.Number(0, precision=0, label="top-k (0: all)")
-                self.top_p = gr.Number(1, step=0.05, label="top-p")
-                self.seed = gr.Number(0, precision=0, label="Seed")
-                self.max_tokens = gr.Number(256, precision=0, label="Max tokens")
+                self.top_k = gr.Number(first["top_k"], precision=0, label="top-k (0: all)")
+                self.top_p = gr.Number(first["top_p"], step=0.05, label="top-p")
+                self.seed = gr.Number(first["seed"], precision=0, label="Seed")
+                self.max_tokens = gr.Number(
+                    first["max_tokens"], precision=0, label="Max tokens", elem_id="canopy-max-tokens")
 
     def inputs(self) -> list[Any]:
         """The components whose values make a ``Form``, in its order."""
         return [self.prompt, self.method, self.budget, self.split, self.temperature, self.top_k, self.top_p,
                 self.seed, self.max_tokens]
+
+    def asked(self) -> list[Any]:
+        """The components that a preset or an opened recording fills in, in the order of ``_values``."""
+        return [self.prompt, self.method, self.budget, self.steps, self.temperature, self.split, self.top_k,
+                self.top_p, self.seed, self.max_tokens]
 
 
 def step_of(budget: int) -> int:
@@ -133,7 +146,7 @@ def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -
         [controls.run.click, controls.prompt.submit], run, controls.inputs(), stage, concurrency_id="engine",
         concurrency_limit=WAITING_ROOM, show_progress="hidden", api_visibility="private")
     controls.stop.click(None, cancels=[running], js="() => Canopy.controls.stop()")
-    asked = [controls.prompt, controls.method, controls.budget, controls.steps, controls.temperature]
+    asked = controls.asked()
     quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     controls.preset.input(_preset_values, controls.preset, asked, **quiet)
     stage.adopt(_adopted_values, None, asked, **quiet)
@@ -160,7 +173,9 @@ def _adopted_values(event: gr.EventData) -> list[Any]:
 
 
 def _values(run: dict[str, Any]) -> list[Any]:
-    return [run["prompt"], run["method"], run["budget"], step_of(run["budget"]), run["temperature"]]
+    run = {**DEFAULTS, **run}
+    fine = [run[name] for name in DEFAULTS]
+    return [run["prompt"], run["method"], run["budget"], step_of(run["budget"]), run["temperature"], *fine]
 
 
 def _farewell() -> None:

@@ -120,7 +120,8 @@
           width: Math.max(1, cell - 2).toFixed(1), height: LOW.height, rx: 3 });
         const token = ink.short(round.show(round.tokens[node]), cell - 4, `10.5px ${ink.MONO}`);
         if (token) this.text(token, to, this.low.y + 16, "cp-slot-token is-mid");
-        this.text(String(node), to, this.low.y + LOW.height + 13, `cp-slot-number is-mid ${still ? "" : "is-moved"}`);
+        const tight = ink.width(String(node), "700 10px system-ui, sans-serif") > cell - 2 ? "is-tight" : "";
+        this.text(String(node), to, this.low.y + LOW.height + 13, `cp-slot-number is-mid ${tight} ${still ? "" : "is-moved"}`);
         if (from - last >= NUMBER_ROOM) {
           this.text(String(node), from, TOP.y - 5, "cp-slot-number is-mid");
           last = from;
@@ -138,7 +139,7 @@
       const y = this.low.y + LOW.height + 27;
       this.text(`${round.start} + ${round.n} = ${after} slots`, right, TOP.y - 19, "cp-strip-size is-end");
       this.text("after keep", LEFT, this.low.y - 8, "cp-strip-name");
-      this.text(`${round.start} + ${kept} = ${round.start + kept} slots`, right, y, "cp-strip-size is-end");
+      this.text(`${round.start} + ${kept} = ${round.start + kept} slots`, right, this.low.y - 8, "cp-strip-size is-end");
       for (const strip of [TOP, this.low]) {
         const middle = strip.y + strip.height / 2 + 3.5;
         this.text(`prefix ${round.start}`, LEFT + PREFIX / 2, middle, "cp-slot-prefix is-mid");
@@ -221,8 +222,10 @@
     title: "KV cache",
     caption: "The pass fills a slot per node; only the accepted rows stay, packed behind the prefix.",
     legend: [
-      { glyph: "■", label: "kept row" }, { glyph: "□", label: "dropped row" },
-      { glyph: "━", label: "moves" }, { glyph: "┄", label: "already in place" },
+      { glyph: "■", label: "kept", title: "A row of the accepted path: it stays" },
+      { glyph: "□", label: "dropped", title: "A row of a rejected node: its slot is free again" },
+      { glyph: "━", label: "moves", title: "A kept row that is moved to its place behind the prefix" },
+      { glyph: "┄", label: "in place", title: "A kept row that already lies where it belongs" },
     ],
     create: (host, stage) => new CachePanel(host, stage),
   });

@@ -9,7 +9,7 @@
   const BOTTOM = 14;
   const BAND = 26; // pixels from row 0 to row 1 at least
   const COLUMN = { least: 46, most: 168 };
-  const ROW = { least: 0.5, most: 26 };
+  const ROW = { least: 0.1, most: 26 };
 
   class Camera {
     constructor() {

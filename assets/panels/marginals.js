@@ -99,8 +99,9 @@
     title: "Marginals",
     caption: "What each head proposes at each depth, most likely first; outlined is what the budget bought.",
     legend: [
-      { glyph: "▓", label: "darker: more probable" }, { glyph: "▭", label: "outlined: in the tree" },
-      { glyph: "✓", label: "accepted" }, { glyph: "μ", label: "mean path probability of a head's tree" },
+      { glyph: "▓", label: "probable", title: "The darker a cell, the more probable its token at that depth" },
+      { glyph: "▭", label: "in the tree", title: "Outlined: the cells that the tree uses, the frontier of the budget" },
+      { glyph: "✓", label: "accepted" }, { glyph: "μ", label: "confidence", title: "Mean path probability of a head's drafted nodes" },
     ],
     create: (host, stage) => new MarginalsPanel(host, stage),
   });

@@ -242,8 +242,9 @@
     title: "Ancestor mask",
     caption: "Row by row, what each node sees in the verify pass: the prefix, its ancestors and itself.",
     legend: [
-      { glyph: "■", label: "seen; coloured by the key's origin" }, { glyph: "□", label: "hidden: another branch" },
-      { glyph: "▮", label: "the prefix, in one column" },
+      { glyph: "■", label: "seen", title: "The row's node sees the column's; in the colour of the column's origin" },
+      { glyph: "□", label: "hidden", title: "Hidden from the row's node: another branch" },
+      { glyph: "▮", label: "prefix", title: "Everything written before, in one column: every row sees it" },
     ],
     create: (host, stage) => new MaskPanel(host, stage),
   });

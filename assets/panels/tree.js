@@ -224,9 +224,10 @@
     caption: "What was drafted behind the root, depth by depth; the accepted path runs along the top.",
     legend: [
       { glyph: "●✓", label: "accepted" }, { glyph: "○", label: "rejected" },
-      { glyph: "◆", label: "bonus, the target's own", color: "--target" },
+      { glyph: "◆", label: "bonus", color: "--target", title: "The target's own next token behind the last accepted node" },
       { glyph: "■", label: "head 1", color: "--head1" }, { glyph: "■", label: "head 2", color: "--head2" },
-      { glyph: "■", label: "both heads", color: "--both" }, { glyph: "┄", label: "losing tree of routed" },
+      { glyph: "■", label: "both heads", color: "--both" },
+      { glyph: "┄", label: "losing tree", title: "routed drafts a tree per head and verifies one: the other, dashed" },
     ],
     create: (host, stage) => new TreePanel(host, stage),
   });

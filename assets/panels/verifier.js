@@ -215,9 +215,10 @@
     title: "Verifier walk",
     caption: "From the root, the target names its next token; the walk goes on while that token was drafted.",
     legend: [
-      { glyph: "✓", label: "drafted: the walk goes on" },
-      { glyph: "◆", label: "bonus: the target's own token", color: "--target" },
-      { glyph: "q", label: "drafter's probability of this step" }, { glyph: "p", label: "target's probability" },
+      { glyph: "✓", label: "goes on", title: "A child carries the target's choice: the walk goes on to it" },
+      { glyph: "◆", label: "bonus", color: "--target", title: "No child carries it: the target's own token ends the round" },
+      { glyph: "q", label: "drafter", title: "The drafter's probability of this step" },
+      { glyph: "p", label: "target", title: "The target's probability of the same token" },
     ],
     create: (host, stage) => new VerifierPanel(host, stage),
   });

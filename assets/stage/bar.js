@@ -62,7 +62,8 @@
       this.badge.title = where;
       const asked = header ? `${header.method}, ${header.budget} nodes` : "";
       write(this.title, header ? [header.title || asked, where].filter(Boolean).join(" · ") : "");
-      this.title.title = header ? `${asked}, temperature ${header.temperature}, seed ${header.seed}` : "";
+      this.title.title = header
+        ? [`${asked}, temperature ${header.temperature}, seed ${header.seed}`, header.note].filter(Boolean).join("\n") : "";
     }
   }
 

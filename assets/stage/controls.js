@@ -19,6 +19,7 @@
     // The values that method, budget and step have to take when the page opens.
     restore(method, budget, step) {
       const asked = Canopy.Address.opened;
+      document.querySelector("#canopy-preset input").placeholder = "Pick a prompt …"; // Gradio's list takes none
       const wanted = [asked.method || method, asked.budget === null ? budget : asked.budget];
       Canopy.controls.note(...wanted);
       return [...wanted, asked.budget === null ? step : Canopy.controls.stepOf(asked.budget)];

@@ -58,8 +58,9 @@
       const { html } = Canopy.ink;
       const list = html("ul", "cs-legend", frame);
       list.setAttribute("aria-label", "Legend");
-      for (const { glyph, label, color } of entries) {
+      for (const { glyph, label, color, title } of entries) {
         const item = html("li", "", list);
+        item.title = title || label;
         const sign = html("span", "cs-glyph", item, glyph);
         if (color) sign.style.color = `var(${color})`;
         item.append(document.createTextNode(label));

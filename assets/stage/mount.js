@@ -57,8 +57,9 @@
     stage.on("state", mark);
     window.addEventListener("resize", fit);
     new ResizeObserver(fit).observe(root.parentElement.closest(".gradio-container") || document.body);
-    const controls = document.getElementById("canopy-settings");
-    if (controls) new ResizeObserver(fit).observe(controls);
+    for (const controls of document.querySelectorAll("#canopy-ask, #canopy-settings")) {
+      new ResizeObserver(fit).observe(controls);
+    }
     mark();
     fit();
   }
@@ -86,8 +87,9 @@
     Canopy.controls.stage = stage;
     // A recording that a person opens fills the bar, so that Run repeats it live.
     stage.on("opened", ({ push }) => {
-      const { prompt, method, budget, temperature } = stage.header;
-      if (push || !Canopy.Address.opened.method) adopt({ prompt, method, budget, temperature });
+      const { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens } = stage.header;
+      const asked = { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens };
+      if (push || !Canopy.Address.opened.method) adopt(asked);
     });
     Canopy.parts = parts;
     watch("value", () => stage.show(plain(props.value)));
