@@ -9,7 +9,7 @@ when the next round runs, and closing it releases the cache.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ from engine.combiners import COMBINERS, Combiner
 from engine.draws import trial_draws
 from engine.errors import RequestError
 from engine.methods import Share, method_named, share_named
+from engine.pace import FixedPace, Pacer
 from engine.records import Acceptance, DraftTree, Integers, Lattice, PackedTree, Request, Round, Sampling, Verification
 from engine.tree import confidence, pack
 
@@ -77,6 +78,7 @@ class Plan:
     combine: Combiner
     accept: AcceptanceRule
     share: Share
+    pacer: Pacer = field(default_factory=FixedPace)
 
 
 def plan(request: Request, target: Target, drafters: Sequence[Drafter]) -> Plan:
@@ -95,13 +97,14 @@ def plan(request: Request, target: Target, drafters: Sequence[Drafter]) -> Plan:
         raise RequestError(
             f"The prompt has {len(request.prompt_ids)} tokens; the target knows {target.context_limit} positions, "
             f"so shorten it to at most {target.context_limit - 1}.")
-    _check_sampling(request.sampling)
+    check_sampling(request.sampling)
     return Plan(
         request, tuple(drafters[:method.heads]), BUILDERS[method.build], COMBINERS[method.combine],
         ACCEPTANCE_RULES[method.accept], share_named(method, request.split))
 
 
-def _check_sampling(sampling: Sampling) -> None:
+def check_sampling(sampling: Sampling) -> None:
+    """RequestError for a number that no sampling can have."""
     if sampling.temperature != 0 and not COLDEST <= sampling.temperature <= HOTTEST:
         raise RequestError(
             f"The temperature is {sampling.temperature}; it has to be 0 or a number from {COLDEST} to {HOTTEST}.")
@@ -113,13 +116,15 @@ def _check_sampling(sampling: Sampling) -> None:
         raise RequestError(f"The seed is {sampling.seed}; it has to be 0 or more.")
 
 
-def decode(request: Request, target: Target, drafters: Sequence[Drafter]) -> Iterator[Round]:
+def decode(request: Request, target: Target, drafters: Sequence[Drafter],
+           pacer: Pacer | None = None) -> Iterator[Round]:
     """The rounds that answer a request, each yielded as soon as its tokens are committed.
 
-    Raises RequestError before the first round when the request cannot be served.
+    Without a ``pacer`` every round drafts and verifies the whole budget. Raises RequestError before the first round
+    when the request cannot be served.
     """
     work = plan(request, target, drafters)
-    return _rounds(work, target)
+    return _rounds(replace(work, pacer=pacer) if pacer else work, target)
 
 
 def _rounds(work: Plan, target: Target) -> Iterator[Round]:
@@ -163,13 +168,13 @@ def _open(work: Plan, target: Target) -> int:
 
 def _round(work: Plan, target: Target, at: Standing, random: np.random.Generator) -> Round:
     clock = Clock()
-    budget = work.request.budget
+    drafting, budget = work.pacer.opens(len(work.heads), work.request.budget)
     deepest = target.context_limit - at.start - 1
-    drafts = tuple(head.draft(at.root, max(budget, 1)).cut(deepest) for head in work.heads)
+    drafts = tuple(head.draft(at.root, max(budget, 1)).cut(deepest) for head in work.heads[:drafting])
     clock.lap("draft")
-    shares = work.share(budget, len(work.heads))
+    shares = work.share(budget, drafting)
     candidates = tuple(work.build(draft, at.root, share) for draft, share in zip(drafts, shares, strict=True))
-    tree = work.combine(candidates, budget) if candidates else bare(at.root)
+    tree = work.pacer.cut(work.combine(candidates, budget)) if candidates else bare(at.root)
     scores = tuple(confidence(candidate) for candidate in candidates)
     clock.lap("build")
     packed = pack(tree, at.start)
@@ -177,6 +182,7 @@ def _round(work: Plan, target: Target, at: Standing, random: np.random.Generator
     verification = target.verify(packed)
     clock.lap("verify")
     acceptance = _end_of_text(work.accept(tree, verification, target, random), tree, work.request, at.left)
+    work.pacer.learn(tree, acceptance)
     clock.lap("accept")
     features = target.commit(acceptance.keep)
     clock.lap("keep")

@@ -35,7 +35,8 @@ class Request:
 
     ``budget`` counts *drafted* nodes: the target verifies budget + 1 rows. ``split`` says what the budget means
     for ``merged``: ``total`` shares it between the heads, ``each`` gives it to both. ``stop_ids`` end the text
-    and are not part of it.
+    and are not part of it. ``pace`` is ``fixed``, or ``auto``: then each round verifies as many nodes as pay, and
+    ``budget`` is the most that it may.
     """
 
     prompt_ids: tuple[int, ...]
@@ -45,6 +46,7 @@ class Request:
     sampling: Sampling = Sampling()
     stop_ids: frozenset[int] = frozenset()
     split: str = "total"
+    pace: str = "fixed"
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Ask:
     sampling: Sampling = Sampling()
     split: str = "total"
     heads: tuple[str, ...] = ()
+    pace: str = "fixed"
 
 
 @dataclass(frozen=True, eq=False)

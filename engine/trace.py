@@ -23,7 +23,8 @@ from engine.errors import TraceError
 from engine.records import Acceptance, DraftTree, Lattice, Request, Round, Sampling, Trials, Verification
 from engine.round_check import check_round
 
-VERSION = 1
+VERSION = 2  # 1 had no ``pace`` in its request; it was always fixed
+READABLE = (1, 2)
 GZIP_MAGIC = b"\x1f\x8b"
 DTYPES = MappingProxyType({"Integers": "<i4", "Floats": "<f4"})  # by what ``records.py`` calls a field's type
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
@@ -160,9 +161,10 @@ def _decode_lines(data: bytes, name: str) -> Iterator[Line]:
 
 def _check_version(line: Any, name: str) -> None:
     version = line.get("canopy_trace") if isinstance(line, dict) else None
-    if version != VERSION:
+    if version not in READABLE:
         seen = f"its first line says version {version!r}" if version else "its first line is no trace header"
-        raise TraceError(f"{name} is not a trace that this Canopy reads: {seen}, and version {VERSION} is allowed.")
+        raise TraceError(f"{name} is not a trace that this Canopy reads: {seen}, and version "
+                         f"{' or '.join(map(str, READABLE))} is allowed.")
 
 
 def encode_line(line: Line) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -16,14 +17,16 @@ class CostCurve:
     """Medians of interleaved repeats, in milliseconds, at a prefix of ``context`` tokens.
 
     ``rows`` ascend and begin with 1; ``verify_ms``, ``verify_low_ms`` and ``verify_high_ms`` are the median and the
-    quartiles of one target pass over so many rows; ``draft_ms`` is one head's draft when the budget is rows − 1 (0
-    where the rig has no head). ``overhead_ms`` is what a round costs besides: packing, accepting, keeping, and one
-    head's reading of what was kept. ``plain_ms`` is a whole round of decoding without a drafter.
+    quartiles of one target pass over so many rows; ``draft_ms`` is one head's draft when the budget is rows − 1,
+    its reading of what the round before kept included (0 where the rig has no head). ``overhead_ms`` is what a
+    round costs besides, the building of its trees aside: packing, accepting, keeping. ``plain_ms`` is a whole round
+    of decoding without a drafter. ``sampling`` is ``greedy`` or ``sampled``: processing a distribution takes time.
     """
 
     rig: str
     hardware: str
     dtype: str
+    sampling: str
     context: int
     repeats: int
     rows: tuple[int, ...]
@@ -38,6 +41,12 @@ class CostCurve:
         """Milliseconds of a pass over ``rows`` rows, read between the measured neighbours; beyond the last one the
         line through the last two goes on."""
         return _read(self.rows, self.verify_ms, rows)
+
+    def verify_ms_to(self, rows: int) -> NDArray[np.float64]:
+        """``verify_at`` of 1, 2, … ``rows`` rows: (rows,)."""
+        inside = np.interp(np.arange(1, rows + 1), self.rows, self.verify_ms)
+        inside[self.rows[-1]:] = [self.verify_at(size) for size in range(self.rows[-1] + 1, rows + 1)]
+        return inside
 
     def draft_at(self, budget: int) -> float:
         """Milliseconds of one head's draft for a budget of ``budget`` nodes."""

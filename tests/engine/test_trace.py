@@ -114,14 +114,20 @@ def test_a_file_cut_off_anywhere_is_refused() -> None:
 
 
 def test_another_version_is_refused_with_both_numbers() -> None:
-    sentence = complaint(WHOLE.replace(b'"canopy_trace":1', b'"canopy_trace":7', 1))
+    sentence = complaint(WHOLE.replace(b'"canopy_trace":2', b'"canopy_trace":7', 1))
     assert "version 7" in sentence
-    assert "version 1 is allowed" in sentence
+    assert "version 1 or 2 is allowed" in sentence
+
+
+def test_a_file_of_the_first_version_had_a_fixed_pace() -> None:
+    old = WHOLE.replace(b'"canopy_trace":2', b'"canopy_trace":1', 1).replace(b',"pace":"fixed"', b"", 1)
+    assert b"pace" not in old
+    assert loads(old).header == loads(WHOLE).header and loads(old).header.request.pace == "fixed"
 
 
 @pytest.mark.parametrize("junk", [
     b"", b"\n", b"{}\n", b"[]\n", b"null\n", b"\x00\xff\xfe\n", b"hello\nworld\n", b"\x89PNG\r\n\x1a\n",
-    b'{"canopy_trace":1}\n', b'{"canopy_trace":1,"header":{}}\n', b"[" * 100_000 + b"\n", b"1e999\n",
+    b'{"canopy_trace":2}\n', b'{"canopy_trace":2,"header":{}}\n', b"[" * 100_000 + b"\n", b"1e999\n",
     b'{"end":{"reason":"stop","rounds":0,"seconds":0}}\n'])
 def test_junk_is_refused(junk: bytes) -> None:
     complaint(junk)

@@ -1,0 +1,169 @@
+"""Every tree of a known text: what a method would have drafted at each place, and how far the text agrees with it.
+
+A round begins at a place of the text, keeps k tokens and the next begins k places on, so of all places only a chain
+is visited. A tree depends on its place alone and the text not on the tree: the lengths are those of a real run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+from engine.acceptance.walk import longest_path
+from engine.builders import BUILDERS
+from engine.combiners import COMBINERS
+from engine.decode import Features, Target, bare
+from engine.errors import RequestError
+from engine.methods import Method, method_named, share_named
+from engine.pace import FixedPace, Pacer
+from engine.records import Acceptance, DraftTree, Integers, Lattice, Request
+from engine.tree import depths, pack, plant
+
+PREFIXES_NEST = frozenset({"chain", "best_first"})  # builders whose tree of n nodes is the beginning of any larger one
+SEGMENT = 256  # tokens of the text that the target reads in one pass
+TIMED_PLACES = 3
+
+Proposals = Sequence[Lattice]  # one head's lattice at each place of the text
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """A text that the target has written. token_ids (n,) int32; ``start`` is the position of the first of them."""
+
+    token_ids: Integers
+    start: int
+    context_limit: int
+
+    def deepest(self, place: int) -> int:
+        """How many positions there are behind the one of this place."""
+        return self.context_limit - self.start - place - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Reread:
+    """One target pass over prompt and text: ``features`` of the prompt and then of each segment of the text, in
+    order; choice (n,) int32, what the target chooses at each place of the text."""
+
+    features: tuple[Features, ...]
+    choice: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One round of a replay: its place, how many heads draft, the budget that their trees are built for, the tree
+    that is verified, and the nodes that are kept, root first."""
+
+    place: int
+    heads: int
+    built: int
+    tree: DraftTree
+    keep: Integers
+
+
+def reread(request: Request, token_ids: Sequence[int], target: Target) -> Reread:
+    """Let the target read its own text again, as chains behind the prompt. Frees the cache at the end."""
+    start = len(request.prompt_ids)
+    try:
+        choice, features = target.prefill(request.prompt_ids, len(token_ids), request.sampling)
+        segments, choices = [features], [np.asarray([choice], np.int32)]
+        for first in range(0, len(token_ids), SEGMENT):
+            tokens = np.asarray(token_ids[first:first + SEGMENT], np.int32)
+            rows = np.arange(len(tokens), dtype=np.int32)
+            chain = plant(int(tokens[0]), tokens[1:], rows[:-1], np.zeros(len(tokens) - 1, np.float32))
+            choices.append(target.verify(pack(chain, start + first)).choice)
+            segments.append(target.commit(rows))
+    finally:
+        target.release()
+    return Reread(tuple(segments), np.concatenate(choices)[:len(token_ids)])
+
+
+@dataclass(frozen=True, eq=False)
+class Grower:
+    """One head's trees. Where trees nest, the largest is built once a place and cut, which is exact."""
+
+    known: Known
+    proposals: Proposals
+    builder: str
+    most: int
+    whole: dict[int, DraftTree] = field(default_factory=dict)
+
+    def build(self, place: int, nodes: int) -> DraftTree:
+        """The tree of ``nodes`` drafted nodes at a place, built anew."""
+        lattice = self.proposals[place].cut(self.known.deepest(place))
+        return BUILDERS[self.builder](lattice, int(self.known.token_ids[place]), nodes)
+
+    def grow(self, place: int, nodes: int) -> DraftTree:
+        """The same tree, remembered."""
+        if self.builder not in PREFIXES_NEST or nodes > self.most:
+            return self.build(place, nodes)
+        if place not in self.whole:
+            self.whole[place] = self.build(place, self.most)
+        return beginning(self.whole[place], nodes)
+
+
+def beginning(tree: DraftTree, nodes: int) -> DraftTree:
+    """The root and the first ``nodes`` drafted nodes."""
+    end = nodes + 1
+    return DraftTree(tree.tokens[:end], tree.parents[:end], tree.logprobs[:end], tree.heads[:end])
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """One method and split over the known text; ``growers`` has one a head."""
+
+    known: Known
+    method: Method
+    split: str
+    growers: tuple[Grower, ...]
+
+    def tree(self, place: int, budget: int) -> DraftTree:
+        """What the heads' trees for this budget combine to at a place."""
+        shares = share_named(self.method, self.split)(budget, len(self.growers))
+        trees = tuple(grower.grow(place, share) for grower, share in zip(self.growers, shares, strict=True))
+        return COMBINERS[self.method.combine](trees, budget)
+
+    def steps(self, budget: int, pacer: Pacer | None = None) -> Iterator[Step]:
+        """The rounds that write the text."""
+        pacer = pacer or FixedPace()
+        place, size = 0, len(self.known.token_ids)
+        while place < size:
+            heads, built = pacer.opens(len(self.growers), budget)
+            tree = pacer.cut(self.tree(place, built)) if heads else bare(int(self.known.token_ids[place]))
+            keep = agreed(self.known, place, tree)
+            # the bonus behind the last token is not known, and nobody asks for it
+            pacer.learn(tree, Acceptance(keep, int(self.known.token_ids[min(place + len(keep), size - 1)])))
+            yield Step(place, heads, built, tree, keep)
+            place += len(keep)
+
+    def build_ms(self, budget: int, places: Sequence[int]) -> float:
+        """Measured: the median milliseconds of building and combining one round's trees, at some of the places."""
+        shares = share_named(self.method, self.split)(budget, len(self.growers))
+        times = []
+        for place in places[:TIMED_PLACES] if self.growers else ():
+            began = perf_counter()
+            trees = tuple(grower.build(place, share) for grower, share in zip(self.growers, shares, strict=True))
+            COMBINERS[self.method.combine](trees, budget)
+            times.append(1e3 * (perf_counter() - began))
+        return float(np.median(times)) if times else 0.0
+
+
+def agreed(known: Known, place: int, tree: DraftTree) -> Integers:
+    """The nodes that a round keeps, (a,) int32: the longest path of the tree that the text follows, up to its end."""
+    index = place + depths(tree.parents)
+    inside = index < len(known.token_ids)
+    said = known.token_ids[np.where(inside, index, place)]
+    return longest_path(tree.parents, inside & (tree.tokens == said))
+
+
+def replay(method: str, split: str, growers: Mapping[tuple[str, str], Grower], known: Known,
+           heads: Sequence[str]) -> Replay:
+    """A method's replay over shared growers by (head, builder). RequestError where no walk over the text decides."""
+    row = method_named(method)
+    share_named(row, split)
+    if row.accept != "walk":
+        raise RequestError(f"The method {method} accepts by its own draws ({row.accept}); a what-if needs a method "
+                           "that follows the text.")
+    return Replay(known, row, split, tuple(growers[head, row.build] for head in heads))

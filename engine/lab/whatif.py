@@ -1,0 +1,90 @@
+"""Forecasts for a known text: replay every method at every budget, and price the rounds with the cost curve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.lab.adaptive import AdaptivePace, best_order
+from engine.lab.cost import CostCurve
+from engine.lab.forecast import Forecast, Gain
+from engine.lab.replay import Grower, Known, Replay, Step, replay
+from engine.methods import METHODS
+
+BUDGETS = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+AUTO_BUDGET = 1024  # the largest tree that budget=auto may verify
+
+
+@dataclass(frozen=True)
+class Point:
+    """A line of the plot: a method, what the budget means for it, and the drafters that serve it, in head order."""
+
+    method: str
+    split: str
+    heads: tuple[str, ...]
+
+
+def points(heads: Mapping[str, Sequence[str]]) -> list[Point]:
+    """A point for each method by name, one for each split that makes a difference; ``heads`` names their drafters."""
+    found = []
+    for method, names in heads.items():
+        shares = METHODS[method].shares
+        splits = list(shares) if len(set(shares.values())) > 1 else ["total"]
+        found += [Point(method, split, tuple(names)) for split in splits]
+    return found
+
+
+def builders_of(found: Sequence[Point]) -> set[tuple[str, str]]:
+    """The (drafter, builder) pairs that the points need a grower for."""
+    return {(head, METHODS[point.method].build) for point in found for head in point.heads}
+
+
+def forecasts(found: Sequence[Point], budgets: Sequence[int], known: Known,
+              growers: Mapping[tuple[str, str], Grower], curve: CostCurve | None) -> list[Forecast]:
+    """Every point at every budget, and with a curve at its own pace too; a method without heads has budget 0 only."""
+    done = []
+    for point in found:
+        rounds = replay(point.method, point.split, growers, known, point.heads)
+        for budget in budgets if point.heads else (0,):
+            done.append(forecast(point, budget, rounds, curve))
+        if curve and point.heads:
+            done.append(paced_forecast(point, rounds, curve))
+    return done
+
+
+def forecast(point: Point, budget: int, rounds: Replay, curve: CostCurve | None) -> Forecast:
+    """One setting."""
+    steps = list(rounds.steps(budget))
+    build_ms = rounds.build_ms(budget, [step.place for step in steps])
+    return _forecast(point, (budget, "fixed"), steps, (build_ms, curve))
+
+
+def paced_forecast(point: Point, rounds: Replay, curve: CostCurve) -> Forecast:
+    """The method with budget=auto."""
+    steps = list(rounds.steps(AUTO_BUDGET, AdaptivePace(curve)))
+    usual = int(np.median([step.built for step in steps] or [0]))
+    build_ms = rounds.build_ms(usual, [step.place for step in steps])
+    return _forecast(point, (AUTO_BUDGET, "auto"), steps, (build_ms, curve))
+
+
+def _forecast(point: Point, asked: tuple[int, str], steps: list[Step],
+              price: tuple[float, CostCurve | None]) -> Forecast:
+    build_ms, curve = price
+    spent = sum(curve.round_ms(len(step.tree), step.built, step.heads, build_ms) for step in steps) if curve else 0.0
+    lengths, rows = tuple(len(step.keep) for step in steps), tuple(len(step.tree) for step in steps)
+    return Forecast(point.method, point.split, asked[0], lengths, rows, build_ms, spent, asked[1])
+
+
+def gain(point: Point, budget: int, known: Known, growers: Mapping[tuple[str, str], Grower]) -> Gain:
+    """What each further node is worth to a point, over the rounds of this budget."""
+    steps = list(replay(point.method, point.split, growers, known, point.heads).steps(budget))
+    most = max((len(step.tree) - 1 for step in steps), default=0)
+    expected, realised = np.zeros(most), np.zeros(most)
+    for step in steps:
+        order = best_order(step.tree)[1:]
+        expected[:len(order)] += np.exp(step.tree.logprobs[order])
+        realised[:len(order)] += np.isin(order, step.keep)
+    rounds = max(1, len(steps))
+    return Gain(point.method, point.split, tuple((expected / rounds).tolist()), tuple((realised / rounds).tolist()))
