@@ -68,7 +68,7 @@ class Tally:
 
 
 class ForwardClock:
-    """Seconds inside a module's forward pass, summed since ``reset``. On the CPU the call is the work."""
+    """Seconds inside a module's forward passes, summed. On the CPU the call is the work."""
 
     def __init__(self, module: nn.Module) -> None:
         self.seconds, self._began = 0.0, 0.0
@@ -85,36 +85,35 @@ class ForwardClock:
 class Bench:
     """A rig and the clock around its target."""
 
-    def __init__(self, rig: Rig, max_tokens: int) -> None:
+    def __init__(self, rig: Rig, max_tokens: int, heads: Sequence[str]) -> None:
         self.rig, self.live, self.max_tokens = rig, LiveRig(rig), max_tokens
-        self.clock = ForwardClock(rig.target.model)
+        self.heads = tuple(heads)
+        self.clock = ForwardClock(rig.target.fastest)
 
     def measure(self, point: Point, prompts: Sequence[Prompt]) -> Tally:
         """One pass of a point over the prompts."""
         tally = Tally()
         for prompt in prompts:
-            ask = Ask(prompt.text, point.method, point.budget, self.max_tokens, split=point.split)
+            ask = Ask(prompt.text, point.method, point.budget, self.max_tokens, split=point.split,
+                      heads=self._heads(point.method))
             self.clock.seconds = 0.0
             tally.add(self._run(ask, point))
             tally.forward_seconds += self.clock.seconds
         return tally
+
+    def _heads(self, method: str) -> tuple[str, ...]:
+        """The heads asked for where the method drafts with so many, else the rig's own choice."""
+        wanted = 1 if method == PLAIN else METHODS[method].heads
+        return self.heads if len(self.heads) == wanted else ()
 
     def _run(self, ask: Ask, point: Point) -> Outcome:
         if ask.method == PLAIN:
             return self._plain(ask)
         if point.watched == "on":
             kept: list[object] = []
-            lines = self.live.run(ask)
-            return outcome(self._rounds(lines, kept))
+            return outcome(self._rounds(self.live.run(ask), kept))
         drafters = self.rig.drafters(ask.method, ask.heads)
-        return outcome(self._without_prefill(decode(
-            self.live.request(ask), self.rig.target, list(drafters.values()))))
-
-    def _without_prefill(self, rounds: Iterator) -> Iterator:  # type: ignore[type-arg]
-        for number, made in enumerate(rounds):
-            if number == 0:
-                self.clock.seconds = min(self.clock.seconds, made.seconds["verify"])
-            yield made
+        return outcome(decode(self.live.request(ask), self.rig.target, list(drafters.values())))
 
     def _rounds(self, lines: Iterator, kept: list[object]) -> Iterator:  # type: ignore[type-arg]
         for line in lines:
@@ -124,18 +123,15 @@ class Bench:
 
     def _plain(self, ask: Ask) -> Outcome:
         request = self.live.request(Ask(ask.prompt, "ddtree", ask.budget, ask.max_tokens))
-        head = self.rig.heads[self.rig.defaults[1][0]]
-        token_ids: list[int] = []
-        lengths: list[int] = []
-        began, seconds = 0.0, 0.0
-        for tokens in PlainLoop(self.rig.target, head).run(request):
-            token_ids += tokens
-            lengths.append(len(tokens))
-            seconds += perf_counter() - began if began else 0.0
-            began = perf_counter()
-        # the first round cannot be told from the prefill here: the others' mean stands for it
-        seconds *= len(lengths) / max(1, len(lengths) - 1)
-        return Outcome(tuple(token_ids), tuple(lengths), seconds, dict.fromkeys(STAGES, 0.0), -1)
+        (name,) = self.rig.drafters("ddtree", ask.heads)
+        drafter = self.rig.heads[name]
+        loop = PlainLoop(self.rig.target, drafter)
+        state = loop.open(request)
+        began = perf_counter()
+        rounds = list(loop.rounds(request, state))
+        seconds = perf_counter() - began
+        token_ids = tuple(token for tokens in rounds for token in tokens)
+        return Outcome(token_ids, tuple(map(len, rounds)), seconds, dict.fromkeys(STAGES, 0.0), -1)
 
 
 def report(point: Point, tallies: Sequence[Tally]) -> dict[str, object]:
@@ -186,6 +182,8 @@ def main() -> int:
     parser.add_argument("--methods", nargs="+", default=["autoregressive", "dflash", "ddtree", PLAIN])
     parser.add_argument("--budgets", nargs="+", type=int, default=[16, 32, 64, 128])
     parser.add_argument("--split", default="total")
+    parser.add_argument("--heads", nargs="+", default=[], help="drafters for the methods that take so many")
+    parser.add_argument("--domain", help="only the prompts of this domain")
     parser.add_argument("--prompts", type=Path, required=True)
     parser.add_argument("--limit", type=int, default=8, help="use the first so many prompts")
     parser.add_argument("--max-tokens", type=int, default=128)
@@ -195,12 +193,13 @@ def main() -> int:
     choice = parser.parse_args()
     try:
         rig = open_rig(choice.rig, choice.dtype)
-        prompts = read_prompts(choice.prompts)[:choice.limit]
+        prompts = [prompt for prompt in read_prompts(choice.prompts) if choice.domain in (None, prompt.domain)]
+        prompts = prompts[:choice.limit]
         wanted = points(choice)
     except CanopyError as error:
         print(error, file=sys.stderr)
         return 1
-    bench = Bench(rig, choice.max_tokens)
+    bench = Bench(rig, choice.max_tokens, choice.heads)
     for point in wanted:
         bench.measure(point, prompts[:1])
     tallies: dict[Point, list[Tally]] = {point: [] for point in wanted}
@@ -212,8 +211,10 @@ def main() -> int:
                 bar.update()
     rows = [report(point, tallies[point]) for point in wanted]
     print(table(rows))
-    print(json.dumps({"hardware": hardware(rig.target.device), "dtype": choice.dtype, "torch": torch.__version__,
-                      "prompts": len(prompts), "repeats": choice.repeats, "points": rows}))
+    print(json.dumps({
+        "hardware": hardware(rig.target.device), "dtype": choice.dtype, "torch": torch.__version__,
+        "prompts": len(prompts), "heads": choice.heads, "domain": choice.domain, "repeats": choice.repeats,
+        "points": rows}))
     return 0
 
 

@@ -19,13 +19,20 @@ def depths(parents: Integers) -> Integers:
     return depth
 
 
-def ancestors(parents: Integers) -> NDArray[np.bool_]:
-    """The mask: row i sees itself and its ancestors, (n, n) bool (paper 000, section 4.2)."""
+def ancestors(parents: Integers) -> NDArray[np.uint8]:
+    """The mask: row i sees itself and its ancestors, (n, n) of 0 and 1 (paper 000, section 4.2).
+
+    Each row is one integer, its parent's bits and its own: a microsecond a dozen rows. A row that is its own parent
+    (the root, padding) sees only itself.
+    """
     size = len(parents)
-    mask = np.eye(size, dtype=np.bool_)
-    for node in range(1, size):
-        mask[node] |= mask[parents[node]]
-    return mask
+    rows: list[int] = []
+    for node, parent in enumerate(parents.tolist()):
+        own = 1 << node
+        rows.append(own | rows[parent] if parent < node else own)
+    width = -(-size // 8)
+    packed = np.frombuffer(b"".join([row.to_bytes(width, "little") for row in rows]), np.uint8)
+    return np.unpackbits(packed.reshape(size, width), axis=1, count=size, bitorder="little")
 
 
 def path_to(parents: Integers, node: int) -> Integers:

@@ -35,6 +35,11 @@ class TreeCache(Cache):
         values[:, :, self.length:end] = value_states
         return keys[:, :, :end], values[:, :, :end]
 
+    def room(self, rows: int) -> Tensor:
+        """Keys and values of all committed slots and of ``rows`` slots behind them, to write into:
+        (layers, 2, kv heads, length + rows, head size)."""
+        return self.slots[:, :, 0, :, :self.length + rows]
+
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Committed slots."""
         return self.length

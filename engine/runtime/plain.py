@@ -66,15 +66,20 @@ class PlainLoop:
         self.target, self.drafter = target, drafter
 
     @torch.inference_mode()
-    def run(self, request: Request) -> Iterator[list[int]]:
-        """The rounds of a greedy request, up to its first stop token or max_tokens."""
-        model, left = self.target.model, request.max_tokens
+    def open(self, request: Request) -> PlainState:
+        """Read the prompt."""
+        model = self.target.model
         prompt = torch.tensor([request.prompt_ids], device=model.device)
         cache = DynamicCache(config=model.config)
         output = model(input_ids=prompt, past_key_values=cache, use_cache=True, output_hidden_states=True,
                        logits_to_keep=1)
-        state = PlainState(cache, torch.empty(0), int(output.logits[0, -1].argmax()), prompt.shape[1],
-                           self._features(output.hidden_states, slice(None)))
+        return PlainState(cache, torch.empty(0), int(output.logits[0, -1].argmax()), prompt.shape[1],
+                          self._features(output.hidden_states, slice(None)))
+
+    @torch.inference_mode()
+    def rounds(self, request: Request, state: PlainState) -> Iterator[list[int]]:
+        """The rounds of a greedy request, up to its first stop token or max_tokens."""
+        left = request.max_tokens
         while left > 0 and state.root not in request.stop_ids:
             tokens = self._round(state, request.budget)[:left]
             ends = [place for place, token in enumerate(tokens) if token in request.stop_ids]

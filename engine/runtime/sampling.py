@@ -15,14 +15,23 @@ from torch import Tensor
 from engine.records import PackedTree, Sampling, Verification
 
 
+def likeliest(logits: Tensor) -> Tensor:
+    """The most likely token of each row (rows, vocabulary), the first among equals: (rows,) int64.
+
+    On the CPU torch takes 71 µs for 65 rows of 1,536 where numpy takes 7.
+    """
+    if logits.device.type == "cpu":
+        return torch.from_numpy(logits.numpy().argmax(-1))
+    return logits.argmax(-1)
+
+
 def processed(logits: Tensor, sampling: Sampling) -> Tensor:
     """Log probabilities after temperature, top-k and top-p: (rows, vocabulary) float32, −inf where cut.
 
     At temperature 0 all mass is on the argmax.
     """
     if sampling.temperature == 0:
-        best = logits.argmax(-1, keepdim=True)
-        return torch.full_like(logits, -torch.inf).scatter_(-1, best, 0.0)
+        return torch.full_like(logits, -torch.inf).scatter_(-1, likeliest(logits)[:, None], 0.0)
     logits = logits / sampling.temperature
     if 0 < sampling.top_k < logits.shape[-1]:
         least = logits.topk(sampling.top_k, -1).values[..., -1:]
@@ -46,7 +55,7 @@ def drawn(probabilities: Tensor, draws: Tensor) -> Tensor:
 def chosen(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64]) -> Tensor:
     """The target's choice at each row of logits (rows, vocabulary) float32; draws (rows,) in [0, 1)."""
     if sampling.temperature == 0:
-        return logits.argmax(-1)
+        return likeliest(logits)
     return drawn(processed(logits, sampling).exp(), torch.from_numpy(draws).to(logits.device))
 
 
@@ -56,13 +65,17 @@ def verification(logits: Tensor, choice: Tensor, sampling: Sampling, packed: Pac
     logits, choice = logits[:size], choice[:size]
     parents = torch.from_numpy(packed.parents[:size]).to(logits.device).long()
     tokens = torch.from_numpy(packed.tokens[:size]).to(logits.device).long()
-    norm = logits.logsumexp(-1)
-    top = logits.topk(2, -1).values
-    own = logits.gather(-1, choice[:, None])[:, 0] - norm
-    entropy = norm - (logits.softmax(-1) * logits).sum(-1)
-    offered = logits[parents, tokens] - norm[parents]
+    best = logits.amax(-1, keepdim=True)
+    below = logits - best
+    weights = below.exp()
+    mass = weights.sum(-1)
+    norm = mass.log()  # of ``below``, as all that follows
+    entropy = norm - torch.linalg.vecdot(weights, below) / mass
+    own = below.gather(-1, choice[:, None])[:, 0] - norm
+    offered = below[parents, tokens] - norm[parents]
     left = _processed_offer(logits, choice, sampling, (parents, tokens))
-    rows = torch.stack([own, entropy, top[:, 0] - top[:, 1], offered, left])
+    second = below.scatter_(-1, likeliest(logits)[:, None], -torch.inf).amax(-1)
+    rows = torch.stack([own, entropy, -second, offered, left])
     rows[3:, 0] = 0.0
     return Verification(choice.int().cpu().numpy(), *rows.cpu().numpy())
 

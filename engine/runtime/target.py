@@ -13,11 +13,15 @@ from engine.draws import position_draws
 from engine.errors import RequestError
 from engine.records import Floats, Integers, PackedTree, Sampling, Verification
 from engine.runtime.cache import TreeCache
+from engine.runtime.passes import OwnPass, Said, fastest_pass
 from engine.runtime.sampling import chosen, drawn, processed, verification
+from engine.tree import ancestors
+
+NOTHING = Said(torch.empty(0), [])
 
 
 class TorchTarget:
-    """Transformers' own model code over a preallocated cache, an ancestor mask, and taps on a few layers.
+    """A model of transformers over a preallocated cache, an ancestor mask, and taps on a few layers.
 
     ``taps`` are layer numbers whose outputs, before the final norm, the drafters read; nothing else is kept.
     """
@@ -26,13 +30,12 @@ class TorchTarget:
         self.model = model.eval()
         self.taps = tuple(taps)
         self.config = model.config.get_text_config()
-        self._tapped: dict[int, Tensor] = {}
+        self.own = OwnPass(model, self.taps)
+        self.fastest = fastest_pass(model, self.own)
         self._cache: TreeCache | None = None
         self._sampling = Sampling()
         self._draws = position_draws(0, 0)
-        self._logits = torch.empty(0)
-        for layer in self.taps:
-            model.base_model.layers[layer].register_forward_hook(self._tap(layer))
+        self._said = NOTHING
 
     @property
     def context_limit(self) -> int:
@@ -64,23 +67,22 @@ class TorchTarget:
             ) from error
         self._sampling = sampling
         self._draws = position_draws(sampling.seed, self.context_limit + 1)
-        tokens = torch.tensor([prompt_ids], device=self.device)
-        positions = torch.arange(size, device=self.device)[None]
-        logits = self._forward(tokens, positions, None, last=1)
+        self._said = self.own.prefill(torch.tensor(prompt_ids, device=self.device), self._cache)
         self._cache.length = size
-        choice = chosen(logits, sampling, self._draws[[size]])
+        choice = chosen(self._said.logits.float(), sampling, self._draws[[size]])
         return int(choice[0]), self._features(slice(0, size))
 
     @torch.inference_mode()
     def verify(self, packed: PackedTree) -> Verification:
         """See ``decode.Target``: one pass with the mask of paper 000, section 4.2."""
-        rows = len(packed.tokens)
-        tokens = torch.from_numpy(packed.tokens).to(self.device)[None].long()
-        positions = torch.from_numpy(packed.positions).to(self.device)[None].long()
-        mask = None if rows == 1 else self._mask(packed, self._open_cache.length)
-        self._logits = self._forward(tokens, positions, mask, last=rows)
-        choice = chosen(self._logits, self._sampling, self._draws[packed.positions + 1])
-        return verification(self._logits, choice, self._sampling, packed)
+        cache = self._open_cache
+        mask = None if len(packed.tokens) == 1 else self._mask(packed, cache.length)
+        self._said = self.fastest(
+            torch.from_numpy(packed.tokens).to(self.device).long(),
+            torch.from_numpy(packed.positions).to(self.device).long(), mask, cache)
+        logits = self._said.logits.float()
+        choice = chosen(logits, self._sampling, self._draws[packed.positions + 1])
+        return verification(logits, choice, self._sampling, packed)
 
     @torch.inference_mode()
     def commit(self, keep: Integers) -> Tensor:
@@ -91,7 +93,7 @@ class TorchTarget:
     @torch.inference_mode()
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
         """See ``acceptance.Residual``."""
-        own = processed(self._logits[row:row + 1], self._sampling)[0].exp()
+        own = processed(self._said.logits[row:row + 1].float(), self._sampling)[0].exp()
         left = own.clone()
         left[torch.from_numpy(tokens.astype(np.int64))] -= torch.from_numpy(masses).to(left.device)
         left.clamp_(min=0)
@@ -101,8 +103,7 @@ class TorchTarget:
     def release(self) -> None:
         """Free the cache and what the last pass left."""
         self._cache = None
-        self._tapped.clear()
-        self._logits = torch.empty(0)
+        self._said = NOTHING
 
     @property
     def _open_cache(self) -> TreeCache:
@@ -110,34 +111,13 @@ class TorchTarget:
             raise RequestError("The run has ended and its cache is freed; start a new one.")
         return self._cache
 
-    def _tap(self, layer: int):  # type: ignore[no-untyped-def]
-        def keep(_module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
-            self._tapped[layer] = output if isinstance(output, Tensor) else output[0]
-        return keep
-
     def _features(self, rows: slice | Tensor) -> Tensor:
-        return torch.cat([self._tapped[layer][0, rows] for layer in self.taps], -1) if self.taps else torch.empty(0)
-
-    def _forward(self, tokens: Tensor, positions: Tensor, mask: Tensor | None, last: int) -> Tensor:
-        kinds = set(getattr(self.config, "layer_types", None) or ["full_attention"])
-        output = self.model(
-            input_ids=tokens, position_ids=positions, attention_mask=dict.fromkeys(kinds, mask),
-            past_key_values=self._cache, use_cache=True, logits_to_keep=last)
-        return output.logits[0].float()
+        return torch.cat([tapped[rows] for tapped in self._said.tapped], -1) if self.taps else torch.empty(0)
 
     def _mask(self, packed: PackedTree, prefix: int) -> Tensor:
-        """Additive mask (1, 1, rows, prefix + rows): 0 where a row sees, −inf elsewhere.
-
-        Ancestors are set by climbing all rows at once, so the work grows with depth, not with rows.
-        """
+        """Additive mask (rows, prefix + rows): 0 where a row sees, −inf elsewhere."""
         rows = len(packed.parents)
-        seen = np.zeros((rows, rows), np.bool_)
-        index = np.arange(rows)
-        climb, above = index, packed.parents
-        seen[index, index] = True
-        while not np.array_equal(climb, above):
-            climb, above = above, packed.parents[above]
-            seen[index, climb] = True
         mask = torch.zeros(rows, prefix + rows, dtype=self.model.dtype, device=self.device)
-        mask[:, prefix:].masked_fill_(torch.from_numpy(~seen).to(self.device), -torch.inf)
-        return mask[None, None]
+        hidden = torch.from_numpy(ancestors(packed.parents) == 0)
+        mask[:, prefix:].masked_fill_(hidden.to(self.device), -torch.inf)
+        return mask

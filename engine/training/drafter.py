@@ -33,7 +33,7 @@ from engine.training.target import Run, optimizers
 BLOCK = 16
 TAPS = (1, 4, 6)
 # After a million tokens of its own the code head stood at τ 4.6 where the math head stood at 6.8: its text is freer.
-HEAD_TOKENS: Mapping[str, int] = MappingProxyType({"math": 1_000_000, "code": 3_000_000, "all": 1_000_000})
+HEAD_TOKENS: Mapping[str, int] = MappingProxyType({"math": 4_000_000, "code": 5_000_000, "all": 5_000_000})
 FIRST_SCALE = 0.3  # of the final norm: under the target's output head a random direction of full length costs 20 nats
 FALL = 7.0  # slots over which the loss weight falls by e
 

@@ -99,7 +99,7 @@ def test_release_frees_the_cache_and_closing_the_iterator_releases():
     next(rounds)
     assert target._cache is not None
     rounds.close()
-    assert target._cache is None and not target._tapped
+    assert target._cache is None and not target._said.tapped
 
 
 def test_five_thousand_rounds_do_not_grow_the_process():

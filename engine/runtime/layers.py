@@ -1,0 +1,136 @@
+"""Decoder layers in as few dispatches as they take.
+
+A layer of a small model waits for the interpreter, not for the arithmetic: transformers' own code spends some sixty
+dispatches on it, this some twenty. The modules stay the owners of the weights: projections that read the same input
+are laid side by side in one tensor, and the modules' parameters become views of it, so nothing is stored twice. The
+target's passes and the drafters' share this code; ``tests/engine/runtime/test_layers.py`` holds it to transformers'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, silu
+
+Rotation = tuple[Tensor, Tensor]  # cosines and signed sines, (rows, 1, head size)
+
+
+def side_by_side(projections: Sequence[nn.Linear]) -> Tensor:
+    """The weights of projections that read the same input as one tensor, of which each weight becomes a view."""
+    joined = torch.cat([projection.weight.data for projection in projections])
+    first = 0
+    for projection in projections:
+        projection.weight.data = joined[first:first + projection.out_features]
+        first += projection.out_features
+    return joined
+
+
+def biases(projections: Sequence[nn.Linear]) -> Tensor | None:
+    """Their biases as one vector, None where they have none."""
+    found = [projection.bias.data for projection in projections if projection.bias is not None]
+    return torch.cat(found) if found else None
+
+
+class Rotations:
+    """Rotary factors by position, from a table that grows by doubling as texts do.
+
+    The first half of the sines is negated, so that turning a state needs no negation of it.
+    """
+
+    def __init__(self, rotary: nn.Module, like: Tensor, limit: int) -> None:
+        self.rotary, self.like, self.limit = rotary, like, limit
+        self._cosines = self._sines = like.new_empty(0)
+
+    def at(self, positions: Tensor, end: int) -> Rotation:
+        """Factors of positions (rows,), all below ``end``."""
+        self._reach(end)
+        return self._cosines.index_select(0, positions), self._sines.index_select(0, positions)
+
+    def span(self, start: int, end: int) -> Rotation:
+        """Factors of the positions from start up to, not including, end."""
+        self._reach(end)
+        return self._cosines[start:end], self._sines[start:end]
+
+    def _reach(self, end: int) -> None:
+        if end <= len(self._cosines):
+            return
+        whole = torch.arange(max(end, min(self.limit, 1 << end.bit_length())), device=self.like.device)
+        cosines, sines = (factor[0] for factor in self.rotary(self.like, whole[None]))
+        half = sines.shape[-1] // 2
+        self._cosines = cosines[:, None]
+        self._sines = torch.cat([-sines[:, :half], sines[:, half:]], -1)[:, None]
+
+
+def turned(states: Tensor, rotation: Rotation) -> Tensor:
+    """Rotary position embedding of states (…, rows, heads, head size)."""
+    cosines, sines = rotation
+    return torch.addcmul(states * cosines, states.roll(states.shape[-1] // 2, -1), sines)
+
+
+class Layer:
+    """Attention and MLP of one pre-norm decoder layer with grouped queries, rotary positions and a gated SiLU."""
+
+    def __init__(self, layer: Any, head_size: int) -> None:
+        attention, mlp = layer.self_attn, layer.mlp
+        inputs = [attention.q_proj, attention.k_proj, attention.v_proj]
+        self.size = head_size
+        self.kv_heads = attention.k_proj.out_features // head_size
+        self.query_heads = attention.q_proj.out_features // head_size
+        self.weight, self.bias = side_by_side(inputs), biases(inputs)
+        self.kv_weight = self.weight[attention.q_proj.out_features:]
+        self.kv_bias = None if self.bias is None else self.bias[attention.q_proj.out_features:]
+        self.out, self.out_bias = attention.o_proj.weight, attention.o_proj.bias
+        self.gate_up, self.down = side_by_side([mlp.gate_proj, mlp.up_proj]), mlp.down_proj.weight
+        self.first_norm, self.second_norm = layer.input_layernorm, layer.post_attention_layernorm
+        self.head_gains = self._head_gains(attention)
+
+    def _head_gains(self, attention: Any) -> tuple[Tensor, float] | None:
+        """Gains of the norm over each query and key head, (query + kv heads, head size), and its epsilon."""
+        if not hasattr(attention, "q_norm"):
+            return None
+        gains = [attention.q_norm.weight.data.expand(self.query_heads, -1),
+                 attention.k_norm.weight.data.expand(self.kv_heads, -1)]
+        return torch.cat(gains), attention.q_norm.variance_epsilon
+
+    def keys_values(self, inputs: Tensor) -> Tensor:
+        """Keys, not turned yet, and values of normed inputs (rows, hidden size): (rows, 2 × kv heads, head size)."""
+        states = linear(inputs, self.kv_weight, self.kv_bias).view(len(inputs), -1, self.size)
+        if self.head_gains is not None:
+            keys = rms_norm(states[:, :self.kv_heads], (self.size,), None, self.head_gains[1])
+            states[:, :self.kv_heads] = keys * self.head_gains[0][self.query_heads:]
+        return states
+
+    def run(self, hidden: Tensor, rotation: Rotation, room: Tensor, mask: Tensor | None) -> Tensor:
+        """Hidden states (rows, hidden size) behind this layer.
+
+        ``room`` (2, kv heads, keys, head size) holds the keys and values of all that came before; the rows' own are
+        written into its last places. ``mask`` is additive, (1, 1, groups × rows, keys), see ``folded``.
+        """
+        rows, queries = len(hidden), self.query_heads
+        states = linear(normed(hidden, self.first_norm), self.weight, self.bias).view(rows, -1, self.size)
+        both = states[:, :queries + self.kv_heads]
+        if self.head_gains is not None:
+            both = rms_norm(both, (self.size,), None, self.head_gains[1]) * self.head_gains[0]
+        both = turned(both, rotation)
+        room[0, :, -rows:] = both[:, queries:].transpose(0, 1)
+        room[1, :, -rows:] = states[:, queries + self.kv_heads:].transpose(0, 1)
+        asked = both[:, :queries].unflatten(1, (self.kv_heads, -1)).permute(1, 2, 0, 3).flatten(1, 2)
+        mixed = scaled_dot_product_attention(asked[None], room[:1], room[1:], attn_mask=mask)
+        mixed = mixed.view(self.query_heads, rows, self.size).transpose(0, 1).reshape(rows, -1)
+        hidden = linear(mixed, self.out, self.out_bias).add_(hidden)
+        gate, up = linear(normed(hidden, self.second_norm), self.gate_up).chunk(2, -1)
+        return linear(silu(gate).mul_(up), self.down).add_(hidden)
+
+
+def normed(hidden: Tensor, norm: Any) -> Tensor:
+    """Root mean square norm with the module's gain and epsilon."""
+    return rms_norm(hidden, hidden.shape[-1:], norm.weight, norm.variance_epsilon)
+
+
+def folded(mask: Tensor, groups: int) -> Tensor:
+    """A mask (rows, keys) for queries whose groups are folded into rows, (1, 1, groups × rows, keys): so the keys
+    need not be repeated for every query head."""
+    return mask.repeat(groups, 1)[None, None]

@@ -1,0 +1,105 @@
+"""One pass of the target over new rows behind its cache: transformers' own code, or the same in fewer dispatches.
+
+Both write the rows' keys and values into the cache and return logits and the outputs of the tapped layers. The short
+way serves the architectures that it knows; everything else, and every prompt, goes through transformers' own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding, linear
+from transformers import PreTrainedModel
+
+from engine.runtime.cache import TreeCache
+from engine.runtime.layers import Layer, Rotations, folded, normed
+
+KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3"})  # pre-norm, rotary, gated SiLU, nothing else
+STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
+
+
+class Said(NamedTuple):
+    """logits (rows asked for, vocabulary) in the model's dtype; tapped: one (rows, hidden size) per tap."""
+
+    logits: Tensor
+    tapped: list[Tensor]
+
+
+class OwnPass(nn.Module):
+    """Transformers' own forward, with hooks on the tapped layers."""
+
+    def __init__(self, model: PreTrainedModel, taps: Sequence[int]) -> None:
+        super().__init__()
+        self.model, self.taps = model, tuple(taps)
+        self._tapped: dict[int, Tensor] = {}
+        for layer in self.taps:
+            model.base_model.layers[layer].register_forward_hook(self._tap(layer))
+
+    def forward(self, tokens: Tensor, positions: Tensor, mask: Tensor | None, cache: TreeCache) -> Said:
+        """Logits and taps of all rows. tokens, positions (rows,) int64; ``mask`` additive (rows, cached + rows)."""
+        return self._run(tokens, positions, mask, cache, 0)
+
+    def prefill(self, tokens: Tensor, cache: TreeCache) -> Said:
+        """A causal pass over a whole prompt (tokens,), with the logits of its last row alone."""
+        return self._run(tokens, torch.arange(len(tokens), device=tokens.device), None, cache, 1)
+
+    def _run(self, tokens: Tensor, positions: Tensor, mask: Tensor | None, cache: TreeCache, last: int) -> Said:
+        wide = None if mask is None else mask[None, None]
+        output = self.model(
+            input_ids=tokens[None], position_ids=positions[None], attention_mask=wide, past_key_values=cache,
+            use_cache=True, logits_to_keep=last)
+        tapped = [self._tapped.pop(layer)[0] for layer in self.taps]
+        return Said(output.logits[0], tapped)
+
+    def _tap(self, layer: int):  # type: ignore[no-untyped-def]
+        def keep(_module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
+            self._tapped[layer] = output if isinstance(output, Tensor) else output[0]
+        return keep
+
+
+class ShortPass(nn.Module):
+    """The same arithmetic with ``layers.Layer``."""
+
+    def __init__(self, model: PreTrainedModel, taps: Sequence[int]) -> None:
+        super().__init__()
+        config = model.config.get_text_config()
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self.base, self.head = model.base_model, model.get_output_embeddings()
+        self.short = [Layer(layer, size) for layer in self.base.layers]
+        self.groups = config.num_attention_heads // config.num_key_value_heads
+        self.rotations = Rotations(
+            self.base.rotary_emb, self.base.embed_tokens.weight, config.max_position_embeddings)
+        self.taps = tuple(taps)
+
+    def forward(self, tokens: Tensor, positions: Tensor, mask: Tensor | None, cache: TreeCache) -> Said:
+        """See ``OwnPass.forward``."""
+        hidden = embedding(tokens, self.base.embed_tokens.weight)
+        rotation = self.rotations.at(positions, cache.length + len(tokens))
+        wide = None if mask is None else folded(mask, self.groups)
+        behind = []
+        for layer, room in zip(self.short, cache.room(len(tokens)), strict=True):
+            hidden = layer.run(hidden, rotation, room, wide)
+            behind.append(hidden)
+        logits = linear(normed(hidden, self.base.norm), self.head.weight, self.head.bias)
+        return Said(logits, [behind[layer] for layer in self.taps])
+
+
+def short_way(model: PreTrainedModel) -> bool:
+    """Whether the short pass computes what this model does."""
+    config = model.config.get_text_config()
+    rope = getattr(config, "rope_parameters", None) or {}
+    window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
+    biased = any(module.bias is not None for name, module in model.base_model.layers.named_modules()
+                 if isinstance(module, nn.Linear) and not name.endswith(("q_proj", "k_proj", "v_proj", "o_proj")))
+    return (config.model_type in KNOWN and config.hidden_act == "silu" and window is None and not biased
+            and rope.get("rope_type", "default") in STEADY_ROPES
+            and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
+            and len(set(getattr(model, "hf_device_map", {"": 0}).values())) == 1)
+
+
+def fastest_pass(model: PreTrainedModel, own: OwnPass) -> OwnPass | ShortPass:
+    """The short way where it serves the model, else transformers' own."""
+    return ShortPass(model, own.taps) if short_way(model) else own

@@ -1,0 +1,106 @@
+"""The short way through a model against transformers' own, and which models may take it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    GemmaConfig,
+    LlamaConfig,
+    MistralConfig,
+    PretrainedConfig,
+    Qwen2Config,
+    Qwen3Config,
+)
+
+from engine.runtime.cache import TreeCache
+from engine.runtime.passes import OwnPass, Said, ShortPass, fastest_pass
+
+TAPS = (0, 1)
+SIZES = {"vocab_size": 61, "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+PREFIX, ROWS = 9, 5
+SERVED = {
+    "qwen3": Qwen3Config(**SIZES, head_dim=16, tie_word_embeddings=True),
+    "qwen3, biases": Qwen3Config(**SIZES, head_dim=16, attention_bias=True),
+    "qwen2": Qwen2Config(**SIZES),
+    "llama": LlamaConfig(**SIZES, rope_parameters={
+        "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 16}),
+    "mistral": MistralConfig(**SIZES, sliding_window=None),
+}
+OTHERS = {
+    "gemma": GemmaConfig(**SIZES, head_dim=16),
+    "mistral with a window": MistralConfig(**SIZES, sliding_window=8),
+    "llama, biased gates": LlamaConfig(**SIZES, mlp_bias=True),
+    "llama, angles that follow the length": LlamaConfig(**SIZES, rope_parameters={
+        "rope_type": "dynamic", "rope_theta": 500.0, "factor": 2.0}),
+}
+
+
+def model_of(config: PretrainedConfig) -> torch.nn.Module:
+    """Random weights, large enough that a wrong angle or gain shows."""
+    torch.manual_seed(3)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa").eval()
+    for value in model.parameters():
+        value.data.normal_(0, 0.15 if value.ndim == 2 else 1.0)
+    return model
+
+
+def tree_mask() -> torch.Tensor:
+    """Five rows behind the prefix: 0 ← 1 ← 3, 0 ← 2 ← 4."""
+    seen = torch.tensor([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [1, 0, 1, 0, 1]])
+    mask = torch.zeros(ROWS, PREFIX + ROWS)
+    mask[:, PREFIX:].masked_fill_(seen == 0, -torch.inf)
+    return mask
+
+
+def said_by(way: OwnPass | ShortPass, own: OwnPass, rows: int) -> tuple[Said, torch.Tensor]:
+    """What a way says of the rows behind a prefix, and the keys and values that it wrote."""
+    torch.manual_seed(4)
+    cache = TreeCache(own.model.config, PREFIX + ROWS, own.model.get_input_embeddings().weight)
+    own.prefill(torch.randint(0, 61, (PREFIX,)), cache)
+    cache.length = PREFIX
+    mask = None if rows == 1 else tree_mask()
+    positions = PREFIX + torch.tensor([0, 1, 1, 2, 2])[:rows]
+    return way(torch.randint(0, 61, (rows,)), positions, mask, cache), cache.slots[..., :PREFIX + rows, :]
+
+
+@pytest.mark.parametrize("rows", [1, ROWS])
+@pytest.mark.parametrize("name", SERVED)
+@torch.inference_mode()
+def test_the_short_way_says_and_writes_what_transformers_does(name: str, rows: int) -> None:
+    own = OwnPass(model_of(SERVED[name]), TAPS)
+    expected, written = said_by(own, own, rows)
+    short = fastest_pass(own.model, own)
+    assert isinstance(short, ShortPass)
+    found, rewritten = said_by(short, own, rows)
+    close = {"atol": 2e-5, "rtol": 1e-4}
+    torch.testing.assert_close(found.logits, expected.logits, **close)
+    torch.testing.assert_close(torch.stack(found.tapped), torch.stack(expected.tapped), **close)
+    torch.testing.assert_close(rewritten, written, **close)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_it_does_not_know_goes_through_transformers(name: str) -> None:
+    own = OwnPass(model_of(OTHERS[name]), TAPS)
+    assert fastest_pass(own.model, own) is own
+
+
+def test_no_weight_is_stored_twice() -> None:
+    model = model_of(SERVED["qwen3"])
+    short = ShortPass(model, TAPS)
+    attention = model.model.layers[0].self_attn
+    assert attention.q_proj.weight.data_ptr() == short.short[0].weight.data_ptr()
+    assert short.short[0].kv_weight.data_ptr() == attention.k_proj.weight.data_ptr()
+    storages = {value.untyped_storage().data_ptr(): value.untyped_storage().nbytes() for value in model.parameters()}
+    assert sum(storages.values()) == sum(value.nbytes for value in model.parameters())
+
+
+def test_the_table_of_angles_grows_with_the_text() -> None:
+    rotations = ShortPass(model_of(SERVED["qwen3"]), TAPS).rotations
+    early = [factor.clone() for factor in rotations.span(0, 3)]
+    late = rotations.at(torch.tensor([40, 2]), 41)
+    torch.testing.assert_close(late[0][1], early[0][2])
+    torch.testing.assert_close(rotations.span(40, 41)[1][0], late[1][0])

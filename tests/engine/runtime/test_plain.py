@@ -1,0 +1,20 @@
+"""The plain loop that the benchmark compares with commits what the engine commits."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.decode import decode
+from engine.records import Request
+from engine.runtime.plain import PlainLoop
+from tests.engine.runtime.small import small_drafter, small_target
+
+
+@pytest.mark.parametrize("budget", [1, 7, 24])
+def test_the_plain_loop_commits_the_same_rounds(budget: int) -> None:
+    target = small_target()
+    drafter = small_drafter(target)
+    request = Request(tuple(range(5, 25)), "ddtree", budget, 40)
+    loop = PlainLoop(target, drafter)
+    plain = list(loop.rounds(request, loop.open(request)))
+    assert plain == [made.committed.tolist() for made in decode(request, target, [drafter])]
