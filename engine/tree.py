@@ -56,7 +56,7 @@ def leaf_paths(parents: Integers) -> Integers:
 
 def confidence(tree: DraftTree) -> float:
     """μ: the mean of exp(logprob) over the drafted nodes (paper 001, section 5); 0 where nothing was drafted."""
-    return float(np.exp(tree.logprobs[1:]).mean()) if len(tree) > 1 else 0.0
+    return float(np.exp(tree.logprobs[1:]).sum()) / (len(tree) - 1) if len(tree) > 1 else 0.0
 
 
 def plant(root: int, tokens: Integers, parents: Integers, logprobs: Floats) -> DraftTree:

@@ -107,7 +107,7 @@ class Layer:
         """Hidden states (rows, hidden size) behind this layer.
 
         ``room`` (2, kv heads, keys, head size) holds the keys and values of all that came before; the rows' own are
-        written into its last places. ``mask`` is additive, (1, 1, groups × rows, keys), see ``folded``.
+        written into its last places. ``mask`` is (1, 1, groups × rows, keys), see ``additive``.
         """
         rows, queries = len(hidden), self.query_heads
         states = linear(normed(hidden, self.first_norm), self.weight, self.bias).view(rows, -1, self.size)
@@ -130,7 +130,13 @@ def normed(hidden: Tensor, norm: Any) -> Tensor:
     return rms_norm(hidden, hidden.shape[-1:], norm.weight, norm.variance_epsilon)
 
 
-def folded(mask: Tensor, groups: int) -> Tensor:
-    """A mask (rows, keys) for queries whose groups are folded into rows, (1, 1, groups × rows, keys): so the keys
-    need not be repeated for every query head."""
-    return mask.repeat(groups, 1)[None, None]
+def additive(seen: Tensor, prefix: int, groups: int, like: Tensor) -> Tensor:
+    """A mask for ``rows`` new rows behind ``prefix`` cached ones, all of which they see: (1, 1, groups × rows,
+    prefix + rows), 0 or −inf. ``seen`` is (rows, rows) bool.
+
+    Query groups are folded into rows, so that the keys need not be repeated for every query head.
+    """
+    rows = len(seen)
+    mask = like.new_zeros(groups, rows, prefix + rows)
+    mask[:, :, prefix:].masked_fill_(~seen, -torch.inf)
+    return mask.flatten(0, 1)[None, None]

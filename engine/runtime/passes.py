@@ -15,7 +15,7 @@ from torch.nn.functional import embedding, linear
 from transformers import PreTrainedModel
 
 from engine.runtime.cache import TreeCache
-from engine.runtime.layers import Layer, Rotations, folded, normed
+from engine.runtime.layers import Layer, Rotations, additive, normed
 
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3"})  # pre-norm, rotary, gated SiLU, nothing else
 STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
@@ -38,18 +38,19 @@ class OwnPass(nn.Module):
         for layer in self.taps:
             model.base_model.layers[layer].register_forward_hook(self._tap(layer))
 
-    def forward(self, tokens: Tensor, positions: Tensor, mask: Tensor | None, cache: TreeCache) -> Said:
-        """Logits and taps of all rows. tokens, positions (rows,) int64; ``mask`` additive (rows, cached + rows)."""
-        return self._run(tokens, positions, mask, cache, 0)
+    def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: TreeCache) -> Said:
+        """Logits and taps of all rows. tokens, positions (rows,) int64; ``seen`` (rows, rows) bool,
+        who sees whom of them; without it each sees all."""
+        return self._run(tokens, positions, seen, cache, 0)
 
     def prefill(self, tokens: Tensor, cache: TreeCache) -> Said:
         """A causal pass over a whole prompt (tokens,), with the logits of its last row alone."""
         return self._run(tokens, torch.arange(len(tokens), device=tokens.device), None, cache, 1)
 
-    def _run(self, tokens: Tensor, positions: Tensor, mask: Tensor | None, cache: TreeCache, last: int) -> Said:
-        wide = None if mask is None else mask[None, None]
+    def _run(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: TreeCache, last: int) -> Said:
+        mask = None if seen is None else additive(seen, cache.length, 1, self.model.get_input_embeddings().weight)
         output = self.model(
-            input_ids=tokens[None], position_ids=positions[None], attention_mask=wide, past_key_values=cache,
+            input_ids=tokens[None], position_ids=positions[None], attention_mask=mask, past_key_values=cache,
             use_cache=True, logits_to_keep=last)
         tapped = [self._tapped.pop(layer)[0] for layer in self.taps]
         return Said(output.logits[0], tapped)
@@ -74,14 +75,14 @@ class ShortPass(nn.Module):
             self.base.rotary_emb, self.base.embed_tokens.weight, config.max_position_embeddings)
         self.taps = tuple(taps)
 
-    def forward(self, tokens: Tensor, positions: Tensor, mask: Tensor | None, cache: TreeCache) -> Said:
+    def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: TreeCache) -> Said:
         """See ``OwnPass.forward``."""
         hidden = embedding(tokens, self.base.embed_tokens.weight)
         rotation = self.rotations.at(positions, cache.length + len(tokens))
-        wide = None if mask is None else folded(mask, self.groups)
+        mask = None if seen is None else additive(seen, cache.length, self.groups, hidden)
         behind = []
         for layer, room in zip(self.short, cache.room(len(tokens)), strict=True):
-            hidden = layer.run(hidden, rotation, room, wide)
+            hidden = layer.run(hidden, rotation, room, mask)
             behind.append(hidden)
         logits = linear(normed(hidden, self.base.norm), self.head.weight, self.head.bias)
         return Said(logits, [behind[layer] for layer in self.taps])

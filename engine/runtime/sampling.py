@@ -7,6 +7,8 @@ seed gives the same text whatever the method, the budget or the device.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -59,29 +61,36 @@ def chosen(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64]) -> Te
     return drawn(processed(logits, sampling).exp(), torch.from_numpy(draws).to(logits.device))
 
 
-def verification(logits: Tensor, choice: Tensor, sampling: Sampling, packed: PackedTree) -> Verification:
-    """The target's say at each node as host arrays, from float32 logits (rows, vocabulary) and choices (rows,)."""
+def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64], packed: PackedTree) -> Verification:
+    """The target's say at each node as host arrays, from float32 logits (rows, vocabulary) and draws (rows,)."""
     size = packed.size
-    logits, choice = logits[:size], choice[:size]
+    logits = logits[:size]
     parents = torch.from_numpy(packed.parents[:size]).to(logits.device).long()
     tokens = torch.from_numpy(packed.tokens[:size]).to(logits.device).long()
-    best = logits.amax(-1, keepdim=True)
-    below = logits - best
-    weights = below.exp()
-    mass = weights.sum(-1)
-    norm = mass.log()  # of ``below``, as all that follows
-    entropy = norm - torch.linalg.vecdot(weights, below) / mass
-    own = below.gather(-1, choice[:, None])[:, 0] - norm
-    offered = below[parents, tokens] - norm[parents]
-    left = _processed_offer(logits, choice, sampling, (parents, tokens))
-    second = below.scatter_(-1, likeliest(logits)[:, None], -torch.inf).amax(-1)
-    rows = torch.stack([own, entropy, -second, offered, left])
+    best = likeliest(logits)[:, None]
+    logprobs = logits.log_softmax(-1)
+    choice, left = _said(logits, sampling, draws[:size], Offer(best, parents, tokens))
+    entropy = torch.linalg.vecdot(logits.softmax(-1), logprobs).neg_()
+    own, offered = logprobs.gather(-1, choice[:, None])[:, 0], logprobs[parents, tokens]
+    top = logprobs.gather(-1, best)[:, 0]
+    second = logprobs.scatter_(-1, best, -torch.inf).amax(-1)
+    rows = torch.stack([own, entropy, top - second, offered, left])
     rows[3:, 0] = 0.0
     return Verification(choice.int().cpu().numpy(), *rows.cpu().numpy())
 
 
-def _processed_offer(logits: Tensor, choice: Tensor, sampling: Sampling, offer: tuple[Tensor, Tensor]) -> Tensor:
-    parents, tokens = offer
+class Offer(NamedTuple):
+    """best (rows, 1): the most likely token of each row; parents, tokens (rows,): what each row is and hangs from."""
+
+    best: Tensor
+    parents: Tensor
+    tokens: Tensor
+
+
+def _said(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64], offer: Offer) -> tuple[Tensor, Tensor]:
+    """The choices, and the processed log probability of each row's own token at its parent: each (rows,)."""
     if sampling.temperature == 0:
-        return torch.where(tokens == choice[parents], 0.0, -torch.inf)
-    return processed(logits, sampling)[parents, tokens]
+        choice = offer.best[:, 0]
+        return choice, torch.where(offer.tokens == choice[offer.parents], 0.0, -torch.inf)
+    left = processed(logits, sampling)
+    return drawn(left.exp(), torch.from_numpy(draws).to(logits.device)), left[offer.parents, offer.tokens]

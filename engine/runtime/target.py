@@ -75,14 +75,11 @@ class TorchTarget:
     @torch.inference_mode()
     def verify(self, packed: PackedTree) -> Verification:
         """See ``decode.Target``: one pass with the mask of paper 000, section 4.2."""
-        cache = self._open_cache
-        mask = None if len(packed.tokens) == 1 else self._mask(packed, cache.length)
         self._said = self.fastest(
             torch.from_numpy(packed.tokens).to(self.device).long(),
-            torch.from_numpy(packed.positions).to(self.device).long(), mask, cache)
-        logits = self._said.logits.float()
-        choice = chosen(logits, self._sampling, self._draws[packed.positions + 1])
-        return verification(logits, choice, self._sampling, packed)
+            torch.from_numpy(packed.positions).to(self.device).long(), self._seen(packed), self._open_cache)
+        draws = self._draws[packed.positions + 1]
+        return verification(self._said.logits.float(), self._sampling, draws, packed)
 
     @torch.inference_mode()
     def commit(self, keep: Integers) -> Tensor:
@@ -114,10 +111,8 @@ class TorchTarget:
     def _features(self, rows: slice | Tensor) -> Tensor:
         return torch.cat([tapped[rows] for tapped in self._said.tapped], -1) if self.taps else torch.empty(0)
 
-    def _mask(self, packed: PackedTree, prefix: int) -> Tensor:
-        """Additive mask (rows, prefix + rows): 0 where a row sees, −inf elsewhere."""
-        rows = len(packed.parents)
-        mask = torch.zeros(rows, prefix + rows, dtype=self.model.dtype, device=self.device)
-        hidden = torch.from_numpy(ancestors(packed.parents) == 0)
-        mask[:, prefix:].masked_fill_(hidden.to(self.device), -torch.inf)
-        return mask
+    def _seen(self, packed: PackedTree) -> Tensor | None:
+        """Which row sees which, (rows, rows) bool; a single row needs no mask."""
+        if len(packed.parents) == 1:
+            return None
+        return torch.from_numpy(ancestors(packed.parents)).to(self.device).bool()

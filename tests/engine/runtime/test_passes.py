@@ -48,12 +48,8 @@ def model_of(config: PretrainedConfig) -> torch.nn.Module:
     return model
 
 
-def tree_mask() -> torch.Tensor:
-    """Five rows behind the prefix: 0 ← 1 ← 3, 0 ← 2 ← 4."""
-    seen = torch.tensor([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [1, 0, 1, 0, 1]])
-    mask = torch.zeros(ROWS, PREFIX + ROWS)
-    mask[:, PREFIX:].masked_fill_(seen == 0, -torch.inf)
-    return mask
+# Five rows behind the prefix: 0 ← 1 ← 3, 0 ← 2 ← 4.
+SEEN = torch.tensor([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [1, 0, 1, 0, 1]]).bool()
 
 
 def said_by(way: OwnPass | ShortPass, own: OwnPass, rows: int) -> tuple[Said, torch.Tensor]:
@@ -62,9 +58,9 @@ def said_by(way: OwnPass | ShortPass, own: OwnPass, rows: int) -> tuple[Said, to
     cache = TreeCache(own.model.config, PREFIX + ROWS, own.model.get_input_embeddings().weight)
     own.prefill(torch.randint(0, 61, (PREFIX,)), cache)
     cache.length = PREFIX
-    mask = None if rows == 1 else tree_mask()
+    seen = None if rows == 1 else SEEN
     positions = PREFIX + torch.tensor([0, 1, 1, 2, 2])[:rows]
-    return way(torch.randint(0, 61, (rows,)), positions, mask, cache), cache.slots[..., :PREFIX + rows, :]
+    return way(torch.randint(0, 61, (rows,)), positions, seen, cache), cache.slots[..., :PREFIX + rows, :]
 
 
 @pytest.mark.parametrize("rows", [1, ROWS])
