@@ -3,7 +3,8 @@
     CanopyError
     ├── RequestError      the request cannot be served as asked (prompt, budget, method, numbers)
     ├── RigError          a checkpoint or a set of them cannot be used (missing, truncated, mismatched)
-    └── TraceError        a trace file is not one, is of another version, or is cut off
+    ├── TraceError        a trace file is not one, is of another version, or is cut off
+    └── ResultsError      a results file of the lab is not one, is in use, or cannot be written
 
 A message says what is wrong, what was seen, and what is allowed. The page and the command line print it as it is.
 """
@@ -25,3 +26,7 @@ class RigError(CanopyError):
 
 class TraceError(CanopyError):
     """A file is not a usable trace."""
+
+
+class ResultsError(CanopyError):
+    """A results file cannot be used or written."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from engine.errors import RequestError
+
+LARGEST_FILE_BYTES = 32 * 2**20  # far more prompts than anybody measures
 
 
 @dataclass(frozen=True)
@@ -19,27 +22,47 @@ class Prompt:
 
 def read_prompts(path: Path) -> list[Prompt]:
     """The prompts of a file; RequestError names the line that is not one."""
-    try:
-        rows = path.read_bytes().decode("utf8").splitlines()
-    except OSError as error:
-        raise RequestError(f"The prompt file {path.name} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise RequestError(
-            f"The prompt file {path.name} is not UTF-8 (byte {error.start}); save it as UTF-8.") from error
+    rows = _text(path).split("\n")  # not splitlines: JSON text may hold other signs that end a line
     prompts = [_prompt(row, f"{path.name}, line {number}") for number, row in enumerate(rows, 1) if row.strip()]
     if not prompts:
         raise RequestError(f"The prompt file {path.name} holds no prompt; write one JSON object a line.")
     return prompts
 
 
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_FILE_BYTES + 1)
+        if len(data) > LARGEST_FILE_BYTES:
+            raise RequestError(f"The prompt file {path.name} is larger than {LARGEST_FILE_BYTES >> 20} MB, which is "
+                               "the most that is read; split it.")
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise RequestError(f"The prompt file {path.name} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise RequestError(f"The prompt file {path.name} is not UTF-8 (line {line}, byte {error.start}); "
+                           "save it as UTF-8.") from error
+
+
 def _prompt(row: str, place: str) -> Prompt:
     try:
         value = json.loads(row)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RequestError(f"{place} is not JSON ({error}); write one object a line.") from error
-    turns = value.get("turns") if isinstance(value, dict) else None
-    text = value.get("prompt", turns[0] if isinstance(turns, list) and turns else None) if isinstance(
-        value, dict) else None
+    text = _first_turn(value) if isinstance(value, dict) else None
     if not isinstance(text, str) or not text.strip():
         raise RequestError(f'{place} has no text under "prompt" or "turns".')
-    return Prompt(text, str(value.get("domain", "")))
+    domain = value.get("domain", "")
+    if not isinstance(domain, str):
+        raise RequestError(f'{place} has a "domain" that is no text: {str(domain)[:40]}.')
+    try:
+        (text + domain).encode()
+    except UnicodeEncodeError as error:
+        raise RequestError(f"{place} holds half of a character (a lone surrogate); write whole characters.") from error
+    return Prompt(text, domain)
+
+
+def _first_turn(value: dict[str, Any]) -> Any:
+    turns = value.get("turns")
+    return value.get("prompt", turns[0] if isinstance(turns, list) and turns else None)

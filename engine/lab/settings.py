@@ -8,7 +8,7 @@ Everything is frozen, made of plain values, and free of torch: the page, the sto
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from engine.prompts import Prompt
@@ -36,6 +36,11 @@ class Setting:
         parts = [self.method, str(self.budget) if self.budget else "", self.split if self.split != "total" else "",
                  "+".join(self.heads), f"T {self.temperature:g}" if self.temperature else ""]
         return " ".join(part for part in parts if part)
+
+    @property
+    def baseline(self) -> Setting:
+        """What its speed is measured against: decoding without a drafter, under the same sampling."""
+        return replace(self, method=BASELINE, budget=0, split="total", heads=())
 
 
 @dataclass(frozen=True)
@@ -94,9 +99,10 @@ class AcceptanceCounts:
     """How the walk fared, by depth behind the root and by rank in the drafter's row (``statistics.RANKS`` columns,
     of which the last also counts all worse ranks).
 
-    reached[d − 1]: rounds whose walk stood at depth d − 1 with a proposal for depth d; proposed[d − 1][r]: of these,
-    those whose tree held the proposal of rank r there; accepted[d − 1][r]: those whose walk went on to it. A node
-    that several heads propose counts at its best rank. A round that the end of the text cut short is left out.
+    reached[d − 1]: rounds whose walk stood at depth d − 1, where a drafter proposed something for depth d;
+    proposed[d − 1][r]: the distinct tokens of rank r that the trees held there; accepted[d − 1][r]: how often the
+    walk went on to one. A token that several heads propose counts at its best rank, and two heads may propose two
+    tokens of one rank. A round that the end of the text cut short is left out.
     """
 
     reached: tuple[int, ...] = ()

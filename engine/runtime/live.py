@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -31,6 +32,10 @@ class LiveRig:
         return self._rig.name
 
     @property
+    def checkpoints(self) -> Rig:
+        return self._rig
+
+    @property
     def hardware(self) -> str:
         return hardware(self._rig.target.device)
 
@@ -52,6 +57,18 @@ class LiveRig:
         request = self.request(ask)
         rounds = decode(request, self._rig.target, list(drafters.values()))
         return self._lines(ask, request, tuple(drafters), rounds)
+
+    @contextmanager
+    def rounds(self, ask: Ask) -> Iterator[Iterator[Round]]:
+        """The bare rounds of a run, for whoever measures: the rig is free by then, and nothing is spelt out."""
+        drafters = self._rig.drafters(ask.method, ask.heads)
+        request = self.request(ask)
+        with self._busy:
+            rounds = decode(request, self._rig.target, list(drafters.values()))
+            try:
+                yield rounds
+            finally:
+                rounds.close()  # type: ignore[attr-defined]
 
     def _lines(self, ask: Ask, request: Request, heads: tuple[str, ...], rounds: Iterator[Round]) -> Iterator[Line]:
         with self._busy:

@@ -13,7 +13,7 @@ import pytest
 HOUSE = Path(__file__).parents[2]
 TORCH_HALF = ("engine/runtime/", "engine/training/", "engine/drafters/dflash", "engine/drafters/autoregressive",
               "engine/drafters/beam", "engine/drafters/eagle3", "engine/drafters/narrowed", "engine/__main__.py",
-              "engine/bench.py", "engine/check.py", "engine/record.py")
+              "engine/bench.py", "engine/check.py", "engine/record.py", "engine/sweep.py")
 PAGE_PACKAGES = {"gradio", "plotly", "pandas", "networkx", "matplotlib", "explorer"}
 UNSAFE = {"pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "cloudpickle"}
 

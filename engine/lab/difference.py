@@ -1,0 +1,30 @@
+"""Is it the same text? Where not: the first difference and how close the target's call was there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.lab.settings import Reading
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first place in the text, from 0, where the two differ: the token of each, and the gap in nats between the
+    target's first and second token there (of the baseline's run; None at place 0, which the prefill chose)."""
+
+    place: int
+    token: int
+    baseline_token: int
+    gap: float | None
+
+
+def first_difference(reading: Reading, baseline: Reading) -> Difference | None:
+    """None for the same text. A text that ends early differs in the token that would have followed it, if in any."""
+    if reading.token_ids == baseline.token_ids:
+        return None
+    ours, theirs = ((*each.token_ids, each.bonus) for each in (reading, baseline))
+    pairs = enumerate(zip(ours, theirs, strict=False))
+    place = next((place for place, (one, other) in pairs if one != other), None)
+    if place is None:
+        return None
+    return Difference(place, ours[place], theirs[place], baseline.gaps[place - 1] if place else None)

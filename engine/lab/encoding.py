@@ -1,0 +1,41 @@
+"""The lab's records as JSON text and back. Plain values in, the same records out; no pickle."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from engine.lab.settings import AcceptanceCounts, Conditions, Reading, Setting, SweepPlan
+from engine.prompts import Prompt
+
+
+def encode(record: SweepPlan | Conditions | Reading) -> str:
+    """A record as one line of JSON."""
+    return json.dumps(asdict(record), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+
+
+def decode_plan(text: str) -> SweepPlan:
+    """ValueError, LookupError or TypeError where the text is no plan; so for the others."""
+    fields = json.loads(text)
+    return SweepPlan(**{
+        **fields, "prompts": tuple(Prompt(**prompt) for prompt in fields["prompts"]),
+        "settings": tuple(_setting(setting) for setting in fields["settings"])})
+
+
+def _setting(fields: dict[str, Any]) -> Setting:
+    return Setting(**{**fields, "heads": tuple(fields["heads"])})
+
+
+def decode_conditions(text: str) -> Conditions:
+    """See ``decode_plan``."""
+    return Conditions(**json.loads(text))
+
+
+def decode_reading(text: str) -> Reading:
+    """See ``decode_plan``."""
+    fields = json.loads(text)
+    counts = fields["acceptance"]
+    tuples = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+    return Reading(**{**fields, **tuples, "acceptance": AcceptanceCounts(
+        tuple(counts["reached"]), *(tuple(map(tuple, counts[name])) for name in ("proposed", "accepted")))})

@@ -1,0 +1,29 @@
+"""In which order a sweep measures, so that a machine that slows down or warms up favours nobody."""
+
+from __future__ import annotations
+
+from random import Random
+
+from engine.lab.settings import Cell, SweepPlan
+
+Block = tuple[int, int]  # prompt, repeat
+
+
+def cells(plan: SweepPlan) -> list[Cell]:
+    """Every cell once, in randomised blocks: a block is one prompt and repeat, and holds every setting, shuffled.
+
+    What is compared lies close together in time, the baseline included, and drift within a block falls on each
+    setting alike. All prompts come once before any comes again, so that a sweep that is stopped early has seen as
+    many prompts as it could.
+    """
+    random = Random(plan.seed)
+    found = []
+    for repeat in range(plan.repeats):
+        for prompt in random.sample(range(len(plan.prompts)), len(plan.prompts)):
+            found += [Cell(prompt, setting, repeat) for setting in random.sample(plan.settings, len(plan.settings))]
+    return found
+
+
+def block(cell: Cell) -> Block:
+    """The block that a cell belongs to: its cells are compared with each other, so one device measures them."""
+    return cell.prompt, cell.repeat

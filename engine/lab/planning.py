@@ -1,0 +1,99 @@
+"""From what a person asks for to a ``SweepPlan``: names and numbers checked before anything is measured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.decode import MOST_NODES, check_sampling
+from engine.errors import RequestError
+from engine.lab.settings import BASELINE, Setting, SweepPlan
+from engine.methods import METHODS, Method, method_named, share_named
+from engine.records import Sampling
+
+BUDGETS = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,12}")
+MOST_CELLS = 1_000_000
+MOST_REPEATS = 1000
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The settings of a sweep as a person chooses them: every method at every budget."""
+
+    methods: tuple[str, ...]
+    budgets: tuple[int, ...] = BUDGETS
+    split: str = "total"
+    heads: tuple[str, ...] = ()
+    sampling: Sampling = Sampling()
+
+
+def parse_budgets(text: str) -> tuple[int, ...]:
+    """Budgets as they are typed, ``16, 32 64``; see ``tidy_budgets``."""
+    words = text.replace(",", " ").split()
+    wrong = [word for word in words if not WHOLE_NUMBER.fullmatch(word)]
+    if wrong:
+        raise RequestError(f"{wrong[0][:40]!r} is not a node budget; write whole numbers, as in: 16, 32, 64.")
+    return tidy_budgets(map(int, words))
+
+
+def tidy_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
+    """Budgets in ascending order, each once; RequestError for none, and for one that the engine does not take."""
+    found = tuple(sorted(set(budgets)))
+    wrong = [budget for budget in found if not 0 <= budget <= MOST_NODES]
+    if wrong:
+        raise RequestError(f"The node budget is {wrong[0]}; it has to lie between 0 and {MOST_NODES}.")
+    if not found:
+        raise RequestError("No node budget was given; write at least one, as in: 16, 32, 64.")
+    return found
+
+
+def settings(choice: Choice) -> tuple[Setting, ...]:
+    """The baseline, then every chosen method at every budget, each setting once.
+
+    A method without a drafter has no budget. ``split`` goes to the methods for which it means something. Raises
+    RequestError for an unknown method or split, or numbers that the engine does not take.
+    """
+    check_sampling(choice.sampling)
+    budgets = tidy_budgets(choice.budgets)
+    rows = [method_named(name) for name in choice.methods]
+    if choice.heads and not any(_takes(row, choice.heads) for row in rows):
+        raise RequestError(f"None of the chosen methods takes the {len(choice.heads)} heads "
+                           f"{', '.join(choice.heads)}; name as many as a method has, or none.")
+    found: dict[Setting, None] = {_setting(BASELINE, 0, choice): None}
+    for name, row in zip(choice.methods, rows, strict=True):
+        for budget in budgets if row.heads else (0,):
+            found.setdefault(_setting(name, budget, choice))
+    return tuple(found)
+
+
+def _setting(name: str, budget: int, choice: Choice) -> Setting:
+    row, sampling = METHODS[name], choice.sampling
+    chosen = share_named(row, choice.split)
+    splits = {share: split for split, share in reversed(list(row.shares.items()))}
+    heads = choice.heads if _takes(row, choice.heads) else ()
+    return Setting(name, budget, splits[chosen], heads, sampling.temperature, sampling.top_k, sampling.top_p)
+
+
+def _takes(row: Method, heads: Sequence[str]) -> bool:
+    return row.family == "dflash" and row.heads == len(heads) > 0
+
+
+def check(plan: SweepPlan, methods: Sequence[str]) -> None:
+    """RequestError where a plan cannot be measured by a rig that runs these methods."""
+    missing = [setting.method for setting in plan.settings if setting.method not in methods]
+    if missing:
+        raise RequestError(f"This rig cannot run {missing[0]}; it runs {', '.join(methods)}.")
+    if not plan.prompts:
+        raise RequestError("The sweep has no prompt; choose a prompt set or upload a file.")
+    if not 1 <= plan.repeats <= MOST_REPEATS:
+        raise RequestError(f"The repeats are {plan.repeats}; they have to lie between 1 and {MOST_REPEATS}.")
+    if plan.max_tokens < 1:
+        raise RequestError(f"max_tokens is {plan.max_tokens}; it has to be 1 or more.")
+    if plan.seed < 0:
+        raise RequestError(f"The seed is {plan.seed}; it has to be 0 or more.")
+    if len(plan) > MOST_CELLS:
+        raise RequestError(
+            f"The sweep has {len(plan)} runs ({len(plan.prompts)} prompts × {len(plan.settings)} settings × "
+            f"{plan.repeats} repeats); at most {MOST_CELLS} are allowed.")

@@ -1,0 +1,26 @@
+"""Prompt sets: those that are shipped, by name, or a file of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.errors import RequestError
+from engine.prompts import Prompt, read_prompts
+
+SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "prompts"
+
+
+def shipped_sets() -> list[str]:
+    """The names of the shipped sets."""
+    return sorted(path.stem for path in SHIPPED.glob("*.jsonl"))
+
+
+def prompt_set(name: str, limit: int | None = None) -> tuple[Prompt, ...]:
+    """The first ``limit`` prompts of a shipped set, or of a file; RequestError names what is wrong, and the line."""
+    if limit is not None and limit < 1:
+        raise RequestError(f"The limit is {limit} prompts; it has to be 1 or more.")
+    if name in shipped_sets():
+        return tuple(read_prompts(SHIPPED / f"{name}.jsonl")[:limit])
+    if not Path(name).exists():
+        raise RequestError(f"There is no prompt set and no file {name!r}; the sets are {', '.join(shipped_sets())}.")
+    return tuple(read_prompts(Path(name))[:limit])

@@ -1,0 +1,107 @@
+"""A race: several settings on one prompt, measured one after the other, to be replayed side by side in sync.
+
+    plan = race_plan(plan)                                     three repeats or more, one prompt, the baseline in it
+    measured = list(run_race(laboratory, plan, control))       one at a time, interleaved
+    lanes(plan, measured, laboratory)                          what the replay draws
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from statistics import median
+
+from engine.errors import RequestError
+from engine.lab import order
+from engine.lab.control import Control
+from engine.lab.difference import Difference, first_difference
+from engine.lab.planning import check
+from engine.lab.settings import Laboratory, Measured, Reading, Setting, SweepPlan
+from engine.lab.sweeping import Alone, Task
+from engine.trace import Piece
+
+LEAST_REPEATS = 3  # with fewer a median has no spread
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median over the repeats, and the extremes."""
+
+    median: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One setting of a race. ``shown`` is the repeat of median time, and the one to replay; ``seconds`` and
+    ``tokens`` (rounds,) are its wall clock and its tokens committed after each round, from the end of the prefill;
+    ``failure`` is the sentence why it could not run, and then there is nothing else."""
+
+    setting: Setting
+    shown: Reading | None = None
+    seconds: tuple[float, ...] = ()
+    tokens: tuple[int, ...] = ()
+    tau: float = 0.0
+    tokens_per_second: Spread | None = None
+    speedup: Spread | None = None
+    difference: Difference | None = None
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Race:
+    """The lanes in the order of the plan's settings, and the text of every token of theirs."""
+
+    lanes: tuple[Lane, ...]
+    pieces: Mapping[int, Piece]
+
+
+def race_plan(plan: SweepPlan) -> SweepPlan:
+    """The plan with its baselines in it; RequestError where it is no race."""
+    if len(plan.prompts) != 1:
+        raise RequestError(f"A race is run on one prompt; {len(plan.prompts)} were given.")
+    if plan.repeats < LEAST_REPEATS:
+        raise RequestError(f"A race of {plan.repeats} repeats has no spread; it takes {LEAST_REPEATS} or more.")
+    settings = dict.fromkeys([*(setting.baseline for setting in plan.settings), *plan.settings])
+    return replace(plan, settings=tuple(settings))
+
+
+def run_race(laboratory: Laboratory, plan: SweepPlan, control: Control) -> Iterator[Measured]:
+    """Every repeat of every setting, interleaved, one at a time. All repeats share the draws of the plan's seed, so
+    that they write one text and differ in time alone."""
+    check(plan, laboratory.methods)
+    tasks = [Task(cell, plan.ask(replace(cell, repeat=0))) for cell in order.cells(plan)]
+    return Alone(laboratory).work(tasks, control)
+
+
+def lanes(plan: SweepPlan, measured: Sequence[Measured], laboratory: Laboratory) -> Race:
+    """What was measured, as lanes; a setting that was not reached before a stop has none."""
+    by_setting = {setting: [found for found in measured if found.cell.setting == setting]
+                  for setting in plan.settings}
+    made = tuple(_lane(setting, found, by_setting.get(setting.baseline, []))
+                 for setting, found in by_setting.items() if found)
+    named = sorted({token for lane in made if lane.shown for token in (*lane.shown.token_ids, lane.shown.bonus)
+                    if token >= 0})
+    return Race(made, laboratory.pieces(named))
+
+
+def _lane(setting: Setting, measured: Sequence[Measured], baselines: Sequence[Measured]) -> Lane:
+    readings = {found.cell.repeat: found.reading for found in measured if found.reading}
+    if not readings:
+        return Lane(setting, failure=measured[0].failure)
+    shown = sorted(readings.values(), key=lambda reading: reading.seconds)[len(readings) // 2]
+    beside = {found.cell.repeat: found.reading for found in baselines if found.reading}
+    pairs = [(reading, beside[repeat]) for repeat, reading in readings.items() if repeat in beside]
+    differences = [found for reading, baseline in pairs if (found := first_difference(reading, baseline))]
+    speedups = [reading.tokens_per_second / baseline.tokens_per_second for reading, baseline in pairs
+                if baseline.lengths]
+    return Lane(
+        setting, shown, tuple(accumulate(shown.round_seconds)), tuple(accumulate(shown.lengths)), shown.tau,
+        _spread([reading.tokens_per_second for reading in readings.values()]),
+        _spread(speedups) if speedups else None, min(differences, key=lambda found: found.place, default=None))
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    return Spread(median(values), min(values), max(values))

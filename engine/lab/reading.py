@@ -1,0 +1,55 @@
+"""From rounds to a ``Reading``: of a run that happens now, or of a recorded trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from time import perf_counter
+
+from engine.lab.acceptance_counts import AcceptanceTally, ended_by_text, expected_length
+from engine.lab.settings import Reading
+from engine.records import STAGES, Round
+from engine.trace import Trace
+
+
+def read(rounds: Iterable[Round]) -> Reading:
+    """Run to the end, then read off what counts.
+
+    Nothing is looked at in between: what a device still has in flight after a round may not finish in the pause.
+    """
+    kept: list[Round] = []
+    step_seconds: list[float] = []
+    began = perf_counter()
+    for made in rounds:
+        now = perf_counter()
+        step_seconds.append(now - began)
+        kept.append(made)
+        began = perf_counter()
+    return reading(kept, step_seconds)
+
+
+def reading_of(trace: Trace) -> Reading:
+    """The same from a recorded run, whose entries carry the engine time since it began."""
+    elapsed = [0.0, *(entry.elapsed_seconds for entry in trace.entries)]
+    return reading([entry.round for entry in trace.entries], [after - before for before, after in pairwise(elapsed)])
+
+
+def reading(rounds: Sequence[Round], step_seconds: Sequence[float]) -> Reading:
+    """``step_seconds`` (rounds,): what each step of the loop took; the first holds the prefill too."""
+    own = [sum(rounds[0].seconds.values()), *step_seconds[1:]] if rounds else []
+    cut = bool(rounds) and ended_by_text(rounds[-1])
+    tally = AcceptanceTally()
+    for made in rounds[:-1] if cut else rounds:
+        tally.add(made)
+    return Reading(
+        token_ids=tuple(token for made in rounds for token in made.committed.tolist()),
+        lengths=tuple(len(made.acceptance.keep) for made in rounds),
+        rows=tuple(len(made.tree) for made in rounds),
+        expected=tuple(expected_length(made.tree) for made in rounds),
+        round_seconds=tuple(own),
+        prefill_seconds=max(0.0, step_seconds[0] - own[0]) if own else 0.0,
+        stage_seconds={stage: sum(made.seconds.get(stage, 0.0) for made in rounds) for stage in STAGES},
+        gaps=tuple(gap for made in rounds for gap in made.verification.gap[made.acceptance.keep].tolist()),
+        acceptance=tally.counts(),
+        bonus=rounds[-1].acceptance.bonus if rounds else -1,
+        cut=cut)

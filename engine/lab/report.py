@@ -1,0 +1,150 @@
+"""A sweep as plain records: what the page draws, and what a report, a CSV file or another program is made from."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from engine.lab.settings import Measured, Reading, Setting, SweepPlan
+from engine.lab.statistics import Estimate, acceptance, calibration, histogram
+from engine.lab.store import Stored
+from engine.lab.summary import Row, Summary, summarise
+from engine.methods import METHODS
+
+Record = dict[str, Any]
+
+
+def report(stored: Stored, measured: Sequence[Measured]) -> Record:
+    """Everything that is said of a sweep, as JSON values.
+
+    ``rows`` is the table over all prompts, ``domains`` the same for each domain of the prompt set; ``recommended`` is
+    the row of the largest median tokens/s (of the lossless methods), with the command line that runs it, or None;
+    ``command`` makes the sweep again. The rows are the points of paper 002's Figure 3.
+    """
+    plan = stored.plan
+    summary = summarise(plan.settings, measured)
+    best = summary.best
+    return {
+        "sweep": stored.number, "started": stored.started, **asdict(stored.conditions),
+        "prompt_set": plan.prompt_set, "prompts": len(plan.prompts), "repeats": plan.repeats,
+        "max_tokens": plan.max_tokens, "seed": plan.seed, "cells": len(plan), "done": len(measured),
+        "failed": sum(each.reading is None for each in measured), "complete": len(measured) == len(plan),
+        "rows": [record(row) for row in summary.rows],
+        "domains": {domain: [record(row) for row in each.rows] for domain, each in by_domain(plan, measured).items()},
+        "histograms": [{**named(setting), "counts": list(histogram(readings))}
+                       for setting, readings in by_setting(plan, measured)],
+        "acceptance": [{**named(setting), **asdict(cell), "rate": cell.rate}
+                       for setting, readings in by_setting(plan, measured) for cell in acceptance(readings)],
+        "calibration": [{**named(setting), **asdict(found)} for setting, readings in by_setting(plan, measured)
+                        if (found := calibration(readings))],
+        "failures": failures(plan, measured),
+        "recommended": {**record(best), "command": run_command(plan, best.setting)} if best else None,
+        "command": sweep_command(plan)}
+
+
+def record(row: Row) -> Record:
+    """A row of the table as one flat record."""
+    return {
+        **named(row.setting), "runs": row.runs, "failed": row.failed, "tokens": row.tokens, "rounds": row.rounds,
+        "pooled_tau": row.pooled_tau, **_flat("tau", row.tau), **_flat("tokens_per_second", row.tokens_per_second),
+        **_flat("speedup", row.speedup), "same_text": row.same_text, "compared": row.compared,
+        "lossless": METHODS[row.setting.method].lossless}
+
+
+def named(setting: Setting) -> Record:
+    """What a record is about."""
+    return {"label": setting.label, **asdict(setting), "heads": "+".join(setting.heads)}
+
+
+def _flat(name: str, found: Estimate | None) -> Record:
+    """An estimate's fields beside each other: ``tau``, ``tau_low`` …; None throughout where there is none."""
+    fields = asdict(found) if found else dict.fromkeys(Estimate.__annotations__)
+    return {name: fields.pop("median"), **{f"{name}_{field}": value for field, value in fields.items()}}
+
+
+def by_setting(plan: SweepPlan, measured: Sequence[Measured]) -> list[tuple[Setting, list[Reading]]]:
+    """The readings of each setting that has any, in the plan's order."""
+    readings: Mapping[Setting, list[Reading]] = {setting: [] for setting in plan.settings}
+    for found in measured:
+        if found.reading:
+            readings[found.cell.setting].append(found.reading)
+    return [(setting, found) for setting, found in readings.items() if found]
+
+
+def by_domain(plan: SweepPlan, measured: Sequence[Measured]) -> dict[str, Summary]:
+    """The table for each domain that the prompts name."""
+    domains = sorted({prompt.domain for prompt in plan.prompts if prompt.domain})
+    return {domain: summarise(plan.settings, [
+        found for found in measured if plan.prompts[found.cell.prompt].domain == domain]) for domain in domains}
+
+
+def failures(plan: SweepPlan, measured: Sequence[Measured]) -> list[Record]:
+    """What could not be run, and why."""
+    return [{**named(found.cell.setting), "prompt": plan.prompts[found.cell.prompt].text[:80],
+             "repeat": found.cell.repeat, "failure": found.failure} for found in measured if found.reading is None]
+
+
+def run_command(plan: SweepPlan, setting: Setting) -> str:
+    """The command line that runs a setting on the first prompt."""
+    words = ["python", "-m", "engine", "generate", "--rig", plan.rig, "--dtype", plan.dtype, "--method",
+             setting.method, "--budget", str(setting.budget), "--split", setting.split, *_sampling(setting),
+             "--max-tokens", str(plan.max_tokens)]
+    heads = ["--heads", *setting.heads] if setting.heads else []
+    return shlex.join([*words, *heads, "--prompt", plan.prompts[0].text])
+
+
+def sweep_command(plan: SweepPlan) -> str:
+    """The command line that makes the sweep again; its settings are the product of its methods and budgets."""
+    methods = dict.fromkeys(setting.method for setting in plan.settings)
+    budgets = dict.fromkeys(str(setting.budget) for setting in plan.settings if METHODS[setting.method].heads)
+    splits = {setting.split for setting in plan.settings}
+    words = ["python", "-m", "engine.sweep", "--rig", plan.rig, "--dtype", plan.dtype, "--methods", *methods,
+             *(["--budgets", *budgets] if budgets else []), "--split", "each" if "each" in splits else "total",
+             *_sampling(plan.settings[0]), "--prompts", plan.prompt_set, "--limit", str(len(plan.prompts)),
+             "--repeats", str(plan.repeats), "--max-tokens", str(plan.max_tokens), "--seed", str(plan.seed)]
+    heads = next((setting.heads for setting in plan.settings if setting.heads), ())
+    return shlex.join([*words, *(["--heads", *heads] if heads else [])])
+
+
+def _sampling(setting: Setting) -> list[str]:
+    return ["--temperature", str(setting.temperature), "--top-k", str(setting.top_k), "--top-p", str(setting.top_p)]
+
+
+def table_csv(made: Record) -> str:
+    """The table as CSV, a line a setting, each with what it was measured on and the command that made it."""
+    versions = " ".join(f"{name} {version}" for name, version in made["versions"].items())
+    about = {name: made[name] for name in ("rig", "hardware", "dtype", "prompt_set", "prompts", "repeats",
+                                           "max_tokens", "seed", "started", "complete")}
+    best = made["recommended"]["label"] if made["recommended"] else None
+    return _csv([{**row, "recommended": row["label"] == best, **about, "versions": versions,
+                  "command": made["command"]} for row in made["rows"]])
+
+
+def runs_csv(plan: SweepPlan, measured: Sequence[Measured]) -> str:
+    """Every run as CSV, a line a cell: what the table is made from."""
+    return _csv([{
+        **named(found.cell.setting), "prompt": found.cell.prompt, "domain": plan.prompts[found.cell.prompt].domain,
+        "repeat": found.cell.repeat, "hardware": found.hardware, "failure": found.failure,
+        **(_figures(found.reading) if found.reading else dict.fromkeys(FIGURES))} for found in measured])
+
+
+FIGURES = ("tau", "tokens_per_second", "tokens", "rounds", "seconds", "prefill_seconds")
+
+
+def _figures(reading: Reading) -> Record:
+    values = (reading.tau, reading.tokens_per_second, len(reading.token_ids), reading.rounds, reading.seconds,
+              reading.prefill_seconds)
+    return dict(zip(FIGURES, values, strict=True))
+
+
+def _csv(records: Sequence[Record]) -> str:
+    text = io.StringIO()
+    if records:
+        writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+    return text.getvalue()

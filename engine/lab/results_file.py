@@ -1,0 +1,47 @@
+"""A results file as a file: who may write it, and what SQLite's errors mean for the person."""
+
+from __future__ import annotations
+
+import fcntl
+import sqlite3
+from pathlib import Path
+from typing import IO
+
+from engine.errors import ResultsError
+
+MEANING = {
+    sqlite3.SQLITE_FULL: "cannot be written, because the disk is full. What was measured before is kept: free some "
+                         "space and resume",
+    sqlite3.SQLITE_IOERR: "cannot be written or read, because the disk refuses. What was measured before is kept: "
+                          "look at the disk and resume",
+    sqlite3.SQLITE_READONLY: "may not be written; choose a place where you may write",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened or made; choose a file in a folder that is there and may be written",
+    sqlite3.SQLITE_NOTADB: "is not a results file of Canopy: it is no SQLite file; name another file",
+    sqlite3.SQLITE_CORRUPT: "is damaged; name another file",
+    sqlite3.SQLITE_BUSY: "is in use by another program; wait until that is done",
+    sqlite3.SQLITE_LOCKED: "is in use by another program; wait until that is done",
+}
+
+
+def sentence(name: str, error: sqlite3.Error) -> str:
+    """What an error of SQLite means for the person."""
+    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the higher bits say where it came up
+    return f"The results file {name} {MEANING.get(primary, f'cannot be used ({error})')}."
+
+
+def take_lock(path: Path) -> IO[bytes]:
+    """The right to write a results file, until the returned file is closed or its process dies.
+
+    The lock lies in a file beside it: SQLite's own locks are lost when a process opens and closes the file itself.
+    """
+    try:
+        lock = path.with_name(path.name + ".lock").open("ab")
+    except OSError as error:
+        raise ResultsError(f"The results file {path.name} cannot be made there: {error.strerror}.") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise ResultsError(f"The results file {path.name} is being written by another sweep; wait until it is done, "
+                           "or name another file.") from error
+    return lock

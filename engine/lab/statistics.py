@@ -1,0 +1,149 @@
+"""Figures over readings: histogram, acceptance by depth and rank, calibration, and the interval of a median.
+
+They ask for readings alone, so they are as good for a recorded trace (``reading.reading_of``) as for a sweep.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb, sqrt
+from statistics import fmean, median, stdev
+
+from engine.lab.acceptance_counts import together
+from engine.lab.settings import Reading
+
+CONFIDENCE = 0.95
+TWO_SIDED = 1.96  # standard errors that hold 95 % of a normal distribution
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A median over prompts. ``low`` and ``high`` bound the true median at 95 % confidence or more, and are None
+    where there are too few prompts to say; ``least`` and ``most`` are what was seen."""
+
+    median: float
+    low: float | None
+    high: float | None
+    least: float
+    most: float
+    prompts: int
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """The median of one value a prompt, with its interval between two order statistics.
+
+    The interval of ranks k and n + 1 − k holds the true median with probability 1 − 2 P(Bin(n, ½) < k), whatever the
+    distribution: exact, and the same every time. A bootstrap of a median of few prompts promises 95 % and holds
+    less, and would give two prompts an interval; this one needs six.
+    """
+    ordered = sorted(values)
+    rank = interval_rank(len(ordered))
+    low, high = (ordered[rank - 1], ordered[-rank]) if rank else (None, None)
+    return Estimate(median(ordered), low, high, ordered[0], ordered[-1], len(ordered))
+
+
+def interval_rank(count: int) -> int:
+    """The largest rank k whose interval still reaches the confidence; 0 where none does (fewer than 6 values)."""
+    outside, rank = 0.0, 0
+    while rank < count // 2:
+        outside += 2 * comb(count, rank) / 2**count
+        if outside > 1 - CONFIDENCE:
+            break
+        rank += 1
+    return rank
+
+
+def histogram(readings: Sequence[Reading]) -> tuple[int, ...]:
+    """How many rounds committed 1, 2, 3 … tokens, the root included (paper 002, Figure 4).
+
+    All rounds, as in τ: its mean is the τ of these readings together.
+    """
+    counts = Counter(length for reading in readings for length in reading.lengths)
+    return tuple(counts[length] for length in range(1, max(counts, default=0) + 1))
+
+
+@dataclass(frozen=True)
+class DepthRank:
+    """How a proposal of this depth (1 is right behind the root) and rank (from 0) fared where the walk reached it.
+
+    ``proposed`` counts the trees that held it, ``accepted`` those whose walk went on to it, ``reached`` the rounds
+    whose walk stood right above this depth, whether or not the tree held anything there.
+    """
+
+    depth: int
+    rank: int
+    reached: int
+    proposed: int
+    accepted: int
+
+    @property
+    def rate(self) -> float:
+        """Accepted over proposed."""
+        return self.accepted / self.proposed
+
+
+def acceptance(readings: Sequence[Reading]) -> tuple[DepthRank, ...]:
+    """Every depth and rank that any tree held where a walk came by, shallow first."""
+    counts = together([reading.acceptance for reading in readings])
+    return tuple(
+        DepthRank(depth + 1, rank, counts.reached[depth], proposed, counts.accepted[depth][rank])
+        for depth, row in enumerate(counts.proposed) for rank, proposed in enumerate(row) if proposed)
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """Rounds of like expectation: the mean expected and realised lengths, both with the root, and how many rounds.
+
+    ``low`` and ``high`` bound the realised mean at 95 % (normal; rounds of one text are not quite independent), and
+    are None for a single round.
+    """
+
+    expected: float
+    realised: float
+    low: float | None
+    high: float | None
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Is the drafter over- or under-confident? ``bins`` against the diagonal; ``excess`` is mean expected over mean
+    realised accepted draft tokens: above 1 the drafter promises too much. None where nothing was accepted."""
+
+    bins: tuple[CalibrationBin, ...]
+    expected: float
+    realised: float
+    excess: float | None
+
+
+def calibration(readings: Sequence[Reading], most_bins: int = 10) -> Calibration | None:
+    """Expected length 1 + Σ q against the realised one, rounds in bins of equal count by expectation.
+
+    Rounds that drafted nothing and those that the end of the text cut short are left out; None if none is left.
+    """
+    pairs = sorted(pair for reading in readings for pair in whole_rounds(reading))
+    if not pairs:
+        return None
+    bins = min(most_bins, len(pairs))
+    edges = [len(pairs) * place // bins for place in range(bins + 1)]
+    expected, realised = (fmean(pair[side] for pair in pairs) for side in (0, 1))
+    return Calibration(
+        tuple(_bin(pairs[begin:end]) for begin, end in zip(edges, edges[1:], strict=False)), expected, realised,
+        (expected - 1) / (realised - 1) if realised > 1 else None)
+
+
+def whole_rounds(reading: Reading) -> list[tuple[float, int]]:
+    """(expected, realised) of the rounds that drafted and that their tree alone ended."""
+    last = len(reading.lengths) - reading.cut
+    rounds = zip(reading.expected[:last], reading.lengths[:last], reading.rows[:last], strict=True)
+    return [(expected, length) for expected, length, rows in rounds if rows > 1]
+
+
+def _bin(pairs: Sequence[tuple[float, int]]) -> CalibrationBin:
+    lengths = [length for _, length in pairs]
+    realised = fmean(lengths)
+    error = TWO_SIDED * stdev(lengths) / sqrt(len(lengths)) if len(lengths) > 1 else None
+    low, high = (None, None) if error is None else (realised - error, realised + error)
+    return CalibrationBin(fmean(expected for expected, _ in pairs), realised, low, high, len(pairs))

@@ -1,0 +1,230 @@
+"""Results in one SQLite file: the plan of every sweep, which of its cells are still to do, and what came of the rest.
+
+A cell is written in one transaction, with its result or not at all, so a process that is killed at any moment loses
+the cell that it was measuring and nothing else. The key (sweep, prompt, setting, repeat) makes writing idempotent:
+the first result of a cell stands. WAL lets readers look while the one writer writes; ``synchronous = FULL`` keeps
+what was committed through a power cut too.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ResultsError
+from engine.lab import order
+from engine.lab.encoding import decode_conditions, decode_plan, decode_reading, encode
+from engine.lab.results_file import sentence, take_lock
+from engine.lab.settings import Cell, Conditions, Measured, Setting, SweepPlan
+from engine.trace import UNREADABLE
+
+VERSION = 1
+APPLICATION = 0x43414E50  # "CANP", in the file's header: tells a results file from any other SQLite file
+PATIENCE_SECONDS = 10.0  # for a reader's lock; nobody holds one for long
+SCHEMA = (
+    "CREATE TABLE sweep (number INTEGER PRIMARY KEY AUTOINCREMENT, started TEXT NOT NULL, plan TEXT NOT NULL, "
+    "conditions TEXT NOT NULL)",
+    # ``setting`` counts into the plan's settings, ``place`` is the cell's turn; one of ``reading`` and ``failure``
+    # is there when the cell is done
+    "CREATE TABLE cell (sweep INTEGER NOT NULL, prompt INTEGER NOT NULL, setting INTEGER NOT NULL, "
+    "repeat INTEGER NOT NULL, place INTEGER NOT NULL, reading TEXT, failure TEXT, hardware TEXT, finished TEXT, "
+    "PRIMARY KEY (sweep, prompt, setting, repeat)) WITHOUT ROWID",
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
+)
+PENDING = "reading IS NULL AND failure IS NULL"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A sweep in a file: its number there, when it began (ISO, UTC), and how many cells are done, failed included."""
+
+    number: int
+    started: str
+    plan: SweepPlan
+    conditions: Conditions
+    done: int
+
+    @property
+    def finished(self) -> bool:
+        return self.done == len(self.plan)
+
+
+class Results:
+    """A results file to read, from any thread, also while another process writes it.
+
+    Raises ResultsError, in every method, where the file is none or is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise ResultsError(f"There is no results file {path.name}; a sweep makes one.")
+        self._open(path, "rw")
+
+    def _open(self, path: Path, mode: str) -> None:
+        self.path, self._turn = path, threading.RLock()
+        with self._spoken():
+            self._connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode={mode}", PATIENCE_SECONDS, isolation_level=None,
+                check_same_thread=False, uri=True)
+            try:
+                self._identify()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _identify(self) -> None:
+        application, version, tables = (self._one(question) for question in (
+            "PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master"))
+        if application != APPLICATION:
+            seen = "a SQLite file of another program" if tables or application or version else "empty"
+            raise ResultsError(f"{self.path.name} is not a results file of Canopy: it is {seen}; name another file.")
+        if version != VERSION:
+            raise ResultsError(f"{self.path.name} is a results file of version {version}, and this Canopy reads "
+                               f"version {VERSION}; name another file.")
+
+    def sweeps(self) -> list[Stored]:
+        """All sweeps of the file, the oldest first."""
+        rows = self._all("SELECT number, started, plan, conditions, (SELECT count(*) FROM cell WHERE sweep = number "
+                         f"AND NOT ({PENDING})) FROM sweep ORDER BY number")
+        with self._spoken():
+            return [Stored(number, started, decode_plan(plan), decode_conditions(conditions), done)
+                    for number, started, plan, conditions, done in rows]
+
+    def sweep(self, number: int) -> Stored:
+        """One of them."""
+        for stored in self.sweeps():
+            if stored.number == number:
+                return stored
+        raise ResultsError(f"There is no sweep {number} in {self.path.name}.")
+
+    def measured(self, number: int) -> list[Measured]:
+        """What came of the cells that are done, in the order in which they were measured."""
+        plan = self.sweep(number).plan
+        rows = self._all("SELECT prompt, setting, repeat, reading, failure, hardware FROM cell WHERE sweep = ? "
+                         f"AND NOT ({PENDING}) ORDER BY finished, place", number)
+        with self._spoken():
+            return [Measured(Cell(prompt, plan.settings[setting], repeat),
+                             decode_reading(reading) if reading else None, failure or "", hardware)
+                    for prompt, setting, repeat, reading, failure, hardware in rows]
+
+    def pending(self, number: int) -> list[Cell]:
+        """The cells that are still to do, in their order."""
+        plan = self.sweep(number).plan
+        rows = self._all(f"SELECT prompt, setting, repeat FROM cell WHERE sweep = ? AND {PENDING} ORDER BY place",
+                         number)
+        return [Cell(prompt, plan.settings[setting], repeat) for prompt, setting, repeat in rows]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _one(self, question: str) -> Any:
+        return self._all(question)[0][0]
+
+    def _all(self, question: str, *values: Any) -> list[Any]:
+        with self._turn, self._spoken():
+            return self._connection.execute(question, values).fetchall()
+
+    @contextmanager
+    def _spoken(self) -> Iterator[None]:
+        """Whatever SQLite, or a record that does not decode, has to say, as one sentence."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise ResultsError(sentence(self.path.name, error)) from error
+        except UNREADABLE as error:
+            raise ResultsError(f"{self.path.name} is damaged: a record in it cannot be read ({error}).") from error
+
+
+class Store(Results):
+    """A results file to write, made if it is not there. One at a time: a second one is refused while this is open."""
+
+    def __init__(self, path: Path) -> None:
+        self._places: dict[int, dict[Setting, int]] = {}
+        self._lock = take_lock(path)
+        try:
+            self._open(path, "rwc")
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _identify(self) -> None:
+        if not any(self._one(question) for question in (
+                "SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")):
+            with self._transaction():
+                for statement in SCHEMA:
+                    self._connection.execute(statement)
+        super()._identify()
+        self._all("PRAGMA journal_mode = WAL")
+        self._all("PRAGMA synchronous = FULL")
+
+    def begin(self, plan: SweepPlan, conditions: Conditions) -> int:
+        """A new sweep with all its cells to do; its number."""
+        places = _places(plan)
+        with self._transaction():
+            number = self._connection.execute(
+                "INSERT INTO sweep (started, plan, conditions) VALUES (?, ?, ?)",
+                (now(), encode(plan), encode(conditions))).lastrowid
+            self._connection.executemany(
+                "INSERT INTO cell (sweep, prompt, setting, repeat, place) VALUES (?, ?, ?, ?, ?)",
+                ((number, cell.prompt, places[cell.setting], cell.repeat, place)
+                 for place, cell in enumerate(order.cells(plan))))
+        return int(number or 0)
+
+    def record(self, number: int, found: Measured) -> bool:
+        """Write what came of a cell; False, and nothing written, where the cell is done already or is none."""
+        if number not in self._places:
+            self._places[number] = _places(self.sweep(number).plan)
+        reading = encode(found.reading) if found.reading else None
+        with self._transaction():
+            changed = self._connection.execute(
+                "UPDATE cell SET reading = ?, failure = ?, hardware = ?, finished = ? WHERE sweep = ? AND prompt = ? "
+                f"AND setting = ? AND repeat = ? AND {PENDING}",
+                (reading, found.failure or None, found.hardware, now(), number, found.cell.prompt,
+                 self._places[number].get(found.cell.setting, -1), found.cell.repeat)).rowcount
+        return changed == 1
+
+    def clear(self, number: int) -> None:
+        """Forget a sweep."""
+        with self._transaction():
+            self._connection.execute("DELETE FROM cell WHERE sweep = ?", (number,))
+            self._connection.execute("DELETE FROM sweep WHERE number = ?", (number,))
+
+    def close(self) -> None:
+        """Let go of the file, and let others write it."""
+        super().close()
+        self._lock.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._turn, self._spoken():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+
+def _places(plan: SweepPlan) -> dict[Setting, int]:
+    return {setting: place for place, setting in enumerate(plan.settings)}
+
+
+def now() -> str:
+    """The moment in UTC as ISO text, to the microsecond, so that text sorts as time."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")

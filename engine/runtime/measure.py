@@ -1,0 +1,49 @@
+"""The live rig as a laboratory: what sweeps and races measure with."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+
+import torch
+import transformers
+
+from engine.lab.reading import read
+from engine.lab.settings import Conditions, Reading
+from engine.records import Ask
+from engine.runtime.chat import pieces
+from engine.runtime.live import LiveRig
+from engine.runtime.rigs import open_rig
+from engine.trace import Piece
+
+
+class LiveLaboratory:
+    """See ``lab.settings.Laboratory``. It shares the rig with whoever else runs ``live``, one run at a time."""
+
+    def __init__(self, live: LiveRig) -> None:
+        self._live, self._rig = live, live.checkpoints
+
+    @property
+    def conditions(self) -> Conditions:
+        versions = {**self._rig.revisions, "python": platform.python_version(), "torch": torch.__version__,
+                    "transformers": transformers.__version__}
+        return Conditions(self._rig.name, self._live.hardware,
+                          str(self._rig.target.model.dtype).removeprefix("torch."), versions)
+
+    @property
+    def methods(self) -> Sequence[str]:
+        return self._live.methods
+
+    def measure(self, ask: Ask) -> Reading:
+        """See ``lab.settings.Laboratory``."""
+        with self._live.rounds(ask) as rounds:
+            return read(rounds)
+
+    def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
+        """See ``lab.settings.Laboratory``."""
+        return pieces(self._rig.tokenizer, token_ids)
+
+
+def laboratory(name: str, dtype: str = "bfloat16", device: str = "") -> LiveLaboratory:
+    """A rig of its own, by name; RigError says what is missing or does not fit."""
+    return LiveLaboratory(LiveRig(open_rig(name, dtype, device)))

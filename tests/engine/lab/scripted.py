@@ -1,0 +1,77 @@
+"""A laboratory without torch: the toy target and heads through the real loop, with times that are written down.
+
+A prompt's text is read as a seed, so that prompts differ. A round costs 1 ms and 10 µs a row, so what is fastest can
+be foretold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from engine.decode import decode
+from engine.errors import RequestError
+from engine.lab.planning import Choice, settings
+from engine.lab.reading import reading
+from engine.lab.settings import Conditions, Reading, SweepPlan
+from engine.methods import METHODS
+from engine.prompts import Prompt
+from engine.records import Ask, Request, Round
+from engine.toy import ToyTarget
+from engine.trace import Piece
+from tests.engine.material import heads_of
+
+VOCABULARY = 12
+ROUND_SECONDS, ROW_SECONDS, PREFILL_SECONDS = 1e-3, 1e-5, 5e-3
+WALKERS = ("autoregressive", "dflash", "ddtree", "routed", "merged", "joint")
+
+
+def rounds_of(ask: Ask) -> list[Round]:
+    """The toy's rounds for an ask."""
+    if not ask.prompt.strip("!"):
+        raise RequestError("The prompt is empty; write at least one character.")
+    target = ToyTarget(VOCABULARY, context_limit=512)
+    prompt = [1 + ord(sign) % (VOCABULARY - 1) for sign in ask.prompt]
+    request = Request(tuple(prompt), ask.method, ask.budget, ask.max_tokens, ask.sampling, split=ask.split)
+    return list(decode(request, target, heads_of(ask.method, target)))
+
+
+def read_off(rounds: Sequence[Round], slowness: float = 1.0) -> Reading:
+    """A reading with the written times."""
+    spent = [slowness * (ROUND_SECONDS + ROW_SECONDS * len(made.tree)) for made in rounds]
+    timed = [replace(made, seconds={"verify": seconds}) for made, seconds in zip(rounds, spent, strict=True)]
+    return reading(timed, [PREFILL_SECONDS + spent[0], *spent[1:]] if spent else [])
+
+
+@dataclass
+class ScriptedLaboratory:
+    """See ``lab.settings.Laboratory``. ``drift`` is by how much each run is slower than the one before."""
+
+    hardware: str = "no hardware"
+    drift: float = 0.0
+    methods: Sequence[str] = WALKERS
+    asked: list[Ask] = field(default_factory=list)
+    turns: count = field(default_factory=count)  # type: ignore[type-arg]
+
+    @property
+    def conditions(self) -> Conditions:
+        return Conditions("toy", self.hardware, "float32", {"toy": "1"})
+
+    def measure(self, ask: Ask) -> Reading:
+        self.asked.append(ask)
+        return read_off(rounds_of(ask), 1 + self.drift * next(self.turns))
+
+    def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
+        return {token: f"<{token}>" for token in token_ids}
+
+
+def toy_plan(prompts: int = 3, repeats: int = 2, methods: Sequence[str] = ("ddtree", "joint"),
+             budgets: Sequence[int] = (4, 16)) -> SweepPlan:
+    """A small sweep of the toy, over prompts that differ."""
+    texts = tuple(Prompt(f"{place} and {place * place}", ("even", "odd")[place % 2]) for place in range(prompts))
+    return SweepPlan(texts, settings(Choice(tuple(methods), tuple(budgets))), repeats, max_tokens=24, rig="toy",
+                     dtype="float32", prompt_set="toy prompts")
+
+
+assert set(WALKERS) <= set(METHODS)

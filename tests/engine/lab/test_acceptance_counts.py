@@ -1,0 +1,103 @@
+"""Expected lengths and acceptance by depth and rank, against readings by hand and by brute force."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from engine.lab.acceptance_counts import RANKS, AcceptanceTally, ended_by_text, expected_length, together
+from engine.methods import METHODS
+from engine.records import Ask, DraftTree, Lattice, Round, Sampling
+from engine.tree import path_to
+from tests.engine.lab.scripted import rounds_of
+from tests.engine.material import trees
+
+
+def prefix(tree: DraftTree, node: int) -> tuple[int, ...]:
+    """The tokens from behind the root down to a node."""
+    return tuple(tree.tokens[path_to(tree.parents, node)[1:]].tolist())
+
+
+@given(trees())
+def test_the_expected_length_counts_every_distinct_prefix_once(tree: DraftTree) -> None:
+    best: dict[tuple[int, ...], float] = {}
+    for node in range(1, len(tree)):
+        own = prefix(tree, node)
+        best[own] = max(best.get(own, 0), float(np.exp(tree.logprobs[node])))
+    assert expected_length(tree) == pytest.approx(1 + sum(best.values()))
+
+
+def tallied(rounds: list[Round]) -> dict[tuple[int, int], list[int]]:
+    """Proposed and accepted by (depth, rank), slowly: from the prefixes of single-row lattices."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for made in rounds:
+        kept = tuple(made.committed[1:].tolist())
+        proposed = {prefix(made.tree, node): 0 for node in range(1, len(made.tree))}
+        for own in proposed:
+            if own[:-1] != kept[:len(own) - 1]:
+                continue
+            heads = {head for node in range(1, len(made.tree)) if prefix(made.tree, node) == own
+                     for head in range(len(made.drafts)) if made.tree.heads[node] >> head & 1}
+            rank = min(made.drafts[head].tokens[len(own) - 1, 0].tolist().index(own[-1]) for head in heads)
+            cell = found.setdefault((len(own), min(rank, RANKS - 1)), [0, 0])
+            cell[0] += 1
+            cell[1] += own == kept[:len(own)]
+    return found
+
+
+@pytest.mark.parametrize("method", ["dflash", "ddtree", "routed", "merged", "joint"])
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, seed=1)], ids=["greedy", "warm"])
+def test_acceptance_agrees_with_a_slow_count(method: str, sampling: Sampling) -> None:
+    rounds = [made for made in rounds_of(Ask("a long walk", method, 20, 60, sampling)) if not ended_by_text(made)]
+    assert len(rounds) > 8
+    tally = AcceptanceTally()
+    for made in rounds:
+        tally.add(made)
+    counts = tally.counts()
+    found = {(depth, rank): [proposed, counts.accepted[depth - 1][rank]]
+             for depth, row in enumerate(counts.proposed, 1) for rank, proposed in enumerate(row) if proposed}
+    assert found == tallied(rounds)
+    assert sum(map(sum, counts.accepted)) == sum(len(made.acceptance.keep) - 1 for made in rounds)
+    assert counts.reached[0] == len(rounds)
+    assert counts.reached[1] == sum(len(made.acceptance.keep) > 1 for made in rounds)
+
+
+def test_a_rank_is_read_in_the_row_that_the_path_leads_to() -> None:
+    tokens = np.asarray([[[5, 6], [0, 0]], [[7, 8], [8, 7]]], np.int32)
+    follow = np.asarray([[[0, 1], [0, 0]], [[0, 0], [0, 0]]], np.int32)
+    lattice = Lattice(tokens, np.full((2, 2, 2), -1, np.float32), follow)
+    made = rounds_of(Ask("x", "ddtree", 2, 4))[0]
+    tree = DraftTree(*(np.asarray(row, np.int32) for row in ([1, 6, 8], [0, 0, 1])),
+                     np.asarray([0, -1, -2], np.float32), np.asarray([0, 1, 1], np.int32))
+    made = replace(made, drafts=(lattice,), tree=tree, acceptance=replace(
+        made.acceptance, keep=np.asarray([0, 1, 2], np.int32)))
+    tally = AcceptanceTally()
+    tally.add(made)
+    # 6 is second of the first row, and leads to the row in which 8 is first
+    assert [row[:2] for row in tally.counts().accepted] == [(0, 1), (1, 0)]
+
+
+def test_the_end_of_the_text_is_told_from_the_end_of_the_tree() -> None:
+    for method in ("dflash", "ddtree", "merged", "joint", "nanogpt"):
+        assert METHODS[method].lossless
+        long = rounds_of(Ask("where does it end", method, 16, 40))
+        assert not any(map(ended_by_text, long[:-1]))
+    whole = next(made for made in long if len(made.acceptance.keep) > 2)
+    keep = whole.acceptance.keep
+    short = replace(whole.acceptance, keep=keep[:2], bonus=int(whole.tree.tokens[keep[2]]))
+    assert ended_by_text(replace(whole, acceptance=short))
+
+
+def test_counts_of_different_depths_add_up() -> None:
+    shallow, deep = AcceptanceTally(), AcceptanceTally()
+    for made in rounds_of(Ask("one", "ddtree", 1, 6)):
+        shallow.add(made)
+    for made in rounds_of(Ask("two", "ddtree", 30, 30)):
+        deep.add(made)
+    both = AcceptanceTally()
+    for made in rounds_of(Ask("one", "ddtree", 1, 6)) + rounds_of(Ask("two", "ddtree", 30, 30)):
+        both.add(made)
+    assert together([shallow.counts(), deep.counts()]) == together([deep.counts(), shallow.counts()]) == both.counts()
