@@ -7,8 +7,6 @@ seed gives the same text whatever the method, the budget or the device.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -67,30 +65,27 @@ def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64],
     logits = logits[:size]
     parents = torch.from_numpy(packed.parents[:size]).to(logits.device).long()
     tokens = torch.from_numpy(packed.tokens[:size]).to(logits.device).long()
-    best = likeliest(logits)[:, None]
+    best = likeliest(logits)
+    choice, processed_offer = best, None
+    if sampling.temperature != 0:
+        left = processed(logits, sampling)
+        choice = drawn(left.exp(), torch.from_numpy(draws[:size]).to(logits.device))
+        processed_offer = left[parents, tokens]
     logprobs = logits.log_softmax(-1)
-    choice, left = _said(logits, sampling, draws[:size], Offer(best, parents, tokens))
     entropy = torch.linalg.vecdot(logits.softmax(-1), logprobs).neg_()
     own, offered = logprobs.gather(-1, choice[:, None])[:, 0], logprobs[parents, tokens]
-    top = logprobs.gather(-1, best)[:, 0]
-    second = logprobs.scatter_(-1, best, -torch.inf).amax(-1)
-    rows = torch.stack([own, entropy, top - second, offered, left])
-    rows[3:, 0] = 0.0
-    return Verification(choice.int().cpu().numpy(), *rows.cpu().numpy())
+    top = logprobs.gather(-1, best[:, None])[:, 0]
+    second = logprobs.scatter_(-1, best[:, None], -torch.inf).amax(-1)
+    rows = [own, entropy, top - second, offered, *([] if processed_offer is None else [processed_offer])]
+    return _on_host(choice, torch.stack(rows), packed)
 
 
-class Offer(NamedTuple):
-    """best (rows, 1): the most likely token of each row; parents, tokens (rows,): what each row is and hangs from."""
-
-    best: Tensor
-    parents: Tensor
-    tokens: Tensor
-
-
-def _said(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64], offer: Offer) -> tuple[Tensor, Tensor]:
-    """The choices, and the processed log probability of each row's own token at its parent: each (rows,)."""
-    if sampling.temperature == 0:
-        choice = offer.best[:, 0]
-        return choice, torch.where(offer.tokens == choice[offer.parents], 0.0, -torch.inf)
-    left = processed(logits, sampling)
-    return drawn(left.exp(), torch.from_numpy(draws).to(logits.device)), left[offer.parents, offer.tokens]
+def _on_host(choice: Tensor, rows: Tensor, packed: PackedTree) -> Verification:
+    """Choices and statistics (4 or 5, rows) as numpy; greedy, the processed offer follows from the choices."""
+    chosen_ids, found = choice.int().cpu().numpy(), list(rows.cpu().numpy())
+    if len(found) == 4:
+        size = packed.size
+        agreed = packed.tokens[:size] == chosen_ids[packed.parents[:size]]
+        found.append(np.where(agreed, np.float32(0), np.float32(-np.inf)))
+    found[3][0] = found[4][0] = 0
+    return Verification(chosen_ids, *found)
