@@ -175,8 +175,24 @@ def table(rows: Sequence[dict[str, object]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    """Measure and print."""
+def interleaved(bench: Bench, wanted: Sequence[Point], prompts: Sequence[Prompt], repeats: int) -> dict[
+        Point, list[Tally]]:
+    """The tallies of every point, after one prompt each to warm up; points in a new order each repeat, so that drift
+    favours nobody."""
+    for point in wanted:
+        bench.measure(point, prompts[:1])
+    tallies: dict[Point, list[Tally]] = {point: [] for point in wanted}
+    order = random.Random(0)
+    with tqdm(total=repeats * len(wanted)) as bar:
+        for _ in range(repeats):
+            for point in order.sample(wanted, len(wanted)):
+                tallies[point].append(bench.measure(point, prompts))
+                bar.update()
+    return tallies
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rig", default="demo")
     parser.add_argument("--methods", nargs="+", default=["autoregressive", "dflash", "ddtree", PLAIN])
@@ -190,25 +206,23 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--dtype", choices=list(DTYPES), default="bfloat16")
     parser.add_argument("--recording", nargs="+", choices=["off", "on"], default=["off"])
-    choice = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure and print."""
+    choice = arguments()
     try:
         rig = open_rig(choice.rig, choice.dtype)
         prompts = [prompt for prompt in read_prompts(choice.prompts) if choice.domain in (None, prompt.domain)]
         prompts = prompts[:choice.limit]
+        if not prompts:
+            raise CanopyError(f"{choice.prompts.name} has no prompt of the domain {choice.domain!r}.")
         wanted = points(choice)
     except CanopyError as error:
         print(error, file=sys.stderr)
         return 1
-    bench = Bench(rig, choice.max_tokens, choice.heads)
-    for point in wanted:
-        bench.measure(point, prompts[:1])
-    tallies: dict[Point, list[Tally]] = {point: [] for point in wanted}
-    order = random.Random(0)
-    with tqdm(total=choice.repeats * len(wanted)) as bar:
-        for _ in range(choice.repeats):
-            for point in order.sample(wanted, len(wanted)):  # so that drift favours nobody
-                tallies[point].append(bench.measure(point, prompts))
-                bar.update()
+    tallies = interleaved(Bench(rig, choice.max_tokens, choice.heads), wanted, prompts, choice.repeats)
     rows = [report(point, tallies[point]) for point in wanted]
     print(table(rows))
     print(json.dumps({
