@@ -1,0 +1,133 @@
+"""What a person asks for, wrong in every way: one sentence each, and nothing measured."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.errors import RequestError
+from engine.lab.planning import Choice, check, parse_budgets, settings, tidy_budgets
+from engine.lab.prompt_sets import prompt_set, shipped_sets
+from engine.lab.settings import Setting
+from engine.prompts import LARGEST_FILE_BYTES, Prompt
+from engine.records import Sampling
+from tests.engine.lab.scripted import WALKERS, toy_plan
+
+
+def test_budgets_are_taken_in_any_order_and_once() -> None:
+    assert parse_budgets("64, 16 16,32") == (16, 32, 64)
+    assert tidy_budgets([4096, 0, 4096]) == (0, 4096)
+
+
+@pytest.mark.parametrize(("typed", "sentence"), [
+    ("16 -4", r"The node budget is -4; it has to lie between 0 and 4096\."),
+    ("1000000", r"The node budget is 1000000; it has to lie between 0 and 4096\."),
+    ("16 many", r"'many' is not a node budget; write whole numbers, as in: 16, 32, 64\."),
+    ("1.5", r"'1\.5' is not a node budget"),
+    ("+-5", r"'\+-5' is not a node budget"),
+    ("9" * 5000, r"'9{40}' is not a node budget"),
+    (" , ", r"No node budget was given; write at least one, as in: 16, 32, 64\."),
+])
+def test_budgets_that_are_none_get_a_sentence(typed: str, sentence: str) -> None:
+    with pytest.raises(RequestError, match=f"^{sentence}"):
+        parse_budgets(typed)
+
+
+def test_settings_are_the_baseline_and_every_method_at_every_budget() -> None:
+    found = settings(Choice(("autoregressive", "ddtree", "merged", "ddtree"), (32, 8), "each", ("math", "code")))
+    assert found == (
+        Setting("autoregressive", 0), Setting("ddtree", 8), Setting("ddtree", 32),
+        # the split and two heads mean something to merged alone
+        Setting("merged", 8, "each", ("math", "code")), Setting("merged", 32, "each", ("math", "code")))
+    assert [each.label for each in found] == [
+        "autoregressive", "ddtree 8", "ddtree 32", "merged 8 each math+code", "merged 32 each math+code"]
+    warm = settings(Choice(("ddtree",), (8,), sampling=Sampling(0.7, 20, 0.9)))
+    assert warm[1] == Setting("ddtree", 8, temperature=0.7, top_k=20, top_p=0.9)
+    assert warm[1].baseline == warm[0]
+
+
+@pytest.mark.parametrize(("choice", "sentence"), [
+    (Choice(("ddtre",)), "There is no method 'ddtre'; choose one of autoregressive"),
+    (Choice(("merged",), split="both"), "There is no split 'both'; choose one of total, each"),
+    (Choice(("ddtree",), sampling=Sampling(-1)), "The temperature is -1; it has to be 0 or a number from"),
+    (Choice(("ddtree",), sampling=Sampling(float("nan"))), "The temperature is nan"),
+    (Choice(("ddtree",), sampling=Sampling(1, -2)), "top-k is -2"),
+    (Choice(("ddtree",), heads=("math", "code")), "None of the chosen methods takes the 2 heads math, code"),
+])
+def test_settings_that_cannot_be_get_a_sentence(choice: Choice, sentence: str) -> None:
+    with pytest.raises(RequestError, match=f"^{sentence}"):
+        settings(choice)
+
+
+def test_plans_that_cannot_be_measured_get_a_sentence() -> None:
+    plan = toy_plan()
+    check(plan, WALKERS)
+    for wrong, sentence in (
+            (replace(plan, prompts=()), "The sweep has no prompt"),
+            (replace(plan, repeats=0), r"The repeats are 0; they have to lie between 1 and 1000\."),
+            (replace(plan, repeats=10**9), "The repeats are 1000000000"),
+            (replace(plan, max_tokens=0), r"max_tokens is 0; it has to be 1 or more\."),
+            (replace(plan, seed=-1), r"The seed is -1; it has to be 0 or more\."),
+            (replace(plan, prompts=plan.prompts * 1000, repeats=1000),
+             r"The sweep has 15000000 runs \(3000 prompts × 5 settings × 1000 repeats\)")):
+        with pytest.raises(RequestError, match=f"^{sentence}"):
+            check(wrong, WALKERS)
+
+
+def test_shipped_sets_go_by_name() -> None:
+    for name in ("math", "code", "explain", "mixed"):
+        assert name in shipped_sets()
+        assert len(prompt_set(name)) >= 24
+    assert len(prompt_set("bench", 3)) == 3
+    with pytest.raises(RequestError, match=r"There is no prompt set and no file 'novels'; the sets are .*bench, "):
+        prompt_set("novels")
+    with pytest.raises(RequestError, match="The limit is 0 prompts"):
+        prompt_set("bench", 0)
+
+
+def test_a_file_holds_prompts_or_turns(tmp_path: Path) -> None:
+    file = tmp_path / "own.jsonl"
+    rows = [{"prompt": "one\u2028line", "domain": "math"}, {"turns": ["first", "second"], "other": None}]
+    text = "\r\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    file.write_bytes(b"\xef\xbb\xbf" + text.encode() + b"\n")
+    assert prompt_set(str(file)) == (Prompt("one\u2028line", "math"), Prompt("first"))
+
+
+GOOD = b'{"prompt": "a"}\n'
+
+
+@pytest.mark.parametrize(("data", "sentence"), [
+    (b"", r"The prompt file own\.jsonl holds no prompt"),
+    (b"\n \n", r"The prompt file own\.jsonl holds no prompt"),
+    (GOOD + b"not json\n", r"own\.jsonl, line 2 is not JSON"),
+    (GOOD + b"\n" + b'{"prompt": "a"', r"own\.jsonl, line 3 is not JSON"),
+    (GOOD + b"[" * 100_000, r"own\.jsonl, line 2 is not JSON"),
+    (GOOD + b'{"prompt": 3}', r'own\.jsonl, line 2 has no text under "prompt" or "turns"\.'),
+    (b'{"prompt": "  "}', r"own\.jsonl, line 1 has no text"),
+    (b'{"turns": []}', r"own\.jsonl, line 1 has no text"),
+    (b'{"turns": {"0": "a"}}', r"own\.jsonl, line 1 has no text"),
+    (b'["a"]', r"own\.jsonl, line 1 has no text"),
+    (b"null", r"own\.jsonl, line 1 has no text"),
+    (b'{"prompt": "a", "domain": ["x"]}', r'own\.jsonl, line 1 has a "domain" that is no text: \[\'x\'\]\.'),
+    (b'{"prompt": "\\ud800"}', r"own\.jsonl, line 1 holds half of a character"),
+    (GOOD + b'{"prompt": "\xe9"}', r"The prompt file own\.jsonl is not UTF-8 \(line 2, byte 28\)"),
+    ('{"prompt": "a"}'.encode("utf-16"), r"The prompt file own\.jsonl is not UTF-8 \(line 1, byte 0\)"),
+])
+def test_a_file_that_is_none_gets_a_sentence_with_its_line(tmp_path: Path, data: bytes, sentence: str) -> None:
+    (tmp_path / "own.jsonl").write_bytes(data)
+    with pytest.raises(RequestError, match=f"^{sentence}"):
+        prompt_set(str(tmp_path / "own.jsonl"))
+
+
+def test_a_hundred_megabytes_are_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "large.jsonl"
+    with file.open("wb") as writing:
+        writing.truncate(100 * 2**20)
+    assert file.stat().st_size > LARGEST_FILE_BYTES
+    with pytest.raises(RequestError, match=r"The prompt file large\.jsonl is larger than 32 MB"):
+        prompt_set(str(file))
+    with pytest.raises(RequestError, match="cannot be read: Is a directory"):
+        prompt_set(str(tmp_path))

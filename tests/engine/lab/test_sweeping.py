@@ -1,0 +1,139 @@
+"""A sweep on its way: in turn, paused, stopped, resumed, and what it says meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.errors import RequestError
+from engine.lab.control import Control
+from engine.lab.settings import Reading
+from engine.lab.store import Store
+from engine.lab.sweeping import WARMING_TOKENS, Alone, run_sweep
+from engine.prompts import Prompt
+from engine.records import Ask
+from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
+
+PLAN = toy_plan()
+
+
+@pytest.fixture()
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "results.sqlite") as made:
+        yield made
+
+
+def test_a_sweep_measures_everything_and_says_how_far_it_is(store: Store) -> None:
+    laboratory = ScriptedLaboratory()
+    number = store.begin(PLAN, laboratory.conditions)
+    steps = list(run_sweep(store, number, Alone(laboratory), Control()))
+    assert [step.done for step in steps] == list(range(1, len(PLAN) + 1))
+    assert {step.total for step in steps} == {len(PLAN)}
+    assert store.measured(number) == [step.measured for step in steps]
+    left = [step.seconds_left for step in steps]
+    assert left[-1] == 0
+    assert all(seconds is not None and seconds > 0 for seconds in left[:-1])
+    warming, asked = laboratory.asked[:len(PLAN.settings)], laboratory.asked[len(PLAN.settings):]
+    assert {(ask.method, ask.budget) for ask in warming} == {(each.method, each.budget) for each in PLAN.settings}
+    assert {ask.max_tokens for ask in warming} == {WARMING_TOKENS}
+    assert asked == [PLAN.ask(step.measured.cell) for step in steps]
+    assert list(run_sweep(store, number, Alone(laboratory), Control())) == []
+
+
+def test_settings_share_the_draws_of_a_repeat(store: Store) -> None:
+    setting = replace(PLAN.settings[1], temperature=0.9)
+    warm = replace(PLAN, settings=(setting.baseline, setting), repeats=3, seed=5)
+    number = store.begin(warm, ScriptedLaboratory().conditions)
+    texts: dict[tuple[int, int], set[tuple[int, ...]]] = {}
+    for step in run_sweep(store, number, Alone(ScriptedLaboratory()), Control()):
+        cell, reading = step.measured.cell, step.measured.reading
+        assert reading
+        texts.setdefault((cell.prompt, cell.repeat), set()).add(reading.token_ids)
+    assert {len(same) for same in texts.values()} == {1}
+    assert len(set.union(*texts.values())) == 9  # and no two prompts or repeats share them
+
+
+def test_a_stopped_sweep_keeps_what_it_has_and_goes_on_later(store: Store) -> None:
+    number = store.begin(PLAN, ScriptedLaboratory().conditions)
+    control = Control()
+    for step in run_sweep(store, number, Alone(ScriptedLaboratory()), control):
+        if step.done == 5:
+            control.stop()
+    assert store.sweep(number).done == 5
+    assert len(list(run_sweep(store, number, Alone(ScriptedLaboratory()), Control()))) == len(PLAN) - 5
+    assert store.sweep(number).finished
+
+
+def test_nothing_is_measured_while_paused(store: Store) -> None:
+    number = store.begin(PLAN, ScriptedLaboratory().conditions)
+    control, laboratory, paused = Control(), ScriptedLaboratory(), threading.Event()
+
+    def consume() -> None:
+        for step in run_sweep(store, number, Alone(laboratory), control):
+            if step.done == 3:
+                control.pause()
+                paused.set()
+
+    worker = threading.Thread(target=consume)
+    worker.start()
+    assert paused.wait(30)
+    worker.join(0.2)
+    assert worker.is_alive()
+    assert store.sweep(number).done == 3
+    assert len(laboratory.asked) == len(PLAN.settings) + 3
+    assert control.paused_seconds > 0.1
+    control.resume()
+    worker.join(30)
+    assert store.sweep(number).finished
+
+
+def test_a_sweep_can_be_stopped_while_it_is_paused(store: Store) -> None:
+    number = store.begin(PLAN, ScriptedLaboratory().conditions)
+    control = Control()
+    control.pause()
+    worker = threading.Thread(target=lambda: list(run_sweep(store, number, Alone(ScriptedLaboratory()), control)))
+    worker.start()
+    control.stop()
+    worker.join(30)
+    assert not worker.is_alive()
+    assert (store.sweep(number).done, control.paused) == (0, False)
+
+
+def test_a_prompt_that_cannot_be_served_fails_alone(store: Store) -> None:
+    plan = replace(PLAN, prompts=(*PLAN.prompts, Prompt("!")))
+    number = store.begin(plan, ScriptedLaboratory().conditions)
+    *_, last = run_sweep(store, number, Alone(ScriptedLaboratory()), Control())
+    assert (last.done, last.failed) == (len(plan), len(plan.settings) * plan.repeats)
+    sentences = {each.failure for each in store.measured(number) if each.reading is None}
+    assert sentences == {"The prompt is empty; write at least one character."}
+
+
+def test_what_was_measured_elsewhere_is_not_mixed_with_what_is_measured_here(store: Store) -> None:
+    number = store.begin(PLAN, ScriptedLaboratory().conditions)
+    control = Control()
+    for _ in run_sweep(store, number, Alone(ScriptedLaboratory()), control):
+        control.stop()
+    with pytest.raises(RequestError, match=r"\(hardware: no hardware then, another now\).*begin a new sweep"):
+        next(run_sweep(store, number, Alone(ScriptedLaboratory("another")), Control()))
+    with pytest.raises(RequestError, match=r"This rig cannot run ddtree; it runs autoregressive\."):
+        next(run_sweep(store, number, Alone(ScriptedLaboratory(methods=("autoregressive",))), Control()))
+
+
+class Slow(ScriptedLaboratory):
+    """Says that a prefill takes half a second, which nobody waits for."""
+
+    def measure(self, ask: Ask) -> Reading:
+        return replace(super().measure(ask), prefill_seconds=0.5)
+
+
+def test_the_time_left_is_scaled_by_the_wall_clock(store: Store) -> None:
+    laboratory = Slow()
+    number = store.begin(PLAN, laboratory.conditions)
+    steps = list(run_sweep(store, number, Alone(laboratory), Control()))
+    # told half a second a run, the wall clock says a few milliseconds
+    assert all(step.seconds_left is not None and step.seconds_left < 0.1 * (step.total - step.done) + 0.1
+               for step in steps)
