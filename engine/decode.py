@@ -21,7 +21,7 @@ from engine.combiners import COMBINERS, Combiner
 from engine.draws import trial_draws
 from engine.errors import RequestError
 from engine.methods import Share, method_named, share_named
-from engine.pace import FixedPace, Pacer
+from engine.pace import PACES, FixedPace, Pacer
 from engine.records import Acceptance, DraftTree, Integers, Lattice, PackedTree, Request, Round, Sampling, Verification
 from engine.tree import confidence, pack
 
@@ -89,6 +89,8 @@ def plan(request: Request, target: Target, drafters: Sequence[Drafter]) -> Plan:
             f"The method {request.method} needs {method.heads} drafters; this rig has {len(drafters)}.")
     if not 0 <= request.budget <= MOST_NODES:
         raise RequestError(f"The node budget is {request.budget}; it has to lie between 0 and {MOST_NODES}.")
+    if request.pace not in PACES:
+        raise RequestError(f"There is no pace {request.pace!r}; choose one of {', '.join(PACES)}.")
     if request.max_tokens < 1:
         raise RequestError(f"max_tokens is {request.max_tokens}; it has to be 1 or more.")
     if not request.prompt_ids:

@@ -8,6 +8,9 @@ from typing import Protocol
 
 from engine.records import Acceptance, DraftTree
 
+FIXED, AUTO = "fixed", "auto"
+PACES = (FIXED, AUTO)  # of a ``Request``
+
 
 class Pacer(Protocol):
     """Asked twice a round and told once; it serves one run."""

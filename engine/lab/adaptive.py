@@ -1,9 +1,9 @@
 """budget=auto: each round verifies as many nodes as pay on this machine.
 
-A node is worth its chance of being kept; a row costs what the measured curve says. Tokens per second over a whole
-text are the ratio of two sums, so a round is best spent where its tokens, less its milliseconds at the rate that the
-text runs at, are the most: E(n) − λ T(n). All n are looked at, since T is a staircase. The drafter's own cumulative
-probability is scaled by what came true of such probabilities so far.
+A node is worth its chance of being kept; a row costs what the measured curve says. A round takes the n with the most
+expected tokens per millisecond, E(n) / T(n), the drafter's time included: all n are looked at, since T is a
+staircase. The chance of the n-th node is half this tree's own and half the recent rounds' mean: one tree alone says
+little. The drafter's cumulative probability is scaled by what came true of such probabilities so far.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from engine.tree import depths, select
 
 BINS = 12  # of cumulative probability, an octave each: 1 to 1/2, 1/2 to 1/4, …
 PRIOR_TOKENS = 2.0  # as many expected tokens of a bin stand for the drafter's word before anything was seen
-MEMORY = 0.97  # weight of what was seen a round ago
-RATE_MEMORY = 0.8
-FIRST_BUDGET, ROOM = 32, 2  # trees are built this much larger than what was last verified, so that it can grow
-LONGEST_PAUSE = 32  # rounds without a draft before the drafter is tried again
+MEMORY = 0.97  # weight of what was seen a round ago; the shorter ones are for the chances by rank and for the rate
+RANK_MEMORY, RATE_MEMORY = 0.9, 0.8
+FIRST_BUDGET, ROOM = 16, 2  # trees are built this much larger than what was last verified, so that it can grow
+FIRST_PAUSE, PAUSE_GROWTH, LONGEST_PAUSE = 2, 4, 32  # rounds without a draft before the drafter is tried again
+PATIENCE = 0.95  # of the plain loop's rate: below it drafting pauses
 
 Reals = NDArray[np.float64]
 
@@ -51,21 +52,31 @@ def _octaves(logprobs: Reals) -> NDArray[np.intp]:
     return np.minimum(-logprobs / np.log(2), BINS - 1).astype(np.intp)
 
 
+@dataclass
+class Ranks:
+    """The mean chance of the n-th best node over recent rounds; rounds whose tree was smaller count as 0."""
+
+    total: Reals = field(default_factory=lambda: np.zeros(0))
+    rounds: float = 0.0
+
+    def blended(self, chances: Reals) -> Reals:
+        """A tree's chances (n,), best first, half their own and half the mean with this tree in it."""
+        size = max(len(self.total), len(chances))
+        own, total = (np.pad(each, (0, size - len(each))) for each in (chances, self.total))
+        self.total, self.rounds = RANK_MEMORY * total + own, RANK_MEMORY * self.rounds + 1
+        return (chances + self.total[:len(chances)] / self.rounds) / 2
+
+
 class AdaptivePace:
     """A ``Pacer`` over a cost curve. Deterministic: the same curve and the same rounds make the same choices."""
 
     def __init__(self, curve: CostCurve) -> None:
         self._curve = curve
-        self._calibration = Calibration()
+        self._calibration, self._ranks = Calibration(), Ranks()
         self._room = FIRST_BUDGET
         self._sunk_ms = curve.plain_ms
         self._tokens, self._spent_ms = 0.0, 0.0
         self._pause, self._paused = 0, 0
-
-    @property
-    def rate(self) -> float:
-        """Tokens per millisecond of the rounds that drafted, lately; the plain loop's before there were any."""
-        return self._tokens / self._spent_ms if self._spent_ms else 1 / self._curve.plain_ms
 
     def opens(self, heads: int, budget: int) -> tuple[int, int]:
         """See ``Pacer``. No head drafts while plain decoding is the faster; ever rarer rounds try again."""
@@ -77,22 +88,21 @@ class AdaptivePace:
         return heads, built
 
     def cut(self, tree: DraftTree) -> DraftTree:
-        """See ``Pacer``: the most probable nodes of the tree, in its own order. Parents never fall below children."""
+        """See ``Pacer``: the most probable nodes of the tree, in its own order."""
         order = best_order(tree)
         chances = self._calibration.chances(tree.logprobs[order[1:]].astype(np.float64))
-        tokens = 1 + np.concatenate([np.zeros(1), chances.cumsum()])
-        spent = self._sunk_ms + self._curve.verify_ms_to(len(tree))
-        # without a history the round's own best ratio is the rate
-        rate = self.rate if self._spent_ms else float((tokens / spent).max())
-        nodes = int((tokens - rate * spent).argmax())
-        self._note(float(tokens[nodes]), float(spent[nodes]))
+        spent_ms = self._sunk_ms + self._curve.verify_ms_to(len(tree))
+        nodes = int((_tokens(self._ranks.blended(chances)) / spent_ms).argmax())
         self._room = max(FIRST_BUDGET, ROOM * nodes)
+        self._weigh(1 + float(chances[:nodes].sum()), float(spent_ms[nodes]))
         return select(tree, np.sort(order[:nodes + 1]))
 
-    def _note(self, tokens: float, milliseconds: float) -> None:
+    def _weigh(self, tokens: float, milliseconds: float) -> None:
+        """Does drafting pay? By the expected tokens of the rounds that drafted lately."""
         self._tokens = RATE_MEMORY * self._tokens + tokens
         self._spent_ms = RATE_MEMORY * self._spent_ms + milliseconds
-        self._pause = 0 if self.rate * self._curve.plain_ms >= 1 else min(LONGEST_PAUSE, max(1, 2 * self._pause))
+        pays = self._tokens * self._curve.plain_ms >= PATIENCE * self._spent_ms
+        self._pause = 0 if pays else min(LONGEST_PAUSE, max(FIRST_PAUSE, PAUSE_GROWTH * self._pause))
         self._paused = 0
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
@@ -101,6 +111,11 @@ class AdaptivePace:
         kept[acceptance.keep] = True
         if len(tree) > 1:
             self._calibration.learn(tree.logprobs[1:].astype(np.float64), kept[1:])
+
+
+def _tokens(chances: Reals) -> Reals:
+    """Expected tokens of a round that verifies the first 0, 1, … n drafted nodes: the root and Σ chances."""
+    return 1 + np.concatenate([np.zeros(1), chances.cumsum()])
 
 
 def best_order(tree: DraftTree) -> Integers:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 import torch
 
-from engine.decode import decode
+from engine.decode import Drafter, decode, plan
+from engine.lab.adaptive import AdaptivePace
+from engine.lab.cost import CostCurve
+from engine.lab.forecast import WhatIf
 from engine.methods import METHODS
-from engine.records import Ask, Request, Round
+from engine.pace import AUTO
+from engine.records import Ask, Request, Round, Sampling
 from engine.runtime.chat import pieces, prompt_ids
+from engine.runtime.cost import CostBook
 from engine.runtime.hardware import hardware
 from engine.runtime.rigs import Rig, open_rig
+from engine.runtime.whatif import Written, what_if
 from engine.trace import End, Entry, Header, Line
 
 
@@ -26,6 +32,7 @@ class LiveRig:
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
         self._busy = threading.Lock()
+        self._costs = CostBook(rig)
 
     @property
     def rig(self) -> str:
@@ -49,14 +56,14 @@ class LiveRig:
         stop = self._rig.target.model.generation_config.eos_token_id
         return Request(
             prompt_ids(self._rig.tokenizer, ask.prompt), ask.method, ask.budget, ask.max_tokens, ask.sampling,
-            frozenset([stop] if isinstance(stop, int) else stop or []), ask.split)
+            frozenset([stop] if isinstance(stop, int) else stop or []), ask.split, ask.pace)
 
     def run(self, ask: Ask) -> Iterator[Line]:
         """See ``explorer.source.Source``."""
         drafters = self._rig.drafters(ask.method, ask.heads)
         request = self.request(ask)
-        rounds = decode(request, self._rig.target, list(drafters.values()))
-        return self._lines(ask, request, tuple(drafters), rounds)
+        plan(request, self._rig.target, list(drafters.values()))  # refuses now, and not only at the first line
+        return self._lines(ask, request, drafters)
 
     @contextmanager
     def rounds(self, ask: Ask) -> Iterator[Iterator[Round]]:
@@ -64,16 +71,34 @@ class LiveRig:
         drafters = self._rig.drafters(ask.method, ask.heads)
         request = self.request(ask)
         with self._busy:
-            rounds = decode(request, self._rig.target, list(drafters.values()))
+            rounds = self._decode(request, list(drafters.values()))
             try:
                 yield rounds
             finally:
                 rounds.close()  # type: ignore[attr-defined]
 
-    def _lines(self, ask: Ask, request: Request, heads: tuple[str, ...], rounds: Iterator[Round]) -> Iterator[Line]:
+    def _decode(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Round]:
+        """The rounds, at the request's pace; only while the rig is ours, since an adaptive one may measure first."""
+        if request.pace != AUTO or not drafters:
+            return decode(request, self._rig.target, drafters)
+        middle = len(request.prompt_ids) + request.max_tokens // 2
+        return decode(request, self._rig.target, drafters, AdaptivePace(self._costs.curve(middle, request.sampling)))
+
+    def curve(self, context: int, sampling: Sampling) -> CostCurve:
+        """What rounds cost here behind ``context`` tokens; measured, in seconds, when it is asked for first."""
         with self._busy:
+            return self._costs.curve(context, sampling)
+
+    def what_if(self, text: Written, budgets: Sequence[int], methods: Sequence[str], curve: CostCurve | None) -> WhatIf:
+        """See ``engine.runtime.whatif``; waits until no run holds the rig."""
+        with self._busy:
+            return what_if(self._rig, text, budgets, methods, curve)
+
+    def _lines(self, ask: Ask, request: Request, drafters: Mapping[str, Drafter]) -> Iterator[Line]:
+        with self._busy:
+            rounds = self._decode(request, list(drafters.values()))
             named = set(request.prompt_ids)
-            yield self._header(ask, request, heads)
+            yield self._header(ask, request, tuple(drafters))
             seconds, count, last = 0.0, 0, None
             try:
                 while True:

@@ -1,0 +1,135 @@
+"""A what-if on a rig: the text that the target wrote, in; every method's forecast at every budget, out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from engine.decode import MOST_NODES, Drafter
+from engine.drafters.dflash import DFlashDrafter
+from engine.errors import RequestError
+from engine.lab.cost import CostCurve
+from engine.lab.forecast import WhatIf
+from engine.lab.replay import Grower, Known, Proposals, Reread, reread
+from engine.lab.whatif import AUTO_BUDGET, BUDGETS, Point, builders_of, forecasts, gain, points
+from engine.methods import METHODS, Method, method_named
+from engine.records import Request
+from engine.runtime.hardware import hardware
+from engine.runtime.positions import ReadText, proposals, read_text
+from engine.runtime.rigs import Rig
+from engine.trace import Trace, committed_ids
+
+MOST_DEPARTURES = 0.1  # of the text; beyond it another model wrote it
+
+
+@dataclass(frozen=True)
+class Written:
+    """A text and how it came about. ``heads`` are the drafters of its own run: methods with as many use them too."""
+
+    prompt: str
+    request: Request
+    token_ids: tuple[int, ...]
+    heads: tuple[str, ...] = ()
+
+    @property
+    def context(self) -> int:
+        """The prefix length in the middle of the text."""
+        return len(self.request.prompt_ids) + len(self.token_ids) // 2
+
+
+def written(trace: Trace) -> Written:
+    """The text of a recorded or finished run."""
+    header = trace.header
+    token_ids = tuple(committed_ids(entry.round for entry in trace.entries))
+    return Written(header.prompt, header.request, token_ids, header.heads)
+
+
+def what_if(rig: Rig, text: Written, budgets: Sequence[int] = BUDGETS, methods: Sequence[str] = (),
+            curve: CostCurve | None = None) -> WhatIf:
+    """Every method at every budget, and with a curve the predicted speed. The rig must not be running anything else.
+
+    RequestError where the text is empty, is not this target's, or a method cannot be replayed.
+    """
+    budgets = _checked(rig, text, budgets)
+    began = perf_counter()
+    found = points(_heads(rig, text, methods))
+    again = reread(text.request, text.token_ids, rig.target)
+    departures = _departures(text, again)
+    known = Known(np.asarray(text.token_ids, np.int32), len(text.request.prompt_ids), rig.target.context_limit)
+    growers = _growers(rig, text, again, (found, known, max(budgets)))
+    done = forecasts(found, budgets, known, growers, curve)
+    gains = [gain(point, max(budgets), known, growers) for point in found if point.heads]
+    target = rig.target
+    return WhatIf(
+        text.prompt, rig.name, hardware(target.device), str(target.model.dtype).removeprefix("torch."),
+        text.request.sampling, known.start, len(text.token_ids), departures, tuple(done), tuple(gains), curve,
+        perf_counter() - began)
+
+
+def _checked(rig: Rig, text: Written, budgets: Sequence[int]) -> list[int]:
+    if not text.token_ids:
+        raise RequestError("The run wrote no token, so there is nothing to walk; choose one that has text.")
+    vocabulary = rig.target.config.vocab_size
+    most = max(*text.request.prompt_ids, *text.token_ids)
+    length = len(text.request.prompt_ids) + len(text.token_ids)
+    if most >= vocabulary or length > rig.target.context_limit:
+        raise RequestError(
+            f"The text was not written by {rig.name}: it has token {most} and {length} positions, where the target "
+            f"knows {vocabulary} tokens and {rig.target.context_limit} positions.")
+    wrong = [budget for budget in budgets if not 0 <= budget <= MOST_NODES]
+    if wrong or not budgets:
+        raise RequestError(f"The budgets are {', '.join(map(str, budgets)) or 'none'}; give at least one, each from 0 "
+                           f"to {MOST_NODES}.")
+    return sorted(set(budgets))
+
+
+def _departures(text: Written, again: Reread) -> int:
+    count = int((again.choice != np.asarray(text.token_ids)).sum())
+    if count > max(1, MOST_DEPARTURES * len(text.token_ids)):
+        raise RequestError(
+            f"The target would have chosen another token at {count} of {len(text.token_ids)} places: the text was "
+            "written by other weights or under other sampling settings. Open the rig that wrote it.")
+    return count
+
+
+def _heads(rig: Rig, text: Written, methods: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """The drafters of each method; without ``methods`` those of all that can be replayed on this rig."""
+    own = method_named(text.request.method)
+    found = {}
+    for method in methods or [name for name, row in METHODS.items() if _replayable(row)]:
+        row = method_named(method)
+        if not _replayable(row):
+            raise RequestError(
+                f"The method {method} cannot be replayed: a what-if needs a method that follows the text (walk) over "
+                f"drafters whose proposals do not depend on the budget (block diffusion), not {row.accept} over "
+                f"{row.family}.")
+        alike = (row.family, row.heads) == (own.family, own.heads)
+        if methods or row.heads in (0, *rig.defaults):
+            found[method] = tuple(rig.drafters(method, text.heads if alike else ()))
+    return found
+
+
+def _replayable(row: Method) -> bool:
+    return (row.accept, row.family) == ("walk", "dflash")
+
+
+def _growers(rig: Rig, text: Written, again: Reread, wanted: tuple[list[Point], Known, int]) -> dict[
+        tuple[str, str], Grower]:
+    """A grower for each drafter and builder, over the drafter's proposals at every place."""
+    found, known, most = wanted
+    read = read_text(text.request.prompt_ids, text.token_ids, again.features)
+    most = max(most, AUTO_BUDGET)
+    drafters = {name: drafter for point in found for name, drafter in rig.drafters(point.method, point.heads).items()}
+    proposed = {name: _proposed(name, drafter, read, most) for name, drafter in drafters.items()}
+    return {(head, build): Grower(known, proposed[head], build, most) for head, build in builders_of(found)}
+
+
+def _proposed(name: str, drafter: Drafter, text: ReadText, width: int) -> Proposals:
+    # a drafter derived from this one may draft otherwise
+    if type(drafter) is not DFlashDrafter:
+        raise RequestError(f"The head {name} is a {type(drafter).__name__}; a what-if needs a block-diffusion head "
+                           "(DFlashDrafter), which proposes the same whatever the budget.")
+    return proposals(drafter, text, width)
