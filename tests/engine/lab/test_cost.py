@@ -1,0 +1,114 @@
+"""Reading a cost curve, and the pace that lives by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.decode import decode
+from engine.lab.adaptive import LONGEST_PAUSE, AdaptivePace, Calibration, best_order
+from engine.lab.cost import CostCurve
+from engine.methods import METHODS
+from engine.records import Acceptance, DraftTree, Request
+from engine.toy import ToyTarget
+from engine.tree import plant
+from tests.engine.material import GREEDY, LOSSLESS, WARM, heads_of, text
+
+STAIRS = CostCurve("rig", "machine", "float32", "greedy", 64, 5, (1, 8, 9, 16, 17), (4.0, 4.0, 6.0, 6.0, 20.0),
+                   (4.0,) * 5, (6.0,) * 5, (1.0,) * 5, 0.5, 4.5)
+
+
+def test_a_curve_is_read_between_its_neighbours_and_goes_on_behind_its_last() -> None:
+    assert [STAIRS.verify_at(rows) for rows in (1, 5, 8, 9, 12, 16, 17, 18)] == [4, 4, 4, 6, 6, 6, 20, 34]
+    assert STAIRS.verify_ms_to(19).tolist() == [STAIRS.verify_at(rows) for rows in range(1, 20)]
+    assert STAIRS.verify_ms_to(3).tolist() == [4, 4, 4]
+    assert STAIRS.round_ms(9, 8, 2, 0.25) == 2 * 1.0 + 0.25 + 6.0 + 0.5
+    assert STAIRS.round_ms(1, 0, 0) == STAIRS.plain_ms
+
+
+def chain_tree(*chances: float) -> DraftTree:
+    """A chain whose nodes have these chances of their own."""
+    nodes = len(chances)
+    return plant(7, np.arange(nodes, dtype=np.int32), np.arange(nodes, dtype=np.int32),
+                 np.log(chances).cumsum().astype(np.float32))
+
+
+@pytest.mark.parametrize(("chances", "rows"), [((0.9,) * 12, 8), ((0.99,) * 15, 16), ((1.0,) * 20, 16), ((0.01,) * 12, 8)])
+def test_rows_are_taken_to_the_edge_of_a_step_that_pays(chances: tuple[float, ...], rows: int) -> None:
+    pace = AdaptivePace(STAIRS)
+    assert pace.opens(1, 20) == (1, 16)
+    assert len(pace.cut(chain_tree(*chances))) == rows
+
+
+def test_the_tree_that_is_cut_is_the_most_probable_one_in_its_own_order() -> None:
+    tree = DraftTree(np.asarray([7, 1, 2, 3, 4], np.int32), np.asarray([0, 0, 1, 0, 3], np.int32),
+                     np.log(np.asarray([1, 0.3, 0.2, 0.6, 0.5])).astype(np.float32), np.asarray([0, 1, 1, 2, 2], np.int32))
+    assert best_order(tree).tolist() == [0, 3, 4, 1, 2]
+    steep = replace(STAIRS, rows=(1, 2, 3, 4, 5), verify_ms=(4, 4, 4, 50, 60))
+    pace = AdaptivePace(steep)
+    pace.opens(2, 16)
+    cut = pace.cut(tree)
+    assert (cut.tokens.tolist(), cut.parents.tolist(), cut.heads.tolist()) == ([7, 3, 4], [0, 0, 1], [0, 2, 2])
+
+
+def test_calibration_learns_that_a_drafter_promises_too_much() -> None:
+    calibration, sure = Calibration(), np.log(np.full(4, 0.9))
+    for _ in range(60):
+        calibration.learn(sure, np.asarray([True, False, False, False]))
+    assert calibration.chances(sure) == pytest.approx(0.25, abs=0.03)
+    unseen = np.log(np.full(1, 0.2))
+    assert calibration.chances(unseen) == pytest.approx(0.2), "what was never seen keeps the drafter's word"
+
+
+def rounds_that_drafted(pace: AdaptivePace, tree: DraftTree, keep: int, rounds: int) -> list[bool]:
+    done = []
+    for _ in range(rounds):
+        heads, _ = pace.opens(1, 16)
+        done.append(heads > 0)
+        if heads:
+            verified = pace.cut(tree)
+            pace.learn(verified, Acceptance(np.arange(min(keep, len(verified)), dtype=np.int32), 0))
+    return done
+
+
+def test_drafting_pauses_while_it_does_not_pay_and_is_tried_again() -> None:
+    dear = replace(STAIRS, draft_ms=(9.0,) * 5)
+    pace = AdaptivePace(dear)
+    drafted = rounds_that_drafted(pace, chain_tree(*(0.2,) * 8), 1, 120)
+    assert drafted[0] and sum(drafted) <= 6
+    gaps = np.diff(np.flatnonzero(drafted))
+    assert gaps.max() <= LONGEST_PAUSE + 1 and (np.diff(gaps) >= 0).all(), "ever rarer, but never for good"
+    later = rounds_that_drafted(pace, chain_tree(*(0.999,) * 8), 9, LONGEST_PAUSE + 40)
+    assert all(later[LONGEST_PAUSE + 1:]), "once it pays again, every round drafts"
+
+
+def test_a_pace_that_pays_never_pauses() -> None:
+    assert all(rounds_that_drafted(AdaptivePace(STAIRS), chain_tree(*(0.9,) * 12), 8, 40))
+
+
+@pytest.mark.parametrize("method", [name for name in LOSSLESS if METHODS[name].heads])
+@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
+def test_the_text_does_not_depend_on_the_pace(method: str, sampling) -> None:  # type: ignore[no-untyped-def]
+    target = ToyTarget()
+    asked = Request((1, 2, 3), method, 32, 60, sampling, pace="auto")
+    plain = text(decode(replace(asked, method="autoregressive"), target, []))
+    dear = replace(STAIRS, draft_ms=(3.0,) * 5)
+    for curve in (STAIRS, dear):
+        rounds = list(decode(asked, target, heads_of(method, target), AdaptivePace(curve)))
+        if METHODS[method].accept == "walk":
+            assert text(rounds) == plain
+        assert all(len(made.tree) - 1 <= 32 for made in rounds)
+        again = list(decode(asked, target, heads_of(method, target), AdaptivePace(curve)))
+        assert [len(made.tree) for made in again] == [len(made.tree) for made in rounds], "deterministic"
+
+
+def test_rounds_without_a_draft_are_plain_ones() -> None:
+    target = ToyTarget()
+    dear = replace(STAIRS, draft_ms=(500.0,) * 5)
+    rounds = list(decode(Request((1, 2, 3), "joint", 32, 40, pace="auto"), target, heads_of("joint", target),
+                         AdaptivePace(dear)))
+    paused = [made for made in rounds if not made.drafts]
+    assert len(paused) > len(rounds) / 2
+    assert all(len(made.tree) == 1 and made.candidates == () and made.scores == () for made in paused)

@@ -1,0 +1,136 @@
+"""What-if on the toy: the replay of a known text is the real run, round for round."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.decode import decode
+from engine.errors import RequestError
+from engine.lab.replay import Grower, Known, replay, reread
+from engine.lab.whatif import BUDGETS, Point, builders_of, forecasts, gain, points
+from engine.methods import METHODS
+from engine.records import Lattice, Request, Sampling
+from engine.toy import ToyDrafter, ToyTarget
+from tests.engine.material import GREEDY, WARM
+
+PROMPT = (1, 2, 3)
+TARGET = ToyTarget(vocabulary=8, context_limit=80)
+HEADS = {f"head{seed}": ToyDrafter(TARGET, depth=6, seed=seed) for seed in range(2)}
+REPLAYED = [point for point in points({name: tuple(HEADS)[:row.heads] for name, row in METHODS.items()
+                                       if row.accept == "walk" and row.family == "dflash"}) if point.heads]
+MOST = 64
+
+
+def request(sampling: Sampling, **changes: object) -> Request:
+    return Request(PROMPT, **{"max_tokens": 40, "sampling": sampling, **changes})  # type: ignore[arg-type]
+
+
+def real(asked: Request, point: Point, budget: int) -> list[tuple[list[int], int]]:
+    """Kept tokens and verified rows of a real run's rounds."""
+    changed = Request(asked.prompt_ids, point.method, budget, asked.max_tokens, asked.sampling, asked.stop_ids,
+                      point.split)
+    rounds = decode(changed, TARGET, [HEADS[name] for name in point.heads])
+    return [(made.committed.tolist(), len(made.tree)) for made in rounds]
+
+
+def known_text(asked: Request) -> Known:
+    tokens = [token for kept, _ in real(asked, Point("autoregressive", "total", ()), 0) for token in kept]
+    return Known(np.asarray(tokens, np.int32), len(PROMPT), TARGET.context_limit)
+
+
+def growers(known: Known) -> dict[tuple[str, str], Grower]:
+    """Every head drafts at every place, as in the loop: observe, draft, observe."""
+    proposed: dict[str, list[Lattice]] = {}
+    for name, head in HEADS.items():
+        text = np.asarray([*PROMPT, *known.token_ids], np.int32)
+        head.begin(len(text))
+        head.observe(text[:known.start], text[:known.start])
+        proposed[name] = []
+        for place in range(known.start, len(text)):
+            proposed[name].append(head.draft(int(text[place]), MOST))
+            head.observe(text[place:place + 1], text[place:place + 1])
+    return {pair: Grower(known, proposed[pair[0]], pair[1], MOST) for pair in builders_of(REPLAYED)}
+
+
+ENDS = {"length": {}, "context": {"max_tokens": 500}, "one": {"max_tokens": 1}}
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("end", ENDS)
+def test_a_replay_is_the_real_run_round_for_round(sampling: Sampling, end: str) -> None:
+    asked = request(sampling, **ENDS[end])
+    known = known_text(asked)
+    grown = growers(known)
+    for point in REPLAYED:
+        rounds = replay(point.method, point.split, grown, known, point.heads)
+        for budget in (0, 1, 7, 16, MOST):
+            steps = [(known.token_ids[step.place:step.place + len(step.keep)].tolist(), len(step.tree))
+                     for step in rounds.steps(budget)]
+            assert steps == real(asked, point, budget), (point, budget)
+
+
+def test_a_replay_ends_before_a_stop_token() -> None:
+    free = known_text(request(WARM))
+    stop = int(free.token_ids[12])
+    asked = request(WARM, stop_ids=frozenset([stop]))
+    known = known_text(asked)
+    assert stop not in known.token_ids and len(known.token_ids) < len(free.token_ids)
+    grown = growers(known)
+    for point in REPLAYED:
+        lengths = [len(step.keep) for step in replay(
+            point.method, point.split, grown, known, point.heads).steps(16)]
+        assert lengths == [len(kept) for kept, _ in real(asked, point, 16)]
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
+def test_the_target_chooses_its_own_text_again(sampling: Sampling) -> None:
+    asked = request(sampling)
+    known = known_text(asked)
+    released = TARGET.released
+    again = reread(asked, known.token_ids.tolist(), TARGET)
+    assert again.choice.tolist() == known.token_ids.tolist() and TARGET.released == released + 1
+    assert np.concatenate(again.features).tolist() == [*PROMPT, *known.token_ids]
+    strange = (known.token_ids + 1) % TARGET.vocabulary
+    assert (reread(asked, strange.tolist(), TARGET).choice != strange).sum() > len(strange) / 3
+
+
+def test_trees_nest_exactly_and_others_are_built_anew() -> None:
+    known = known_text(request(GREEDY))
+    for (_, builder), grower in growers(known).items():
+        for place in (0, 5, 11):
+            for nodes in (0, 1, 3, 17, MOST):
+                kept, anew = grower.grow(place, nodes), grower.build(place, nodes)
+                assert kept.tokens.tolist() == anew.tokens.tolist() and kept.parents.tolist() == anew.parents.tolist()
+                assert np.array_equal(kept.logprobs, anew.logprobs), builder
+
+
+def test_forecasts_have_a_line_a_point_and_tau_never_falls_with_the_budget_of_one_tree() -> None:
+    known = known_text(request(GREEDY))
+    found = forecasts([Point("autoregressive", "total", ()), *REPLAYED], BUDGETS[:6], known, growers(known), None)
+    assert [each.tau for each in found if each.method == "autoregressive"] == [1.0]
+    for point in REPLAYED:
+        line = [each for each in found if (each.method, each.split) == (point.method, point.split)]
+        assert [each.budget for each in line] == list(BUDGETS[:6])
+        assert all(each.tokens == len(known.token_ids) and each.predicted_ms == 0 for each in line)
+        assert line[0].tau == 1.0 < line[-1].tau
+    each_, total = ([f.lengths for f in found if (f.method, f.split) == ("merged", split)] for split in (
+        "each", "total"))
+    assert each_[1:4] == total[2:5], "a budget for each head is half of one for both"
+
+
+def test_gains_are_the_trees_own_chances_and_what_came_of_them() -> None:
+    known = known_text(request(GREEDY))
+    grown = growers(known)
+    for point in REPLAYED:
+        found = gain(point, 32, known, grown)
+        lengths = forecasts([point], [32], known, grown, None)[0].lengths
+        assert sum(found.realised) == pytest.approx(sum(lengths) / len(lengths) - 1)
+        assert found.expected[0] > found.expected[-1] > 0
+        assert all(0 <= chance <= 1 for chance in found.expected)
+
+
+def test_a_method_that_does_not_follow_the_text_is_refused() -> None:
+    known = known_text(request(GREEDY))
+    with pytest.raises(RequestError, match="accepts by its own draws"):
+        replay("nanogpt", "total", {}, known, ())
