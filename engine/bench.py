@@ -24,7 +24,8 @@ from torch import nn
 from tqdm import tqdm
 
 from engine.decode import decode
-from engine.errors import CanopyError
+from engine.drafters.dflash import DFlashDrafter
+from engine.errors import CanopyError, RequestError
 from engine.methods import METHODS
 from engine.outcome import Outcome, outcome
 from engine.prompts import Prompt, read_prompts
@@ -123,8 +124,9 @@ class Bench:
 
     def _plain(self, ask: Ask) -> Outcome:
         request = self.live.request(Ask(ask.prompt, "ddtree", ask.budget, ask.max_tokens))
-        (name,) = self.rig.drafters("ddtree", ask.heads)
-        drafter = self.rig.heads[name]
+        ((name, drafter),) = self.rig.drafters("ddtree", ask.heads).items()
+        if not isinstance(drafter, DFlashDrafter):
+            raise RequestError(f"The plain loop drafts with a block-diffusion head; {name} is none.")
         loop = PlainLoop(self.rig.target, drafter)
         state = loop.open(request)
         began = perf_counter()

@@ -1,16 +1,25 @@
 """One tree over all heads: a prefix that several propose is one node, and the budget is spent once.
 
-The union of the heads' tries, each prefix scored by the head that believes in it most. A score falls along every
-head's own paths, and whoever proposes a node proposes its parent, so a node's best score is no better than its
-parent's: the best nodes of the union, the shallower first among equals, are again a tree.
+The union of the heads' tries, each prefix scored by a mixture of the heads' probabilities. A head weighs by the
+fourth power of its μ, which routing goes by (paper 001, section 5): sure heads speak louder, and none falls silent.
+A score falls along every head's own paths, and whoever proposes a node proposes its parent, so a node's score is no
+better than its parent's: the best nodes of the union, the shallower first among equals, are again a tree.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.records import DraftTree
-from engine.tree import select
+from engine.tree import confidence, select
+
+# On 60 mixed texts of the training split, budget 64, routed reached τ 7.96; the better head's score 7.90, mixtures
+# with powers 0, 1, 2, 3, 4 and 6 of μ 7.89, 7.93, 7.98, 8.01, 8.04 and 8.02.
+SURENESS = 4
+FAINTEST = 1e-30  # a μ of 0 still weighs something
 
 
 class Union:
@@ -19,41 +28,45 @@ class Union:
     def __init__(self, root: int) -> None:
         self.places: dict[tuple[int, int], int] = {}
         self.tokens, self.parents, self.depths, self.heads = [root], [0], [0], [0]
-        self.scores = [0.0]
 
-    def add(self, tree: DraftTree, head: int) -> None:
-        """Every node of one head's tree, under the place that its parent has here."""
+    def add(self, tree: DraftTree, head: int) -> list[int]:
+        """Every node of one head's tree, under the place that its parent has here; the places, the root's first."""
         here = [0]
-        nodes = zip(tree.tokens[1:].tolist(), tree.parents[1:].tolist(), tree.logprobs[1:].tolist(), strict=True)
-        for token, parent, score in nodes:
+        for token, parent in zip(tree.tokens[1:].tolist(), tree.parents[1:].tolist(), strict=True):
             above = here[parent]
             place = self.places.setdefault((above, token), len(self.tokens))
             here.append(place)
             if place < len(self.tokens):
-                self.scores[place] = max(self.scores[place], score)
                 self.heads[place] |= head
                 continue
             self.tokens.append(token)
             self.parents.append(above)
             self.depths.append(self.depths[above] + 1)
-            self.scores.append(score)
             self.heads.append(head)
+        return here
 
-    def tree(self) -> DraftTree:
-        """As arrays."""
-        return DraftTree(np.asarray(self.tokens, np.int32), np.asarray(self.parents, np.int32),
-                         np.asarray(self.scores, np.float32), np.asarray(self.heads, np.int32))
+
+def weights(trees: Sequence[DraftTree]) -> NDArray[np.float64]:
+    """Log weight of each head in the mixture: (heads,)."""
+    loudness = SURENESS * np.log([max(confidence(tree), FAINTEST) for tree in trees])
+    return np.asarray(loudness - np.logaddexp.reduce(loudness))
 
 
 def joint(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
     """The ``budget`` best nodes of the union by log probability, then depth, then the heads' own order.
 
-    A node's heads mask has the bit of every head that proposes it; its log probability is the largest of theirs.
+    A node's heads mask has the bit of every head that proposes it; its log probability is the mixture's, where a
+    head that does not propose it counts as giving it none.
     """
     union = Union(int(trees[0].tokens[0]))
-    for head, tree in enumerate(trees):
-        union.add(tree, 1 << head)
-    whole = union.tree()
+    places = [union.add(tree, 1 << head) for head, tree in enumerate(trees)]
+    scores = np.full((len(trees), len(union.tokens)), -np.inf)
+    for row, where, tree, weight in zip(scores, places, trees, weights(trees), strict=True):
+        np.maximum.at(row, where, weight + tree.logprobs)
+    mixture = np.logaddexp.reduce(scores, axis=0).astype(np.float32)
+    mixture[0] = 0
+    whole = DraftTree(np.asarray(union.tokens, np.int32), np.asarray(union.parents, np.int32),
+                      np.minimum(mixture, 0), np.asarray(union.heads, np.int32))
     # the root, at log probability 0 and depth 0, always comes first
     order = np.lexsort((np.asarray(union.depths, np.int32), -whole.logprobs))[:budget + 1]
     return select(whole, order.astype(np.int32))
