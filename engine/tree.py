@@ -10,13 +10,10 @@ from engine.records import DraftTree, Floats, Integers, PackedTree
 
 def depths(parents: Integers) -> Integers:
     """Depth of each node, the root's being 0: (n,) int32 (paper 000, section 4.3)."""
-    depth = np.zeros(len(parents), np.int32)
-    climb = parents
-    while climb.any():
-        depth += climb > 0
-        climb = parents[climb]
-    depth[1:] += 1
-    return depth
+    found = [0]
+    for parent in parents.tolist()[1:]:
+        found.append(found[parent] + 1)
+    return np.asarray(found, np.int32)
 
 
 def ancestors(parents: Integers) -> NDArray[np.uint8]:
