@@ -12,7 +12,7 @@ ARGS ?=
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: requirements.txt requirements-dev.txt
+$(VENV)/.ready: requirements.txt requirements-ray.txt requirements-dev.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt

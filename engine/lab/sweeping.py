@@ -146,17 +146,21 @@ class Pace:
     def __init__(self, left: Sequence[Setting], control: Control) -> None:
         self._left, self._control = Counter(left), control
         self._seconds: dict[Setting, list[float]] = {}
-        self._began = perf_counter() - control.paused_seconds
+        self._first_seconds, self._first_moment = 0.0, 0.0
 
     def seconds_left(self, found: Measured) -> float | None:
         """After one more cell; None until any has a time."""
         self._left[found.cell.setting] -= 1
+        now = perf_counter() - self._control.paused_seconds
         if found.reading:
             seconds = found.reading.seconds + found.reading.prefill_seconds
+            if not self._seconds:
+                self._first_seconds, self._first_moment = seconds, now
             self._seconds.setdefault(found.cell.setting, []).append(seconds)
         spent = [seconds for each in self._seconds.values() for seconds in each]
         if not sum(spent):
             return None
-        elapsed = perf_counter() - self._began - self._control.paused_seconds
-        ahead = sum(count * fmean(self._seconds.get(setting, spent)) for setting, count in self._left.items())
-        return elapsed / sum(spent) * ahead
+        # what came before the first result, warming up above all, does not come again
+        since = sum(spent) - self._first_seconds
+        scale = (now - self._first_moment) / since if since > 0 else 1.0
+        return scale * sum(count * fmean(self._seconds.get(setting, spent)) for setting, count in self._left.items())

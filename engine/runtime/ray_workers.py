@@ -68,12 +68,12 @@ class Hand:
 def ray_crew(open_laboratory: OpenLaboratory, address: str, workers: int | None = None) -> RayCrew:
     """Connect to a cluster (``local`` starts one here) and open the rig on every worker: ``workers`` of them, else
     one a GPU, else one a host. Raises RequestError without Ray or cluster, RigError where the rig does not open."""
+    if workers is not None and workers < 1:
+        raise RequestError(f"The workers are {workers}; they have to be 1 or more.")
     try:
         ray = import_module("ray")
     except ModuleNotFoundError as error:
         raise RequestError("Ray is not installed; install requirements-ray.txt, or leave --ray out.") from error
-    if workers is not None and workers < 1:
-        raise RequestError(f"The workers are {workers}; they have to be 1 or more.")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     dashboard = {"include_dashboard": False} if address == "local" else {}
     if not ray.is_initialized():

@@ -1,0 +1,111 @@
+"""What a report says, and that it says it of what was measured."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from engine.__main__ import parser as run_parser
+from engine.lab.control import Control
+from engine.lab.order import cells
+from engine.lab.report import Record, report, runs_csv, table_csv
+from engine.lab.settings import Measured, SweepPlan
+from engine.lab.store import Stored
+from engine.lab.sweeping import Alone, Task
+from engine.sweep import parser, plan_of, table
+from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
+
+
+@pytest.fixture(scope="module")
+def plan() -> SweepPlan:
+    return replace(toy_plan(prompts=4, methods=("dflash", "merged")), prompt_set="bench")
+
+
+@pytest.fixture(scope="module")
+def measured(plan: SweepPlan) -> list[Measured]:
+    found = list(Alone(ScriptedLaboratory()).work([Task(cell, plan.ask(cell)) for cell in cells(plan)], Control()))
+    return [replace(found[0], reading=None, failure="The prompt is too long."), *found[1:]]
+
+
+@pytest.fixture(scope="module")
+def made(plan: SweepPlan, measured: list[Measured]) -> Record:
+    stored = Stored(3, "2026-11-21T00:00:00+00:00", plan, ScriptedLaboratory().conditions, len(measured))
+    return report(stored, measured)
+
+
+def test_a_report_is_plain_json(made: Record) -> None:
+    assert json.loads(json.dumps(made, allow_nan=False)) == json.loads(json.dumps(made))
+    assert (made["sweep"], made["rig"], made["hardware"], made["dtype"], made["versions"]) == (
+        3, "toy", "no hardware", "float32", {"toy": "1"})
+    assert (made["cells"], made["done"], made["failed"], made["complete"]) == (40, 40, 1, True)
+    assert [each["failure"] for each in made["failures"]] == ["The prompt is too long."]
+
+
+def test_the_recommended_setting_is_the_maximum_of_the_table(made: Record) -> None:
+    best = max(made["rows"], key=lambda row: row["tokens_per_second"])
+    assert made["recommended"]["label"] == best["label"]
+    assert made["recommended"]["tokens_per_second"] == best["tokens_per_second"]
+
+
+def test_the_domains_divide_the_runs(made: Record) -> None:
+    assert list(made["domains"]) == ["even", "odd"]
+    for place, row in enumerate(made["rows"]):
+        parts = [rows[place] for rows in made["domains"].values()]
+        assert {part["label"] for part in parts} == {row["label"]}
+        for count in ("runs", "failed", "tokens", "rounds"):
+            assert sum(part[count] for part in parts) == row[count]
+
+
+def test_the_statistics_are_of_the_same_rounds(made: Record) -> None:
+    for row in made["rows"]:
+        (histogram,) = [each for each in made["histograms"] if each["label"] == row["label"]]
+        assert sum(histogram["counts"]) == row["rounds"]
+        assert sum(length * count for length, count in enumerate(histogram["counts"], 1)) == row["tokens"]
+    assert {each["label"] for each in made["calibration"]} == {row["label"] for row in made["rows"] if row["budget"]}
+    assert all(each["rate"] == each["accepted"] / each["proposed"] for each in made["acceptance"])
+
+
+def test_the_commands_do_what_they_say(made: Record, plan: SweepPlan) -> None:
+    words = shlex.split(made["recommended"]["command"])
+    assert words[:3] == ["python", "-m", "engine"]
+    choice = run_parser().parse_args(words[3:])
+    assert (choice.method, choice.budget, choice.prompt) == (
+        made["recommended"]["method"], made["recommended"]["budget"], plan.prompts[0].text)
+    words = shlex.split(made["command"])
+    assert words[:3] == ["python", "-m", "engine.sweep"]
+    again = plan_of(parser().parse_args(words[3:]))
+    assert replace(again, prompts=plan.prompts) == plan
+    assert len(again.prompts) == len(plan.prompts)
+
+
+def test_the_csv_files_hold_the_table_and_every_run(made: Record, plan: SweepPlan, measured: list[Measured]) -> None:
+    rows = list(csv.DictReader(io.StringIO(table_csv(made))))
+    assert [row["label"] for row in rows] == [row["label"] for row in made["rows"]]
+    assert [float(row["tokens_per_second"]) for row in rows] == [row["tokens_per_second"] for row in made["rows"]]
+    assert [row["label"] for row in rows if row["recommended"] == "True"] == [made["recommended"]["label"]]
+    assert {(row["hardware"], row["command"]) for row in rows} == {("no hardware", made["command"])}
+    runs = list(csv.DictReader(io.StringIO(runs_csv(plan, measured))))
+    assert len(runs) == len(measured)
+    assert (runs[0]["failure"], runs[0]["tau"]) == ("The prompt is too long.", "")
+    assert [float(run["tau"]) for run in runs[1:]] == [each.reading.tau for each in measured[1:] if each.reading]
+    assert runs_csv(plan, []) == ""
+
+
+def test_the_table_for_people_has_every_row(made: Record) -> None:
+    shown = table(made)
+    for row in made["rows"]:
+        assert f"{row['label']} " in shown
+        assert f"{row['tokens_per_second']:.1f}" in shown
+    assert f"Fastest here: {made['recommended']['label']}" in shown
+
+
+def test_a_report_of_nothing_recommends_nothing(plan: SweepPlan) -> None:
+    nothing = report(Stored(1, "", plan, ScriptedLaboratory().conditions, 0), [])
+    assert (nothing["rows"], nothing["recommended"], nothing["complete"]) == ([], None, False)
+    assert "Fastest" not in table(nothing)
+    assert table_csv(nothing) == ""
