@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import numpy as np
+from numpy.typing import NDArray
+
 FINE, SUSPICIOUS, WRONG = "fine", "suspicious", "wrong"
 WEIGHT = MappingProxyType({FINE: 0, SUSPICIOUS: 1, WRONG: 2})
+WRONG_GAIN, SUSPICIOUS_GAIN = 1.25, 1.08  # of accepted drafted tokens, where something is done another way
+LEAST_GAIN = 0.1  # tokens: a smaller gain is noise
+FEWEST = 20  # places that a share has to rest on
+FIRST_SHARE = 0.4  # of the first drafted tokens should be accepted, or the head does not know this text
+DIP, TRUST = 0.6, 0.15
 
 
 @dataclass(frozen=True)
 class DoctorFinding:
     """One check of one head, or of the target where ``head`` is empty.
 
-    ``name`` is the check's: taps, tap order, mask token, slot 0, rope, dtype, vocabulary, chat template, thinking
-    mode, confidence, positions. ``status`` is ``fine``, ``suspicious`` or ``wrong``. ``seen`` is a sentence with the
-    figure that was measured, ``advice`` what to do about it (empty where the status is fine).
+    ``name`` is the check's: features, taps, mask token, slot 0, slots, draft, rope, dtype, vocabulary, chat template,
+    thinking, confidence, positions. ``status`` is ``fine``, ``suspicious`` or ``wrong``. ``seen`` is a sentence with
+    the figure that was measured, ``advice`` what to do about it (empty where the status is fine).
     """
 
     name: str
@@ -24,6 +32,96 @@ class DoctorFinding:
     status: str
     seen: str
     advice: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """How the most likely chain fares against the known text, by depth behind the root, all (depth,): anchors that
+    ``reached`` it with the text going on, those that were accepted there too (``hits``), and the head's mean
+    confidence in its proposal there."""
+
+    reached: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    confidence: NDArray[np.float64]
+
+    @property
+    def accepted(self) -> float:
+        """Mean accepted drafted tokens a round, the root not counted."""
+        return float(self.hits.sum() / max(1, self.reached[0]))
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """Accepted of reached, by depth; 0 where nothing reached it."""
+        return self.hits / np.maximum(self.reached, 1)
+
+
+def marks(proposed: NDArray[np.int32], text: NDArray[np.int32], confidence: NDArray[np.float32]) -> Marks:
+    """From the chains (anchors, depth), what the text has in their places (−1 behind its end), and exp(logprob)."""
+    inside = text >= 0
+    right = (proposed == text) & inside
+    through = np.cumprod(np.concatenate([np.ones((len(right), 1), np.bool_), right], 1), 1).astype(np.bool_)
+    reached = through[:, :-1] & inside
+    total = reached.sum(0)
+    return Marks(total, (reached & right).sum(0), (confidence * reached).sum(0) / np.maximum(total, 1))
+
+
+def compared(check: tuple[str, str], own: Marks, others: Mapping[str, Marks], advice: str) -> DoctorFinding:
+    """Is something done wrong? Not if the head fares best as it is run. ``check`` is (name, head), ``others`` the
+    marks by how else it was run; ``advice`` has a place for the best of them: {best}."""
+    if not others:
+        return DoctorFinding(*check, FINE, f"There is no other way to try; {own.accepted:.2f} tokens accepted a round.")
+    best = max(others, key=lambda name: others[name].accepted)
+    found = others[best].accepted
+    gain = found / max(own.accepted, 1e-9)
+    seen = (f"{own.accepted:.2f} drafted tokens accepted a round as it is run, {found:.2f} at best otherwise ({best}; "
+            f"{len(others)} tried).")
+    if gain < SUSPICIOUS_GAIN or found - own.accepted < LEAST_GAIN:
+        return DoctorFinding(*check, FINE, seen)
+    return DoctorFinding(*check, WRONG if gain >= WRONG_GAIN else SUSPICIOUS, seen, advice.format(best=best))
+
+
+def stated(finding: DoctorFinding, run: object, said: object) -> DoctorFinding:
+    """The finding, or a worse one where a head is not run as its own config says."""
+    if run == said:
+        return finding
+    return DoctorFinding(finding.name, finding.head, WRONG, f"It is run with {run}, its config says {said}. "
+                         f"{finding.seen}", "Run it with what the checkpoint's config says.")
+
+
+def confidence_finding(head: str, own: Marks) -> DoctorFinding:
+    """Does what the head believes of its chain come true?"""
+    solid = own.reached >= FEWEST
+    if not solid.any():
+        return DoctorFinding("confidence", head, SUSPICIOUS, f"Only {own.reached[0]} places to judge by.",
+                             "Give longer prompts, or more of them.")
+    weights = own.reached[solid] / own.reached[solid].sum()
+    said, came = (float((each[solid] * weights).sum()) for each in (own.confidence, own.shares))
+    seen = f"Its chain is sure of {said:.2f} of a token on average, and {came:.2f} come true."
+    if abs(said - came) <= TRUST:
+        return DoctorFinding("confidence", head, FINE, seen)
+    excess = "more" if said > came else "less"
+    return DoctorFinding("confidence", head, SUSPICIOUS, seen, f"It promises {excess} than it keeps: the text is "
+                         "unlike its training data, or its inputs are; see the other checks.")
+
+
+def positions_finding(head: str, own: Marks) -> DoctorFinding:
+    """Acceptance by depth: low from the start says that the head does not know the text, a dip that a slot is odd."""
+    solid = own.reached >= FEWEST
+    shares = own.shares
+    seen = "Accepted of those reached, by depth: " + " ".join(f"{share:.2f}" for share in shares[solid]) + "."
+    if not solid[0]:
+        return DoctorFinding("positions", head, SUSPICIOUS, f"Only {own.reached[0]} places to judge by.",
+                             "Give longer prompts, or more of them.")
+    if shares[0] < FIRST_SHARE:
+        return DoctorFinding("positions", head, SUSPICIOUS, seen, f"Even the first drafted token is accepted in less "
+                             f"than {FIRST_SHARE:.0%} of the places: ask what the head was trained for, or look for a "
+                             "wrong check here.")
+    dips = [depth + 1 for depth in range(1, len(shares) - 1) if solid[depth + 1]
+            and shares[depth] < DIP * min(shares[depth - 1], shares[depth + 1])]
+    if dips:
+        return DoctorFinding("positions", head, SUSPICIOUS, seen, f"Depth {dips[0]} is accepted far less than its "
+                             "neighbours: check how that slot of the block is laid and read.")
+    return DoctorFinding("positions", head, FINE, seen)
 
 
 def worst_first(findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:

@@ -6,7 +6,7 @@ blocks of several anchors are a batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from engine.drafters.dflash import DFlashDrafter, marginals
-from engine.drafters.dflash_model import joined
+from engine.drafters.dflash_model import Rotation, joined
 from engine.lab.replay import Proposals
 from engine.records import Integers, Lattice
 
@@ -23,25 +23,48 @@ MOST_BYTES = 96 * 2**20  # of the largest tensors of one batch of anchors
 
 @dataclass(frozen=True, eq=False)
 class ReadText:
-    """Prompt and text as the target read them: token_ids (all,) int32, features (all, taps × hidden size), and the
-    position of the text's first token, the first anchor."""
+    """Prompt and text as the target read them: token_ids (all,) int32, features (all, taps × hidden size). Anchors
+    are the text's places, from position ``start`` on, ``every`` so many."""
 
     token_ids: Integers
     features: Tensor
     start: int
+    every: int = 1
+
+    @property
+    def anchors(self) -> Integers:
+        """Their positions: (anchors,) int32."""
+        return np.arange(self.start, len(self.token_ids), self.every, dtype=np.int32)
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a block is laid and read: roots (n,) to its tokens (n, block), positions to their rotation, and
+    the first of the block − 1 slots whose hidden states propose the next tokens in order."""
+
+    lay: Callable[[Tensor], Tensor]
+    rotation: Callable[[Tensor], Rotation]
+    first_slot: int = 1
+
+
+def usual(drafter: DFlashDrafter) -> Manner:
+    """The drafter's own: root, mask, …, mask; every slot proposes in place."""
+    def lay(roots: Tensor) -> Tensor:
+        tokens = torch.full((len(roots), drafter.block), drafter.mask_id, device=roots.device)
+        tokens[:, 0] = roots
+        return tokens
+    return Manner(lay, drafter.model.rotation)
 
 
 @torch.inference_mode()
-def proposals(drafter: DFlashDrafter, text: ReadText, width: int) -> Proposals:
-    """The drafter's lattice at every place of the text, ``width`` tokens a row; as many anchors in one pass as fit
-    into ``MOST_BYTES``."""
-    model, size = drafter.model, len(text.token_ids)
-    context = model.context(text.features[None], model.rotation(torch.arange(size, device=drafter.device)))
+def proposals(drafter: DFlashDrafter, text: ReadText, width: int, manner: Manner | None = None) -> Proposals:
+    """The drafter's lattice at every anchor, ``width`` tokens a row; as many anchors in one pass as fit into
+    ``MOST_BYTES``."""
+    manner, size = manner or usual(drafter), len(text.token_ids)
+    context = drafter.model.context(text.features[None], manner.rotation(torch.arange(size, device=drafter.device)))
     found: list[Lattice] = []
-    while len(found) < size - text.start:
-        first = text.start + len(found)
-        anchors = torch.arange(first, min(first + _batch(drafter, size), size), device=drafter.device)
-        hidden = _denoised(drafter, text, context[..., :int(anchors[-1]), :], anchors)
+    for anchors in torch.from_numpy(text.anchors).long().to(drafter.device).split(_batch(drafter, size)):
+        hidden = _denoised(drafter, text, context[..., :int(anchors[-1]), :], anchors, manner)
         found += _lattices(drafter, hidden, width)
     return found
 
@@ -54,18 +77,17 @@ def _batch(drafter: DFlashDrafter, size: int) -> int:
     return int(max(1, min(64, MOST_BYTES // anchor_bytes)))
 
 
-def _denoised(drafter: DFlashDrafter, text: ReadText, context: Tensor, anchors: Tensor) -> Tensor:
-    """(anchors, block − 1, hidden): the slots behind each root."""
+def _denoised(drafter: DFlashDrafter, text: ReadText, context: Tensor, anchors: Tensor, manner: Manner) -> Tensor:
+    """(anchors, block − 1, hidden): the slots that propose."""
     count, block, length = len(anchors), drafter.block, context.shape[-2]
-    tokens = torch.full((count, block), drafter.mask_id, device=drafter.device)
-    tokens[:, 0] = torch.from_numpy(text.token_ids).to(drafter.device)[anchors]
+    tokens = manner.lay(torch.from_numpy(text.token_ids).long().to(drafter.device)[anchors])
     positions = anchors[:, None] + torch.arange(block, device=drafter.device)
-    cosines, sines = (each.view(count, 1, block, -1) for each in drafter.model.rotation(positions.flatten()))
+    cosines, sines = (each.view(count, 1, block, -1) for each in manner.rotation(positions.flatten()))
     before = torch.arange(length, device=drafter.device) < anchors[:, None]
     seen = torch.cat([before, before.new_ones(count, block)], -1)[:, None, None].expand(-1, 1, block, -1)
     hidden = drafter.model(drafter.embedding(tokens), (cosines, sines),
                            context.expand(-1, -1, count, -1, -1, -1), seen, joined)
-    return hidden[:, 1:]
+    return hidden[:, manner.first_slot:manner.first_slot + block - 1]
 
 
 def _lattices(drafter: DFlashDrafter, hidden: Tensor, width: int) -> list[Lattice]:
