@@ -11,6 +11,7 @@ from pathlib import Path
 
 from engine.errors import CanopyError, RigError
 from explorer.bundle import ASSETS
+from explorer.lab_bench import Absent, Bench
 from explorer.lessons import Library, shipped
 from explorer.replay import Recordings
 from explorer.source import Source
@@ -27,6 +28,8 @@ def flags() -> argparse.ArgumentParser:
     parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
     parser.add_argument("--rig", default="demo", help="the set of checkpoints to run (default: demo)")
     parser.add_argument("--trace", type=Path, metavar="PATH", help="a trace file, or a folder of them, to open first")
+    parser.add_argument("--results", type=Path, default=Path("results.sqlite"), metavar="FILE",
+                        help="where the lab keeps what it measured (default: results.sqlite)")
     return parser
 
 
@@ -58,6 +61,14 @@ def source(rig: str, recordings: Library) -> Source:
     return Recordings(recordings, reason)
 
 
+def bench(served: Source, rig: str) -> Bench:
+    """The rig as something to measure with; without one, the reason why there is none."""
+    if isinstance(served, Recordings):
+        return Absent(served, served.reason)
+    live: Bench = import_module("engine.runtime.lab").LiveBench(served, rig)
+    return live
+
+
 def main() -> int:
     """Serve the page until it is interrupted."""
     wanted = flags().parse_args()
@@ -67,7 +78,8 @@ def main() -> int:
     page = import_module("explorer.page")
     try:
         recordings = library(wanted.trace)
-        built = page.build(source(wanted.rig, recordings), recordings)
+        served = source(wanted.rig, recordings)
+        built = page.build(served, recordings, bench(served, wanted.rig), wanted.results)
     except CanopyError as error:
         print(error, file=sys.stderr)
         return 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
@@ -14,6 +15,9 @@ import gradio as gr
 from engine.errors import CanopyError
 from explorer.asking import LARGEST_BUDGET, Form, ask_from
 from explorer.bundle import ASSETS, bundle, style
+from explorer.lab import Lab, lab_component
+from explorer.lab_assets import lab_head
+from explorer.lab_bench import Absent, Bench
 from explorer.lessons import Lesson, Library
 from explorer.runs import Runs, Stream
 from explorer.service import Service
@@ -23,6 +27,9 @@ from explorer.view import View, blank_view
 
 DEFAULTS: Mapping[str, Any] = MappingProxyType(  # what a preset does not name, in the order of ``Controls.asked``
     {"split": "total", "top_k": 0, "top_p": 1, "seed": 0, "max_tokens": 256})
+QUIET: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
+RESULTS = Path("results.sqlite")  # as of ``python -m engine.sweep``, so that either goes on with the other's sweeps
+NO_BENCH = "No model is loaded, so nothing can be measured; start the page with a rig."
 WAITING_ROOM = 16  # runs that may wait for their turn at once, each with its place shown
 HOST = '<div class="canopy-host"></div>'  # constant: a template that changes would wipe out what is drawn in it
 LARGEST_STEP = LARGEST_BUDGET.bit_length()  # of the slider: 0, then the powers of two
@@ -34,11 +41,13 @@ def presets() -> list[dict[str, Any]]:
     return read
 
 
-def build(source: Source, library: Library) -> gr.Blocks:
-    """The page over a source of live runs and a library of recordings."""
-    runs = Runs()
-    stream = Stream(source, runs, Turns())
+def build(source: Source, library: Library, bench: Bench | None = None, results: Path = RESULTS) -> gr.Blocks:
+    """The page over a source of live runs and a library of recordings, and over a rig to measure with. ``results`` is
+    the file in which the lab keeps what it measured."""
+    runs, turns = Runs(), Turns()
+    stream = Stream(source, runs, turns)
     service = Service(library, runs, stream)
+    lab = Lab(bench or Absent(source, NO_BENCH), service.trace_of, turns, results)
     first = library.first()
     opening = packed(service.view_of(first.name) if first else blank_view())
     with gr.Blocks(title="Canopy", analytics_enabled=False, fill_width=True) as page:
@@ -50,6 +59,7 @@ def build(source: Source, library: Library) -> gr.Blocks:
             lessons=library.summaries(), opening=first.name if first else "",
             server_functions=[service.replay, service.open_trace, service.export])
         _wire(page, controls, stage, stream)
+        lab_component(lab, HOST, source.hardware).adopt(_setting_values, None, controls.setting(), **QUIET)
         service.publish()
         page.unload(_farewell)
     return page
@@ -59,7 +69,7 @@ def launch_options() -> dict[str, Any]:
     """What ``launch`` has to be given for the page to look and behave as built."""
     icon = ASSETS / "stage" / "icon.svg"
     return {
-        "head": f"<style>{style()}</style>\n{bundle()}", "theme": gr.themes.Base(
+        "head": f"<style>{style()}</style>\n{bundle()}\n{lab_head()}", "theme": gr.themes.Base(
             font=["system-ui", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif"],
             font_mono=["DejaVu Sans Mono", "Cascadia Mono", "Menlo", "Consolas", "monospace"]),
         "ssr_mode": False, "footer_links": [], "run_history": False, "show_error": True,
@@ -116,6 +126,10 @@ class Controls:
                 self.max_tokens = gr.Number(
                     first["max_tokens"], precision=0, label="Max tokens", elem_id="canopy-max-tokens")
 
+    def setting(self) -> list[Any]:
+        """The components that the lab's recommended setting goes to."""
+        return [self.method, self.budget, self.steps, self.split]
+
     def inputs(self) -> list[Any]:
         """The components whose values make a ``Form``, in its order."""
         return [self.prompt, self.method, self.budget, self.split, self.temperature, self.top_k, self.top_p,
@@ -147,9 +161,8 @@ def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -
         concurrency_limit=WAITING_ROOM, show_progress="hidden", api_visibility="private")
     controls.stop.click(None, cancels=[running], js="() => Canopy.controls.stop()")
     asked = controls.asked()
-    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-    controls.preset.input(_preset_values, controls.preset, asked, **quiet)
-    stage.adopt(_adopted_values, None, asked, **quiet)
+    controls.preset.input(_preset_values, controls.preset, asked, **QUIET)
+    stage.adopt(_adopted_values, None, asked, **QUIET)
     in_browser: dict[str, Any] = {"fn": None, "queue": False, "api_visibility": "private"}
     controls.steps.input(**in_browser, inputs=controls.steps, outputs=controls.budget,
                          js="(step) => Canopy.controls.budgetOf(step)")
@@ -170,6 +183,13 @@ def _preset_values(name: str) -> list[Any]:
 def _adopted_values(event: gr.EventData) -> list[Any]:
     """The bar as a run was asked: the browser sends its header when a recording is opened."""
     return _values(event._data)
+
+
+def _setting_values(event: gr.EventData) -> list[Any]:
+    """Method, budget and split as the lab recommends them; the question and all else stay."""
+    setting = event._data
+    split = setting.get("split") or gr.skip()
+    return [setting["method"], setting["budget"], step_of(setting["budget"]), split]
 
 
 def _values(run: dict[str, Any]) -> list[Any]:

@@ -1,0 +1,87 @@
+// The run that streams, as curves over its rounds: the figure comes from Python, its numbers from the stage.
+(function (Canopy) {
+  "use strict";
+
+  const Lab = (Canopy.lab = Canopy.lab || {});
+  const RECENT = 8;
+  const BETWEEN_DRAWS_MS = 120;
+
+  // Rounds to the curves: cumulative τ and tokens per second, and both over the latest rounds.
+  function curvesOf(rounds) {
+    const curves = { x: [], "tau.all": [], "tau.recent": [], "speed.all": [], "speed.recent": [] };
+    const tokens = [0];
+    const seconds = [0];
+    rounds.forEach((made, place) => {
+      tokens.push(tokens[place] + made.keep.length);
+      seconds.push(seconds[place] + Object.values(made.seconds).reduce((sum, spent) => sum + spent, 0));
+      const from = Math.max(0, place + 1 - RECENT);
+      const rate = (first) => {
+        const spent = seconds[place + 1] - seconds[first];
+        return spent > 0 ? (tokens[place + 1] - tokens[first]) / spent : null;
+      };
+      curves.x.push(place + 1);
+      curves["tau.all"].push(tokens[place + 1] / (place + 1));
+      curves["tau.recent"].push((tokens[place + 1] - tokens[from]) / (place + 1 - from));
+      curves["speed.all"].push(rate(0));
+      curves["speed.recent"].push(rate(from));
+    });
+    return curves;
+  }
+
+  class Live {
+    constructor(lab, parent) {
+      this.lab = lab;
+      this.stage = lab.stage;
+      this.plot = new Lab.Plot(lab.library, parent, {
+        name: "live", title: "This run",
+        caption: "{τ} and {tokens/s} against rounds, while the text is written.",
+      });
+      this.headline = Canopy.ink.html("p", "lab-live-headline");
+      this.plot.body.before(this.headline);
+      for (const event of ["value", "state", "begin"]) this.stage.on(event, () => this.plan());
+      lab.on("shown", () => this.draw());
+    }
+
+    // A run tells of every update; a plot is drawn a few times a second, and only while it is seen.
+    plan() {
+      if (this.timer || !this.lab.shown) return;
+      this.timer = setTimeout(() => {
+        this.timer = 0;
+        this.draw();
+      }, BETWEEN_DRAWS_MS);
+    }
+
+    draw() {
+      const { rounds, header, recorded, value } = this.stage;
+      if (!header || !rounds.length || !this.lab.live) {
+        Canopy.ink.write(this.headline, "");
+        this.plot.say("No run yet", "Press Run: the curves grow with the text.");
+        return;
+      }
+      const run = Canopy.figures(rounds);
+      const name = `${header.method}, ${header.budget} nodes`;
+      const how = recorded ? "a recording" : { running: "running", done: "done", stopped: "stopped", error: "ended by an error" }[value.state] || "";
+      const speed = run.tokensPerSecond ? `${Math.round(run.tokensPerSecond).toLocaleString("en")} tokens/s, ` : "";
+      Canopy.ink.write(this.headline, `${name}: τ ${run.tau.toFixed(2)}, ${speed}${rounds.length} rounds, ${how}`);
+      this.plot.draw(this.filled(curvesOf(rounds), header));
+    }
+
+    filled(curves, header) {
+      const { stage, lab } = this;
+      const look = lab.look(header.method);
+      const plain = stage.baseline && header.heads.length ? stage.baseline.tokens_per_second : null;
+      const data = lab.live.data.map((trace) => {
+        if (trace.meta === "speed.plain") {
+          const ends = plain ? [1, curves.x.length] : [];
+          return { ...trace, x: ends, y: ends.map(() => plain), showlegend: Boolean(plain) };
+        }
+        return { ...trace, x: curves.x, y: curves[trace.meta], line: { ...trace.line, color: look.color } };
+      });
+      const summary = `${header.method} with ${header.budget} nodes after ${curves.x.length} rounds: `
+        + `τ ${curves["tau.all"].at(-1).toFixed(2)}.`;
+      return { data, layout: { ...lab.live.layout, uirevision: stage.value.run }, summary };
+    }
+  }
+
+  Object.assign(Lab, { Live, curvesOf });
+})(window.Canopy = window.Canopy || {});

@@ -1,0 +1,185 @@
+// The lab as one view: what to measure at the left, what came of it at the right, behind tabs.
+(function (Canopy) {
+  "use strict";
+
+  const Lab = (Canopy.lab = Canopy.lab || {});
+  const BUSY_MS = 500;
+  const IDLE_MS = 4000;
+  const NOTHING = { sweep: null, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, sweeps: [], command: "" };
+
+  class View {
+    constructor(stage, host, server, given, adopt) {
+      Object.assign(this, { stage, host, server, given, adopt });
+      this.listeners = new Map();
+      this.live = given.live;
+      this.reason = given.reason;
+      this.library = new Lab.Library(server);
+      this.points = new Lab.Points(stage);
+      this.points.machine = { rig: given.rig, hardware: given.hardware };
+      this.progress = NOTHING;
+      this.table = this.curves = null;
+      this.build();
+      this.points.on(() => this.load());
+      stage.on("mode", () => this.show());
+      new ResizeObserver(() => this.fit()).observe(document.getElementById("canopy-settings") || document.body);
+      this.show();
+    }
+
+    on(event, listener) {
+      this.listeners.set(event, [...(this.listeners.get(event) || []), listener]);
+    }
+
+    tell(event) {
+      for (const listener of this.listeners.get(event) || []) listener();
+    }
+
+    look(method) {
+      return this.given.looks[method] || this.given.looks[""];
+    }
+
+    can(what) {
+      return this.given.tools.includes(what);
+    }
+
+    get shown() {
+      return this.stage.mode === "lab";
+    }
+
+    build() {
+      const { html } = Canopy.ink;
+      this.root = html("div", "lab", this.host);
+      const side = html("aside", "lab-side", this.root);
+      this.main = html("div", "lab-main", this.root);
+      this.verdict = new Lab.Verdict(this, side);
+      this.sweep = new Lab.Sweep(this, side);
+      this.history = new Lab.History(this, side);
+      this.tabs = new Lab.Tabs(this, this.main);
+      const curves = this.tabs.add("curves", "Curves", "Fastest setting, and the run that streams");
+      const pair = html("div", "lab-grid lab-pair", curves);
+      this.budget = new Lab.Curves(this, pair);
+      this.running = new Lab.Live(this, pair);
+      this.settings = new Lab.Table(this, this.tabs.add("table", "Table", "Every setting with its figures"));
+      this.shapes = new Lab.Shapes(this, this.tabs.add("shapes", "Acceptance", "What rounds are like"));
+      if (this.can("cost")) this.cost = new Lab.Cost(this, this.tabs.add("cost", "Cost", "What a pass costs, and what a node gains"));
+      if (this.can("race")) this.race = new Lab.Race(this, this.tabs.add("race", "Race", "Methods side by side on one prompt"));
+      if (this.can("doctor")) this.doctor = new Lab.Doctor(this, this.tabs.add("doctor", "Doctor", "Why is τ low?"));
+      this.tabs.go("curves");
+    }
+
+    get tab() {
+      return this.tabs.current;
+    }
+
+    show() {
+      this.root.hidden = !this.shown;
+      if (!this.shown) return;
+      this.fit();
+      this.library.load().then(() => this.tell("shown"));
+      this.refresh();
+    }
+
+    fit() {
+      const top = this.root.getBoundingClientRect().top + window.scrollY;
+      this.root.style.setProperty("--lab-left", `${Math.max(0, window.innerHeight - top)}px`);
+    }
+
+    // A sweep to look at: the one asked for, else the one that is measured, else the latest.
+    async follow(sweep) {
+      this.wanted = sweep;
+      await this.refresh();
+    }
+
+    // Asks how far it is, and again while the lab is looked at: often while something is measured.
+    async refresh() {
+      clearTimeout(this.timer);
+      try {
+        const answer = await this.server.lab_progress({ sweep: this.wanted ?? null });
+        if (answer.error) this.sweep.fail(answer.error);
+        else this.take(answer);
+      } catch {
+        this.sweep.fail("The server does not answer; the lab asks again by itself.");
+      }
+      const busy = ["queued", "running"].includes(this.progress.state);
+      clearTimeout(this.timer);
+      if (this.shown || busy) this.timer = setTimeout(() => this.refresh(), busy ? BUSY_MS : IDLE_MS);
+    }
+
+    take(answer) {
+      const key = (progress) => [progress.sweep, progress.done, progress.state].join(" ");
+      const moved = key(answer) !== key(this.progress) || !this.curves;
+      this.progress = answer;
+      this.tell("progress");
+      if (moved) this.load();
+    }
+
+    // Curves and table anew: something was measured, a run has ended, another sweep is looked at.
+    async load() {
+      if (this.loading) {
+        this.again = true;
+        return;
+      }
+      this.loading = true;
+      try {
+        const answer = await this.server.lab_curves({
+          sweep: this.progress.sweep, points: this.points.here, what_if: this.prediction || null });
+        if (answer.error) this.sweep.fail(answer.error);
+        else this.drawn(answer);
+      } catch {
+        // The next refresh says so.
+      } finally {
+        this.loading = false;
+      }
+      if (this.again) {
+        this.again = false;
+        this.load();
+      }
+    }
+
+    drawn(answer) {
+      this.curves = answer.curves;
+      this.table = answer.table;
+      this.verdict.draw();
+      this.settings.draw();
+      if (this.shown) this.budget.draw();
+      this.tell("table");
+    }
+
+    // Predicts every budget from the run on the stage.
+    async predict() {
+      const { value, header } = this.stage;
+      if (!header) return;
+      this.sweep.fail("");
+      this.budget.ask.disabled = true;
+      this.budget.ask.textContent = "Predicting …";
+      const answer = await this.server.lab_what_if({ run: value.run });
+      this.budget.ask.disabled = false;
+      this.budget.ask.textContent = "Predict all budgets";
+      if (answer.error) this.sweep.fail(answer.error);
+      else {
+        this.prediction = answer.what_if;
+        this.load();
+      }
+    }
+
+    // One click puts a setting into the page's controls.
+    apply({ method, budget, split }) {
+      this.adopt({ method, budget, split: split || null });
+      Canopy.ink.write(this.said, `The page's controls now say ${method}${budget ? `, ${budget} nodes` : ""}.`);
+    }
+  }
+
+  // Waits for the stage, which another component brings along.
+  Lab.open = function open(element, props, server, adopt) {
+    const host = element.querySelector(".canopy-host");
+    const begin = () => {
+      if (!Canopy.parts || !Canopy.parts.stage) return setTimeout(begin, 30);
+      if (!host.querySelector(".lab")) Canopy.laboratory = new View(Canopy.parts.stage, host, server, JSON.parse(props.given), adopt);
+      return 0;
+    };
+    begin();
+  };
+
+  window.addEventListener("resize", () => {
+    if (Canopy.laboratory) Canopy.laboratory.fit();
+  });
+})(window.Canopy = window.Canopy || {});

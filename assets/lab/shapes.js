@@ -1,0 +1,77 @@
+// What rounds are like: how long they are, which proposals are accepted, whether the drafter knows what it knows.
+(function (Canopy) {
+  "use strict";
+
+  const Lab = (Canopy.lab = Canopy.lab || {});
+  const MOST_SHOWN = 8;
+
+  class Shapes {
+    constructor(lab, parent) {
+      const { html } = Canopy.ink;
+      this.lab = lab;
+      this.stage = lab.stage;
+      this.bar = html("div", "lab-toolbar", parent);
+      this.source = Lab.select(this.bar, "Rounds of", "Whose rounds are drawn", () => this.draw());
+      this.budget = Lab.select(this.bar, "Node budget", "The budget at which methods are compared", () => this.draw());
+      this.method = Lab.select(this.bar, "Method of the map", "Whose proposals the middle plot shows", () => this.draw());
+      this.grid = html("div", "lab-grid lab-three", parent);
+      this.plots = {
+        histogram: new Lab.Plot(lab.library, this.grid, {
+          name: "histogram", title: "Acceptance lengths",
+          caption: "How many of the rounds added how many tokens; the mean of each line is its {τ}.",
+        }),
+        map: new Lab.Plot(lab.library, this.grid, {
+          name: "map", title: "Depth and rank",
+          caption: "How often a proposal was accepted where the walk came by, in percent, by {depth} and {rank}.",
+        }),
+        calibration: new Lab.Plot(lab.library, this.grid, {
+          name: "calibration", title: "Calibration",
+          caption: "Tokens that the tree expects, 1 + {Σq}, against those that came of it; below the diagonal it promises too much.",
+        }),
+      };
+      this.stage.on("state", () => this.plan());
+      lab.on("table", () => this.plan());
+    }
+
+    plan() {
+      if (this.lab.tab !== "shapes" || !this.lab.shown || this.timer) return;
+      this.timer = setTimeout(() => {
+        this.timer = 0;
+        this.draw();
+      }, 600);
+    }
+
+    choices() {
+      const { table, progress } = this.lab;
+      const run = this.stage.header && this.stage.rounds.length ? [["run", "the run on the stage"]] : [];
+      const sweep = table && table.rows.length ? [["sweep", `measurement ${progress.sweep}`]] : [];
+      Lab.options(this.source, [...sweep, ...run]);
+      const rows = this.source.value === "sweep" ? table.rows.filter((row) => row.budget > 0) : [];
+      const budgets = [...new Set(rows.map((row) => row.budget))].sort((one, other) => one - other);
+      const usual = String(table && table.best ? table.best.budget : 0);
+      const asked = this.budget.value || usual;
+      Lab.options(this.budget, budgets.map((budget) => [String(budget), String(budget)]), asked);
+      const lines = rows.filter((row) => String(row.budget) === this.budget.value).map((row) => row.line);
+      Lab.options(this.method, lines.map((line) => [line, line]), this.method.value || (table && table.best ? table.best.line : ""));
+      this.budget.parentElement.hidden = this.method.parentElement.hidden = this.source.value !== "sweep";
+    }
+
+    async draw() {
+      this.choices();
+      if (!this.source.value) {
+        for (const plot of Object.values(this.plots)) plot.say("No rounds yet", "Press Run, or Measure.");
+        return;
+      }
+      const wanted = this.source.value === "run" ? { run: this.stage.value.run }
+        : { sweep: this.lab.progress.sweep, budget: Number(this.budget.value), line: this.method.value, most: MOST_SHOWN };
+      const answer = await this.lab.server.lab_shapes(wanted);
+      for (const [name, plot] of Object.entries(this.plots)) {
+        if (answer.error) plot.say("Nothing to draw", answer.error);
+        else if (!answer[name]) plot.say("Nothing was drafted", "Plain decoding has one token a round and no drafter to judge.");
+        else plot.draw(answer[name]);
+      }
+    }
+  }
+
+  Lab.Shapes = Shapes;
+})(window.Canopy = window.Canopy || {});

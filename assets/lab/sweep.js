@@ -1,0 +1,199 @@
+// What to measure, and how far it is: the form, the progress with the time left, pause, stop, resume.
+(function (Canopy) {
+  "use strict";
+
+  const Lab = (Canopy.lab = Canopy.lab || {});
+  const BUSY = ["queued", "running"];
+  const LARGEST_FILE = 100 * 2 ** 20;
+  const STATES = {
+    none: "", queued: "waiting", running: "measuring", paused: "paused", stopped: "stopped", done: "done", error: "ended by an error",
+  };
+
+  class Sweep {
+    constructor(lab, parent) {
+      const { html } = Canopy.ink;
+      this.lab = lab;
+      this.server = lab.server;
+      this.box = html("section", "lab-card lab-sweep", parent);
+      this.box.setAttribute("aria-label", "Measure");
+      this.buttons();
+      this.progress();
+      this.form();
+      lab.on("progress", () => this.draw());
+      this.count();
+    }
+
+    buttons() {
+      const { html } = Canopy.ink;
+      const act = (label, look, title, does) => {
+        const made = html("button", look, this.row, label);
+        made.type = "button";
+        made.title = title;
+        made.addEventListener("click", does);
+        return made;
+      };
+      this.plan = html("p", "lab-plan", this.box);
+      this.row = html("div", "lab-row", this.box);
+      this.start = act("▶ Measure", "lab-primary", "Measure these settings, one after the other, in mixed order", () => this.begin());
+      this.pause = act("❚❚ Pause", "", "Finish the run in hand, then let others use the machine", () => this.ask("pause"));
+      this.resume = act("▶ Resume", "lab-primary", "Go on where it stopped", () => this.ask("resume"));
+      this.stop = act("■ Stop", "", "Finish the run in hand, then end; what was measured is kept", () => this.ask("stop"));
+    }
+
+    progress() {
+      const { html } = Canopy.ink;
+      this.state = html("div", "lab-progress", this.box);
+      this.bar = html("progress", "", this.state);
+      this.bar.setAttribute("aria-label", "Progress of the measurement");
+      this.said = html("p", "lab-said", this.state);
+      this.said.setAttribute("role", "status");
+      this.error = html("p", "lab-error", this.box);
+      this.error.setAttribute("role", "alert");
+      this.error.hidden = true;
+    }
+
+    form() {
+      const { html, button } = Canopy.ink;
+      const { options, settled } = this.lab.given;
+      const changed = () => this.count();
+      this.details = html("details", "lab-form", this.box);
+      html("summary", "", this.details, "Choose what to measure");
+      this.methods = new Lab.Chips(this.details, "Methods", changed);
+      for (const method of options.methods) {
+        const fixed = method === options.baseline;
+        this.methods.add(method, method, {
+          fixed, on: settled.methods.includes(method), look: this.lab.look(method),
+          title: (fixed ? "Always measured: what speed-up is measured against. " : "") + options.summaries[method],
+        });
+      }
+      this.budgets = new Lab.Chips(this.details, "Node budgets", changed);
+      for (const budget of options.budgets) this.budgets.add(budget, String(budget), { on: settled.budgets.includes(budget) });
+      this.own = Lab.textfield(this.details, "Other budgets", { placeholder: "as in: 24, 48, 96", title: "Whole numbers from 0 to 4096; Enter adds them" },
+        (field) => this.addBudgets(field));
+      const prompts = html("div", "lab-row", this.details);
+      this.set = Lab.select(prompts, "Prompts", "Which prompts every setting answers", changed);
+      this.limit = Lab.number(prompts, "How many", { value: settled.prompts, least: 1, most: 1000, title: "The first so many of the set; intervals need six or more" }, changed);
+      const file = html("input", "cs-file", this.details);
+      file.type = "file";
+      file.accept = ".jsonl,.json,.txt";
+      file.setAttribute("aria-label", "A prompt file");
+      file.addEventListener("change", () => this.upload(file));
+      button(this.details, "Upload prompts …", "A JSONL file; every line has a “prompt”, or “turns” of which the first is used", () => file.click());
+      const more = html("div", "lab-row lab-fine", this.details);
+      const given = (text, value, least, most, title, step) => Lab.number(more, text, { value, least, most, step, title }, changed);
+      this.repeats = given("Repeats", settled.repeats, 1, 100, "How often every prompt is answered by every setting");
+      this.temperature = given("Temperature", settled.temperature, 0, 2, "0 is greedy", 0.1);
+      this.tokens = given("Max tokens", settled.max_tokens, 1, 4096, "Where a text ends at the latest");
+      this.split = Lab.select(more, "Split of merged", "The two heads share the budget, or have all of it each", changed);
+      Lab.options(this.split, [["total", "total"], ["each", "each"]], "total");
+      this.fill(options.sets, settled.set);
+    }
+
+    fill(sets, chosen) {
+      this.sets = sets;
+      Lab.options(this.set, sets.map(({ name, title, count }) => [name, `${title} (${count})`]), chosen);
+    }
+
+    addBudgets(field) {
+      const words = field.value.split(/[\s,;]+/).filter(Boolean);
+      const wrong = words.find((word) => !/^\d{1,4}$/.test(word) || Number(word) > 4096);
+      if (wrong) {
+        this.fail(`“${wrong}” is not a node budget; write whole numbers from 0 to 4096, as in: 24, 48.`);
+        return;
+      }
+      for (const word of words) this.budgets.add(Number(word), word, { on: true });
+      field.value = "";
+      this.fail("");
+      this.count();
+    }
+
+    async upload(input) {
+      const [file] = input.files;
+      input.value = "";
+      if (!file) return;
+      if (file.size > LARGEST_FILE) {
+        this.fail(`${file.name} has ${Lab.whole(file.size / 2 ** 20)} MB; at most 100 MB are taken.`);
+        return;
+      }
+      const data = await new Promise((done) => {
+        const reader = new FileReader();
+        reader.onload = () => done(reader.result.slice(reader.result.indexOf(",") + 1));
+        reader.readAsDataURL(file);
+      });
+      const answer = await this.server.lab_prompts({ name: file.name, data });
+      if (this.refused(answer)) return;
+      this.fill(answer.sets, answer.chosen);
+      this.count();
+    }
+
+    get wanted() {
+      return {
+        methods: this.methods.values, budgets: this.budgets.values, set: this.set.value, prompts: this.limit.value,
+        repeats: this.repeats.value, temperature: this.temperature.value, max_tokens: this.tokens.value, split: this.split.value,
+      };
+    }
+
+    // How many runs the form asks for, in words; the server has the last one on whether they can be made.
+    count() {
+      const { options, seconds_per_run: each } = this.lab.given;
+      const { methods, budgets } = this.wanted;
+      const drafting = methods.filter((method) => options.heads[method] > 0).length;
+      const settings = drafting * budgets.length + methods.length - drafting;
+      const set = this.sets.find(({ name }) => name === this.set.value) || { count: 0 };
+      const prompts = Math.min(set.count, Number(this.limit.value) || 0);
+      const runs = settings * prompts * (Number(this.repeats.value) || 0);
+      const time = each ? `, about ${Lab.duration(1.15 * runs * each)}` : "";
+      const repeats = Number(this.repeats.value) > 1 ? `, ${this.repeats.value} times` : "";
+      Canopy.ink.write(this.plan, `${settings} settings on ${prompts} prompts${repeats}: ${Lab.whole(runs)} runs${time}.`);
+    }
+
+    async begin() {
+      this.start.disabled = true;
+      try {
+        const answer = await this.server.lab_start(this.wanted);
+        if (!this.refused(answer)) await this.lab.follow(answer.sweep);
+      } finally {
+        this.start.disabled = false;
+        this.draw();
+      }
+    }
+
+    async ask(what) {
+      const answer = await this.server.lab_control({ do: what, sweep: this.lab.progress.sweep });
+      if (!this.refused(answer)) await this.lab.refresh();
+    }
+
+    refused(answer) {
+      this.fail(answer.error || "");
+      return Boolean(answer.error);
+    }
+
+    fail(message) {
+      Canopy.ink.write(this.error, message);
+      this.error.hidden = !message;
+    }
+
+    draw() {
+      const { state, done, total, seconds_left: left, message, failed } = this.lab.progress;
+      const busy = BUSY.includes(state);
+      const open = busy || state === "paused";
+      const other = this.lab.progress.busy_elsewhere;
+      this.box.dataset.state = state;
+      this.start.hidden = open;
+      this.start.disabled = Boolean(this.lab.reason) || other;
+      this.pause.hidden = !busy;
+      this.resume.hidden = !(state === "paused" || (done < total && ["stopped", "error"].includes(state)));
+      this.stop.hidden = !open;
+      this.plan.hidden = open;
+      this.state.hidden = state === "none";
+      this.bar.max = Math.max(1, total);
+      this.bar.value = done;
+      const remaining = busy && left !== null ? `about ${Lab.duration(left)} left` : STATES[state];
+      const wrong = failed ? `${failed} failed` : "";
+      Canopy.ink.write(this.said, message || [`${done} of ${total} runs`, remaining, wrong].filter(Boolean).join(", "));
+      this.box.classList.toggle("is-busy", busy);
+    }
+  }
+
+  Lab.Sweep = Sweep;
+})(window.Canopy = window.Canopy || {});

@@ -1,0 +1,91 @@
+// Tabs, and the list of earlier measurements.
+(function (Canopy) {
+  "use strict";
+
+  const Lab = (Canopy.lab = Canopy.lab || {});
+  const STATES = { queued: "waiting", running: "measuring", paused: "paused", stopped: "stopped", done: "done", error: "error" };
+
+  class Tabs {
+    constructor(lab, parent) {
+      const { html } = Canopy.ink;
+      this.lab = lab;
+      this.parent = parent;
+      this.list = html("div", "lab-tabs", parent);
+      this.list.setAttribute("role", "tablist");
+      this.list.setAttribute("aria-label", "What to look at");
+      this.list.addEventListener("keydown", (event) => this.key(event));
+      lab.said = html("span", "lab-applied", this.list);
+      lab.said.setAttribute("role", "status");
+      this.made = new Map();
+    }
+
+    add(name, label, title) {
+      const { html } = Canopy.ink;
+      const tab = html("button", "lab-tab", null, label);
+      tab.type = "button";
+      tab.title = title;
+      tab.id = `lab-tab-${name}`;
+      tab.setAttribute("role", "tab");
+      tab.setAttribute("aria-controls", `lab-pane-${name}`);
+      tab.addEventListener("click", () => this.go(name));
+      this.list.insertBefore(tab, this.lab.said);
+      const pane = html("div", `lab-pane lab-pane-${name}`, this.parent);
+      pane.id = `lab-pane-${name}`;
+      pane.setAttribute("role", "tabpanel");
+      pane.setAttribute("aria-labelledby", tab.id);
+      this.made.set(name, { tab, pane });
+      return pane;
+    }
+
+    go(name) {
+      this.current = name;
+      for (const [other, { tab, pane }] of this.made) {
+        const on = other === name;
+        tab.setAttribute("aria-selected", String(on));
+        tab.tabIndex = on ? 0 : -1;
+        pane.hidden = !on;
+      }
+      const opened = { shapes: this.lab.shapes, cost: this.lab.cost, race: this.lab.race, doctor: this.lab.doctor }[name];
+      if (opened) opened.draw();
+    }
+
+    key(event) {
+      const names = Array.from(this.made.keys());
+      const to = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!to) return;
+      event.preventDefault();
+      event.stopPropagation();
+      const name = names[(names.indexOf(this.current) + to + names.length) % names.length];
+      this.go(name);
+      this.made.get(name).tab.focus();
+    }
+  }
+
+  class History {
+    constructor(lab, parent) {
+      const { html } = Canopy.ink;
+      this.lab = lab;
+      this.box = html("section", "lab-card lab-history", parent);
+      this.field = Lab.select(this.box, "Measurements on this machine", "Every measurement is kept until the results file is removed",
+        () => lab.follow(Number(this.field.value)));
+      lab.on("progress", () => this.draw());
+      this.box.hidden = true;
+    }
+
+    draw() {
+      const { sweeps, sweep } = this.lab.progress;
+      this.box.hidden = sweeps.length < 1;
+      const entries = sweeps.map((each) => {
+        const when = new Date(each.started).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+        const far = each.state === "done" ? `${each.total} runs` : `${each.done} of ${each.total} runs, ${STATES[each.state]}`;
+        return [String(each.number), `${each.number}: ${when}, ${far}`];
+      });
+      const key = JSON.stringify([entries, sweep]);
+      if (key === this.key || document.activeElement === this.field) return;
+      this.key = key;
+      Lab.options(this.field, entries, String(sweep));
+    }
+  }
+
+  Object.assign(Lab, { Tabs, History });
+})(window.Canopy = window.Canopy || {});

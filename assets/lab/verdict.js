@@ -1,0 +1,139 @@
+// What the measurement says: the fastest setting, how sure that is, one click to use it, the figures to defend it.
+(function (Canopy) {
+  "use strict";
+
+  const Lab = (Canopy.lab = Canopy.lab || {});
+
+  class Verdict {
+    constructor(lab, parent) {
+      const { html } = Canopy.ink;
+      this.lab = lab;
+      this.box = html("section", "lab-card lab-verdict", parent);
+      this.box.setAttribute("aria-label", "Recommended setting");
+      this.eyebrow = html("p", "lab-eyebrow", this.box);
+      this.headline = html("h2", "lab-headline", this.box);
+      this.figures = html("dl", "lab-figures", this.box);
+      this.note = html("p", "lab-note", this.box);
+      this.row = html("div", "lab-row", this.box);
+      this.use = html("button", "lab-primary", this.row, "Use it");
+      this.use.type = "button";
+      this.use.title = "Put this method and budget into the page's controls";
+      this.use.addEventListener("click", () => this.lab.apply(this.best));
+      this.report = new Canopy.Menu(this.row, "Report ▾", "Save what was measured", () => [
+        { label: "HTML page", note: "self-contained", act: () => this.save("html") },
+        { label: "CSV table", note: "every setting", act: () => this.save("csv") },
+        { label: "Parquet", note: "every run", act: () => this.save("parquet") },
+      ]);
+      this.command = new Lab.Command(this.box, "The same measurement on the command line");
+      this.draw();
+    }
+
+    async save(kind) {
+      const file = await this.lab.server.lab_report({ sweep: this.lab.progress.sweep, kind });
+      if (file.error) this.lab.sweep.fail(file.error);
+      else Lab.save(file);
+    }
+
+    draw() {
+      const { table, reason, given } = this.lab;
+      const { state, done, command } = this.lab.progress;
+      const { write } = Canopy.ink;
+      this.best = table ? table.best : null;
+      const busy = ["queued", "running"].includes(state);
+      this.row.hidden = !this.best;
+      this.figures.hidden = !this.best;
+      this.command.show(this.best ? command : "");
+      if (!this.best) {
+        write(this.eyebrow, given.rig);
+        write(this.headline, reason ? "Nothing can be measured here" : "Which method and budget are fastest here?");
+        write(this.note, reason || (busy
+          ? "The first figures come in a moment." : "One press measures them on this machine, beside plain decoding."));
+        return;
+      }
+      const partial = busy || done < this.lab.progress.total;
+      write(this.eyebrow, partial ? `Fastest so far, ${done} of ${this.lab.progress.total} runs` : "Fastest here");
+      write(this.headline, this.best.label);
+      this.fill(this.best);
+      write(this.note, table.remark);
+    }
+
+    fill(best) {
+      const { html } = Canopy.ink;
+      const figures = [
+        [Lab.whole(best.speed.median), "tokens/s", spread(best.speed, 0), Lab.WORDS["tokens/s"]],
+        [best.speedup ? `${best.speedup.median.toFixed(1)}×` : "–", "plain decoding", best.speedup ? spread(best.speedup, 1) : "", Lab.WORDS["plain decoding"]],
+        [best.tau.median.toFixed(2), "τ", spread(best.tau, 2), Lab.WORDS["τ"]],
+      ];
+      this.figures.replaceChildren(...figures.map(([number, name, range, title]) => {
+        const item = html("div", "");
+        item.title = title;
+        html("dd", "lab-number", item, number);
+        const label = html("dt", "", item, name);
+        html("small", "", label, range);
+        return item;
+      }));
+    }
+  }
+
+  // The 95 % interval, or what was seen where there are too few prompts for one.
+  function spread({ low, high, least, most, prompts }, digits) {
+    if (prompts < 2) return "1 prompt";
+    const show = (value) => value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
+    return low === null ? `${show(least)} – ${show(most)}` : `${show(low)} – ${show(high)}`;
+  }
+
+  // The table behind the plots: a row for each setting, the fastest first.
+  class Table {
+    constructor(lab, parent) {
+      const { html } = Canopy.ink;
+      this.lab = lab;
+      this.box = html("section", "lab-plot lab-table-box", parent);
+      this.box.setAttribute("aria-label", "Table of settings");
+      const head = html("header", "lab-plot-head", this.box);
+      html("h3", "", head, "All settings");
+      Lab.prose(html("p", "lab-caption", head), "Medians over prompts with their {95 %} intervals, the fastest setting first.");
+      const scroll = html("div", "lab-scroll", this.box);
+      scroll.tabIndex = 0;
+      this.empty = html("p", "lab-note", scroll, "Nothing measured yet: press Measure.");
+      this.table = html("table", "lab-table", scroll);
+      const row = html("tr", "", html("thead", "", this.table));
+      for (const [name, title] of [["setting", ""], ["tokens/s", Lab.WORDS["tokens/s"]], ["× plain", Lab.WORDS["plain decoding"]],
+        ["τ", Lab.WORDS["τ"]], ["runs", "Measured runs; failed ones in brackets"],
+        ["same text", "Runs that wrote exactly what plain decoding wrote, of those compared; in bfloat16 near-ties may differ"], ["", ""]]) {
+        const cell = html("th", "", row, name);
+        cell.scope = "col";
+        cell.title = title;
+      }
+      this.body = html("tbody", "", this.table);
+    }
+
+    draw() {
+      const rows = this.lab.table ? this.lab.table.rows : [];
+      this.empty.hidden = rows.length > 0;
+      this.table.hidden = !rows.length;
+      this.body.replaceChildren(...rows.map((row) => this.row(row)));
+    }
+
+    row(row) {
+      const { html, button } = Canopy.ink;
+      const line = html("tr", row.best ? "is-best" : "");
+      const name = html("th", "", line);
+      name.scope = "row";
+      html("span", "lab-swatch", name).style.background = this.lab.look(row.method).color;
+      name.append(row.label, ...(row.best ? [" ", html("span", "lab-tag", null, "fastest")] : []), ...(row.lossless ? [] : [" ", html("span", "lab-tag is-warning", null, "biased")]));
+      for (const [value, digits] of [[row.speed, 0], [row.speedup, 2], [row.tau, 2]]) {
+        const cell = html("td", "", line);
+        if (value) {
+          html("strong", "", cell, value.median.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits }));
+          html("small", "", cell, spread(value, digits));
+        } else cell.append("–");
+      }
+      html("td", "", line, row.failed ? `${row.runs} (${row.failed})` : String(row.runs));
+      html("td", "", line, row.compared ? `${row.same_text} of ${row.compared}` : "–");
+      button(html("td", "", line), "Use", `Use ${row.label}`, () => this.lab.apply(row));
+      return line;
+    }
+  }
+
+  Object.assign(Lab, { Verdict, Table, spread });
+})(window.Canopy = window.Canopy || {});

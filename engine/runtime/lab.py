@@ -1,0 +1,34 @@
+"""A live rig as the lab's bench: sweeps, what-ifs and cost curves of the very checkpoints that answer the page.
+
+Everything here needs the rig to itself; the page sees to that by its line.
+"""
+
+from __future__ import annotations
+
+from engine.lab.cost import CostCurve
+from engine.lab.forecast import WhatIf
+from engine.runtime.cost import CostBook
+from engine.runtime.live import LiveRig
+from engine.runtime.measure import LiveLaboratory
+from engine.runtime.whatif import what_if, written
+from engine.trace import Trace
+
+
+class LiveBench:
+    """See ``explorer.lab_bench.Bench``. ``name`` is what the command line opens the rig by."""
+
+    reason = ""
+
+    def __init__(self, live: LiveRig, name: str) -> None:
+        self.rig = name
+        self.laboratory = LiveLaboratory(live)
+        self._checkpoints = live.checkpoints
+        self._costs = CostBook(live.checkpoints)
+
+    def cost(self, trace: Trace) -> CostCurve:
+        """See ``explorer.lab_bench.Bench``."""
+        return self._costs.curve(written(trace).context, trace.header.request.sampling)
+
+    def what_if(self, trace: Trace) -> WhatIf:
+        """See ``explorer.lab_bench.Bench``."""
+        return what_if(self._checkpoints, written(trace), curve=self.cost(trace))

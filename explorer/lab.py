@@ -1,0 +1,188 @@
+"""The lab behind the page: what the browser may ask of it, and the component that shows it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import gradio as gr
+from plotly.offline import get_plotlyjs
+
+from engine.errors import CanopyError, RequestError
+from engine.lab.forecast import WhatIf
+from engine.lab.reading import reading_of
+from engine.lab.settings import BASELINE, Measured
+from engine.lab.store import Stored
+from engine.lab.summary import summarise
+from engine.methods import METHODS
+from engine.trace import Trace
+from explorer.lab_asking import OFFERED, Defaults, plan_from
+from explorer.lab_bench import Bench
+from explorer.lab_live import live_figure
+from explorer.lab_progress import Shelf, progress_view, seconds_per_run
+from explorer.lab_prompts import PromptSets
+from explorer.lab_shapes import calibration_figure, depth_rank_figure, histogram_figure
+from explorer.lab_style import looks_view
+from explorer.lab_sweeps import Sweeps
+from explorer.lab_table import curves_view, readings_at, table_view
+from explorer.turns import Turns
+from explorer.view import View
+
+MOST_WAITING_SECONDS = 60.0  # for the machine, before a short measurement is refused
+MOST_FORECASTS = 16  # what-ifs that are remembered
+
+log = logging.getLogger("canopy")
+
+
+class Lab:
+    """One bench, its sweeps, and whatever of them the browser asks for."""
+
+    def __init__(self, bench: Bench, trace_of: Callable[[str], Trace], turns: Turns, path: Path) -> None:
+        self._bench = bench
+        self._trace_of = trace_of
+        self._turns = turns
+        self._sets = PromptSets()
+        self._sweeps = Sweeps(bench.laboratory, turns, path)
+        self._shelf = Shelf(self._sweeps)
+        self._forecasts: dict[str, WhatIf] = {}
+
+    def functions(self) -> list[Callable[[Any], Any]]:
+        """What the browser calls by name; each takes one value and gives one, or {"error": a sentence}."""
+        answers: Mapping[str, Callable[[Any], Any]] = {
+            "lab_plotly": lambda _: self.plotly, "lab_progress": self.progress, "lab_curves": self.curves,
+            "lab_start": self.start, "lab_control": self.control, "lab_prompts": self.prompts,
+            "lab_shapes": self.shapes, "lab_what_if": self.what_if, "lab_cost": self.cost}
+        return [_spoken(name, answer) for name, answer in answers.items()]
+
+    def given(self, hardware: str) -> View:
+        """What the lab opens with: the choices there are, the defaults, the empty live figure."""
+        bench, defaults = self._bench, asdict(Defaults())
+        methods = list(bench.laboratory.methods)
+        settled = {**defaults, "temperature": 0, "methods": [name for name in defaults["methods"] if name in methods]}
+        return {
+            "rig": bench.laboratory.conditions.rig, "hardware": hardware, "reason": bench.reason,
+            "looks": looks_view(), "live": live_figure(), "tools": [] if bench.reason else ["what_if"],
+            "settled": settled, "options": {
+                "methods": methods, "baseline": BASELINE, "budgets": list(OFFERED), "sets": self._sets.view(),
+                "heads": {name: METHODS[name].heads for name in methods},
+                "summaries": {name: METHODS[name].summary for name in methods}}}
+
+    @cached_property
+    def plotly(self) -> str:
+        """plotly.js as base64 of its gzip: 2 MB that a browser asks for when it first opens the lab."""
+        return base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode()
+
+    def progress(self, wanted: Mapping[str, Any]) -> View:
+        """How far a sweep is: {"sweep": its number, or None for the one to look at}."""
+        return progress_view(self._shelf, self._sweeps, wanted.get("sweep"))
+
+    def start(self, form: Mapping[str, Any]) -> View:
+        """Begin the sweep that the form asks for."""
+        plan = plan_from(form, self._sets, self._bench.laboratory, self._bench.rig)
+        return {"sweep": self._sweeps.start(plan)}
+
+    def control(self, wanted: Mapping[str, Any]) -> View:
+        """Pause, resume or stop a sweep: {"do", "sweep"}."""
+        acts = {"pause": self._sweeps.pause, "resume": self._sweeps.resume, "stop": self._sweeps.stop}
+        act = acts.get(str(wanted.get("do")))
+        if act is None:
+            raise RequestError(f"A sweep cannot {str(wanted.get('do'))[:20]!r}; it can {', '.join(acts)}.")
+        act(self._stored(wanted).number)
+        return {}
+
+    def prompts(self, upload: Mapping[str, Any]) -> View:
+        """Take a prompt file; the sets there are now, and which is the new one."""
+        chosen = self._sets.add(upload)
+        return {"chosen": chosen, "sets": self._sets.view()}
+
+    def curves(self, wanted: Mapping[str, Any]) -> View:
+        """The curves and the table: {"sweep", "points": single runs of the browser, "what_if": a run's id}."""
+        stored = self._shelf.chosen(wanted.get("sweep"))
+        measured = self._sweeps.measured(stored.number) if stored else []
+        summary = summarise(stored.plan.settings if stored else (), measured)
+        forecast = self._forecasts.get(str(wanted.get("what_if")))
+        return {"curves": curves_view(summary, wanted.get("points") or [], forecast),
+                "table": table_view(stored.plan, measured) if stored else None,
+                "seconds_per_run": seconds_per_run(measured)}
+
+    def shapes(self, wanted: Mapping[str, Any]) -> View:
+        """Histogram, depth and rank, calibration: of a run {"run"}, or of {"sweep", "budget", "line": of the map}."""
+        if "run" in wanted:
+            trace = self._trace_of(str(wanted["run"]))
+            method = trace.header.request.method
+            found = {(method, method): [reading_of(trace)]} if METHODS[method].heads else {}
+        else:
+            found = readings_at(self._measured(wanted), int(wanted.get("budget") or 0))
+        if not found:
+            return {"histogram": None, "map": None, "calibration": None}
+        line = str(wanted.get("line"))
+        label, chosen = next(((name, each) for (_, name), each in found.items() if name == line),
+                             next((name, each) for (_, name), each in found.items()))
+        return {"histogram": histogram_figure(found), "map": depth_rank_figure(label, chosen),
+                "calibration": calibration_figure(found)}
+
+    def what_if(self, wanted: Mapping[str, Any]) -> View:
+        """Predict every setting from a run: {"run"}. The answer names the forecast for ``curves``."""
+        run = str(wanted.get("run"))
+        trace = self._trace_of(run)
+        if run not in self._forecasts:
+            with self._alone():
+                self._forecasts[run] = self._bench.what_if(trace)
+            while len(self._forecasts) > MOST_FORECASTS:
+                del self._forecasts[next(iter(self._forecasts))]
+        return {"what_if": run, "departures": self._forecasts[run].departures}
+
+    def cost(self, wanted: Mapping[str, Any]) -> View:
+        """The cost curve and the gain of every node, from a run: {"run"}."""
+        raise RequestError("There is no cost figure yet.")
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """The machine for a short measurement, in turn like everybody's runs."""
+        until = monotonic() + MOST_WAITING_SECONDS
+        with self._turns.place() as place:
+            while ahead := place.ahead():
+                if monotonic() > until or self._sweeps.active():
+                    busy = "A sweep is measuring" if self._sweeps.active() else f"{ahead} runs are ahead"
+                    raise RequestError(f"{busy}; ask again when the machine is free.")
+            yield
+
+    def _stored(self, wanted: Mapping[str, Any]) -> Stored:
+        found = self._shelf.chosen(wanted.get("sweep"))
+        if found is None:
+            raise RequestError("Nothing has been measured yet; press Measure first.")
+        return found
+
+    def _measured(self, wanted: Mapping[str, Any]) -> list[Measured]:
+        return self._sweeps.measured(self._stored(wanted).number)
+
+
+def _spoken(name: str, ask: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """For the browser, which calls it by ``name``: a failure comes back as its sentence."""
+    def answer(wanted: Any = None) -> Any:
+        try:
+            return ask(wanted if wanted is not None else {})
+        except CanopyError as error:
+            return {"error": str(error)}
+        except Exception as error:
+            log.exception("The lab could not answer %s.", name)
+            return {"error": f"The server could not answer ({type(error).__name__}); its log has the details."}
+    answer.__name__ = name
+    return answer
+
+
+def lab_component(lab: Lab, template: str, hardware: str) -> gr.HTML:
+    """The lab as a part of the page. It tells of a setting to use by its event ``adopt``."""
+    return gr.HTML(
+        elem_id="canopy-lab", html_template=template, padding=False, apply_default_css=False,
+        given=json.dumps(lab.given(hardware)).replace("<", "\\u003c"), server_functions=lab.functions(),
+        js_on_load="Canopy.lab.open(element, props, server, (setting) => trigger('adopt', setting));")

@@ -1,0 +1,15 @@
+"""The lab's own scripts and styles. Replay files have none of them."""
+
+from __future__ import annotations
+
+from explorer.bundle import ASSETS, element
+
+# In the order in which they load: plots and controls, the parts, and mount last, which puts them together.
+SCRIPTS = ("plots", "forms", "live", "points", "curves", "verdict", "sweep", "shapes", "tabs", "mount")
+
+
+def lab_head() -> str:
+    """What the live page's head holds for the lab, besides the stage's own."""
+    style = (ASSETS / "lab" / "lab.css").read_text("utf8")
+    scripts = "\n".join(element(ASSETS / "lab" / f"{name}.js") for name in SCRIPTS)
+    return f"<style>{style}</style>\n{scripts}"

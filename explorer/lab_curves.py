@@ -1,0 +1,191 @@
+"""τ and tokens per second against the node budget: two stacked plots with one log-2 axis (paper 002, Figure 3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import plotly.graph_objects as go
+
+from engine.lab.statistics import Estimate
+from engine.methods import METHODS
+from explorer.lab_style import ACCENT, INK, Look, axis, drawn, look, paper
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A setting with its τ and tokens/s. ``line`` names the curve it belongs to: the method and what else is set
+    besides the budget. ``of`` says what the estimates are over: prompts or runs."""
+
+    line: str
+    method: str
+    budget: int
+    tau: Estimate
+    speed: Estimate
+    of: str = "prompts"
+
+    @property
+    def label(self) -> str:
+        """``ddtree, 64 nodes``; what drafts nothing has no nodes."""
+        return f"{self.line}, {self.budget} nodes" if self.budget else self.line
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Spots of one kind in one manner: what was swept, single runs, what is predicted."""
+
+    name: str
+    spots: Sequence[Spot]
+    suffix: str = ""
+    width: float = 2.2
+    opacity: float = 1.0
+    size: int = 8
+
+
+def swept(spots: Sequence[Spot]) -> Layer:
+    """Measured by a sweep: full lines."""
+    return Layer("swept", spots)
+
+
+def single(spots: Sequence[Spot]) -> Layer:
+    """Runs that were asked for one by one: open markers, faint lines."""
+    return Layer("runs", spots, ", single runs", 1.0, 0.75, 7)
+
+
+def predicted(spots: Sequence[Spot]) -> Layer:
+    """Predicted, not measured: thin lines without markers."""
+    return Layer("predicted", spots, ", predicted", 1.4, 0.8, 0)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The shared axis: the logarithm of the budget, and 0 one step left of the smallest."""
+
+    budgets: tuple[int, ...]
+
+    @property
+    def zero(self) -> float:
+        """Where a budget of 0 stands."""
+        positive = [budget for budget in self.budgets if budget > 0]
+        return math.log2(min(positive)) - 1 if positive else 0.0
+
+    def place(self, budget: int) -> float:
+        """Where a budget stands."""
+        return math.log2(budget) if budget > 0 else self.zero
+
+    def ticks(self) -> dict[str, Any]:
+        """A tick for each budget."""
+        return {"tickvals": [self.place(budget) for budget in self.budgets],
+                "ticktext": [str(budget) for budget in self.budgets]}
+
+    def across(self) -> list[float]:
+        """The ends of a line that no budget changes."""
+        return [self.zero, self.place(max(self.budgets, default=1))]
+
+
+def curves_figure(layers: Sequence[Layer], best: Spot | None) -> dict[str, Any]:
+    """The figure. Its ``zero`` tells the browser where a budget of 0 stands on the axis."""
+    scale = Scale(tuple(sorted({spot.budget for layer in layers for spot in layer.spots})))
+    ticks = scale.ticks()
+    figure = paper(
+        xaxis=axis("", anchor="y", matches="x2", showticklabels=False, **ticks),
+        xaxis2=axis("node budget, log₂", anchor="y2", **ticks),
+        yaxis=axis("τ, tokens per round", domain=[0.54, 1], rangemode="tozero"),
+        yaxis2=axis("tokens per second", domain=[0, 0.46], anchor="x2", rangemode="tozero"))
+    named: set[str] = set()
+    for layer in layers:
+        for line, members in _lines(layer.spots):
+            for side in ("tau", "speed"):
+                first = line + layer.suffix not in named
+                figure.add_trace(_trace(layer, members, side, scale).update(showlegend=first))
+                named.add(line + layer.suffix)
+    for side in ("tau", "speed"):
+        figure.add_trace(_running(side))
+    if best is not None:
+        _mark(figure, best, scale.place(best.budget))
+    return {**drawn(figure, summary(layers, best)), "zero": scale.zero}
+
+
+def _lines(spots: Iterable[Spot]) -> list[tuple[str, list[Spot]]]:
+    ordered = sorted(spots, key=lambda spot: (spot.line, spot.budget))
+    return [(line, list(members)) for line, members in groupby(ordered, key=lambda spot: spot.line)]
+
+
+def _trace(layer: Layer, spots: Sequence[Spot], side: str, scale: Scale) -> go.Scatter:
+    seen, place_of, name = look(spots[0].method), "" if side == "tau" else "2", spots[0].line + layer.suffix
+    values = [getattr(spot, side) for spot in spots]
+    level = METHODS[spots[0].method].heads == 0  # no budget changes what drafts nothing: a line across
+    return go.Scatter(
+        x=scale.across() if level else [scale.place(spot.budget) for spot in spots],
+        y=[values[0].median] * 2 if level else [value.median for value in values], xaxis=f"x{place_of}",
+        yaxis=f"y{place_of}", mode="lines+markers" if layer.size else "lines", name=name, legendgroup=name,
+        opacity=layer.opacity, line={"color": seen.color, "width": layer.width, "dash": _dash(layer, seen)},
+        marker={"symbol": _symbol(layer, seen), "size": [layer.size, 0] if level else layer.size, "color": seen.color},
+        error_y=_bars(values, seen) if layer.size and not level else None, meta=layer.name,
+        customdata=[[spot.budget, spot.method, said(spot, side)] for spot in spots] * (2 if level else 1),
+        hovertemplate="%{customdata[2]}" + layer.suffix + "<extra></extra>")
+
+
+def _dash(layer: Layer, seen: Look) -> str:
+    return "dot" if layer.size == 0 else seen.dash
+
+
+def _symbol(layer: Layer, seen: Look) -> str:
+    return seen.symbol if layer.name == "swept" or seen.symbol.endswith("-open") else f"{seen.symbol}-open"
+
+
+def _bars(values: Sequence[Estimate], seen: Look) -> dict[str, Any]:
+    """The 95 % interval; where there are too few values for one, from the least to the most that was seen."""
+    highs = [value.most if value.high is None else value.high for value in values]
+    lows = [value.least if value.low is None else value.low for value in values]
+    return {"type": "data", "symmetric": False, "thickness": 1.1, "width": 3, "color": seen.color,
+            "array": [high - value.median for high, value in zip(highs, values, strict=True)],
+            "arrayminus": [value.median - low for low, value in zip(lows, values, strict=True)]}
+
+
+def said(spot: Spot, side: str) -> str:
+    """A spot in words, as the hover shows it."""
+    value: Estimate = getattr(spot, side)
+    unit, digits = ("tokens per round", 2) if side == "tau" else ("tokens/s", 0)
+    figure = f"<b>{spot.label}</b><br>{value.median:,.{digits}f} {unit}"
+    if value.prompts < 2:
+        return figure
+    if value.low is None or value.high is None:
+        return f"{figure}<br>{value.prompts} {spot.of}, {value.least:,.{digits}f} to {value.most:,.{digits}f}"
+    return f"{figure}<br>{value.prompts} {spot.of}, 95 %: {value.low:,.{digits}f} to {value.high:,.{digits}f}"
+
+
+def _running(side: str) -> go.Scatter:
+    """Filled by the browser: where the setting stands that runs, or that the controls name."""
+    place_of = "" if side == "tau" else "2"
+    return go.Scatter(
+        x=[], y=[], xaxis=f"x{place_of}", yaxis=f"y{place_of}", mode="markers", meta=f"running.{side}",
+        showlegend=False, name="running now",
+        marker={"symbol": "circle-open", "size": 13, "color": INK, "line": {"width": 2}},
+        hovertemplate="this run: %{y:.4~g}<extra></extra>")
+
+
+def _mark(figure: go.Figure, best: Spot, place: float) -> None:
+    """A ring around the fastest setting, with its name."""
+    figure.add_trace(go.Scatter(
+        x=[place], y=[best.speed.median], xaxis="x2", yaxis="y2", mode="markers", meta="best",
+        showlegend=False, hoverinfo="skip",
+        marker={"symbol": "circle-open", "size": 19, "color": ACCENT, "line": {"width": 2.5}}))
+    figure.add_annotation(
+        x=place, y=best.speed.median, xref="x2", yref="y2", text=f"fastest: {best.label}", showarrow=True,
+        arrowhead=0, arrowcolor=ACCENT, arrowwidth=1, ax=0, ay=-28, font={"color": ACCENT, "size": 12},
+        bgcolor="var(--panel)", borderpad=2)
+
+
+def summary(layers: Sequence[Layer], best: Spot | None) -> str:
+    """What the figure shows, in words."""
+    lines = sorted({spot.line for layer in layers for spot in layer.spots})
+    if not lines:
+        return "No setting has been measured."
+    fastest = "" if best is None else (
+        f" The fastest measured setting is {best.label}: {best.speed.median:.0f} tokens per second, "
+        f"τ {best.tau.median:.2f}.")
+    return f"τ and tokens per second against the node budget for {', '.join(lines)}.{fastest}"

@@ -1,0 +1,110 @@
+"""The lab's figures: where points stand, what is marked, what bad points of a browser do."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from engine.lab.statistics import Estimate, estimate
+from engine.methods import METHODS
+from explorer.lab import Lab
+from explorer.lab_curves import Scale, Spot, curves_figure, predicted, said, single, swept
+from explorer.lab_live import live_figure
+from explorer.lab_style import LOOKS, looks_view
+from explorer.lab_table import single_spots
+from explorer.turns import Turns
+from tests.explorer.scripted import scripted_trace
+from tests.explorer.scripted_bench import ScriptedBench
+
+CSS = Path("assets/lab/lab.css").read_text("utf8")
+
+
+def spot(method: str, budget: int, tau: float, speed: float) -> Spot:
+    return Spot(method, method, budget, estimate([tau] * 6), estimate([speed] * 6))
+
+
+SPOTS = [spot("ddtree", 8, 3, 300), spot("ddtree", 64, 5, 450), spot("joint", 64, 6, 500),
+         spot("autoregressive", 0, 1, 100)]
+
+
+def test_the_axis_is_logarithmic_and_zero_stands_left_of_it() -> None:
+    scale = Scale((0, 8, 64))
+    assert [scale.place(budget) for budget in (0, 8, 64)] == [2.0, 3.0, 6.0]
+    assert scale.ticks()["ticktext"] == ["0", "8", "64"]
+    assert Scale(()).place(0) == Scale((0,)).place(0) == 0.0
+
+
+def test_a_method_has_a_trace_in_each_plot_and_the_best_is_marked() -> None:
+    figure = curves_figure([swept(SPOTS)], SPOTS[2])
+    named = [(trace["name"], trace["yaxis"]) for trace in figure["data"] if trace.get("meta") == "swept"]
+    assert named == [(name, axis) for name in ("autoregressive", "ddtree", "joint") for axis in ("y", "y2")]
+    best = next(trace for trace in figure["data"] if trace.get("meta") == "best")
+    assert (best["x"], best["y"], best["yaxis"]) == ([6.0], [500], "y2")
+    assert "joint, 64 nodes" in figure["layout"]["annotations"][0]["text"] and "joint, 64 nodes" in figure["summary"]
+    plain = next(trace for trace in figure["data"] if trace["name"] == "autoregressive")
+    assert plain["x"] == [figure["zero"], 6.0] and plain["y"] == [1, 1]
+
+
+def test_layers_are_told_apart_and_predictions_are_labelled() -> None:
+    figure = curves_figure([swept(SPOTS), single(SPOTS[:1]), predicted(SPOTS[:2])], None)
+    by_meta = {trace["meta"]: trace for trace in figure["data"]}
+    assert by_meta["predicted"]["name"].endswith(", predicted")
+    assert by_meta["predicted"]["mode"] == "lines" and by_meta["predicted"]["line"]["dash"] == "dot"
+    assert by_meta["predicted"]["hovertemplate"].endswith(", predicted<extra></extra>")
+    assert by_meta["runs"]["marker"]["symbol"] == "circle-open"
+    assert sum(trace.get("showlegend", True) for trace in figure["data"]) == 3 + 1 + 1
+
+
+def test_intervals_and_their_words() -> None:
+    few, many = Estimate(5, None, None, 4, 7, 3), Estimate(5, 4.5, 6, 4, 7, 9)
+    figure = curves_figure([swept([Spot("ddtree", "ddtree", 8, few, many)])], None)
+    tau, speed = (trace["error_y"] for trace in figure["data"][:2])
+    assert (tau["array"], tau["arrayminus"]) == ([2], [1]) and (speed["array"], speed["arrayminus"]) == ([1], [0.5])
+    words = Spot("ddtree", "ddtree", 8, few, many)
+    assert said(words, "tau").endswith("3 prompts, 4.00 to 7.00")
+    assert said(words, "speed").endswith("9 prompts, 95 %: 4 to 6")
+
+
+def test_an_empty_figure_is_a_figure() -> None:
+    assert curves_figure([swept([])], None)["summary"] == "No setting has been measured."
+
+
+def test_single_runs_are_grouped_and_what_is_malformed_is_left_out() -> None:
+    good = {"method": "ddtree", "budget": 8, "split": "total", "temperature": 0, "tau": 3.0, "tokens_per_second": 90.0}
+    bad = [{}, None, 7, {**good, "method": "magic"}, {**good, "tau": "x"}, {**good, "tau": math.nan},
+           {**good, "budget": -1}, {**good, "tokens_per_second": 0}]
+    found = single_spots([good, *bad, {**good, "tau": 5.0}, {**good, "temperature": 1}])  # type: ignore[list-item]
+    assert [(each.line, each.budget, each.tau.median, each.of) for each in found] == [
+        ("ddtree", 8, 4.0, "runs"), ("ddtree T 1", 8, 3.0, "runs")]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_a_look_of_its_own(method: str) -> None:
+    look = LOOKS[method]
+    assert look.color.startswith("var(--method-") and f"{look.color[4:-1]}:" in CSS
+    assert len({(each.color, each.dash) for each in LOOKS.values()}) == len(LOOKS)
+    assert len({each.symbol for each in LOOKS.values()}) == len(LOOKS)
+    assert looks_view()[method]["dash"] == look.dash
+
+
+def test_every_colour_is_there_in_both_themes() -> None:
+    light, dark = CSS.split("body.dark {")[0], CSS.split("body.dark {")[1].split("}")[0]
+    for name in {look.color[4:-1] for look in LOOKS.values()}:
+        assert f"{name}:" in light and f"{name}:" in dark
+
+
+def test_the_live_figure_says_what_each_trace_is_filled_with() -> None:
+    assert [trace["meta"] for trace in live_figure()["data"]] == [
+        "tau.recent", "tau.all", "speed.recent", "speed.all", "speed.plain"]
+
+
+def test_what_if_is_drawn_as_predicted(tmp_path: Path) -> None:
+    lab = Lab(ScriptedBench(), lambda run: scripted_trace("joint", 32), Turns(), tmp_path / "results.sqlite")
+    assert lab.what_if({"run": "r"}) == {"what_if": "r", "departures": 0}
+    curves = lab.curves({"what_if": "r"})["curves"]
+    assert curves["count"] == 8
+    assert {trace["meta"] for trace in curves["figure"]["data"]} == {"predicted", "running.tau", "running.speed"}
+    json.dumps(curves)
