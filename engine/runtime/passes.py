@@ -91,11 +91,13 @@ class ShortPass(nn.Module):
 def short_way(model: PreTrainedModel) -> bool:
     """Whether the short pass computes what this model does."""
     config = model.config.get_text_config()
+    if config.model_type not in KNOWN:
+        return False
     rope = getattr(config, "rope_parameters", None) or {}
     window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
     biased = any(module.bias is not None for name, module in model.base_model.layers.named_modules()
                  if isinstance(module, nn.Linear) and not name.endswith(("q_proj", "k_proj", "v_proj", "o_proj")))
-    return (config.model_type in KNOWN and config.hidden_act == "silu" and window is None and not biased
+    return (config.hidden_act == "silu" and window is None and not biased
             and rope.get("rope_type", "default") in STEADY_ROPES
             and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
             and len(set(getattr(model, "hf_device_map", {"": 0}).values())) == 1)

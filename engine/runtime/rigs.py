@@ -1,10 +1,10 @@
-"""Rigs: a target, its tokenizer and the drafters that were trained for it, as one named set of checkpoints."""
+"""Rigs: a target, its tokenizer and the drafters that were trained for it, as one set of checkpoints."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,38 +12,61 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from engine.decode import Drafter
-from engine.drafters.dflash import DFlashDrafter
+from engine.drafters.narrowed import NarrowedDrafter
 from engine.drafters.ngram import NGramDrafter
 from engine.errors import RequestError, RigError
 from engine.methods import method_named
-from engine.runtime.checkpoints import load_head, load_target, load_tokenizer
+from engine.runtime.architectures import causal_config, within_window
+from engine.runtime.chat import ChatStyle, chat_style
+from engine.runtime.checkpoints import load_causal, load_tokenizer
+from engine.runtime.files import read_config
+from engine.runtime.kinds import KINDS, HeadPlan, TargetFacts, kind_of
+from engine.runtime.memory import must_fit_into_memory
+from engine.runtime.sources import JOINT, NAMED, NGRAM, fetch, pair_of
 from engine.runtime.target import TorchTarget
+from engine.runtime.trial import must_verify_trees
 
 RIGS_FOLDER = Path(__file__).resolve().parents[2] / "assets"
 DTYPES: Mapping[str, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
-class Rig:
-    """``heads`` are block-diffusion drafters by name; ``defaults`` the names that serve one and two heads;
-    ``familiar_nats`` is the mean surprise of a prompt above which it lies outside the rig's training, and
-    ``good_at`` says in a sentence what lies inside."""
+class Parts:
+    """What a rig is made of, before anything is loaded: folders, and which heads serve one and two at a time."""
 
-    name: str
-    target: TorchTarget
-    tokenizer: PreTrainedTokenizerBase
-    heads: Mapping[str, DFlashDrafter]
+    title: str
+    target: Path
+    heads: Mapping[str, Path]
     defaults: Mapping[int, tuple[str, ...]]
     revisions: Mapping[str, str]
     good_at: str = ""
     familiar_nats: float = float("inf")
 
+
+@dataclass(frozen=True)
+class Rig:
+    """``heads`` are drafters by name, of whatever kind; ``ngram`` is always one of them. ``defaults`` names those
+    that serve one and two heads, ``families`` the one that serves methods of a family best; ``familiar_nats`` is the
+    mean surprise of a prompt above which it lies outside the rig's training, ``good_at`` says in a sentence what lies
+    inside; ``notes`` are sentences about the rig for whoever reads a run."""
+
+    name: str
+    target: TorchTarget
+    tokenizer: PreTrainedTokenizerBase
+    heads: Mapping[str, Drafter]
+    defaults: Mapping[int, tuple[str, ...]]
+    revisions: Mapping[str, str]
+    good_at: str = ""
+    familiar_nats: float = float("inf")
+    families: Mapping[str, str] = field(default_factory=dict)
+    chat: ChatStyle = ChatStyle()
+    notes: tuple[str, ...] = ()
+
     def drafters(self, method: str, names: Sequence[str] = ()) -> Mapping[str, Drafter]:
         """The drafters of a method by name, in head order."""
         row = method_named(method)
-        if row.family == "ngram":
-            return {"ngram": NGramDrafter(self.target.config.vocab_size)}
-        chosen = tuple(names) or self.defaults.get(row.heads, ())
+        usual = (self.families[row.family],) if row.family in self.families else self.defaults.get(row.heads, ())
+        chosen = tuple(names) or usual
         unknown = [name for name in chosen if name not in self.heads]
         if unknown or len(chosen) != row.heads:
             raise RequestError(
@@ -53,39 +76,95 @@ class Rig:
 
 
 def rig_names() -> list[str]:
-    """The rigs that lie in the assets folder."""
-    return sorted(path.parent.name for path in RIGS_FOLDER.glob("*/rig.json"))
+    """The rigs that lie in the assets folder, then those that the hub has."""
+    return sorted(path.parent.name for path in RIGS_FOLDER.glob("*/rig.json")) + list(NAMED)
 
 
 def open_rig(name: str, dtype: str = "bfloat16", device: str = "") -> Rig:
-    """Load a rig by name or from a folder. RigError says what is missing or does not fit."""
-    folder = Path(name) if (Path(name) / "rig.json").is_file() else RIGS_FOLDER / name
-    if not (folder / "rig.json").is_file():
-        raise RigError(f"There is no rig {name!r}; there are {', '.join(rig_names()) or 'none'}, "
-                       "or name a folder that holds a rig.json.")
+    """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER (see ``sources``).
+
+    RigError says what is missing or does not fit, before anything large is read where that can be known.
+    """
     if dtype not in DTYPES:
         raise RigError(f"The dtype {dtype!r} is not supported; choose one of {', '.join(DTYPES)}.")
-    card = _card(folder)
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    model = load_target(folder / "target", DTYPES[dtype], place)
-    models = {head: load_head(folder / head, model) for head in card["heads"]}
-    taps = {tuple(head.config.dflash_config["target_layer_ids"]) for head in models.values()}
-    if len(taps) != 1:
-        raise RigError(f"The heads of {name} tap different layers of the target: {sorted(taps)}.")
-    target = TorchTarget(model, taps.pop())
-    heads = {head: DFlashDrafter(each, target.embedding, target.head) for head, each in models.items()}
-    return Rig(
-        card["title"], target, load_tokenizer(folder / "target"), heads,
-        {int(count): tuple(names) for count, names in card["defaults"].items()},
-        card.get("revisions", {}), card.get("good_at", ""), float(card.get("familiar_nats", "inf")))
+    return load_rig(rig_parts(name), DTYPES[dtype], place)
 
 
-def _card(folder: Path) -> dict[str, Any]:
+def rig_parts(name: str) -> Parts:
+    """The folders of a rig, fetched where they are not here."""
+    if name in NAMED or JOINT in name:
+        return _pair_parts(name)
+    folder = Path(name) if (Path(name) / "rig.json").is_file() else RIGS_FOLDER / name
+    if not (folder / "rig.json").is_file():
+        raise RigError(f"There is no rig {name!r}; there are {', '.join(rig_names())}, or name a folder that holds a "
+                       f"rig.json, or a target and a drafter as TARGET{JOINT}DRAFTER.")
+    return _card_parts(folder)
+
+
+def _card_parts(folder: Path) -> Parts:
     try:
         card: dict[str, Any] = json.loads((folder / "rig.json").read_text(encoding="utf8"))
     except ValueError as error:
         raise RigError(f"rig.json in {folder.name} is not JSON: {error}.") from error
-    for field in ("title", "heads", "defaults"):
-        if field not in card:
-            raise RigError(f"rig.json in {folder.name} has no {field!r}.")
-    return card
+    for name in ("title", "heads", "defaults"):
+        if name not in card:
+            raise RigError(f"rig.json in {folder.name} has no {name!r}.")
+    return Parts(
+        card["title"], folder / "target", {head: folder / head for head in card["heads"]},
+        {int(count): tuple(names) for count, names in card["defaults"].items()}, card.get("revisions", {}),
+        card.get("good_at", ""), float(card.get("familiar_nats", "inf")))
+
+
+def _pair_parts(name: str) -> Parts:
+    """A target and one or two drafters; with one, the n-gram drafter is the second head."""
+    pair = pair_of(name)
+    target = fetch(pair.target)
+    found = {f"drafter {number}" if len(pair.drafters) > 1 else "drafter": fetch(place)
+             for number, place in enumerate(pair.drafters, 1) if place != NGRAM}
+    names = (*found, NGRAM)[:2]
+    defaults: dict[int, tuple[str, ...]] = {1: names[:1]}
+    if len(names) == 2:
+        defaults[2] = names
+    return Parts(
+        name if name in NAMED else target.label, target.folder,
+        {head: each.folder for head, each in found.items()}, defaults,
+        {"target": target.label, **{head: each.label for head, each in found.items()}})
+
+
+def load_rig(parts: Parts, dtype: torch.dtype, device: torch.device) -> Rig:
+    """Check what configs and file headers say, then load target and heads."""
+    config = causal_config(parts.target)
+    facts = TargetFacts(parts.target, config.get_text_config())
+    plans = {name: KINDS[kind_of(read_config(folder))](folder, facts) for name, folder in parts.heads.items()}
+    must_fit_into_memory([parts.target, *parts.heads.values()], facts.config, dtype, device)
+    tokenizer = load_tokenizer(parts.target)
+    model = load_causal(parts.target, dtype, device)
+    window = within_window(model.config)
+    taps = tuple(dict.fromkeys(tap for plan in plans.values() for tap in plan.taps))
+    if taps and not hasattr(model.base_model, "layers"):
+        raise RigError(f"The layers of a {model.config.model_type} cannot be tapped; name a drafter that reads none.")
+    target = TorchTarget(model, taps)
+    must_verify_trees(target)
+    heads: dict[str, Drafter] = {name: _head(plan, target) for name, plan in plans.items()}
+    heads[NGRAM] = NGramDrafter(target.config.vocab_size)
+    style = chat_style(tokenizer, [plan.thinking for plan in plans.values()])
+    return Rig(
+        parts.title, target, tokenizer, heads, parts.defaults, parts.revisions, parts.good_at, parts.familiar_nats,
+        _families(plans), style, tuple(note for note in (window, style.note) if note))
+
+
+def _families(plans: Mapping[str, HeadPlan]) -> Mapping[str, str]:
+    """Which head a method gets by its family where neither a person nor the number of heads decides."""
+    path = next((name for name, plan in plans.items() if plan.family == "path"), NGRAM)
+    return {"path": path, NGRAM: NGRAM}
+
+
+def _head(plan: HeadPlan, target: TorchTarget) -> Drafter:
+    """The drafter of a plan, fed with its own taps where the target is tapped for others too."""
+    drafter = plan.load(target)
+    if not plan.taps or plan.taps == target.taps:
+        return drafter
+    size = target.config.hidden_size
+    columns = torch.cat([torch.arange(size) + size * target.taps.index(tap) for tap in plan.taps])
+    return NarrowedDrafter(drafter, columns.to(target.device))

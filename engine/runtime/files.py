@@ -1,0 +1,106 @@
+"""The files of a checkpoint: configs and tensors, and one sentence where one is missing, cut off or a pickle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from engine.errors import RigError
+
+INDEX = "model.safetensors.index.json"
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """config.json as it is written."""
+    path = require(folder, "config.json")
+    try:
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
+    except ValueError as error:
+        raise RigError(f"config.json in {folder.name} is not JSON ({first_line(error)}).") from error
+    if not isinstance(values, dict):
+        raise RigError(f"config.json in {folder.name} holds a {type(values).__name__}; it has to be an object.")
+    return values
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Every file of the weights; RigError where one is missing, or where there are only pickles."""
+    if (folder / INDEX).is_file():
+        try:
+            names = sorted(set(json.loads((folder / INDEX).read_text(encoding="utf8"))["weight_map"].values()))
+        except (ValueError, KeyError, AttributeError) as error:
+            raise RigError(f"{INDEX} in {folder.name} names no files ({first_line(error)}); fetch it again.") from error
+        gone = [name for name in names if not (folder / name).is_file()]
+        if gone:
+            raise RigError(f"The download of {folder.name} is incomplete: {len(gone)} of its {len(names)} weight files "
+                           f"are missing, the first being {gone[0]}; fetch it again.")
+        return [folder / name for name in names]
+    pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
+    if pickles and not (folder / "model.safetensors").is_file():
+        raise RigError(f"{folder.name} holds its weights as {pickles[0]}, a pickle, which could run code when opened; "
+                       "only safetensors are read, so convert it or choose another revision.")
+    return [require(folder, "model.safetensors")]
+
+
+def load_weights(folder: Path) -> dict[str, Tensor]:
+    """All tensors of a folder by name."""
+    found: dict[str, Tensor] = {}
+    for path in weight_files(folder):
+        try:
+            found.update(load_file(path))
+        except (SafetensorError, OSError) as error:
+            raise damaged(path, error) from error
+    return found
+
+
+def parameters(folder: Path) -> int:
+    """How many numbers the weights hold, from the files' headers alone."""
+    count = 0
+    for path in weight_files(folder):
+        try:
+            with safe_open(path, "pt") as tensors:
+                names = tensors.keys()
+                for name in names:
+                    count += torch.Size(tensors.get_slice(name).get_shape()).numel()
+        except (SafetensorError, OSError) as error:
+            raise damaged(path, error) from error
+    return count
+
+
+def damaged(path: Path, error: BaseException) -> RigError:
+    """What is said of a file that cannot be read to its end."""
+    return RigError(
+        f"{path.name} in {path.parent.name} is cut off or damaged ({first_line(error)}); fetch it again.")
+
+
+def filled(model: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
+    """Load the weights into a model of exactly these tensors; RigError names the first that does not fit."""
+    wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    found = {name: tuple(value.shape) for name, value in weights.items()}
+    if wanted != found:
+        odd = sorted(set(wanted.items()) ^ set(found.items()))[0][0]
+        raise RigError(
+            f"The drafter in {folder.name} does not fit its own config: tensor {odd} "
+            f"has shape {found.get(odd, 'nothing')} where {wanted.get(odd, 'nothing')} is expected.")
+    model.load_state_dict(weights)
+
+
+def require(folder: Path, name: str) -> Path:
+    """The file of that name; RigError where it is not there."""
+    path = folder / name
+    if not path.is_file():
+        raise RigError(f"{folder.name} has no {name}; the checkpoint is missing or incomplete.")
+    return path
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says, as the part of a sentence."""
+    said = str(error).strip() or type(error).__name__
+    return said.split("\n")[0][:300].rstrip(".")

@@ -1,0 +1,38 @@
+"""Any causal language model that shares the target's tokenizer."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from engine.drafters.autoregressive import AutoregressiveDrafter
+from engine.errors import RigError
+from engine.runtime.architectures import causal_config
+from engine.runtime.checkpoints import load_causal, load_tokenizer
+from engine.runtime.kinds import HeadPlan, TargetFacts, must_fit
+from engine.runtime.target import TorchTarget
+
+
+def autoregressive(folder: Path, target: TargetFacts) -> HeadPlan:
+    """The plan of a language model as a drafter; RigError where its tokens are not the target's."""
+    config = causal_config(folder).get_text_config()
+    if (folder / "tokenizer.json").is_file():
+        _same_tokens(folder, target.folder)
+    else:
+        must_fit(folder, "no tokenizer of its own and a vocabulary of", config.vocab_size, target.config.vocab_size)
+    return HeadPlan((), partial(_load, folder))
+
+
+def _load(folder: Path, target: TorchTarget) -> AutoregressiveDrafter:
+    model = load_causal(folder, target.model.dtype, target.device)
+    return AutoregressiveDrafter(model, target.config.vocab_size)
+
+
+def _same_tokens(folder: Path, target: Path) -> None:
+    """RigError where a token that both tokenizers know has two ids, or an id two tokens."""
+    own, wanted = load_tokenizer(folder).get_vocab(), load_tokenizer(target).get_vocab()
+    named = {place: token for token, place in wanted.items()}
+    for token, place in own.items():
+        if wanted.get(token, place) != place or named.get(place, token) != token:
+            raise RigError(f"The drafter in {folder.name} has another tokenizer than the target: its token {place} is "
+                           f"{token!r}, the target's is {named.get(place)!r}. Choose a drafter that shares it.")

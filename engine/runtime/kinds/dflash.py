@@ -1,0 +1,99 @@
+"""Published block-diffusion checkpoints (DFlash): their options, wherever a checkpoint keeps them, and the drafter.
+
+Everything is the checkpoint's own: taps, mask token, block size, rotary embedding. A formula for the taps would be
+wrong for most published checkpoints. Options that later checkpoints added are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from transformers import PreTrainedConfig, Qwen3Config
+
+from engine.drafters.dflash import DFlashDrafter
+from engine.drafters.dflash_model import DFlashModel
+from engine.errors import RigError
+from engine.runtime.files import filled, load_weights, read_config
+from engine.runtime.kinds import HeadPlan, TargetFacts, must_fit, must_know, must_tap
+from engine.runtime.target import TorchTarget
+
+NEEDED = ("mask_token_id", "target_layer_ids", "block_size")
+ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
+# Sizes that say nothing where what they belong to is switched off.
+COMPANIONS: Mapping[str, str] = MappingProxyType({
+    "swa_window_size": "use_swa", "conv_group_size": "conv_kernel_size", "selector_top_k": "selector_rank",
+    "top_k": "selector_rank"})
+NEUTRAL: Mapping[str, float] = MappingProxyType({"output_multiplier": 1.0, "partial_rotary_factor": 1.0})
+# What a config.json may hold besides the fields of a Qwen3 model without changing what is computed.
+SILENT = frozenset({
+    "auto_map", "block_size", "dflash_config", "num_target_layers", "torch_dtype", "rope_theta", "rope_scaling",
+    "quantization_config", "pretraining_tp", "tokenizer_class", "draft_vocab_size", *NEEDED})
+
+
+def dflash(folder: Path, target: TargetFacts) -> HeadPlan:
+    """The plan of a block-diffusion head; RigError where it cannot run on this target as it was trained."""
+    config = head_config(folder)
+    options = config.dflash_config
+    taps = tuple(options["target_layer_ids"])
+    must_fit(folder, "hidden size", config.hidden_size, target.config.hidden_size)
+    must_fit(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
+    layers = read_config(folder).get("num_target_layers", options.get("num_target_layers"))
+    must_fit(folder, "a target of layers:", layers or target.config.num_hidden_layers, target.config.num_hidden_layers)
+    must_tap(folder, taps, target.config)
+    if not 0 <= options["mask_token_id"] < target.config.vocab_size:
+        raise RigError(f"The drafter in {folder.name} has the mask token {options['mask_token_id']}; the target's "
+                       f"embedding has rows 0 to {target.config.vocab_size - 1}.")
+    # the angles are a formula: a head serves as far as its target does
+    config.max_position_embeddings = max(
+        config.max_position_embeddings, target.config.max_position_embeddings) + config.block_size
+    return HeadPlan(taps, partial(_load, folder, config), "dflash", thinking=False)
+
+
+def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDrafter:
+    model = DFlashModel(config)
+    filled(model, load_weights(folder), folder)
+    model = model.to(device=target.device, dtype=target.model.dtype)
+    return DFlashDrafter(model, target.embedding, target.head)
+
+
+def head_config(folder: Path) -> Qwen3Config:
+    """The head's config with block size, mask token and taps, wherever the checkpoint keeps them."""
+    values = read_config(folder)
+    inner = dict(values.get("dflash_config") or {})
+    for name in NEEDED:
+        inner.setdefault(name, values.get(name))
+        if inner[name] is None:
+            raise RigError(f"config.json in {folder.name} names no {name}; a DFlash head cannot be run without it.")
+    known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT
+    _refuse(folder, {name: value for name, value in values.items() if name not in known})
+    _refuse(folder, {name: value for name, value in inner.items() if name not in (*NEEDED, "num_target_layers")})
+    config = Qwen3Config(**{key: value for key, value in values.items() if key not in ("auto_map", "dflash_config")})
+    _refuse_model(folder, config, values)
+    config.block_size, config.dflash_config = inner.pop("block_size"), inner
+    if not isinstance(config.block_size, int) or config.block_size < 2:
+        raise RigError(f"config.json in {folder.name} has block_size {config.block_size}; it has to be 2 or more.")
+    return config
+
+
+def _refuse(folder: Path, options: Mapping[str, Any]) -> None:
+    """Refuse options that are switched on and not implemented."""
+    must_know(folder, {
+        name: value for name, value in options.items()
+        if NEUTRAL.get(name, None) != value and not (
+            name in COMPANIONS and not options.get(COMPANIONS[name]))})
+
+
+def _refuse_model(folder: Path, config: Qwen3Config, values: Mapping[str, Any]) -> None:
+    """Refuse fields of the model itself that the head's code does not follow."""
+    rope = config.rope_parameters or {}
+    kinds = sorted(set(config.layer_types or ()) - {"full_attention"})
+    must_know(folder, {
+        "layer_types": ", ".join(kinds),
+        "quantization_config": "quantised weights" if values.get("quantization_config") else "",
+        "rope_type": "" if rope.get("rope_type", "default") in ROPES else rope["rope_type"],
+        "partial_rotary_factor": "" if rope.get("partial_rotary_factor", 1.0) == 1.0 else rope["partial_rotary_factor"],
+        "hidden_act": "" if config.hidden_act == "silu" else config.hidden_act})
