@@ -10,6 +10,7 @@ from engine.records import Acceptance, DraftTree
 
 FIXED, AUTO = "fixed", "auto"
 PACES = (FIXED, AUTO)  # of a ``Request``
+MOST_AUTO = 256  # where nothing else is said, no round at its own pace verifies more drafted nodes than this
 
 
 class Pacer(Protocol):

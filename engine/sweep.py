@@ -26,6 +26,7 @@ from engine.lab.settings import BASELINE, SweepPlan
 from engine.lab.store import Results, Store
 from engine.lab.sweeping import Alone, Crew, Progress, run_sweep
 from engine.methods import METHODS
+from engine.pace import AUTO, MOST_AUTO
 from engine.records import Sampling
 from engine.runtime.measure import laboratory
 from engine.runtime.ray_workers import ray_crew
@@ -44,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--methods", nargs="+", default=["dflash", "ddtree", "joint"], help=f"of {', '.join(METHODS)}; "
                       f"{BASELINE} is always measured too")
     what.add_argument("--budgets", nargs="+", default=[str(budget) for budget in BUDGETS],
-                      help="drafted nodes per round")
+                      help="drafted nodes per round; auto for as many as pay")
     what.add_argument("--split", default="total", help="what the budget means for merged: total or each")
     what.add_argument("--heads", nargs="*", default=(), help="drafters by name, for the methods that take so many")
     what.add_argument("--temperature", type=float, default=0.0)
@@ -69,8 +70,9 @@ def parser() -> argparse.ArgumentParser:
 def plan_of(choice: argparse.Namespace) -> SweepPlan:
     """The sweep that a command line asks for."""
     sampling = Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
-    wanted = Choice(tuple(choice.methods), parse_budgets(" ".join(choice.budgets)), choice.split,
-                    tuple(choice.heads), sampling)
+    fixed = [budget for budget in choice.budgets if budget != AUTO]
+    wanted = Choice(tuple(choice.methods), parse_budgets(" ".join(fixed)), choice.split, tuple(choice.heads), sampling,
+                    MOST_AUTO if AUTO in choice.budgets else 0)
     return SweepPlan(prompt_set(choice.prompts, choice.limit), settings(wanted), choice.repeats, choice.max_tokens,
                      choice.seed, choice.rig, choice.dtype, choice.prompts)
 

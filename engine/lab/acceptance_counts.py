@@ -1,7 +1,7 @@
 """What a round says about its drafters: how far the tree expected to get, and which of its proposals were taken.
 
 A disjoint ``merged`` tree may hold a prefix twice. A prefix counts once here, with the belief of the head that
-believes in it most, as in ``combiners/joint.py``.
+believes in it most.
 """
 
 from __future__ import annotations

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.decode import MOST_NODES, check_sampling
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE, Setting, SweepPlan
 from engine.methods import METHODS, Method, method_named, share_named
+from engine.pace import AUTO
 from engine.records import Sampling
 
 BUDGETS = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -20,13 +21,15 @@ MOST_REPEATS = 1000
 
 @dataclass(frozen=True)
 class Choice:
-    """The settings of a sweep as a person chooses them: every method at every budget."""
+    """The settings of a sweep as a person chooses them: every method at every budget, and where ``auto_budget`` is
+    not 0 at its own pace too, with that as the most nodes of a round."""
 
     methods: tuple[str, ...]
     budgets: tuple[int, ...] = BUDGETS
     split: str = "total"
     heads: tuple[str, ...] = ()
     sampling: Sampling = Sampling()
+    auto_budget: int = 0
 
 
 def parse_budgets(text: str) -> tuple[int, ...]:
@@ -57,6 +60,7 @@ def settings(choice: Choice) -> tuple[Setting, ...]:
     """
     check_sampling(choice.sampling)
     budgets = tidy_budgets(choice.budgets)
+    own_pace = tidy_budgets([choice.auto_budget]) if choice.auto_budget else ()
     rows = [method_named(name) for name in choice.methods]
     if choice.heads and not any(_takes(row, choice.heads) for row in rows):
         raise RequestError(f"None of the chosen methods takes the {len(choice.heads)} heads "
@@ -65,6 +69,8 @@ def settings(choice: Choice) -> tuple[Setting, ...]:
     for name, row in zip(choice.methods, rows, strict=True):
         for budget in budgets if row.heads else (0,):
             found.setdefault(_setting(name, budget, choice))
+        for budget in own_pace if row.heads else ():
+            found.setdefault(replace(_setting(name, budget, choice), pace=AUTO))
     return tuple(found)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from engine.pace import FIXED
 from engine.prompts import Prompt
 from engine.records import Ask, Sampling
 from engine.trace import Piece
@@ -20,7 +21,8 @@ BASELINE = "autoregressive"  # what speed-up is measured against, in every sweep
 
 @dataclass(frozen=True)
 class Setting:
-    """What is varied. Fields as in ``records.Ask``; ``budget`` counts drafted nodes and is 0 without a drafter."""
+    """What is varied. Fields as in ``records.Ask``; ``budget`` counts drafted nodes and is 0 without a drafter; at
+    the pace ``auto`` it is the most that a round may verify."""
 
     method: str
     budget: int = 64
@@ -29,18 +31,20 @@ class Setting:
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
+    pace: str = FIXED
 
     @property
     def label(self) -> str:
-        """For a table or a legend: ``ddtree 64``, ``merged 64 each``, ``ddtree 64 T 0.7``."""
-        parts = [self.method, str(self.budget) if self.budget else "", self.split if self.split != "total" else "",
+        """For a table or a legend: ``ddtree 64``, ``merged 64 each``, ``ddtree auto``, ``ddtree 64 T 0.7``."""
+        nodes = self.pace if self.pace != FIXED else str(self.budget or "")
+        parts = [self.method, nodes, self.split if self.split != "total" else "",
                  "+".join(self.heads), f"T {self.temperature:g}" if self.temperature else ""]
         return " ".join(part for part in parts if part)
 
     @property
     def baseline(self) -> Setting:
         """What its speed is measured against: decoding without a drafter, under the same sampling."""
-        return replace(self, method=BASELINE, budget=0, split="total", heads=())
+        return replace(self, method=BASELINE, budget=0, split="total", heads=(), pace=FIXED)
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class SweepPlan:
         setting = cell.setting
         sampling = Sampling(setting.temperature, setting.top_k, setting.top_p, self.seed + cell.repeat)
         return Ask(self.prompts[cell.prompt].text, setting.method, setting.budget, self.max_tokens, sampling,
-                   setting.split, setting.heads)
+                   setting.split, setting.heads, setting.pace)
 
 
 @dataclass(frozen=True)

@@ -126,9 +126,9 @@ def run_sweep(store: Store, number: int, crew: Crew, control: Control) -> Iterat
 
 
 def check_conditions(stored: Stored, here: Conditions) -> None:
-    """RequestError where a sweep that has begun was measured on something else: its speeds would not compare."""
+    """RequestError where a sweep was begun on something else: its speeds would not compare."""
     there = stored.conditions
-    if stored.done == 0 or there == here:
+    if there == here:
         return
     pairs = {"rig": (there.rig, here.rig), "hardware": (there.hardware, here.hardware),
              "dtype": (there.dtype, here.dtype)}

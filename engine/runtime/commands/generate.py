@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from engine.methods import METHODS
-from engine.pace import AUTO, FIXED
+from engine.pace import AUTO, FIXED, MOST_AUTO
 from engine.records import Ask, Sampling
 from engine.runtime.chat import pieces
 from engine.runtime.live import LiveRig
 from engine.runtime.rigs import DTYPES, Rig, open_rig
 from engine.trace import Entry, Line, committed_ids, dump, gather, tau
-
-MOST_AUTO = 256  # with --budget auto no round verifies more drafted nodes than this
 
 
 def add(verb: argparse.ArgumentParser) -> None:

@@ -47,6 +47,10 @@ def test_settings_are_the_baseline_and_every_method_at_every_budget() -> None:
     warm = settings(Choice(("ddtree",), (8,), sampling=Sampling(0.7, 20, 0.9)))
     assert warm[1] == Setting("ddtree", 8, temperature=0.7, top_k=20, top_p=0.9)
     assert warm[1].baseline == warm[0]
+    paced = settings(Choice(("autoregressive", "ddtree"), (8,), auto_budget=128))
+    assert [each.label for each in paced] == ["autoregressive", "ddtree 8", "ddtree auto"]
+    assert paced[2] == Setting("ddtree", 128, pace="auto")
+    assert paced[2].baseline == paced[0]
 
 
 @pytest.mark.parametrize(("choice", "sentence"), [
