@@ -1,0 +1,196 @@
+"""The EAGLE-3 head, loaded from a folder as published, against its equations written out without a cache."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch.nn.functional import silu
+
+from engine.decode import decode
+from engine.errors import RigError
+from engine.methods import METHODS
+from engine.outcome import outcome
+from engine.records import Request, Sampling
+from engine.runtime.rigs import Rig, open_rig
+from tests.engine.drafters.test_autoregressive import paths
+from tests.engine.runtime.published import (
+    SIZES,
+    write_config,
+    write_short,
+    write_short_dflash,
+    write_weights,
+)
+
+LLAMA = "Llama-3.1-8B-Instruct"
+DRAFT, WHOLE = 200, 1536
+LAYERS, TAPS = 8, (1, 3, 4)  # what goes into layers 2, 8 / 2 and 8 − 3
+CONFIG = {
+    "architectures": ["LlamaForCausalLMEagle3"], "attention_bias": False, "attention_dropout": 0.0, "bos_token_id": 1,
+    "draft_vocab_size": DRAFT, "eos_token_id": 2, "hidden_act": "silu", "initializer_range": 0.02,
+    "max_position_embeddings": 2048, "mlp_bias": False, "model_type": "llama", "num_hidden_layers": 1,
+    "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 10000.0,
+    "tie_word_embeddings": False, "torch_dtype": "float16", "use_cache": True, "vocab_size": WHOLE, **SIZES}
+
+
+def write_eagle3(folder: Path, taps: int = 3, **changes: Any) -> Path:
+    hidden, inner, size = SIZES["hidden_size"], SIZES["intermediate_size"], SIZES["head_dim"]
+    wide, narrow = SIZES["num_attention_heads"] * size, SIZES["num_key_value_heads"] * size
+    write_weights(write_config(folder, {**CONFIG, **changes}), {
+        "fc.weight": (hidden, taps * hidden), "norm.weight": (hidden,), "lm_head.weight": (DRAFT, hidden),
+        "midlayer.self_attn.q_proj.weight": (wide, 2 * hidden),
+        "midlayer.self_attn.k_proj.weight": (narrow, 2 * hidden),
+        "midlayer.self_attn.v_proj.weight": (narrow, 2 * hidden),
+        "midlayer.self_attn.o_proj.weight": (hidden, wide),
+        "midlayer.mlp.gate_proj.weight": (inner, hidden), "midlayer.mlp.up_proj.weight": (inner, hidden),
+        "midlayer.mlp.down_proj.weight": (hidden, inner), "midlayer.hidden_norm.weight": (hidden,),
+        "midlayer.input_layernorm.weight": (hidden,), "midlayer.post_attention_layernorm.weight": (hidden,)})
+    weights = load_file(folder / "model.safetensors")
+    mapped = torch.from_numpy(np.sort(np.random.default_rng(5).choice(WHOLE, DRAFT, replace=False)))
+    weights["d2t"] = mapped - torch.arange(DRAFT)
+    weights["t2d"] = torch.zeros(WHOLE, dtype=torch.bool).index_fill(0, mapped, True)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("eagle3")
+    write_short(folder / "target", LLAMA, num_hidden_layers=LAYERS)
+    write_eagle3(folder / "head")
+    write_short_dflash(folder / "other", LLAMA, num_target_layers=LAYERS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rig(folders: Path) -> Rig:
+    return open_rig(f"{folders / 'target'}::{folders / 'head'}", "float32")
+
+
+def normed(states: Tensor, weight: Tensor) -> Tensor:
+    return weight * states / torch.sqrt(states.pow(2).mean(-1, keepdim=True) + CONFIG["rms_norm_eps"])
+
+
+def turned(states: Tensor, positions: Tensor) -> Tensor:
+    half = SIZES["head_dim"] // 2
+    angles = (positions[:, None] * CONFIG["rope_theta"] ** (-torch.arange(half) / half))[:, None]
+    first, second = states.chunk(2, -1)
+    return torch.cat([first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()], -1)
+
+
+def layer(weights: dict[str, Tensor], hidden: Tensor, embedded: Tensor) -> Tensor:
+    """The layer's output over rows at positions 0, 1, …; each row sees those before it."""
+    part = {name.removeprefix("midlayer.").removesuffix(".weight"): value for name, value in weights.items()}
+    both = torch.cat([normed(embedded, part["input_layernorm"]), normed(hidden, part["hidden_norm"])], -1)
+    queries, keys, values = ((both @ part[f"self_attn.{each}_proj"].T).unflatten(-1, (-1, SIZES["head_dim"]))
+                             for each in "qkv")
+    positions = torch.arange(len(hidden))
+    queries, keys = turned(queries, positions), turned(keys, positions)
+    later = torch.full((len(hidden), len(hidden)), -torch.inf).triu(1)
+    shared = queries.shape[1] // keys.shape[1]
+    mixed = torch.cat([
+        (queries[:, head] @ keys[:, head // shared].T / SIZES["head_dim"]**0.5 + later).softmax(-1)
+        @ values[:, head // shared] for head in range(queries.shape[1])], -1)
+    hidden = hidden + mixed @ part["self_attn.o_proj"].T
+    rows = normed(hidden, part["post_attention_layernorm"])
+    return hidden + (silu(rows @ part["mlp.gate_proj"].T) * (rows @ part["mlp.up_proj"].T)) @ part["mlp.down_proj"].T
+
+
+def reference(folder: Path, rig: Rig, features: Tensor, tokens: list[int], path: tuple[int, ...]) -> Tensor:
+    """Log probabilities over the target's vocabulary behind the path. ``tokens`` are those behind each feature's
+    position; where features end, a row holds the output of the row before it."""
+    weights = load_file(folder / "model.safetensors")
+    hidden, embedded = features @ weights["fc.weight"].T, rig.target.embedding(torch.tensor([*tokens, *path]))
+    for _ in path:
+        hidden = torch.cat([hidden, layer(weights, hidden, embedded[:len(hidden)])[-1:]])
+    last = layer(weights, hidden, embedded)[-1]
+    said = (normed(last, weights["norm.weight"]) @ weights["lm_head.weight"].T).log_softmax(-1)
+    whole = torch.full((WHOLE,), -torch.inf)
+    whole[weights["d2t"] + torch.arange(DRAFT)] = said
+    return whole
+
+
+@pytest.mark.parametrize("steps", [(9,), (4, 5), (1, 1, 1, 6)])
+def test_every_row_is_what_the_equations_say_behind_that_path(folders: Path, rig: Rig, steps: tuple[int, ...]) -> None:
+    head, random = rig.heads["drafter"], np.random.default_rng(3)
+    text = random.integers(0, WHOLE, sum(steps)).astype(np.int32)
+    features = torch.from_numpy(random.normal(size=(sum(steps), 3 * SIZES["hidden_size"])).astype(np.float32))
+    head.begin(64)
+    done = 0
+    for step in steps:
+        head.observe(text[done:done + step], features[done:done + step])
+        head.draft(11, 64)  # what a round leaves behind must not reach the next
+        done += step
+    lattice = head.draft(7, 64)
+    found = [(path, row) for path, row in paths(lattice) if len(path) < 4]
+    assert len(found) == 31 and {len(path) for path, _ in found} == {0, 1, 2, 3}
+    for path, row in found:
+        with torch.no_grad():
+            said = reference(folders / "head", rig, features, [*text[1:].tolist(), 7], path)
+        asked = said[torch.from_numpy(lattice.tokens[len(path), row]).long()].numpy()
+        np.testing.assert_allclose(lattice.logprobs[len(path), row], asked, atol=1e-5, rtol=1e-5)
+        np.testing.assert_allclose(lattice.logprobs[len(path), row], said.topk(10).values.numpy(), atol=1e-5, rtol=1e-5)
+
+
+def test_where_the_checkpoint_names_no_layers_the_published_ones_are_read(folders: Path, rig: Rig, tmp_path: Path):
+    assert rig.target.taps == TAPS
+    named = write_eagle3(tmp_path / "named", 2, eagle_config={
+        "eagle_aux_hidden_state_layer_ids": [0, 4], "use_aux_hidden_state": True})
+    assert open_rig(f"{folders / 'target'}::{named}", "float32").target.taps == (0, 4)
+
+
+def test_heads_of_three_kinds_with_taps_of_their_own_are_lossless_together(folders: Path) -> None:
+    rig = open_rig(f"{folders / 'target'}::{folders / 'head'}::{folders / 'other'}", "float32")
+    assert rig.target.taps == TAPS and list(rig.heads) == ["drafter 1", "drafter 2", "ngram"]
+    prompt, sampling = tuple(range(40, 60)), Sampling(1.0, 0, 0.95, 3)
+    wanted = outcome(decode(Request(prompt, "autoregressive", 0, 24, sampling), rig.target, [])).token_ids
+    assert len(set(wanted)) > 6
+    for method, row in METHODS.items():
+        if row.accept == "walk" and row.heads:
+            for heads in (list(rig.heads)[:row.heads], list(rig.heads)[-row.heads:]):
+                drafters = list(rig.drafters(method, heads).values())
+                found = outcome(decode(Request(prompt, method, 12, 24, sampling), rig.target, drafters)).token_ids
+                assert found == wanted, (method, heads)
+    assert list(rig.drafters("expand")) == ["drafter 1"]
+
+
+def test_each_of_two_heads_sees_its_own_taps(folders: Path, rig: Rig) -> None:
+    both = open_rig(f"{folders / 'target'}::{folders / 'other'}::{folders / 'head'}", "float32")
+    request = Request(tuple(range(40, 60)), "expand", 12, 8)
+    alone, together = (
+        next(decode(request, opened.target, list(opened.drafters("expand").values()))).drafts[0]
+        for opened in (rig, both))
+    np.testing.assert_array_equal(alone.tokens, together.tokens)
+    np.testing.assert_allclose(alone.logprobs, together.logprobs, atol=1e-5)
+
+
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"num_hidden_layers": 2}, "uses num_hidden_layers = 2"),
+    ({"norm_before_residual": True}, "uses norm_before_residual = True"),
+    ({"target_hidden_size": 64}, "a target of hidden size 64; the target has 32"),
+    ({"vocab_size": 999}, "a vocabulary of 999; the target has 1536"),
+    ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 8]}}, "layers 1, 3, 8; the target has layers 0 to 7"),
+    ({"eagle_config": {"parallel_draft_step": 3}}, "uses parallel_draft_step = 3"),
+    ({"draft_vocab_size": 100}, "tensor d2t has shape (200,) where (100,) is expected"),
+])
+def test_heads_that_cannot_run_as_they_were_trained(folders: Path, tmp_path: Path, changes: dict, said: str) -> None:
+    head = write_eagle3(tmp_path / "head", **changes)
+    with pytest.raises(RigError) as caught:
+        open_rig(f"{folders / 'target'}::{head}", "float32")
+    assert said in str(caught.value)
+
+
+def test_a_map_that_leads_out_of_the_vocabulary(folders: Path, tmp_path: Path) -> None:
+    head = write_eagle3(tmp_path / "head")
+    weights = load_file(head / "model.safetensors")
+    weights["d2t"][-1] += WHOLE
+    save_file(weights, head / "model.safetensors")
+    assert json.loads((head / "config.json").read_text())["vocab_size"] == WHOLE
+    with pytest.raises(RigError, match="vocabulary map d2t in head leads to token"):
+        open_rig(f"{folders / 'target'}::{head}", "float32")
