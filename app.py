@@ -12,7 +12,7 @@ from pathlib import Path
 from engine.errors import CanopyError, RigError
 from explorer.bundle import ASSETS
 from explorer.lab_bench import Absent, Bench
-from explorer.lessons import Library, shipped
+from explorer.lessons import Library, name_of, shipped
 from explorer.replay import Recordings
 from explorer.source import Source
 
@@ -42,10 +42,10 @@ def _credentials(text: str) -> tuple[str, str]:
 
 def library(opened: Path | None) -> Library:
     """The shipped recordings behind those that the command line names."""
-    named: list[Path] = []
-    if opened is not None:
-        named = shipped(opened) if opened.is_dir() else [opened]
-    return Library([*named, *shipped(ASSETS / "traces")])
+    if opened is None:
+        return Library(shipped(ASSETS / "traces"))
+    named = shipped(opened) if opened.is_dir() else [opened]
+    return Library([*named, *shipped(ASSETS / "traces")], *(name_of(path) for path in named[:1]))
 
 
 def source(rig: str, recordings: Library) -> Source:

@@ -43,9 +43,11 @@ def tokens_per_second(trace: Trace) -> float:
 
 
 class Library:
-    """The recordings of a folder by file name, read once; one that cannot be read is left out and logged."""
+    """The recordings of a folder by file name, read once; one that cannot be read is left out and logged. The page
+    opens on the one named ``first``."""
 
-    def __init__(self, paths: Iterable[Path]) -> None:
+    def __init__(self, paths: Iterable[Path], first: str = FIRST) -> None:
+        self._first = first
         self.lessons: Mapping[str, Lesson] = {lesson.name: lesson for path in paths for lesson in _read(path)}
 
     def summaries(self) -> list[View]:
@@ -61,7 +63,7 @@ class Library:
 
     def first(self) -> Lesson | None:
         """The lesson that the page opens on."""
-        return self.lessons.get(FIRST) or next(iter(self.lessons.values()), None)
+        return self.lessons.get(self._first) or next(iter(self.lessons.values()), None)
 
     def view(self, lesson: Lesson) -> View:
         """The stage value of a lesson, with the plain decoding of the same prompt where that was recorded too."""
@@ -80,9 +82,14 @@ def matter(header: Header) -> tuple[object, object]:
     return (header.rig, header.hardware, header.dtype), (header.prompt, header.request.sampling)
 
 
+def name_of(path: Path) -> str:
+    """The name of a recording: its file's, without the endings."""
+    return path.name.split(".")[0]
+
+
 def _read(path: Path) -> list[Lesson]:
     try:
-        return [Lesson(path.name.split(".")[0], load(path))]
+        return [Lesson(name_of(path), load(path))]
     except TraceError as error:
         log.warning("A recording is left out. %s", error)
         return []
@@ -94,4 +101,4 @@ def shipped(folder: Path) -> list[Path]:
     names = [lesson["name"] for lesson in json.loads(listed.read_text("utf8"))] if listed.exists() else []
     place = {name: number for number, name in enumerate(names)}
     found = sorted(path for path in folder.glob("*.jsonl*") if path.is_file() and not path.name.endswith(".part"))
-    return sorted(found, key=lambda path: place.get(path.name.split(".")[0], len(place)))
+    return sorted(found, key=lambda path: place.get(name_of(path), len(place)))

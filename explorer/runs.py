@@ -18,7 +18,7 @@ from explorer.turns import Place, Turns
 from explorer.view import View, add_line, blank_view
 
 MOST_REMEMBERED = 48  # runs; the oldest is forgotten first
-SECONDS_BETWEEN_VIEWS = 1 / 15
+SECONDS_BETWEEN_VIEWS = 1 / 30  # a round that is held back waits for the next one, so this has to be short
 
 log = logging.getLogger("canopy")
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import gzip
+import io
+import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -21,6 +24,7 @@ from explorer.share import export, joined, pieces_of
 from explorer.view import View
 
 LARGEST_UPLOAD = 32 * 2**20  # bytes of a trace file
+LARGEST_TRACE = 256 * 2**20  # bytes of it unpacked
 
 
 def _spoken(name: str, ask: Callable[[Any], View]) -> Callable[[Any], View]:
@@ -41,6 +45,19 @@ def _refusal() -> Iterator[None]:
         yield
     except CanopyError as error:
         raise gr.Error(str(error), print_exception=False) from error
+
+
+def _inflated(data: bytes, name: str) -> bytes:
+    """The file without its gzip, where that can be read and stays within bounds; else as it is, to be refused."""
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    with suppress(OSError, EOFError, zlib.error), gzip.open(io.BytesIO(data)) as file:
+        text = file.read(LARGEST_TRACE + 1)
+        if len(text) > LARGEST_TRACE:
+            raise TraceError(
+                f"{name} unpacks to more than {LARGEST_TRACE // 2**20} MiB, which is the most that is taken.")
+        return text
+    return data
 
 
 def _form(prompt: str, method: str, budget: int, temperature: float, options: dict[str, Any]) -> Form:
@@ -86,7 +103,7 @@ class Service:
         if len(data) * 3 // 4 > LARGEST_UPLOAD:
             raise TraceError(f"{name} is larger than {LARGEST_UPLOAD // 2**20} MiB, which is the most that is taken.")
         try:
-            trace = loads(base64.b64decode(data, validate=True), name)
+            trace = loads(_inflated(base64.b64decode(data, validate=True), name), name)
         except binascii.Error as error:
             raise TraceError(f"{name} did not arrive whole; open it again.") from error
         run = uuid4().hex[:12]

@@ -116,6 +116,11 @@ def _rounds_file(run: str, trace: Trace, number: int) -> Download:
     return Download(f"{run}-rounds.csv", "text/csv", rounds_table(trace).to_csv(index=False).encode())
 
 
+def _columns_file(run: str, trace: Trace, number: int) -> Download:
+    data = rounds_table(trace).to_parquet(index=False)
+    return Download(f"{run}-rounds.parquet", "application/vnd.apache.parquet", data)
+
+
 def _tree_file(run: str, trace: Trace, number: int) -> Download:
     if not 0 <= number < len(trace.entries):
         raise RequestError(f"There is no round {number + 1}; this run has {len(trace.entries)}.")
@@ -130,7 +135,8 @@ def _replay_file(run: str, trace: Trace, number: int) -> Download:
 
 
 EXPORTS: Mapping[str, Callable[[str, Trace, int], Download]] = MappingProxyType({
-    "trace": _trace_file, "rounds": _rounds_file, "tree": _tree_file, "replay": _replay_file})
+    "trace": _trace_file, "rounds": _rounds_file, "columns": _columns_file, "tree": _tree_file,
+    "replay": _replay_file})
 
 
 def export(kind: str, run: str, trace: Trace, number: int) -> Download:

@@ -1,4 +1,4 @@
-// The address bar holds the view: #trace=…&round=…&node=…&mode=…&method=…&budget=…; rounds and nodes as shown.
+// The address bar holds the view: #trace=…&round=…&node=…&mode=…&panel=…&method=…&budget=…; rounds and nodes as shown.
 (function (Canopy) {
   "use strict";
 
@@ -6,20 +6,22 @@
     const named = new URLSearchParams(window.location.hash.slice(1));
     const whole = (name) => (/^\d+$/.test(named.get(name) || "") ? Number(named.get(name)) : null);
     return {
-      trace: named.get("trace"), round: whole("round"), node: whole("node"), mode: named.get("mode"),
+      trace: named.get("trace"), round: whole("round"), node: whole("node"), mode: named.get("mode"), panel: named.get("panel"),
       method: named.get("method"), budget: whole("budget"),
     };
   }
 
   class Address {
-    constructor(stage, lessons) {
+    constructor(stage, lessons, frames) {
       this.stage = stage;
+      this.frames = frames;
       this.lessons = lessons;
       this.held = true; // until the first view has been restored, nothing is written
       stage.on("round", ({ push }) => this.write(push));
       stage.on("mode", ({ push }) => this.write(push));
       stage.on("opened", ({ push }) => this.write(push));
       stage.on("pin", () => this.write(false));
+      stage.on("full", () => this.write(false));
       stage.on("settings", () => this.write(false));
       window.addEventListener("popstate", () => this.restore());
     }
@@ -33,6 +35,7 @@
       }
       if (stage.pinned !== null) named.set("node", String(stage.pinned));
       named.set("mode", stage.mode);
+      if (this.frames.filling) named.set("panel", this.frames.filling);
       if (stage.settings.method) named.set("method", stage.settings.method);
       if (Number.isInteger(stage.settings.budget)) named.set("budget", String(stage.settings.budget));
       return `#${named}`;
@@ -66,6 +69,7 @@
         const known = !asked.trace || asked.trace === this.stage.value.run;
         if (known && asked.round !== null) this.stage.go(asked.round - 1, {});
         if (known && asked.node !== null && asked.node !== this.stage.pinned) this.stage.pin({ node: asked.node });
+        if ((asked.panel || null) !== this.frames.filling) this.frames.full(asked.panel);
         return known && asked.round !== null;
       } finally {
         this.held = false;

@@ -18,6 +18,7 @@
       this.stage = stage;
       this.made = new Map();
       this.sizes = stored();
+      this.filling = null; // the panel that fills the window
       const { html } = Canopy.ink;
       this.area = html("div", "cs-area", parent);
       this.upper = html("div", "cs-row cs-upper", this.area);
@@ -127,13 +128,17 @@
       }
     }
 
+    // Lets one panel fill the window, or none; asked again for the same, it goes back. True where one did before.
     full(name) {
-      const open = document.querySelector(".cs-frame.is-full");
+      const all = Array.from(this.area.querySelectorAll("[data-panel]"));
+      const open = all.find((frame) => frame.classList.contains("is-full"));
+      const next = all.find((frame) => frame.dataset.panel === name && frame !== open);
       if (open) open.classList.remove("is-full");
-      const frame = name && this.area.querySelector(`[data-panel="${name}"]`);
-      if (frame && frame !== open) frame.classList.add("is-full");
-      document.body.classList.toggle("cs-has-full", Boolean(frame && frame !== open));
+      if (next) next.classList.add("is-full");
+      this.filling = next ? name : null;
+      document.body.classList.toggle("cs-has-full", Boolean(next));
       this.plan();
+      this.stage.tell("full", this.filling);
       return Boolean(open);
     }
 

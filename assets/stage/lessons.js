@@ -2,6 +2,9 @@
 (function (Canopy) {
   "use strict";
 
+  const MIB = 2 ** 20;
+  const LARGEST = 32 * MIB; // of a trace file, as on the server
+
   class Lessons {
     constructor(stage, player, notices, listed) {
       this.stage = stage;
@@ -62,6 +65,15 @@
     async read(file) {
       this.input.value = "";
       if (!file) return;
+      await this.give(file);
+      this.opened = file.name; // shown, or refused
+    }
+
+    async give(file) {
+      if (file.size > LARGEST) {
+        this.notices.fail(`${file.name} has ${Math.round(file.size / MIB)} MiB; a trace file of at most ${LARGEST / MIB} MiB is taken.`);
+        return;
+      }
       const data = Canopy.save.base64(new Uint8Array(await file.arrayBuffer()));
       const value = await this.answer(() => this.stage.server.open_trace({ name: file.name, data }));
       if (value) this.take(value, { push: true });

@@ -18,10 +18,10 @@
     const save = new Canopy.Save(stage, frames, lessons, notices);
     const parts = { stage, player, frames, help, search, lessons, save, notices };
     parts.tour = Canopy.Tour && stage.server ? new Canopy.Tour(parts) : null;
-    const keys = new Canopy.Keys(parts);
+    const keys = parts.keys = new Canopy.Keys(parts);
     help.fill(keys.table);
     new Canopy.Bar(stage, header, parts);
-    parts.address = new Canopy.Address(stage, lessons);
+    parts.address = new Canopy.Address(stage, lessons, frames);
     dress(stage, root);
     return parts;
   }

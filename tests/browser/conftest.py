@@ -10,7 +10,9 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.error import URLError
 
 import pytest
@@ -18,7 +20,7 @@ import pytest
 sync_api = pytest.importorskip("playwright.sync_api")
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 START_SECONDS = 180
-PATIENCE_MS = 90_000  # for machines that do other work too; a quiet one needs a second
+PATIENCE_MS = int(os.environ.get("PATIENCE_MS", 90_000))  # for busy machines; a quiet one needs a second
 
 
 def free_port() -> int:
@@ -29,10 +31,16 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def address() -> Iterator[str]:
-    """The address of a server whose rounds take a tenth of a second."""
+def round_times(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the server writes down when it made each round."""
+    return tmp_path_factory.mktemp("server") / "rounds"
+
+
+@pytest.fixture(scope="session")
+def address(round_times: Path) -> Iterator[str]:
+    """The address of a server whose rounds take a twentieth of a second."""
     port = free_port()
-    server = subprocess.Popen([sys.executable, "-m", "tests.browser.serve", str(port), "0.1"])
+    server = subprocess.Popen([sys.executable, "-m", "tests.browser.serve", str(port), "0.05", str(round_times)])
     url = f"http://127.0.0.1:{port}/"
     try:
         _wait_for(url, server)
@@ -80,10 +88,11 @@ class Watched:
         return self.page
 
 
-@pytest.fixture
-def watched(browser: sync_api.Browser, address: str) -> Iterator[Watched]:
-    """A fresh page; the test fails if it logged an error or asked anybody else for anything."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+@contextmanager
+def visit(browser: sync_api.Browser, address: str) -> Iterator[Watched]:
+    """A person with a browser of their own; fails if the page logged an error or asked anybody else for anything."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce",
+                                  accept_downloads=True)
     made = Watched(context.new_page())
     made.page.set_default_timeout(PATIENCE_MS)
     made.page.on("console", lambda said: made.complaints.append(said.text) if said.type == "error" else None)
@@ -93,6 +102,20 @@ def watched(browser: sync_api.Browser, address: str) -> Iterator[Watched]:
     context.close()
     assert made.complaints == []
     assert made.foreign == []
+
+
+@pytest.fixture
+def watched(browser: sync_api.Browser, address: str) -> Iterator[Watched]:
+    """A fresh page of one person."""
+    with visit(browser, address) as made:
+        yield made
+
+
+@pytest.fixture
+def neighbour(browser: sync_api.Browser, address: str) -> Iterator[Watched]:
+    """The page of somebody else."""
+    with visit(browser, address) as made:
+        yield made
 
 
 def _note(made: Watched, url: str, address: str) -> None:

@@ -1,38 +1,67 @@
-"""The page over the scripted source, in a process of its own: ``python -m tests.browser.serve PORT SECONDS``."""
+"""The page over the scripted source, in a process of its own: ``python -m tests.browser.serve PORT SECONDS [LOG]``.
+
+LOG gets a line per round, the time at which it was made, in seconds since the epoch.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from engine.trace import dump, recorded
+from engine.records import Ask
+from engine.trace import Entry, Line, Trace, dump, gather, recorded
 from explorer.lessons import Library, shipped
-from tests.explorer.scripted import ScriptedSource, scripted_trace
+from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
 
 LESSONS = (("welcome", "joint", 64), ("plain", "autoregressive", 0), ("merged", "merged", 64), ("routed", "routed", 32),
            ("tried", "nanogpt", 32))
 
 
+class Timed(ScriptedSource):
+    """Writes down when each round was made."""
+
+    log = Path(os.devnull)
+
+    def run(self, ask: Ask) -> Iterator[Line]:
+        with self.log.open("a") as file:
+            for line in super().run(ask):
+                if isinstance(line, Entry):
+                    file.write(f"{time.time()}\n")
+                    file.flush()
+                yield line
+
+
+def wide_trace() -> Trace:
+    """More than 200 rounds of 256 drafted nodes."""
+    return gather(ScriptedSource().run(Ask(going_on(1700), "joint", 256)))
+
+
 def record(folder: Path) -> None:
     """Recorded runs of the script, one per lesson."""
-    for name, method, budget in LESSONS:
-        trace = recorded(scripted_trace(method, budget), f"Scripted: {method}", "", "2026-11-20")
-        dump(trace, folder / f"{name}.jsonl.gz")
+    traces = {name: scripted_trace(method, budget) for name, method, budget in LESSONS}
+    for name, trace in {**traces, "wide": wide_trace()}.items():
+        method = trace.header.request.method
+        dump(recorded(trace, f"Scripted: {method}", f"What {method} does with the script.", "2026-11-20"),
+             folder / f"{name}.jsonl")
 
 
-def main(port: int, pause_seconds: float) -> None:
+def main(port: int, pause_seconds: float, log: Path) -> None:
     """Serve until the process is ended."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     from explorer.page import WAITING_ROOM, build, launch_options
 
+    source = Timed(pause_seconds)
+    source.log = log
     with tempfile.TemporaryDirectory() as folder:
         record(Path(folder))
-        page = build(ScriptedSource(pause_seconds), Library(shipped(Path(folder))))
+        page = build(source, Library(shipped(Path(folder))))
         page.queue(max_size=WAITING_ROOM)
         page.launch(server_name="127.0.0.1", server_port=port, quiet=True, **launch_options())
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), float(sys.argv[2]))
+    main(int(sys.argv[1]), float(sys.argv[2]), Path((sys.argv[3:] or [os.devnull])[0]))

@@ -1,82 +1,76 @@
-"""Live runs in a browser: what is drawn is what the trace says; Stop and errors."""
+"""Runs in a browser: what is drawn is what the trace says; live updates, Stop, refusals."""
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 import time
 from typing import Any
 
 import pytest
 
 from engine.methods import METHODS
-from engine.trace import Trace, dumps, loads
+from engine.trace import Trace, dumps
+from engine.tree import ancestors
 from tests.browser.conftest import Watched
-from tests.explorer.scripted import CODE, ENDLESS, STORY, scripted_trace
-
-STATE = "Canopy.parts.stage.value.state"
-RUN = "Canopy.parts.stage.value.run"
+from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, go, run, start, upload
+from tests.explorer.scripted import CODE, ENDLESS, STORY, going_on, scripted_trace
 
 
-def finish(page: Any) -> None:
-    page.wait_for_function(f"['done', 'error'].includes({STATE})")
+def compare(page: Any, trace: Trace, index: int) -> None:
+    """What stands on the screen for a round is what its trace says."""
+    go(page, index)
+    made = trace.entries[index].round
+    size, keep = len(made.tree), made.acceptance.keep.tolist()
+    drawn = page.evaluate("""() => {
+        const all = (selector, read) => Array.from(document.querySelectorAll(selector), read);
+        Canopy.parts.frames.made.get("verifier").panel.finish();
+        return {
+            stage: [Canopy.parts.stage.round.n, Canopy.parts.stage.round.keep],
+            mask: document.querySelector("[data-panel=mask] [role=img]").getAttribute("aria-label"),
+            steps: all("[data-panel=verifier] .cp-step", (step) => Number(step.dataset.node)),
+            cache: document.querySelector("[data-panel=cache] [role=img]").getAttribute("aria-label"),
+            text: all(`.cs-part[data-round="${Canopy.parts.stage.current}"] .cs-token`,
+                (token) => Number(token.dataset.node)),
+        };
+    }""")
+    page.wait_for_function(f"document.querySelectorAll('[data-panel=tree] [data-node]').length === {size}")
+    assert drawn["stage"] == [size, keep] and drawn["steps"] == drawn["text"] == keep
+    assert f"{int(ancestors(made.tree.parents).sum())} cells seen" in drawn["mask"]
+    assert f"kept rows {', '.join(map(str, keep))};" in drawn["cache"]
+    lengths = f"{made.start} slots before, {made.start + size} after verify, {made.start + len(keep)} after keep"
+    assert lengths in drawn["cache"]
 
 
-def choose(page: Any, elem_id: str, value: str) -> None:
-    page.click(f"#{elem_id} input")
-    page.get_by_role("option", name=value, exact=True).click()
-
-
-def start(page: Any, method: str) -> None:
-    """Press Run, and wait for the first round of that run: until then the stage still shows what was there before."""
-    choose(page, "canopy-method", method)
-    before = page.evaluate(RUN)
-    page.click("#canopy-run")
-    page.wait_for_function(f"{RUN} !== '{before}' && Canopy.parts.stage.rounds.length > 0")
-    assert page.evaluate("Canopy.parts.stage.header.method") == method
-
-
-def run(page: Any, method: str) -> None:
-    start(page, method)
-    finish(page)
-
-
-def exported(page: Any) -> Trace:
-    made = page.evaluate("Canopy.parts.stage.server.export({kind: 'trace', run: Canopy.parts.stage.value.run})")
-    return loads(base64.b64decode(made["data"]))
-
-
-@pytest.mark.parametrize("method", ["ddtree", "merged", "nanogpt"])
+@pytest.mark.parametrize("method", METHODS)
 def test_what_is_drawn_is_what_the_trace_says(watched: Watched, address: str, method: str) -> None:
-    page = watched.open(f"{address}#mode=workbench")
-    run(page, method)
-    trace = exported(page)
-    page.keyboard.press("Escape")
+    page, trace = watched.open(f"{address}#mode=workbench"), scripted_trace(method, 64)
+    upload(page, f"{method}.jsonl", dumps(trace))
+    page.wait_for_function(f"{STAGE}.header.method === '{method}' && {RUN} !== 'welcome'")
     for index in (0, len(trace.entries) // 2, len(trace.entries) - 1):
-        page.evaluate(f"Canopy.parts.player.go({index}, {{}})")
-        page.wait_for_function(f"!Canopy.parts.frames.planned && Canopy.parts.stage.current === {index}")
-        made = trace.entries[index].round
-        drawn = page.evaluate("[Canopy.parts.stage.round.n, Canopy.parts.stage.round.keep, "
-                              "document.querySelectorAll('[data-panel=tree] [data-node]').length]")
-        assert drawn[:2] == [len(made.tree), made.acceptance.keep.tolist()]
-        assert drawn[2] == len(made.tree)
-        tokens = page.locator(f".cs-part[data-round='{index}'] .cs-token")
-        assert tokens.evaluate_all("all => all.map(one => Number(one.dataset.node))") == made.acceptance.keep.tolist()
+        compare(page, trace, index)
+
+
+def test_a_live_run_is_drawn_as_its_trace_says(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    run(page, "merged")
+    trace = exported(page)
+    assert page.locator(".cs-badge").inner_text().strip().endswith("live, done")
+    for index in (0, len(trace.entries) // 2, len(trace.entries) - 1):
+        compare(page, trace, index)
 
 
 def test_the_text_is_shown_as_typed(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     run(page, "joint")
     shown = page.locator(".cs-output").evaluate("element => element.textContent")
-    assert "${7*6}" in shown and "</script>" in shown and "שלום" in shown and "🌳" in shown
+    for typed in ("${7*6}", "</script>", "שלום", "🌳", "\n", "\t"):
+        assert typed in shown
     assert "".join(shown.split()) == "".join((STORY + CODE).split())
     assert "${7*6}" in page.evaluate("JSON.stringify(Array.from(Canopy.parts.stage.pieces.values()))")
 
 
 def test_stop_ends_the_run(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
-    page.fill("#canopy-prompt textarea", ENDLESS)
+    ask(page, ENDLESS)
     start(page, "autoregressive")
     page.wait_for_function("Canopy.parts.stage.rounds.length > 3")
     page.click("#canopy-stop")
@@ -84,10 +78,10 @@ def test_stop_ends_the_run(watched: Watched, address: str) -> None:
     time.sleep(1)
     trace = exported(page)
     time.sleep(0.5)
-    assert len(exported(page).entries) == len(trace.entries) < 250
+    assert len(exported(page).entries) == len(trace.entries) < 3000
     assert trace.end.reason == "stopped"
     assert page.evaluate(STATE) == "stopped"
-    page.fill("#canopy-prompt textarea", "Once more")
+    ask(page, "Once more")
     run(page, "ddtree")
     assert page.evaluate(STATE) == "done"
 
@@ -121,14 +115,47 @@ def test_stop_after_the_end_is_not_called_stopped(watched: Watched, address: str
     assert page.evaluate("Canopy.parts.stage.value.end.reason") == "stop"
 
 
-def test_the_stage_is_not_rebuilt_by_updates(watched: Watched, address: str) -> None:
+def test_fifty_updates_leave_every_element_and_the_zoom(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
-    page.evaluate("window.before = Array.from(document.querySelectorAll('[data-panel] .cs-body > *'))")
+    page.evaluate("""() => {
+        window.before = Array.from(document.querySelectorAll("[data-panel] .cs-body > *"));
+        const { stage } = Canopy.parts;
+        const show = stage.show.bind(stage);
+        window.updates = 0;
+        stage.show = (value) => {
+            updates += 1;
+            show(value);
+        };
+    }""")
+    for _ in range(3):
+        page.locator("[data-panel=tree]").get_by_role("button", name="Zoom in").click()
+    camera = "(({ column, row, left, top, held }) => [column, row, left, top, held])" \
+        "(Canopy.parts.frames.made.get('tree').panel.camera)"
+    before = page.evaluate(camera)
+    ask(page, going_on(60))
     run(page, "autoregressive")
-    assert page.evaluate("Canopy.parts.stage.rounds.length") > 50
+    assert page.evaluate("updates") > 50 and page.evaluate(f"{STAGE}.rounds.length") == 60
     assert page.evaluate("before.length") > 5
     assert page.evaluate("before.every(element => element.isConnected)")
     assert page.locator(".cs-stage").count() == 1
+    assert page.evaluate(camera) == before and before[-1] is True
+
+
+def test_a_live_run_is_followed_until_somebody_looks_elsewhere(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    ask(page, ENDLESS)
+    start(page, "ddtree")
+    newest = page.get_by_role("button", name="Follow the newest round")
+    page.wait_for_function(f"{STAGE}.rounds.length > 5 && {STAGE}.current === {STAGE}.rounds.length - 1")
+    assert newest.is_hidden()
+    page.keyboard.press("Home")
+    seen = page.evaluate(f"{STAGE}.rounds.length")
+    page.wait_for_function(f"{STAGE}.rounds.length > {seen + 4}")
+    assert page.evaluate(f"{STAGE}.current") == 0
+    newest.click()
+    page.wait_for_function(f"{STAGE}.current === {STAGE}.rounds.length - 1 && {STAGE}.rounds.length > {seen + 8}")
+    page.click("#canopy-stop")
+    page.wait_for_function(f"{STATE} === 'stopped'")
 
 
 def test_a_refusal_stays_until_dismissed(watched: Watched, address: str) -> None:
@@ -160,17 +187,6 @@ def test_the_slider_and_the_number_agree(watched: Watched, address: str) -> None
     page.wait_for_function("document.querySelector('#canopy-budget input').value === '256'")
     page.fill("#canopy-budget input", "16")
     page.wait_for_function("document.querySelector('#canopy-steps input[type=range]').value === '5'")
-
-
-def test_a_dropped_trace_is_opened_and_a_bad_one_refused(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench")
-    data = gzip.compress(json.dumps({"canopy_trace": 7}).encode() + b"\n{}\n")
-    page.set_input_files(".cs-file", {"name": "old.jsonl.gz", "mimeType": "application/gzip", "buffer": data})
-    page.locator(".cs-notice.is-error", has_text="version 7").wait_for(state="visible")
-    trace = scripted_trace("routed", 12)
-    page.set_input_files(".cs-file", {"name": "mine.jsonl", "mimeType": "text/plain", "buffer": dumps(trace)})
-    page.wait_for_function("Canopy.parts.stage.header.method === 'routed' && Canopy.parts.stage.header.budget === 12")
-    assert page.evaluate("Canopy.parts.stage.rounds.length") == len(trace.entries)
 
 
 def test_every_method_is_offered(watched: Watched, address: str) -> None:

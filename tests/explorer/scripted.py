@@ -34,7 +34,6 @@ OTHERS = (
     ",", " return", " left", " total", " are", " in", "(", ")", " =", " +", " books", " box", " def", " x",
 )
 DEPTH = 10
-ENDLESS = "Go on and on."  # a prompt that is answered with the script over and over, until max_tokens or a Stop
 
 
 def pieces_of(text: str) -> list[Piece]:
@@ -68,14 +67,21 @@ def write_script() -> Script:
                   [known[part] for part in OTHERS], len(pieces_of(STORY)))
 
 
+def going_on(tokens: int) -> str:
+    """The prompt that is answered with the script over and over, up to that many tokens."""
+    return f"Go on for {tokens} tokens."
+
+
+ENDLESS = going_on(4000)  # longer than anybody waits
+
+
 class ScriptedTarget:
     """Writes the script, whatever is asked; sure of itself where the script goes on, less so elsewhere."""
-
-    context_limit = 1024
 
     def __init__(self, script: Script, endless: bool = False) -> None:
         self.script = script
         self.endless = endless
+        self.context_limit = 2**14 if endless else 1024
         self.written = 0
         self.released = 0
 
@@ -168,11 +174,13 @@ class ScriptedSource:
         self.methods = tuple(METHODS)
 
     def run(self, ask: Ask) -> Iterator[Line]:
-        target = ScriptedTarget(self.script, ask.prompt == ENDLESS)
+        asked = re.fullmatch(r"Go on for (\d+) tokens\.", ask.prompt)
+        target = ScriptedTarget(self.script, bool(asked))
         heads = [ScriptedHead(self.script, target, own) for own in range(METHODS[ask.method].heads)]
         prompt = {1000 + place: sign for place, sign in enumerate(ask.prompt[:200])}
         request = Request(
-            tuple(prompt), ask.method, ask.budget, ask.max_tokens, ask.sampling, frozenset([0]), ask.split)
+            tuple(prompt), ask.method, ask.budget, int(asked.group(1)) if asked else ask.max_tokens, ask.sampling,
+            frozenset([0]), ask.split)
         rounds = decode(request, target, heads)
         names = ("story", "code")[:len(heads)]
         yield Header(request, ask.prompt, self.rig, names, self.hardware, "float32", target.context_limit,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import app
 from engine.errors import RequestError
 from engine.records import Ask, Sampling
 from engine.trace import dump, dumps, recorded
@@ -31,6 +32,21 @@ def library(tmp_path: Path) -> Library:
 def service(library: Library) -> Service:
     runs = Runs()
     return Service(library, runs, Stream(ScriptedSource(), runs, Turns()))
+
+
+def test_the_page_opens_on_what_the_command_line_names(tmp_path: Path) -> None:
+    dump(recorded(scripted_trace("dflash"), "MINE", "", "2026-11-20"), tmp_path / "mine.jsonl")
+    assert app.library(tmp_path / "mine.jsonl").first().name == "mine"  # type: ignore[union-attr]
+    assert app.library(tmp_path).first().name == "mine"  # type: ignore[union-attr]
+    assert app.library(None).first().name == "welcome"  # type: ignore[union-attr]
+
+
+def test_eight_or_more_recordings_ship_each_with_its_lesson() -> None:
+    shipped_ones = app.library(None)
+    assert len(shipped_ones.lessons) >= 8
+    for lesson in shipped_ones.summaries():
+        assert lesson["title"] != lesson["name"] and lesson["note"].endswith(".") and lesson["recorded"]
+        assert lesson["rounds"] > 1 and lesson["tokens_per_second"] > 0
 
 
 def test_a_broken_recording_is_left_out(library: Library, caplog: pytest.LogCaptureFixture) -> None:
@@ -67,6 +83,10 @@ def test_the_service_opens_a_file_and_keeps_it(service: Service) -> None:
     ("!", "did not arrive whole"), (base64.b64encode(b"nonsense").decode(), "not a Canopy trace"),
     (base64.b64encode(b'{"canopy_trace": 99}\n{}\n').decode(), "version"),
     (base64.b64encode(gzip.compress(dumps(scripted_trace("ddtree")))[:900]).decode(), "cut off"),
+    (base64.b64encode(dumps(scripted_trace("ddtree"))[:9000]).decode(), "cut off"),
+    ("", "no line that ends"), (base64.b64encode(b"[1, 2, 3]\n").decode(), "no trace header"),
+    (base64.b64encode(b"0" * (33 * 2**20)).decode(), "larger than 32 MiB"),
+    (base64.b64encode(gzip.compress(bytes(257 * 2**20), 1)).decode(), "unpacks to more than 256 MiB"),
 ])
 def test_a_file_that_is_no_trace_is_refused_in_a_sentence(service: Service, data: str, said: str) -> None:
     answer = service.open_trace({"name": "bad.jsonl", "data": data})

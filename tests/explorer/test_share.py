@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import re
 
 import networkx
@@ -37,6 +38,32 @@ def test_the_table_has_a_row_a_round() -> None:
     assert {"mean_confidence_head_1", "mean_confidence_head_2"} <= set(rounds_table(trace).columns)
 
 
+def test_the_columns_are_the_table() -> None:
+    trace = scripted_trace("routed")
+    made = pandas.read_parquet(io.BytesIO(export("columns", "run", trace, 0).data))
+    pandas.testing.assert_frame_equal(made, rounds_table(trace))
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+def test_an_export_needs_no_disk(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever serves from a full disk can still hand out what a run came to."""
+    def full(path: object, flags: int, *more: object, **named: object) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            raise OSError(28, "No space left on device")
+        return opened(path, flags, *more, **named)  # type: ignore[arg-type]
+
+    def write_nothing(path: object, mode: str = "r", *more: object, **named: object) -> object:
+        if set(mode) & set("wax+"):
+            raise OSError(28, "No space left on device")
+        return read(path, mode, *more, **named)  # type: ignore[call-overload]
+
+    trace, opened, read = scripted_trace("merged"), os.open, open
+    monkeypatch.setattr(os, "open", full)
+    monkeypatch.setattr("builtins.open", write_nothing)
+    monkeypatch.setattr(io, "open", write_nothing)
+    assert len(export(kind, "run", trace, 0).data) > 100
+
+
 def test_the_graph_is_the_tree() -> None:
     trace = scripted_trace("merged", 24)
     made = trace.entries[3].round
@@ -62,11 +89,11 @@ def test_the_replay_page_needs_nothing_else() -> None:
 
 def test_unknown_forms_and_rounds_are_refused() -> None:
     trace = scripted_trace("ddtree")
-    with pytest.raises(RequestError, match="trace, rounds, tree, replay"):
+    with pytest.raises(RequestError, match="trace, rounds, columns, tree, replay"):
         export("film", "run", trace, 0)
     with pytest.raises(RequestError, match="There is no round 1000"):
         export("tree", "run", trace, 999)
-    assert tuple(EXPORTS) == ("trace", "rounds", "tree", "replay")
+    assert tuple(EXPORTS) == ("trace", "rounds", "columns", "tree", "replay")
 
 
 def test_characters_over_several_tokens_come_together() -> None:

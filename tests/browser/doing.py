@@ -1,0 +1,65 @@
+"""What the tests do on the page as a person would: choose, run, wait for the end, take the trace home."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from engine.trace import Trace, loads
+
+STAGE = "Canopy.parts.stage"
+STATE = f"{STAGE}.value.state"
+RUN = f"{STAGE}.value.run"
+
+
+def choose(page: Any, elem_id: str, value: str) -> None:
+    """Choose from one of the bar's lists."""
+    page.click(f"#{elem_id} input")
+    page.get_by_role("option", name=value, exact=True).click()
+
+
+def ask(page: Any, prompt: str) -> None:
+    """Write the prompt."""
+    page.fill("#canopy-prompt textarea", prompt)
+
+
+def start(page: Any, method: str) -> None:
+    """Press Run, and wait for the first round of that run: until then the stage still shows what was there before."""
+    choose(page, "canopy-method", method)
+    before = page.evaluate(RUN)
+    page.click("#canopy-run")
+    page.wait_for_function(f"{RUN} !== '{before}' && {STAGE}.rounds.length > 0")
+    assert page.evaluate(f"{STAGE}.header.method") == method
+
+
+def finish(page: Any) -> None:
+    """Wait until the run has ended by itself."""
+    page.wait_for_function(f"['done', 'error'].includes({STATE})")
+
+
+def run(page: Any, method: str) -> None:
+    """Run to the end."""
+    start(page, method)
+    finish(page)
+
+
+def exported(page: Any) -> Trace:
+    """The trace of what the stage shows, as the server has it now."""
+    made = page.evaluate(f"{STAGE}.server.export({{kind: 'trace', run: {RUN}}})")
+    return loads(base64.b64decode(made["data"]))
+
+
+def upload(page: Any, name: str, data: bytes) -> None:
+    """Open a file from the person's disk, and wait until the page has read it."""
+    with TemporaryDirectory() as folder:
+        (file := Path(folder, name)).write_bytes(data)
+        page.set_input_files("[aria-label='Trace file to open']", file)
+        page.wait_for_function(f"Canopy.parts.lessons.opened === '{name}'")
+
+
+def go(page: Any, index: int) -> None:
+    """Show a round, and wait until the panels have drawn it."""
+    page.evaluate(f"Canopy.parts.player.go({index}, {{}})")
+    page.wait_for_function(f"!Canopy.parts.frames.planned && {STAGE}.current === {index}")

@@ -1,0 +1,125 @@
+"""What comes in as a file and what leaves as one."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import struct
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import networkx
+import pandas
+
+from engine.trace import dumps, loads
+from tests.browser.conftest import Watched
+from tests.browser.doing import RUN, STAGE, go, upload
+from tests.explorer.scripted import scripted_trace
+
+MERGED = scripted_trace("merged", 64)
+DROP = """([name, data]) => {
+    const given = new DataTransfer();
+    given.items.add(new File([Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0))], name));
+    document.body.dispatchEvent(new DragEvent("dragover", { dataTransfer: given, bubbles: true, cancelable: true }));
+    window.invited = document.body.classList.contains("cs-dropping");
+    document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: given, bubbles: true, cancelable: true }));
+}"""
+GOOD = dumps(scripted_trace("routed", 12))
+BROKEN = {
+    "cut.jsonl.gz": (gzip.compress(GOOD)[:900], "cut off"),
+    "newer.jsonl": (json.dumps({"canopy_trace": 7}).encode() + b"\n{}\n", "version 7"),
+    "picture.png": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4, "not a Canopy trace"),
+    "huge.jsonl": (b"0" * (50 * 2**20), "has 50 MiB"),
+}
+
+
+def saved(page: Any, label: str, note: str) -> tuple[str, bytes]:
+    """Choose an entry of the Save menu; the file's name and bytes."""
+    page.get_by_role("button", name="Save or share this run").click()
+    entry = page.get_by_role("menuitem").filter(has=page.get_by_text(label, exact=True)).filter(has_text=note)
+    with page.expect_download() as waiting:
+        entry.first.click()
+    return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
+
+
+def test_a_broken_file_is_refused_in_a_sentence(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    for name, (data, said) in BROKEN.items():
+        upload(page, name, data)
+        sentence = page.locator(".cs-notice.is-error p").inner_text()
+        assert said in sentence and sentence.startswith(name) and sentence.endswith(".") and "\n" not in sentence
+        assert page.evaluate(RUN) == "welcome" and page.evaluate(f"{STAGE}.rounds.length") > 0
+    upload(page, "good.jsonl", GOOD)
+    page.wait_for_function(f"{STAGE}.header.method === 'routed' && {STAGE}.header.budget === 12")
+
+
+def test_a_dropped_file_is_opened_and_fills_the_bar(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    page.evaluate(DROP, ["mine.jsonl.gz", base64.b64encode(gzip.compress(GOOD)).decode()])
+    assert page.evaluate("invited")
+    page.wait_for_function(f"{STAGE}.header.method === 'routed' && {STAGE}.header.budget === 12")
+    page.wait_for_function("document.querySelector('#canopy-budget input').value === '12'")
+    page.wait_for_function("document.querySelector('#canopy-method input').value === 'routed'")
+    assert not page.evaluate("document.body.classList.contains('cs-dropping')")
+    name, data = saved(page, "Trace", "the whole run")
+    assert name.endswith(".jsonl.gz") and dumps(loads(data)) == GOOD
+
+
+def test_tables_and_trees_leave_as_files(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
+    page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.current === 3")
+    kept = [len(entry.round.acceptance.keep) for entry in MERGED.entries]
+    name, data = saved(page, "Table of rounds", "CSV")
+    assert name.endswith(".csv") and pandas.read_csv(io.BytesIO(data))["tokens_kept"].tolist() == kept
+    name, data = saved(page, "Table of rounds", "Parquet")
+    assert name.endswith(".parquet") and pandas.read_parquet(io.BytesIO(data))["tokens_kept"].tolist() == kept
+    name, data = saved(page, "Tree of this round", "GraphML")
+    graph = networkx.parse_graphml(data.decode())
+    assert "round-4" in name and graph.number_of_nodes() == len(MERGED.entries[3].round.tree)
+
+
+def test_every_panel_leaves_as_a_picture(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
+    page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.current === 3 && !Canopy.parts.frames.planned")
+    for title in ("Draft tree", "Marginals", "Ancestor mask", "Verifier walk", "KV cache"):
+        name, data = saved(page, title, "SVG")
+        assert name.endswith("-round-4.svg") and len(list(ElementTree.fromstring(data).iter())) > 20, title
+        name, data = saved(page, title, "PNG")
+        width, height = struct.unpack(">II", data[16:24])
+        assert data.startswith(b"\x89PNG") and width > 400 and height > 150 and len(data) > 2000, title
+
+
+def test_the_replay_page_opens_from_disk_and_asks_nobody(watched: Watched, address: str, tmp_path: Path) -> None:
+    page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
+    page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.current === 3")
+    name, data = saved(page, "Replay page", "one HTML file")
+    file = tmp_path / name
+    file.write_bytes(data)
+    page.goto("about:blank")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(file.as_uri() + "#mode=workbench&round=3")
+    page.wait_for_function(f"window.Canopy && Canopy.parts && {STAGE}.rounds.length === {len(MERGED.entries)}")
+    assert page.evaluate(f"{STAGE}.current") == 2
+    page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length === "
+                           f"{len(MERGED.entries[2].round.tree)}")
+    page.keyboard.press("End")
+    assert page.locator(".cs-part").count() == len(MERGED.entries)
+    go(page, 1)
+    name, picture = saved(page, "Draft tree", "SVG")
+    assert name == "tree-round-2.svg" and ElementTree.fromstring(picture).tag.endswith("svg")
+    assert [url for url in asked if not url.startswith(("data:", "blob:", file.as_uri()))] == []
+    watched.foreign[:] = [url for url in watched.foreign if not url.startswith("file://")]
+
+
+def test_the_link_is_copied(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.current === 3")
+    page.get_by_role("button", name="Save or share this run").click()
+    page.get_by_role("menuitem").filter(has_text="Copy link").click()
+    page.wait_for_function("document.querySelector('.cs-spoken').textContent === 'The link is copied.'")
+    assert page.evaluate("navigator.clipboard.readText()") == page.url

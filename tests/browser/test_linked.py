@@ -1,0 +1,131 @@
+"""One thing, everywhere: what is lit in one part is lit in all; a click pins; the address keeps it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Watched
+from tests.browser.doing import STAGE, go
+
+LIT = """(node) => ({
+    tree: document.querySelector("[data-panel=tree] .cp-ring").getAttribute("display") === "inline",
+    marginals: Boolean(document.querySelector("[data-panel=marginals] .cp-cell-ring").getAttribute("d")),
+    mask: (() => {
+        const { over } = Canopy.parts.frames.made.get("mask").panel;
+        return over.getContext("2d").getImageData(0, 0, over.width, over.height).data.some((value) => value > 0);
+    })(),
+    verifier: Array.from(document.querySelectorAll("[data-panel=verifier] .is-selected"))
+        .some((mark) => Number(mark.dataset.node) === node),
+    cache: Boolean(document.querySelector("[data-panel=cache] .cp-slot-mark").getAttribute("d")),
+    text: document.querySelector(`.cs-part.is-current .cs-token[data-node="${node}"]`).classList.contains("is-lit"),
+})"""
+
+# Where the kept node stands on the screen, per part: x and y.
+PLACES = """(node) => {
+    const made = (name) => Canopy.parts.frames.made.get(name).panel;
+    const box = (element) => element.getBoundingClientRect();
+    const on = (element, x, y) => [box(element).left + x, box(element).top + y];
+    const middle = (element) => on(element, box(element).width / 2, box(element).height / 2);
+    const { mask, cache, marginals } = { mask: made("mask"), cache: made("cache"), marginals: made("marginals") };
+    const cell = marginals.drawing.hits.find((hit) => hit.node === node && hit.id !== undefined);
+    return {
+        tree: middle(document.querySelector(`[data-panel=tree] [data-node="${node}"]`)),
+        text: middle(document.querySelector(`.cs-part.is-current .cs-token[data-node="${node}"]`)),
+        mask: on(mask.over, ...[mask.left, mask.top].map((edge) => edge + (mask.place[node] + 0.5) * mask.cell)),
+        cache: on(cache.canvas, cache.x + (node + 0.5) * cache.slot, 39),
+        marginals: on(marginals.sheet, cell.x + cell.width / 2, cell.y + cell.height / 2),
+        verifier: middle(document.querySelector(`[data-panel=verifier] .cp-step .cp-token[data-node="${node}"]`)),
+    };
+}"""
+
+
+def opened(watched: Watched, address: str) -> Any:
+    """The page on a round of the merged recording whose second kept node stands in every panel."""
+    page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
+    page.wait_for_function(f"{STAGE}.current === 3 && !Canopy.parts.frames.planned")
+    page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
+    return page
+
+
+@pytest.mark.parametrize("part", ["tree", "text", "mask", "cache", "marginals", "verifier"])
+def test_hover_in_one_part_lights_all(watched: Watched, address: str, part: str) -> None:
+    page = opened(watched, address)
+    node = page.evaluate(f"{STAGE}.round.keep[1]")
+    assert not any(page.evaluate(LIT, node).values())
+    x, y = page.evaluate(PLACES, node)[part]
+    page.mouse.move(x, y)
+    page.wait_for_function(f"{STAGE}.selection.node === {node}")
+    lit = page.evaluate(LIT, node)
+    assert all(lit.values()), lit
+    page.mouse.move(3, 3)
+    page.wait_for_function(f"{STAGE}.selection.node === null")
+    assert not any(page.evaluate(LIT, node).values())
+    page.mouse.click(x, y)
+    page.wait_for_function(f"{STAGE}.pinned === {node}")
+    page.mouse.move(3, 3)
+    assert all(page.evaluate(LIT, node).values())
+    page.wait_for_function(f"location.hash.includes('node={node}')")
+
+
+def test_focus_lights_as_a_pointer_does(watched: Watched, address: str) -> None:
+    page = opened(watched, address)
+    node = page.evaluate(f"{STAGE}.round.keep[1]")
+    page.locator(f"[data-panel=verifier] .cp-step[data-node='{node}']").focus()
+    assert all(page.evaluate(LIT, node).values())
+    page.evaluate(f"{STAGE}.hover(null)")
+    page.locator("[data-panel=tree] [role=treeitem][tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    assert all(page.evaluate(LIT, node).values())
+
+
+def test_a_token_leads_to_its_round(watched: Watched, address: str) -> None:
+    page = opened(watched, address)
+    page.locator(".cs-part[data-round='5'] .cs-token").first.click()
+    assert page.evaluate(f"[{STAGE}.current, {STAGE}.pinned]") == [5, 0]
+    page.go_back()
+    page.wait_for_function(f"{STAGE}.current === 3")
+
+
+def test_looking_around_never_asks_the_server(watched: Watched, address: str) -> None:
+    page = opened(watched, address)
+    page.wait_for_timeout(300)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    for index in (0, 2, 5):
+        go(page, index)
+        page.locator("[data-panel=verifier] .cp-step").first.click()
+        assert page.evaluate(f"{STAGE}.pinned") == 0
+    box = page.locator(".cs-bars").bounding_box()
+    page.mouse.move(box["x"] + 40, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 400, box["y"] + 20, steps=6)
+    page.mouse.up()
+    assert page.evaluate(f"{STAGE}.current") > 3
+    page.keyboard.press("Escape")
+    assert [url for url in asked if "heartbeat" not in url] == []
+
+
+def test_the_panel_that_fills_the_window_is_in_the_address(watched: Watched, address: str) -> None:
+    page = opened(watched, address)
+    frame = page.locator("[data-panel=mask]")
+    before = frame.bounding_box()
+    frame.locator(".cs-full").click()
+    large = frame.bounding_box()
+    assert large["width"] > 1300 and large["height"] > 800
+    page.wait_for_function("location.hash.includes('panel=mask')")
+    page.reload()
+    page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
+    assert page.evaluate("Canopy.parts.frames.filling") == "mask" and frame.bounding_box() == large
+    page.keyboard.press("Escape")
+    page.wait_for_function("!location.hash.includes('panel=')")
+    assert frame.bounding_box() == before
+
+
+def test_an_address_that_names_no_panel_or_round_is_harmless(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#trace=merged&mode=workbench&panel=%22%5D&round=9999&node=99999")
+    page.wait_for_function(f"{STAGE}.value.run === 'merged'")
+    assert page.evaluate(f"[{STAGE}.current, {STAGE}.rounds.length - 1, {STAGE}.pinned]")[:2] == [
+        page.evaluate(f"{STAGE}.rounds.length") - 1] * 2
+    assert page.evaluate(f"{STAGE}.pinned") is None
