@@ -32,7 +32,7 @@ from engine.runtime.measure import laboratory
 from engine.runtime.ray_workers import ray_crew
 from engine.runtime.rigs import DTYPES
 
-DETAILS = ("histograms", "acceptance", "calibration")  # too long for a line; --report writes them
+DETAILS = ("domains", "histograms", "acceptance", "calibration")  # too long for a line; --report writes them
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,0 +1,113 @@
+"""``python -m engine.sweep`` as a person types it: once on the demo rig, else on the toy."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine import sweep
+from engine.lab.report import sweep_command
+from engine.lab.settings import Reading
+from engine.lab.store import Results
+from engine.records import Ask
+from tests.engine.lab.scripted import ScriptedLaboratory
+
+SMALL = ("--methods", "ddtree", "joint", "--budgets", "16", "4,16", "--limit", "2", "--repeats", "1",
+         "--max-tokens", "16")
+
+
+@pytest.fixture()
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    """Run the command line in a folder of its own, on the toy; its exit status."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sweep, "laboratory", lambda rig, dtype: ScriptedLaboratory())
+
+    def run(*words: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["sweep", *words])
+        return sweep.main()
+
+    return run
+
+
+def test_a_sweep_on_the_demo_rig(tmp_path: Path) -> None:
+    out, page = tmp_path / "results.sqlite", tmp_path / "report.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "engine.sweep", "--methods", "ddtree", "--budgets", "8", "--prompts", "bench", "--limit",
+         "1", "--repeats", "1", "--max-tokens", "12", "--dtype", "float32", "--out", str(out), "--report", str(page)],
+        capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    *table, last = done.stdout.strip().split("\n")
+    made = json.loads(last)
+    assert [row["label"] for row in made["rows"]] == ["autoregressive", "ddtree 8"]
+    assert [row["same_text"] for row in made["rows"]] == [1, 1]
+    assert made["rows"][1]["tau"] > 1 == made["rows"][0]["tau"]
+    assert any(line.startswith("ddtree 8 ") for line in table)
+    full = json.loads(page.read_text())
+    assert {**full, **made} == full
+    assert full["acceptance"] and full["calibration"] and full["histograms"]
+
+
+def test_a_table_for_people_and_a_line_for_machines(typed, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+    assert typed(*SMALL, "--csv", "table.csv", "--runs-csv", "runs.csv") == 0
+    made = json.loads(capsys.readouterr().out.strip().split("\n")[-1])
+    assert [row["label"] for row in made["rows"]] == ["autoregressive", "ddtree 4", "ddtree 16", "joint 4", "joint 16"]
+    assert (made["done"], made["complete"]) == (10, True)
+    assert len(Path("table.csv").read_text().splitlines()) == 1 + 5
+    assert len(Path("runs.csv").read_text().splitlines()) == 1 + 10
+
+
+def test_an_interrupted_sweep_resumes_with_its_own_settings(
+        typed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+    class Interrupted(ScriptedLaboratory):
+        def measure(self, ask: Ask) -> Reading:
+            if len(self.asked) == 5 + 4:  # five to warm up
+                raise KeyboardInterrupt
+            return super().measure(ask)
+
+    monkeypatch.setattr(sweep, "laboratory", lambda rig, dtype: Interrupted())
+    assert typed(*SMALL) == 130
+    assert "What was measured is in results.sqlite; --resume goes on." in capsys.readouterr().err
+    with Results(Path("results.sqlite")) as results:
+        assert [each.done for each in results.sweeps()] == [4]
+    monkeypatch.setattr(sweep, "laboratory", lambda rig, dtype: ScriptedLaboratory())
+    assert typed("--resume") == 0
+    made = json.loads(capsys.readouterr().out.strip().split("\n")[-1])
+    assert (made["sweep"], made["done"], made["complete"]) == (1, 10, True)
+    assert typed(*SMALL) == 0  # without --resume, a sweep of its own
+    assert json.loads(capsys.readouterr().out.strip().split("\n")[-1])["sweep"] == 2
+
+
+@pytest.mark.parametrize(("words", "sentence"), [
+    (("--budgets", "16", "-3"), "The node budget is -3; it has to lie between 0 and 4096."),
+    (("--budgets", "1000000"), "The node budget is 1000000; it has to lie between 0 and 4096."),
+    (("--methods", "magic"), "There is no method 'magic'; choose one of autoregressive"),
+    (("--methods", "nanogpt"), "This rig cannot run nanogpt; it runs autoregressive"),
+    (("--prompts", "novels"), "There is no prompt set and no file 'novels'; the sets are"),
+    (("--temperature", "-1"), "The temperature is -1.0; it has to be 0 or a number from"),
+    (("--repeats", "0"), "The repeats are 0; they have to lie between 1 and 1000."),
+    (("--resume",), "There is no results file results.sqlite; a sweep makes one."),
+    (("--out", "nowhere/results.sqlite"), "The results file results.sqlite cannot be made there: No such file"),
+    ((*SMALL, "--csv", "nowhere/table.csv"), "nowhere/table.csv cannot be written: No such file or directory."),
+    (("--ray", "local", "--workers", "0"), "The workers are 0; they have to be 1 or more."),
+])
+def test_what_cannot_be_is_one_sentence_and_exit_status_one(
+        typed, words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+    assert typed(*words) == 1
+    said = capsys.readouterr()
+    assert said.err.strip().split("\n")[-1].startswith(sentence)
+    assert said.out == ""
+
+
+def test_the_command_of_a_sweep_asks_for_the_same_sweep() -> None:
+    words = ["--methods", "merged", "dflash", "--budgets", "8", "auto", "32", "--split", "each", "--heads", "math",
+             "code", "--temperature", "0.7", "--top-k", "20", "--seed", "3", "--limit", "2"]
+    plan = sweep.plan_of(sweep.parser().parse_args(words))
+    assert [setting.label for setting in plan.settings if setting.pace == "auto"] == [
+        "merged auto each math+code T 0.7", "dflash auto T 0.7"]
+    again = sweep.plan_of(sweep.parser().parse_args(shlex.split(sweep_command(plan))[3:]))
+    assert again == plan
