@@ -1,8 +1,8 @@
 """budget=auto: each round verifies as many nodes as pay on this machine.
 
 A node is worth its chance of being kept; a row costs what the measured curve says. A round takes the n with the most
-expected tokens per millisecond, E(n) / T(n), the drafter's time included: all n are looked at, since T is a
-staircase. The chance of the n-th node is half this tree's own and half the recent rounds' mean: one tree alone says
+expected tokens per millisecond, E(n) / T(n), the drafter's time included: all n of the curve are looked at, since T
+is a staircase, and no others, since a kernel or a graph for a new size has to be made first. The chance of the n-th node is half this tree's own and half the recent rounds' mean: one tree alone says
 little. The drafter's cumulative probability is scaled by what came true of such probabilities so far.
 """
 
@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 
 from engine.lab.cost import CostCurve
 from engine.records import Acceptance, DraftTree, Integers
-from engine.tree import depths, select
+from engine.tree import select
 
 BINS = 12  # of cumulative probability, an octave each: 1 to 1/2, 1/2 to 1/4, …
 PRIOR_TOKENS = 2.0  # as many expected tokens of a bin stand for the drafter's word before anything was seen
 MEMORY = 0.97  # weight of what was seen a round ago; the shorter ones are for the chances by rank and for the rate
 RANK_MEMORY, RATE_MEMORY = 0.9, 0.8
-FIRST_BUDGET, ROOM = 16, 2  # trees are built this much larger than what was last verified, so that it can grow
+FIRST_BUDGET, ROOM = 16, 1.5  # trees are built this much larger than what was last verified, so that it can grow
 FIRST_PAUSE, PAUSE_GROWTH, LONGEST_PAUSE = 2, 4, 32  # rounds without a draft before the drafter is tried again
+OPENING_ROUNDS, OPENING_RATE = 2.0, 1.5  # plain rounds' time, and times their rate, that drafting begins with
 PATIENCE = 0.95  # of the plain loop's rate: below it drafting pauses
 
 Reals = NDArray[np.float64]
@@ -73,9 +74,11 @@ class AdaptivePace:
     def __init__(self, curve: CostCurve) -> None:
         self._curve = curve
         self._calibration, self._ranks = Calibration(), Ranks()
+        self._sizes, self._verify_ms = np.asarray(curve.rows), np.asarray(curve.verify_ms)
         self._room = FIRST_BUDGET
         self._sunk_ms = curve.plain_ms
-        self._tokens, self._spent_ms = 0.0, 0.0
+        # a first round that promises little is no reason yet to pause
+        self._tokens, self._spent_ms = OPENING_ROUNDS * OPENING_RATE, OPENING_ROUNDS * curve.plain_ms
         self._pause, self._paused = 0, 0
 
     def opens(self, heads: int, budget: int) -> tuple[int, int]:
@@ -91,11 +94,14 @@ class AdaptivePace:
         """See ``Pacer``: the most probable nodes of the tree, in its own order."""
         order = best_order(tree)
         chances = self._calibration.chances(tree.logprobs[order[1:]].astype(np.float64))
-        spent_ms = self._sunk_ms + self._curve.verify_ms_to(len(tree))
-        nodes = int((_tokens(self._ranks.blended(chances)) / spent_ms).argmax())
-        self._room = max(FIRST_BUDGET, ROOM * nodes)
-        self._weigh(1 + float(chances[:nodes].sum()), float(spent_ms[nodes]))
-        return select(tree, np.sort(order[:nodes + 1]))
+        sizes = self._sizes[:int(self._sizes.searchsorted(len(tree), side="right"))]
+        spent_ms = self._sunk_ms + self._verify_ms[:len(sizes)]
+        place = int((_tokens(self._ranks.blended(chances))[sizes - 1] / spent_ms).argmax())
+        nodes = int(sizes[place]) - 1
+        roomy = int(self._sizes.searchsorted(1 + max(FIRST_BUDGET, ROOM * nodes)))
+        self._room = int(self._sizes[min(roomy, len(self._sizes) - 1)]) - 1
+        self._weigh(1 + float(chances[:nodes].sum()), float(spent_ms[place]))
+        return tree if nodes + 1 == len(tree) else select(tree, np.sort(order[:nodes + 1]))
 
     def _weigh(self, tokens: float, milliseconds: float) -> None:
         """Does drafting pay? By the expected tokens of the rounds that drafted lately."""
@@ -119,5 +125,6 @@ def _tokens(chances: Reals) -> Reals:
 
 
 def best_order(tree: DraftTree) -> Integers:
-    """All nodes by log probability, then depth, then index: any beginning of it is a tree with the root first."""
-    return np.lexsort((depths(tree.parents), -tree.logprobs)).astype(np.int32)
+    """All nodes by log probability, the earlier first among equals: any beginning of it is a tree with the root first,
+    since no node is more probable than its parent or stands before it."""
+    return (-tree.logprobs).argsort(kind="stable").astype(np.int32)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -41,12 +40,6 @@ class CostCurve:
         """Milliseconds of a pass over ``rows`` rows, read between the measured neighbours; beyond the last one the
         line through the last two goes on."""
         return _read(self.rows, self.verify_ms, rows)
-
-    def verify_ms_to(self, rows: int) -> NDArray[np.float64]:
-        """``verify_at`` of 1, 2, … ``rows`` rows: (rows,)."""
-        inside = np.interp(np.arange(1, rows + 1), self.rows, self.verify_ms)
-        inside[self.rows[-1]:] = [self.verify_at(size) for size in range(self.rows[-1] + 1, rows + 1)]
-        return inside
 
     def draft_at(self, budget: int) -> float:
         """Milliseconds of one head's draft for a budget of ``budget`` nodes."""

@@ -129,7 +129,7 @@ def _base(config: object) -> float:
 
 def _turned_by(head: DFlashDrafter, base: float) -> Manner:
     config = deepcopy(head.model.config)
-    config.rope_parameters = {**config.rope_parameters, "rope_theta": base}
+    config.rope_parameters = {**(config.rope_parameters or {}), "rope_theta": base}
     embedding = Qwen3RotaryEmbedding(config).to(head.device)
 
     def rotation(positions: Tensor) -> tuple[Tensor, Tensor]:

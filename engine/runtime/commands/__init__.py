@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from engine.runtime.commands import doctor, generate, whatif
+from engine.runtime.commands import doctor, generate, pace, whatif
 
 
 @dataclass(frozen=True)
@@ -25,4 +25,6 @@ COMMANDS: Mapping[str, Command] = MappingProxyType({
     "generate": Command("answer one prompt", generate.add, generate.run, generate.summary),
     "whatif": Command("τ of every method at every budget from one run", whatif.add, whatif.run, whatif.summary),
     "doctor": Command("why is τ low? checks of every head", doctor.add, doctor.run, doctor.summary),
+    "pace": Command("budget=auto against every fixed budget, and predicted against measured speed", pace.add, pace.run,
+                    pace.summary),
 })

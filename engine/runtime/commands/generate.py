@@ -30,6 +30,8 @@ def add_ask(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--budget", type=budget, default=64, help="drafted nodes per round, or auto")
     verb.add_argument("--split", default="total", help="what the budget means for merged: total or each")
     verb.add_argument("--heads", nargs="*", default=(), help="drafters by name, in head order")
+    verb.add_argument("--turn", type=turn, action="append", default=[], metavar="ROLE:TEXT",
+                      help="an earlier turn of the conversation (system, user, assistant); as often as there were")
     verb.add_argument("--temperature", type=float, default=0.0)
     verb.add_argument("--top-k", type=int, default=0)
     verb.add_argument("--top-p", type=float, default=1.0)
@@ -43,12 +45,18 @@ def budget(text: str) -> int | str:
     return AUTO if text == AUTO else int(text)
 
 
+def turn(text: str) -> tuple[str, str]:
+    """ROLE:TEXT in its two parts."""
+    role, _, said = text.partition(":")
+    return role, said
+
+
 def ask_of(choice: argparse.Namespace) -> Ask:
     """What the flags ask."""
     sampling = Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
     nodes, pace = (MOST_AUTO, AUTO) if choice.budget == AUTO else (choice.budget, FIXED)
     return Ask(choice.prompt, choice.method, nodes, choice.max_tokens, sampling, choice.split, tuple(choice.heads),
-               pace)
+               pace, tuple(choice.turn))
 
 
 def run(choice: argparse.Namespace) -> dict[str, Any]:
