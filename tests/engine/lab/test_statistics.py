@@ -46,6 +46,18 @@ def test_a_reading_holds_what_the_rounds_held() -> None:
     assert len(found.gaps) == len(found.token_ids)
 
 
+@pytest.mark.parametrize("max_tokens", range(20, 32))
+def test_a_round_that_the_text_cut_short_says_nothing_of_the_drafter(max_tokens: int) -> None:
+    rounds = rounds_of(Ask("a prompt", "ddtree", 24, max_tokens))
+    whole = rounds_of(Ask("a prompt", "ddtree", 24, 60))[len(rounds) - 1]
+    cut = len(rounds[-1].acceptance.keep) < len(whole.acceptance.keep)
+    found = read_off(rounds)
+    assert found.cut == cut
+    assert found.acceptance.reached[0] == len(rounds) - cut
+    assert len(whole_rounds(found)) == len(rounds) - cut
+    assert sum(histogram([found])) == len(rounds)
+
+
 def test_a_run_without_a_round_is_a_reading_too() -> None:
     empty = read_off([])
     assert (empty.rounds, empty.tau, empty.tokens_per_second, empty.bonus, empty.cut) == (0, 0, 0, -1, False)
