@@ -20,7 +20,8 @@ from engine.tree import pack, plant
 
 ROWS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
 CHAIN = 15  # the mock tree's first nodes are a chain: as deep as a block, and as bushy as a draft tree below
-FEWEST_REPEATS, MOST_REPEATS = 3, 9
+FEWEST_REPEATS, MOST_REPEATS = 3, 25
+SMALL = 129  # rows up to which the later repeats go: there a choice turns on a tenth of a millisecond
 MOST_SECONDS = 4.0
 PLAIN_ROUNDS = 6
 SMALLEST_CONTEXT = 64
@@ -65,12 +66,14 @@ def bucket(context: int, context_limit: int) -> int:
 
 def measure(rig: Rig, context: int, sampling: Sampling, rows: tuple[int, ...] = ROWS) -> CostCurve:
     """Mock rounds in shuffled order, repeated until ``MOST_SECONDS`` are over; the first repeat only warms up."""
-    head = next(iter(rig.heads.values()), None)
+    usual = rig.defaults.get(1, ())
+    head = rig.heads[usual[0]] if usual else None
     mocks: dict[int, list[Mock]] = defaultdict(list)
     plain: list[Mock] = []
     order, repeats, began = random.Random(0), 0, perf_counter()
     while repeats < FEWEST_REPEATS or (repeats < MOST_REPEATS and perf_counter() - began < MOST_SECONDS):
-        for mock in _rounds(rig, head, (context, sampling), order.sample(rows, len(rows))):
+        wanted = [size for size in rows if size <= SMALL or repeats < FEWEST_REPEATS]
+        for mock in _rounds(rig, head, (context, sampling), order.sample(wanted, len(wanted))):
             mocks[mock.rows].append(mock)
         plain += _rounds(rig, None, (context, sampling), [1] * PLAIN_ROUNDS)
         repeats += 1
