@@ -74,7 +74,8 @@ def ray_crew(open_laboratory: OpenLaboratory, address: str, workers: int | None 
         ray = import_module("ray")
     except ModuleNotFoundError as error:
         raise RequestError("Ray is not installed; install requirements-ray.txt, or leave --ray out.") from error
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # a worker that is nicer than what else runs on its host would measure that instead
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
     dashboard = {"include_dashboard": False} if address == "local" else {}
     if not ray.is_initialized():
         try:
@@ -92,8 +93,10 @@ class RayCrew:
         held = ray.cluster_resources()
         devices = int(held.get("GPU", 0))
         count = workers or devices or len([node for node in ray.nodes() if node["Alive"]])
-        actor = ray.remote(Bench).options(
-            num_gpus=1 if devices else 0, num_cpus=max(1, int(held.get("CPU", 1) // count)))
+        if devices and count > devices:
+            raise RequestError(f"The cluster has {devices} GPUs and {count} workers were asked for; a GPU takes one.")
+        share = held.get("CPU", 1.0) / count
+        actor = ray.remote(Bench).options(num_gpus=1 if devices else 0, num_cpus=int(share) if share >= 1 else share)
         self.hire = partial(actor.remote, open_laboratory)
         self.hands = [Hand(self.hire()) for _ in range(count)]
         try:

@@ -46,15 +46,18 @@ class Cluster:
         self.deadly = deadly
         self.exceptions = type("exceptions", (), {"RayError": RayError, "RayActorError": RayActorError})
         self.hired = 0
+        self.held = {"CPU": 4.0}
+        self.given: dict[str, float] = {}
 
     def cluster_resources(self) -> dict[str, float]:
-        return {"CPU": 4.0}
+        return self.held
 
     def nodes(self) -> list[dict[str, Any]]:
         return [{"Alive": True}, {"Alive": True}, {"Alive": False}]
 
     def remote(self, kind: type) -> Any:
-        def options(**_: Any) -> Any:
+        def options(**given: float) -> Any:
+            self.given = given
             return type("Actors", (), {"remote": lambda _, *given: self._hire(kind, given)})()
 
         return type("Remote", (), {"options": staticmethod(options)})
@@ -112,6 +115,20 @@ def test_one_worker_a_host_shares_out_whole_blocks() -> None:
     assert len(set(halves[0]) & set(halves[1])) == 0
 
 
+@pytest.mark.parametrize(("held", "workers", "hired", "given"), [
+    ({"CPU": 4.0}, None, 2, {"num_gpus": 0, "num_cpus": 2}),
+    ({"CPU": 1.0}, 2, 2, {"num_gpus": 0, "num_cpus": 0.5}),
+    ({"CPU": 9.0, "GPU": 4.0}, None, 4, {"num_gpus": 1, "num_cpus": 2}),
+    ({"CPU": 9.0, "GPU": 4.0}, 3, 3, {"num_gpus": 1, "num_cpus": 3}),
+])
+def test_a_device_or_a_host_has_one_worker_unless_said_otherwise(
+        held: dict[str, float], workers: int | None, hired: int, given: dict[str, float]) -> None:
+    cluster = Cluster()
+    cluster.held = held
+    crew_on(cluster, workers)
+    assert (cluster.hired, cluster.given) == (hired, given)
+
+
 def test_a_lost_workers_cells_are_measured_again() -> None:
     deaths = iter([5, 9])
     count, next_death = [0], [next(deaths)]
@@ -160,6 +177,10 @@ def test_a_stop_lets_the_runs_in_hand_end() -> None:
 def test_what_is_wrong_with_a_cluster_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RigError, match=r"^A Ray worker could not open the rig: about was lost$"):
         crew_on(Cluster(lambda name, given: name == "about"))
+    crowded = Cluster()
+    crowded.held = {"CPU": 8.0, "GPU": 2.0}
+    with pytest.raises(RequestError, match=r"^The cluster has 2 GPUs and 3 workers were asked for; a GPU takes one"):
+        crew_on(crowded, 3)
     conditions = Conditions("toy", "one", "float32", {"toy": "1"})
     assert shared([conditions, Conditions("toy", "two", "float32", {"toy": "1"})]).hardware == "one + two"
     with pytest.raises(RigError, match="do not hold the same rig and versions"):

@@ -40,7 +40,6 @@ def here() -> Laboratory:
 
 @pytest.fixture()
 def crew() -> Iterator[RayCrew]:
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield ray_crew(here, "local", 2)
     ray.shutdown()
 
