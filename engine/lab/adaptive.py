@@ -1,9 +1,10 @@
 """budget=auto: each round verifies as many nodes as pay on this machine.
 
 A node is worth its chance of being kept; a row costs what the measured curve says. A round takes the n with the most
-expected tokens per millisecond, E(n) / T(n), the drafter's time included: all n of the curve are looked at, since T
-is a staircase, and no others, since a kernel or a graph for a new size has to be made first. The chance of the n-th node is half this tree's own and half the recent rounds' mean: one tree alone says
-little. The drafter's cumulative probability is scaled by what came true of such probabilities so far.
+expected tokens per millisecond, E(n) / T(n), the drafter's time included. All sizes of the curve are looked at, since T
+is a staircase, and no others, since a kernel or a graph for a new size has to be made first. The chance of the n-th
+node is half this tree's own and half the recent rounds' mean: one tree alone says little. The drafter's cumulative
+probability is scaled by what came true of such probabilities so far.
 """
 
 from __future__ import annotations
@@ -53,19 +54,18 @@ def _octaves(logprobs: Reals) -> NDArray[np.intp]:
     return np.minimum(-logprobs / np.log(2), BINS - 1).astype(np.intp)
 
 
-@dataclass
 class Ranks:
     """The mean chance of the n-th best node over recent rounds; rounds whose tree was smaller count as 0."""
 
-    total: Reals = field(default_factory=lambda: np.zeros(0))
-    rounds: float = 0.0
+    def __init__(self, most: int) -> None:
+        self._total, self._rounds = np.zeros(most), 0.0
 
     def blended(self, chances: Reals) -> Reals:
         """A tree's chances (n,), best first, half their own and half the mean with this tree in it."""
-        size = max(len(self.total), len(chances))
-        own, total = (np.pad(each, (0, size - len(each))) for each in (chances, self.total))
-        self.total, self.rounds = RANK_MEMORY * total + own, RANK_MEMORY * self.rounds + 1
-        return (chances + self.total[:len(chances)] / self.rounds) / 2
+        self._total *= RANK_MEMORY
+        self._total[:len(chances)] += chances
+        self._rounds = RANK_MEMORY * self._rounds + 1
+        return (chances + self._total[:len(chances)] / self._rounds) / 2
 
 
 class AdaptivePace:
@@ -73,7 +73,7 @@ class AdaptivePace:
 
     def __init__(self, curve: CostCurve) -> None:
         self._curve = curve
-        self._calibration, self._ranks = Calibration(), Ranks()
+        self._calibration, self._ranks = Calibration(), Ranks(curve.rows[-1])
         self._sizes, self._verify_ms = np.asarray(curve.rows), np.asarray(curve.verify_ms)
         self._room = FIRST_BUDGET
         self._sunk_ms = curve.plain_ms
@@ -92,7 +92,7 @@ class AdaptivePace:
 
     def cut(self, tree: DraftTree) -> DraftTree:
         """See ``Pacer``: the most probable nodes of the tree, in its own order."""
-        order = best_order(tree)
+        order = best_order(tree)[:self._sizes[-1]]
         chances = self._calibration.chances(tree.logprobs[order[1:]].astype(np.float64))
         sizes = self._sizes[:int(self._sizes.searchsorted(len(tree), side="right"))]
         spent_ms = self._sunk_ms + self._verify_ms[:len(sizes)]
@@ -101,7 +101,7 @@ class AdaptivePace:
         roomy = int(self._sizes.searchsorted(1 + max(FIRST_BUDGET, ROOM * nodes)))
         self._room = int(self._sizes[min(roomy, len(self._sizes) - 1)]) - 1
         self._weigh(1 + float(chances[:nodes].sum()), float(spent_ms[place]))
-        return tree if nodes + 1 == len(tree) else select(tree, np.sort(order[:nodes + 1]))
+        return _part(tree, order[:nodes + 1])
 
     def _weigh(self, tokens: float, milliseconds: float) -> None:
         """Does drafting pay? By the expected tokens of the rounds that drafted lately."""
@@ -122,6 +122,14 @@ class AdaptivePace:
 def _tokens(chances: Reals) -> Reals:
     """Expected tokens of a round that verifies the first 0, 1, … n drafted nodes: the root and Σ chances."""
     return 1 + np.concatenate([np.zeros(1), chances.cumsum()])
+
+
+def _part(tree: DraftTree, nodes: Integers) -> DraftTree:
+    """The tree of these nodes, which begin with the root, in its own order."""
+    size = len(nodes)
+    if int(nodes.max()) == size - 1:  # they are its beginning, as in every tree that is built best first
+        return DraftTree(tree.tokens[:size], tree.parents[:size], tree.logprobs[:size], tree.heads[:size])
+    return select(tree, np.sort(nodes))
 
 
 def best_order(tree: DraftTree) -> Integers:
