@@ -8,8 +8,10 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any, cast
 
 from engine.errors import CanopyError, RigError
+from engine.rig_names import NAMED, from_hub
 from explorer.bundle import ASSETS
 from explorer.lab_bench import Absent, Bench
 from explorer.lessons import Library, name_of, shipped
@@ -17,6 +19,7 @@ from explorer.replay import Recordings
 from explorer.source import Source
 
 log = logging.getLogger("canopy")
+DEMO = "demo"
 
 
 def flags() -> argparse.ArgumentParser:
@@ -26,7 +29,8 @@ def flags() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine alone)")
     parser.add_argument("--port", type=int, default=7860, help="port to listen on (default: 7860)")
     parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
-    parser.add_argument("--rig", default="demo", help="the set of checkpoints to run (default: demo)")
+    parser.add_argument("--rig", default=DEMO, help="a rig's name, a folder with a rig.json, or TARGET::DRAFTER, each "
+                        f"a folder or a model id of the hub (default: {DEMO}; known: {', '.join(NAMED)})")
     parser.add_argument("--trace", type=Path, metavar="PATH", help="a trace file, or a folder of them, to open first")
     parser.add_argument("--results", type=Path, default=Path("results.sqlite"), metavar="FILE",
                         help="where the lab keeps what it measured (default: results.sqlite)")
@@ -49,7 +53,7 @@ def library(opened: Path | None) -> Library:
 
 
 def source(rig: str, recordings: Library) -> Source:
-    """The rig if it can be loaded, else the recordings with the reason why not."""
+    """The rig if it can be loaded, else the demo rig, else the recordings, with the reason why not."""
     try:
         live: Source = import_module("engine.runtime.live").serve(rig)
         return live
@@ -57,15 +61,30 @@ def source(rig: str, recordings: Library) -> Source:
         reason = f"The rig {rig!r} needs the package {error.name}, which is not installed."
     except RigError as error:
         reason = str(error)
+    if rig != DEMO:
+        fallen = source(DEMO, recordings)
+        if not isinstance(fallen, Recordings):
+            log.warning("%s The demo rig serves instead.", reason)
+            instead: Source = cast(Any, fallen).instead(reason)
+            return instead
     log.warning("No live runs. %s", reason)
     return Recordings(recordings, reason)
 
 
-def bench(served: Source, rig: str) -> Bench:
+def keep_offline(rig: str) -> None:
+    """Before gradio and transformers are imported: nothing is reported anywhere, and nothing is looked up unless the
+    rig's own checkpoints lie on the hub."""
+    os.environ.update(GRADIO_ANALYTICS_ENABLED="False", HF_HUB_DISABLE_TELEMETRY="1")
+    if not from_hub(rig):
+        os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
+
+
+def bench(served: Source) -> Bench:
     """The rig as something to measure with; without one, the reason why there is none."""
     if isinstance(served, Recordings):
         return Absent(served, served.reason)
-    live: Bench = import_module("engine.runtime.lab").LiveBench(served, rig)
+    opened = cast(Any, served).checkpoints.opened  # another than was asked for where that one could not be loaded
+    live: Bench = import_module("engine.runtime.lab").LiveBench(served, opened)
     return live
 
 
@@ -73,13 +92,12 @@ def main() -> int:
     """Serve the page until it is interrupted."""
     wanted = flags().parse_args()
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    # Before gradio and transformers are imported: nothing is reported or looked up anywhere.
-    os.environ.update(GRADIO_ANALYTICS_ENABLED="False", HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
+    keep_offline(wanted.rig)
     page = import_module("explorer.page")
     try:
         recordings = library(wanted.trace)
         served = source(wanted.rig, recordings)
-        built = page.build(served, recordings, bench(served, wanted.rig), wanted.results)
+        built = page.build(served, recordings, bench(served), wanted.results)
     except CanopyError as error:
         print(error, file=sys.stderr)
         return 1

@@ -52,7 +52,8 @@ class Request:
 @dataclass(frozen=True)
 class Ask:
     """What a person asks: a ``Request`` before its prompt is tokens. Fields as there; ``heads`` names drafters of
-    the rig, in head order, and where it is empty the rig's own choice for the method serves."""
+    the rig, in head order, and where it is empty the rig's own choice for the method serves; ``turns`` are the
+    conversation before the prompt, each a role (system, user, assistant) and what it said."""
 
     prompt: str
     method: str = "ddtree"
@@ -62,6 +63,7 @@ class Ask:
     split: str = "total"
     heads: tuple[str, ...] = ()
     pace: str = "fixed"
+    turns: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from engine.decode import Drafter, decode, plan
+from engine.errors import RequestError
 from engine.lab.adaptive import AdaptivePace
 from engine.lab.cost import CostCurve
 from engine.lab.forecast import WhatIf
@@ -54,8 +57,9 @@ class LiveRig:
     def request(self, ask: Ask) -> Request:
         """The ask in tokens; RequestError where it cannot be."""
         stop = self._rig.target.model.generation_config.eos_token_id
+        asked = prompt_ids(self._rig.tokenizer, ask.prompt, ask.turns, self._rig.chat)
         return Request(
-            prompt_ids(self._rig.tokenizer, ask.prompt), ask.method, ask.budget, ask.max_tokens, ask.sampling,
+            asked, ask.method, ask.budget, ask.max_tokens, ask.sampling,
             frozenset([stop] if isinstance(stop, int) else stop or []), ask.split, ask.pace)
 
     def run(self, ask: Ask) -> Iterator[Line]:
@@ -103,7 +107,7 @@ class LiveRig:
             try:
                 while True:
                     began = time.perf_counter()
-                    made = next(rounds, None)
+                    made = self._next(rounds, request)
                     seconds += time.perf_counter() - began
                     if made is None:
                         break
@@ -115,6 +119,23 @@ class LiveRig:
             finally:
                 rounds.close()  # type: ignore[attr-defined]
 
+    def _next(self, rounds: Iterator[Round], request: Request) -> Round | None:
+        """The next round; RequestError where the device has no memory for it, which the next run has again."""
+        try:
+            return next(rounds, None)
+        except torch.OutOfMemoryError as error:
+            torch.cuda.empty_cache()
+            wanted = re.search(r"Tried to allocate ([\d.]+ \w+)", str(error))
+            more = f" ({wanted[1]} more was needed)" if wanted else ""
+            raise RequestError(
+                f"The GPU ran out of memory{more} at a budget of {request.budget} nodes and {len(request.prompt_ids)} "
+                "prompt tokens; lower the budget or max tokens, or shorten the prompt.") from error
+
+    def instead(self, reason: str) -> LiveRig:
+        """The same rig, saying with every run why another one is not running."""
+        note = f"{reason} The {self._rig.name} answers instead."
+        return LiveRig(replace(self._rig, notes=(note, *self._rig.notes)))
+
     def _header(self, ask: Ask, request: Request, heads: tuple[str, ...]) -> Header:
         target = self._rig.target
         return Header(
@@ -124,15 +145,17 @@ class LiveRig:
             revisions={**self._rig.revisions, "torch": torch.__version__}, note=self._note(ask.prompt))
 
     def _note(self, prompt: str) -> str:
-        """A sentence when the prompt surprises the target more than what it was trained for ever does."""
-        if math.isinf(self._rig.familiar_nats) or self.surprise(prompt) <= self._rig.familiar_nats:
-            return ""
-        return f"This prompt lies outside what the {self._rig.name} was trained for. {self._rig.good_at}"
+        """What is to be said of the rig, and when the prompt surprises the target more than what it was trained for
+        ever does."""
+        notes = list(self._rig.notes)
+        if not math.isinf(self._rig.familiar_nats) and self.surprise(prompt) > self._rig.familiar_nats:
+            notes.append(f"This prompt lies outside what the {self._rig.name} was trained for. {self._rig.good_at}")
+        return " ".join(notes)
 
     @torch.inference_mode()
     def surprise(self, prompt: str) -> float:
         """Mean negative log probability in nats of the user's words under the target."""
-        token_ids_ = prompt_ids(self._rig.tokenizer, prompt)
+        token_ids_ = prompt_ids(self._rig.tokenizer, prompt, (), self._rig.chat)
         tokens = torch.tensor([token_ids_], device=self._rig.target.device)
         logprobs = self._rig.target.model(input_ids=tokens, use_cache=False).logits[0, :-1].float().log_softmax(-1)
         said = logprobs.gather(-1, tokens[0, 1:, None])[:, 0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,14 @@ from engine.drafters.narrowed import NarrowedDrafter
 from engine.drafters.ngram import NGramDrafter
 from engine.errors import RequestError, RigError
 from engine.methods import method_named
+from engine.rig_names import JOINT, NAMED, NGRAM, pair_of
 from engine.runtime.architectures import causal_config, within_window
 from engine.runtime.chat import ChatStyle, chat_style
 from engine.runtime.checkpoints import load_causal, load_tokenizer
 from engine.runtime.files import read_config
 from engine.runtime.kinds import KINDS, HeadPlan, TargetFacts, kind_of
 from engine.runtime.memory import must_fit_into_memory
-from engine.runtime.sources import JOINT, NAMED, NGRAM, fetch, pair_of
+from engine.runtime.sources import fetch
 from engine.runtime.target import TorchTarget
 from engine.runtime.trial import must_verify_trees
 
@@ -48,7 +49,7 @@ class Rig:
     """``heads`` are drafters by name, of whatever kind; ``ngram`` is always one of them. ``defaults`` names those
     that serve one and two heads, ``families`` the one that serves methods of a family best; ``familiar_nats`` is the
     mean surprise of a prompt above which it lies outside the rig's training, ``good_at`` says in a sentence what lies
-    inside; ``notes`` are sentences about the rig for whoever reads a run."""
+    inside; ``notes`` are sentences about the rig for whoever reads a run, ``opened`` is the name to open it by."""
 
     name: str
     target: TorchTarget
@@ -61,6 +62,7 @@ class Rig:
     families: Mapping[str, str] = field(default_factory=dict)
     chat: ChatStyle = ChatStyle()
     notes: tuple[str, ...] = ()
+    opened: str = ""
 
     def drafters(self, method: str, names: Sequence[str] = ()) -> Mapping[str, Drafter]:
         """The drafters of a method by name, in head order."""
@@ -88,7 +90,7 @@ def open_rig(name: str, dtype: str = "bfloat16", device: str = "") -> Rig:
     if dtype not in DTYPES:
         raise RigError(f"The dtype {dtype!r} is not supported; choose one of {', '.join(DTYPES)}.")
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return load_rig(rig_parts(name), DTYPES[dtype], place)
+    return replace(load_rig(rig_parts(name), DTYPES[dtype], place), opened=name)
 
 
 def rig_parts(name: str) -> Parts:

@@ -59,7 +59,7 @@ def test_check_compares_texts():
                "--max-tokens", "12", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.strip().split("\n")[-1])
-    assert result["equal"] == result["texts"] == 7 and result["differences"] == []
+    assert result["equal"] == result["texts"] == 8 and result["differences"] == []
 
 
 def test_prompt_files_that_are_none(tmp_path: Path):

@@ -1,0 +1,75 @@
+"""A rig of one's own behind the page: its notes, its failures, and the demo rig in its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import app
+from engine.errors import RequestError
+from engine.records import Ask
+from engine.runtime import memory
+from engine.runtime.live import LiveRig
+from engine.runtime.rigs import open_rig
+from engine.trace import Header, gather
+from explorer.lessons import Library
+from tests.engine.runtime.published import write_short, write_short_dflash
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> LiveRig:
+    folder = tmp_path_factory.mktemp("own")
+    target, head = write_short(folder / "target", "Qwen3-8B"), write_short_dflash(folder / "head", "Qwen3-8B")
+    return LiveRig(open_rig(f"{target}::{head}", "float32"))
+
+
+def test_a_run_says_that_thinking_is_off_and_what_it_ran_on(live: LiveRig):
+    found = gather(live.run(Ask("Hi", "joint", 8, 6, turns=(("user", "3 + 4?"), ("assistant", "7")))))
+    assert found.header.note == "Thinking is off: a drafter of this rig was trained on answers without it."
+    assert found.header.heads == ("drafter", "ngram") and found.header.revisions["drafter"] == "head"
+    text = "".join(str(found.header.pieces[token]) for token in found.header.request.prompt_ids)
+    assert "3 + 4?" in text and text.endswith("<think>\n\n</think>\n\n")
+    assert "expand" in live.methods and "routed" in live.methods
+
+
+def test_out_of_memory_is_said_and_the_next_run_is_served(live: LiveRig, monkeypatch: pytest.MonkeyPatch):
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has …\nand more")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(live.checkpoints.target, "verify", full)
+        with pytest.raises(RequestError) as caught:
+            gather(live.run(Ask("Hi", "ddtree", 8, 6)))
+    assert str(caught.value).startswith("The GPU ran out of memory (2.50 GiB more was needed) at a budget of 8 nodes")
+    assert gather(live.run(Ask("Hi", "ddtree", 8, 6))).entries
+
+
+def test_where_a_rig_does_not_load_the_demo_rig_serves_and_says_why(live: LiveRig, monkeypatch: pytest.MonkeyPatch):
+    free = memory.free_bytes
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 100_000)
+    asked, loaded = live.checkpoints.opened, []
+    real = memory.must_fit_into_memory
+
+    def fits(folders: list[Path], *rest: object) -> None:
+        loaded.append(folders[0].parent.name)
+        if loaded[-1] == "demo":
+            monkeypatch.setattr(memory, "free_bytes", free)
+        real(folders, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("engine.runtime.rigs.must_fit_into_memory", fits)
+    served = app.source(asked, Library([]))
+    assert isinstance(served, LiveRig) and served.rig == "demo rig" and served.checkpoints.opened == "demo"
+    first = next(iter(served.run(Ask("What is 3 + 4?", max_tokens=2))))
+    assert isinstance(first, Header) and first.note.startswith("The rig needs about 0.0 GB")
+    assert first.note.endswith("The demo rig answers instead.")
+
+
+def test_only_a_rig_of_the_hub_may_look_things_up(monkeypatch: pytest.MonkeyPatch):
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "GRADIO_ANALYTICS_ENABLED"):
+        monkeypatch.setenv(name, "unset")
+    app.keep_offline("qwen3-8b")
+    assert app.os.environ["HF_HUB_OFFLINE"] == "unset" and app.os.environ["GRADIO_ANALYTICS_ENABLED"] == "False"
+    app.keep_offline("demo")
+    assert app.os.environ["HF_HUB_OFFLINE"] == app.os.environ["TRANSFORMERS_OFFLINE"] == "1"
