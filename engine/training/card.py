@@ -42,10 +42,17 @@ def training_table(rig: Path) -> str:
             "|---|---|---|---|---|---|"]
     for name in ("target", "math", "code", "all"):
         fact = facts(rig / name)
-        shares = ", ".join(f"{domain} {share:.0%}" for domain, share in fact["shares"].items())
+        shares = share_list(fact["shares"])
+        if "finish_shares" in fact:
+            shares += f"; at last {share_list(fact['finish_shares'])}"
         rows.append(f"| {name} | {fact['parameters'] / 1e6:.1f} M | {fact['tokens_seen'] / 1e6:.1f} M | {shares} | "
                     f"{fact['training_seconds'] / 60:.0f} | {fact['final_loss_nats']} |")
     return "\n".join(rows)
+
+
+def share_list(shares: dict[str, float]) -> str:
+    """Domains and their shares of the items."""
+    return ", ".join(f"{domain} {share:.0%}" for domain, share in shares.items())
 
 
 def score_table(scores: dict[str, Any]) -> str:

@@ -27,13 +27,16 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qw
 
 from engine.drafters.dflash_model import DFlashModel, joined
 from engine.training.batches import Batch, Shape, make_batch
-from engine.training.corpus.mixture import HEAD_SHARES
+from engine.training.corpus.mixture import HEAD_FINISH_SHARES, HEAD_SHARES, Shares
 from engine.training.target import Run, optimizers
 
 BLOCK = 16
 TAPS = (1, 4, 6)
 # After a million tokens of its own the code head stood at τ 4.6 where the math head stood at 6.8: its text is freer.
-HEAD_TOKENS: Mapping[str, int] = MappingProxyType({"math": 4_000_000, "code": 5_000_000, "all": 5_000_000})
+HEAD_TOKENS: Mapping[str, int] = MappingProxyType({"math": 4_000_000, "code": 3_000_000, "all": 5_000_000})
+# A specialist's last tokens hold as much of the other domain as of its own: before them the math head's τ was 2.7
+# times the code head's in math, too black and white for routing and merging to have much to decide.
+FINISH_TOKENS: Mapping[str, int] = MappingProxyType({"math": 1_000_000, "code": 1_000_000, "all": 0})
 FIRST_SCALE = 0.3  # of the final norm: under the target's output head a random direction of full length costs 20 nats
 FALL = 7.0  # slots over which the loss weight falls by e
 
@@ -52,14 +55,28 @@ class HeadRecipe:
     weight_decay: float = 0.02
     warmup_steps: int = 20
     cooldown_share: float = 0.6
+    finish_tokens: int = 0
+    finish_rate: float = 0.5
+
+    @property
+    def main_steps(self) -> int:
+        return self.tokens // (self.rows * self.row_length)
 
     @property
     def steps(self) -> int:
-        return self.tokens // (self.rows * self.row_length)
+        return self.main_steps + self.finish_tokens // (self.rows * self.row_length)
+
+    def shares_at(self, step: int) -> Shares:
+        """The domains of a step's items."""
+        return HEAD_SHARES[self.head] if step < self.main_steps else HEAD_FINISH_SHARES[self.head]
 
     def rate_at(self, step: int) -> float:
-        """Share of the full rate: warm up, hold, and fall linearly to nothing."""
-        return min(1.0, (step + 1) / self.warmup_steps, (self.steps - step) / (self.steps * self.cooldown_share))
+        """Share of the full rate: warm up, hold, and fall linearly to nothing; the finish again, from lower."""
+        if step < self.main_steps:
+            left = (self.main_steps - step) / (self.main_steps * self.cooldown_share)
+            return min(1.0, (step + 1) / self.warmup_steps, left)
+        into, whole = step - self.main_steps, self.steps - self.main_steps
+        return self.finish_rate * min(1.0, (into + 1) / self.warmup_steps, (whole - into) / whole * 1.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +182,10 @@ def train_head(run: Run, recipe: HeadRecipe, teacher: Teacher, tokenizer: PreTra
     with tqdm(total=recipe.steps, initial=run.step, unit="step", mininterval=5, desc=recipe.head) as bar:
         while run.step < recipe.steps:
             began = time.perf_counter()
+            if run.step == recipe.main_steps:
+                run.begin_finish(optimizers(run.model, recipe))
             shape = Shape(recipe.rows, recipe.row_length)
-            batch = make_batch(HEAD_SHARES[recipe.head], tokenizer, shape, f"{recipe.head}-{run.step}")
+            batch = make_batch(recipe.shares_at(run.step), tokenizer, shape, f"{recipe.head}-{run.step}")
             with torch.autocast(device.type, torch.bfloat16):
                 features = teacher.features(torch.from_numpy(batch.tokens).to(device))
                 blocks = lay_blocks(batch, recipe.anchors, run.step)
@@ -186,10 +205,13 @@ def export_head(run: Run, recipe: HeadRecipe, out: Path, loss: float) -> None:
     run.model.config.save_pretrained(out)
     weights = {name: value.to(torch.bfloat16).contiguous() for name, value in run.model.state_dict().items()}
     save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
-    facts = {"recipe": asdict(recipe), "parameters": sum(value.numel() for value in run.model.parameters()),
-             "tokens_seen": run.step * recipe.rows * recipe.row_length,
-             "blocks_seen": run.step * recipe.rows * recipe.anchors, "training_seconds": round(run.seconds),
-             "final_loss_nats": round(loss, 4), "shares": dict(HEAD_SHARES[recipe.head])}
+    facts: dict[str, object] = {
+        "recipe": asdict(recipe), "parameters": sum(value.numel() for value in run.model.parameters()),
+        "tokens_seen": run.step * recipe.rows * recipe.row_length,
+        "blocks_seen": run.step * recipe.rows * recipe.anchors, "training_seconds": round(run.seconds),
+        "final_loss_nats": round(loss, 4), "shares": dict(HEAD_SHARES[recipe.head])}
+    if recipe.finish_tokens:
+        facts["finish_shares"] = dict(HEAD_FINISH_SHARES[recipe.head])
     (out / "training.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
@@ -206,7 +228,8 @@ def main() -> None:
     tokenizer = AutoTokenizer.from_pretrained(choice.rig / "target")
     target = Qwen3ForCausalLM.from_pretrained(
         choice.rig / "target", dtype=torch.float32, attn_implementation="eager").to(choice.device)
-    recipe = HeadRecipe(choice.head, choice.tokens or HEAD_TOKENS[choice.head])
+    recipe = HeadRecipe(choice.head, choice.tokens or HEAD_TOKENS[choice.head],
+                        finish_tokens=FINISH_TOKENS[choice.head])
     model = DFlashModel(head_config(target.config, tokenizer.mask_token_id)).to(choice.device)
     nn.init.constant_(model.norm.weight, FIRST_SCALE)
     run = Run(model, optimizers(model, recipe), choice.work / choice.head)

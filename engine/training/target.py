@@ -140,6 +140,10 @@ class Run:
         if self.step % SAVE_EVERY == 0:
             self.save()
 
+    def begin_finish(self, optimizers: list[torch.optim.Optimizer]) -> None:
+        """Go on with other data and optimisers that remember nothing of the former."""
+        self.optimizers = optimizers
+
     def resume(self) -> None:
         """Go on from the checkpoint, where there is one. Tensors and numbers only: nothing in it is executed."""
         if not self.file.exists():

@@ -27,6 +27,10 @@ HEAD_SHARES: Mapping[str, Shares] = MappingProxyType({
     "code": MappingProxyType({"code": 0.80, "mixed": 0.10, "math": 0.05, "explain": 0.05}),
     "all": MappingProxyType({"math": 0.35, "code": 0.35, "mixed": 0.15, "explain": 0.15}),
 })
+HEAD_FINISH_SHARES: Mapping[str, Shares] = MappingProxyType({
+    "math": MappingProxyType({"math": 0.40, "code": 0.40, "mixed": 0.15, "explain": 0.05}),
+    "code": MappingProxyType({"code": 0.45, "math": 0.35, "mixed": 0.15, "explain": 0.05}),
+})
 
 
 def training_items(shares: Shares, seed: str) -> Iterator[Item]:
