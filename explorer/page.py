@@ -176,8 +176,10 @@ def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -
         js="(method, budget, step) => Canopy.controls.restore(method, budget, step)")
 
 
-def _preset_values(name: str) -> list[Any]:
-    return _values(next(preset for preset in presets() if preset["name"] == name))
+def _preset_values(name: str | None) -> list[Any]:
+    """What the preset fills in; nothing where a keyboard only passed through the list and chose none."""
+    named = {preset["name"]: preset for preset in presets()}
+    return _values(named[name]) if name in named else [gr.skip()] * (5 + len(DEFAULTS))
 
 
 def _adopted_values(event: gr.EventData) -> list[Any]:
