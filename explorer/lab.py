@@ -6,19 +6,16 @@ import base64
 import gzip
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import gradio as gr
 from plotly.offline import get_plotlyjs
 
 from engine.errors import CanopyError, RequestError
-from engine.lab.forecast import WhatIf
 from engine.lab.reading import reading_of
 from engine.lab.settings import BASELINE, Measured
 from engine.lab.store import Stored
@@ -30,15 +27,16 @@ from explorer.lab_bench import Bench
 from explorer.lab_live import live_figure
 from explorer.lab_progress import Shelf, progress_view, seconds_per_run
 from explorer.lab_prompts import PromptSets
+from explorer.lab_report import saved
 from explorer.lab_shapes import calibration_figure, depth_rank_figure, histogram_figure
 from explorer.lab_style import looks_view
 from explorer.lab_sweeps import Sweeps
 from explorer.lab_table import curves_view, readings_at, table_view
+from explorer.lab_tools import Tools
 from explorer.turns import Turns
 from explorer.view import View
 
-MOST_WAITING_SECONDS = 60.0  # for the machine, before a short measurement is refused
-MOST_FORECASTS = 16  # what-ifs that are remembered
+TOOLS = ("what_if", "cost", "race", "doctor")  # what needs a rig besides sweeps
 
 log = logging.getLogger("canopy")
 
@@ -49,18 +47,19 @@ class Lab:
     def __init__(self, bench: Bench, trace_of: Callable[[str], Trace], turns: Turns, path: Path) -> None:
         self._bench = bench
         self._trace_of = trace_of
-        self._turns = turns
         self._sets = PromptSets()
         self._sweeps = Sweeps(bench.laboratory, turns, path)
         self._shelf = Shelf(self._sweeps)
-        self._forecasts: dict[str, WhatIf] = {}
+        self._tools = Tools(bench, trace_of, turns)
 
     def functions(self) -> list[Callable[[Any], Any]]:
         """What the browser calls by name; each takes one value and gives one, or {"error": a sentence}."""
         answers: Mapping[str, Callable[[Any], Any]] = {
             "lab_plotly": lambda _: self.plotly, "lab_progress": self.progress, "lab_curves": self.curves,
             "lab_start": self.start, "lab_control": self.control, "lab_prompts": self.prompts,
-            "lab_shapes": self.shapes, "lab_what_if": self.what_if, "lab_cost": self.cost}
+            "lab_shapes": self.shapes, "lab_what_if": self._tools.what_if, "lab_cost": self._tools.cost,
+            "lab_race": self._tools.race, "lab_doctor": self._tools.doctor, "lab_job": self._tools.job,
+            "lab_report": self.report}
         return [_spoken(name, answer) for name, answer in answers.items()]
 
     def given(self, hardware: str) -> View:
@@ -70,7 +69,7 @@ class Lab:
         settled = {**defaults, "temperature": 0, "methods": [name for name in defaults["methods"] if name in methods]}
         return {
             "rig": bench.laboratory.conditions.rig, "hardware": hardware, "reason": bench.reason,
-            "looks": looks_view(), "live": live_figure(), "tools": [] if bench.reason else ["what_if"],
+            "looks": looks_view(), "live": live_figure(), "tools": [] if bench.reason else list(TOOLS),
             "settled": settled, "options": {
                 "methods": methods, "baseline": BASELINE, "budgets": list(OFFERED), "sets": self._sets.view(),
                 "heads": {name: METHODS[name].heads for name in methods},
@@ -87,6 +86,8 @@ class Lab:
 
     def start(self, form: Mapping[str, Any]) -> View:
         """Begin the sweep that the form asks for."""
+        if self._bench.reason:
+            raise RequestError(self._bench.reason)
         plan = plan_from(form, self._sets, self._bench.laboratory, self._bench.rig)
         return {"sweep": self._sweeps.start(plan)}
 
@@ -109,7 +110,7 @@ class Lab:
         stored = self._shelf.chosen(wanted.get("sweep"))
         measured = self._sweeps.measured(stored.number) if stored else []
         summary = summarise(stored.plan.settings if stored else (), measured)
-        forecast = self._forecasts.get(str(wanted.get("what_if")))
+        forecast = self._tools.forecast(wanted.get("what_if"))
         return {"curves": curves_view(summary, wanted.get("points") or [], forecast),
                 "table": table_view(stored.plan, measured) if stored else None,
                 "seconds_per_run": seconds_per_run(measured)}
@@ -130,31 +131,10 @@ class Lab:
         return {"histogram": histogram_figure(found), "map": depth_rank_figure(label, chosen),
                 "calibration": calibration_figure(found)}
 
-    def what_if(self, wanted: Mapping[str, Any]) -> View:
-        """Predict every setting from a run: {"run"}. The answer names the forecast for ``curves``."""
-        run = str(wanted.get("run"))
-        trace = self._trace_of(run)
-        if run not in self._forecasts:
-            with self._alone():
-                self._forecasts[run] = self._bench.what_if(trace)
-            while len(self._forecasts) > MOST_FORECASTS:
-                del self._forecasts[next(iter(self._forecasts))]
-        return {"what_if": run, "departures": self._forecasts[run].departures}
-
-    def cost(self, wanted: Mapping[str, Any]) -> View:
-        """The cost curve and the gain of every node, from a run: {"run"}."""
-        raise RequestError("There is no cost figure yet.")
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """The machine for a short measurement, in turn like everybody's runs."""
-        until = monotonic() + MOST_WAITING_SECONDS
-        with self._turns.place() as place:
-            while ahead := place.ahead():
-                if monotonic() > until or self._sweeps.active():
-                    busy = "A sweep is measuring" if self._sweeps.active() else f"{ahead} runs are ahead"
-                    raise RequestError(f"{busy}; ask again when the machine is free.")
-            yield
+    def report(self, wanted: Mapping[str, Any]) -> View:
+        """A measurement as a file: {"sweep", "kind": html, csv or parquet} gives {"name", "media", "data": base64}."""
+        stored = self._stored(wanted)
+        return saved(str(wanted.get("kind")), stored, self._sweeps.measured(stored.number)).as_json()
 
     def _stored(self, wanted: Mapping[str, Any]) -> Stored:
         found = self._shelf.chosen(wanted.get("sweep"))

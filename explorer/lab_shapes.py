@@ -9,14 +9,14 @@ import plotly.graph_objects as go
 
 from engine.lab.settings import Reading
 from engine.lab.statistics import CalibrationBin, acceptance, calibration, histogram
-from explorer.lab_style import QUIET, axis, drawn, look, paper
+from explorer.lab_style import INK, QUIET, axis, drawn, look, paper
 
 Readings = Mapping[tuple[str, str], Sequence[Reading]]  # by method and label, in the order of the legend
 MOST_RANKS = 8  # of the depth and rank figure; the last column gathers all worse ranks
 
 
 def histogram_figure(readings: Readings) -> dict[str, Any]:
-    """Share of rounds by tokens committed, root included (paper 002, Figure 4): a stepped line each."""
+    """Share of rounds by tokens committed, root included (paper 002, Figure 4): a line each."""
     figure = paper(
         xaxis=axis("tokens per round, root included", dtick=1), barmode="overlay",
         yaxis=axis("share of rounds", tickformat=".0%", rangemode="tozero"))
@@ -26,7 +26,7 @@ def histogram_figure(readings: Readings) -> dict[str, Any]:
         rounds, tokens = sum(counts), sum(place * count for place, count in enumerate(counts, start=1))
         figure.add_trace(go.Scatter(
             x=list(range(1, len(counts) + 1)), y=[count / rounds for count in counts], name=label, mode="lines+markers",
-            customdata=[[count, rounds] for count in counts], line={**line(method), "shape": "hvh"},
+            customdata=[[count, rounds] for count in counts], line=line(method),
             marker={"symbol": look(method).symbol, "size": 7, "color": look(method).color},
             hovertemplate=f"{label}: %{{x}} tokens in %{{y:.1%}} of the rounds "
                           "(%{customdata[0]} of %{customdata[1]})<extra></extra>"))
@@ -59,7 +59,7 @@ def depth_rank_figure(label: str, readings: Sequence[Reading]) -> dict[str, Any]
         z=shares, x=list(range(MOST_RANKS)), y=list(depths), zmin=0, zmax=1, xgap=2, ygap=2, customdata=counts,
         colorscale=[[0, "var(--heat-0)"], [0.5, "var(--heat-1)"], [1, "var(--heat-2)"]], hoverongaps=False,
         text=[["" if share is None else f"{100 * share:.0f}" for share in row] for row in shares],
-        texttemplate="%{text}", textfont={"size": 10},
+        texttemplate="%{text}", textfont={"size": 10, "color": INK},
         colorbar={"title": {"text": "accepted", "side": "right", "font": {"size": 11}}, "tickformat": ".0%",
                   "thickness": 10, "outlinewidth": 0, "tickfont": {"size": 10}},
         hovertemplate="depth %{y}, rank %{x}: %{z:.1%} accepted (%{customdata[0]} of %{customdata[1]})<extra></extra>"))
@@ -75,13 +75,16 @@ def _share(counted: tuple[int, int] | None) -> float | None:
 def calibration_figure(readings: Readings) -> dict[str, Any]:
     """Expected length 1 + Σq against the realised one, with the diagonal of a drafter that is as good as it says."""
     figure = paper(
-        xaxis=axis("tokens per round that the tree expects, 1 + Σq", rangemode="tozero"),
-        yaxis=axis("tokens per round that came of it", rangemode="tozero"))
+        0.4, showlegend=False, xaxis=axis("expected tokens per round, 1 + Σq", rangemode="tozero"),
+        yaxis=axis("realised tokens per round", rangemode="tozero"))
     found = {name: calibration(each) for name, each in readings.items()}
     most = max((each.expected for made in found.values() if made for each in made.bins), default=1.0)
     figure.add_trace(go.Scatter(
         x=[0, most * 1.08], y=[0, most * 1.08], mode="lines", name="as good as it says", hoverinfo="skip",
         line={"color": QUIET, "width": 1.2, "dash": "dot"}))
+    figure.add_annotation(
+        x=most * 1.04, y=most * 1.04, text="as good as it says", showarrow=False, xanchor="right", yanchor="bottom",
+        font={"color": QUIET, "size": 11})
     said = []
     for (method, label), made in found.items():
         if made is None:

@@ -26,6 +26,11 @@
       return Canopy.ink.button(this.tools, label, title, act);
     }
 
+    predicting(busy) {
+      this.ask.disabled = busy;
+      this.ask.textContent = busy ? "Predicting …" : "Predict all budgets";
+    }
+
     chosen({ customdata }) {
       if (!customdata) return;
       const [budget, method] = customdata;

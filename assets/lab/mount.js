@@ -144,21 +144,23 @@
       this.tell("table");
     }
 
-    // Predicts every budget from the run on the stage.
+    // From the run on the stage: what a pass costs here, and what every budget would have come to.
     async predict() {
       const { value, header } = this.stage;
-      if (!header) return;
-      this.sweep.fail("");
-      this.budget.ask.disabled = true;
-      this.budget.ask.textContent = "Predicting …";
-      const answer = await this.server.lab_what_if({ run: value.run });
-      this.budget.ask.disabled = false;
-      this.budget.ask.textContent = "Predict all budgets";
-      if (answer.error) this.sweep.fail(answer.error);
-      else {
-        this.prediction = answer.what_if;
-        this.load();
+      const begin = this.cost.begin;
+      if (!header) {
+        begin.tell("Open a recording or press Run first: the text of a run is walked.", true);
+        return;
       }
+      this.budget.predicting(true);
+      const answer = await begin.during((tell) => Lab.work(this.server, () => this.server.lab_what_if({ run: value.run }), tell));
+      this.budget.predicting(false);
+      this.sweep.fail(answer.error || "");
+      if (!answer.what_if) return;
+      this.prediction = answer.what_if;
+      if (answer.departures) begin.tell(`The target would choose another token at ${answer.departures} places of this text (rounding), so τ is not exact.`, false);
+      await this.load();
+      if (this.tab === "cost") this.cost.draw();
     }
 
     // One click puts a setting into the page's controls.

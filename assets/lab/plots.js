@@ -96,6 +96,7 @@
 
     draw(figure) {
       this.figure = figure;
+      this.stale = true; // drawn as soon as it is seen
       this.empty.hide();
       this.canvas.hidden = false;
       this.canvas.setAttribute("aria-label", figure.summary || "");
@@ -114,6 +115,7 @@
       const size = { width: this.body.clientWidth, height: this.body.clientHeight };
       await plotly.react(this.canvas, data, { ...layout, ...size }, CONFIG);
       this.drawn = `${size.width} ${size.height}`;
+      this.stale = false;
       if (!this.listening) this.listen();
     }
 
@@ -125,7 +127,8 @@
     }
 
     resize() {
-      if (this.visible && this.drawn !== `${this.body.clientWidth} ${this.body.clientHeight}`) this.redraw();
+      const moved = this.drawn !== `${this.body.clientWidth} ${this.body.clientHeight}`;
+      if (this.visible && (this.stale || moved)) this.redraw();
     }
 
     save(format, name) {

@@ -5,13 +5,20 @@ Everything here needs the rig to itself; the page sees to that by its line.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.lab.cost import CostCurve
+from engine.lab.findings import DoctorFinding
 from engine.lab.forecast import WhatIf
+from engine.lab.prompt_sets import prompt_set
 from engine.runtime.cost import CostBook
+from engine.runtime.doctor import diagnose
 from engine.runtime.live import LiveRig
 from engine.runtime.measure import LiveLaboratory
 from engine.runtime.whatif import what_if, written
 from engine.trace import Trace
+
+EXAMINED = ("check", 4)  # the prompts of an examination: a shipped set, and how many of it
 
 
 class LiveBench:
@@ -32,3 +39,9 @@ class LiveBench:
     def what_if(self, trace: Trace) -> WhatIf:
         """See ``explorer.lab_bench.Bench``."""
         return what_if(self._checkpoints, written(trace), curve=self.cost(trace))
+
+    def doctor(self) -> Sequence[DoctorFinding]:
+        """See ``explorer.lab_bench.Bench``. The rig in another dtype is left to the command line: it would have to
+        be loaded a second time."""
+        name, count = EXAMINED
+        return diagnose(self._checkpoints, [prompt.text for prompt in prompt_set(name, count)])

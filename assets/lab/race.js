@@ -1,0 +1,178 @@
+// A race: methods on one prompt, measured one after the other, replayed together on one wall clock.
+(function (Canopy) {
+  "use strict";
+
+  const Lab = (Canopy.lab = Canopy.lab || {});
+  const SPEEDS = [["1", "real time"], ["0.5", "1/2"], ["0.25", "1/4"], ["0.1", "1/10"], ["0.05", "1/20"]];
+  const WATCHED_SECONDS = 9; // about as long as the slowest lane should take to watch
+
+  class Race {
+    constructor(lab, parent) {
+      const { html } = Canopy.ink;
+      this.lab = lab;
+      this.at = 0;
+      const bar = html("div", "lab-toolbar", parent);
+      this.begin = new Lab.Begin(bar, "▶ Race", "Measure the methods one after the other on the page's prompt, then replay them together", () => this.start());
+      this.stop = Canopy.ink.button(bar, "■ Stop", "End the race after the run in hand", () => this.end());
+      this.stop.hidden = true;
+      this.form(html("details", "lab-form lab-race-form", parent));
+      this.box = html("section", "lab-plot lab-race", parent);
+      this.box.setAttribute("aria-label", "Race");
+      this.caption = Lab.prose(html("p", "lab-caption lab-race-caption", this.box),
+        "Measured one after the other with the machine to itself, replayed on one wall clock; medians with their {spread}, speed-up over {plain decoding}.");
+      this.transport();
+      this.scroll = html("div", "lab-scroll", this.box);
+      this.scroll.tabIndex = 0;
+      this.empty = html("p", "lab-note", this.scroll, "Press Race: every method answers the prompt of the page, at its node budget.");
+      this.lanes = html("div", "lab-lanes", this.scroll);
+    }
+
+    form(details) {
+      const { html } = Canopy.ink;
+      const { options, settled } = this.lab.given;
+      html("summary", "", details, "Choose who races");
+      this.methods = new Lab.Chips(details, "Methods", () => {});
+      for (const method of options.methods) {
+        this.methods.add(method, method, {
+          fixed: method === options.baseline, on: settled.methods.includes(method), look: this.lab.look(method), title: options.summaries[method] });
+      }
+      const row = html("div", "lab-row lab-fine", details);
+      this.repeats = Lab.number(row, "Repeats", { value: 3, least: 3, most: 20, title: "Three or more: fewer have no spread" }, () => {});
+      this.tokens = Lab.number(row, "Max tokens", { value: 128, least: 1, most: 4096 }, () => {});
+    }
+
+    transport() {
+      const { html, button } = Canopy.ink;
+      this.bar = html("div", "lab-race-bar", this.box);
+      this.play = button(this.bar, "▶", "Play or pause the race", () => (this.playing ? this.pause() : this.run()));
+      this.range = html("input", "", this.bar);
+      Object.assign(this.range, { type: "range", min: 0, max: 1000, value: 0 });
+      this.range.setAttribute("aria-label", "Wall clock of the race");
+      this.range.addEventListener("input", () => {
+        this.pause();
+        this.show((this.race.seconds * this.range.value) / 1000);
+      });
+      this.clock = html("output", "lab-clock", this.bar);
+      this.speed = html("select", "", this.bar);
+      this.speed.setAttribute("aria-label", "Speed of the replay");
+      for (const [value, text] of SPEEDS) this.speed.append(new Option(text, value));
+      this.bar.hidden = true;
+    }
+
+    draw() {}
+
+    async start() {
+      this.pause();
+      const value = (selector) => (document.querySelector(selector) || {}).value;
+      const wanted = {
+        prompt: value("#canopy-prompt textarea"), budget: value("#canopy-budget input"), temperature: value("#canopy-temperature input") || 0,
+        methods: this.methods.values, repeats: this.repeats.value, max_tokens: this.tokens.value };
+      const answer = await this.begin.during((tell) => Lab.work(this.lab.server, () => this.lab.server.lab_race(wanted), (job) => {
+        this.job = job.name;
+        this.stop.hidden = false;
+        tell(job);
+      }));
+      this.stop.hidden = true;
+      if (!answer.error && answer.lanes) this.open(answer);
+    }
+
+    async end() {
+      this.stop.hidden = true;
+      await this.lab.server.lab_job({ job: this.job, stop: true });
+    }
+
+    open(race) {
+      this.race = race;
+      this.empty.hidden = true;
+      this.bar.hidden = false;
+      const best = Math.max(...race.lanes.map(({ tokens_per_second: speed }) => (speed ? speed.median : 0)));
+      this.made = race.lanes.map((lane) => this.lane(lane, race, best));
+      this.lanes.replaceChildren(...this.made.map(({ row }) => row));
+      const wanted = race.seconds / WATCHED_SECONDS;
+      this.speed.value = (SPEEDS.find(([value]) => Number(value) <= wanted) || SPEEDS.at(-1))[0];
+      if (this.lab.stage.reducedMotion) this.show(race.seconds);
+      else {
+        this.show(0);
+        this.run();
+      }
+    }
+
+    lane(lane, race, best) {
+      const { html } = Canopy.ink;
+      const row = html("article", "lab-lane");
+      row.style.setProperty("--lane", this.lab.look(lane.method).color);
+      const head = html("header", "", row);
+      html("span", "lab-swatch", head).style.background = "var(--lane)";
+      html("strong", "", head, lane.label);
+      const figures = html("span", "lab-lane-figures", head);
+      if (lane.failure) html("span", "lab-lane-failure", head, lane.failure);
+      else this.figures(figures, lane, race, best);
+      const track = html("div", "lab-track", row);
+      const fill = html("div", "lab-track-fill", track);
+      const flag = html("span", "lab-flag", track);
+      const text = html("p", "lab-lane-text", row);
+      const last = lane.seconds.at(-1) || 0;
+      track.style.setProperty("--end", String(race.seconds ? last / race.seconds : 0));
+      return { lane, row, fill, flag, text, last, shown: -1 };
+    }
+
+    figures(parent, lane, race, best) {
+      const { html } = Canopy.ink;
+      const { tokens_per_second: speed, speedup } = lane;
+      const figure = (text, title, look) => { html("span", look || "", parent, text).title = title; };
+      const range = (of, digits) => `${of.least.toFixed(digits)} – ${of.most.toFixed(digits)}`;
+      if (speed.median === best) figure("fastest", "The most tokens per second in this race", "lab-tag");
+      figure(`${Lab.whole(speed.median)} tokens/s`, `${Lab.WORDS["tokens/s"]} Spread: ${range(speed, 0)}`);
+      figure(`(${range(speed, 0)})`, Lab.WORDS.spread, "lab-quiet");
+      if (speedup) figure(`${speedup.median.toFixed(2)}×`, `Over plain decoding, measured in the same repeat. Spread: ${range(speedup, 2)}`);
+      figure(`τ ${lane.tau.toFixed(2)}`, Lab.WORDS["τ"]);
+      figure(lane.difference ? "≠ other text" : "= same text",
+        lane.difference || "The text is plain decoding's, token for token, in every repeat.", lane.difference ? "lab-tag is-warning" : "lab-quiet");
+    }
+
+    run() {
+      if (!this.race) return;
+      if (this.at >= this.race.seconds) this.show(0);
+      this.playing = true;
+      this.play.textContent = "❚❚";
+      let before = performance.now();
+      const frame = (now) => {
+        if (!this.playing) return;
+        this.show(this.at + ((now - before) / 1000) * Number(this.speed.value));
+        before = now;
+        if (this.at >= this.race.seconds) this.pause();
+        else requestAnimationFrame(frame);
+      };
+      requestAnimationFrame(frame);
+    }
+
+    pause() {
+      this.playing = false;
+      this.play.textContent = "▶";
+    }
+
+    // The race at a moment of its wall clock, in seconds.
+    show(at) {
+      this.at = Math.max(0, Math.min(this.race.seconds, at));
+      this.range.value = String(this.race.seconds ? (1000 * this.at) / this.race.seconds : 0);
+      this.clock.textContent = `${this.at.toFixed(2)} of ${this.race.seconds.toFixed(2)} s`;
+      for (const made of this.made) this.advance(made);
+    }
+
+    advance(made) {
+      const { lane, fill, flag, text, last } = made;
+      const over = this.at >= last;
+      const count = over ? lane.seconds.length : lane.seconds.findIndex((second) => second > this.at);
+      fill.style.width = `${100 * (this.race.seconds ? Math.min(this.at, last) / this.race.seconds : 0)}%`;
+      const tokens = count > 0 ? lane.tokens[count - 1] : 0;
+      flag.textContent = over && last ? `✓ ${last.toFixed(2)} s, ${tokens} tokens` : `${tokens} tokens`;
+      flag.classList.toggle("is-over", over);
+      if (count === made.shown) return;
+      made.shown = count;
+      text.textContent = lane.parts.slice(0, count).join("");
+      text.scrollTop = text.scrollHeight;
+    }
+  }
+
+  Lab.Race = Race;
+})(window.Canopy = window.Canopy || {});

@@ -1,0 +1,135 @@
+// The short measurements: what a pass costs, and what is wrong with the rig. Each is a job of the server.
+(function (Canopy) {
+  "use strict";
+
+  const Lab = (Canopy.lab = Canopy.lab || {});
+  const BETWEEN_LOOKS_MS = 300;
+  const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };
+
+  // Begins a job and waits for it. `tell` hears how far it is; what comes back is the result or {error}.
+  Lab.work = async function work(server, begin, tell) {
+    const begun = await begin();
+    if (begun.error) return begun;
+    for (;;) {
+      const job = await server.lab_job({ job: begun.job });
+      if (job.error) return job;
+      if (job.state === "error") return { error: job.message };
+      if (job.state === "done" || job.state === "stopped") return { ...job.result, state: job.state };
+      tell({ ...job, name: begun.job });
+      await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
+    }
+  };
+
+  // A button that measures, and the line beside it that says how far it is.
+  class Begin {
+    constructor(parent, label, title, act) {
+      const { html } = Canopy.ink;
+      this.button = html("button", "lab-primary", parent, label);
+      this.button.type = "button";
+      this.button.title = title;
+      this.said = html("p", "lab-said", parent);
+      this.said.setAttribute("role", "status");
+      this.button.addEventListener("click", act);
+    }
+
+    async during(measuring) {
+      this.button.disabled = true;
+      this.said.classList.remove("is-error");
+      Canopy.ink.write(this.said, "Asking …");
+      try {
+        const answer = await measuring((job) => {
+          const far = job.total ? `${job.done} of ${job.total} runs` : "";
+          Canopy.ink.write(this.said, job.message || far);
+        });
+        this.tell(answer.error || "", Boolean(answer.error));
+        return answer;
+      } catch {
+        const error = "The server does not answer; try again.";
+        this.tell(error, true);
+        return { error };
+      } finally {
+        this.button.disabled = false;
+      }
+    }
+
+    tell(message, wrong) {
+      this.said.classList.toggle("is-error", wrong);
+      Canopy.ink.write(this.said, message);
+    }
+  }
+
+  class Cost {
+    constructor(lab, parent) {
+      const { html } = Canopy.ink;
+      this.lab = lab;
+      const bar = html("div", "lab-toolbar", parent);
+      this.begin = new Begin(bar, "Measure the cost", "Times passes of every size behind the run on the stage, then walks its text", () => lab.predict());
+      this.line = Lab.select(bar, "Method", "Whose nodes are weighed", () => this.draw());
+      this.line.parentElement.hidden = true;
+      this.about = html("p", "lab-note", bar);
+      const grid = html("div", "lab-grid lab-two", parent);
+      this.cost = new Lab.Plot(lab.library, grid, {
+        name: "cost", title: "What a pass costs",
+        caption: "Milliseconds of one {pass} of the target against its rows, measured on this machine with quartiles.",
+      });
+      this.gain = new Lab.Plot(lab.library, grid, {
+        name: "gain", title: "What a node gains",
+        caption: "Tokens that a further node adds to a {round} against the price of its row: a node pays while it lies above; where they cross is the best budget, {predicted}.",
+      });
+    }
+
+    async draw() {
+      const { prediction, server } = this.lab;
+      const answer = prediction ? await server.lab_cost({ what_if: prediction, line: this.line.value }) : { error: "" };
+      if (answer.error !== undefined) {
+        for (const plot of [this.cost, this.gain]) plot.say("Not measured yet", answer.error || "Press Measure the cost: it takes some seconds, and needs a run on the stage.");
+        return;
+      }
+      this.line.parentElement.hidden = false;
+      Lab.options(this.line, answer.lines.map((line) => [line, line]), answer.line);
+      Canopy.ink.write(this.about, answer.about);
+      this.cost.draw(answer.cost);
+      this.gain.draw(answer.gain);
+    }
+  }
+
+  class Doctor {
+    constructor(lab, parent) {
+      const { html } = Canopy.ink;
+      this.lab = lab;
+      const bar = html("div", "lab-toolbar", parent);
+      this.begin = new Begin(bar, "Examine the rig", "Runs every head in the manners that are easy to get wrong; some seconds", () => this.examine());
+      this.counts = html("p", "lab-note", bar);
+      this.list = html("ul", "lab-findings", parent);
+      this.list.tabIndex = 0;
+      this.list.setAttribute("aria-label", "Findings");
+      html("li", "lab-note", this.list, "Why is τ low? Taps, mask token, slot 0, rope, dtype, vocabulary, chat template and the acceptance at every position are checked, each with a figure.");
+    }
+
+    draw() {}
+
+    async examine() {
+      const answer = await this.begin.during((tell) => Lab.work(this.lab.server, () => this.lab.server.lab_doctor({}), tell));
+      if (answer.error || !answer.findings) return;
+      const count = (status) => answer.findings.filter((finding) => finding.status === status).length;
+      Canopy.ink.write(this.counts, `${count("wrong")} wrong, ${count("suspicious")} suspicious, ${count("fine")} fine.`);
+      this.list.replaceChildren(...answer.findings.map((finding) => this.finding(finding)));
+    }
+
+    finding({ name, head, status, seen, advice }) {
+      const { html } = Canopy.ink;
+      const item = html("li", "lab-finding");
+      item.dataset.status = status;
+      html("span", "lab-verdict-glyph", item, GLYPHS[status]).title = status;
+      const text = html("div", "", item);
+      html("strong", "", text, name);
+      html("span", "lab-tag", text, status);
+      if (head) html("small", "", text, head);
+      html("p", "", text, seen);
+      if (advice) html("p", "lab-advice", text, `→ ${advice}`);
+      return item;
+    }
+  }
+
+  Object.assign(Lab, { Begin, Cost, Doctor });
+})(window.Canopy = window.Canopy || {});

@@ -1,0 +1,87 @@
+"""A race as the page takes it: lanes with their clocks, their text round by round, and what may be said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from engine.errors import RequestError
+from engine.lab.planning import Choice, settings
+from engine.lab.race import Lane, Race, lanes, race_plan, run_race
+from engine.lab.settings import BASELINE, Laboratory, Measured, SweepPlan
+from engine.prompts import Prompt
+from engine.records import Sampling
+from engine.trace import Piece
+from explorer.asking import number, whole
+from explorer.lab_jobs import Job
+from explorer.lab_table import label_of
+from explorer.share import joined
+from explorer.view import View
+
+MOST_REPEATS = 20
+BROKEN = "\ufffd"  # what bytes that are no whole character yet are read as
+
+
+def race_plan_from(form: Mapping[str, Any], laboratory: Laboratory, rig: str) -> SweepPlan:
+    """The checked plan: {"prompt", "methods", "budget", "repeats", "temperature", "max_tokens", "split"}."""
+    text = form.get("prompt")
+    if not isinstance(text, str) or not text.strip():
+        raise RequestError("The prompt is empty; write at least one character, or pick a preset.")
+    methods = tuple(name for name in map(str, form.get("methods") or ()) if name != BASELINE)
+    if not methods:
+        raise RequestError(f"Nobody races {BASELINE}; choose at least one method that drafts.")
+    choice = Choice(
+        methods, (whole("The node budget", form.get("budget"), 0, 4096),), str(form.get("split") or "total"),
+        sampling=Sampling(number("The temperature", form.get("temperature"), 0, 2)))
+    return race_plan(SweepPlan(
+        (Prompt(text),), settings(choice), whole("Repeats", form.get("repeats"), 1, MOST_REPEATS),
+        whole("Max tokens", form.get("max_tokens"), 1, 4096), rig=rig, dtype=laboratory.conditions.dtype))
+
+
+def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> View:
+    """Measure the race; the job tells how far it is."""
+    found: list[Measured] = []
+    job.total, job.message = len(plan), "Warming up: every lane runs once, unmeasured."
+    for measured in run_race(laboratory, plan, job.control):
+        found.append(measured)
+        job.done, job.message = len(found), ""
+    return race_view(lanes(plan, found, laboratory), plan)
+
+
+def race_view(race: Race, plan: SweepPlan) -> View:
+    """{prompt, repeats, temperature, seconds: of the longest lane, lanes}."""
+    greedy = all(setting.temperature == 0 for setting in plan.settings)
+    return {"prompt": plan.prompts[0].text, "repeats": plan.repeats, "greedy": greedy, "dtype": plan.dtype,
+            "seconds": max((lane.seconds[-1] for lane in race.lanes if lane.seconds), default=0.0),
+            "lanes": [lane_view(lane, race.pieces) for lane in race.lanes]}
+
+
+def lane_view(lane: Lane, pieces: Mapping[int, Piece]) -> View:
+    """A lane; ``parts`` is what each round added to the text."""
+    token_ids = lane.shown.token_ids if lane.shown else ()
+    return {
+        "label": label_of(lane.setting), "method": lane.setting.method, "budget": lane.setting.budget,
+        "split": lane.setting.split, "seconds": list(lane.seconds), "tokens": list(lane.tokens),
+        "parts": parts(pieces, token_ids, lane.tokens), "tau": lane.tau, "failure": lane.failure,
+        "tokens_per_second": asdict(lane.tokens_per_second) if lane.tokens_per_second else None,
+        "speedup": asdict(lane.speedup) if lane.speedup else None, "difference": difference(lane, pieces)}
+
+
+def parts(pieces: Mapping[int, Piece], token_ids: Sequence[int], ends: Sequence[int]) -> list[str]:
+    """The text that each round added; a character whose bytes two rounds share belongs to the later one."""
+    texts = [joined(pieces, token_ids[:end]).rstrip(BROKEN) for end in ends]
+    if texts:
+        texts[-1] = joined(pieces, token_ids[:ends[-1]])
+    return [text[len(before):] for before, text in zip(["", *texts], texts, strict=False)]
+
+
+def difference(lane: Lane, pieces: Mapping[int, Piece]) -> str:
+    """Where the text leaves plain decoding's, in a sentence; empty for the same text."""
+    found = lane.difference
+    if found is None:
+        return ""
+    ours, theirs = (joined(pieces, [token]) if token >= 0 else "the end" for token in (
+        found.token, found.baseline_token))
+    gap = "" if found.gap is None else f" The target's gap between the two was {found.gap:.2g} nats there."
+    return f"Differs from plain decoding at token {found.place + 1}: {ours!r} where that has {theirs!r}.{gap}"

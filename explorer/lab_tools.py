@@ -1,0 +1,84 @@
+"""The lab's short measurements: what-if and cost from a run, a race on a prompt, an examination of the rig."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from engine.errors import RequestError
+from engine.lab.findings import worst_first
+from engine.lab.forecast import WhatIf
+from engine.trace import Trace
+from explorer.lab_bench import Bench
+from explorer.lab_cost import cost_figure, gain_figure
+from explorer.lab_jobs import Job, Jobs
+from explorer.lab_race import race_plan_from, run
+from explorer.turns import Turns
+from explorer.view import View
+
+MOST_FORECASTS = 16  # what-ifs that are remembered; the oldest is forgotten first
+
+
+class Tools:
+    """Each begins a job and answers with its id; ``job`` says how far it is, and what came of it."""
+
+    def __init__(self, bench: Bench, trace_of: Callable[[str], Trace], turns: Turns) -> None:
+        self._bench = bench
+        self._trace_of = trace_of
+        self._jobs = Jobs(turns)
+        self._forecasts: OrderedDict[str, WhatIf] = OrderedDict()
+
+    def what_if(self, wanted: Mapping[str, Any]) -> View:
+        """Predict every setting from a run, {"run"}. The result names the forecast for the curves and the cost."""
+        name = str(wanted.get("run"))
+        trace = self._trace_of(name)
+
+        def work(job: Job) -> View:
+            if name not in self._forecasts:
+                job.message = "Measuring what a pass costs, then walking the text …"
+                self._forecasts[name] = self._bench.what_if(trace)
+            while len(self._forecasts) > MOST_FORECASTS:
+                self._forecasts.popitem(last=False)
+            return {"what_if": name, "departures": self._forecasts[name].departures,
+                    "seconds": self._forecasts[name].seconds}
+        return {"job": self._jobs.start(work)}
+
+    def forecast(self, name: object) -> WhatIf | None:
+        """The what-if that was made from that run."""
+        return self._forecasts.get(str(name))
+
+    def cost(self, wanted: Mapping[str, Any]) -> View:
+        """The figures of a what-if: {"what_if", "line": of which method and split the gains are}."""
+        found = self.forecast(wanted.get("what_if"))
+        if found is None or found.cost is None:
+            raise RequestError("The cost of a pass has not been measured for this run yet; press Measure the cost.")
+        lines = {gain.method if gain.split == "total" else f"{gain.method} {gain.split}": gain for gain in found.gains}
+        if not lines:
+            raise RequestError("No method of this rig drafts, so there is no gain to draw.")
+        line = str(wanted.get("line"))
+        chosen = line if line in lines else next(iter(lines))
+        about = found.cost
+        return {"cost": cost_figure(about), "gain": gain_figure(found, lines[chosen]), "lines": list(lines),
+                "line": chosen, "about": f"Measured on {about.hardware} in {about.dtype} behind {about.context} "
+                                         f"tokens, {about.sampling}, medians of {about.repeats}."}
+
+    def race(self, form: Mapping[str, Any]) -> View:
+        """Begin a race; see ``lab_race.race_plan_from``."""
+        plan = race_plan_from(form, self._bench.laboratory, self._bench.rig)
+        return {"job": self._jobs.start(lambda job: run(self._bench.laboratory, plan, job))}
+
+    def doctor(self, _: Mapping[str, Any]) -> View:
+        """Begin an examination of the rig."""
+        def work(job: Job) -> View:
+            job.message = "Running every head in the manners that are easy to get wrong …"
+            return {"findings": [asdict(finding) for finding in worst_first(self._bench.doctor())]}
+        return {"job": self._jobs.start(work)}
+
+    def job(self, wanted: Mapping[str, Any]) -> View:
+        """How far a job is: {"job", "stop": True to end it}."""
+        job = self._jobs.look(str(wanted.get("job")))
+        if wanted.get("stop"):
+            job.control.stop()
+        return job.view()
