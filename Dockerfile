@@ -1,13 +1,17 @@
-# Layers change rarely first: system, torch, the other packages, weights, code.
+# Layers that change rarely come first: torch, the other packages, weights, code. One image for the CPU and for GPUs:
+#   docker build -t canopy .
+#   docker run -p 7860:7860 --gpus all -v canopy:/home/canopy/.cache canopy --rig qwen3-8b
 FROM python:3.11-slim
 
 ENV PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 \
-    GRADIO_ANALYTICS_ENABLED=False HF_HUB_DISABLE_TELEMETRY=1
-RUN useradd --create-home canopy
+    GRADIO_ANALYTICS_ENABLED=False HF_HUB_DISABLE_TELEMETRY=1 \
+    NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+RUN useradd --create-home canopy && install -d -o canopy /home/canopy/.cache /home/canopy/app
 WORKDIR /home/canopy/app
 
-COPY requirements.txt .
+# PyPI's torch for Linux brings its own CUDA libraries, so nothing else is needed for a GPU.
 RUN pip install torch==2.13.0
+COPY requirements.txt .
 RUN pip install -r requirements.txt
 
 COPY --chown=canopy assets assets
@@ -16,7 +20,10 @@ COPY --chown=canopy explorer explorer
 COPY --chown=canopy app.py README.md ./
 
 USER canopy
+# Downloaded checkpoints stay in this folder: mount a volume over it to keep them.
+VOLUME /home/canopy/.cache
 EXPOSE 7860
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
     CMD python -c "import urllib.request; urllib.request.urlopen('http://127.0.0.1:7860/', timeout=4)"
-CMD ["python", "app.py", "--host", "0.0.0.0", "--port", "7860"]
+ENTRYPOINT ["python", "app.py", "--host", "0.0.0.0", "--port", "7860"]
+CMD ["--rig", "demo"]

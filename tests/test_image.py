@@ -1,0 +1,145 @@
+"""The Dockerfile without a container engine: read, checked, and its steps run in order in a folder of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parents[1]
+SECONDS_TO_START = 180
+
+
+@dataclass(frozen=True)
+class Step:
+    """One instruction and what stands behind it."""
+
+    verb: str
+    rest: str
+
+
+def steps() -> list[Step]:
+    """The instructions in order, continued lines joined, comments left out."""
+    text = re.sub(r"\\\n\s*", "", (HOUSE / "Dockerfile").read_text(encoding="utf8"))
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [Step(*line.split(maxsplit=1)) for line in lines]
+
+
+def place(verb: str, part: str = "") -> int:
+    """Where the first such instruction stands."""
+    return next(number for number, step in enumerate(steps()) if step.verb == verb and part in step.rest)
+
+
+def copied() -> list[tuple[list[str], str]]:
+    """(sources, destination) of every COPY."""
+    words = [shlex.split(step.rest) for step in steps() if step.verb == "COPY"]
+    return [([word for word in line[:-1] if not word.startswith("--")], line[-1]) for line in words]
+
+
+def test_every_instruction_is_one() -> None:
+    known = {"FROM", "ENV", "RUN", "WORKDIR", "COPY", "USER", "VOLUME", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
+    assert {step.verb for step in steps()} <= known
+    assert steps()[0].verb == "FROM" and re.fullmatch(r"python:3\.\d+-slim", steps()[0].rest)
+
+
+def test_a_change_of_code_installs_nothing_again() -> None:
+    last_install = max(number for number, step in enumerate(steps()) if "pip install" in step.rest)
+    first_code = min(place("COPY", name) for name in ("engine", "explorer", "app.py", "assets"))
+    assert place("RUN", "torch") < place("COPY", "requirements.txt") < last_install < first_code
+    assert place("COPY", "assets") < place("COPY", "engine") < place("COPY", "app.py")
+
+
+def test_the_image_has_the_versions_that_are_tested() -> None:
+    pinned = re.findall(r"torch==[\d.]+", (HOUSE / "Dockerfile").read_text())
+    assert set(pinned) == set(re.findall(r"torch==[\d.]+", (HOUSE / "Makefile").read_text()))
+    assert set(pinned) == set(re.findall(r"^torch==[\d.]+", (HOUSE / "requirements.txt").read_text(), re.MULTILINE))
+
+
+def test_nobody_is_root_where_the_page_is_served() -> None:
+    users = [step.rest for step in steps() if step.verb == "USER"]
+    assert users and users[-1] not in ("root", "0")
+    assert any(users[-1] in step.rest and "useradd" in step.rest for step in steps()[:place("USER")])
+    assert place("USER") < place("ENTRYPOINT")
+    for step in steps():
+        assert step.verb != "COPY" or "requirements.txt" in step.rest or f"--chown={users[-1]}" in step.rest
+
+
+def test_a_gpu_is_asked_for_by_the_same_image() -> None:
+    settings = " ".join(step.rest for step in steps() if step.verb == "ENV")
+    assert "NVIDIA_VISIBLE_DEVICES=all" in settings and "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in settings
+
+
+def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
+    ignored = {line.strip().rstrip("/") for line in (HOUSE / ".dockerignore").read_text().splitlines()}
+    for sources, _ in copied():
+        for source in sources:
+            assert (HOUSE / source).exists() and source not in ignored
+    assert {".venv", ".git"} <= ignored, "the build context would carry gigabytes"
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the image's working folder would hold."""
+    folder = tmp_path_factory.mktemp("image")
+    for sources, destination in copied():
+        for source in sources:
+            where = folder / destination
+            if (HOUSE / source).is_dir():
+                shutil.copytree(HOUSE / source, where, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(HOUSE / source, where)
+    return folder
+
+
+def test_the_packages_can_be_installed_and_are_enough(image: Path) -> None:
+    for step in steps():
+        if step.verb == "RUN" and step.rest.startswith("pip install"):
+            words = shlex.split(step.rest)
+            done = subprocess.run([sys.executable, "-m", *words, "--dry-run", "--no-index", "--quiet"], cwd=image,
+                                  capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def served(image: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """The image's own command in its folder, on a free port."""
+    entry, arguments = (json.loads(next(step.rest for step in steps() if step.verb == verb))
+                        for verb in ("ENTRYPOINT", "CMD"))
+    command = [sys.executable if word == "python" else word for word in (*entry, *arguments)]
+    command[command.index("--port") + 1] = str(port)
+    command[command.index("--host") + 1] = "127.0.0.1"
+    settings = dict(pair.split("=") for step in steps() if step.verb == "ENV" for pair in shlex.split(step.rest))
+    process = subprocess.Popen(command, cwd=image, env={**os.environ, **settings, "OMP_NUM_THREADS": "1"},
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    yield process
+    process.terminate()
+    process.wait(30)
+
+
+def test_the_command_serves_what_the_health_check_asks_for(served: subprocess.Popen[bytes], port: int) -> None:
+    check = next(step.rest for step in steps() if step.verb == "HEALTHCHECK").split("CMD ", 1)[1]
+    words = [sys.executable if word == "python" else word.replace(":7860/", f":{port}/") for word in shlex.split(check)]
+    assert any(f":{port}/" in word for word in words), "it asks the port that is exposed"
+    assert subprocess.run(words, capture_output=True, check=False).returncode != 0, "nothing answers yet"
+    until = time.monotonic() + SECONDS_TO_START
+    while subprocess.run(words, capture_output=True, check=False).returncode != 0:
+        assert served.poll() is None and time.monotonic() < until, "the page did not start"
+        time.sleep(1)
