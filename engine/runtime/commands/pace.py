@@ -17,10 +17,9 @@ from typing import Any
 from tqdm import tqdm
 
 from engine.outcome import outcome
-from engine.pace import AUTO, FIXED
+from engine.pace import AUTO, FIXED, MOST_AUTO
 from engine.prompts import read_prompts
 from engine.records import Ask
-from engine.runtime.commands.generate import MOST_AUTO
 from engine.runtime.live import LiveRig
 from engine.runtime.rigs import DTYPES, RIGS_FOLDER, open_rig
 from engine.runtime.whatif import written

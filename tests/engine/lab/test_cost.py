@@ -33,7 +33,8 @@ def chain_tree(*chances: float) -> DraftTree:
                  np.log(chances).cumsum().astype(np.float32))
 
 
-@pytest.mark.parametrize(("chances", "rows"), [((0.9,) * 12, 8), ((0.99,) * 15, 16), ((1.0,) * 20, 16), ((0.01,) * 12, 8)])
+@pytest.mark.parametrize(("chances", "rows"), [
+    ((0.9,) * 12, 8), ((0.99,) * 15, 16), ((1.0,) * 20, 16), ((0.01,) * 12, 8)])
 def test_rows_are_taken_to_the_edge_of_a_step_that_pays(chances: tuple[float, ...], rows: int) -> None:
     pace = AdaptivePace(STAIRS)
     assert pace.opens(1, 20) == (1, 16)
@@ -42,7 +43,8 @@ def test_rows_are_taken_to_the_edge_of_a_step_that_pays(chances: tuple[float, ..
 
 def test_the_tree_that_is_cut_is_the_most_probable_one_in_its_own_order() -> None:
     tree = DraftTree(np.asarray([7, 1, 2, 3, 4], np.int32), np.asarray([0, 0, 1, 0, 3], np.int32),
-                     np.log(np.asarray([1, 0.3, 0.2, 0.6, 0.5])).astype(np.float32), np.asarray([0, 1, 1, 2, 2], np.int32))
+                     np.log(np.asarray([1, 0.3, 0.2, 0.6, 0.5])).astype(np.float32),
+                     np.asarray([0, 1, 1, 2, 2], np.int32))
     assert best_order(tree).tolist() == [0, 3, 4, 1, 2]
     steep = replace(STAIRS, rows=(1, 2, 3, 4, 5), verify_ms=(4, 4, 4, 50, 60))
     pace = AdaptivePace(steep)
@@ -56,6 +58,9 @@ def test_calibration_learns_that_a_drafter_promises_too_much() -> None:
     for _ in range(60):
         calibration.learn(sure, np.asarray([True, False, False, False]))
     assert calibration.chances(sure) == pytest.approx(0.25, abs=0.03)
+    for _ in range(60):
+        calibration.learn(sure, np.asarray([True, True, True, False]))
+    assert calibration.chances(sure) == pytest.approx(0.75, abs=0.08), "what was long ago weighs less"
     unseen = np.log(np.full(1, 0.2))
     assert calibration.chances(unseen) == pytest.approx(0.2), "what was never seen keeps the drafter's word"
 

@@ -17,6 +17,7 @@ from engine.runtime.positions import proposals, read_text
 from engine.runtime.whatif import Written, what_if, written
 from engine.trace import Trace, committed_ids, dumps, gather, loads
 from engine.tree import depths
+from tests.engine.material import GREEDY
 from tests.engine.runtime.demo import demo_live, demo_rig
 
 PROMPT = read_prompts(Path("assets/prompts/mixed.jsonl"))[1].text
@@ -25,7 +26,7 @@ POINTS = (("dflash", "total"), ("ddtree", "total"), ("routed", "total"), ("merge
           ("joint", "total"))
 
 
-def finished(method: str, budget: int, sampling: Sampling = Sampling(), **changes: object) -> Trace:
+def finished(method: str, budget: int, sampling: Sampling = GREEDY, **changes: object) -> Trace:
     return gather(demo_live().run(Ask(PROMPT, method, budget, 48, sampling, **changes)))  # type: ignore[arg-type]
 
 
