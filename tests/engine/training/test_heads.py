@@ -8,13 +8,14 @@ from pathlib import Path
 
 import torch
 
-from engine.runtime.checkpoints import load_head, load_target, load_tokenizer
+from engine.runtime.checkpoints import load_causal, load_tokenizer
+from engine.runtime.rigs import open_rig
 from engine.training.drafter import DFlashModel, HeadRecipe, Teacher, export_head, head_config, train_head
 from engine.training.target import Run, optimizers
 
 
 def test_a_head_learns_and_its_export_loads(tmp_path: Path):
-    target = load_target(Path("assets/demo/target"), torch.float32, torch.device("cpu"))
+    target = load_causal(Path("assets/demo/target"), torch.float32, torch.device("cpu"))
     tokenizer = load_tokenizer(Path("assets/demo/target"))
     recipe = HeadRecipe("math", tokens=2 * 2 * 256, rows=2, anchors=3)
     model = DFlashModel(head_config(target.config, tokenizer.mask_token_id))
@@ -24,6 +25,6 @@ def test_a_head_learns_and_its_export_loads(tmp_path: Path):
     assert run.step == recipe.steps == 2 and math.isfinite(loss)
     assert not torch.equal(before, model.fc.weight) and run.file.exists()
     export_head(run, recipe, tmp_path / "head", loss)
-    again = load_head(tmp_path / "head", target)
+    again = open_rig(f"assets/demo/target::{tmp_path / 'head'}", "float32").heads["drafter"].model
     torch.testing.assert_close(again.fc.weight, model.fc.weight.to(torch.bfloat16).float())
     assert json.loads((tmp_path / "head" / "training.json").read_text())["blocks_seen"] == 12
