@@ -16,6 +16,7 @@ RIG = Path("assets/demo")
 STAGES: tuple[tuple[Path, tuple[str, ...]], ...] = (
     (RIG / "target" / "tokenizer.json", ("engine.training.tokenizer",)),
     (RIG / "target" / "training.json", ("engine.training.target",)),
+    (RIG / "small" / "training.json", ("engine.training.small",)),
     *((RIG / head / "training.json", ("engine.training.drafter", "--head", head)) for head in ("math", "code", "all")),
     (Path("assets/prompts/check.jsonl"), ("engine.training.prompt_files",)),
     (RIG / "README.md", ("engine.training.card",)),
