@@ -140,7 +140,11 @@
       const pen = canvas.getContext("2d");
       pen.scale(scale, scale);
       const style = getComputedStyle(canvas);
-      const colour = (name) => style.getPropertyValue(name).trim();
+      const known = new Map(); // asked once a drawing: a thousand bars have seven colours
+      const colour = (name) => {
+        if (!known.has(name)) known.set(name, style.getPropertyValue(name).trim());
+        return known.get(name);
+      };
       const { step } = this.geometry();
       const most = Math.max(4, ...stage.rounds.map((made) => made.keep.length));
       const high = height - TOP - BOTTOM;
