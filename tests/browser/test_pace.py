@@ -11,7 +11,7 @@ from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE, ask, start
 from tests.explorer.scripted import going_on
 
-MOST_WORK_SECONDS = 0.1  # of the page's own thread for a frame; on a busy machine, what waits for rest runs in every one
+MOST_WORK_SECONDS = 0.1  # of the page's own thread for a frame, on a machine too busy to let anything wait for rest
 LATEST_SECONDS = 1.0  # a quiet machine needs less than 0.1
 
 SCRUB = """async () => {
