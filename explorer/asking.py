@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.errors import RequestError
 from engine.methods import method_named, share_named
+from engine.pace import FIXED, PACES
 from engine.records import Ask, Sampling
 
 LONGEST_PROMPT = 20_000  # characters; far above any rig's context, far below what slows the page down
@@ -28,6 +29,7 @@ class Form:
     top_p: Any = 1.0
     seed: Any = 0
     max_tokens: Any = 256
+    pace: Any = FIXED
 
 
 def ask_from(form: Form) -> Ask:
@@ -42,9 +44,13 @@ def ask_from(form: Form) -> Ask:
     sampling = Sampling(
         temperature=number("The temperature", form.temperature, 0, 2), top_k=whole("top-k", form.top_k, 0, 100_000),
         top_p=top_p, seed=whole("The seed", form.seed, 0, LARGEST_SEED))
+    pace = str(form.pace or FIXED)
+    if pace not in PACES:
+        raise RequestError(f"There is no pace {pace[:20]!r}; choose one of {', '.join(PACES)}.")
     return Ask(
         prompt=prompt, method=str(form.method), budget=whole("The node budget", form.budget, 0, LARGEST_BUDGET),
-        max_tokens=whole("Max tokens", form.max_tokens, 1, 4096), sampling=sampling, split=split)
+        max_tokens=whole("Max tokens", form.max_tokens, 1, 4096), sampling=sampling, split=split,
+        pace=pace)
 
 
 def _prompt(value: Any) -> str:

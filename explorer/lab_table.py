@@ -14,6 +14,7 @@ from engine.lab.settings import Measured, Reading, Setting, SweepPlan
 from engine.lab.statistics import Estimate, estimate
 from engine.lab.summary import Row, Summary, summarise
 from engine.methods import METHODS
+from engine.pace import FIXED, PACES
 from explorer.lab_curves import Spot, curves_figure, predicted, single, swept
 from explorer.view import View
 
@@ -77,24 +78,27 @@ def remark(summary: Summary) -> str:
 def single_spots(points: Iterable[Mapping[str, Any]]) -> list[Spot]:
     """The single runs that a browser remembers, a spot for each setting. What is malformed is left out: the browser
     may have been closed while it wrote."""
-    runs: dict[Setting, list[tuple[float, float]]] = defaultdict(list)
+    runs: dict[tuple[Setting, str], list[tuple[float, float]]] = defaultdict(list)
     for point in list(points)[-MOST_POINTS:]:
         found = _point(point)
         if found is not None:
             runs[found[0]].append(found[1])
-    return [Spot(line_of(setting), setting.method, setting.budget, estimate([tau for tau, _ in values]),
-                 estimate([speed for _, speed in values]), "runs") for setting, values in runs.items()]
+    return [Spot(line_of(setting) + ("" if pace == FIXED else f" {pace}"), setting.method, setting.budget,
+                 estimate([tau for tau, _ in values]), estimate([speed for _, speed in values]), "runs")
+            for (setting, pace), values in runs.items()]
 
 
-def _point(point: Any) -> tuple[Setting, tuple[float, float]] | None:
+def _point(point: Any) -> tuple[tuple[Setting, str], tuple[float, float]] | None:
     try:
         setting = Setting(str(point["method"]), int(point["budget"]), str(point.get("split") or "total"),
                           temperature=float(point.get("temperature") or 0))
+        pace = str(point.get("pace") or FIXED)
         values = float(point["tau"]), float(point["tokens_per_second"])
     except (TypeError, ValueError, LookupError, AttributeError):
         return None
-    fits = setting.method in METHODS and setting.budget >= 0 and all(isfinite(value) and value > 0 for value in values)
-    return (setting, values) if fits else None
+    known = setting.method in METHODS and pace in PACES and setting.budget >= 0
+    fits = known and all(isfinite(value) and value > 0 for value in values)
+    return ((setting, pace), values) if fits else None
 
 
 def predicted_spots(found: WhatIf) -> list[Spot]:
@@ -102,7 +106,7 @@ def predicted_spots(found: WhatIf) -> list[Spot]:
     temperature = found.sampling.temperature
     return [Spot(line_of(Setting(each.method, each.budget, each.split, temperature=temperature)), each.method,
                  each.budget, _exactly(each.tau), _exactly(each.predicted_tokens_per_second), "texts")
-            for each in found.forecasts if each.pace == "fixed" and each.predicted_ms]
+            for each in found.forecasts if each.pace == FIXED and each.predicted_ms]
 
 
 def _exactly(value: float) -> Estimate:

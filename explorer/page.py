@@ -13,6 +13,7 @@ from uuid import uuid4
 import gradio as gr
 
 from engine.errors import CanopyError
+from engine.pace import AUTO, FIXED
 from explorer.asking import LARGEST_BUDGET, Form, ask_from
 from explorer.bundle import ASSETS, bundle, style
 from explorer.lab import Lab, lab_component
@@ -26,7 +27,7 @@ from explorer.turns import Turns
 from explorer.view import View, blank_view
 
 DEFAULTS: Mapping[str, Any] = MappingProxyType(  # what a preset does not name, in the order of ``Controls.asked``
-    {"split": "total", "top_k": 0, "top_p": 1, "seed": 0, "max_tokens": 256})
+    {"split": "total", "top_k": 0, "top_p": 1, "seed": 0, "max_tokens": 256, "pace": FIXED})
 QUIET: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
 RESULTS = Path("results.sqlite")  # as of ``python -m engine.sweep``, so that either goes on with the other's sweeps
 NO_BENCH = "No model is loaded, so nothing can be measured; start the page with a rig."
@@ -115,6 +116,9 @@ class Controls:
             self.steps = gr.Slider(
                 0, LARGEST_STEP, value=step_of(first["budget"]), step=1, label="Node budget", elem_id="canopy-steps")
             self.budget = gr.Number(first["budget"], precision=0, label="Nodes", elem_id="canopy-budget")
+            self.pace = gr.Dropdown(
+                [("as set", FIXED), ("auto, up to it", AUTO)], value=first["pace"], label="Every round",
+                elem_id="canopy-pace")
             self.split = gr.Dropdown(
                 ["total", "each"], value=first["split"], label="Split of merged", elem_id="canopy-split")
             self.temperature = gr.Number(
@@ -133,12 +137,12 @@ class Controls:
     def inputs(self) -> list[Any]:
         """The components whose values make a ``Form``, in its order."""
         return [self.prompt, self.method, self.budget, self.split, self.temperature, self.top_k, self.top_p,
-                self.seed, self.max_tokens]
+                self.seed, self.max_tokens, self.pace]
 
     def asked(self) -> list[Any]:
         """The components that a preset or an opened recording fills in, in the order of ``_values``."""
         return [self.prompt, self.method, self.budget, self.steps, self.temperature, self.split, self.top_k,
-                self.top_p, self.seed, self.max_tokens]
+                self.top_p, self.seed, self.max_tokens, self.pace]
 
 
 def step_of(budget: int) -> int:

@@ -61,7 +61,7 @@ def _inflated(data: bytes, name: str) -> bytes:
 
 
 def _form(prompt: str, method: str, budget: int, temperature: float, options: dict[str, Any]) -> Form:
-    known = {"max_tokens", "seed", "top_k", "top_p", "split"}
+    known = {"max_tokens", "seed", "top_k", "top_p", "split", "pace"}
     if unknown := set(options) - known:
         raise RequestError(f"There is no option {min(unknown)!r}; choose from {', '.join(sorted(known))}.")
     return Form(prompt, method, budget, temperature=temperature, **options)

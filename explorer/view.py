@@ -78,7 +78,7 @@ def header_view(header: Header) -> View:
         "heads": list(header.heads), "hardware": header.hardware, "dtype": header.dtype, "method": request.method,
         "budget": request.budget, "split": request.split, "max_tokens": request.max_tokens,
         "temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p, "seed": sampling.seed,
-        "context_limit": header.context_limit, "title": header.title, "note": header.note,
+        "pace": request.pace, "context_limit": header.context_limit, "title": header.title, "note": header.note,
         "recorded": header.recorded, "prompt_tokens": len(request.prompt_ids),
     }
 

@@ -59,7 +59,7 @@
         return;
       }
       const run = Canopy.figures(rounds);
-      const name = `${header.method}, ${header.budget} nodes`;
+      const name = `${header.method}, ${header.pace === "auto" ? "auto up to " : ""}${header.budget} nodes`;
       const how = recorded ? "a recording" : { running: "running", done: "done", stopped: "stopped", error: "ended by an error" }[value.state] || "";
       const speed = run.tokensPerSecond ? `${Math.round(run.tokensPerSecond).toLocaleString("en")} tokens/s, ` : "";
       Canopy.ink.write(this.headline, `${name}: τ ${run.tau.toFixed(2)}, ${speed}${rounds.length} rounds, ${how}`);

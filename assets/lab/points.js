@@ -35,7 +35,7 @@
       const run = Canopy.figures(rounds);
       this.all.push({
         run: value.run, method: header.method, budget: header.budget, split: header.split,
-        temperature: header.temperature, tau: run.tau, tokens_per_second: run.tokensPerSecond, tokens: run.tokens,
+        temperature: header.temperature, pace: header.pace, tau: run.tau, tokens_per_second: run.tokensPerSecond, tokens: run.tokens,
         rounds: run.rounds, rig: header.rig, hardware: header.hardware, dtype: header.dtype,
       });
       this.all = this.all.slice(-MOST);

@@ -87,8 +87,8 @@
     Canopy.controls.stage = stage;
     // A recording that a person opens fills the bar, so that Run repeats it live.
     stage.on("opened", ({ push }) => {
-      const { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens } = stage.header;
-      const asked = { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens };
+      const { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace } = stage.header;
+      const asked = { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace };
       if (push || !Canopy.Address.opened.method) adopt(asked);
     });
     Canopy.parts = parts;

@@ -13,7 +13,8 @@ GOOD: dict[str, Any] = {"prompt": "What is τ?", "method": "ddtree", "budget": 6
 
 
 def test_a_good_form() -> None:
-    ask = ask_from(Form(**GOOD, temperature=0.8, top_k=5, top_p=0.9, seed=3, max_tokens=17, split="total"))
+    ask = ask_from(Form(**GOOD, temperature=0.8, top_k=5, top_p=0.9, seed=3, max_tokens=17, split="total", pace="auto"))
+    assert ask.pace == "auto" and ask_from(Form(**GOOD)).pace == "fixed"
     assert (ask.prompt, ask.method, ask.budget, ask.max_tokens, ask.split) == ("What is τ?", "ddtree", 64, 17, "total")
     assert (ask.sampling.temperature, ask.sampling.top_k, ask.sampling.top_p, ask.sampling.seed) == (0.8, 5, 0.9, 3)
 
@@ -32,7 +33,7 @@ def test_any_text_is_a_prompt(prompt: str) -> None:
     ("split", "thirds", "no split 'thirds'"), ("temperature", -0.1, "temperature is -0.1"),
     ("temperature", "hot", "'hot'"), ("top_k", -1, "top-k is -1"), ("top_p", 0, "top-p is 0"),
     ("top_p", 1.5, "top-p is 1.5"), ("seed", -1, "seed is -1"), ("seed", 2**40, "seed is"),
-    ("max_tokens", 0, "Max tokens is 0"), ("max_tokens", "∞", "'∞'"),
+    ("max_tokens", 0, "Max tokens is 0"), ("max_tokens", "∞", "'∞'"), ("pace", "brisk", "no pace 'brisk'"),
 ])
 def test_what_does_not_fit_is_named(field: str, value: Any, said: str) -> None:
     with pytest.raises(RequestError) as refused:

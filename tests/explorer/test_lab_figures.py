@@ -77,9 +77,11 @@ def test_single_runs_are_grouped_and_what_is_malformed_is_left_out() -> None:
     good = {"method": "ddtree", "budget": 8, "split": "total", "temperature": 0, "tau": 3.0, "tokens_per_second": 90.0}
     bad = [{}, None, 7, {**good, "method": "magic"}, {**good, "tau": "x"}, {**good, "tau": math.nan},
            {**good, "budget": -1}, {**good, "tokens_per_second": 0}]
-    found = single_spots([good, *bad, {**good, "tau": 5.0}, {**good, "temperature": 1}])  # type: ignore[list-item]
+    found = single_spots([good, *bad, {**good, "tau": 5.0}, {**good, "temperature": 1},
+                          {**good, "pace": "auto"}])  # type: ignore[list-item]
     assert [(each.line, each.budget, each.tau.median, each.of) for each in found] == [
-        ("ddtree", 8, 4.0, "runs"), ("ddtree T 1", 8, 3.0, "runs")]
+        ("ddtree", 8, 4.0, "runs"), ("ddtree T 1", 8, 3.0, "runs"),
+        ("ddtree auto", 8, 3.0, "runs")]
 
 
 @pytest.mark.parametrize("method", METHODS)
