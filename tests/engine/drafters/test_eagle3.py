@@ -149,13 +149,13 @@ def test_heads_of_three_kinds_with_taps_of_their_own_are_lossless_together(folde
     rig = open_rig(f"{folders / 'target'}::{folders / 'head'}::{folders / 'other'}", "float32")
     assert rig.target.taps == TAPS and list(rig.heads) == ["drafter 1", "drafter 2", "ngram"]
     prompt, sampling = tuple(range(40, 60)), Sampling(1.0, 0, 0.95, 3)
-    wanted = outcome(decode(Request(prompt, "autoregressive", 0, 24, sampling), rig.target, [])).token_ids
+    wanted = outcome(decode(Request(prompt, "autoregressive", 0, 14, sampling), rig.target, [])).token_ids
     assert len(set(wanted)) > 6
     for method, row in METHODS.items():
         if row.accept == "walk" and row.heads:
             for heads in (list(rig.heads)[:row.heads], list(rig.heads)[-row.heads:]):
                 drafters = list(rig.drafters(method, heads).values())
-                found = outcome(decode(Request(prompt, method, 12, 24, sampling), rig.target, drafters)).token_ids
+                found = outcome(decode(Request(prompt, method, 12, 14, sampling), rig.target, drafters)).token_ids
                 assert found == wanted, (method, heads)
     assert list(rig.drafters("expand")) == ["drafter 1"]
 
