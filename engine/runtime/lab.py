@@ -11,11 +11,11 @@ from engine.lab.cost import CostCurve
 from engine.lab.findings import DoctorFinding
 from engine.lab.forecast import WhatIf
 from engine.lab.prompt_sets import prompt_set
-from engine.runtime.cost import CostBook
+from engine.lab.whatif import BUDGETS
 from engine.runtime.doctor import diagnose
 from engine.runtime.live import LiveRig
 from engine.runtime.measure import LiveLaboratory
-from engine.runtime.whatif import what_if, written
+from engine.runtime.whatif import written
 from engine.trace import Trace
 
 EXAMINED = ("check", 4)  # the prompts of an examination: a shipped set, and how many of it
@@ -29,19 +29,18 @@ class LiveBench:
     def __init__(self, live: LiveRig, name: str) -> None:
         self.rig = name
         self.laboratory = LiveLaboratory(live)
-        self._checkpoints = live.checkpoints
-        self._costs = CostBook(live.checkpoints)
+        self._live = live
 
     def cost(self, trace: Trace) -> CostCurve:
         """See ``explorer.lab_bench.Bench``."""
-        return self._costs.curve(written(trace).context, trace.header.request.sampling)
+        return self._live.curve(written(trace).context, trace.header.request.sampling)
 
     def what_if(self, trace: Trace) -> WhatIf:
         """See ``explorer.lab_bench.Bench``."""
-        return what_if(self._checkpoints, written(trace), curve=self.cost(trace))
+        return self._live.what_if(written(trace), BUDGETS, (), self.cost(trace))
 
     def doctor(self) -> Sequence[DoctorFinding]:
         """See ``explorer.lab_bench.Bench``. The rig in another dtype is left to the command line: it would have to
         be loaded a second time."""
         name, count = EXAMINED
-        return diagnose(self._checkpoints, [prompt.text for prompt in prompt_set(name, count)])
+        return diagnose(self._live.checkpoints, [prompt.text for prompt in prompt_set(name, count)])

@@ -107,8 +107,11 @@ def _heads(rig: Rig, text: Written, methods: Sequence[str]) -> Mapping[str, tupl
                 f"drafters whose proposals do not depend on the budget (block diffusion), not {row.accept} over "
                 f"{row.family}.")
         alike = (row.family, row.heads) == (own.family, own.heads)
-        if methods or row.heads in (0, *rig.defaults):
-            found[method] = tuple(rig.drafters(method, text.heads if alike else ()))
+        if not methods and row.heads not in (0, *rig.defaults):
+            continue
+        drafters = rig.drafters(method, text.heads if alike else ())
+        if methods or all(type(drafter) is DFlashDrafter for drafter in drafters.values()):
+            found[method] = tuple(drafters)
     return found
 
 

@@ -40,7 +40,7 @@ def training_table(rig: Path) -> str:
     """One row a model."""
     rows = ["| model | parameters | tokens seen | domains (share of items) | minutes | last loss (nats) |",
             "|---|---|---|---|---|---|"]
-    for name in ("target", "math", "code", "all"):
+    for name in ("target", "math", "code", "all", "small"):
         fact = facts(rig / name)
         shares = share_list(fact["shares"])
         if "finish_shares" in fact:
@@ -67,8 +67,9 @@ def score_table(scores: dict[str, Any]) -> str:
 
 CARD = """# The demo rig
 
-A target of eight layers and three block-diffusion heads, small enough to be carried in the repository and good at a
-narrow job: {good_at_lower} It is made to show tree speculative decoding, not to be relied on for answers.
+A target of eight layers, three block-diffusion heads and a little language model as a drafter, small enough to be
+carried in the repository and good at a narrow job: {good_at_lower} It is made to show tree speculative decoding, not to
+be relied on for answers.
 
 Everything is generated and trained here (`python -m engine.training`); nothing is copied from elsewhere. The corpus is
 `engine/training/corpus/`; the prompt of every test item is kept out of training by its hash.
@@ -76,6 +77,7 @@ Everything is generated and trained here (`python -m engine.training`); nothing 
 - `target/`: Qwen3ForCausalLM, 8 layers × 320, byte-level BPE of 1,536 tokens, 1,024 positions, tied embedding.
 - `math/`, `code/`, `all/`: heads in the published DFlash layout, block 16, 3 layers, taps 1, 4, 6, no embedding and no
   output head of their own. `math` and `code` are specialists, `all` saw every domain alike.
+- `small/`: Qwen3ForCausalLM, 2 layers, the target's tokenizer: a drafter that sees its own path, for `expand`.
 
 ## Training
 

@@ -45,6 +45,15 @@ def test_forecast_lengths_are_those_of_real_runs(sampling: Sampling) -> None:
             assert each.rows == tuple(len(entry.round.tree) for entry in real.entries)
 
 
+def test_methods_whose_heads_depend_on_the_budget_are_left_out_unless_named() -> None:
+    text, rig = written(finished("ddtree", 8)), demo_rig()
+    mixed_kinds = replace(rig, defaults={**rig.defaults, 2: ("math", "ngram")})
+    found = what_if(mixed_kinds, text, (8,))
+    assert {each.method for each in found.forecasts} == {"autoregressive", "dflash", "ddtree"}
+    with pytest.raises(RequestError, match="The head ngram is a NGramDrafter"):
+        what_if(mixed_kinds, text, (8,), ("routed",))
+
+
 def test_a_batch_of_anchors_proposes_what_the_drafter_does_one_by_one() -> None:
     rig, text = demo_rig(), written(finished("ddtree", 64))
     again = reread(text.request, text.token_ids, rig.target)
