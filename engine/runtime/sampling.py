@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.records import PackedTree, Sampling, Verification
+from engine.records import Floats, Integers, PackedTree, Sampling, Verification
 
 
 def likeliest(logits: Tensor) -> Tensor:
@@ -62,30 +62,38 @@ def chosen(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64]) -> Te
 def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64], packed: PackedTree) -> Verification:
     """The target's say at each node as host arrays, from float32 logits (rows, vocabulary) and draws (rows,)."""
     size = packed.size
-    logits = logits[:size]
-    parents = torch.from_numpy(packed.parents[:size]).to(logits.device).long()
-    tokens = torch.from_numpy(packed.tokens[:size]).to(logits.device).long()
+    tokens, parents = packed.tokens[:size], packed.parents[:size]
+    choice, found = statements(
+        logits[:size], sampling, torch.from_numpy(draws[:size]).to(logits.device),
+        torch.from_numpy(tokens).to(logits.device).long(), torch.from_numpy(parents).to(logits.device).long())
+    return on_host(choice.int().cpu().numpy(), found.cpu().numpy(), tokens, parents)
+
+
+def statements(logits: Tensor, sampling: Sampling, draws: Tensor, tokens: Tensor, parents: Tensor) -> tuple[
+        Tensor, Tensor]:
+    """Choices (rows,) int64 and statistics (4 or 5, rows) float32, see ``on_host``: all on the device.
+
+    logits (rows, vocabulary) float32, draws (rows,) float64, tokens and parents (rows,) int64.
+    """
     best = likeliest(logits)
-    choice, processed_offer = best, None
+    choice, processed_offer = best, []
     if sampling.temperature != 0:
         left = processed(logits, sampling)
-        choice = drawn(left.exp(), torch.from_numpy(draws[:size]).to(logits.device))
-        processed_offer = left[parents, tokens]
+        choice = drawn(left.exp(), draws)
+        processed_offer = [left[parents, tokens]]
     logprobs = logits.log_softmax(-1)
     entropy = torch.linalg.vecdot(logits.softmax(-1), logprobs).neg_()
     own, offered = logprobs.gather(-1, choice[:, None])[:, 0], logprobs[parents, tokens]
     top = logprobs.gather(-1, best[:, None])[:, 0]
     second = logprobs.scatter_(-1, best[:, None], -torch.inf).amax(-1)
-    rows = [own, entropy, top - second, offered, *([] if processed_offer is None else [processed_offer])]
-    return _on_host(choice, torch.stack(rows), packed)
+    return choice, torch.stack([own, entropy, top - second, offered, *processed_offer])
 
 
-def _on_host(choice: Tensor, rows: Tensor, packed: PackedTree) -> Verification:
-    """Choices and statistics (4 or 5, rows) as numpy; greedy, the processed offer follows from the choices."""
-    chosen_ids, found = choice.int().cpu().numpy(), list(rows.cpu().numpy())
+def on_host(choice: Integers, rows: Floats, tokens: Integers, parents: Integers) -> Verification:
+    """A record of choices (rows,) and statistics: the fields of ``Verification`` in its order (5, rows), or without
+    the last, which at temperature 0 follows from the choices."""
+    found = list(rows)
     if len(found) == 4:
-        size = packed.size
-        agreed = packed.tokens[:size] == chosen_ids[packed.parents[:size]]
-        found.append(np.where(agreed, np.float32(0), np.float32(-np.inf)))
+        found.append(np.where(tokens == choice[parents], np.float32(0), np.float32(-np.inf)))
     found[3][0] = found[4][0] = 0
-    return Verification(chosen_ids, *found)
+    return Verification(choice, *found)

@@ -1,0 +1,103 @@
+"""A round as one CUDA graph per extent. No line of this file has run on a GPU yet; see ``engine/LOG.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from statistics import median
+from time import perf_counter
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from engine.records import STAGES, Integers
+from engine.runtime.fixed.report import Report
+from engine.runtime.fixed.round import FixedRound
+
+Result = TypeVar("Result")
+WARM_UPS = 3  # libraries choose kernels and allocate workspaces in the first calls, which a capture must not
+
+
+class Graph(Generic[Result]):
+    """A captured call: what it reads and writes stays at the same addresses.
+
+    ``work`` may change ``state`` and nothing else that its next run depends on; warming up leaves it as it was.
+    """
+
+    def __init__(self, work: Callable[[], Result], state: Tensor, pool: tuple[int, int]) -> None:
+        before = state.clone()
+        side = torch.cuda.Stream(state.device)
+        side.wait_stream(torch.cuda.current_stream(state.device))
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UPS):
+                work()
+                state.copy_(before)
+        torch.cuda.current_stream(state.device).wait_stream(side)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, pool=pool, capture_error_mode="thread_local"):  # the page has threads
+            self.result = work()
+
+    def replay(self) -> Result:
+        """Run it; the result is overwritten by the next replay."""
+        self._graph.replay()
+        return self.result
+
+
+class Graphs:
+    """Runs rounds as graphs, one per extent, captured when a text first reaches it; all share one memory pool."""
+
+    def __init__(self, work: FixedRound, report: Report) -> None:
+        self.work, self.report = work, report
+        self._pool = torch.cuda.graph_pool_handle()
+        self._graphs: dict[int, Graph[Tensor]] = {}
+        self._host = torch.empty(0)
+
+    def run(self, extent: int) -> tuple[Integers, Mapping[str, float]]:
+        """See ``machine.Runner``. The whole round is one stage, ``other``; capturing counts to no round."""
+        if extent not in self._graphs:
+            self._graphs[extent] = Graph(lambda: self._once(extent), self.work.board.state, self._pool)
+        began = perf_counter()
+        found = self._graphs[extent].replay()
+        if self._host.shape != found.shape:
+            self._host = torch.empty_like(found, device="cpu").pin_memory()
+        self._host.copy_(found, non_blocking=True)
+        torch.cuda.current_stream(found.device).synchronize()
+        seconds = dict.fromkeys(STAGES, 0.0)
+        return self._host.numpy().copy(), {**seconds, "other": perf_counter() - began}
+
+    def _once(self, extent: int) -> Tensor:
+        self.work.run(extent)
+        return self.report.buffer(self.work.board)
+
+
+class GraphSteps:
+    """Each step as a graph of its own, timed by events on the device; see ``steps.HostSteps``."""
+
+    @torch.inference_mode()
+    def __init__(self, work: FixedRound, extent: int) -> None:
+        self.state, self.names = work.board.state, [step.__name__ for _, step in work.steps]
+        before, pool = self.state.clone(), torch.cuda.graph_pool_handle()
+        self._graphs: list[Graph[None]] = []
+        for _, step in work.steps:
+            self._graphs.append(Graph(partial(step, extent), self.state, pool))
+            self._graphs[-1].replay()  # the next step warms up on what this one leaves
+        self.state.copy_(before)
+
+    @torch.inference_mode()
+    def measured(self, rounds: int) -> dict[str, float]:
+        """See ``steps.HostSteps``."""
+        before = self.state.clone()
+        spent: dict[str, list[float]] = {name: [] for name in self.names}
+        for _ in range(rounds):
+            self.state.copy_(before)
+            marks = [torch.cuda.Event(enable_timing=True) for _ in range(len(self.names) + 1)]
+            marks[0].record()
+            for graph, mark in zip(self._graphs, marks[1:], strict=True):
+                graph.replay()
+                mark.record()
+            marks[-1].synchronize()
+            for name, began, ended in zip(self.names, marks[:-1], marks[1:], strict=True):
+                spent[name].append(began.elapsed_time(ended))
+        self.state.copy_(before)
+        return {name: median(values) for name, values in spent.items()}

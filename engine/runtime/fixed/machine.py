@@ -1,0 +1,111 @@
+"""Caches, the round and what runs it, for requests of one kind: everything but the text itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol
+
+import torch
+
+from engine.clock import Clock
+from engine.drafters.dflash import DFlashDrafter
+from engine.drafters.narrowed import NarrowedDrafter
+from engine.draws import position_draws
+from engine.errors import RequestError
+from engine.methods import method_named, share_named
+from engine.records import Integers, Request, Round
+from engine.runtime.fixed.graphs import Graphs
+from engine.runtime.fixed.passes import FixedDrafter, FixedTarget, extent_of
+from engine.runtime.fixed.report import Report, spelt
+from engine.runtime.fixed.round import Accept, FixedRound, Setting, agreed
+from engine.runtime.sampling import chosen
+from engine.runtime.target import TorchTarget
+
+
+class Runner(Protocol):
+    """Runs a round and brings its buffer to the host."""
+
+    def run(self, extent: int) -> tuple[Integers, Mapping[str, float]]:
+        """The buffer of ``Report`` as an array of its own, and seconds per stage."""
+
+
+class Eager:
+    """Step by step, each timed on its own, as a host that does the work itself can."""
+
+    def __init__(self, work: FixedRound, report: Report) -> None:
+        self.work, self.report = work, report
+
+    def run(self, extent: int) -> tuple[Integers, Mapping[str, float]]:
+        """See ``Runner``."""
+        clock = Clock()
+        for stage, step in self.work.steps:
+            step(extent)
+            clock.lap(stage)
+        return self.report.buffer(self.work.board).cpu().numpy(), clock.seconds()
+
+
+RUNNERS: Mapping[str, type[Eager] | type[Graphs]] = MappingProxyType({"cpu": Eager, "cuda": Graphs})
+
+
+def inside(head: object) -> object:
+    """The drafter that does the work, where another only chooses its columns."""
+    return head.inside if isinstance(head, NarrowedDrafter) else head
+
+
+def setting_of(request: Request, context_limit: int) -> Setting:
+    """The setting of a request."""
+    row = method_named(request.method)
+    return Setting(row, request.budget, share_named(row, request.split)(request.budget, row.heads), request.sampling,
+                   tuple(sorted(request.stop_ids)), context_limit)
+
+
+class Machine:
+    """Serves requests that differ in prompt and seed alone, with texts of up to ``longest`` positions."""
+
+    def __init__(self, target: TorchTarget, setting: Setting, heads: Sequence[object], longest: int,
+                 accept: Accept = agreed) -> None:
+        self.target, self.setting, self.longest = target, setting, longest
+        rows = 1 + sum(setting.shares)
+        self.cache = FixedTarget(target.fastest, target.config, longest, rows)
+        self.heads = [_fixed(head, longest, rows) for head in heads]
+        self.round = FixedRound(setting, self.cache, self.heads, accept)
+        self.report = Report()
+        self.runner: Runner = RUNNERS[target.device.type](self.round, self.report)
+
+    @torch.inference_mode()
+    def open(self, request: Request) -> int:
+        """Read the prompt; the first root."""
+        board, size = self.round.board, len(request.prompt_ids)
+        draws = position_draws(request.sampling.seed, self.setting.context_limit + 1)
+        tokens = torch.tensor(request.prompt_ids, device=self.target.device)
+        self.cache.cache.length = 0
+        said = self.target.own.prefill(tokens, self.cache.cache)
+        root = int(chosen(said.logits.float(), request.sampling, draws[[size]])[0])
+        for head in self.heads:
+            head.observe(torch.cat(said.tapped, -1), torch.arange(size, device=tokens.device))
+        board.draws.copy_(torch.from_numpy(draws))
+        board.state.copy_(torch.tensor([size, root, request.max_tokens]))
+        return root
+
+    def rounds(self, request: Request, root: int, smallest: int) -> Iterator[Round]:
+        """The rounds behind an opened prompt; ``smallest`` is the least extent."""
+        start, left, index = len(request.prompt_ids), request.max_tokens, 0
+        while left > 0 and root not in request.stop_ids and start < self.setting.context_limit:
+            made = self._round(index, extent_of(start, smallest))
+            start += len(made.acceptance.keep)
+            left -= len(made.acceptance.keep)
+            root, index = made.acceptance.bonus, index + 1
+            yield made
+
+    @torch.inference_mode()
+    def _round(self, index: int, extent: int) -> Round:
+        buffer, seconds = self.runner.run(extent)
+        return spelt(self.report.arrays(buffer), index, self.setting.context_limit, seconds)
+
+
+def _fixed(head: object, longest: int, rows: int) -> FixedDrafter:
+    drafter = inside(head)
+    if not isinstance(drafter, DFlashDrafter):
+        raise RequestError("Rounds of fixed shape draft with block-diffusion heads; another kind was given.")
+    return FixedDrafter(drafter, head.columns if isinstance(head, NarrowedDrafter) else None, longest, rows)

@@ -1,0 +1,122 @@
+"""Passes of target and drafter over caches of fixed extent.
+
+A cache's first ``extent`` slots are the prefix, of which the mask shows only those before the text's length; the rows
+of a pass lie in the slots behind. An extent serves until the text outgrows it. Nothing moves when it grows, since the
+slots behind the text hold nothing that is needed later.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding, linear
+from transformers import PreTrainedConfig
+
+from engine.drafters.dflash import DFlashDrafter
+from engine.runtime.cache import TreeCache
+from engine.runtime.fixed.trees import Marginals, marginals
+from engine.runtime.layers import Rotation, Rotations, normed, turned
+from engine.runtime.passes import Said, ShortPass
+
+SMALLEST_EXTENT = 256
+ALIGNMENT = 16  # elements: fused attention on CUDA copies a mask whose rows begin elsewhere
+
+
+def extent_of(length: int, smallest: int = SMALLEST_EXTENT) -> int:
+    """The extent for a prefix of ``length``: at most a quarter more than it, except for the smallest ones."""
+    step = max(smallest, 1 << max(length.bit_length() - 3, 0))
+    return max(1, -(-length // step)) * step
+
+
+def hiding(seen: Tensor, length: Tensor, extent: int, groups: int, like: Tensor) -> Tensor:
+    """The mask of new rows behind ``extent`` slots of which the first ``length`` () count: (1, 1, groups × rows,
+    extent + rows), 0 or −inf. ``seen`` is (rows, rows) bool; query groups as in ``layers.additive``."""
+    rows = len(seen)
+    whole = like.new_zeros(groups, rows, -(-(extent + rows) // ALIGNMENT) * ALIGNMENT)
+    whole[:, :, :extent].masked_fill_(torch.arange(extent, device=like.device) >= length, -torch.inf)
+    whole[:, :, extent:extent + rows].masked_fill_(~seen, -torch.inf)
+    return whole.flatten(0, 1)[None, None, :, :extent + rows]
+
+
+class Angles:
+    """A drafter's or target's rotary factors of all positions below ``end``, at addresses that stay."""
+
+    def __init__(self, rotations: Rotations, end: int) -> None:
+        self.whole = rotations.span(0, end)
+
+    def at(self, positions: Tensor) -> Rotation:
+        """Factors of positions (rows,) int64."""
+        cosines, sines = self.whole
+        return cosines.index_select(0, positions), sines.index_select(0, positions)
+
+
+class FixedTarget:
+    """A short pass over a cache for texts of up to ``longest`` positions and passes of at most ``rows`` rows."""
+
+    def __init__(self, short: ShortPass, config: PreTrainedConfig, longest: int, rows: int) -> None:
+        like = short.base.embed_tokens.weight
+        self.short = short
+        self.cache = TreeCache(config, longest + rows, like)
+        self.slots = self.cache.slots[:, :, 0].zero_()  # what is hidden is still multiplied, with 0
+        self.angles = Angles(short.rotations, longest + rows)
+
+    def verify(self, tokens: Tensor, depths: Tensor, seen: Tensor, length: Tensor, extent: int) -> Said:
+        """Logits and taps of the rows: tokens, depths (rows,) int64, seen (rows, rows) bool, length () int64."""
+        short = self.short
+        hidden = embedding(tokens, short.base.embed_tokens.weight)
+        rotation = self.angles.at(length + depths)
+        mask = hiding(seen, length, extent, short.groups, hidden)
+        behind = []
+        for layer, room in zip(short.short, self.slots[:, :, :, :extent + len(tokens)], strict=True):
+            hidden = layer.run(hidden, rotation, room, mask)
+            behind.append(hidden)
+        logits = linear(normed(hidden, short.base.norm), short.head.weight, short.head.bias)
+        return Said(logits, [behind[layer] for layer in short.taps])
+
+    def keep(self, rows: Tensor, length: Tensor, extent: int) -> None:
+        """Move these rows (n,) int64 of the last pass behind the prefix of ``length`` ()."""
+        moved = self.slots[..., extent:, :].index_select(-2, rows)
+        self.slots.index_copy_(-2, length + torch.arange(len(rows), device=rows.device), moved)
+
+
+class FixedDrafter:
+    """A block-diffusion head over a context for texts of up to ``longest`` positions, which at most ``rows`` new
+    positions at a time join; ``columns`` are the features that it reads, where it does not read all."""
+
+    def __init__(self, drafter: DFlashDrafter, columns: Tensor | None, longest: int, rows: int) -> None:
+        config, like = drafter.model.config, drafter.model.fc.weight
+        self.drafter, self.columns = drafter, columns
+        self.groups = config.num_attention_heads // config.num_key_value_heads
+        self.masks = torch.full((drafter.block - 1,), drafter.mask_id, device=like.device)
+        self.seen = torch.ones(drafter.block, drafter.block, dtype=torch.bool, device=like.device)
+        slots = longest + max(drafter.block, rows)
+        self.context = like.new_zeros(
+            config.num_hidden_layers, 2, config.num_key_value_heads, slots, config.head_dim)
+        self.angles = Angles(drafter.rotations, slots)
+
+    @property
+    def depth(self) -> int:
+        """Positions that it proposes."""
+        return self.drafter.block - 1
+
+    def observe(self, features: Tensor, positions: Tensor) -> None:
+        """Features (n, all taps × hidden size) of these positions (n,) int64 become keys and values."""
+        drafter = self.drafter
+        features = features if self.columns is None else features.index_select(-1, self.columns)
+        fused = normed(linear(features, drafter.model.fc.weight), drafter.model.hidden_norm)
+        states = torch.stack([layer.keys_values(fused) for layer in drafter.layers])
+        heads = states.shape[2] // 2
+        keys = turned(states[:, :, :heads], self.angles.at(positions))
+        both = torch.stack([keys, states[:, :, heads:]], 1).transpose(2, 3)
+        self.context.index_copy_(3, positions, both)
+
+    def draft(self, root: Tensor, length: Tensor, extent: int, width: int) -> Marginals:
+        """What may follow ``root`` () behind a prefix of ``length`` ()."""
+        drafter = self.drafter
+        block = drafter.block
+        hidden = drafter.embedding(torch.cat([root[None], self.masks]))
+        rotation = self.angles.at(length + torch.arange(block, device=length.device))
+        mask = hiding(self.seen, length, extent, self.groups, hidden)
+        for layer, room in zip(drafter.layers, self.context[:, :, :, :extent + block], strict=True):
+            hidden = layer.run(hidden, rotation, room, mask)
+        return marginals(drafter.head(normed(hidden[1:], drafter.model.norm)).float(), width)

@@ -1,0 +1,181 @@
+"""One round as steps over a board of tensors; no step reads a number from the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from engine.methods import Method
+from engine.records import Sampling
+from engine.runtime.fixed.combine import COMBINE, confidence
+from engine.runtime.fixed.passes import FixedDrafter, FixedTarget
+from engine.runtime.fixed.rows import End, FixedRows, Kept, kept, packed
+from engine.runtime.fixed.trees import BestFirst, Chain, FixedTree, Marginals, planted
+from engine.runtime.passes import Said
+from engine.runtime.sampling import statements
+
+Build = Callable[[Tensor, Tensor, Tensor], FixedTree]  # (root, tokens, costs) -> tree of one head
+Accept = Callable[[FixedTree, FixedRows, Tensor], Tensor]  # (tree, rows, choices) -> accepted rows, (rows,) bool
+
+
+def best_first(nodes: int, width: int, depth: int, device: torch.device) -> Build:
+    """The exact best-first search."""
+    return BestFirst(nodes, width, depth, device)
+
+
+def chain(nodes: int, width: int, depth: int, device: torch.device) -> Build:
+    """The likeliest chain."""
+    return Chain(nodes, depth)
+
+
+BUILD: Mapping[str, Callable[[int, int, int, torch.device], Build]] = MappingProxyType(
+    {"best_first": best_first, "chain": chain})
+
+
+def agreed(tree: FixedTree, rows: FixedRows, choice: Tensor) -> Tensor:
+    """Rows whose token is the target's choice at their parent: ``acceptance.walk``."""
+    return tree.tokens == choice[tree.parents]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a round of fixed shape is made for: the method's row, the request's numbers, the target's last position."""
+
+    method: Method
+    budget: int
+    shares: tuple[int, ...]
+    sampling: Sampling
+    stop_ids: tuple[int, ...]
+    context_limit: int
+
+    @property
+    def width(self) -> int:
+        """Tokens of each depth's marginal."""
+        return max(self.budget, 1)
+
+
+class Board:
+    """Where the text stands, and what the steps of the current round have found.
+
+    ``state`` (3,) int64 is the prefix length, the root, and the tokens left; ``draws`` (positions,) float64.
+    """
+
+    lattices: tuple[Marginals, ...]
+    candidates: tuple[FixedTree, ...]
+    scores: Tensor
+    tree: FixedTree
+    rows: FixedRows
+    said: Said
+    choice: Tensor
+    statistics: Tensor
+    kept: Kept
+    ended: Tensor
+
+    def __init__(self, context_limit: int, device: torch.device) -> None:
+        self.state = torch.zeros(3, dtype=torch.int64, device=device)
+        self.draws = torch.zeros(context_limit + 1, dtype=torch.float64, device=device)
+
+    @property
+    def length(self) -> Tensor:
+        return self.state[0]
+
+    @property
+    def root(self) -> Tensor:
+        return self.state[1]
+
+
+class FixedRound:
+    """The steps of a round for one setting. ``extent`` is how many slots of the caches count as prefix."""
+
+    def __init__(self, setting: Setting, target: FixedTarget, heads: Sequence[FixedDrafter],
+                 accept: Accept = agreed) -> None:
+        self.setting, self.target, self.heads, self.accept_rows = setting, target, tuple(heads), accept
+        device = target.slots.device
+        self.board = Board(setting.context_limit, device)
+        make, width = BUILD[setting.method.build], setting.width
+        vocabulary = target.short.head.weight.shape[0]
+        self.builds = [make(nodes, min(width, vocabulary), head.depth, device)
+                       for head, nodes in zip(self.heads, setting.shares, strict=True)]
+        self.combine = COMBINE[setting.method.combine]
+        self.stop_ids = torch.tensor(setting.stop_ids, dtype=torch.int64, device=device)
+        self.deepest = deepest(setting, [head.depth for head in heads])
+        self.steps: tuple[tuple[str, Callable[[int], None]], ...] = (
+            ("draft", self.draft), ("build", self.build), ("pack", self.pack), ("verify", self.verify),
+            ("verify", self.choose), ("accept", self.accept), ("keep", self.keep), ("draft", self.observe),
+            ("keep", self.advance))
+
+    def run(self, extent: int) -> None:
+        """All steps."""
+        for _, step in self.steps:
+            step(extent)
+
+    def draft(self, extent: int) -> None:
+        """Each head's marginals."""
+        on = self.board
+        on.lattices = tuple(head.draft(on.root, on.length, extent, self.setting.width) for head in self.heads)
+
+    def build(self, extent: int) -> None:
+        """Each head's tree, and the one that is verified."""
+        on = self.board
+        room = self.setting.context_limit - 1 - on.length
+        on.candidates = tuple(build(on.root, lattice.tokens, lattice.costs(room))
+                              for build, lattice in zip(self.builds, on.lattices, strict=True))
+        on.tree = self.combine(on.candidates, self.setting.budget) if on.candidates else bare(on.root, on.draws)
+        on.scores = torch.stack([confidence(tree) for tree in on.candidates]) if on.candidates else on.draws[:0]
+
+    def pack(self, extent: int) -> None:
+        """Who sees whom."""
+        self.board.rows = packed(self.board.tree)
+
+    def verify(self, extent: int) -> None:
+        """The target's pass."""
+        on = self.board
+        on.said = self.target.verify(on.tree.tokens, on.rows.depths, on.rows.seen, on.length, extent)
+
+    def choose(self, extent: int) -> None:
+        """What the target says at each node."""
+        on = self.board
+        on.choice, on.statistics = statements(
+            on.said.logits.float(), self.setting.sampling, on.draws[on.length + on.rows.depths + 1],
+            on.tree.tokens, on.tree.parents)
+
+    def accept(self, extent: int) -> None:
+        """The walk, up to the end of the text."""
+        on = self.board
+        on.kept = kept(on.tree, on.rows, on.choice, self.accept_rows(on.tree, on.rows, on.choice),
+                       End(self.stop_ids, on.state[2], self.deepest))
+
+    def keep(self, extent: int) -> None:
+        """The kept rows' slots move behind the prefix; those after ``count`` stay hidden there."""
+        self.target.keep(self.board.kept.keep, self.board.length, extent)
+
+    def observe(self, extent: int) -> None:
+        """The heads read the kept rows' features."""
+        on = self.board
+        positions = on.length + torch.arange(len(on.kept.keep), device=on.state.device)
+        if self.heads:
+            features = torch.cat([tapped.index_select(0, on.kept.keep) for tapped in on.said.tapped], -1)
+        for head in self.heads:
+            head.observe(features, positions)
+
+    def advance(self, extent: int) -> None:
+        """The next round's prefix, root and tokens left."""
+        on = self.board
+        on.ended = on.state.clone()
+        count = on.kept.count
+        on.state.copy_(torch.stack([on.length + count, on.kept.bonus, on.state[2] - count]))
+
+
+def bare(root: Tensor, like: Tensor) -> FixedTree:
+    """The tree that nobody drafted: its root."""
+    none = root.new_zeros(0)
+    return planted(root, none, none, like.new_zeros(0, dtype=torch.float32), 0)
+
+
+def deepest(setting: Setting, depths: Sequence[int]) -> int:
+    """How deep the verified tree can be."""
+    return max((min(depth, nodes) for depth, nodes in zip(depths, setting.shares, strict=True)), default=0)

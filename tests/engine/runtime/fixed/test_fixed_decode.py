@@ -1,0 +1,125 @@
+"""Rounds of fixed shape against ``decode``: the same rounds, whatever the method, the budget or the sampling."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from engine.decode import Drafter, decode
+from engine.errors import RequestError
+from engine.records import Ask, DraftTree, Request, Round, Sampling
+from engine.runtime.fixed.decode import FixedLoop, serves
+from engine.runtime.fixed.passes import extent_of
+from engine.runtime.target import TorchTarget
+from tests.engine.runtime.demo import demo_live, demo_rig
+from tests.engine.runtime.small import small_drafter, small_target
+
+PROMPT = tuple(range(5, 25))
+METHODS = ["autoregressive", "dflash", "ddtree", "routed", "merged", "joint"]
+CLOSE = {"atol": 2e-4, "rtol": 1e-4}
+
+
+def assert_same_tree(found: DraftTree, wanted: DraftTree) -> None:
+    for name in ("tokens", "parents", "heads"):
+        assert getattr(found, name).dtype == np.int32
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), name)
+    np.testing.assert_allclose(found.logprobs, wanted.logprobs, **CLOSE)
+
+
+def assert_same_round(found: Round, wanted: Round) -> None:
+    """Tokens, parents, kept rows and bonus bit for bit; what the target says up to float32's rounding."""
+    assert (found.index, found.start, found.acceptance.bonus) == (wanted.index, wanted.start, wanted.acceptance.bonus)
+    np.testing.assert_array_equal(found.acceptance.keep, wanted.acceptance.keep)
+    for each, other in zip((found.tree, *found.candidates), (wanted.tree, *wanted.candidates), strict=True):
+        assert_same_tree(each, other)
+    for lattice, other_lattice in zip(found.drafts, wanted.drafts, strict=True):
+        assert lattice.tokens.shape == lattice.follow.shape == other_lattice.tokens.shape
+        np.testing.assert_allclose(lattice.logprobs, other_lattice.logprobs, **CLOSE)
+    np.testing.assert_array_equal(found.verification.choice, wanted.verification.choice)
+    for name in ("logprobs", "entropy", "gap", "offered", "processed"):
+        np.testing.assert_allclose(
+            getattr(found.verification, name), getattr(wanted.verification, name), atol=1e-3, rtol=1e-3)
+    assert found.scores == pytest.approx(wanted.scores, rel=1e-4)
+    assert found.seconds.keys() == wanted.seconds.keys()
+
+
+def assert_same(request: Request, target: TorchTarget, heads: Sequence[Drafter], smallest: int = 16) -> list[Round]:
+    assert serves(request, target, heads)
+    found = list(FixedLoop(target, smallest).decode(request, heads))
+    wanted = list(decode(request, target, heads))
+    assert len(found) == len(wanted)
+    for each, other in zip(found, wanted, strict=True):
+        assert_same_round(each, other)
+    return found
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, 12, 0.95, 3)], ids=["greedy", "warm"])
+@pytest.mark.parametrize("method", METHODS)
+def test_rounds_are_those_of_decode(method: str, sampling: Sampling) -> None:
+    target = small_target()
+    heads = [small_drafter(target, 1), small_drafter(target, 2, block=4)]
+    for budget in (0, 1, 7, 33):
+        rounds = assert_same(Request(PROMPT, method, budget, 40, sampling), target, heads)
+        assert len({token for made in rounds for token in made.committed.tolist()}) > 8
+
+
+@pytest.mark.parametrize("method", ["autoregressive", "ddtree", "merged"])
+def test_stop_tokens_and_the_context_limit_end_a_text_alike(method: str) -> None:
+    target = small_target()
+    heads = [small_drafter(target, 1), small_drafter(target, 2)]
+    plain = [int(token) for made in decode(Request(PROMPT, "autoregressive", 0, 40), target, [])
+             for token in made.committed]
+    assert_same(Request(PROMPT, method, 9, 40, stop_ids=frozenset({plain[17], 95})), target, heads)
+    long = tuple(range(80)) * 3
+    rounds = assert_same(Request(long, method, 9, 40), target, heads)
+    assert rounds[-1].start + len(rounds[-1].acceptance.keep) == target.context_limit
+
+
+def test_merged_with_the_whole_budget_for_each_head() -> None:
+    target = small_target()
+    heads = [small_drafter(target, 1), small_drafter(target, 2)]
+    rounds = assert_same(Request(PROMPT, "merged", 9, 20, split="each"), target, heads)
+    assert len(rounds[0].tree) == 19
+
+
+@pytest.mark.parametrize("method", ["dflash", "ddtree", "routed", "merged", "joint"])
+def test_rounds_of_the_demo_rig_while_its_cache_grows(method: str) -> None:
+    rig = demo_rig()
+    ask = Ask("Omar has 6 boxes with 9 books in each box. How many books?", method, 24, 48)
+    request, heads = demo_live().request(ask), list(rig.drafters(method).values())
+    rounds = assert_same(request, rig.target, heads, smallest=16)
+    extents = {extent_of(made.start, 16) for made in rounds}
+    assert len(extents) > 2
+    assert max(len(made.acceptance.keep) for made in rounds) > 3, "nothing accepted, nothing moved"
+
+
+def test_closing_frees_the_caches() -> None:
+    target = small_target()
+    loop = FixedLoop(target)
+    rounds = loop.decode(Request(PROMPT, "ddtree", 7, 40), [small_drafter(target)])
+    next(rounds)
+    slots = weakref.ref(loop._machine.cache.slots)
+    rounds.close()  # type: ignore[attr-defined]
+    gc.collect()
+    assert slots() is None
+
+
+def test_requests_are_refused_and_others_passed_on_as_decode_does() -> None:
+    target = small_target()
+    loop, heads = FixedLoop(target), [small_drafter(target)]
+    with pytest.raises(RequestError, match="The prompt is empty"):
+        loop.decode(Request((), "ddtree", 7, 40), heads)
+    other = Request(PROMPT, "ddtree", 7, 12, pace="auto")
+    assert not serves(other, target, heads)
+    found = [made.committed.tolist() for made in loop.decode(other, heads)]
+    assert found == [made.committed.tolist() for made in decode(other, target, heads)]
+
+
+@pytest.mark.parametrize(("length", "extent"), [(1, 256), (256, 256), (257, 512), (2048, 2048), (2049, 2560),
+                                                (4095, 4096), (9000, 10240)])
+def test_extents_hold_the_prefix_and_a_quarter_more_at_most(length: int, extent: int) -> None:
+    assert extent_of(length) == extent
