@@ -5,6 +5,10 @@
 ``plain`` is DDTree the way the paper's reference runs it (``engine/runtime/plain.py``), in the same process. Times
 are engine time without the prefill. ``forward`` is the part of ``verify`` spent inside the target's own forward
 pass; ``overhead`` is everything that is neither it nor the drafter. A table for people, then one JSON line.
+
+    python -m engine.bench --shape qwen3-8b --random
+
+measures rounds of fixed shape on random weights of a published size instead; see ``--shape qwen3-8b --help``.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from engine.methods import METHODS
 from engine.outcome import Outcome, outcome
 from engine.prompts import Prompt, read_prompts
 from engine.records import STAGES, Ask
+from engine.runtime import shape_bench
 from engine.runtime.hardware import hardware
 from engine.runtime.live import LiveRig
 from engine.runtime.plain import PlainLoop
@@ -213,6 +218,8 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Measure and print."""
+    if "--shape" in sys.argv[1:]:
+        return shape_bench.main(sys.argv[1:])
     choice = arguments()
     try:
         rig = open_rig(choice.rig, choice.dtype)

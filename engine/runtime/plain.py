@@ -94,11 +94,12 @@ class PlainLoop:
     def _draft(self, state: PlainState) -> Tensor:
         drafter, head = self.drafter, self.drafter.model
         seen = state.context.shape[-2] if state.context.numel() else 0
-        fresh = head.context(state.features[None], head.rotation(torch.arange(seen, state.length)))
+        device = drafter.device
+        fresh = head.context(state.features[None], head.rotation(torch.arange(seen, state.length, device=device)))
         state.context = torch.cat([state.context, fresh], -2) if seen else fresh
-        tokens = torch.full((1, drafter.block), drafter.mask_id)
+        tokens = torch.full((1, drafter.block), drafter.mask_id, device=device)
         tokens[0, 0] = state.root
-        positions = torch.arange(state.length, state.length + drafter.block)
+        positions = torch.arange(state.length, state.length + drafter.block, device=device)
         hidden = head(drafter.embedding(tokens), head.rotation(positions), state.context, place=joined)
         return drafter.head(hidden[0, 1:]).float().log_softmax(-1).cpu()
 
@@ -111,17 +112,17 @@ class PlainLoop:
         for row in range(1, size):
             seen[row] = seen[parents[row]]
             seen[row, row] = True
-        dtype = self.target.model.dtype
+        dtype, device = self.target.model.dtype, self.target.device
         mask = torch.zeros(1, 1, size, state.length + size, dtype=dtype)
         mask[0, 0, :, state.length:].masked_fill_(~seen, torch.finfo(dtype).min)
         output = self.target.model(
-            input_ids=torch.tensor([tokens]), position_ids=torch.tensor([[state.length + depth for depth in (
-                0, *tree.depths)]]), attention_mask=mask, past_key_values=state.cache, use_cache=True,
-            output_hidden_states=True)
+            input_ids=torch.tensor([tokens], device=device), position_ids=torch.tensor([[
+                state.length + depth for depth in (0, *tree.depths)]], device=device),
+            attention_mask=mask.to(device), past_key_values=state.cache, use_cache=True, output_hidden_states=True)
         choices = output.logits[0].argmax(-1).tolist()
         keep = self._walk(tokens, parents, choices)
         self._compact(state, keep)
-        state.features = self._features(output.hidden_states, torch.tensor(keep))
+        state.features = self._features(output.hidden_states, torch.tensor(keep, device=device))
         state.length += len(keep)
         state.root = choices[keep[-1]]
         return [tokens[node] for node in keep]
@@ -136,7 +137,7 @@ class PlainLoop:
         return keep
 
     def _compact(self, state: PlainState, keep: list[int]) -> None:
-        rows = torch.cat([torch.arange(state.length), torch.tensor(keep) + state.length])
+        rows = torch.cat([torch.arange(state.length), torch.tensor(keep) + state.length]).to(self.target.device)
         for layer in state.cache.layers:
             layer.keys = layer.keys.index_select(-2, rows)
             layer.values = layer.values.index_select(-2, rows)
