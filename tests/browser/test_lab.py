@@ -1,0 +1,235 @@
+"""The lab in a browser: points as they are measured, kept over a reload, and the recommendation that follows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import _wait_for, free_port, visit
+
+LAB = "Canopy.laboratory"
+STATE = f"{LAB}.progress.state"
+MARKS = "document.querySelectorAll('[data-plot=curves] .scatterlayer .points path').length"
+
+
+@pytest.fixture(scope="module")
+def lab_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server over the scripted bench; a round of the lab takes 5 ms, one of the stage 50."""
+    port, results = free_port(), tmp_path_factory.mktemp("lab") / "results.sqlite"
+    server = subprocess.Popen([sys.executable, "-m", "tests.browser.serve_lab", str(port), "0.05", str(results)])
+    url = f"http://127.0.0.1:{port}/"
+    try:
+        _wait_for(url, server)
+        yield url
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+@pytest.fixture(scope="module")
+def visited(browser: Any, lab_address: str) -> Iterator[Any]:
+    """A page on the lab, one for all tests, because plotly.js takes its time; at the end it must not have logged an
+    error or asked anybody else for anything."""
+    with visit(browser, lab_address) as made:
+        opened(made.page, f"{lab_address}#mode=lab")
+        yield made.page
+
+
+@pytest.fixture
+def lab(visited: Any) -> Any:
+    """The page, with nothing measuring and the curves in front."""
+    visited.wait_for_function(f"!['queued', 'running'].includes({STATE}) && !Canopy.parts.stage.busy")
+    visited.evaluate(f"{LAB}.tabs.go('curves')")
+    return visited
+
+
+def opened(page: Any, url: str) -> None:
+    page.goto(url)
+    page.wait_for_function(f"window.Canopy && {LAB} && {LAB}.curves && {LAB}.library.plotly")
+
+
+def choose(page: Any, methods: list[str], budgets: list[int]) -> None:
+    """Tick these and nothing else."""
+    if not page.locator(".lab-sweep details").evaluate("details => details.open"):
+        page.click(".lab-sweep summary")
+    page.evaluate("([methods, budgets]) => { const sweep = Canopy.laboratory.sweep; sweep.methods.values = methods;"
+                  " sweep.budgets.values = budgets; sweep.limit.value = 2; sweep.count(); }", [methods, budgets])
+
+
+def button(page: Any, name: str) -> Any:
+    return page.locator(".lab-sweep").get_by_role("button", name=name)
+
+
+def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> None:
+    choose(lab, ["dflash", "ddtree", "joint"], [8, 16, 32])
+    assert lab.locator(".lab-plan").inner_text().startswith("10 settings on 2 prompts: 20 runs")
+    button(lab, "Measure").click()
+    lab.wait_for_function(f"{STATE} === 'running' && {LAB}.progress.done > 2 && {MARKS} > 2")
+    few, done = lab.evaluate(f"[{MARKS}, {LAB}.progress.done]")
+    assert done < 20
+    lab.reload()
+    lab.wait_for_function(f"window.Canopy && {LAB} && {LAB}.curves && {LAB}.progress.done >= {done}")
+    lab.wait_for_function(f"{STATE} === 'done' && {LAB}.table.rows.length === 10 && {MARKS} > {few}")
+    assert "20 of 20 runs" in lab.locator(".lab-sweep .lab-said").inner_text()
+    before = lab.evaluate(f"{LAB}.table")
+    lab.reload()
+    lab.wait_for_function(f"window.Canopy && {LAB} && {LAB}.table && {MARKS} > {few}")
+    assert lab.evaluate(f"{LAB}.table") == before
+
+    rows = lab.evaluate(f"{LAB}.table.rows.map(row => [row.label, row.speed.median])")
+    fastest = max(rows, key=lambda row: row[1])[0]
+    assert lab.locator(".lab-headline").inner_text() == fastest
+    lab.get_by_role("tab", name="Table").click()
+    shown = lab.locator(".lab-table tbody tr")
+    assert shown.count() == 10
+    speeds = [float(text.replace(",", "")) for text in shown.locator("td:nth-child(2) strong").all_inner_texts()]
+    assert fastest in shown.nth(speeds.index(max(speeds))).inner_text()
+    assert lab.locator(".lab-table tr.is-best").inner_text().startswith(fastest)
+
+    lab.locator(".lab-verdict").get_by_role("button", name="Use it").click()
+    method, nodes = fastest.split(", ")
+    lab.wait_for_function(f"document.querySelector('#canopy-method input').value === '{method}'")
+    lab.wait_for_function(f"document.querySelector('#canopy-budget input').value === '{nodes.split()[0]}'")
+
+
+def test_pause_lets_others_run_and_resume_finishes(lab: Any) -> None:
+    choose(lab, ["joint"], [8, 16, 32, 64])
+    button(lab, "Measure").click()
+    lab.wait_for_function(f"{STATE} === 'running' && {LAB}.progress.done > 0")
+    button(lab, "Pause").click()
+    lab.wait_for_function(f"{STATE} === 'paused'")
+    done = lab.evaluate(f"{LAB}.progress.done")
+    assert 0 < done < 10
+    lab.click("#canopy-run")
+    lab.wait_for_function("!Canopy.parts.stage.recorded && Canopy.parts.stage.value.state === 'done'")
+    assert lab.evaluate(f"{LAB}.progress.done") == done
+    button(lab, "Resume").click()
+    lab.wait_for_function(f"{STATE} === 'done' && {LAB}.progress.done === 10")
+
+
+def test_a_run_waits_while_a_sweep_measures(lab: Any) -> None:
+    choose(lab, ["joint"], [8, 16, 32, 64])
+    button(lab, "Measure").click()
+    lab.wait_for_function(f"{STATE} === 'running'")
+    lab.click("#canopy-run")
+    lab.wait_for_function("Canopy.parts.stage.value.state === 'queued'")
+    assert "ahead of yours" in lab.evaluate("Canopy.parts.stage.value.message")
+    button(lab, "Stop").click()
+    lab.wait_for_function(f"{STATE} === 'stopped'")
+    lab.wait_for_function("Canopy.parts.stage.value.state === 'done'")
+
+
+def test_a_run_draws_itself_and_leaves_a_point_that_stays_until_cleared(lab: Any) -> None:
+    lab.evaluate("window.div = document.querySelector('[data-plot=live] .lab-canvas')")
+    lab.evaluate(f"{LAB}.points.clear()")
+    lab.wait_for_function(f"{LAB}.curves.count === ({LAB}.table ? {LAB}.table.rows.length : 0)")
+    count = lab.evaluate(f"{LAB}.curves.count")
+    lab.click("#canopy-run")
+    lab.wait_for_function("Canopy.parts.stage.value.state === 'running' && !Canopy.parts.stage.recorded && div.data"
+                          " && div.data[1].x.length > 2 && div.data[1].x.length < 20")
+    lab.wait_for_function("Canopy.parts.stage.value.state === 'done'")
+    lab.wait_for_function("div.data[1].x.length === Canopy.parts.stage.rounds.length")
+    tau = lab.evaluate("Canopy.figures(Canopy.parts.stage.rounds).tau")
+    assert lab.evaluate("div.data[1].y.at(-1)") == pytest.approx(tau)
+    assert lab.evaluate("div.isConnected")
+    lab.wait_for_function(f"{LAB}.curves.count === {count + 1}")
+    lab.reload()
+    lab.wait_for_function(f"window.Canopy && {LAB} && {LAB}.curves && {LAB}.curves.count === {count + 1}")
+    lab.get_by_role("button", name="Forget the single runs").click()
+    lab.wait_for_function(f"{LAB}.curves.count === {count}")
+    assert lab.evaluate("localStorage.getItem('canopy-lab-points')") == "[]"
+
+
+def test_a_zoom_survives_a_live_run(lab: Any) -> None:
+    lab.click("#canopy-run")
+    lab.wait_for_function("Canopy.parts.stage.value.state === 'running' && !Canopy.parts.stage.recorded"
+                          " && Canopy.parts.stage.rounds.length > 3")
+    lab.evaluate("window.div = document.querySelector('[data-plot=live] .lab-canvas')")
+    lab.wait_for_function("div.layout.uirevision === Canopy.parts.stage.value.run")  # the run's own first drawing
+    box = lab.locator("[data-plot=live] .draglayer .x2y2 .nsewdrag").bounding_box()
+    across = [box["x"] + share * box["width"] for share in (0.3, 0.7)]
+    lab.mouse.move(across[0], box["y"] + box["height"] / 2)
+    lab.mouse.down()
+    lab.mouse.move(across[1], box["y"] + box["height"] / 2, steps=3)
+    lab.mouse.up()
+    lab.wait_for_function("div._fullLayout.xaxis2.autorange === false")
+    zoomed = lab.evaluate("div._fullLayout.xaxis2.range")
+    lab.wait_for_function("Canopy.parts.stage.value.state === 'done'")
+    lab.wait_for_function("div.data[1].x.length === Canopy.parts.stage.rounds.length")
+    assert lab.evaluate("div._fullLayout.xaxis2.range") == zoomed
+
+
+def test_a_race_is_replayed_to_its_end(lab: Any) -> None:
+    lab.get_by_role("tab", name="Race").click()
+    lab.locator(".lab-pane-race .lab-primary").click()
+    lab.wait_for_function(f"{LAB}.race.race")
+    lanes = lab.locator(".lab-lane")
+    assert lanes.count() == 5
+    assert lanes.locator(".lab-flag.is-over").count() == 5  # reduced motion: the end is shown at once
+    assert "${7*6} and </script>" in lanes.first.locator(".lab-lane-text").evaluate("element => element.textContent")
+    lab.locator(".lab-race-bar input").fill("0")
+    assert lanes.locator(".lab-flag.is-over").count() == 0
+
+
+def test_predictions_cost_and_doctor(lab: Any) -> None:
+    lab.get_by_role("tab", name="Cost").click()
+    lab.get_by_role("button", name="Measure the cost").click()
+    lab.wait_for_selector("[data-plot=gain] .main-svg")
+    assert "predicted" in lab.locator("[data-plot=gain] .annotation-text").first.text_content()
+    lab.get_by_role("tab", name="Curves").click()
+    lab.wait_for_function("Array.from(document.querySelectorAll('[data-plot=curves] .legendtext'))"
+                          ".some(text => text.textContent === 'joint, predicted')")
+    lab.get_by_role("tab", name="Doctor").click()
+    lab.get_by_role("button", name="Examine the rig").click()
+    lab.wait_for_selector(".lab-finding[data-status=wrong]")
+
+
+def test_what_cannot_be_measured_is_said(lab: Any) -> None:
+    choose(lab, [], [8])
+    button(lab, "Measure").click()
+    error = lab.locator(".lab-sweep .lab-error")
+    error.wait_for(state="visible")
+    assert "No method besides autoregressive is chosen" in error.inner_text()
+    own = lab.get_by_label("Other budgets")
+    own.fill("12, many")
+    own.press("Enter")
+    lab.wait_for_function("document.querySelector('.lab-error').textContent.includes('“many” is not a node budget')")
+    own.fill("48, 12")
+    own.press("Enter")
+    assert {12, 48} <= set(lab.evaluate(f"{LAB}.sweep.budgets.values"))
+    lab.set_input_files(".lab-sweep input[type=file]", {
+        "name": "mine.jsonl", "mimeType": "text/plain", "buffer": b'{"prompt": "one"}\n{"prompt": 2}\n'})
+    lab.wait_for_function("document.querySelector('.lab-error').textContent.includes('line 2')")
+    lab.set_input_files(".lab-sweep input[type=file]", {
+        "name": "mine.jsonl", "mimeType": "text/plain", "buffer": b'{"prompt": "one"}\n{"turns": ["two"]}\n'})
+    lab.wait_for_function(f"{LAB}.sweep.set.selectedOptions[0].textContent === 'mine.jsonl (2)'")
+
+
+def test_the_report_is_saved(lab: Any, tmp_path: Path) -> None:
+    lab.wait_for_function(f"{LAB}.table && {LAB}.table.best")
+    lab.get_by_role("button", name="Save what was measured").click()
+    with lab.expect_download() as download:
+        lab.get_by_role("menuitem", name="HTML page").click()
+    download.value.save_as(tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text("utf8")
+    assert f"Fastest here: {lab.evaluate(f'{LAB}.table.best.label')}" in text
+
+
+def test_the_keyboard_reaches_everything(lab: Any) -> None:
+    lab.focus("#lab-tab-curves")
+    lab.keyboard.press("ArrowRight")
+    assert lab.evaluate("document.activeElement.id") == "lab-tab-table"
+    assert lab.locator("#lab-pane-table").is_visible() and not lab.locator("#lab-pane-curves").is_visible()
+    rounds = lab.evaluate("Canopy.parts.stage.current")
+    lab.keyboard.press("Tab")
+    lab.keyboard.press("ArrowRight")
+    assert lab.evaluate("Canopy.parts.stage.current") == rounds
+    nameless = lab.evaluate(
+        "Array.from(document.querySelectorAll('.lab :is(button, input, select)')).filter(one => "
+        "!(one.labels && one.labels.length) && !one.getAttribute('aria-label') && !one.textContent.trim()).length")
+    assert nameless == 0
