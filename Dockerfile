@@ -8,8 +8,6 @@ ENV PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 \
     NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 RUN useradd --create-home canopy && install -d -o canopy /home/canopy/.cache /home/canopy/app
 WORKDIR /home/canopy/app
-# the lab keeps its results here
-RUN chown canopy .
 
 # PyPI's torch for Linux brings its own CUDA libraries, so nothing else is needed for a GPU.
 RUN pip install torch==2.13.0
