@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from engine.lab.statistics import Estimate
 from engine.methods import METHODS
-from explorer.lab_style import ACCENT, INK, Look, axis, drawn, look, paper
+from explorer.lab_style import ACCENT, INK, QUIET, Look, axis, drawn, look, paper
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,10 @@ def curves_figure(layers: Sequence[Layer], best: Spot | None) -> dict[str, Any]:
     for layer in layers:
         for line, members in _lines(layer.spots):
             for side in ("tau", "speed"):
-                first = line + layer.suffix not in named
-                figure.add_trace(_trace(layer, members, side, scale).update(showlegend=first))
-                named.add(line + layer.suffix)
+                figure.add_trace(_trace(layer, members, side, scale).update(showlegend=line not in named))
+                named.add(line)
+        if layer.suffix and layer.spots:
+            figure.add_trace(_key(layer))
     for side in ("tau", "speed"):
         figure.add_trace(_running(side))
     if best is not None:
@@ -121,12 +122,21 @@ def _trace(layer: Layer, spots: Sequence[Spot], side: str, scale: Scale) -> go.S
     return go.Scatter(
         x=scale.across() if level else [scale.place(spot.budget) for spot in spots],
         y=[values[0].median] * 2 if level else [value.median for value in values], xaxis=f"x{place_of}",
-        yaxis=f"y{place_of}", mode="lines+markers" if layer.size else "lines", name=name, legendgroup=name,
+        yaxis=f"y{place_of}", mode="lines+markers" if layer.size else "lines", name=name, legendgroup=spots[0].line,
         opacity=layer.opacity, line={"color": seen.color, "width": layer.width, "dash": _dash(layer, seen)},
         marker={"symbol": _symbol(layer, seen), "size": [layer.size, 0] if level else layer.size, "color": seen.color},
         error_y=_bars(values, seen) if layer.size and not level else None, meta=layer.name,
         customdata=[[spot.budget, spot.method, said(spot, side)] for spot in spots] * (2 if level else 1),
         hovertemplate="%{customdata[2]}" + layer.suffix + "<extra></extra>")
+
+
+def _key(layer: Layer) -> go.Scatter:
+    """An entry of the legend that says how a layer is drawn, so that a method is named there once."""
+    return go.Scatter(
+        x=[None], y=[None], mode="lines+markers" if layer.size else "lines", name=layer.suffix.removeprefix(", "),
+        meta=f"key.{layer.name}", hoverinfo="skip", opacity=layer.opacity,
+        line={"color": QUIET, "width": layer.width, "dash": "solid" if layer.size else "dot"},
+        marker={"symbol": "circle-open", "size": layer.size, "color": QUIET})
 
 
 def _dash(layer: Layer, seen: Look) -> str:

@@ -18,7 +18,7 @@ MOST_RANKS = 8  # of the depth and rank figure; the last column gathers all wors
 def histogram_figure(readings: Readings) -> dict[str, Any]:
     """Share of rounds by tokens committed, root included (paper 002, Figure 4): a line each."""
     figure = paper(
-        xaxis=axis("tokens per round, root included", dtick=1), barmode="overlay",
+        xaxis=axis("tokens per round, root included", nticks=10),
         yaxis=axis("share of rounds", tickformat=".0%", rangemode="tozero"))
     said = []
     for (method, label), found in readings.items():

@@ -57,8 +57,11 @@ class Tools:
         lines = {gain.method if gain.split == "total" else f"{gain.method} {gain.split}": gain for gain in found.gains}
         if not lines:
             raise RequestError("No method of this rig drafts, so there is no gain to draw.")
+        best = found.best
+        usual = [line for line, gain in lines.items()
+                 if best and (gain.method, gain.split) == (best.method, best.split)]
         line = str(wanted.get("line"))
-        chosen = line if line in lines else next(iter(lines))
+        chosen = line if line in lines else [*usual, *lines][0]
         about = found.cost
         return {"cost": cost_figure(about), "gain": gain_figure(found, lines[chosen]), "lines": list(lines),
                 "line": chosen, "about": f"Measured on {about.hardware} in {about.dtype} behind {about.context} "

@@ -183,7 +183,7 @@ def test_predictions_cost_and_doctor(lab: Any) -> None:
     assert "predicted" in lab.locator("[data-plot=gain] .annotation-text").first.text_content()
     lab.get_by_role("tab", name="Curves").click()
     lab.wait_for_function("Array.from(document.querySelectorAll('[data-plot=curves] .legendtext'))"
-                          ".some(text => text.textContent === 'joint, predicted')")
+                          ".some(text => text.textContent === 'predicted')")
     lab.get_by_role("tab", name="Doctor").click()
     lab.get_by_role("button", name="Examine the rig").click()
     lab.wait_for_selector(".lab-finding[data-status=wrong]")

@@ -56,7 +56,8 @@ def test_layers_are_told_apart_and_predictions_are_labelled() -> None:
     assert by_meta["predicted"]["mode"] == "lines" and by_meta["predicted"]["line"]["dash"] == "dot"
     assert by_meta["predicted"]["hovertemplate"].endswith(", predicted<extra></extra>")
     assert by_meta["runs"]["marker"]["symbol"] == "circle-open"
-    assert sum(trace.get("showlegend", True) for trace in figure["data"]) == 3 + 1 + 1
+    legend = [trace["name"] for trace in figure["data"] if trace.get("showlegend", True)]
+    assert legend == ["autoregressive", "ddtree", "joint", "single runs", "predicted"]
 
 
 def test_intervals_and_their_words() -> None:
@@ -112,5 +113,6 @@ def test_what_if_is_drawn_as_predicted(tmp_path: Path) -> None:
     assert answers["lab_job"](begun)["result"]["departures"] == 0
     curves = lab.curves({"what_if": "r"})["curves"]
     assert curves["count"] == 8
-    assert {trace["meta"] for trace in curves["figure"]["data"]} == {"predicted", "running.tau", "running.speed"}
+    assert {trace["meta"] for trace in curves["figure"]["data"]} == {
+        "predicted", "key.predicted", "running.tau", "running.speed"}
     json.dumps(curves)
