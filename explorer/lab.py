@@ -112,7 +112,7 @@ class Lab:
         summary = summarise(stored.plan.settings if stored else (), measured)
         forecast = self._tools.forecast(wanted.get("what_if"))
         return {"curves": curves_view(summary, wanted.get("points") or [], forecast),
-                "table": table_view(stored.plan, measured) if stored else None,
+                "table": table_view(summary) if stored else None,
                 "seconds_per_run": seconds_per_run(measured)}
 
     def shapes(self, wanted: Mapping[str, Any]) -> View:

@@ -51,7 +51,7 @@ def figures(stored: Stored, measured: Sequence[Measured]) -> list[tuple[str, Vie
 
 def html_page(stored: Stored, measured: Sequence[Measured]) -> str:
     """The report as one file."""
-    made, table = report(stored, measured), table_view(stored.plan, measured)
+    made, table = report(stored, measured), table_view(summarise(stored.plan.settings, measured))
     parts = {
         "TITLE": escape(f"Measurement {stored.number}, {made['rig']}"), "VERDICT": _verdict(table),
         "FACTS": _facts(made), "TABLE": _table(table["rows"]), "COMMANDS": _commands(made), "PLOTLY": get_plotlyjs(),

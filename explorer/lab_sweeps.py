@@ -22,6 +22,7 @@ from engine.lab.sweeping import Alone, run_sweep
 from explorer.turns import Place, Turns
 
 OPEN = ("queued", "running")
+MOST_REMEMBERED = 3  # earlier sweeps whose results stay in memory; those of others are read from the file
 
 log = logging.getLogger("canopy")
 
@@ -97,7 +98,8 @@ class Sweeps:
                                    "stop it, or wait until it is done.")
 
     def _take_up(self, going: Going, store: Store) -> None:
-        self._going[going.number] = going
+        kept = [number for number in self._going if number != going.number][-MOST_REMEMBERED:]
+        self._going = {**{number: self._going[number] for number in kept}, going.number: going}
         Thread(target=self._work, args=(going, store), name=f"sweep-{going.number}", daemon=True).start()
 
     def _work(self, going: Going, store: Store) -> None:

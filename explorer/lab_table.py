@@ -10,9 +10,9 @@ from typing import Any
 
 from engine.errors import RequestError
 from engine.lab.forecast import WhatIf
-from engine.lab.settings import Measured, Reading, Setting, SweepPlan
+from engine.lab.settings import Measured, Reading, Setting
 from engine.lab.statistics import Estimate, estimate
-from engine.lab.summary import Row, Summary, summarise
+from engine.lab.summary import Row, Summary
 from engine.methods import METHODS
 from engine.pace import FIXED, PACES
 from explorer.lab_curves import Spot, curves_figure, predicted, single, swept
@@ -37,10 +37,9 @@ def spots_of(summary: Summary) -> list[Spot]:
             for row in summary.rows]
 
 
-def table_view(plan: SweepPlan, measured: Sequence[Measured]) -> View:
+def table_view(summary: Summary) -> View:
     """The table, the fastest first: {rows, best, remark}. ``best`` is the row with the most tokens/s of those that
     are lossless; ``remark`` says in a sentence how sure that is."""
-    summary = summarise(plan.settings, measured)
     ordered = sorted(summary.rows, key=lambda row: -row.tokens_per_second.median)
     rows = [row_view(row, summary.best) for row in ordered]
     return {"rows": rows, "best": next((row for row in rows if row["best"]), None), "remark": remark(summary)}

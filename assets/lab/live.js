@@ -38,6 +38,9 @@
       });
       this.headline = Canopy.ink.html("p", "lab-live-headline");
       this.plot.body.before(this.headline);
+      this.notice = Canopy.ink.html("p", "lab-notice");
+      this.notice.setAttribute("role", "status");
+      this.headline.before(this.notice);
       for (const event of ["value", "state", "begin"]) this.stage.on(event, () => this.plan());
       lab.on("shown", () => this.draw());
     }
@@ -53,6 +56,10 @@
 
     draw() {
       const { rounds, header, recorded, value } = this.stage;
+      const told = ["queued", "running", "error"].includes(value.state) ? value.message || "" : "";
+      Canopy.ink.write(this.notice, told);
+      this.notice.hidden = !told;
+      this.notice.classList.toggle("lab-error", value.state === "error");
       if (!header || !rounds.length || !this.lab.live) {
         Canopy.ink.write(this.headline, "");
         this.plot.say("No run yet", "Press Run: the curves grow with the text.");

@@ -182,7 +182,7 @@
       this.start.hidden = open;
       this.start.disabled = Boolean(this.lab.reason) || other;
       this.pause.hidden = !busy;
-      this.resume.hidden = !(state === "paused" || (done < total && ["stopped", "error"].includes(state)));
+      this.resume.hidden = Boolean(this.lab.reason) || other || !(state === "paused" || (done < total && ["stopped", "error"].includes(state)));
       this.stop.hidden = !open;
       this.plan.hidden = open;
       this.state.hidden = state === "none";

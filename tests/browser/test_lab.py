@@ -118,7 +118,7 @@ def test_a_run_waits_while_a_sweep_measures(lab: Any) -> None:
     lab.wait_for_function(f"{STATE} === 'running'")
     lab.click("#canopy-run")
     lab.wait_for_function("Canopy.parts.stage.value.state === 'queued'")
-    assert "ahead of yours" in lab.evaluate("Canopy.parts.stage.value.message")
+    lab.locator(".lab-notice", has_text="One run is ahead of yours").wait_for(state="visible")
     button(lab, "Stop").click()
     lab.wait_for_function(f"{STATE} === 'stopped'")
     lab.wait_for_function("Canopy.parts.stage.value.state === 'done'")
@@ -208,6 +208,14 @@ def test_what_cannot_be_measured_is_said(lab: Any) -> None:
     lab.set_input_files(".lab-sweep input[type=file]", {
         "name": "mine.jsonl", "mimeType": "text/plain", "buffer": b'{"prompt": "one"}\n{"turns": ["two"]}\n'})
     lab.wait_for_function(f"{LAB}.sweep.set.selectedOptions[0].textContent === 'mine.jsonl (2)'")
+
+
+def test_a_run_that_is_refused_says_so_here_too(lab: Any) -> None:
+    prompt = lab.input_value("#canopy-prompt textarea")
+    lab.fill("#canopy-prompt textarea", "   ")
+    lab.click("#canopy-run")
+    lab.locator(".lab-notice.lab-error", has_text="The prompt is empty").wait_for(state="visible")
+    lab.fill("#canopy-prompt textarea", prompt)
 
 
 def test_the_report_is_saved(lab: Any, tmp_path: Path) -> None:
