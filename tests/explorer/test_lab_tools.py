@@ -171,3 +171,13 @@ def test_the_table_and_the_runs_as_files(tmp_path: Path) -> None:
 
 def saved(lab: Lab, kind: str) -> bytes:
     return base64.b64decode(lab.report({"sweep": None, "kind": kind})["data"])
+
+
+def test_nothing_that_somebody_named_becomes_part_of_the_page(tmp_path: Path) -> None:
+    lab = lab_at(tmp_path)
+    data = base64.b64encode(b'{"prompt": "<!--TITLE--> </script><img src=x>"}').decode()
+    chosen = lab.prompts({"name": "<img src=x>.jsonl", "data": data})["chosen"]
+    lab.start({**FORM, "set": chosen})
+    until(lambda: state(lab) == "done")
+    page = saved(lab, "html").decode()
+    assert "<img src=x>" not in page and "&lt;img src=x&gt;.jsonl" in page
