@@ -27,7 +27,6 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from engine.decode import decode
 from engine.drafters.dflash import DFlashDrafter
 from engine.errors import CanopyError, RequestError
 from engine.methods import METHODS
@@ -35,6 +34,7 @@ from engine.outcome import Outcome, outcome
 from engine.prompts import Prompt, read_prompts
 from engine.records import STAGES, Ask
 from engine.runtime import shape_bench
+from engine.runtime.fixed.decode import loop_on
 from engine.runtime.hardware import hardware
 from engine.runtime.live import LiveRig
 from engine.runtime.plain import PlainLoop
@@ -94,7 +94,7 @@ class Bench:
     def __init__(self, rig: Rig, max_tokens: int, heads: Sequence[str]) -> None:
         self.rig, self.live, self.max_tokens = rig, LiveRig(rig), max_tokens
         self.heads = tuple(heads)
-        self.clock = ForwardClock(rig.target.fastest)
+        self.clock, self.loop = ForwardClock(rig.target.fastest), loop_on(rig.target)
 
     def measure(self, point: Point, prompts: Sequence[Prompt]) -> Tally:
         """One pass of a point over the prompts."""
@@ -119,7 +119,7 @@ class Bench:
             kept: list[object] = []
             return outcome(self._rounds(self.live.run(ask), kept))
         drafters = self.rig.drafters(ask.method, ask.heads)
-        return outcome(decode(self.live.request(ask), self.rig.target, list(drafters.values())))
+        return outcome(self.loop.decode(self.live.request(ask), list(drafters.values())))
 
     def _rounds(self, lines: Iterator, kept: list[object]) -> Iterator:  # type: ignore[type-arg]
         for line in lines:
@@ -147,7 +147,7 @@ def report(point: Point, tallies: Sequence[Tally]) -> dict[str, object]:
     first = tallies[0]
     per_round = {stage: median(1e3 * tally.stages[stage] / tally.rounds for tally in tallies) for stage in STAGES}
     inside = [tally.forward_seconds + tally.stages["draft"] for tally in tallies]
-    known = sum(per_round.values()) > 0
+    known = sum(per_round.values()) > 0 and first.forward_seconds > 0  # a captured round is one piece
     return {
         "method": point.method, "budget": point.budget, "split": point.split, "recording": point.watched,
         "tau": round(first.tokens / first.rounds, 3), "tokens": first.tokens,

@@ -23,6 +23,7 @@ from engine.pace import AUTO
 from engine.records import Ask, Request, Round, Sampling
 from engine.runtime.chat import pieces, prompt_ids
 from engine.runtime.cost import CostBook
+from engine.runtime.fixed.decode import loop_on
 from engine.runtime.hardware import hardware
 from engine.runtime.rigs import Rig, open_rig
 from engine.runtime.whatif import Written, what_if
@@ -36,6 +37,7 @@ class LiveRig:
         self._rig = rig
         self._busy = threading.Lock()
         self._costs = CostBook(rig)
+        self._loop = loop_on(rig.target)
 
     @property
     def rig(self) -> str:
@@ -84,7 +86,7 @@ class LiveRig:
     def _decode(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Round]:
         """The rounds, at the request's pace; only while the rig is ours, since an adaptive one may measure first."""
         if request.pace != AUTO or not drafters:
-            return decode(request, self._rig.target, drafters)
+            return self._loop.decode(request, drafters)
         middle = len(request.prompt_ids) + request.max_tokens // 2
         return decode(request, self._rig.target, drafters, AdaptivePace(self._costs.curve(middle, request.sampling)))
 

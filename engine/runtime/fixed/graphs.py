@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from statistics import median
@@ -12,6 +13,8 @@ import torch
 from torch import Tensor
 
 from engine.records import STAGES, Integers
+from engine.runtime.files import first_line
+from engine.runtime.fixed.eager import Eager
 from engine.runtime.fixed.report import Report
 from engine.runtime.fixed.round import FixedRound
 
@@ -45,18 +48,22 @@ class Graph(Generic[Result]):
 
 
 class Graphs:
-    """Runs rounds as graphs, one per extent, captured when a text first reaches it; all share one memory pool."""
+    """Runs rounds as graphs, one per extent, captured when a text first reaches it; all share one memory pool. What
+    cannot be captured runs eagerly, and a warning says so."""
 
     def __init__(self, work: FixedRound, report: Report) -> None:
-        self.work, self.report = work, report
-        self._pool = torch.cuda.graph_pool_handle()
+        self.work, self.report, self.eager = work, report, Eager(work, report)
         self._graphs: dict[int, Graph[Tensor]] = {}
+        self._pool: tuple[int, int] | None = None
+        self._uncaptured: set[int] = set()
         self._host = torch.empty(0)
 
     def run(self, extent: int) -> tuple[Integers, Mapping[str, float]]:
-        """See ``machine.Runner``. The whole round is one stage, ``other``; capturing counts to no round."""
-        if extent not in self._graphs:
-            self._graphs[extent] = Graph(lambda: self._once(extent), self.work.board.state, self._pool)
+        """See ``eager.Runner``. The whole round is one stage, ``other``; capturing counts to no round."""
+        if extent not in self._graphs and extent not in self._uncaptured:
+            self._capture(extent)
+        if extent in self._uncaptured:
+            return self.eager.run(extent)
         began = perf_counter()
         found = self._graphs[extent].replay()
         if self._host.shape != found.shape:
@@ -65,6 +72,18 @@ class Graphs:
         torch.cuda.current_stream(found.device).synchronize()
         seconds = dict.fromkeys(STAGES, 0.0)
         return self._host.numpy().copy(), {**seconds, "other": perf_counter() - began}
+
+    def _capture(self, extent: int) -> None:
+        state = self.work.board.state
+        before = state.clone()
+        try:
+            self._pool = self._pool or torch.cuda.graph_pool_handle()
+            self._graphs[extent] = Graph(lambda: self._once(extent), state, self._pool)
+        except RuntimeError as error:
+            state.copy_(before)
+            self._uncaptured.add(extent)
+            warnings.warn(f"A round could not be captured as a graph and runs slower without: {first_line(error)}.",
+                          stacklevel=2)
 
     def _once(self, extent: int) -> Tensor:
         self.work.run(extent)

@@ -4,46 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol
 
 import torch
 
-from engine.clock import Clock
 from engine.drafters.dflash import DFlashDrafter
 from engine.drafters.narrowed import NarrowedDrafter
 from engine.draws import position_draws
 from engine.errors import RequestError
 from engine.methods import method_named, share_named
-from engine.records import Integers, Request, Round
+from engine.records import Request, Round
+from engine.runtime.fixed.eager import Eager, Runner
 from engine.runtime.fixed.graphs import Graphs
 from engine.runtime.fixed.passes import FixedDrafter, FixedTarget, extent_of
 from engine.runtime.fixed.report import Report, spelt
 from engine.runtime.fixed.round import Accept, FixedRound, Setting, agreed
 from engine.runtime.sampling import chosen
 from engine.runtime.target import TorchTarget
-
-
-class Runner(Protocol):
-    """Runs a round and brings its buffer to the host."""
-
-    def run(self, extent: int) -> tuple[Integers, Mapping[str, float]]:
-        """The buffer of ``Report`` as an array of its own, and seconds per stage."""
-
-
-class Eager:
-    """Step by step, each timed on its own, as a host that does the work itself can."""
-
-    def __init__(self, work: FixedRound, report: Report) -> None:
-        self.work, self.report = work, report
-
-    def run(self, extent: int) -> tuple[Integers, Mapping[str, float]]:
-        """See ``Runner``."""
-        clock = Clock()
-        for stage, step in self.work.steps:
-            step(extent)
-            clock.lap(stage)
-        return self.report.buffer(self.work.board).cpu().numpy(), clock.seconds()
-
 
 RUNNERS: Mapping[str, type[Eager] | type[Graphs]] = MappingProxyType({"cpu": Eager, "cuda": Graphs})
 

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+import torch
 
 from engine.decode import Drafter, decode
 from engine.errors import RequestError
 from engine.records import Ask, DraftTree, Request, Round, Sampling
-from engine.runtime.fixed.decode import FixedLoop, serves
+from engine.runtime.fixed import machine
+from engine.runtime.fixed.decode import LOOPS, FixedLoop, HostLoop, loop_on, serves
+from engine.runtime.fixed.graphs import Graphs
 from engine.runtime.fixed.passes import extent_of
 from engine.runtime.target import TorchTarget
 from tests.engine.runtime.demo import demo_live, demo_rig
@@ -106,6 +109,21 @@ def test_closing_frees_the_caches() -> None:
     rounds.close()  # type: ignore[attr-defined]
     gc.collect()
     assert slots() is None
+
+
+def test_what_cannot_be_captured_runs_eagerly_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "RUNNERS", {"cpu": Graphs})  # no graphs here, so every capture fails
+    target = small_target()
+    with pytest.warns(UserWarning, match="could not be captured as a graph") as said:
+        assert_same(Request(PROMPT, "ddtree", 7, 40), target, [small_drafter(target)], smallest=64)
+    assert len(said) == 1
+
+
+def test_the_loop_is_chosen_by_the_device() -> None:
+    assert isinstance(loop_on(small_target()), HostLoop)
+    with torch.device("meta"):
+        assert isinstance(loop_on(small_target()), HostLoop)
+    assert LOOPS["cuda"] is FixedLoop
 
 
 def test_requests_are_refused_and_others_passed_on_as_decode_does() -> None:

@@ -41,7 +41,7 @@ def built(lattice: Lattice, nodes: int, deepest: int = 99) -> FixedTree:
     return BestFirst(nodes, width, depth, ROOT.device)(ROOT, block.tokens, block.costs(torch.tensor(deepest)))
 
 
-@settings(max_examples=500)
+@settings(max_examples=400)
 @given(lattices(most_rows=1), st.integers(0, 60))
 def test_best_first_chooses_the_numpy_builders_nodes(lattice: Lattice, nodes: int) -> None:
     assert_equal(as_drafted(built(lattice, nodes)), best_first(lattice, 7, nodes))
