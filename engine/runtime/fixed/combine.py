@@ -60,7 +60,7 @@ def twins(first: FixedTree, second: FixedTree) -> Tensor:
     alike[:, 0].zero_()
     alike[0, 0].fill_(True)
     above, beside = first.parents, second.parents
-    for _ in range(rounds_of_doubling(max(alike.shape))):
+    for _ in range(rounds_of_doubling(max(alike.shape) - 1)):
         alike = alike & alike.index_select(0, above).index_select(1, beside)
         above, beside = above[above], beside[beside]
     return alike

@@ -129,7 +129,7 @@ class FixedRound:
 
     def pack(self, extent: int) -> None:
         """Who sees whom."""
-        self.board.rows = packed(self.board.tree)
+        self.board.rows = packed(self.board.tree, self.deepest)
 
     def verify(self, extent: int) -> None:
         """The target's pass."""

@@ -15,24 +15,24 @@ def picked(values: Tensor, place: Tensor) -> Tensor:
     return values.index_select(0, place[None])[0]
 
 
-def rounds_of_doubling(rows: int) -> int:
-    """After so many doublings every row of a tree of ``rows`` rows has looked up to its root."""
-    return max(rows - 1, 1).bit_length()
+def rounds_of_doubling(deepest: int) -> int:
+    """After so many doublings every row of a tree of this depth at most has looked up to its root."""
+    return deepest.bit_length()
 
 
 def depths_of(parents: Tensor) -> Tensor:
     """Depth of each row (rows,) int64; rows that are their own parent, root and padding, have 0."""
     depths = (parents != torch.arange(len(parents), device=parents.device)).long()
-    for _ in range(rounds_of_doubling(len(parents))):
+    for _ in range(rounds_of_doubling(len(parents) - 1)):
         depths = depths + depths[parents]
         parents = parents[parents]
     return depths
 
 
-def ancestors(parents: Tensor) -> Tensor:
-    """Row i sees itself and its ancestors: (rows, rows) bool, by doubling."""
+def ancestors(parents: Tensor, deepest: int) -> Tensor:
+    """Row i sees itself and its ancestors, of which it has at most ``deepest``: (rows, rows) bool, by doubling."""
     seen = torch.eye(len(parents), dtype=torch.bool, device=parents.device)
-    for _ in range(rounds_of_doubling(len(parents))):
+    for _ in range(rounds_of_doubling(deepest)):
         seen = seen | seen.index_select(0, parents)
         parents = parents[parents]
     return seen
@@ -45,9 +45,9 @@ class FixedRows(NamedTuple):
     depths: Tensor
 
 
-def packed(tree: FixedTree) -> FixedRows:
-    """See ``tree.pack``; positions are the prefix's length + depths."""
-    seen = ancestors(tree.parents)
+def packed(tree: FixedTree, deepest: int) -> FixedRows:
+    """See ``tree.pack``; positions are the prefix's length + depths, none greater than ``deepest``."""
+    seen = ancestors(tree.parents, deepest)
     return FixedRows(seen, seen.sum(-1) - 1)
 
 

@@ -72,10 +72,11 @@ def padded(tree: DraftTree, rows: int) -> FixedTree:
 @given(trees(), st.integers(0, 5))
 def test_masks_and_depths(tree: DraftTree, padding: int) -> None:
     whole = padded(tree, len(tree) + padding)
-    rows = packed(whole)
+    deepest = int(depths(tree.parents).max())
+    rows = packed(whole, deepest)
     wanted = numpy_ancestors(whole.parents.numpy().astype(np.int32))
     np.testing.assert_array_equal(rows.seen.numpy(), wanted)
-    np.testing.assert_array_equal(ancestors(whole.parents).numpy(), wanted)
+    np.testing.assert_array_equal(ancestors(whole.parents, deepest).numpy(), wanted)
     expected = [*depths(tree.parents).tolist(), *[0] * padding]
     assert rows.depths.tolist() == depths_of(whole.parents).tolist() == expected
 
@@ -90,7 +91,7 @@ def test_the_walk_is_the_longest_accepted_path_up_to_the_end_of_the_text(
     path = longest_path(tree.parents, accepted[:len(tree)]).tolist()
     tokens = tree.tokens[path].tolist()
     length = min([left, *(place for place, token in enumerate(tokens) if token in stop_ids)])
-    found = kept(whole, packed(whole), choice, torch.from_numpy(accepted),
+    found = kept(whole, packed(whole, 14), choice, torch.from_numpy(accepted),
                  End(torch.tensor(sorted(stop_ids), dtype=torch.long), torch.tensor(left), 14))
     assert found.keep.tolist()[:len(path)] == path
     assert int(found.count) == min(length, len(path))

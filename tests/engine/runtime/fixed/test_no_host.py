@@ -1,9 +1,12 @@
-"""No step of a round reads a number from the device: the meta device has none to give."""
+"""No step of a round reads a number from the device, the meta device has none to give, or sends it one."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.records import Request, Sampling
 from engine.runtime.fixed.machine import setting_of
@@ -13,6 +16,29 @@ from engine.runtime.fixed.round import FixedRound
 from tests.engine.runtime.small import small_drafter, small_target
 
 ROWS = 19
+
+
+class Transfers(TorchDispatchMode):
+    """Notes what is made from a number of the host's, or copied to another device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, call: Any, types: Any, given: Any = (), named: Any = None) -> Any:
+        named, kind = named or {}, call.overloadpacket.__name__
+        if kind == "lift_fresh" or (kind in ("to", "_to_copy") and "device" in named):
+            self.seen.append(str(call))
+        return call(*given, **named)
+
+
+def test_transfers_are_noticed() -> None:
+    with Transfers() as transfers:
+        torch.tensor([1, 2])
+    assert len(transfers.seen) == 1
+    with Transfers() as transfers:
+        torch.zeros(2).to("meta")
+    assert len(transfers.seen) == 1
 
 
 def test_the_meta_device_gives_no_number() -> None:
@@ -32,6 +58,8 @@ def test_a_round_never_waits_for_the_host(sampling: Sampling) -> None:
     for method in ("autoregressive", "dflash", "ddtree", "routed", "merged", "joint"):
         setting = setting_of(Request((1, 2), method, 9, 40, sampling, frozenset({4, 5})), 256)
         work = FixedRound(setting, cache, heads[:setting.method.heads])
-        work.run(64)
-        buffer = Report().buffer(work.board)
+        with Transfers() as transfers:
+            work.run(64)
+            buffer = Report().buffer(work.board)
+        assert transfers.seen == []
         assert buffer.device.type == "meta" and buffer.dtype == torch.int32
