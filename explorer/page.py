@@ -132,7 +132,7 @@ class Controls:
 
     def setting(self) -> list[Any]:
         """The components that the lab's recommended setting goes to."""
-        return [self.method, self.budget, self.steps, self.split]
+        return [self.method, self.budget, self.steps, self.split, self.pace]
 
     def inputs(self) -> list[Any]:
         """The components whose values make a ``Form``, in its order."""
@@ -192,10 +192,10 @@ def _adopted_values(event: gr.EventData) -> list[Any]:
 
 
 def _setting_values(event: gr.EventData) -> list[Any]:
-    """Method, budget and split as the lab recommends them; the question and all else stay."""
+    """Method, budget and split as the lab measured them, every round as set; the question and all else stay."""
     setting = event._data
     split = setting.get("split") or gr.skip()
-    return [setting["method"], setting["budget"], step_of(setting["budget"]), split]
+    return [setting["method"], setting["budget"], step_of(setting["budget"]), split, FIXED]
 
 
 def _values(run: dict[str, Any]) -> list[Any]:

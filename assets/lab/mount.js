@@ -138,6 +138,7 @@
     drawn(answer) {
       this.curves = answer.curves;
       this.table = answer.table;
+      this.secondsPerRun = answer.seconds_per_run;
       this.verdict.draw();
       this.settings.draw();
       if (this.shown) this.budget.draw();

@@ -83,6 +83,7 @@
       this.canvas = html("div", "lab-canvas", this.body);
       this.canvas.setAttribute("role", "img");
       this.empty = new Canopy.ink.Empty(this.body);
+      this.canvas.addEventListener("pointerdown", () => this.hold());
       new ResizeObserver(() => this.resize()).observe(this.body);
       Canopy.colour.onTheme(() => this.redraw());
     }
@@ -108,7 +109,7 @@
     }
 
     async redraw() {
-      if (!this.figure || !this.visible) return;
+      if (!this.figure || !this.visible || this.held) return;
       const plotly = this.library.plotly || (await this.library.load());
       if (!this.figure) return;
       const { data, layout } = dressed(this.figure, this.canvas);
@@ -117,6 +118,16 @@
       this.drawn = `${size.width} ${size.height}`;
       this.stale = false;
       if (!this.listening) this.listen();
+    }
+
+    // A drawing in the middle of a drag would undo the zoom that the drag is about.
+    hold() {
+      this.held = true;
+      const release = () => setTimeout(() => {
+        this.held = false;
+        if (this.stale) this.redraw();
+      }, 80);
+      for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, release, { once: true, capture: true });
     }
 
     listen() {

@@ -4,6 +4,7 @@
 
   const Lab = (Canopy.lab = Canopy.lab || {});
   const SPEEDS = [["1", "real time"], ["0.5", "1/2"], ["0.25", "1/4"], ["0.1", "1/10"], ["0.05", "1/20"]];
+  const SPLITS = { each: "each", total: "total" };
   const WATCHED_SECONDS = 9; // about as long as the slowest lane should take to watch
 
   class Race {
@@ -66,7 +67,7 @@
       const value = (selector) => (document.querySelector(selector) || {}).value;
       const wanted = {
         prompt: value("#canopy-prompt textarea"), budget: value("#canopy-budget input"), temperature: value("#canopy-temperature input") || 0,
-        methods: this.methods.values, repeats: this.repeats.value, max_tokens: this.tokens.value };
+        split: SPLITS[value("#canopy-split input")] || "total", methods: this.methods.values, repeats: this.repeats.value, max_tokens: this.tokens.value };
       const answer = await this.begin.during((tell) => Lab.work(this.lab.server, () => this.lab.server.lab_race(wanted), (job) => {
         this.job = job.name;
         this.stop.hidden = false;

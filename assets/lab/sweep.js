@@ -20,6 +20,7 @@
       this.progress();
       this.form();
       lab.on("progress", () => this.draw());
+      lab.on("table", () => this.count());
       this.count();
     }
 
@@ -135,7 +136,8 @@
 
     // How many runs the form asks for, in words; the server has the last one on whether they can be made.
     count() {
-      const { options, seconds_per_run: each } = this.lab.given;
+      const { options } = this.lab.given;
+      const each = this.lab.secondsPerRun; // of the measurement that is looked at
       const { methods, budgets } = this.wanted;
       const drafting = methods.filter((method) => options.heads[method] > 0).length;
       const settings = drafting * budgets.length + methods.length - drafting;

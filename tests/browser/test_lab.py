@@ -125,13 +125,14 @@ def test_a_run_waits_while_a_sweep_measures(lab: Any) -> None:
 
 
 def test_a_run_draws_itself_and_leaves_a_point_that_stays_until_cleared(lab: Any) -> None:
-    lab.evaluate("window.div = document.querySelector('[data-plot=live] .lab-canvas')")
+    lab.evaluate("[window.div, window.before] = [document.querySelector('[data-plot=live] .lab-canvas'),"
+                 " Canopy.parts.stage.value.run]")
     lab.evaluate(f"{LAB}.points.clear()")
     lab.wait_for_function(f"{LAB}.curves.count === ({LAB}.table ? {LAB}.table.rows.length : 0)")
     count = lab.evaluate(f"{LAB}.curves.count")
     lab.click("#canopy-run")
-    lab.wait_for_function("Canopy.parts.stage.value.state === 'running' && !Canopy.parts.stage.recorded && div.data"
-                          " && div.data[1].x.length > 2 && div.data[1].x.length < 20")
+    lab.wait_for_function("Canopy.parts.stage.value.run !== before && div.data && div.data[1].x.length > 2"
+                          " && div.data[1].x.length < 20")
     lab.wait_for_function("Canopy.parts.stage.value.state === 'done'")
     lab.wait_for_function("div.data[1].x.length === Canopy.parts.stage.rounds.length")
     tau = lab.evaluate("Canopy.figures(Canopy.parts.stage.rounds).tau")
@@ -146,11 +147,11 @@ def test_a_run_draws_itself_and_leaves_a_point_that_stays_until_cleared(lab: Any
 
 
 def test_a_zoom_survives_a_live_run(lab: Any) -> None:
+    lab.evaluate("[window.div, window.before] = [document.querySelector('[data-plot=live] .lab-canvas'),"
+                 " Canopy.parts.stage.value.run]")
     lab.click("#canopy-run")
-    lab.wait_for_function("Canopy.parts.stage.value.state === 'running' && !Canopy.parts.stage.recorded"
-                          " && Canopy.parts.stage.rounds.length > 3")
-    lab.evaluate("window.div = document.querySelector('[data-plot=live] .lab-canvas')")
-    lab.wait_for_function("div.layout.uirevision === Canopy.parts.stage.value.run")  # the run's own first drawing
+    lab.wait_for_function("Canopy.parts.stage.value.run !== before && Canopy.parts.stage.rounds.length > 3"
+                          " && div.layout.uirevision === Canopy.parts.stage.value.run")
     box = lab.locator("[data-plot=live] .draglayer .x2y2 .nsewdrag").bounding_box()
     across = [box["x"] + share * box["width"] for share in (0.3, 0.7)]
     lab.mouse.move(across[0], box["y"] + box["height"] / 2)
