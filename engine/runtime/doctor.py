@@ -26,7 +26,7 @@ from engine.lab.findings import (
     positions_finding,
     stated,
 )
-from engine.records import Sampling
+from engine.records import Floats, Lattice, Sampling
 from engine.runtime.live import LiveRig
 from engine.runtime.positions import Manner, proposals, usual
 from engine.runtime.rigs import Rig
@@ -34,7 +34,7 @@ from engine.runtime.specimens import Specimen, fared, fared_otherwise, reread_sp
 
 MOST_ORDERS = 6  # of taps: all of three; beyond that neighbours are swapped
 PLACES = 8  # at which the drafter itself is asked
-SAME = 0.9
+APART = 0.015  # in probability: rounding to bfloat16 gives 0.002, a wrong slot or context 0.04
 DTYPE_LOSS = 0.05
 ROUNDING = 0.05  # of a feature's size
 BASES = (1e4, 5e5, 1e6, 1e7)  # rotary bases of published models
@@ -156,22 +156,27 @@ def _draft_finding(rig: Rig, name: str, head: DFlashDrafter, specimens: Sequence
     head.begin(len(each.token_ids))
     for anchor in read.anchors.tolist():
         head.observe(each.token_ids[done:anchor], read.features[done:anchor])
-        live.append(head.draft(int(each.token_ids[anchor]), 1).tokens[:, 0, 0])
+        live.append(_sureness(head.draft(int(each.token_ids[anchor]), 1)))
         done = anchor
     head.release()
 
-    def alike(manner: Manner) -> float:
-        model = [lattice.tokens[:, 0, 0] for lattice in proposals(head, read, 1, manner)]
-        return float(np.mean(np.stack(model) == np.stack(live)))
-    own, masked = alike(usual(head)), alike(_masked_root(head))
-    seen = f"{own:.0%} of what it drafts in the loop is what its model proposes behind the root's embedding."
-    if own >= SAME:
+    def apart(manner: Manner) -> float:
+        model = [_sureness(lattice) for lattice in proposals(head, read, 1, manner)]
+        return float(np.abs(np.stack(model) - np.stack(live)).mean())
+    own, masked = apart(usual(head)), apart(_masked_root(head))
+    seen = f"How sure it drafts in the loop is {own:.3f} off what its model says behind the root's embedding."
+    if own <= APART:
         return DoctorFinding("draft", name, FINE, seen)
-    if masked >= SAME:
-        return DoctorFinding("slot 0", name, WRONG, f"{seen} With a mask token in slot 0 it is {masked:.0%}.",
+    if masked <= APART:
+        return DoctorFinding("slot 0", name, WRONG, f"{seen} With a mask token in slot 0 it is {masked:.3f}.",
                              "Put the committed root token into slot 0 of the block, not the mask token.")
     return DoctorFinding("draft", name, WRONG, seen, "The drafter's loop and its model differ: check the positions, "
                          "the context that it keeps, and that it drops the block's own keys each round.")
+
+
+def _sureness(lattice: Lattice) -> Floats:
+    """The probability of the most likely token of each depth."""
+    return np.exp(lattice.logprobs[:, 0, 0])
 
 
 def _vocabulary_finding(rig: Rig, name: str, head: DFlashDrafter) -> DoctorFinding:
