@@ -16,6 +16,7 @@
       this.stage = stage;
       this.frames = frames;
       this.lessons = lessons;
+      this.first = stage.mode; // what an address that names none means
       this.held = true; // until the first view has been restored, nothing is written
       stage.on("round", ({ push }) => this.write(push));
       stage.on("mode", ({ push }) => this.write(push));
@@ -63,7 +64,7 @@
       const asked = read();
       this.held = true;
       try {
-        if (asked.mode) this.stage.setMode(asked.mode);
+        this.stage.setMode(asked.mode || this.first);
         const other = asked.trace && asked.trace !== this.stage.value.run;
         if (other) await this.lessons.open(asked.trace, { still: true });
         const known = !asked.trace || asked.trace === this.stage.value.run;

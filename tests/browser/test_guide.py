@@ -128,7 +128,7 @@ def test_an_opened_run_fills_every_setting(watched: Watched, address: str) -> No
     upload(page, "each.jsonl", dumps(scripted_trace("merged", 20, split="each", max_tokens=99)))
     page.wait_for_function("document.querySelector('#canopy-split input').value === 'each'")
     page.click("#canopy-more button.label-wrap")
-    page.wait_for_function("document.querySelector('#canopy-max-tokens input').value === '99'")
+    page.wait_for_function("document.querySelector('#canopy-max-tokens input')?.value === '99'")
 
 
 def test_dividers_drag(watched: Watched, address: str) -> None:

@@ -95,7 +95,7 @@ def test_looking_around_never_asks_the_server(watched: Watched, address: str) ->
     page.on("request", lambda request: asked.append(request.url))
     for index in (0, 2, 5):
         go(page, index)
-        page.locator("[data-panel=verifier] .cp-step").first.click()
+        page.locator("[data-panel=verifier] .cp-step .cp-step-number").first.click()
         assert page.evaluate(f"{STAGE}.pinned") == 0
     box = page.locator(".cs-bars").bounding_box()
     page.mouse.move(box["x"] + 40, box["y"] + 20)

