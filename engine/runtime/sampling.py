@@ -76,15 +76,14 @@ def statements(logits: Tensor, sampling: Sampling, draws: Tensor, tokens: Tensor
     logits (rows, vocabulary) float32, draws (rows,) float64, tokens and parents (rows,) int64.
     """
     best = likeliest(logits)
-    choice, processed_offer = best, []
+    logprobs = logits.log_softmax(-1)
+    entropy = torch.linalg.vecdot(logprobs.exp(), logprobs).neg_()
+    top, offered = logprobs.gather(-1, best[:, None])[:, 0], logprobs[parents, tokens]
+    choice, own, processed_offer = best, top, []
     if sampling.temperature != 0:
         left = processed(logits, sampling)
         choice = drawn(left.exp(), draws)
-        processed_offer = [left[parents, tokens]]
-    logprobs = logits.log_softmax(-1)
-    entropy = torch.linalg.vecdot(logits.softmax(-1), logprobs).neg_()
-    own, offered = logprobs.gather(-1, choice[:, None])[:, 0], logprobs[parents, tokens]
-    top = logprobs.gather(-1, best[:, None])[:, 0]
+        own, processed_offer = logprobs.gather(-1, choice[:, None])[:, 0], [left[parents, tokens]]
     second = logprobs.scatter_(-1, best[:, None], -torch.inf).amax(-1)
     return choice, torch.stack([own, entropy, top - second, offered, *processed_offer])
 
