@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-import numpy as np
 import torch
 
 from engine.decode import Drafter, decode, plan
@@ -21,7 +20,7 @@ from engine.lab.forecast import WhatIf
 from engine.methods import METHODS
 from engine.pace import AUTO
 from engine.records import Ask, Request, Round, Sampling
-from engine.runtime.chat import pieces, prompt_ids
+from engine.runtime.chat import Spelling, prompt_ids
 from engine.runtime.cost import CostBook
 from engine.runtime.fixed.decode import loop_on
 from engine.runtime.hardware import hardware
@@ -38,6 +37,7 @@ class LiveRig:
         self._busy = threading.Lock()
         self._costs = CostBook(rig)
         self._loop = loop_on(rig.target)
+        self._spelling = Spelling(rig.tokenizer)
 
     @property
     def rig(self) -> str:
@@ -116,7 +116,7 @@ class LiveRig:
                     fresh = token_ids(made) - named
                     named |= fresh
                     count, last = count + 1, made
-                    yield Entry(made, pieces(self._rig.tokenizer, sorted(fresh)), seconds)
+                    yield Entry(made, self._spelling.of(fresh), seconds)
                 yield End(self._reason(request, last), count, seconds)
             finally:
                 rounds.close()  # type: ignore[attr-defined]
@@ -143,7 +143,7 @@ class LiveRig:
         return Header(
             request=request, prompt=ask.prompt, rig=self._rig.name, heads=heads, hardware=self.hardware,
             dtype=str(target.model.dtype).removeprefix("torch."), context_limit=target.context_limit,
-            pieces=pieces(self._rig.tokenizer, sorted(set(request.prompt_ids) | request.stop_ids)),
+            pieces=self._spelling.of(set(request.prompt_ids) | request.stop_ids),
             revisions={**self._rig.revisions, "torch": torch.__version__}, note=self._note(ask.prompt))
 
     def _note(self, prompt: str) -> str:
@@ -174,7 +174,7 @@ def token_ids(made: Round) -> set[int]:
     """Every token that a round shows: proposals, nodes, choices, the bonus token."""
     arrays = [draft.tokens.ravel() for draft in made.drafts]
     arrays += [tree.tokens for tree in made.candidates] + [made.tree.tokens, made.verification.choice]
-    return set(np.unique(np.concatenate(arrays)).tolist()) | {made.acceptance.bonus}
+    return {made.acceptance.bonus}.union(*(array.tolist() for array in arrays))
 
 
 def serve(name: str) -> LiveRig:

@@ -10,7 +10,7 @@ from engine.check import lossless_points
 from engine.errors import CanopyError
 from engine.prompts import read_prompts
 from engine.records import Ask, Sampling
-from engine.runtime.chat import pieces, prompt_ids
+from engine.runtime.chat import Spelling, pieces, prompt_ids
 from engine.runtime.live import LiveRig
 from engine.trace import Entry, Header, committed_ids, dumps, gather, loads
 from tests.engine.runtime.demo import demo_live, demo_rig
@@ -80,6 +80,19 @@ def test_pieces_are_text_or_bytes():
         found[token] for token in ids))
     assert whole.decode() == "a 🌳 é"
     assert any(isinstance(piece, tuple) for piece in found.values())
+
+
+def test_a_token_is_spelt_once():
+    asked: list[list[int]] = []
+
+    class Counting:
+        def decode(self, ids, **_options):
+            asked.append(ids)
+            return f"<{ids[0]}>"
+
+    spelling = Spelling(Counting())
+    assert spelling.of([3, 1]) == {1: "<1>", 3: "<3>"}
+    assert spelling.of({1, 2}) == {1: "<1>", 2: "<2>"} and asked == [[1], [3], [2]]
 
 
 @pytest.mark.parametrize(("ask", "said"), [
