@@ -56,15 +56,16 @@ def test_keys_that_play_fit_search_and_help(watched: Watched, address: str) -> N
     page.keyboard.press("Enter")
     assert page.locator(".cs-search span").inner_text().startswith(("2 of ", "1 of 1"))
     page.keyboard.press("Escape")
-    assert page.locator(".cs-search").is_hidden()
+    page.locator(".cs-search").wait_for(state="hidden")
     page.keyboard.press("?")
     sheet = page.get_by_role("dialog", name="Keys and words")
+    sheet.wait_for(state="visible")
     shown = sheet.locator("kbd").all_inner_texts()
     keys = page.evaluate("Canopy.parts.keys.table.map((entry) => entry.shown)")
     assert shown == keys == ["Space", "←", "→", "Home", "End", "↑", "↓", "[", "]", "f", "/", "?", "Esc"]
     assert page.evaluate("document.activeElement.closest('[role=dialog]') !== null")
     page.keyboard.press("Escape")
-    assert sheet.is_hidden()
+    sheet.wait_for(state="hidden")
 
 
 def test_the_tour_has_an_exercise_a_step_and_remembers_where_it_was_left(watched: Watched, address: str) -> None:
