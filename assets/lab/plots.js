@@ -81,7 +81,7 @@
         { label: format.toUpperCase(), act: () => this.save(format, about.name) })));
       this.body = html("div", "lab-plot-body", this.box);
       this.canvas = html("div", "lab-canvas", this.body);
-      this.canvas.setAttribute("role", "img");
+      this.canvas.setAttribute("role", "figure"); // and no image: plotly's own controls lie in it
       this.empty = new Canopy.ink.Empty(this.body);
       this.canvas.addEventListener("pointerdown", () => this.hold());
       new ResizeObserver(() => this.resize()).observe(this.body);

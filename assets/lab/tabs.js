@@ -10,11 +10,12 @@
       const { html } = Canopy.ink;
       this.lab = lab;
       this.parent = parent;
-      this.list = html("div", "lab-tabs", parent);
+      const bar = html("div", "lab-tabs", parent);
+      this.list = html("div", "lab-tablist", bar);
       this.list.setAttribute("role", "tablist");
       this.list.setAttribute("aria-label", "What to look at");
       this.list.addEventListener("keydown", (event) => this.key(event));
-      lab.said = html("span", "lab-applied", this.list);
+      lab.said = html("span", "lab-applied", bar);
       lab.said.setAttribute("role", "status");
       this.made = new Map();
     }
@@ -28,7 +29,7 @@
       tab.setAttribute("role", "tab");
       tab.setAttribute("aria-controls", `lab-pane-${name}`);
       tab.addEventListener("click", () => this.go(name));
-      this.list.insertBefore(tab, this.lab.said);
+      this.list.append(tab);
       const pane = html("div", `lab-pane lab-pane-${name}`, this.parent);
       pane.id = `lab-pane-${name}`;
       pane.setAttribute("role", "tabpanel");

@@ -148,7 +148,10 @@
       bar.setAttribute("role", "separator");
       bar.setAttribute("aria-label", "Resize the panels beside");
       bar.setAttribute("aria-orientation", along === "row" ? "vertical" : "horizontal");
+      bar.setAttribute("aria-valuemin", String(100 * LEAST));
+      bar.setAttribute("aria-valuemax", String(100 * (1 - LEAST)));
       const size = (element) => element.getBoundingClientRect()[along === "row" ? "width" : "height"];
+      const say = () => bar.setAttribute("aria-valuenow", String(Math.round((100 * size(before)) / (size(before) + size(after) || 1))));
       const move = (pixels) => {
         const total = size(before) + size(after);
         const grow = Number(getComputedStyle(before).flexGrow) + Number(getComputedStyle(after).flexGrow);
@@ -156,7 +159,10 @@
         before.style.flexGrow = share * grow;
         after.style.flexGrow = (1 - share) * grow;
         this.keep([before, after]);
+        say();
       };
+      say();
+      bar.addEventListener("focus", say);
       let last = 0;
       const place = (event) => (along === "row" ? event.clientX : event.clientY);
       bar.addEventListener("pointerdown", (event) => {

@@ -73,6 +73,11 @@
     }
   }
 
+  // Hiding what has the focus takes it away only at the next frame: until then keys would go there.
+  function letGo(box) {
+    if (box.contains(document.activeElement)) document.activeElement.blur();
+  }
+
   class Help {
     constructor(parent) {
       this.box = Canopy.ink.html("div", "cs-overlay", parent);
@@ -109,6 +114,7 @@
 
     close() {
       const open = !this.box.hidden;
+      letGo(this.box);
       this.box.hidden = true;
       return open;
     }
@@ -146,6 +152,7 @@
 
     close() {
       const open = !this.box.hidden;
+      letGo(this.box);
       this.box.hidden = true;
       if (open) {
         this.field.value = "";

@@ -10,6 +10,9 @@
       this.stage = stage;
       this.host = host;
       host.classList.add("cs-text");
+      host.tabIndex = 0; // it scrolls, so keys have to reach it
+      host.setAttribute("role", "group");
+      host.setAttribute("aria-label", "Prompt and text");
       this.prompt = html("p", "cs-prompt", host);
       this.body = html("div", "cs-output", host);
       this.body.setAttribute("aria-label", "The text, coloured by origin");

@@ -1,0 +1,26 @@
+"""axe finds nothing to complain of in what is ours, in every way to look, light and dark."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import pytest
+
+from tests.browser.conftest import Watched
+
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf8")
+COMPLAINTS = """axe.run(document, {resultTypes: ['violations']}).then(({violations}) => violations.flatMap(
+  (each) => each.nodes.map((node) => `${each.id}: ${node.target.join(' ')}`)))"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("mode", ["story", "workbench", "lab"])
+def test_axe_finds_nothing(watched: Watched, address: str, mode: str, scheme: str) -> None:
+    watched.page.emulate_media(color_scheme=scheme)
+    page = watched.page
+    page.goto(f"{address}#trace=merged&mode={mode}&round=4")
+    page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.stage && Canopy.parts.stage.current === 3")
+    page.wait_for_function(f"document.body.dataset.canopyMode === '{mode}' && !Canopy.parts.frames.planned")
+    page.wait_for_function(f"'{mode}' === 'lab' || document.querySelector('[role=tree] [role=treeitem]')")
+    page.evaluate(AXE)
+    assert page.evaluate(COMPLAINTS) == []
