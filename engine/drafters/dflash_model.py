@@ -8,8 +8,6 @@ layer as further keys and values. Embedding and output head are the target's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 from transformers import Qwen3Config
@@ -21,18 +19,6 @@ from transformers.models.qwen3.modeling_qwen3 import (
 )
 
 Rotation = tuple[Tensor, Tensor]  # cosines and sines, (rows, head size)
-Place = Callable[[Tensor, Tensor], Tensor]  # how a block's own keys or values join those of the context
-
-
-def overwritten(room: Tensor, own: Tensor) -> Tensor:
-    """Write the block's own into the last places of a preallocated buffer: decoding copies nothing."""
-    room[..., -own.shape[-2]:, :] = own
-    return room
-
-
-def joined(context: Tensor, own: Tensor) -> Tensor:
-    """Put the block's own behind the context in a new tensor: what autograd needs."""
-    return torch.cat([context, own], -2)
 
 
 def rotated(states: Tensor, rotation: Rotation) -> Tensor:
@@ -108,18 +94,17 @@ class DFlashModel(nn.Module):
         fused = self.hidden_norm(self.fc(features))
         return torch.stack([torch.stack(layer.self_attn.keys_values(fused, rotation)) for layer in self.layers])
 
-    def forward(self, block: Tensor, rotation: Rotation, context: Tensor, mask: Tensor | None = None,
-                place: Place = overwritten) -> Tensor:
+    def forward(self, block: Tensor, rotation: Rotation, context: Tensor, mask: Tensor | None = None) -> Tensor:
         """Denoised hidden states (batch, slots, hidden) of embedded blocks (batch, slots, hidden).
 
-        ``context`` is (layers, 2, batch, kv heads, rows, head size), with room for the slots at its end where
-        ``place`` overwrites. ``mask`` is additive or boolean (batch or 1, 1, slots, keys).
+        ``context`` is (layers, 2, batch, kv heads, rows, head size); ``mask`` is additive or boolean (batch or 1, 1,
+        slots, keys). For training and comparison: decoding goes through ``engine.runtime.layers``.
         """
         hidden = block
         for layer, (keys, values) in zip(self.layers, context, strict=True):
             normed = layer.input_layernorm(hidden)
             own_keys, own_values = layer.self_attn.keys_values(normed, rotation)
             hidden = hidden + layer.self_attn(
-                normed, rotation, place(keys, own_keys), place(values, own_values), mask)
+                normed, rotation, torch.cat([keys, own_keys], -2), torch.cat([values, own_values], -2), mask)
             hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
         return self.norm(hidden)

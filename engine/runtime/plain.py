@@ -16,7 +16,6 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from engine.drafters.dflash import DFlashDrafter
-from engine.drafters.dflash_model import joined
 from engine.records import Request
 from engine.runtime.target import TorchTarget
 
@@ -100,7 +99,7 @@ class PlainLoop:
         tokens = torch.full((1, drafter.block), drafter.mask_id, device=device)
         tokens[0, 0] = state.root
         positions = torch.arange(state.length, state.length + drafter.block, device=device)
-        hidden = head(drafter.embedding(tokens), head.rotation(positions), state.context, place=joined)
+        hidden = head(drafter.embedding(tokens), head.rotation(positions), state.context)
         return drafter.head(hidden[0, 1:]).float().log_softmax(-1).cpu()
 
     def _round(self, state: PlainState, budget: int) -> list[int]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from engine.drafters.dflash import DFlashDrafter, marginals
-from engine.drafters.dflash_model import Rotation, joined
+from engine.drafters.dflash_model import Rotation
 from engine.lab.replay import Proposals
 from engine.records import Integers, Lattice
 
@@ -86,7 +86,7 @@ def _denoised(drafter: DFlashDrafter, text: ReadText, context: Tensor, anchors: 
     before = torch.arange(length, device=drafter.device) < anchors[:, None]
     seen = torch.cat([before, before.new_ones(count, block)], -1)[:, None, None].expand(-1, 1, block, -1)
     hidden = drafter.model(drafter.embedding(tokens), (cosines, sines),
-                           context.expand(-1, -1, count, -1, -1, -1), seen, joined)
+                           context.expand(-1, -1, count, -1, -1, -1), seen)
     return hidden[:, manner.first_slot:manner.first_slot + block - 1]
 
 

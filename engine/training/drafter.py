@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qwen3ForCausalLM
 
-from engine.drafters.dflash_model import DFlashModel, joined
+from engine.drafters.dflash_model import DFlashModel
 from engine.training.batches import Batch, Shape, make_batch
 from engine.training.corpus.mixture import HEAD_FINISH_SHARES, HEAD_SHARES, Shares
 from engine.training.target import Run, optimizers
@@ -166,7 +166,7 @@ class Trainee(nn.Module):
         context = self.head.context(features, self.head.rotation(torch.arange(length, device=place)))
         hidden = self.head(
             nn.functional.embedding(tokens.flatten(1), self.embedding), (cosines[:, None], sines[:, None]),
-            context, block_mask(anchors, length), place=joined)
+            context, block_mask(anchors, length))
         logits = nn.functional.linear(hidden.unflatten(1, (count, BLOCK))[:, :, 1:], self.embedding)
         labels = torch.from_numpy(blocks.labels).to(place).flatten()
         weights = torch.from_numpy(blocks.weights).to(place).flatten()
