@@ -1,9 +1,10 @@
-"""The most probable prefixes under a drafter's proposals: the exact result of paper 002, Algorithm 1, without a heap.
+"""The most probable prefixes under a drafter's proposals: the exact result of paper 002, Algorithm 1.
 
-Level by level. Sort the nodes of a depth, best first; the j-th child of the i-th can be among the best B prefixes
-only if all that surely precede it leave room. With one row a depth these are the (i + 1)(j + 1) pairs up to it and
-the i + 1 parents, so (i + 1)(j + 2) ≤ B with i and j from 0; with a row per path only its i + 1 parents and its
-j + 1 elder siblings with itself, so i + j + 2 ≤ B. Either set of pairs is fixed by B and the width alone.
+A few come from the heap of the paper (``heap.py``), many level by level: sort the nodes of a depth, best first; the
+j-th child of the i-th can be among the best B prefixes only if all that surely precede it leave room. With one row a
+depth these are the (i + 1)(j + 1) pairs up to it and the i + 1 parents, so (i + 1)(j + 2) ≤ B with i and j from 0; with
+a row per path only its i + 1 parents and its j + 1 elder siblings with itself, so i + j + 2 ≤ B. Either set of pairs is
+fixed by B and the width alone.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.builders.chain import best_rows
+from engine.builders.heap import from_heap
 from engine.records import DraftTree, Floats, Integers, Lattice
 from engine.tree import plant
 
 LOWEST = np.finfo(np.float32).min  # below it lies only −inf: a prefix of probability 0
+HEAP_NODES = 192  # up to so many nodes over marginals the heap is faster
 SAMPLE = 4  # the first bound looks at about so many prefixes per node of the budget
 
 Indices = NDArray[np.intp]
@@ -55,6 +58,13 @@ def best_first(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     """
     if nodes == 0 or lattice.tokens.size == 0:
         return plant(root, *(np.zeros(0, np.int32),) * 2, np.zeros(0, np.float32))
+    if lattice.tokens.shape[1] == 1 and nodes <= HEAP_NODES:
+        return from_heap(lattice, root, nodes)
+    return by_levels(lattice, root, nodes)
+
+
+def by_levels(lattice: Lattice, root: int, nodes: int) -> DraftTree:
+    """See ``best_first``; a lattice with tokens, and one node or more."""
     least = surely_reached(lattice, nodes)
     width = lattice.tokens.shape[2]
     pairs = conditional_pairs(nodes, width) if lattice.tokens.shape[1] > 1 else marginal_pairs(nodes, width)

@@ -5,22 +5,23 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from engine.drafters.dflash_model import DFlashModel
 from engine.records import Integers, Lattice
-from engine.runtime.layers import Layer, Rotations, normed, turned
+from engine.runtime.layers import KeysValues, Layer, Product, Rotations, normed, turned
 
 
 class DFlashDrafter:
     """The head beside its context keys and values, which hold features of committed tokens only."""
 
-    def __init__(self, model: DFlashModel, embedding: nn.Module, head: nn.Module) -> None:
+    def __init__(self, model: DFlashModel, embedding: nn.Module, head: nn.Linear) -> None:
         self.model = model.eval()
-        self.embedding, self.head = embedding, head
+        self.embedding, self.head = embedding, Product(head.weight, head.bias)
         self.block: int = model.config.block_size
         self.mask_id: int = model.config.dflash_config["mask_token_id"]
         self.layers = [Layer(layer, model.config.head_dim) for layer in model.layers]
+        self._fuse, self._keys_values = Product(model.fc.weight), KeysValues(self.layers)
+        self._block = torch.full((self.block,), self.mask_id, device=self.device)
         self.rotations = Rotations(model.rotary_emb, model.norm.weight, model.config.max_position_embeddings)
         self._context = torch.empty(0)
         self._length = 0
@@ -41,24 +42,26 @@ class DFlashDrafter:
     def observe(self, token_ids: Integers, features: Tensor) -> None:
         """See ``decode.Drafter``. features (tokens, taps × hidden size): each layer gets keys and values of them."""
         end = self._length + len(token_ids)
-        fused = normed(linear(features, self.model.fc.weight), self.model.hidden_norm)
-        states = torch.stack([layer.keys_values(fused) for layer in self.layers])
-        heads = states.shape[2] // 2
-        keys = turned(states[:, :, :heads], self.rotations.span(self._length, end))
+        keys, values = self.context_of(features)
+        keys = turned(keys, self.rotations.span(self._length, end))
         self._context[:, 0, :, self._length:end] = keys.transpose(1, 2)
-        self._context[:, 1, :, self._length:end] = states[:, :, heads:].transpose(1, 2)
+        self._context[:, 1, :, self._length:end] = values.transpose(1, 2)
         self._length = end
+
+    def context_of(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys, not turned yet, and values that features (rows, taps × hidden size) add to every layer: each
+        (layers, rows, kv heads, head size)."""
+        return self._keys_values.of(normed(self._fuse(features), self.model.hidden_norm))
 
     @torch.inference_mode()
     def draft(self, root: int, width: int) -> Lattice:
         """See ``decode.Drafter``: a lattice of block − 1 depths and one row each (paper 002, section 3)."""
         end = self._length + self.block
-        tokens = torch.full((self.block,), self.mask_id, device=self.device)
-        tokens[0] = root
-        hidden, rotation = self.embedding(tokens), self.rotations.span(self._length, end)
+        self._block[0] = root
+        hidden, rotation = self.embedding(self._block), self.rotations.span(self._length, end)
         for layer, room in zip(self.layers, self._context[:, :, :, :end], strict=True):
             hidden = layer.run(hidden, rotation, room, None)
-        return marginals(self.head(normed(hidden[1:], self.model.norm)).float(), width)
+        return marginals(self.head(normed(hidden[1:], self.model.norm)), width)
 
     def release(self) -> None:
         """See ``decode.Drafter``."""
@@ -67,8 +70,14 @@ class DFlashDrafter:
 
 
 def marginals(logits: Tensor, width: int) -> Lattice:
-    """Logits (depth, vocabulary) float32 as a lattice of the ``width`` likeliest tokens, normalised before the cut."""
-    top = logits.topk(min(width, logits.shape[-1]), -1)
-    logprobs = (top.values - logits.logsumexp(-1, keepdim=True)).clamp_(max=0.0)
-    tokens = top.indices.int().cpu().numpy()[:, None]
-    return Lattice(tokens, logprobs.cpu().numpy()[:, None], np.zeros_like(tokens))
+    """Logits (depth, vocabulary) as a lattice of the ``width`` likeliest tokens, normalised before the cut."""
+    logprobs, tokens = likeliest_tokens(logits, width)
+    ids = tokens.cpu().numpy()[:, None].astype(np.int32)
+    return Lattice(ids, logprobs.cpu().numpy()[:, None], np.zeros_like(ids))
+
+
+def likeliest_tokens(logits: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Log probabilities float32, descending, and tokens int64 of each row of logits (rows, vocabulary): (rows, width)
+    each."""
+    found = logits.log_softmax(-1, torch.float32).topk(min(width, logits.shape[-1]), -1)
+    return found.values, found.indices

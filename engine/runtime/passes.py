@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding, linear
+from torch.nn.functional import embedding
 from transformers import PreTrainedModel
 
 from engine.runtime.cache import TreeCache
-from engine.runtime.layers import Layer, Rotations, additive, normed
+from engine.runtime.layers import Layer, Product, Rotations, additive, normed
 
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3"})  # pre-norm, rotary, gated SiLU, nothing else
 STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
@@ -68,7 +68,8 @@ class ShortPass(nn.Module):
         super().__init__()
         config = model.config.get_text_config()
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self.base, self.head = model.base_model, model.get_output_embeddings()
+        head = model.get_output_embeddings()
+        self.base, self.head = model.base_model, Product(head.weight, head.bias)
         self.short = [Layer(layer, size) for layer in self.base.layers]
         self.groups = config.num_attention_heads // config.num_key_value_heads
         self.rotations = Rotations(
@@ -84,7 +85,7 @@ class ShortPass(nn.Module):
         for layer, room in zip(self.short, cache.room(len(tokens)), strict=True):
             hidden = layer.run(hidden, rotation, room, mask)
             behind.append(hidden)
-        logits = linear(normed(hidden, self.base.norm), self.head.weight, self.head.bias)
+        logits = self.head(normed(hidden, self.base.norm))
         return Said(logits, [behind[layer] for layer in self.taps])
 
 

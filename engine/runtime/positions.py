@@ -91,7 +91,7 @@ def _denoised(drafter: DFlashDrafter, text: ReadText, context: Tensor, anchors: 
 
 
 def _lattices(drafter: DFlashDrafter, hidden: Tensor, width: int) -> list[Lattice]:
-    logits = drafter.head(hidden).float()
+    logits = drafter.head(hidden)
     whole = marginals(logits.flatten(0, 1), width)
     follow = np.broadcast_to(np.zeros(1, np.int32), (hidden.shape[1], *whole.tokens.shape[1:]))
     tokens, logprobs = (each.reshape(len(hidden), -1, *each.shape[1:]) for each in (whole.tokens, whole.logprobs))

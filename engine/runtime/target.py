@@ -78,7 +78,7 @@ class TorchTarget:
         self._said = self.fastest(
             torch.from_numpy(packed.tokens).to(self.device).long(),
             torch.from_numpy(packed.positions).to(self.device).long(), self._seen(packed), self._open_cache)
-        draws = self._draws[packed.positions + 1]
+        draws = self._draws.take(packed.positions + 1) if self._sampling.temperature else self._draws[:0]
         return verification(self._said.logits.float(), self._sampling, draws, packed)
 
     @torch.inference_mode()
@@ -109,7 +109,11 @@ class TorchTarget:
         return self._cache
 
     def _features(self, rows: slice | Tensor) -> Tensor:
-        return torch.cat([tapped[rows] for tapped in self._said.tapped], -1) if self.taps else torch.empty(0)
+        if not self.taps:
+            return torch.empty(0)
+        kept = [tapped[rows] if isinstance(rows, slice) else tapped.index_select(0, rows)
+                for tapped in self._said.tapped]
+        return torch.cat(kept, -1)
 
     def _seen(self, packed: PackedTree) -> Tensor | None:
         """Which row sees which, (rows, rows) bool; a single row needs no mask."""

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.builders import BUILDERS
-from engine.builders.best_first import best_first
+from engine.builders.best_first import best_first, by_levels
 from engine.builders.chain import chain
 from engine.builders.full import full
 from engine.records import Lattice
@@ -24,6 +24,12 @@ def test_best_first_is_the_first_of_all_prefixes(lattice: Lattice, nodes: int) -
 
 @settings(max_examples=300)
 @given(lattices(), st.integers(1, 60))
+def test_the_search_by_levels_is_the_first_of_all_prefixes(lattice: Lattice, nodes: int) -> None:
+    assert prefixes(by_levels(lattice, 7, nodes)) == all_prefixes(lattice)[:nodes]
+
+
+@settings(max_examples=300)
+@given(lattices(), st.integers(1, 60))
 def test_best_first_is_algorithm_1(lattice: Lattice, nodes: int) -> None:
     assert prefixes(best_first(lattice, 7, nodes)) == heap_prefixes(lattice, nodes)
 
@@ -32,7 +38,9 @@ def test_best_first_is_algorithm_1(lattice: Lattice, nodes: int) -> None:
 @pytest.mark.parametrize("width", [1, 2, 5, 64])
 def test_best_first_is_algorithm_1_at_working_sizes(nodes: int, width: int) -> None:
     lattice = sharp_lattice(15, width, seed=nodes)
-    assert prefixes(best_first(lattice, 0, nodes)) == heap_prefixes(lattice, nodes)
+    expected = heap_prefixes(lattice, nodes)
+    assert prefixes(best_first(lattice, 0, nodes)) == expected
+    assert prefixes(by_levels(lattice, 0, nodes)) == expected
 
 
 @pytest.mark.parametrize("nodes", [8, 64, 300])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding, linear
+from torch.nn.functional import embedding
 from transformers import PreTrainedConfig
 
 from engine.drafters.dflash import DFlashDrafter
@@ -70,7 +70,7 @@ class FixedTarget:
         for layer, room in zip(short.short, self.slots[:, :, :, :extent + len(tokens)], strict=True):
             hidden = layer.run(hidden, rotation, room, mask)
             behind.append(hidden)
-        logits = linear(normed(hidden, short.base.norm), short.head.weight, short.head.bias)
+        logits = short.head(normed(hidden, short.base.norm))
         return Said(logits, [behind[layer] for layer in short.taps])
 
     def keep(self, rows: Tensor, length: Tensor, extent: int) -> None:
@@ -103,11 +103,8 @@ class FixedDrafter:
         """Features (n, all taps × hidden size) of these positions (n,) int64 become keys and values."""
         drafter = self.drafter
         features = features if self.columns is None else features.index_select(-1, self.columns)
-        fused = normed(linear(features, drafter.model.fc.weight), drafter.model.hidden_norm)
-        states = torch.stack([layer.keys_values(fused) for layer in drafter.layers])
-        heads = states.shape[2] // 2
-        keys = turned(states[:, :, :heads], self.angles.at(positions))
-        both = torch.stack([keys, states[:, :, heads:]], 1).transpose(2, 3)
+        keys, values = drafter.context_of(features)
+        both = torch.stack([turned(keys, self.angles.at(positions)), values], 1).transpose(2, 3)
         self.context.index_copy_(3, positions, both)
 
     def draft(self, root: Tensor, length: Tensor, extent: int, width: int) -> Marginals:
@@ -119,4 +116,4 @@ class FixedDrafter:
         mask = hiding(self.seen, length, extent, self.groups, hidden)
         for layer, room in zip(drafter.layers, self.context[:, :, :, :extent + block], strict=True):
             hidden = layer.run(hidden, rotation, room, mask)
-        return marginals(drafter.head(normed(hidden[1:], drafter.model.norm)).float(), width)
+        return marginals(drafter.head(normed(hidden[1:], drafter.model.norm)), width)

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from engine.builders.best_first import marginal_pairs
+from engine.drafters.dflash import likeliest_tokens
 
 
 class FixedTree(NamedTuple):
@@ -41,9 +42,9 @@ class Marginals(NamedTuple):
 
 
 def marginals(logits: Tensor, width: int) -> Marginals:
-    """The ``width`` likeliest tokens of each row of logits (depth, vocabulary) float32."""
-    top = logits.topk(min(width, logits.shape[-1]), -1)
-    return Marginals(top.indices, (top.values - logits.logsumexp(-1, keepdim=True)).clamp_(max=0.0))
+    """The ``width`` likeliest tokens of each row of logits (depth, vocabulary)."""
+    logprobs, tokens = likeliest_tokens(logits, width)
+    return Marginals(tokens, logprobs)
 
 
 def planted(root: Tensor, tokens: Tensor, parents: Tensor, costs: Tensor, nodes: int) -> FixedTree:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.functional import linear, rms_norm
 from transformers import (
     AutoModelForCausalLM,
     GemmaConfig,
@@ -15,12 +16,13 @@ from transformers import (
 )
 
 from engine.runtime.cache import TreeCache
+from engine.runtime.layers import KeysValues, Layer, Product, laid_out
 from engine.runtime.passes import OwnPass, Said, ShortPass, fastest_pass
 
 TAPS = (0, 1)
 SIZES = {"vocab_size": 61, "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
-PREFIX, ROWS = 9, 5
+PREFIX, ROWS, SIZE = 9, 5, 16
 SERVED = {
     "qwen3": Qwen3Config(**SIZES, head_dim=16, tie_word_embeddings=True),
     "qwen3, biases": Qwen3Config(**SIZES, head_dim=16, attention_bias=True),
@@ -88,8 +90,7 @@ def test_no_weight_is_stored_twice() -> None:
     model = model_of(SERVED["qwen3"])
     short = ShortPass(model, TAPS)
     attention = model.model.layers[0].self_attn
-    assert attention.q_proj.weight.data_ptr() == short.short[0].weight.data_ptr()
-    assert short.short[0].kv_weight.data_ptr() == attention.k_proj.weight.data_ptr()
+    assert attention.q_proj.weight.data_ptr() == short.short[0].inputs.weight.data_ptr()
     storages = {value.untyped_storage().data_ptr(): value.untyped_storage().nbytes() for value in model.parameters()}
     assert sum(storages.values()) == sum(value.nbytes for value in model.parameters())
 
@@ -100,3 +101,26 @@ def test_the_table_of_angles_grows_with_the_text() -> None:
     late = rotations.at(torch.tensor([40, 2]), 41)
     torch.testing.assert_close(late[0][1], early[0][2])
     torch.testing.assert_close(rotations.span(40, 41)[1][0], late[1][0])
+
+
+@pytest.mark.parametrize("rows", [1, 17, 65])
+def test_a_weight_laid_out_once_gives_the_same_bits(rows: int) -> None:
+    generator = torch.Generator().manual_seed(rows)
+    weight, inputs, bias = (torch.randn(*shape, generator=generator).bfloat16()
+                            for shape in ((96, 64), (rows, 64), (96,)))
+    product = Product(weight, bias)
+    torch.testing.assert_close(product(inputs), linear(inputs, weight, bias), atol=0, rtol=0)
+    assert laid_out(weight.float()) is None
+
+
+@torch.inference_mode()
+def test_keys_and_values_of_all_layers_are_each_layers_own() -> None:
+    layers = [Layer(layer, SIZE) for layer in model_of(SERVED["qwen3"]).model.layers]
+    inputs = torch.randn(ROWS, layers[0].inputs.weight.shape[1])
+    keys, values = KeysValues(layers).of(inputs)
+    for number, layer in enumerate(layers):
+        states = layer.inputs(inputs).view(ROWS, -1, SIZE)[:, layer.query_heads:]
+        gains, epsilon = layer.head_gains or pytest.fail("Qwen3 norms its heads")
+        expected = rms_norm(states[:, :layer.kv_heads], (SIZE,), None, epsilon) * gains[layer.query_heads:]
+        torch.testing.assert_close(keys[number], expected)
+        torch.testing.assert_close(values[number], states[:, layer.kv_heads:])

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from engine.draws import position_draws
-from engine.records import Sampling
-from engine.runtime.sampling import chosen, drawn, processed
+from engine.records import PackedTree, Sampling
+from engine.runtime.sampling import chosen, drawn, on_host, processed, statements, verification
 
 LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.1]]))
 
@@ -47,3 +47,24 @@ def test_draws_follow_the_distribution():
 def test_a_longer_text_has_the_same_draws_at_its_beginning():
     np.testing.assert_array_equal(position_draws(3, 10), position_draws(3, 1000)[:10])
     assert not np.array_equal(position_draws(3, 10), position_draws(4, 10))
+
+
+def test_the_host_says_of_greedy_rows_what_the_device_does():
+    generator = torch.Generator().manual_seed(5)
+    logits = 4 * torch.randn(9, 50, generator=generator)
+    logits[3] = 0  # all alike
+    logits[4, 7] = 300  # certain: nothing else has mass in float32
+    before = logits.clone()
+    parents = np.asarray([0, 0, 0, 1, 3, 3, 2, 6, 7], np.int32)
+    tokens = torch.randint(50, (9,), generator=generator).int().numpy()
+    tokens[1] = int(logits[0].argmax())
+    found = verification(logits, Sampling(), np.zeros(0), PackedTree(tokens, parents, parents, 9))
+    choice, rows = statements(
+        logits, Sampling(), torch.zeros(9), torch.from_numpy(tokens).long(), torch.from_numpy(parents).long())
+    expected = on_host(choice.int().numpy(), rows.numpy(), tokens, parents)
+    assert found.choice.tolist() == expected.choice.tolist()
+    assert found.gap[3] == 0 < 290 < found.gap[4]
+    for name in ("logprobs", "entropy", "gap", "offered", "processed"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=2e-5, err_msg=name)
+        assert getattr(found, name).dtype == np.float32
+    torch.testing.assert_close(logits, before, atol=0, rtol=0)
