@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from engine.drafters.dflash_model import DFlashModel
 from engine.records import Integers, Lattice
-from engine.runtime.layers import KeysValues, Layer, Product, Rotations, normed, turned
+from engine.runtime.layers import KeysValues, Layer, Product, Rotations, norm_of, turned
 
 
 class DFlashDrafter:
@@ -20,6 +20,7 @@ class DFlashDrafter:
         self.block: int = model.config.block_size
         self.mask_id: int = model.config.dflash_config["mask_token_id"]
         self.layers = [Layer(layer, model.config.head_dim) for layer in model.layers]
+        self.norm, self._fused_norm = norm_of(model.norm), norm_of(model.hidden_norm)
         self._fuse, self._keys_values = Product(model.fc.weight), KeysValues(self.layers)
         self._block = torch.full((self.block,), self.mask_id, device=self.device)
         self.rotations = Rotations(model.rotary_emb, model.norm.weight, model.config.max_position_embeddings)
@@ -51,7 +52,7 @@ class DFlashDrafter:
     def context_of(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Keys, not turned yet, and values that features (rows, taps × hidden size) add to every layer: each
         (layers, rows, kv heads, head size)."""
-        return self._keys_values.of(normed(self._fuse(features), self.model.hidden_norm))
+        return self._keys_values.of(self._fused_norm(self._fuse(features)))
 
     @torch.inference_mode()
     def draft(self, root: int, width: int) -> Lattice:
@@ -61,7 +62,7 @@ class DFlashDrafter:
         hidden, rotation = self.embedding(self._block), self.rotations.span(self._length, end)
         for layer, room in zip(self.layers, self._context[:, :, :, :end], strict=True):
             hidden = layer.run(hidden, rotation, room, None)
-        return marginals(self.head(normed(hidden[1:], self.model.norm)), width)
+        return marginals(self.head(self.norm(hidden[1:])), width)
 
     def release(self) -> None:
         """See ``decode.Drafter``."""

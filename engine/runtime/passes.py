@@ -15,7 +15,7 @@ from torch.nn.functional import embedding
 from transformers import PreTrainedModel
 
 from engine.runtime.cache import TreeCache
-from engine.runtime.layers import Layer, Product, Rotations, additive, normed
+from engine.runtime.layers import Layer, Product, Rotations, additive, norm_of
 
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3"})  # pre-norm, rotary, gated SiLU, nothing else
 STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
@@ -70,6 +70,7 @@ class ShortPass(nn.Module):
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         head = model.get_output_embeddings()
         self.base, self.head = model.base_model, Product(head.weight, head.bias)
+        self.norm = norm_of(self.base.norm)
         self.short = [Layer(layer, size) for layer in self.base.layers]
         self.groups = config.num_attention_heads // config.num_key_value_heads
         self.rotations = Rotations(
@@ -85,7 +86,7 @@ class ShortPass(nn.Module):
         for layer, room in zip(self.short, cache.room(len(tokens)), strict=True):
             hidden = layer.run(hidden, rotation, room, mask)
             behind.append(hidden)
-        logits = self.head(normed(hidden, self.base.norm))
+        logits = self.head(self.norm(hidden))
         return Said(logits, [behind[layer] for layer in self.taps])
 
 

@@ -15,7 +15,7 @@ from transformers import PreTrainedConfig
 from engine.drafters.dflash import DFlashDrafter
 from engine.runtime.cache import TreeCache
 from engine.runtime.fixed.trees import Marginals, marginals
-from engine.runtime.layers import Rotation, Rotations, normed, turned
+from engine.runtime.layers import Rotation, Rotations, turned
 from engine.runtime.passes import Said, ShortPass
 
 SMALLEST_EXTENT = 256
@@ -70,7 +70,7 @@ class FixedTarget:
         for layer, room in zip(short.short, self.slots[:, :, :, :extent + len(tokens)], strict=True):
             hidden = layer.run(hidden, rotation, room, mask)
             behind.append(hidden)
-        logits = short.head(normed(hidden, short.base.norm))
+        logits = short.head(short.norm(hidden))
         return Said(logits, [behind[layer] for layer in short.taps])
 
     def keep(self, rows: Tensor, length: Tensor, extent: int) -> None:
@@ -116,4 +116,4 @@ class FixedDrafter:
         mask = hiding(self.seen, length, extent, self.groups, hidden)
         for layer, room in zip(drafter.layers, self.context[:, :, :, :extent + block], strict=True):
             hidden = layer.run(hidden, rotation, room, mask)
-        return marginals(drafter.head(normed(hidden[1:], drafter.model.norm)), width)
+        return marginals(drafter.head(drafter.norm(hidden[1:])), width)

@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from engine.runtime.cache import TreeCache
-from engine.runtime.layers import KeysValues, Layer, Product, laid_out
+from engine.runtime.layers import KeysValues, Layer, Norm, Product, laid_out
 from engine.runtime.passes import OwnPass, Said, ShortPass, fastest_pass
 
 TAPS = (0, 1)
@@ -120,7 +120,15 @@ def test_keys_and_values_of_all_layers_are_each_layers_own() -> None:
     keys, values = KeysValues(layers).of(inputs)
     for number, layer in enumerate(layers):
         states = layer.inputs(inputs).view(ROWS, -1, SIZE)[:, layer.query_heads:]
-        gains, epsilon = layer.head_gains or pytest.fail("Qwen3 norms its heads")
-        expected = rms_norm(states[:, :layer.kv_heads], (SIZE,), None, epsilon) * gains[layer.query_heads:]
+        norm = layer.head_norm or pytest.fail("Qwen3 norms its heads")
+        expected = rms_norm(states[:, :layer.kv_heads], (SIZE,), None, norm.epsilon) * norm.gain[layer.query_heads:]
         torch.testing.assert_close(keys[number], expected)
         torch.testing.assert_close(values[number], states[:, layer.kv_heads:])
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 30.0])
+def test_a_norm_is_torchs(scale: float) -> None:
+    torch.manual_seed(0)
+    states, gain = scale * torch.randn(7, 48), torch.randn(48)
+    torch.testing.assert_close(Norm(gain, 1e-6)(states), rms_norm(states, (48,), gain, 1e-6))
+    torch.testing.assert_close(Norm(gain, 1e-6)(0 * states), 0 * states)
