@@ -74,6 +74,12 @@ def select(tree: DraftTree, nodes: Integers) -> DraftTree:
     return DraftTree(tree.tokens[nodes], place[tree.parents[nodes]], tree.logprobs[nodes], tree.heads[nodes])
 
 
+def beginning(tree: DraftTree, nodes: int) -> DraftTree:
+    """The root and the first ``nodes`` drafted nodes."""
+    end = nodes + 1
+    return DraftTree(tree.tokens[:end], tree.parents[:end], tree.logprobs[:end], tree.heads[:end])
+
+
 def pack(tree: DraftTree, start: int, rows: int = 0) -> PackedTree:
     """The tree as rows at absolute positions ``start`` + depth, padded to ``rows`` where that is more.
 

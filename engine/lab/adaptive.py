@@ -1,28 +1,27 @@
 """budget=auto: each round verifies as many nodes as pay on this machine.
 
-A node is worth its chance of being kept; a row costs what the measured curve says. A round takes the n with the most
-expected tokens per millisecond, E(n) / T(n), the drafter's time included. All sizes of the curve are looked at, since T
-is a staircase, and no others, since a kernel or a graph for a new size has to be made first. The chance of the n-th
-node is half this tree's own and half the recent rounds' mean: one tree alone says little. The drafter's cumulative
-probability is scaled by what came true of such probabilities so far.
+A node is worth its chance of being kept; a row costs what the measured curve says. A round takes the n with the largest
+E(n) − λ T(n): its expected tokens less its time at the price λ, the tokens per millisecond of the rounds of late (what
+the time would bring elsewhere; that maximises the rate of the whole text, where the largest E(n) / T(n) of each round
+would not). All sizes of the curve are looked at, since T is a staircase, and no others, since a kernel or a graph for a
+new size has to be made first. A node's chance is the drafter's cumulative probability, scaled by what came true of such
+probabilities so far. Trees are built no larger than the last choice, and a size more when that was all there was.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.lab.cost import CostCurve
-from engine.records import Acceptance, DraftTree, Integers
-from engine.tree import select
+from engine.records import Acceptance, DraftTree, Floats, Integers
+from engine.tree import beginning, select
 
 BINS = 12  # of cumulative probability, an octave each: 1 to 1/2, 1/2 to 1/4, …
+OCTAVES_A_NAT = np.float32(-1 / np.log(2))
 PRIOR_TOKENS = 2.0  # as many expected tokens of a bin stand for the drafter's word before anything was seen
-MEMORY = 0.97  # weight of what was seen a round ago; the shorter ones are for the chances by rank and for the rate
-RANK_MEMORY, RATE_MEMORY = 0.9, 0.8
-FIRST_BUDGET, ROOM = 16, 1.5  # trees are built this much larger than what was last verified, so that it can grow
+MEMORY, RATE_MEMORY = 0.97, 0.8  # weight of what was seen a round ago: for the calibration, for the rate
+FIRST_BUDGET = 16  # trees are never built for less: the drafter's pass costs the same, and the tree tells more
 FIRST_PAUSE, PAUSE_GROWTH, LONGEST_PAUSE = 2, 4, 32  # rounds without a draft before the drafter is tried again
 OPENING_ROUNDS, OPENING_RATE = 2.0, 1.5  # plain rounds' time, and times their rate, that drafting begins with
 PATIENCE = 0.95  # of the plain loop's rate: below it drafting pauses
@@ -30,42 +29,33 @@ PATIENCE = 0.95  # of the plain loop's rate: below it drafting pauses
 Reals = NDArray[np.float64]
 
 
-@dataclass
 class Calibration:
     """Expected and realised tokens by octave of cumulative probability."""
 
-    expected: Reals = field(default_factory=lambda: np.full(BINS, PRIOR_TOKENS))
-    realised: Reals = field(default_factory=lambda: np.full(BINS, PRIOR_TOKENS))
+    def __init__(self) -> None:
+        self.expected = np.full(BINS, PRIOR_TOKENS)
+        self.realised = np.full(BINS, PRIOR_TOKENS)
+        self._scales = np.ones(BINS)
 
-    def chances(self, logprobs: Reals) -> Reals:
+    def chances(self, logprobs: Floats) -> Reals:
         """The chance that each node is kept, (n,), from its cumulative log probability in nats."""
-        scales = self.realised / self.expected
-        return np.minimum(np.exp(logprobs) * scales[_octaves(logprobs)], 1.0)
+        found = self._scales.take(_octaves(logprobs))
+        found *= np.exp(logprobs)
+        return np.minimum(found, 1.0, out=found)
 
-    def learn(self, logprobs: Reals, kept: NDArray[np.bool_]) -> None:
-        """Drafted nodes of a verified tree, and whether each was kept."""
+    def learn(self, logprobs: Floats, kept: NDArray[np.intp]) -> None:
+        """Drafted nodes of a verified tree, (n,), and the places of those that were kept."""
         octaves = _octaves(logprobs)
-        for seen, value in ((self.expected, np.exp(logprobs)), (self.realised, kept.astype(np.float64))):
+        for seen, value in ((self.expected, np.bincount(octaves, np.exp(logprobs), BINS)),
+                            (self.realised, np.bincount(octaves.take(kept), minlength=BINS))):
             seen *= MEMORY
-            seen += (1 - MEMORY) * PRIOR_TOKENS + np.bincount(octaves, value, BINS)
+            seen += value
+            seen += (1 - MEMORY) * PRIOR_TOKENS
+        self._scales = self.realised / self.expected
 
 
-def _octaves(logprobs: Reals) -> NDArray[np.intp]:
-    return np.minimum(-logprobs / np.log(2), BINS - 1).astype(np.intp)
-
-
-class Ranks:
-    """The mean chance of the n-th best node over recent rounds; rounds whose tree was smaller count as 0."""
-
-    def __init__(self, most: int) -> None:
-        self._total, self._rounds = np.zeros(most), 0.0
-
-    def blended(self, chances: Reals) -> Reals:
-        """A tree's chances (n,), best first, half their own and half the mean with this tree in it."""
-        self._total *= RANK_MEMORY
-        self._total[:len(chances)] += chances
-        self._rounds = RANK_MEMORY * self._rounds + 1
-        return (chances + self._total[:len(chances)] / self._rounds) / 2
+def _octaves(logprobs: Floats) -> NDArray[np.intp]:
+    return np.minimum(logprobs * OCTAVES_A_NAT, BINS - 1).astype(np.intp)
 
 
 class AdaptivePace:
@@ -73,7 +63,7 @@ class AdaptivePace:
 
     def __init__(self, curve: CostCurve) -> None:
         self._curve = curve
-        self._calibration, self._ranks = Calibration(), Ranks(curve.rows[-1])
+        self._calibration = Calibration()
         self._sizes, self._verify_ms = np.asarray(curve.rows), np.asarray(curve.verify_ms)
         self._room = FIRST_BUDGET
         self._sunk_ms = curve.plain_ms
@@ -92,16 +82,22 @@ class AdaptivePace:
 
     def cut(self, tree: DraftTree) -> DraftTree:
         """See ``Pacer``: the most probable nodes of the tree, in its own order."""
-        order = best_order(tree)[:self._sizes[-1]]
-        chances = self._calibration.chances(tree.logprobs[order[1:]].astype(np.float64))
-        sizes = self._sizes[:int(self._sizes.searchsorted(len(tree), side="right"))]
-        spent_ms = self._sunk_ms + self._verify_ms[:len(sizes)]
-        place = int((_tokens(self._ranks.blended(chances))[sizes - 1] / spent_ms).argmax())
-        nodes = int(sizes[place]) - 1
-        roomy = int(self._sizes.searchsorted(1 + max(FIRST_BUDGET, ROOM * nodes)))
-        self._room = int(self._sizes[min(roomy, len(self._sizes) - 1)]) - 1
-        self._weigh(1 + float(chances[:nodes].sum()), float(spent_ms[place]))
-        return _part(tree, order[:nodes + 1])
+        if bool((tree.logprobs[1:] <= tree.logprobs[:-1]).all()):  # as in every tree that is built best first
+            return beginning(tree, self._choice(tree.logprobs[1:]))
+        order = best_order(tree)
+        return select(tree, np.sort(order[:1 + self._choice(tree.logprobs[order[1:]])]))
+
+    def _choice(self, logprobs: Floats) -> int:
+        """How many nodes to verify, out of drafted ones with these cumulative log probabilities, best first."""
+        count = int(self._sizes.searchsorted(1 + len(logprobs), side="right"))
+        tokens = np.ones(count)
+        tokens[1:] += self._calibration.chances(logprobs).cumsum().take(self._sizes[1:count] - 2)
+        spent_ms = self._sunk_ms + self._verify_ms[:count]
+        place = int((tokens - self._tokens / self._spent_ms * spent_ms).argmax())
+        roomy = min(count, len(self._sizes) - 1) if place == count - 1 else place
+        self._room = max(FIRST_BUDGET, int(self._sizes[roomy]) - 1)
+        self._weigh(float(tokens[place]), float(spent_ms[place]))
+        return int(self._sizes[place]) - 1
 
     def _weigh(self, tokens: float, milliseconds: float) -> None:
         """Does drafting pay? By the expected tokens of the rounds that drafted lately."""
@@ -113,23 +109,8 @@ class AdaptivePace:
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
         """See ``Pacer``."""
-        kept = np.zeros(len(tree), np.bool_)
-        kept[acceptance.keep] = True
         if len(tree) > 1:
-            self._calibration.learn(tree.logprobs[1:].astype(np.float64), kept[1:])
-
-
-def _tokens(chances: Reals) -> Reals:
-    """Expected tokens of a round that verifies the first 0, 1, … n drafted nodes: the root and Σ chances."""
-    return 1 + np.concatenate([np.zeros(1), chances.cumsum()])
-
-
-def _part(tree: DraftTree, nodes: Integers) -> DraftTree:
-    """The tree of these nodes, which begin with the root, in its own order."""
-    size = len(nodes)
-    if int(nodes.max()) == size - 1:  # they are its beginning, as in every tree that is built best first
-        return DraftTree(tree.tokens[:size], tree.parents[:size], tree.logprobs[:size], tree.heads[:size])
-    return select(tree, np.sort(nodes))
+            self._calibration.learn(tree.logprobs[1:], acceptance.keep[1:].astype(np.intp) - 1)
 
 
 def best_order(tree: DraftTree) -> Integers:

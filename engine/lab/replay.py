@@ -20,7 +20,7 @@ from engine.errors import RequestError
 from engine.methods import Method, method_named, share_named
 from engine.pace import FixedPace, Pacer
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Request
-from engine.tree import depths, pack, plant
+from engine.tree import beginning, depths, pack, plant
 
 PREFIXES_NEST = frozenset({"chain", "best_first"})  # builders whose tree of n nodes is the beginning of any larger one
 SEGMENT = 256  # tokens of the text that the target reads in one pass
@@ -102,12 +102,6 @@ class Grower:
         if place not in self.whole:
             self.whole[place] = self.build(place, self.most)
         return beginning(self.whole[place], nodes)
-
-
-def beginning(tree: DraftTree, nodes: int) -> DraftTree:
-    """The root and the first ``nodes`` drafted nodes."""
-    end = nodes + 1
-    return DraftTree(tree.tokens[:end], tree.parents[:end], tree.logprobs[:end], tree.heads[:end])
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,14 +54,14 @@ def test_the_tree_that_is_cut_is_the_most_probable_one_in_its_own_order() -> Non
 
 
 def test_calibration_learns_that_a_drafter_promises_too_much() -> None:
-    calibration, sure = Calibration(), np.log(np.full(4, 0.9))
+    calibration, sure = Calibration(), np.log(np.full(4, 0.9, np.float32))
     for _ in range(60):
-        calibration.learn(sure, np.asarray([True, False, False, False]))
+        calibration.learn(sure, np.asarray([0]))
     assert calibration.chances(sure) == pytest.approx(0.25, abs=0.03)
     for _ in range(60):
-        calibration.learn(sure, np.asarray([True, True, True, False]))
+        calibration.learn(sure, np.asarray([0, 1, 2]))
     assert calibration.chances(sure) == pytest.approx(0.75, abs=0.08), "what was long ago weighs less"
-    unseen = np.log(np.full(1, 0.2))
+    unseen = np.log(np.full(1, 0.2, np.float32))
     assert calibration.chances(unseen) == pytest.approx(0.2), "what was never seen keeps the drafter's word"
 
 
@@ -115,3 +115,26 @@ def test_rounds_without_a_draft_are_plain_ones() -> None:
     paused = [made for made in rounds if not made.drafts]
     assert len(paused) > len(rounds) / 2
     assert all(len(made.tree) == 1 and made.candidates == () and made.scores == () for made in paused)
+
+
+def test_a_round_takes_what_its_time_would_not_bring_elsewhere() -> None:
+    """A chain that is nearly certain: the largest tokens a millisecond of this round alone would end it at 8 rows, but
+    the other rounds bring less, so its further nodes pay."""
+    curve = replace(STAIRS, verify_ms=(4.0, 4.0, 5.0, 6.0, 20.0))
+    pace = AdaptivePace(curve)
+    for _ in range(20):
+        pace.opens(1, 16)
+        pace.learn(pace.cut(chain_tree(0.5, 0.2)), Acceptance(np.zeros(1, np.int32), 0))
+    pace.opens(1, 16)
+    assert len(pace.cut(chain_tree(*(0.99,) * 8, *(0.7,) * 7))) > 8
+
+
+def test_trees_are_built_larger_only_when_the_last_was_wanted_whole() -> None:
+    flat = replace(STAIRS, rows=(1, 9, 17, 33, 65), verify_ms=(4.0, 4.1, 4.2, 4.3, 4.4))
+    pace, built = AdaptivePace(flat), []
+    for _ in range(4):
+        built.append(pace.opens(1, 256)[1])
+        pace.cut(chain_tree(*(0.999,) * built[-1]))
+    assert built == [16, 32, 64, 64]
+    pace.cut(chain_tree(0.9, *(1e-6,) * 63))
+    assert pace.opens(1, 256)[1] == 16
