@@ -30,6 +30,7 @@ class TorchTarget:
         self.model = model.eval()
         self.taps = tuple(taps)
         self.config = model.config.get_text_config()
+        self.device: torch.device = model.device  # looked up once: transformers searches its modules each time
         self.own = OwnPass(model, self.taps)
         self.fastest = fastest_pass(model, self.own)
         self._cache: TreeCache | None = None
@@ -40,10 +41,6 @@ class TorchTarget:
     @property
     def context_limit(self) -> int:
         return int(self.config.max_position_embeddings)
-
-    @property
-    def device(self) -> torch.device:
-        return self.model.device
 
     @property
     def embedding(self) -> nn.Module:
@@ -76,8 +73,7 @@ class TorchTarget:
     def verify(self, packed: PackedTree) -> Verification:
         """See ``decode.Target``: one pass with the mask of paper 000, section 4.2."""
         self._said = self.fastest(
-            torch.from_numpy(packed.tokens).to(self.device).long(),
-            torch.from_numpy(packed.positions).to(self.device).long(), self._seen(packed), self._open_cache)
+            self._placed(packed.tokens), self._placed(packed.positions), self._seen(packed), self._open_cache)
         draws = self._draws.take(packed.positions + 1) if self._sampling.temperature else self._draws[:0]
         return verification(self._said.logits.float(), self._sampling, draws, packed)
 
@@ -85,7 +81,7 @@ class TorchTarget:
     def commit(self, keep: Integers) -> Tensor:
         """See ``decode.Target``. Features are (kept rows, taps × hidden size)."""
         self._open_cache.keep(keep)
-        return self._features(torch.from_numpy(keep.astype(np.int64)).to(self.device))
+        return self._features(self._placed(keep))
 
     @torch.inference_mode()
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
@@ -107,6 +103,10 @@ class TorchTarget:
         if self._cache is None:
             raise RequestError("The run has ended and its cache is freed; start a new one.")
         return self._cache
+
+    def _placed(self, numbers: Integers) -> Tensor:
+        """Indices (n,) as int64 on the device."""
+        return torch.from_numpy(numbers.astype(np.int64)).to(self.device)
 
     def _features(self, rows: slice | Tensor) -> Tensor:
         if not self.taps:
