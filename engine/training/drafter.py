@@ -33,7 +33,7 @@ from engine.training.target import Run, optimizers
 BLOCK = 16
 TAPS = (1, 4, 6)
 # After a million tokens of its own the code head stood at τ 4.6 where the math head stood at 6.8: its text is freer.
-HEAD_TOKENS: Mapping[str, int] = MappingProxyType({"math": 4_000_000, "code": 3_000_000, "all": 5_000_000})
+HEAD_TOKENS: Mapping[str, int] = MappingProxyType({"math": 4_000_000, "code": 10_000_000, "all": 5_000_000})
 # A specialist's last tokens hold as much of the other domain as of its own: before them the math head's τ was 2.7
 # times the code head's in math, too black and white for routing and merging to have much to decide.
 FINISH_TOKENS: Mapping[str, int] = MappingProxyType({"math": 1_000_000, "code": 1_000_000, "all": 0})
