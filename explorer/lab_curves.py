@@ -10,27 +10,44 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate
 from engine.methods import METHODS
+from engine.pace import AUTO, FIXED
+from explorer.lab_names import label_of, line_of
 from explorer.lab_style import ACCENT, INK, QUIET, Look, axis, drawn, look, paper
+
+THIN = 0.45  # of a curve's width: what paces itself is a line across, to be held against all curves
 
 
 @dataclass(frozen=True)
 class Spot:
-    """A setting with its τ and tokens/s. ``line`` names the curve it belongs to: the method and what else is set
-    besides the budget. ``of`` says what the estimates are over: prompts or runs."""
+    """A setting with its τ and tokens/s. ``of`` says what the estimates are over: prompts or runs."""
 
-    line: str
-    method: str
-    budget: int
+    setting: Setting
     tau: Estimate
     speed: Estimate
     of: str = "prompts"
 
     @property
+    def line(self) -> str:
+        """The curve that it belongs to: the method and what else is set besides the budget."""
+        return line_of(self.setting)
+
+    @property
     def label(self) -> str:
-        """``ddtree, 64 nodes``; what drafts nothing has no nodes."""
-        return f"{self.line}, {self.budget} nodes" if self.budget else self.line
+        """``ddtree, 64 nodes``."""
+        return label_of(self.setting)
+
+    @property
+    def paced(self) -> bool:
+        """Does every round choose its own budget?"""
+        return self.setting.pace != FIXED
+
+    @property
+    def level(self) -> bool:
+        """Is it a line across, because no budget of the axis changes it?"""
+        return self.paced or METHODS[self.setting.method].heads == 0
 
 
 @dataclass(frozen=True)
@@ -62,9 +79,11 @@ def predicted(spots: Sequence[Spot]) -> Layer:
 
 @dataclass(frozen=True)
 class Scale:
-    """The shared axis: the logarithm of the budget, and 0 one step left of the smallest."""
+    """The shared axis: the logarithm of the budget, 0 one step left of the smallest, and ``auto``, which has no number,
+    in a place of its own behind the largest."""
 
     budgets: tuple[int, ...]
+    paced: bool = False
 
     @property
     def zero(self) -> float:
@@ -76,19 +95,32 @@ class Scale:
         """Where a budget stands."""
         return math.log2(budget) if budget > 0 else self.zero
 
+    @property
+    def auto(self) -> float | None:
+        """Where ``auto`` stands, if anything does."""
+        return self.place(max(self.budgets, default=1)) + 1 if self.paced else None
+
+    def spot(self, spot: Spot) -> float:
+        """Where a spot stands."""
+        return self.auto if self.auto is not None and spot.paced else self.place(spot.setting.budget)
+
     def ticks(self) -> dict[str, Any]:
         """A tick for each budget."""
-        return {"tickvals": [self.place(budget) for budget in self.budgets],
-                "ticktext": [str(budget) for budget in self.budgets]}
+        places = [(self.place(budget), str(budget)) for budget in self.budgets]
+        if self.auto is not None:
+            places.append((self.auto, AUTO))
+        return {"tickvals": [place for place, _ in places], "ticktext": [text for _, text in places]}
 
     def across(self) -> list[float]:
         """The ends of a line that no budget changes."""
-        return [self.zero, self.place(max(self.budgets, default=1))]
+        return [self.zero, self.place(max(self.budgets, default=1)) if self.auto is None else self.auto]
 
 
 def curves_figure(layers: Sequence[Layer], best: Spot | None) -> dict[str, Any]:
-    """The figure. Its ``zero`` tells the browser where a budget of 0 stands on the axis."""
-    scale = Scale(tuple(sorted({spot.budget for layer in layers for spot in layer.spots})))
+    """The figure. Its ``zero`` and ``auto`` tell the browser where these stand on the axis."""
+    spots = [spot for layer in layers for spot in layer.spots]
+    scale = Scale(tuple(sorted({spot.setting.budget for spot in spots if not spot.paced})),
+                  any(spot.paced for spot in spots))
     ticks = scale.ticks()
     figure = paper(
         xaxis=axis("", anchor="y", matches="x2", showticklabels=False, **ticks),
@@ -97,36 +129,58 @@ def curves_figure(layers: Sequence[Layer], best: Spot | None) -> dict[str, Any]:
         yaxis2=axis("tokens per second", domain=[0, 0.46], anchor="x2", rangemode="tozero"))
     named: set[str] = set()
     for layer in layers:
-        for line, members in _lines(layer.spots):
+        for members in _lines(layer.spots):
             for side in ("tau", "speed"):
-                figure.add_trace(_trace(layer, members, side, scale).update(showlegend=line not in named))
-                named.add(line)
+                draw = _level if members[0].level else _curve
+                figure.add_trace(draw(layer, members, side, scale).update(showlegend=members[0].line not in named))
+                named.add(members[0].line)
         if layer.suffix and layer.spots:
             figure.add_trace(_key(layer))
     for side in ("tau", "speed"):
         figure.add_trace(_running(side))
     if best is not None:
-        _mark(figure, best, scale.place(best.budget))
-    return {**drawn(figure, summary(layers, best)), "zero": scale.zero}
+        _mark(figure, best, scale.spot(best))
+    return {**drawn(figure, summary(layers, best)), "zero": scale.zero, "auto": scale.auto}
 
 
-def _lines(spots: Iterable[Spot]) -> list[tuple[str, list[Spot]]]:
-    ordered = sorted(spots, key=lambda spot: (spot.line, spot.budget))
-    return [(line, list(members)) for line, members in groupby(ordered, key=lambda spot: spot.line)]
+def _lines(spots: Iterable[Spot]) -> list[list[Spot]]:
+    """The spots of each curve in the order of their budgets; one that is a line across stands alone."""
+    def curve(spot: Spot) -> tuple[str, str]:
+        return spot.line, spot.label if spot.paced else ""
+    ordered = sorted(spots, key=lambda spot: (*curve(spot), spot.setting.budget))
+    return [list(members) for _, members in groupby(ordered, key=curve)]
 
 
-def _trace(layer: Layer, spots: Sequence[Spot], side: str, scale: Scale) -> go.Scatter:
-    seen, place_of, name = look(spots[0].method), "" if side == "tau" else "2", spots[0].line + layer.suffix
+def _curve(layer: Layer, spots: Sequence[Spot], side: str, scale: Scale) -> go.Scatter:
+    """A method against its budgets."""
     values = [getattr(spot, side) for spot in spots]
-    level = METHODS[spots[0].method].heads == 0  # no budget changes what drafts nothing: a line across
+    return _trace(layer, spots, side).update(
+        x=[scale.spot(spot) for spot in spots], y=[value.median for value in values],
+        error_y=_bars(values, look(spots[0].setting.method)) if layer.size else None)
+
+
+def _level(layer: Layer, spots: Sequence[Spot], side: str, scale: Scale) -> go.Scatter:
+    """A line across, with its marker at its own end: plain decoding has no node, and ``auto`` no number of them."""
+    spot, value = spots[0], getattr(spots[0], side)
+    bars = _bars([value], look(spot.setting.method))
+    ends = {"array": [None, *bars["array"]], "arrayminus": [None, *bars["arrayminus"]]}
+    return _trace(layer, [spot, spot], side).update(
+        x=scale.across(), y=[value.median] * 2,
+        line_width=layer.width * THIN if spot.paced else layer.width,
+        marker_size=[0, layer.size] if spot.paced else [layer.size, 0],
+        error_y={**bars, **ends} if layer.size and spot.paced else None)
+
+
+def _trace(layer: Layer, spots: Sequence[Spot], side: str) -> go.Scatter:
+    """What all lines of a layer share."""
+    setting, place_of, name = spots[0].setting, "" if side == "tau" else "2", spots[0].line + layer.suffix
+    seen = look(setting.method)
     return go.Scatter(
-        x=scale.across() if level else [scale.place(spot.budget) for spot in spots],
-        y=[values[0].median] * 2 if level else [value.median for value in values], xaxis=f"x{place_of}",
-        yaxis=f"y{place_of}", mode="lines+markers" if layer.size else "lines", name=name, legendgroup=spots[0].line,
-        opacity=layer.opacity, line={"color": seen.color, "width": layer.width, "dash": _dash(layer, seen)},
-        marker={"symbol": _symbol(layer, seen), "size": [layer.size, 0] if level else layer.size, "color": seen.color},
-        error_y=_bars(values, seen) if layer.size and not level else None, meta=layer.name,
-        customdata=[[spot.budget, spot.method, said(spot, side)] for spot in spots] * (2 if level else 1),
+        xaxis=f"x{place_of}", yaxis=f"y{place_of}", mode="lines+markers" if layer.size else "lines", name=name,
+        legendgroup=spots[0].line, opacity=layer.opacity, meta=layer.name,
+        line={"color": seen.color, "width": layer.width, "dash": _dash(layer, seen)},
+        marker={"symbol": _symbol(layer, seen), "size": layer.size, "color": seen.color},
+        customdata=[[spot.setting.budget, setting.method, said(spot, side), spot.setting.pace] for spot in spots],
         hovertemplate="%{customdata[2]}" + layer.suffix + "<extra></extra>")
 
 

@@ -165,9 +165,10 @@
     }
 
     // One click puts a setting into the page's controls.
-    apply({ method, budget, split }) {
-      this.adopt({ method, budget, split: split || null });
-      Canopy.ink.write(this.said, `The page's controls now say ${method}${budget ? `, ${budget} nodes` : ""}.`);
+    apply({ method, budget, split, pace }) {
+      this.adopt({ method, budget, split: split || null, pace });
+      const nodes = budget ? `, ${pace === "auto" ? "auto up to " : ""}${budget} nodes` : "";
+      Canopy.ink.write(this.said, `The page's controls now say ${method}${nodes}.`);
     }
   }
 
