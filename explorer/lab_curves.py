@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any
 
 import plotly.graph_objects as go
@@ -45,9 +45,9 @@ class Spot:
         return self.setting.pace != FIXED
 
     @property
-    def level(self) -> bool:
-        """Is it a line across, because no budget of the axis changes it?"""
-        return self.paced or METHODS[self.setting.method].heads == 0
+    def drafts(self) -> bool:
+        """Has it nodes at all?"""
+        return METHODS[self.setting.method].heads > 0
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,7 @@ def curves_figure(layers: Sequence[Layer], best: Spot | None) -> dict[str, Any]:
     named: set[str] = set()
     for layer in layers:
         for members in _lines(layer.spots):
-            for side in ("tau", "speed"):
-                draw = _level if members[0].level else _curve
+            for side, draw in product(("tau", "speed"), _manners(members[0])):
                 figure.add_trace(draw(layer, members, side, scale).update(showlegend=members[0].line not in named))
                 named.add(members[0].line)
         if layer.suffix and layer.spots:
@@ -151,6 +150,13 @@ def _lines(spots: Iterable[Spot]) -> list[list[Spot]]:
     return [list(members) for _, members in groupby(ordered, key=curve)]
 
 
+def _manners(spot: Spot) -> Sequence[Callable[[Layer, Sequence[Spot], str, Scale], go.Scatter]]:
+    """How the curve of a spot is drawn: against the budgets, as a line across, or both."""
+    if not spot.drafts:
+        return (_across,)
+    return (_curve, _across) if spot.paced else (_curve,)
+
+
 def _curve(layer: Layer, spots: Sequence[Spot], side: str, scale: Scale) -> go.Scatter:
     """A method against its budgets."""
     values = [getattr(spot, side) for spot in spots]
@@ -159,16 +165,14 @@ def _curve(layer: Layer, spots: Sequence[Spot], side: str, scale: Scale) -> go.S
         error_y=_bars(values, look(spots[0].setting.method)) if layer.size else None)
 
 
-def _level(layer: Layer, spots: Sequence[Spot], side: str, scale: Scale) -> go.Scatter:
-    """A line across, with its marker at its own end: plain decoding has no node, and ``auto`` no number of them."""
-    spot, value = spots[0], getattr(spots[0], side)
-    bars = _bars([value], look(spot.setting.method))
-    ends = {"array": [None, *bars["array"]], "arrayminus": [None, *bars["arrayminus"]]}
+def _across(layer: Layer, spots: Sequence[Spot], side: str, scale: Scale) -> go.Scatter:
+    """A line that no budget of the axis changes, to be held against the curves: plain decoding's, with its marker at
+    0, and a thin one for ``auto``, whose marker stands in its own place."""
+    spot = spots[0]
+    sizes, width = ([0, 0], layer.width * THIN) if spot.paced else ([layer.size, 0], layer.width)
     return _trace(layer, [spot, spot], side).update(
-        x=scale.across(), y=[value.median] * 2,
-        line_width=layer.width * THIN if spot.paced else layer.width,
-        marker_size=[0, layer.size] if spot.paced else [layer.size, 0],
-        error_y={**bars, **ends} if layer.size and spot.paced else None)
+        x=scale.across(), y=[getattr(spot, side).median] * 2, line_width=width,
+        marker={"size": sizes, "opacity": 1, "line": {"width": 0}})
 
 
 def _trace(layer: Layer, spots: Sequence[Spot], side: str) -> go.Scatter:

@@ -35,7 +35,8 @@ PAGE = ASSETS / "lab" / "report.html"
 def figures(stored: Stored, measured: Sequence[Measured]) -> list[tuple[str, View]]:
     """The figures of a report, each with its caption."""
     summary = summarise(stored.plan.settings, measured)
-    drawn = [("τ and tokens per second against the node budget: medians over prompts with 95 % intervals.",
+    drawn = [("τ and tokens per second against the node budget: medians over prompts with 95 % intervals. "
+              "Thin lines across: auto, where every round verifies as many nodes as pay.",
               curves_view(summary, [], None)["figure"])]
     best = summary.best
     if best is None or not METHODS[best.setting.method].heads:

@@ -11,7 +11,7 @@
       this.stage = lab.stage;
       this.plot = new Lab.Plot(lab.library, parent, {
         name: "curves", title: "Against the node budget",
-        caption: "{τ} and {tokens/s} of every setting measured here: medians with their {95 %} intervals.",
+        caption: "{τ} and {tokens/s} measured here: medians with {95 %} intervals; thin lines across are {auto}.",
       });
       this.tools = html("div", "lab-tools");
       this.plot.tools.prepend(this.tools);

@@ -61,13 +61,16 @@ def test_auto_is_a_line_across_with_its_marker_in_a_place_without_a_number() -> 
     assert (figure["zero"], figure["auto"]) == (2.0, 7.0)
     axis = figure["layout"]["xaxis2"]
     assert (axis["tickvals"][-2:], axis["ticktext"][-2:]) == ([6.0, 7.0], ["64", "auto"])
-    lines = [trace for trace in figure["data"] if trace["meta"] == "swept" and trace["customdata"][0][3] == "auto"]
-    assert [(trace["legendgroup"], trace["x"], trace["y"]) for trace in lines] == [
-        ("ddtree", [2.0, 7.0], [4, 4]), ("ddtree", [2.0, 7.0], [440, 440]),
-        ("joint", [2.0, 7.0], [7, 7]), ("joint", [2.0, 7.0], [600, 600])]
-    assert {tuple(trace["marker"]["size"]) for trace in lines} == {(0, 8)}
-    assert len({(trace["marker"]["symbol"], trace["line"]["dash"]) for trace in lines}) == 2
-    assert "<b>joint, auto</b>" in lines[-1]["customdata"][1][2]
+    paced = [trace for trace in figure["data"] if trace["meta"] == "swept" and trace["customdata"][0][3] == "auto"]
+    marks, lines = paced[::2], paced[1::2]
+    assert [(trace["legendgroup"], trace["x"], trace["y"]) for trace in marks] == [
+        ("ddtree", [7.0], [4]), ("ddtree", [7.0], [440]), ("joint", [7.0], [7]), ("joint", [7.0], [600])]
+    assert [(trace["x"], trace["y"]) for trace in lines] == [
+        ([2.0, 7.0], 2 * trace["y"]) for trace in marks]
+    assert all("array" in trace["error_y"] and trace["marker"]["size"] == 8 for trace in marks)
+    assert all("error_y" not in trace and trace["marker"]["size"] == [0, 0] for trace in lines)
+    assert len({trace["marker"]["symbol"] for trace in marks}) == 2  # colour is not the only code
+    assert "<b>joint, auto</b>" in marks[-1]["customdata"][0][2]
     curve = next(trace for trace in figure["data"] if trace["name"] == "ddtree")
     assert curve["x"] == [3.0, 6.0]  # auto is no point of the curve
     best = next(trace for trace in figure["data"] if trace.get("meta") == "best")
@@ -84,7 +87,7 @@ def test_auto_alone_has_a_place_and_without_it_there_is_none() -> None:
     alone = curves_figure([swept([spot("autoregressive", 0, 1, 100), auto("ddtree", 4, 440)])], None)
     assert alone["layout"]["xaxis2"]["ticktext"] == ["0", "auto"] and alone["auto"] > alone["zero"]
     guessed = curves_figure([predicted([*SPOTS[:2], auto("ddtree", 4, 440)])], None)["data"]
-    line = next(trace for trace in guessed if len(trace.get("customdata", [])) == 2 and trace["x"] == [2.0, 7.0])
+    line = next(trace for trace in guessed if trace["x"] == [2.0, 7.0])
     assert line["mode"] == "lines" and line["hovertemplate"].endswith(", predicted<extra></extra>")
 
 
