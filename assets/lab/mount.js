@@ -94,9 +94,12 @@
       clearTimeout(this.timer);
       try {
         const answer = await this.server.lab_progress({ sweep: this.wanted ?? null });
+        if (this.lost) this.sweep.fail(""); // it answers again
+        this.lost = false;
         if (answer.error) this.sweep.fail(answer.error);
         else this.take(answer);
       } catch {
+        this.lost = true;
         this.sweep.fail("The server does not answer; the lab asks again by itself.");
       }
       const busy = ["queued", "running"].includes(this.progress.state);
