@@ -15,8 +15,9 @@ from engine.lab.statistics import Estimate, estimate
 from engine.lab.summary import Row, Summary
 from engine.methods import METHODS
 from engine.pace import FIXED, PACES
-from explorer.lab_curves import Spot, curves_figure, predicted, single, swept
+from explorer.lab_curves import curves_figure
 from explorer.lab_names import label_of, line_of
+from explorer.lab_spots import Spot, predicted, single, swept
 from explorer.view import View
 
 MOST_POINTS = 1000  # single runs that a browser may send along

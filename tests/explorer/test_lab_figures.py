@@ -13,8 +13,9 @@ from engine.lab.statistics import Estimate, estimate
 from engine.methods import METHODS
 from engine.pace import MOST_AUTO
 from explorer.lab import Lab
-from explorer.lab_curves import Scale, Spot, curves_figure, predicted, said, single, swept
+from explorer.lab_curves import curves_figure
 from explorer.lab_live import live_figure
+from explorer.lab_spots import Scale, Spot, predicted, said, single, swept
 from explorer.lab_style import LOOKS, looks_view
 from explorer.lab_table import single_spots
 from explorer.turns import Turns
