@@ -19,14 +19,13 @@ from tqdm import tqdm
 
 from engine.errors import CanopyError, RequestError
 from engine.lab.control import Control
-from engine.lab.planning import BUDGETS, Choice, check, parse_budgets, settings
+from engine.lab.planning import BUDGETS, Choice, check, choose_budgets, settings
 from engine.lab.prompt_sets import prompt_set, shipped_sets
 from engine.lab.report import Record, report, runs_csv, table_csv
 from engine.lab.settings import BASELINE, SweepPlan
 from engine.lab.store import Results, Store
 from engine.lab.sweeping import Alone, Crew, Progress, run_sweep
 from engine.methods import METHODS
-from engine.pace import AUTO, MOST_AUTO
 from engine.records import Sampling
 from engine.runtime.measure import laboratory
 from engine.runtime.ray_workers import ray_crew
@@ -45,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--methods", nargs="+", default=["dflash", "ddtree", "joint"], help=f"of {', '.join(METHODS)}; "
                       f"{BASELINE} is always measured too")
     what.add_argument("--budgets", nargs="+", default=[str(budget) for budget in BUDGETS],
-                      help="drafted nodes per round; auto for as many as pay")
+                      help="drafted nodes per round; auto for as many as pay in each")
     what.add_argument("--split", default="total", help="what the budget means for merged: total or each")
     what.add_argument("--heads", nargs="*", default=(), help="drafters by name, for the methods that take so many")
     what.add_argument("--temperature", type=float, default=0.0)
@@ -70,9 +69,8 @@ def parser() -> argparse.ArgumentParser:
 def plan_of(choice: argparse.Namespace) -> SweepPlan:
     """The sweep that a command line asks for."""
     sampling = Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
-    fixed = [budget for budget in choice.budgets if budget != AUTO]
-    wanted = Choice(tuple(choice.methods), parse_budgets(" ".join(fixed)), choice.split, tuple(choice.heads), sampling,
-                    MOST_AUTO if AUTO in choice.budgets else 0)
+    budgets, auto_budget = choose_budgets(" ".join(choice.budgets))
+    wanted = Choice(tuple(choice.methods), budgets, choice.split, tuple(choice.heads), sampling, auto_budget)
     return SweepPlan(prompt_set(choice.prompts, choice.limit), settings(wanted), choice.repeats, choice.max_tokens,
                      choice.seed, choice.rig, choice.dtype, choice.prompts)
 

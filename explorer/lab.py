@@ -56,10 +56,10 @@ class Lab:
         """What the browser calls by name; each takes one value and gives one, or {"error": a sentence}."""
         answers: Mapping[str, Callable[[Any], Any]] = {
             "lab_plotly": lambda _: self.plotly, "lab_progress": self.progress, "lab_curves": self.curves,
-            "lab_start": self.start, "lab_control": self.control, "lab_prompts": self.prompts,
-            "lab_shapes": self.shapes, "lab_what_if": self._tools.what_if, "lab_cost": self._tools.cost,
-            "lab_race": self._tools.race, "lab_doctor": self._tools.doctor, "lab_job": self._tools.job,
-            "lab_report": self.report}
+            "lab_start": self.start, "lab_control": self.control, "lab_delete": self.delete,
+            "lab_prompts": self.prompts, "lab_shapes": self.shapes, "lab_report": self.report,
+            "lab_what_if": self._tools.what_if, "lab_cost": self._tools.cost, "lab_race": self._tools.race,
+            "lab_doctor": self._tools.doctor, "lab_job": self._tools.job}
         return [_spoken(name, answer) for name, answer in answers.items()]
 
     def given(self, hardware: str) -> View:
@@ -100,6 +100,15 @@ class Lab:
         act(self._stored(wanted).number)
         return {}
 
+    def delete(self, wanted: Mapping[str, Any]) -> View:
+        """Forget a sweep and its results: {"sweep"}. Where that is gone, no other one takes its place."""
+        number = wanted.get("sweep")
+        if not isinstance(number, int):
+            raise RequestError("No measurement was named, so none is deleted.")
+        self._sweeps.delete(number)
+        self._shelf.forget()
+        return {}
+
     def prompts(self, upload: Mapping[str, Any]) -> View:
         """Take a prompt file; the sets there are now, and which is the new one."""
         chosen = self._sets.add(upload)
@@ -116,13 +125,13 @@ class Lab:
                 "seconds_per_run": seconds_per_run(measured)}
 
     def shapes(self, wanted: Mapping[str, Any]) -> View:
-        """Histogram, depth and rank, calibration: of a run {"run"}, or of {"sweep", "budget", "line": of the map}."""
+        """Histogram, depth and rank, calibration: of a run {"run"}, or of {"sweep", "nodes", "line": of the map}."""
         if "run" in wanted:
             trace = self._trace_of(str(wanted["run"]))
             method = trace.header.request.method
             found = {(method, method): [reading_of(trace)]} if METHODS[method].heads else {}
         else:
-            found = readings_at(self._measured(wanted), int(wanted.get("budget") or 0))
+            found = readings_at(self._measured(wanted), str(wanted.get("nodes")))
         if not found:
             return {"histogram": None, "map": None, "calibration": None}
         line = str(wanted.get("line"))

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import RequestError
-from engine.lab.planning import BUDGETS, Choice, check, settings, tidy_budgets
+from engine.lab.planning import BUDGETS, Choice, check, settings
 from engine.lab.settings import BASELINE, Laboratory, SweepPlan
+from engine.pace import AUTO, MOST_AUTO
 from engine.records import Sampling
 from explorer.asking import number, whole
 from explorer.lab_prompts import PromptSets
 
 MOST_PROMPTS, MOST_REPEATS, MOST_TOKENS = 1000, 100, 4096
-OFFERED = BUDGETS  # as chips of the form; any other can be typed
+OFFERED = (AUTO, *BUDGETS)  # as chips of the form; any other number can be typed
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Defaults:
     """What the form opens with: small enough to be through in well under a minute on the demo rig."""
 
     methods: tuple[str, ...] = (BASELINE, "dflash", "ddtree", "routed", "merged", "joint")
-    budgets: tuple[int, ...] = (16, 32, 64)
+    budgets: tuple[int | str, ...] = (AUTO, 16, 32, 64)
     set: str = "all"
     prompts: int = 6  # as few as have a 95 % interval
     repeats: int = 1
@@ -49,9 +50,11 @@ def _choice(form: Mapping[str, Any]) -> Choice:
     methods = tuple(str(name) for name in _items(form, "methods"))
     if not set(methods) - {BASELINE}:
         raise RequestError(f"No method besides {BASELINE} is chosen; choose at least one that drafts.")
-    budgets = tidy_budgets(whole("A node budget", each, 0, 4096) for each in _items(form, "budgets"))
+    asked = _items(form, "budgets")
+    budgets = tuple(whole("A node budget", each, 0, 4096) for each in asked if each != AUTO)
     sampling = Sampling(number("The temperature", form.get("temperature"), 0, 2))
-    return Choice(methods, budgets, str(form.get("split") or "total"), sampling=sampling)
+    return Choice(methods, budgets, str(form.get("split") or "total"), sampling=sampling,
+                  auto_budget=MOST_AUTO if AUTO in asked else 0)
 
 
 def _items(form: Mapping[str, Any], name: str) -> list[Any]:

@@ -2,93 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, product
 from typing import Any
 
 import plotly.graph_objects as go
 
 from engine.lab.statistics import Estimate
-from engine.methods import METHODS
+from explorer.lab_spots import Layer, Scale, Spot, said
 from explorer.lab_style import ACCENT, INK, QUIET, Look, axis, drawn, look, paper
 
-
-@dataclass(frozen=True)
-class Spot:
-    """A setting with its τ and tokens/s. ``line`` names the curve it belongs to: the method and what else is set
-    besides the budget. ``of`` says what the estimates are over: prompts or runs."""
-
-    line: str
-    method: str
-    budget: int
-    tau: Estimate
-    speed: Estimate
-    of: str = "prompts"
-
-    @property
-    def label(self) -> str:
-        """``ddtree, 64 nodes``; what drafts nothing has no nodes."""
-        return f"{self.line}, {self.budget} nodes" if self.budget else self.line
-
-
-@dataclass(frozen=True)
-class Layer:
-    """Spots of one kind in one manner: what was swept, single runs, what is predicted."""
-
-    name: str
-    spots: Sequence[Spot]
-    suffix: str = ""
-    width: float = 2.2
-    opacity: float = 1.0
-    size: int = 8
-
-
-def swept(spots: Sequence[Spot]) -> Layer:
-    """Measured by a sweep: full lines."""
-    return Layer("swept", spots)
-
-
-def single(spots: Sequence[Spot]) -> Layer:
-    """Runs that were asked for one by one: open markers, faint lines."""
-    return Layer("runs", spots, ", single runs", 1.0, 0.75, 7)
-
-
-def predicted(spots: Sequence[Spot]) -> Layer:
-    """Predicted, not measured: thin lines without markers."""
-    return Layer("predicted", spots, ", predicted", 1.4, 0.8, 0)
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The shared axis: the logarithm of the budget, and 0 one step left of the smallest."""
-
-    budgets: tuple[int, ...]
-
-    @property
-    def zero(self) -> float:
-        """Where a budget of 0 stands."""
-        positive = [budget for budget in self.budgets if budget > 0]
-        return math.log2(min(positive)) - 1 if positive else 0.0
-
-    def place(self, budget: int) -> float:
-        """Where a budget stands."""
-        return math.log2(budget) if budget > 0 else self.zero
-
-    def ticks(self) -> dict[str, Any]:
-        """A tick for each budget."""
-        return {"tickvals": [self.place(budget) for budget in self.budgets],
-                "ticktext": [str(budget) for budget in self.budgets]}
-
-    def across(self) -> list[float]:
-        """The ends of a line that no budget changes."""
-        return [self.zero, self.place(max(self.budgets, default=1))]
+THIN = 0.45  # of a curve's width: what paces itself is a line across, to be held against all curves
 
 
 def curves_figure(layers: Sequence[Layer], best: Spot | None) -> dict[str, Any]:
-    """The figure. Its ``zero`` tells the browser where a budget of 0 stands on the axis."""
-    scale = Scale(tuple(sorted({spot.budget for layer in layers for spot in layer.spots})))
+    """The figure. Its ``zero`` and ``auto`` tell the browser where these stand on the axis."""
+    spots = [spot for layer in layers for spot in layer.spots]
+    scale = Scale(tuple(sorted({spot.setting.budget for spot in spots if not spot.paced})),
+                  any(spot.paced for spot in spots))
     ticks = scale.ticks()
     figure = paper(
         xaxis=axis("", anchor="y", matches="x2", showticklabels=False, **ticks),
@@ -97,36 +28,62 @@ def curves_figure(layers: Sequence[Layer], best: Spot | None) -> dict[str, Any]:
         yaxis2=axis("tokens per second", domain=[0, 0.46], anchor="x2", rangemode="tozero"))
     named: set[str] = set()
     for layer in layers:
-        for line, members in _lines(layer.spots):
-            for side in ("tau", "speed"):
-                figure.add_trace(_trace(layer, members, side, scale).update(showlegend=line not in named))
-                named.add(line)
+        for members in _lines(layer.spots):
+            for side, draw in product(("tau", "speed"), _manners(members[0])):
+                figure.add_trace(draw(layer, members, side, scale).update(showlegend=members[0].line not in named))
+                named.add(members[0].line)
         if layer.suffix and layer.spots:
             figure.add_trace(_key(layer))
     for side in ("tau", "speed"):
         figure.add_trace(_running(side))
     if best is not None:
-        _mark(figure, best, scale.place(best.budget))
-    return {**drawn(figure, summary(layers, best)), "zero": scale.zero}
+        _mark(figure, best, scale.spot(best))
+    return {**drawn(figure, summary(layers, best)), "zero": scale.zero, "auto": scale.auto}
 
 
-def _lines(spots: Iterable[Spot]) -> list[tuple[str, list[Spot]]]:
-    ordered = sorted(spots, key=lambda spot: (spot.line, spot.budget))
-    return [(line, list(members)) for line, members in groupby(ordered, key=lambda spot: spot.line)]
+def _lines(spots: Iterable[Spot]) -> list[list[Spot]]:
+    """The spots of each curve in the order of their budgets; one that is a line across stands alone."""
+    def curve(spot: Spot) -> tuple[str, str]:
+        return spot.line, spot.label if spot.paced else ""
+    ordered = sorted(spots, key=lambda spot: (*curve(spot), spot.setting.budget))
+    return [list(members) for _, members in groupby(ordered, key=curve)]
 
 
-def _trace(layer: Layer, spots: Sequence[Spot], side: str, scale: Scale) -> go.Scatter:
-    seen, place_of, name = look(spots[0].method), "" if side == "tau" else "2", spots[0].line + layer.suffix
+def _manners(spot: Spot) -> Sequence[Callable[[Layer, Sequence[Spot], str, Scale], go.Scatter]]:
+    """How the curve of a spot is drawn: against the budgets, as a line across, or both."""
+    if not spot.drafts:
+        return (_across,)
+    return (_curve, _across) if spot.paced else (_curve,)
+
+
+def _curve(layer: Layer, spots: Sequence[Spot], side: str, scale: Scale) -> go.Scatter:
+    """A method against its budgets."""
     values = [getattr(spot, side) for spot in spots]
-    level = METHODS[spots[0].method].heads == 0  # no budget changes what drafts nothing: a line across
+    return _trace(layer, spots, side).update(
+        x=[scale.spot(spot) for spot in spots], y=[value.median for value in values],
+        error_y=_bars(values, look(spots[0].setting.method)) if layer.size else None)
+
+
+def _across(layer: Layer, spots: Sequence[Spot], side: str, scale: Scale) -> go.Scatter:
+    """A line that no budget of the axis changes, to be held against the curves: plain decoding's, with its marker at
+    0, and a thin one for ``auto``, whose marker stands in its own place."""
+    spot = spots[0]
+    sizes, width = ([0, 0], layer.width * THIN) if spot.paced else ([layer.size, 0], layer.width)
+    return _trace(layer, [spot, spot], side).update(
+        x=scale.across(), y=[getattr(spot, side).median] * 2, line_width=width,
+        marker={"size": sizes, "opacity": 1, "line": {"width": 0}})
+
+
+def _trace(layer: Layer, spots: Sequence[Spot], side: str) -> go.Scatter:
+    """What all lines of a layer share."""
+    setting, place_of, name = spots[0].setting, "" if side == "tau" else "2", spots[0].line + layer.suffix
+    seen = look(setting.method)
     return go.Scatter(
-        x=scale.across() if level else [scale.place(spot.budget) for spot in spots],
-        y=[values[0].median] * 2 if level else [value.median for value in values], xaxis=f"x{place_of}",
-        yaxis=f"y{place_of}", mode="lines+markers" if layer.size else "lines", name=name, legendgroup=spots[0].line,
-        opacity=layer.opacity, line={"color": seen.color, "width": layer.width, "dash": _dash(layer, seen)},
-        marker={"symbol": _symbol(layer, seen), "size": [layer.size, 0] if level else layer.size, "color": seen.color},
-        error_y=_bars(values, seen) if layer.size and not level else None, meta=layer.name,
-        customdata=[[spot.budget, spot.method, said(spot, side)] for spot in spots] * (2 if level else 1),
+        xaxis=f"x{place_of}", yaxis=f"y{place_of}", mode="lines+markers" if layer.size else "lines", name=name,
+        legendgroup=spots[0].line, opacity=layer.opacity, meta=layer.name,
+        line={"color": seen.color, "width": layer.width, "dash": _dash(layer, seen)},
+        marker={"symbol": _symbol(layer, seen), "size": layer.size, "color": seen.color},
+        customdata=[[spot.setting.budget, setting.method, said(spot, side), spot.setting.pace] for spot in spots],
         hovertemplate="%{customdata[2]}" + layer.suffix + "<extra></extra>")
 
 
@@ -154,18 +111,6 @@ def _bars(values: Sequence[Estimate], seen: Look) -> dict[str, Any]:
     return {"type": "data", "symmetric": False, "thickness": 1.1, "width": 3, "color": seen.color,
             "array": [high - value.median for high, value in zip(highs, values, strict=True)],
             "arrayminus": [value.median - low for low, value in zip(lows, values, strict=True)]}
-
-
-def said(spot: Spot, side: str) -> str:
-    """A spot in words, as the hover shows it."""
-    value: Estimate = getattr(spot, side)
-    unit, digits = ("tokens per round", 2) if side == "tau" else ("tokens/s", 0)
-    figure = f"<b>{spot.label}</b><br>{value.median:,.{digits}f} {unit}"
-    if value.prompts < 2:
-        return figure
-    if value.low is None or value.high is None:
-        return f"{figure}<br>{value.prompts} {spot.of}, {value.least:,.{digits}f} to {value.most:,.{digits}f}"
-    return f"{figure}<br>{value.prompts} {spot.of}, 95 %: {value.low:,.{digits}f} to {value.high:,.{digits}f}"
 
 
 def _running(side: str) -> go.Scatter:

@@ -34,6 +34,10 @@ class Shelf:
             self._known, self._read_at, self._read_for = self._sweeps.stored(), monotonic(), state
         return self._known
 
+    def forget(self) -> None:
+        """Read the list anew when it is next asked for: the file was changed."""
+        self._read_at = float("-inf")
+
     def chosen(self, wanted: object) -> Stored | None:
         """The sweep asked for; without one, or where it is gone, that which is measured now, else the latest."""
         known = {stored.number: stored for stored in self.all()}
@@ -68,5 +72,3 @@ def seconds_per_run(measured: Sequence[Measured]) -> float | None:
     """The mean time of a run, its prompt's reading included; None without one."""
     spent = [found.reading.seconds + found.reading.prefill_seconds for found in measured if found.reading]
     return fmean(spent) if spent else None
-
-

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from engine.errors import RequestError
 from engine.lab.planning import Choice, settings
 from engine.lab.race import Lane, Race, lanes, race_plan, run_race
-from engine.lab.settings import BASELINE, Laboratory, Measured, SweepPlan
+from engine.lab.settings import BASELINE, Laboratory, Measured, Setting, SweepPlan
+from engine.methods import METHODS
+from engine.pace import FIXED, MOST_AUTO
 from engine.prompts import Prompt
 from engine.records import Sampling
 from engine.trace import Piece
 from explorer.asking import number, whole
 from explorer.lab_jobs import Job
-from explorer.lab_table import label_of
+from explorer.lab_names import label_of
 from explorer.share import joined
 from explorer.view import View
 
@@ -24,19 +26,28 @@ BROKEN = "\ufffd"  # what bytes that are no whole character yet are read as
 
 
 def race_plan_from(form: Mapping[str, Any], laboratory: Laboratory, rig: str) -> SweepPlan:
-    """The checked plan: {"prompt", "methods", "budget", "repeats", "temperature", "max_tokens", "split"}."""
+    """The checked plan: {"prompt", "methods", "auto": methods with a lane of budget=auto, "budget", "repeats",
+    "temperature", "max_tokens", "split"}."""
     text = form.get("prompt")
     if not isinstance(text, str) or not text.strip():
         raise RequestError("The prompt is empty; write at least one character, or pick a preset.")
-    methods = tuple(name for name in map(str, form.get("methods") or ()) if name != BASELINE)
-    if not methods:
+    return race_plan(SweepPlan(
+        (Prompt(text),), _racers(form), whole("Repeats", form.get("repeats"), 1, MOST_REPEATS),
+        whole("Max tokens", form.get("max_tokens"), 1, 4096), rig=rig, dtype=laboratory.conditions.dtype))
+
+
+def _racers(form: Mapping[str, Any]) -> tuple[Setting, ...]:
+    """The settings, those of a method beside each other."""
+    fixed, auto = (tuple(name for name in map(str, form.get(key) or ()) if name != BASELINE)
+                   for key in ("methods", "auto"))
+    if not fixed + auto:
         raise RequestError(f"Nobody races {BASELINE}; choose at least one method that drafts.")
     choice = Choice(
-        methods, (whole("The node budget", form.get("budget"), 0, 4096),), str(form.get("split") or "total"),
+        fixed, (whole("The node budget", form.get("budget"), 0, 4096),), str(form.get("split") or "total"),
         sampling=Sampling(number("The temperature", form.get("temperature"), 0, 2)))
-    return race_plan(SweepPlan(
-        (Prompt(text),), settings(choice), whole("Repeats", form.get("repeats"), 1, MOST_REPEATS),
-        whole("Max tokens", form.get("max_tokens"), 1, 4096), rig=rig, dtype=laboratory.conditions.dtype))
+    found = {*settings(choice), *settings(replace(choice, methods=auto, budgets=(), auto_budget=MOST_AUTO))}
+    order = {name: place for place, name in enumerate(METHODS)}
+    return tuple(sorted(found, key=lambda setting: (order[setting.method], setting.pace != FIXED)))
 
 
 def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> View:

@@ -22,6 +22,7 @@ from engine.lab.report import report, runs_csv, table_csv
 from engine.lab.settings import Measured
 from engine.lab.store import Stored
 from engine.lab.summary import summarise
+from engine.methods import METHODS
 from explorer.bundle import ASSETS
 from explorer.lab_shapes import calibration_figure, depth_rank_figure, histogram_figure
 from explorer.lab_table import curves_view, readings_at, table_view
@@ -34,15 +35,17 @@ PAGE = ASSETS / "lab" / "report.html"
 def figures(stored: Stored, measured: Sequence[Measured]) -> list[tuple[str, View]]:
     """The figures of a report, each with its caption."""
     summary = summarise(stored.plan.settings, measured)
-    drawn = [("τ and tokens per second against the node budget: medians over prompts with 95 % intervals.",
+    drawn = [("τ and tokens per second against the node budget: medians over prompts with 95 % intervals. "
+              "Thin lines across: auto, where every round verifies as many nodes as pay.",
               curves_view(summary, [], None)["figure"])]
     best = summary.best
-    if best is None or not best.setting.budget:
+    if best is None or not METHODS[best.setting.method].heads:
         return drawn
-    found = readings_at(measured, best.setting.budget)
+    nodes = best.setting.nodes
+    found = readings_at(measured, nodes)
     label, readings = next(((label, each) for (method, label), each in found.items() if method == best.setting.method),
                            next((label, each) for (_, label), each in found.items()))
-    at = f"at {best.setting.budget} nodes"
+    at = f"at the node budget {nodes}"
     return [*drawn,
             (f"Acceptance lengths {at}: the share of rounds by tokens added, root included.", histogram_figure(found)),
             (f"Acceptance by depth and rank of {label} {at}.", depth_rank_figure(label, readings)),

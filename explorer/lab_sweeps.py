@@ -80,6 +80,18 @@ class Sweeps:
         """Finish the run in hand, then end."""
         self._end(number, "stopped")
 
+    def delete(self, number: int) -> None:
+        """Forget a sweep and all its results; RequestError while it is being measured."""
+        with self._lock:
+            going = self._going.get(number)
+            if going is not None and going.state in OPEN:
+                raise RequestError(f"Sweep {number} is being measured ({going.done} of {going.total} runs); stop it "
+                                   "before it is deleted.")
+            with Store(self._path) as store:
+                store.sweep(number)
+                store.clear(number)
+            self._going = {other: each for other, each in self._going.items() if other != number}
+
     def _end(self, number: int, after: str) -> None:
         with self._lock:
             going = self._going.get(number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
@@ -15,26 +15,17 @@ from engine.lab.statistics import Estimate, estimate
 from engine.lab.summary import Row, Summary
 from engine.methods import METHODS
 from engine.pace import FIXED, PACES
-from explorer.lab_curves import Spot, curves_figure, predicted, single, swept
+from explorer.lab_curves import curves_figure
+from explorer.lab_names import label_of, line_of
+from explorer.lab_spots import Spot, predicted, single, swept
 from explorer.view import View
 
 MOST_POINTS = 1000  # single runs that a browser may send along
 
 
-def line_of(setting: Setting) -> str:
-    """The curve that a setting belongs to: all that it says besides the budget."""
-    return replace(setting, budget=0).label
-
-
-def label_of(setting: Setting) -> str:
-    """A setting for people: ``merged each, 64 nodes``."""
-    return f"{line_of(setting)}, {setting.budget} nodes" if METHODS[setting.method].heads else line_of(setting)
-
-
 def spots_of(summary: Summary) -> list[Spot]:
     """A point of the curves for each row of the table."""
-    return [Spot(line_of(row.setting), row.setting.method, row.setting.budget, row.tau, row.tokens_per_second)
-            for row in summary.rows]
+    return [Spot(row.setting, row.tau, row.tokens_per_second) for row in summary.rows]
 
 
 def table_view(summary: Summary) -> View:
@@ -50,7 +41,8 @@ def row_view(row: Row, best: Row | None) -> View:
     setting = row.setting
     return {
         "label": label_of(setting), "line": line_of(setting), "method": setting.method, "budget": setting.budget,
-        "split": setting.split, "tau": asdict(row.tau), "speed": asdict(row.tokens_per_second),
+        "split": setting.split, "pace": setting.pace, "nodes": setting.nodes,
+        "tau": asdict(row.tau), "speed": asdict(row.tokens_per_second),
         "speedup": asdict(row.speedup) if row.speedup else None, "runs": row.runs, "failed": row.failed,
         "same_text": row.same_text, "compared": row.compared, "lossless": METHODS[setting.method].lossless,
         "best": row is best}
@@ -77,35 +69,33 @@ def remark(summary: Summary) -> str:
 def single_spots(points: Iterable[Mapping[str, Any]]) -> list[Spot]:
     """The single runs that a browser remembers, a spot for each setting. What is malformed is left out: the browser
     may have been closed while it wrote."""
-    runs: dict[tuple[Setting, str], list[tuple[float, float]]] = defaultdict(list)
+    runs: dict[Setting, list[tuple[float, float]]] = defaultdict(list)
     for point in list(points)[-MOST_POINTS:]:
         found = _point(point)
         if found is not None:
             runs[found[0]].append(found[1])
-    return [Spot(line_of(setting) + ("" if pace == FIXED else f" {pace}"), setting.method, setting.budget,
-                 estimate([tau for tau, _ in values]), estimate([speed for _, speed in values]), "runs")
-            for (setting, pace), values in runs.items()]
+    return [Spot(setting, estimate([tau for tau, _ in values]), estimate([speed for _, speed in values]), "runs")
+            for setting, values in runs.items()]
 
 
-def _point(point: Any) -> tuple[tuple[Setting, str], tuple[float, float]] | None:
+def _point(point: Any) -> tuple[Setting, tuple[float, float]] | None:
     try:
         setting = Setting(str(point["method"]), int(point["budget"]), str(point.get("split") or "total"),
-                          temperature=float(point.get("temperature") or 0))
-        pace = str(point.get("pace") or FIXED)
+                          temperature=float(point.get("temperature") or 0), pace=str(point.get("pace") or FIXED))
         values = float(point["tau"]), float(point["tokens_per_second"])
     except (TypeError, ValueError, LookupError, AttributeError):
         return None
-    known = setting.method in METHODS and pace in PACES and setting.budget >= 0
+    known = setting.method in METHODS and setting.pace in PACES and setting.budget >= 0
     fits = known and all(isfinite(value) and value > 0 for value in values)
-    return ((setting, pace), values) if fits else None
+    return (setting, values) if fits else None
 
 
 def predicted_spots(found: WhatIf) -> list[Spot]:
-    """A what-if's forecasts with a fixed budget and a predicted speed."""
+    """A what-if's forecasts with a predicted speed."""
     temperature = found.sampling.temperature
-    return [Spot(line_of(Setting(each.method, each.budget, each.split, temperature=temperature)), each.method,
-                 each.budget, _exactly(each.tau), _exactly(each.predicted_tokens_per_second), "texts")
-            for each in found.forecasts if each.pace == FIXED and each.predicted_ms]
+    return [Spot(Setting(each.method, each.budget, each.split, temperature=temperature, pace=each.pace),
+                 _exactly(each.tau), _exactly(each.predicted_tokens_per_second), "texts")
+            for each in found.forecasts if each.predicted_ms]
 
 
 def _exactly(value: float) -> Estimate:
@@ -117,18 +107,18 @@ def curves_view(summary: Summary, points: Iterable[Mapping[str, Any]], found: Wh
     layers = [swept(spots_of(summary)), single(single_spots(points)),
               predicted(predicted_spots(found) if found else [])]
     best = summary.best
-    marked = next((spot for spot in layers[0].spots if best and (spot.line, spot.budget) == (
-        line_of(best.setting), best.setting.budget)), None)
+    marked = next((spot for spot in layers[0].spots if best and spot.setting == best.setting), None)
     return {"figure": curves_figure(layers, marked), "count": sum(len(layer.spots) for layer in layers)}
 
 
-def readings_at(measured: Sequence[Measured], budget: int) -> dict[tuple[str, str], list[Reading]]:
-    """The readings of every drafting setting with that budget, by method and curve; RequestError where none is."""
+def readings_at(measured: Sequence[Measured], nodes: str) -> dict[tuple[str, str], list[Reading]]:
+    """The readings of every drafting setting with that budget, a number or ``auto``, by method and curve; RequestError
+    where none is."""
     found: dict[tuple[str, str], list[Reading]] = defaultdict(list)
     for each in measured:
         setting = each.cell.setting
-        if each.reading and setting.budget == budget and METHODS[setting.method].heads:
+        if each.reading and setting.nodes == nodes and METHODS[setting.method].heads:
             found[setting.method, line_of(setting)].append(each.reading)
     if not found:
-        raise RequestError(f"Nothing was measured with {budget} nodes yet; choose another budget.")
+        raise RequestError(f"Nothing was measured at the budget {nodes[:20]!r} yet; choose another one.")
     return dict(found)

@@ -173,8 +173,8 @@ def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -
     controls.budget.input(**in_browser, inputs=controls.budget, outputs=controls.steps,
                           js="(budget) => Canopy.controls.stepOf(budget)")
     told: list[Any] = [controls.method, controls.budget]
-    for control in told:
-        control.change(**in_browser, inputs=told, js="(method, budget) => Canopy.controls.note(method, budget)")
+    for control in (noted := [*told, controls.pace]):
+        control.change(**in_browser, inputs=noted, js="(...setting) => Canopy.controls.note(...setting)")
     page.load(
         **in_browser, inputs=[*told, controls.steps], outputs=[*told, controls.steps],
         js="(method, budget, step) => Canopy.controls.restore(method, budget, step)")
@@ -192,10 +192,11 @@ def _adopted_values(event: gr.EventData) -> list[Any]:
 
 
 def _setting_values(event: gr.EventData) -> list[Any]:
-    """Method, budget and split as the lab measured them, every round as set; the question and all else stay."""
+    """Method, budget, split and pace as the lab measured them; the question and all else stay."""
     setting = event._data
     split = setting.get("split") or gr.skip()
-    return [setting["method"], setting["budget"], step_of(setting["budget"]), split, FIXED]
+    return [setting["method"], setting["budget"], step_of(setting["budget"]), split,
+            setting.get("pace") or FIXED]
 
 
 def _values(run: dict[str, Any]) -> list[Any]:

@@ -11,7 +11,7 @@
       this.stage = lab.stage;
       this.plot = new Lab.Plot(lab.library, parent, {
         name: "curves", title: "Against the node budget",
-        caption: "{τ} and {tokens/s} of every setting measured here: medians with their {95 %} intervals.",
+        caption: "{τ} and {tokens/s} measured here: medians with {95 %} intervals; thin lines across are {auto}.",
       });
       this.tools = html("div", "lab-tools");
       this.plot.tools.prepend(this.tools);
@@ -33,8 +33,8 @@
 
     chosen({ customdata }) {
       if (!customdata) return;
-      const [budget, method] = customdata;
-      if (Number.isInteger(budget)) this.lab.apply({ method, budget });
+      const [budget, method, , pace] = customdata;
+      if (Number.isInteger(budget)) this.lab.apply({ method, budget, pace });
     }
 
     plan() {
@@ -55,20 +55,25 @@
         return;
       }
       const { figure } = curves;
-      const budget = this.budget;
-      const shapes = Number.isInteger(budget) ? [this.rule(this.place(budget))] : [];
-      const data = figure.data.map((trace) => this.filled(trace, budget));
+      const place = this.place;
+      const shapes = place === null ? [] : [this.rule(place)];
+      const data = figure.data.map((trace) => this.filled(trace, place));
       this.plot.draw({ ...figure, data, layout: { ...figure.layout, shapes } });
     }
 
-    // The budget that runs, or that the controls name.
-    get budget() {
+    // What runs, or what the controls name.
+    get setting() {
       const { header, settings, busy } = this.stage;
-      return busy && header ? header.budget : settings.budget;
+      return busy && header ? header : settings;
     }
 
-    place(budget) {
-      return budget >= 1 ? Math.log2(budget) : this.lab.curves.figure.zero;
+    // Where that stands on the axis; null for no place there.
+    get place() {
+      const { budget, pace } = this.setting;
+      const { zero, auto } = this.lab.curves.figure;
+      if (pace === "auto") return auto;
+      if (!Number.isInteger(budget)) return null;
+      return budget >= 1 ? Math.log2(budget) : zero;
     }
 
     rule(x) {
@@ -79,13 +84,14 @@
     }
 
     // The run on the stage, on top of what was measured.
-    filled(trace, budget) {
+    filled(trace, place) {
       if (!String(trace.meta).startsWith("running.")) return trace;
       const { rounds, header, recorded } = this.stage;
       const run = Canopy.figures(rounds);
       const value = trace.meta === "running.tau" ? run.tau : run.tokensPerSecond;
-      const here = rounds.length && header && !recorded && header.budget === budget && value;
-      return here ? { ...trace, x: [this.place(budget)], y: [value] } : trace;
+      const { budget, pace = "fixed" } = this.setting;
+      const same = header && header.budget === budget && header.pace === pace;
+      return rounds.length && same && !recorded && place !== null && value ? { ...trace, x: [place], y: [value] } : trace;
     }
   }
 

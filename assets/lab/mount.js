@@ -94,9 +94,12 @@
       clearTimeout(this.timer);
       try {
         const answer = await this.server.lab_progress({ sweep: this.wanted ?? null });
+        if (this.lost) this.sweep.fail(""); // it answers again
+        this.lost = false;
         if (answer.error) this.sweep.fail(answer.error);
         else this.take(answer);
       } catch {
+        this.lost = true;
         this.sweep.fail("The server does not answer; the lab asks again by itself.");
       }
       const busy = ["queued", "running"].includes(this.progress.state);
@@ -165,9 +168,10 @@
     }
 
     // One click puts a setting into the page's controls.
-    apply({ method, budget, split }) {
-      this.adopt({ method, budget, split: split || null });
-      Canopy.ink.write(this.said, `The page's controls now say ${method}${budget ? `, ${budget} nodes` : ""}.`);
+    apply({ method, budget, split, pace }) {
+      this.adopt({ method, budget, split: split || null, pace });
+      const nodes = budget ? `, ${pace === "auto" ? "auto up to " : ""}${budget} nodes` : "";
+      Canopy.ink.write(this.said, `The page's controls now say ${method}${nodes}.`);
     }
   }
 

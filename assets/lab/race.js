@@ -24,7 +24,7 @@
       this.transport();
       this.scroll = html("div", "lab-scroll", this.box);
       this.scroll.tabIndex = 0;
-      this.empty = html("p", "lab-note", this.scroll, "Press Race: every method answers the prompt of the page, at its node budget.");
+      this.empty = html("p", "lab-note", this.scroll, "Press Race: every method answers the prompt of the page, at its node budget or at auto.");
       this.lanes = html("div", "lab-lanes", this.scroll);
     }
 
@@ -32,10 +32,15 @@
       const { html } = Canopy.ink;
       const { options, settled } = this.lab.given;
       html("summary", "", details, "Choose who races");
-      this.methods = new Lab.Chips(details, "Methods", () => {});
+      this.methods = new Lab.Chips(details, "Methods, at the page's node budget", () => {});
       for (const method of options.methods) {
         this.methods.add(method, method, {
           fixed: method === options.baseline, on: settled.methods.includes(method), look: this.lab.look(method), title: options.summaries[method] });
+      }
+      this.auto = new Lab.Chips(details, "And at the budget auto", () => {});
+      this.auto.box.title = Lab.WORDS.auto;
+      for (const method of options.methods.filter((name) => options.heads[name] > 0)) {
+        this.auto.add(method, method, { look: this.lab.look(method), title: options.summaries[method] });
       }
       const row = html("div", "lab-row lab-fine", details);
       this.repeats = Lab.number(row, "Repeats", { value: 3, least: 3, most: 20, title: "Three or more: fewer have no spread" }, () => {});
@@ -67,7 +72,7 @@
       const value = (selector) => (document.querySelector(selector) || {}).value;
       const wanted = {
         prompt: value("#canopy-prompt textarea"), budget: value("#canopy-budget input"), temperature: value("#canopy-temperature input") || 0,
-        split: SPLITS[value("#canopy-split input")] || "total", methods: this.methods.values, repeats: this.repeats.value, max_tokens: this.tokens.value };
+        split: SPLITS[value("#canopy-split input")] || "total", methods: this.methods.values, auto: this.auto.values, repeats: this.repeats.value, max_tokens: this.tokens.value };
       const answer = await this.begin.during((tell) => Lab.work(this.lab.server, () => this.lab.server.lab_race(wanted), (job) => {
         this.job = job.name;
         this.stop.hidden = false;

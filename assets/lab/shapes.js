@@ -47,11 +47,11 @@
       const sweep = table && table.rows.length ? [["sweep", `measurement ${progress.sweep}`]] : [];
       Lab.options(this.source, [...sweep, ...run]);
       const rows = this.source.value === "sweep" ? table.rows.filter((row) => row.budget > 0) : [];
-      const budgets = [...new Set(rows.map((row) => row.budget))].sort((one, other) => one - other);
-      const usual = String(table && table.best ? table.best.budget : 0);
-      const asked = this.budget.value || usual;
-      Lab.options(this.budget, budgets.map((budget) => [String(budget), String(budget)]), asked);
-      const lines = rows.filter((row) => String(row.budget) === this.budget.value).map((row) => row.line);
+      const rank = (nodes) => (nodes === "auto" ? Infinity : Number(nodes));
+      const budgets = [...new Set(rows.map((row) => row.nodes))].sort((one, other) => rank(one) - rank(other));
+      const asked = this.budget.value || (table && table.best ? table.best.nodes : "");
+      Lab.options(this.budget, budgets.map((nodes) => [nodes, nodes]), asked);
+      const lines = rows.filter((row) => row.nodes === this.budget.value).map((row) => row.line);
       Lab.options(this.method, lines.map((line) => [line, line]), this.method.value || (table && table.best ? table.best.line : ""));
       this.budget.parentElement.hidden = this.method.parentElement.hidden = this.source.value !== "sweep";
     }
@@ -63,7 +63,7 @@
         return;
       }
       const wanted = this.source.value === "run" ? { run: this.stage.value.run }
-        : { sweep: this.lab.progress.sweep, budget: Number(this.budget.value), line: this.method.value, most: MOST_SHOWN };
+        : { sweep: this.lab.progress.sweep, nodes: this.budget.value, line: this.method.value, most: MOST_SHOWN };
       const answer = await this.lab.server.lab_shapes(wanted);
       for (const [name, plot] of Object.entries(this.plots)) {
         if (answer.error) plot.say("Nothing to draw", answer.error);

@@ -68,7 +68,9 @@
         });
       }
       this.budgets = new Lab.Chips(this.details, "Node budgets", changed);
-      for (const budget of options.budgets) this.budgets.add(budget, String(budget), { on: settled.budgets.includes(budget) });
+      for (const budget of options.budgets) {
+        this.budgets.add(budget, String(budget), { on: settled.budgets.includes(budget), title: Lab.WORDS[budget] || "" });
+      }
       this.own = Lab.textfield(this.details, "Other budgets", { placeholder: "as in: 24, 48, 96", title: "Whole numbers from 0 to 4096; Enter adds them" },
         (field) => this.addBudgets(field));
       const prompts = html("div", "lab-row", this.details);

@@ -67,15 +67,49 @@
       const { html } = Canopy.ink;
       this.lab = lab;
       this.box = html("section", "lab-card lab-history", parent);
-      this.field = Lab.select(this.box, "Measurements on this machine", "Every measurement is kept until the results file is removed",
+      this.field = Lab.select(this.box, "Measurements on this machine", "Every measurement is kept until you delete it",
         () => lab.follow(Number(this.field.value)));
+      this.remove();
       lab.on("progress", () => this.draw());
       this.box.hidden = true;
     }
 
+    // Asks before it deletes: what was measured cannot be brought back.
+    remove() {
+      const { html, button } = Canopy.ink;
+      this.open = button(this.box, "Delete …", "Delete the measurement that is chosen", () => this.ask(true));
+      this.sure = html("div", "lab-sure", this.box);
+      this.sure.setAttribute("role", "group");
+      this.question = html("p", "", this.sure);
+      this.question.id = "lab-sure-question";
+      this.sure.setAttribute("aria-labelledby", this.question.id);
+      const row = html("div", "lab-row", this.sure);
+      button(row, "Delete", "Delete it for good", () => this.confirmed()).classList.add("lab-danger");
+      this.keep = button(row, "Keep", "Keep the measurement", () => this.ask(false));
+      this.sure.hidden = true;
+    }
+
+    ask(open) {
+      const { sweep, done } = this.lab.progress;
+      this.asked = open ? sweep : null;
+      this.sure.hidden = !open;
+      this.open.hidden = open;
+      if (open) Canopy.ink.write(this.question, `Delete measurement ${sweep} with its ${done} runs? This cannot be undone.`);
+      (open ? this.keep : this.open).focus();
+    }
+
+    async confirmed() {
+      const { lab, asked } = this;
+      this.ask(false);
+      const answer = await lab.server.lab_delete({ sweep: asked });
+      if (!lab.sweep.refused(answer)) await lab.follow(null);
+    }
+
     draw() {
-      const { sweeps, sweep } = this.lab.progress;
+      const { sweeps, sweep, state } = this.lab.progress;
       this.box.hidden = sweeps.length < 1;
+      this.open.disabled = ["queued", "running"].includes(state);
+      if (this.asked && (this.asked !== sweep || this.open.disabled)) this.ask(false);
       const entries = sweeps.map((each) => {
         const when = new Date(each.started).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
         const far = each.state === "done" ? `${each.total} runs` : `${each.done} of ${each.total} runs, ${STATES[each.state]}`;

@@ -28,7 +28,7 @@
       const tools = html("div", "cs-bar-tools", this.box);
       if (stage.server) new Canopy.Menu(tools, "Recordings", "Open a recorded run", () => parts.lessons.entries());
       new Canopy.Menu(tools, "Save", "Save or share this run", () => parts.save.entries());
-      if (parts.tour) button(tools, "Tour", "A tour in eight steps", () => parts.tour.start());
+      if (parts.tour) button(tools, "Tour", "A tour in nine steps", () => parts.tour.start());
       button(tools, "◐", "Light or dark", () => Canopy.theme.flip());
       button(tools, "?", "Keys and words (?)", () => parts.help.toggle());
       stage.on("state", () => this.draw());

@@ -9,10 +9,10 @@
     budgetOf: (step) => (step <= 0 ? 0 : 2 ** (step - 1)),
     stepOf: (budget) => (budget >= 1 ? Math.min(LARGEST_STEP, Math.round(Math.log2(budget)) + 1) : 0),
 
-    note(method, budget) {
+    note(method, budget, pace) {
       const { stage } = Canopy.controls;
       if (!stage) return;
-      stage.settings = { method, budget };
+      stage.settings = { method, budget, pace };
       stage.tell("settings");
     },
 

@@ -27,5 +27,8 @@
     { mode: "workbench", at: ".cs-metrics", title: "Is it worth it?",
       text: "τ counts tokens per round, the root included. A larger tree raises τ, but each pass takes longer, so tokens per second have a best budget.",
       exercise: "Raise the budget step by step until tokens per second fall, while τ still grows." },
+    { mode: "lab", at: ".lab-sweep", title: "The fastest setting here",
+      text: "The lab measures methods and node budgets on this machine, in mixed order beside plain decoding, and names the fastest with its interval. With the budget auto, each round verifies as many nodes as pay.",
+      exercise: "Press ▶ Measure and watch the points arrive. Is auto the fastest?" },
   ];
 })(window.Canopy = window.Canopy || {});

@@ -10,7 +10,7 @@ from engine.decode import MOST_NODES, check_sampling
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE, Setting, SweepPlan
 from engine.methods import METHODS, Method, method_named, share_named
-from engine.pace import AUTO
+from engine.pace import AUTO, MOST_AUTO
 from engine.records import Sampling
 
 BUDGETS = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -22,7 +22,7 @@ MOST_REPEATS = 1000
 @dataclass(frozen=True)
 class Choice:
     """The settings of a sweep as a person chooses them: every method at every budget, and where ``auto_budget`` is
-    not 0 at its own pace too, with that as the most nodes of a round."""
+    not 0 at its own pace too, with that as the most nodes of a round: then there may be no other budget."""
 
     methods: tuple[str, ...]
     budgets: tuple[int, ...] = BUDGETS
@@ -39,6 +39,14 @@ def parse_budgets(text: str) -> tuple[int, ...]:
     if wrong:
         raise RequestError(f"{wrong[0][:40]!r} is not a node budget; write whole numbers, as in: 16, 32, 64.")
     return tidy_budgets(map(int, words))
+
+
+def choose_budgets(text: str) -> tuple[tuple[int, ...], int]:
+    """Budgets among which ``auto`` may stand: the numbers, and what ``Choice.auto_budget`` is then."""
+    words = text.replace(",", " ").split()
+    fixed = [word for word in words if word != AUTO]
+    alone = bool(words) and not fixed
+    return () if alone else parse_budgets(" ".join(fixed)), MOST_AUTO if AUTO in words else 0
 
 
 def tidy_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
@@ -59,8 +67,8 @@ def settings(choice: Choice) -> tuple[Setting, ...]:
     RequestError for an unknown method or split, or numbers that the engine does not take.
     """
     check_sampling(choice.sampling)
-    budgets = tidy_budgets(choice.budgets)
     own_pace = tidy_budgets([choice.auto_budget]) if choice.auto_budget else ()
+    budgets = tidy_budgets(choice.budgets) if choice.budgets or not own_pace else ()
     rows = [method_named(name) for name in choice.methods]
     if choice.heads and not any(_takes(row, choice.heads) for row in rows):
         raise RequestError(f"None of the chosen methods takes the {len(choice.heads)} heads "

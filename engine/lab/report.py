@@ -14,7 +14,6 @@ from engine.lab.statistics import Estimate, acceptance, calibration, histogram
 from engine.lab.store import Stored
 from engine.lab.summary import Row, Summary, summarise
 from engine.methods import METHODS
-from engine.pace import FIXED
 
 Record = dict[str, Any]
 
@@ -91,9 +90,8 @@ def failures(plan: SweepPlan, measured: Sequence[Measured]) -> list[Record]:
 
 def run_command(plan: SweepPlan, setting: Setting) -> str:
     """The command line that runs a setting on the first prompt."""
-    budget = str(setting.budget) if setting.pace == FIXED else setting.pace
     words = ["python", "-m", "engine", "generate", "--rig", plan.rig, "--dtype", plan.dtype, "--method",
-             setting.method, "--budget", budget, "--split", setting.split, *_sampling(setting),
+             setting.method, "--budget", setting.nodes, "--split", setting.split, *_sampling(setting),
              "--max-tokens", str(plan.max_tokens)]
     heads = ["--heads", *setting.heads] if setting.heads else []
     return shlex.join([*words, *heads, "--prompt", plan.prompts[0].text])
@@ -102,8 +100,7 @@ def run_command(plan: SweepPlan, setting: Setting) -> str:
 def sweep_command(plan: SweepPlan) -> str:
     """The command line that makes the sweep again; its settings are the product of its methods and budgets."""
     methods = dict.fromkeys(setting.method for setting in plan.settings)
-    budgets = dict.fromkeys(str(setting.budget) if setting.pace == FIXED else setting.pace
-                            for setting in plan.settings if METHODS[setting.method].heads)
+    budgets = dict.fromkeys(setting.nodes for setting in plan.settings if METHODS[setting.method].heads)
     splits = {setting.split for setting in plan.settings}
     words = ["python", "-m", "engine.sweep", "--rig", plan.rig, "--dtype", plan.dtype, "--methods", *methods,
              *(["--budgets", *budgets] if budgets else []), "--split", "each" if "each" in splits else "total",

@@ -34,10 +34,14 @@ class Setting:
     pace: str = FIXED
 
     @property
+    def nodes(self) -> str:
+        """The budget as a command line names it: ``64``, or ``auto``."""
+        return str(self.budget) if self.pace == FIXED else self.pace
+
+    @property
     def label(self) -> str:
         """For a table or a legend: ``ddtree 64``, ``merged 64 each``, ``ddtree auto``, ``ddtree 64 T 0.7``."""
-        nodes = self.pace if self.pace != FIXED else str(self.budget or "")
-        parts = [self.method, nodes, self.split if self.split != "total" else "",
+        parts = [self.method, self.nodes if self.nodes != "0" else "", self.split if self.split != "total" else "",
                  "+".join(self.heads), f"T {self.temperature:g}" if self.temperature else ""]
         return " ".join(part for part in parts if part)
 

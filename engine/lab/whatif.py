@@ -12,9 +12,9 @@ from engine.lab.cost import CostCurve
 from engine.lab.forecast import Forecast, Gain
 from engine.lab.replay import Grower, Known, Replay, Step, replay
 from engine.methods import METHODS
+from engine.pace import AUTO, FIXED, MOST_AUTO
 
 BUDGETS = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-AUTO_BUDGET = 1024  # the largest tree that budget=auto may verify
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,15 @@ def forecast(point: Point, budget: int, rounds: Replay, curve: CostCurve | None)
     """One setting."""
     steps = list(rounds.steps(budget))
     build_ms = rounds.build_ms(budget, [step.place for step in steps])
-    return _forecast(point, (budget, "fixed"), steps, (build_ms, curve))
+    return _forecast(point, (budget, FIXED), steps, (build_ms, curve))
 
 
 def paced_forecast(point: Point, rounds: Replay, curve: CostCurve) -> Forecast:
     """The method with budget=auto."""
-    steps = list(rounds.steps(AUTO_BUDGET, AdaptivePace(curve)))
+    steps = list(rounds.steps(MOST_AUTO, AdaptivePace(curve)))
     usual = int(np.median([step.built for step in steps] or [0]))
     build_ms = rounds.build_ms(usual, [step.place for step in steps])
-    return _forecast(point, (AUTO_BUDGET, "auto"), steps, (build_ms, curve))
+    return _forecast(point, (MOST_AUTO, AUTO), steps, (build_ms, curve))
 
 
 def _forecast(point: Point, asked: tuple[int, str], steps: list[Step],

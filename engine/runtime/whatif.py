@@ -14,8 +14,9 @@ from engine.errors import RequestError
 from engine.lab.cost import CostCurve
 from engine.lab.forecast import WhatIf
 from engine.lab.replay import Grower, Known, Proposals, Reread, reread
-from engine.lab.whatif import AUTO_BUDGET, BUDGETS, Point, builders_of, forecasts, gain, points
+from engine.lab.whatif import BUDGETS, Point, builders_of, forecasts, gain, points
 from engine.methods import METHODS, Method, method_named
+from engine.pace import MOST_AUTO
 from engine.records import Request
 from engine.runtime.hardware import hardware
 from engine.runtime.positions import ReadText, proposals, read_text
@@ -124,7 +125,7 @@ def _growers(rig: Rig, text: Written, again: Reread, wanted: tuple[list[Point], 
     """A grower for each drafter and builder, over the drafter's proposals at every place."""
     found, known, most = wanted
     read = read_text(text.request.prompt_ids, text.token_ids, again.features)
-    most = max(most, AUTO_BUDGET)
+    most = max(most, MOST_AUTO)
     drafters = {name: drafter for point in found for name, drafter in rig.drafters(point.method, point.heads).items()}
     proposed = {name: _proposed(name, drafter, read, most) for name, drafter in drafters.items()}
     return {(head, build): Grower(known, proposed[head], build, most) for head, build in builders_of(found)}

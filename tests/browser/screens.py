@@ -1,12 +1,18 @@
-"""Takes the README's pictures of the page on the shipped recordings: ``python -m tests.browser.screens``."""
+"""Takes the README's pictures of the page: ``python -m tests.browser.screens [NAME …]``.
+
+Story and workbench show the shipped recordings; the lab shows a sweep of the demo rig, measured for the pictures.
+"""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from subprocess import Popen
+from subprocess import Popen, run
+from tempfile import TemporaryDirectory
 
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
@@ -15,12 +21,17 @@ from tests.browser.conftest import CHROMIUM, _wait_for, free_port
 
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "screens"
 SIZE = {"width": 1440, "height": 900}
+LAB = "#trace=welcome&round={most}&mode=lab"
 PICTURES = {
     "story-light": ("light", "#trace=welcome&round={most}&mode=story"),
     "story-dark": ("dark", "#trace=welcome&round={most}&mode=story"),
     "workbench-light": ("light", "#trace=merging&round={most}&mode=workbench"),
     "workbench-dark": ("dark", "#trace=routing&round={most}&mode=workbench"),
+    "lab-light": ("light", LAB),
+    "lab-dark": ("dark", LAB),
 }
+SWEEP = ("--methods", "dflash", "ddtree", "joint", "--budgets", "4", "8", "16", "32", "64", "128", "auto",
+         "--prompts", "all", "--limit", "12", "--repeats", "1")
 # The round that kept most, but for the first two: what came before it is in the text then.
 MOST = """() => {
     const { rounds } = Canopy.parts.stage;
@@ -37,6 +48,9 @@ def take(browser: Browser, url: str, name: str) -> None:
     page.evaluate(f"Canopy.parts.player.go({page.evaluate(MOST)} - 1, {{}})")
     if "routing" in view:
         page.get_by_role("button", name="Show or hide the tree that was not verified").click()
+    if view == LAB:
+        page.wait_for_selector("[data-plot=curves] .main-svg")
+        page.wait_for_selector("[data-plot=live] .main-svg")
     page.wait_for_timeout(1500)
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     small = picture.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
@@ -44,23 +58,42 @@ def take(browser: Browser, url: str, name: str) -> None:
     page.close()
 
 
-def main() -> None:
-    """Serve the recordings, without a model, and take every picture."""
-    port, url = free_port(), ""
-    FOLDER.mkdir(exist_ok=True)
-    server = Popen([sys.executable, "app.py", "--rig", "none", "--port", str(port)], cwd=FOLDER.parents[1],
+@contextmanager
+def served(*words: str) -> Iterator[str]:
+    """The address of the page, opened with these words of the command line."""
+    port = free_port()
+    server = Popen([sys.executable, "app.py", "--port", str(port), *words], cwd=FOLDER.parents[1],
                    env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
     try:
         _wait_for(url := f"http://127.0.0.1:{port}/", server)
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-            for name in PICTURES:
-                take(browser, url, name)
-                print(f"{name}: {(FOLDER / f'{name}.png').stat().st_size // 1000} kB")
-            browser.close()
+        yield url
     finally:
         server.terminate()
         server.wait(20)
+
+
+def take_all(browser: Browser, names: list[str], *words: str) -> None:
+    """These pictures, from one server."""
+    with served(*words) as url:
+        for name in names:
+            take(browser, url, name)
+            print(f"{name}: {(FOLDER / f'{name}.png').stat().st_size // 1000} kB")
+
+
+def main() -> None:
+    """The recordings without a model, the lab with the demo rig and what it measured."""
+    FOLDER.mkdir(exist_ok=True)
+    wanted = sys.argv[1:] or list(PICTURES)
+    lab = [name for name in wanted if PICTURES[name][1] == LAB]
+    with sync_playwright() as playwright, TemporaryDirectory() as folder:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        if recordings := [name for name in wanted if name not in lab]:
+            take_all(browser, recordings, "--rig", "none")
+        if lab:
+            results = Path(folder) / "results.sqlite"
+            run([sys.executable, "-m", "engine.sweep", *SWEEP, "--out", str(results)], check=True)
+            take_all(browser, lab, "--rig", "demo", "--results", str(results))
+        browser.close()
 
 
 if __name__ == "__main__":

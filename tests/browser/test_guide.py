@@ -70,10 +70,10 @@ def test_keys_that_play_fit_search_and_help(watched: Watched, address: str) -> N
 
 def test_the_tour_has_an_exercise_a_step_and_remembers_where_it_was_left(watched: Watched, address: str) -> None:
     page = watched.open(address)
-    page.get_by_role("button", name="A tour in eight steps").click()
+    page.get_by_role("button", name="A tour in nine steps").click()
     card, seen = page.get_by_role("dialog", name="Tour"), []
-    for step in range(1, 9):
-        assert card.locator("footer span").inner_text() == f"{step} of 8"
+    for step in range(1, 10):
+        assert card.locator("footer span").inner_text() == f"{step} of 9"
         seen.append(card.locator("h2").inner_text())
         assert card.locator(".cs-exercise").inner_text().startswith("Try it: ")
         assert page.locator(".cs-toured").is_visible()
@@ -85,12 +85,13 @@ def test_the_tour_has_an_exercise_a_step_and_remembers_where_it_was_left(watched
             assert card.is_hidden() and page.locator(".cs-toured").count() == 0
             page.reload()
             page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
-            page.get_by_role("button", name="A tour in eight steps").click()
-            assert card.locator("footer span").inner_text() == "4 of 8"
+            page.get_by_role("button", name="A tour in nine steps").click()
+            assert card.locator("footer span").inner_text() == "4 of 9"
         card.get_by_role("button", name="Next step").click()
-    assert card.is_hidden() and len(set(seen)) == 8
-    page.get_by_role("button", name="A tour in eight steps").click()
-    assert card.locator("footer span").inner_text() == "1 of 8"
+    assert page.locator(".lab-sweep").is_visible()  # it ends in the lab
+    assert card.is_hidden() and len(set(seen)) == 9
+    page.get_by_role("button", name="A tour in nine steps").click()
+    assert card.locator("footer span").inner_text() == "1 of 9"
 
 
 def test_everything_says_what_it_is(watched: Watched, address: str) -> None:

@@ -74,7 +74,8 @@ def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> No
     assert done < 20
     lab.reload()
     lab.wait_for_function(f"window.Canopy && {LAB} && {LAB}.curves && {LAB}.progress.done >= {done}")
-    lab.wait_for_function(f"{STATE} === 'done' && {LAB}.table.rows.length === 10 && {MARKS} > {few}")
+    lab.wait_for_function(f"{STATE} === 'done' && {LAB}.table.rows.length === 10 && {MARKS} > {few}"
+                          f" && {LAB}.table.rows.every((row) => row.runs === 2)")
     assert "20 of 20 runs" in lab.locator(".lab-sweep .lab-said").inner_text()
     before = lab.evaluate(f"{LAB}.table")
     lab.reload()

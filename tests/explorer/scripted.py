@@ -16,7 +16,10 @@ from typing import Any
 import numpy as np
 
 from engine.decode import decode
+from engine.lab.adaptive import AdaptivePace
+from engine.lab.cost import CostCurve
 from engine.methods import METHODS
+from engine.pace import AUTO
 from engine.records import Ask, Integers, Lattice, PackedTree, Request, Round, Sampling, Verification
 from engine.trace import End, Entry, Header, Line, Piece, Trace, gather
 
@@ -160,6 +163,12 @@ class ScriptedHead:
                        np.zeros((DEPTH, 1, width), np.int32))
 
 
+ROWS = (1, 2, 5, 9, 17, 33, 65, 129, 257)
+PASSES_MS = tuple(4 + 0.04 * rows for rows in ROWS)  # as in ``steady``
+CURVE = CostCurve("scripted rig", "no hardware", "float32", "greedy", 128, 5, ROWS, PASSES_MS, PASSES_MS, PASSES_MS,
+                  (2.0,) * len(ROWS), 0.5, 4.04)
+
+
 @dataclass
 class ScriptedSource:
     """The script as a live source. ``pause_seconds`` makes a round last as long as a test needs."""
@@ -180,8 +189,8 @@ class ScriptedSource:
         prompt = {1000 + place: sign for place, sign in enumerate(ask.prompt[:200])}
         request = Request(
             tuple(prompt), ask.method, ask.budget, int(asked.group(1)) if asked else ask.max_tokens, ask.sampling,
-            frozenset([0]), ask.split)
-        rounds = decode(request, target, heads)
+            frozenset([0]), ask.split, ask.pace)
+        rounds = decode(request, target, heads, AdaptivePace(CURVE) if ask.pace == AUTO and heads else None)
         names = ("story", "code")[:len(heads)]
         yield Header(request, ask.prompt, self.rig, names, self.hardware, "float32", target.context_limit,
                      {**prompt, **self.script.pieces}, {})

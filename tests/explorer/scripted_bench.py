@@ -11,9 +11,10 @@ from engine.lab.forecast import Forecast, Gain, WhatIf
 from engine.lab.reading import reading_of
 from engine.lab.settings import Conditions, Reading
 from engine.methods import METHODS
+from engine.pace import AUTO, FIXED, MOST_AUTO
 from engine.records import Ask
 from engine.trace import Piece, Trace, gather
-from tests.explorer.scripted import ScriptedSource
+from tests.explorer.scripted import CURVE, ScriptedSource
 
 METHODS_MEASURED = ("autoregressive", "dflash", "ddtree", "merged", "joint", "nanogpt_ratio")
 
@@ -46,21 +47,18 @@ class ScriptedBench:
         self.laboratory = ScriptedLaboratory(pause_seconds)
 
     def cost(self, trace: Trace) -> CostCurve:
-        rows = (1, 2, 5, 9, 17, 33, 65, 129, 257)
-        verify = tuple(4 + 0.04 * row for row in rows)
-        return CostCurve("scripted rig", "no hardware", "float32", "greedy", 128, 5, rows, verify, verify, verify,
-                         (2.0,) * len(rows), 0.5, 4.04)
+        return CURVE
 
     def what_if(self, trace: Trace) -> WhatIf:
         header, found = trace.header, []
         for method in ("ddtree", "joint"):
-            for budget in (0, 8, 32, 128):
-                ask = Ask(header.prompt, method, budget)
+            for budget, pace in ((0, FIXED), (8, FIXED), (32, FIXED), (128, FIXED), (MOST_AUTO, AUTO)):
+                ask = Ask(header.prompt, method, budget, pace=pace)
                 rounds = [entry.round for entry in gather(ScriptedSource().run(ask)).entries]
                 lengths, rows = (tuple(len(made.acceptance.keep) for made in rounds),
                                  tuple(len(made.tree) for made in rounds))
                 cost = sum(self.cost(trace).round_ms(row, budget, METHODS[method].heads, 0.2) for row in rows)
-                found.append(Forecast(method, "total", budget, lengths, rows, 0.2, cost))
+                found.append(Forecast(method, "total", budget, lengths, rows, 0.2, cost, pace))
         gains = tuple(Gain(method, "total", tuple(0.8**node for node in range(1, 65)),
                            tuple(0.7**node for node in range(1, 65))) for method in ("ddtree", "joint"))
         return WhatIf(header.prompt, header.rig, header.hardware, header.dtype, header.request.sampling,

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate, estimate
 from engine.methods import METHODS
+from engine.pace import MOST_AUTO
 from explorer.lab import Lab
-from explorer.lab_curves import Scale, Spot, curves_figure, predicted, said, single, swept
+from explorer.lab_curves import curves_figure
 from explorer.lab_live import live_figure
+from explorer.lab_spots import Scale, Spot, predicted, said, single, swept
 from explorer.lab_style import LOOKS, looks_view
 from explorer.lab_table import single_spots
 from explorer.turns import Turns
@@ -24,7 +27,11 @@ CSS = Path("assets/lab/lab.css").read_text("utf8")
 
 
 def spot(method: str, budget: int, tau: float, speed: float) -> Spot:
-    return Spot(method, method, budget, estimate([tau] * 6), estimate([speed] * 6))
+    return Spot(Setting(method, budget), estimate([tau] * 6), estimate([speed] * 6))
+
+
+def auto(method: str, tau: float, speed: float, most: int = MOST_AUTO) -> Spot:
+    return Spot(Setting(method, most, pace="auto"), estimate([tau] * 6), estimate([speed] * 6))
 
 
 SPOTS = [spot("ddtree", 8, 3, 300), spot("ddtree", 64, 5, 450), spot("joint", 64, 6, 500),
@@ -49,6 +56,42 @@ def test_a_method_has_a_trace_in_each_plot_and_the_best_is_marked() -> None:
     assert plain["x"] == [figure["zero"], 6.0] and plain["y"] == [1, 1]
 
 
+def test_auto_is_a_line_across_with_its_marker_in_a_place_without_a_number() -> None:
+    fastest = auto("joint", 7, 600)
+    figure = curves_figure([swept([*SPOTS, auto("ddtree", 4, 440), fastest])], fastest)
+    assert (figure["zero"], figure["auto"]) == (2.0, 7.0)
+    axis = figure["layout"]["xaxis2"]
+    assert (axis["tickvals"][-2:], axis["ticktext"][-2:]) == ([6.0, 7.0], ["64", "auto"])
+    paced = [trace for trace in figure["data"] if trace["meta"] == "swept" and trace["customdata"][0][3] == "auto"]
+    marks, lines = paced[::2], paced[1::2]
+    assert [(trace["legendgroup"], trace["x"], trace["y"]) for trace in marks] == [
+        ("ddtree", [7.0], [4]), ("ddtree", [7.0], [440]), ("joint", [7.0], [7]), ("joint", [7.0], [600])]
+    assert [(trace["x"], trace["y"]) for trace in lines] == [
+        ([2.0, 7.0], 2 * trace["y"]) for trace in marks]
+    assert all("array" in trace["error_y"] and trace["marker"]["size"] == 8 for trace in marks)
+    assert all("error_y" not in trace and trace["marker"]["size"] == [0, 0] for trace in lines)
+    assert len({trace["marker"]["symbol"] for trace in marks}) == 2  # colour is not the only code
+    assert "<b>joint, auto</b>" in marks[-1]["customdata"][0][2]
+    curve = next(trace for trace in figure["data"] if trace["name"] == "ddtree")
+    assert curve["x"] == [3.0, 6.0]  # auto is no point of the curve
+    best = next(trace for trace in figure["data"] if trace.get("meta") == "best")
+    assert (best["x"], best["y"]) == ([7.0], [600])
+    assert "fastest: joint, auto" in figure["layout"]["annotations"][0]["text"]
+    plain = next(trace for trace in figure["data"] if trace["name"] == "autoregressive")
+    assert plain["x"] == [2.0, 7.0]
+    legend = [trace["name"] for trace in figure["data"] if trace.get("showlegend", True)]
+    assert legend == ["autoregressive", "ddtree", "joint"]
+
+
+def test_auto_alone_has_a_place_and_without_it_there_is_none() -> None:
+    assert curves_figure([swept(SPOTS)], None)["auto"] is None
+    alone = curves_figure([swept([spot("autoregressive", 0, 1, 100), auto("ddtree", 4, 440)])], None)
+    assert alone["layout"]["xaxis2"]["ticktext"] == ["0", "auto"] and alone["auto"] > alone["zero"]
+    guessed = curves_figure([predicted([*SPOTS[:2], auto("ddtree", 4, 440)])], None)["data"]
+    line = next(trace for trace in guessed if trace["x"] == [2.0, 7.0])
+    assert line["mode"] == "lines" and line["hovertemplate"].endswith(", predicted<extra></extra>")
+
+
 def test_layers_are_told_apart_and_predictions_are_labelled() -> None:
     figure = curves_figure([swept(SPOTS), single(SPOTS[:1]), predicted(SPOTS[:2])], None)
     by_meta = {trace["meta"]: trace for trace in figure["data"]}
@@ -62,10 +105,10 @@ def test_layers_are_told_apart_and_predictions_are_labelled() -> None:
 
 def test_intervals_and_their_words() -> None:
     few, many = Estimate(5, None, None, 4, 7, 3), Estimate(5, 4.5, 6, 4, 7, 9)
-    figure = curves_figure([swept([Spot("ddtree", "ddtree", 8, few, many)])], None)
+    figure = curves_figure([swept([Spot(Setting("ddtree", 8), few, many)])], None)
     tau, speed = (trace["error_y"] for trace in figure["data"][:2])
     assert (tau["array"], tau["arrayminus"]) == ([2], [1]) and (speed["array"], speed["arrayminus"]) == ([1], [0.5])
-    words = Spot("ddtree", "ddtree", 8, few, many)
+    words = Spot(Setting("ddtree", 8), few, many)
     assert said(words, "tau").endswith("3 prompts, 4.00 to 7.00")
     assert said(words, "speed").endswith("9 prompts, 95 %: 4 to 6")
 
@@ -80,9 +123,9 @@ def test_single_runs_are_grouped_and_what_is_malformed_is_left_out() -> None:
            {**good, "budget": -1}, {**good, "tokens_per_second": 0}]
     found = single_spots([good, *bad, {**good, "tau": 5.0}, {**good, "temperature": 1},
                           {**good, "pace": "auto"}])  # type: ignore[list-item]
-    assert [(each.line, each.budget, each.tau.median, each.of) for each in found] == [
-        ("ddtree", 8, 4.0, "runs"), ("ddtree T 1", 8, 3.0, "runs"),
-        ("ddtree auto", 8, 3.0, "runs")]
+    assert [(each.line, each.label, each.tau.median, each.of) for each in found] == [
+        ("ddtree", "ddtree, 8 nodes", 4.0, "runs"), ("ddtree T 1", "ddtree T 1, 8 nodes", 3.0, "runs"),
+        ("ddtree", "ddtree, auto up to 8 nodes", 3.0, "runs")]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -112,7 +155,7 @@ def test_what_if_is_drawn_as_predicted(tmp_path: Path) -> None:
     until(lambda: answers["lab_job"](begun)["state"] == "done")
     assert answers["lab_job"](begun)["result"]["departures"] == 0
     curves = lab.curves({"what_if": "r"})["curves"]
-    assert curves["count"] == 8
+    assert curves["count"] == 10
     assert {trace["meta"] for trace in curves["figure"]["data"]} == {
         "predicted", "key.predicted", "running.tau", "running.speed"}
     json.dumps(curves)

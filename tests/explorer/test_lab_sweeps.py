@@ -201,8 +201,8 @@ def test_shapes_of_a_run_and_of_a_sweep(tmp_path: Path) -> None:
     assert found["calibration"]["data"][0]["name"] == "as good as it says"
     lab.start(FORM)
     until(lambda: state(lab) == "done")
-    both = lab.shapes({"sweep": None, "budget": 16, "line": "joint"})
+    both = lab.shapes({"sweep": None, "nodes": "16", "line": "joint"})
     assert [each["name"] for each in both["histogram"]["data"]] == ["ddtree", "joint"]
     assert both["map"]["summary"].startswith("Acceptance by depth and rank of joint.")
-    with pytest.raises(RequestError, match="Nothing was measured with 5 nodes"):
-        lab.shapes({"sweep": None, "budget": 5, "line": "joint"})
+    with pytest.raises(RequestError, match="Nothing was measured at the budget '5'"):
+        lab.shapes({"sweep": None, "nodes": "5", "line": "joint"})

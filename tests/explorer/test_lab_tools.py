@@ -64,6 +64,18 @@ def test_a_character_over_two_rounds_belongs_to_the_later_one() -> None:
     assert parts(pieces, [1, 2], [1, 2]) == ["a", "\ufffd"]
 
 
+def test_a_race_may_have_lanes_of_auto() -> None:
+    made = tools()
+    lanes = ended(made, made.race({**RACE, "auto": ["joint"]}))["result"]["lanes"]
+    assert [lane["label"] for lane in lanes] == [
+        "autoregressive", "ddtree, 32 nodes", "joint, 32 nodes", "joint, auto"]
+    assert lanes[3]["parts"] and "".join(lanes[3]["parts"]) == "".join(lanes[0]["parts"])
+    assert [lane["difference"] for lane in lanes] == [""] * 4
+    assert lanes[3]["tokens"] != lanes[2]["tokens"]
+    alone = race_plan_from({**RACE, "methods": [], "auto": ["ddtree"]}, ScriptedBench().laboratory, "scripted")
+    assert [setting.label for setting in alone.settings] == ["autoregressive", "ddtree auto"]
+
+
 @pytest.mark.parametrize(("change", "sentence"), [
     ({"prompt": "  "}, "The prompt is empty"), ({"methods": ["autoregressive"]}, "Nobody races"),
     ({"repeats": 2}, "takes 3 or more"), ({"budget": "x"}, "The node budget is 'x'"),

@@ -12,10 +12,13 @@ from itertools import count
 
 from engine.decode import decode
 from engine.errors import RequestError
+from engine.lab.adaptive import AdaptivePace
+from engine.lab.cost import CostCurve
 from engine.lab.planning import Choice, settings
 from engine.lab.reading import reading
 from engine.lab.settings import Conditions, Reading, SweepPlan
 from engine.methods import METHODS
+from engine.pace import AUTO
 from engine.prompts import Prompt
 from engine.records import Ask, Request, Round
 from engine.toy import ToyTarget
@@ -24,6 +27,10 @@ from tests.engine.material import heads_of
 
 VOCABULARY = 12
 ROUND_SECONDS, ROW_SECONDS, PREFILL_SECONDS = 1e-3, 1e-5, 5e-3
+ROWS = (1, 3, 5, 9, 17, 33, 65, 129, 257)
+PASSES_MS = tuple(1e3 * (ROUND_SECONDS + ROW_SECONDS * rows) for rows in ROWS)
+CURVE = CostCurve("toy", "no hardware", "float32", "greedy", 64, 5, ROWS, PASSES_MS, PASSES_MS, PASSES_MS,
+                  (0.0,) * len(ROWS), 0.0, PASSES_MS[0])
 WALKERS = ("autoregressive", "dflash", "ddtree", "routed", "merged", "joint")
 
 
@@ -33,8 +40,10 @@ def rounds_of(ask: Ask) -> list[Round]:
         raise RequestError("The prompt is empty; write at least one character.")
     target = ToyTarget(VOCABULARY, context_limit=512)
     prompt = [1 + ord(sign) % (VOCABULARY - 1) for sign in ask.prompt]
-    request = Request(tuple(prompt), ask.method, ask.budget, ask.max_tokens, ask.sampling, split=ask.split)
-    return list(decode(request, target, heads_of(ask.method, target)))
+    request = Request(
+        tuple(prompt), ask.method, ask.budget, ask.max_tokens, ask.sampling, split=ask.split, pace=ask.pace)
+    pacer = AdaptivePace(CURVE) if ask.pace == AUTO else None
+    return list(decode(request, target, heads_of(ask.method, target), pacer))
 
 
 def read_off(rounds: Sequence[Round], slowness: float = 1.0) -> Reading:
@@ -67,11 +76,11 @@ class ScriptedLaboratory:
 
 
 def toy_plan(prompts: int = 3, repeats: int = 2, methods: Sequence[str] = ("ddtree", "joint"),
-             budgets: Sequence[int] = (4, 16)) -> SweepPlan:
+             budgets: Sequence[int] = (4, 16), auto_budget: int = 0) -> SweepPlan:
     """A small sweep of the toy, over prompts that differ."""
     texts = tuple(Prompt(f"{place} and {place * place}", ("even", "odd")[place % 2]) for place in range(prompts))
-    return SweepPlan(texts, settings(Choice(tuple(methods), tuple(budgets))), repeats, max_tokens=24, rig="toy",
-                     dtype="float32", prompt_set="toy prompts")
+    chosen = settings(Choice(tuple(methods), tuple(budgets), auto_budget=auto_budget))
+    return SweepPlan(texts, chosen, repeats, max_tokens=24, rig="toy", dtype="float32", prompt_set="toy prompts")
 
 
 assert set(WALKERS) <= set(METHODS)

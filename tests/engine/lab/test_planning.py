@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from engine.errors import RequestError
-from engine.lab.planning import Choice, check, parse_budgets, settings, tidy_budgets
+from engine.lab.planning import Choice, check, choose_budgets, parse_budgets, settings, tidy_budgets
 from engine.lab.prompt_sets import prompt_set, shipped_sets
 from engine.lab.settings import Setting
+from engine.pace import MOST_AUTO
 from engine.prompts import LARGEST_FILE_BYTES, Prompt
 from engine.records import Sampling
 from tests.engine.lab.scripted import WALKERS, toy_plan
@@ -20,6 +21,9 @@ from tests.engine.lab.scripted import WALKERS, toy_plan
 def test_budgets_are_taken_in_any_order_and_once() -> None:
     assert parse_budgets("64, 16 16,32") == (16, 32, 64)
     assert tidy_budgets([4096, 0, 4096]) == (0, 4096)
+    assert choose_budgets("64, auto 16,auto") == ((16, 64), MOST_AUTO)
+    assert choose_budgets("16") == ((16,), 0)
+    assert choose_budgets("auto") == ((), MOST_AUTO)
 
 
 @pytest.mark.parametrize(("typed", "sentence"), [
@@ -51,10 +55,13 @@ def test_settings_are_the_baseline_and_every_method_at_every_budget() -> None:
     assert [each.label for each in paced] == ["autoregressive", "ddtree 8", "ddtree auto"]
     assert paced[2] == Setting("ddtree", 128, pace="auto")
     assert paced[2].baseline == paced[0]
+    alone = settings(Choice(("ddtree",), (), auto_budget=128))
+    assert [each.label for each in alone] == ["autoregressive", "ddtree auto"]
 
 
 @pytest.mark.parametrize(("choice", "sentence"), [
     (Choice(("ddtre",)), "There is no method 'ddtre'; choose one of autoregressive"),
+    (Choice(("ddtree",), ()), "No node budget was given; write at least one"),
     (Choice(("merged",), split="both"), "There is no split 'both'; choose one of total, each"),
     (Choice(("ddtree",), sampling=Sampling(-1)), "The temperature is -1; it has to be 0 or a number from"),
     (Choice(("ddtree",), sampling=Sampling(float("nan"))), "The temperature is nan"),

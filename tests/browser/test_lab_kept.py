@@ -1,0 +1,99 @@
+"""What the lab keeps: a sweep whose app is killed with kill -9, and what nobody has deleted with a second word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.lab.store import Results
+from tests.browser.conftest import visit
+from tests.browser.lab_app import App
+from tests.browser.test_lab import LAB, STATE, button, choose, opened
+
+PAUSE_SECONDS = 0.5
+RUNS = 2 * (1 + 2 * 4)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    made = App(tmp_path / "results.sqlite", PAUSE_SECONDS)
+    try:
+        yield made
+    finally:
+        made.kill()
+
+
+def measuring(page: Any, app: App) -> None:
+    """A sweep with auto in it, some cells on its way."""
+    opened(page, f"{app.url}#mode=lab")
+    choose(page, ["ddtree", "joint"], ["auto", 8, 16, 32])
+    button(page, "Measure").click()
+    page.wait_for_function(f"{STATE} === 'running' && {LAB}.progress.done > 2")
+
+
+def test_a_sweep_whose_app_is_killed_is_kept_and_resumes_from_the_page(browser: Any, app: App) -> None:
+    with visit(browser, app.url) as made:
+        measuring(made.page, app)
+        made.page.goto("about:blank")
+    app.kill()
+    before = app.kept()
+    assert 2 < len(before) < RUNS
+    app.start()
+    with visit(browser, app.url) as made:
+        page = made.page
+        opened(page, f"{app.url}#mode=lab")
+        page.wait_for_function(f"{STATE} === 'stopped' && {LAB}.progress.done === {len(before)}")
+        assert f"{len(before)} of {RUNS} runs, stopped" in page.locator(".lab-sweep .lab-said").inner_text()
+        measured = {found.cell.setting for found in before.values()}
+        page.wait_for_function(f"{LAB}.table.rows.length === {len(measured)}")
+        button(page, "Resume").click()
+        page.wait_for_function(f"{STATE} === 'done' && {LAB}.progress.done === {RUNS}")
+        page.wait_for_function(f"{LAB}.table.rows.length === 9 && {LAB}.table.rows.every((row) => row.runs === 2)")
+        labels = page.evaluate(f"{LAB}.table.rows.map((row) => row.label)")
+    assert {"ddtree, auto", "joint, auto"} <= set(labels)
+    after = app.kept()
+    assert len(after) == RUNS
+    assert {name: after[name] for name in before} == before  # measured once, and never again
+
+
+def test_a_page_that_stayed_open_goes_on_with_the_app_that_came_back(browser: Any, app: App) -> None:
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    page = context.new_page()  # not watched: a browser logs the requests that nobody answers
+    page.set_default_timeout(90_000)
+    measuring(page, app)
+    app.kill()
+    page.locator(".lab-sweep .lab-error", has_text="The server does not answer; the lab asks again").wait_for()
+    before = app.kept()
+    app.start()
+    page.wait_for_function(f"{STATE} === 'stopped' && {LAB}.progress.done === {len(before)}")
+    page.locator(".lab-sweep .lab-error").wait_for(state="hidden")
+    button(page, "Resume").click()
+    page.wait_for_function(f"{STATE} === 'done' && {LAB}.progress.done === {RUNS}")
+    context.close()
+    assert {name: app.kept()[name] for name in before} == before
+
+
+def test_a_measurement_is_deleted_after_a_second_word(browser: Any, app: App) -> None:
+    with visit(browser, app.url) as made:
+        page = made.page
+        measuring(page, app)
+        history = page.locator(".lab-history")
+        assert history.get_by_role("button", name="Delete the measurement").is_disabled()
+        button(page, "Stop").click()
+        page.wait_for_function(f"{STATE} === 'stopped'")
+        history.get_by_role("button", name="Delete the measurement").click()
+        assert "Delete measurement 1 with its" in history.inner_text()
+        assert page.evaluate("document.activeElement.textContent") == "Keep"
+        history.get_by_role("button", name="Keep the measurement").click()
+        assert len(app.kept()) > 2
+        history.get_by_role("button", name="Delete the measurement").click()
+        history.get_by_role("button", name="Delete it for good").click()
+        page.wait_for_function(f"{STATE} === 'none' && !{LAB}.table")
+        history.wait_for(state="hidden")
+        assert page.locator(".lab-headline").inner_text() == "Which method and budget are fastest here?"
+        assert "No setting measured yet" in page.locator("[data-plot=curves]").inner_text()
+    with Results(app.results) as results:
+        assert results.sweeps() == []
