@@ -52,6 +52,10 @@ class LiveRig:
         return hardware(self._rig.target.device)
 
     @property
+    def good_at(self) -> str:
+        return self._rig.good_at
+
+    @property
     def methods(self) -> Sequence[str]:
         return [name for name, row in METHODS.items() if row.family == "ngram" or row.heads in (
             0, *self._rig.defaults)]
@@ -132,6 +136,12 @@ class LiveRig:
             raise RequestError(
                 f"The GPU ran out of memory{more} at a budget of {request.budget} nodes and {len(request.prompt_ids)} "
                 "prompt tokens; lower the budget or max tokens, or shorten the prompt.") from error
+
+    def close(self) -> None:
+        """Free what runs left behind; the weights go with the last reference to this."""
+        with self._busy:
+            self._loop.close()
+            self._rig.target.release()
 
     def instead(self, reason: str) -> LiveRig:
         """The same rig, saying with every run why another one is not running."""

@@ -169,6 +169,7 @@ class ScriptedSource:
     hardware: str = "no hardware"
     script: Script = field(default_factory=write_script)
     closed: int = 0
+    good_at: str = ""
 
     def __post_init__(self) -> None:
         self.methods = tuple(METHODS)
@@ -195,6 +196,10 @@ class ScriptedSource:
         finally:
             self.closed += 1
             rounds.close()
+
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 def steady(made: Round) -> Round:

@@ -69,7 +69,8 @@ def test_where_a_rig_does_not_load_the_demo_rig_serves_and_says_why(live: LiveRi
 def test_only_a_rig_of_the_hub_may_look_things_up(monkeypatch: pytest.MonkeyPatch):
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "GRADIO_ANALYTICS_ENABLED"):
         monkeypatch.setenv(name, "unset")
-    app.keep_offline("qwen3-8b")
-    assert app.os.environ["HF_HUB_OFFLINE"] == "unset" and app.os.environ["GRADIO_ANALYTICS_ENABLED"] == "False"
-    app.keep_offline("demo")
+    for rig, may_choose in (("qwen3-8b", False), ("demo", True)):
+        app.keep_offline(rig, may_choose)
+        assert app.os.environ["HF_HUB_OFFLINE"] == "unset" and app.os.environ["GRADIO_ANALYTICS_ENABLED"] == "False"
+    app.keep_offline("demo", False)
     assert app.os.environ["HF_HUB_OFFLINE"] == app.os.environ["TRANSFORMERS_OFFLINE"] == "1"
