@@ -98,6 +98,9 @@
     choose() {
       const chosen = this.form.querySelector("input[type=radio]:checked");
       this.mine = true;
+      this.refusal = "";
+      this.state = { ...this.state, failure: "" };
+      this.draw();
       this.ask("rig_choose", { rig: (chosen && chosen.value) || this.typed.value });
     }
 

@@ -170,6 +170,7 @@ class ScriptedSource:
     script: Script = field(default_factory=write_script)
     closed: int = 0
     good_at: str = ""
+    released: bool = False
 
     def __post_init__(self) -> None:
         self.methods = tuple(METHODS)
@@ -199,7 +200,7 @@ class ScriptedSource:
 
 
     def close(self) -> None:
-        """Nothing is held."""
+        self.released = True
 
 
 def steady(made: Round) -> Round:
