@@ -23,7 +23,6 @@ from engine.records import Ask, Request, Round, Sampling
 from engine.runtime.chat import Spelling, prompt_ids
 from engine.runtime.cost import CostBook
 from engine.runtime.fixed.decode import loop_on
-from engine.runtime.hardware import hardware
 from engine.runtime.rigs import Rig, open_rig
 from engine.runtime.whatif import Written, what_if
 from engine.trace import End, Entry, Header, Line
@@ -49,7 +48,7 @@ class LiveRig:
 
     @property
     def hardware(self) -> str:
-        return hardware(self._rig.target.device)
+        return self._rig.target.hardware
 
     @property
     def good_at(self) -> str:

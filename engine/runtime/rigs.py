@@ -22,9 +22,9 @@ from engine.runtime.chat import ChatStyle, chat_style
 from engine.runtime.checkpoints import load_causal, load_tokenizer
 from engine.runtime.files import first_line, read_config
 from engine.runtime.kinds import KINDS, HeadPlan, TargetFacts, kind_of
-from engine.runtime.memory import must_fit_into_memory
 from engine.runtime.opening import ALONE, Opening
 from engine.runtime.sources import fetch
+from engine.runtime.spread import places_of
 from engine.runtime.target import TorchTarget
 from engine.runtime.trial import must_verify_trees
 
@@ -139,10 +139,10 @@ def load_rig(parts: Parts, dtype: torch.dtype, device: torch.device, opening: Op
     config = causal_config(parts.target)
     facts = TargetFacts(parts.target, config.get_text_config())
     plans = {name: KINDS[kind_of(read_config(folder))](folder, facts) for name, folder in parts.heads.items()}
-    must_fit_into_memory([parts.target, *parts.heads.values()], facts.config, dtype, device, opening)
+    places = places_of([parts.target, *parts.heads.values()], config, dtype, device, opening)
     opening.tell(f"Reading the weights of {parts.target.name} …", None)
     tokenizer = load_tokenizer(parts.target)
-    model = load_causal(parts.target, dtype, device)
+    model = load_causal(parts.target, dtype, device, places)
     window = within_window(model.config)
     taps = tuple(dict.fromkeys(tap for plan in plans.values() for tap in plan.taps))
     if taps and not hasattr(model.base_model, "layers"):

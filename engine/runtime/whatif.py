@@ -17,7 +17,6 @@ from engine.lab.replay import Grower, Known, Proposals, Reread, reread
 from engine.lab.whatif import AUTO_BUDGET, BUDGETS, Point, builders_of, forecasts, gain, points
 from engine.methods import METHODS, Method, method_named
 from engine.records import Request
-from engine.runtime.hardware import hardware
 from engine.runtime.positions import ReadText, proposals, read_text
 from engine.runtime.rigs import Rig
 from engine.trace import Trace, committed_ids
@@ -64,7 +63,7 @@ def what_if(rig: Rig, text: Written, budgets: Sequence[int] = BUDGETS, methods: 
     gains = [gain(point, max(budgets), known, growers) for point in found if point.heads]
     target = rig.target
     return WhatIf(
-        text.prompt, rig.name, hardware(target.device), str(target.model.dtype).removeprefix("torch."),
+        text.prompt, rig.name, target.hardware, str(target.model.dtype).removeprefix("torch."),
         text.request.sampling, known.start, len(text.token_ids), departures, tuple(done), tuple(gains), curve,
         perf_counter() - began)
 

@@ -58,7 +58,7 @@ def test_where_a_rig_does_not_load_the_demo_rig_serves_and_says_why(live: LiveRi
             monkeypatch.setattr(memory, "free_bytes", free)
         real(folders, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("engine.runtime.rigs.must_fit_into_memory", fits)
+    monkeypatch.setattr("engine.runtime.spread.must_fit_into_memory", fits)
     served = app.source(asked, Library([]))
     assert isinstance(served, LiveRig) and served.rig == "demo rig" and served.checkpoints.opened == "demo"
     first = next(iter(served.run(Ask("What is 3 + 4?", max_tokens=2))))
