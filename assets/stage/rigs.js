@@ -91,6 +91,7 @@
       this.bar.setAttribute("aria-label", "How much of the rig is loaded");
       this.said = html("p", "cs-rig-said", this.form);
       this.said.setAttribute("role", "status");
+      this.meanwhile = html("p", "cs-rig-note", this.form);
       this.failure = html("p", "cs-rig-failure", this.form);
       this.failure.setAttribute("role", "alert");
     }
@@ -162,7 +163,8 @@
       this.cancel.hidden = this.bar.hidden = !loading;
       if (loading && loading.share !== null) this.bar.value = loading.share;
       else this.bar.removeAttribute("value");
-      write(this.said, loading ? `${loading.name}: ${loading.message} Until then ${state.rig} answers; figures measured meanwhile may be lower.` : "");
+      write(this.said, loading ? `${loading.name}: ${loading.message}` : "");
+      write(this.meanwhile, loading ? `Until it answers, ${state.rig} does; what is measured meanwhile may come out slower.` : "");
       write(this.failure, this.refusal || state.failure);
     }
 

@@ -109,3 +109,14 @@ def test_where_no_rig_may_be_chosen_the_page_says_so(watched: Watched, address: 
     assert page.evaluate("document.activeElement.closest('.cs-rigs') !== null")
     page.keyboard.press("Escape")
     assert page.evaluate("document.activeElement.classList.contains('cs-rig')")
+
+
+def test_on_a_phone_nothing_of_the_bar_or_the_sheet_is_cut_off(watched: Watched, address: str) -> None:
+    watched.page.set_viewport_size({"width": 390, "height": 844})
+    page = opened(watched, address)
+    page.click(".cs-rig")
+    for part in (".cs-rigs", ".cs-rigs .cs-close", ".cs-bar-tools button >> nth=-1"):
+        box = page.locator(part).bounding_box()
+        assert box and box["x"] >= 0 and box["y"] >= 0 and box["x"] + box["width"] <= 390, part
+    page.click(".cs-rigs .cs-close")
+    assert page.is_hidden(".cs-rigs")
