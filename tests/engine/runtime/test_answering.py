@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 import torch
 
+import app
 from engine.errors import Cancelled, RigError
 from engine.records import Ask
-from engine.runtime import memory, rigs
+from engine.runtime import live, memory, rigs
 from engine.runtime.answering import Opened, Rigs, held_bytes
+from engine.runtime.live import LiveRig
 from engine.runtime.opening import Opening
 from engine.runtime.rigs import open_rig
 from engine.runtime.sources import _telling
@@ -59,6 +61,23 @@ def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
         gc.enable()
     assert gather(serving.run(Ask("Hi", "nanogpt", 8, 6))).header.rig == "llama"
     assert serving.bench.laboratory.conditions.rig == "llama"
+
+
+def test_the_app_itself_holds_on_to_no_rig(names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    before: list[weakref.ref[LiveRig]] = []
+
+    def serve(name: str) -> LiveRig:
+        made = LiveRig(open_rig(name))
+        before.append(weakref.ref(made))
+        return made
+
+    monkeypatch.setattr(live, "serve", serve)
+    page = app.built_page(app.flags().parse_args(["--rig", names[0]]))
+    stage: Any = next(block for block in page.blocks.values() if block.elem_id == "canopy-stage")
+    assert stage.rig_state({})["rig"] == "qwen"
+    stage.rig_choose({"rig": names[1]})
+    until(lambda: stage.rig_state({})["rig"] == "llama" and stage.rig_state({})["loading"] is None)
+    assert before[0]() is None
 
 
 def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
