@@ -181,8 +181,9 @@ def _follow(page: gr.Blocks, controls: Controls, serving: Serving) -> None:
     """What depends on the rig: the methods and the presets. It may have been changed since the page was built."""
     def offered(method: str) -> list[Any]:
         methods = list(serving.methods)
-        return [gr.Dropdown(choices=methods, value=fitting(method, methods)),
-                gr.Dropdown(choices=titles(serving.bench))]
+        # one that can be run stays as it is: a recording may have filled in another by the time this arrives
+        kept: dict[str, Any] = {} if method in methods else {"value": fitting(method, methods)}
+        return [gr.Dropdown(choices=methods, **kept), gr.Dropdown(choices=titles(serving.bench))]
 
     def filled(name: str | None) -> list[Any]:
         """Nothing where a keyboard only passed through the list and chose none."""

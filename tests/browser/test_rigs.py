@@ -120,3 +120,13 @@ def test_on_a_phone_nothing_of_the_bar_or_the_sheet_is_cut_off(watched: Watched,
         assert box and box["x"] >= 0 and box["y"] >= 0 and box["x"] + box["width"] <= 390, part
     page.click(".cs-rigs .cs-close")
     assert page.is_hidden(".cs-rigs")
+
+
+def test_the_method_of_an_opened_recording_stays_once_the_rig_has_told_its_own(watched: Watched, address: str) -> None:
+    page = watched.page
+    page.goto(f"{address}#trace=routed&mode=workbench")
+    page.wait_for_function(READY)
+    page.wait_for_function("document.querySelector('#canopy-method input').value === 'routed'")
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(1500)  # whatever would overwrite it has arrived by then
+    assert page.input_value("#canopy-method input") == "routed"

@@ -179,6 +179,7 @@ def test_a_page_asks_for_what_the_rig_can_do_now() -> None:
     method, preset = offered("no such method")
     assert method.value == "ddtree" and len(method.choices) == len(made.source.methods)
     assert preset.choices[0][1] == "any-code"
+    assert "value" not in offered("joint")[0].constructor_args
 
 
 def test_named_rigs_say_where_they_come_from() -> None:
