@@ -16,6 +16,7 @@ from explorer.bundle import ASSETS
 from explorer.lab_bench import Absent, Bench
 from explorer.lessons import Library, name_of, shipped
 from explorer.replay import Recordings
+from explorer.serving import Choosing
 from explorer.source import Source
 
 log = logging.getLogger("canopy")
@@ -31,6 +32,9 @@ def flags() -> argparse.ArgumentParser:
     parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
     parser.add_argument("--rig", default=DEMO, help="a rig's name, a folder with a rig.json, or TARGET::DRAFTER, each "
                         f"a folder or a model id of the hub (default: {DEMO}; known: {', '.join(NAMED)})")
+    parser.add_argument("--rig-choice", choices=("on", "off"), help="whether another rig may be chosen in the page, "
+                        "which reads folders of this machine and downloads models (default: on where only this machine "
+                        "can reach the page, or with --auth)")
     parser.add_argument("--trace", type=Path, metavar="PATH", help="a trace file, or a folder of them, to open first")
     parser.add_argument("--results", type=Path, default=Path("results.sqlite"), metavar="FILE",
                         help="where the lab keeps what it measured (default: results.sqlite)")
@@ -71,11 +75,29 @@ def source(rig: str, recordings: Library) -> Source:
     return Recordings(recordings, reason)
 
 
-def keep_offline(rig: str) -> None:
-    """Before gradio and transformers are imported: nothing is reported anywhere, and nothing is looked up unless the
-    rig's own checkpoints lie on the hub."""
+def may_choose(wanted: argparse.Namespace) -> bool:
+    """Whether another rig may be chosen in the page: strangers do not get to fill the disk or to look for folders."""
+    if wanted.rig_choice:
+        return bool(wanted.rig_choice == "on")
+    return wanted.host in ("127.0.0.1", "localhost", "::1") or wanted.auth is not None
+
+
+def choosing(wanted: argparse.Namespace) -> Choosing:
+    """Who opens other rigs, or the sentence why nobody does."""
+    if not may_choose(wanted):
+        return Choosing(closed="Another rig cannot be chosen here; whoever runs this page can start it with "
+                               "--rig-choice on.")
+    try:
+        return Choosing(import_module("engine.runtime.answering").Rigs(), "")
+    except ModuleNotFoundError as error:
+        return Choosing(closed=f"No rig can be loaded: the package {error.name} is not installed.")
+
+
+def keep_offline(rig: str, may_choose: bool) -> None:
+    """Before gradio and transformers are imported: nothing is reported anywhere, and nothing can be looked up unless
+    the rig's own checkpoints lie on the hub, or those of another one that may be chosen might."""
     os.environ.update(GRADIO_ANALYTICS_ENABLED="False", HF_HUB_DISABLE_TELEMETRY="1")
-    if not from_hub(rig):
+    if not may_choose and not from_hub(rig):
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
 
 
@@ -88,16 +110,22 @@ def bench(served: Source) -> Bench:
     return live
 
 
+def built_page(wanted: argparse.Namespace) -> Any:
+    """The page as the command line wants it. It alone holds on to the rig, so that it can let go of it."""
+    recordings = library(wanted.trace)
+    served = source(wanted.rig, recordings)
+    page = import_module("explorer.page")
+    return page.build(served, recordings, bench(served), wanted.results, choosing(wanted))
+
+
 def main() -> int:
     """Serve the page until it is interrupted."""
     wanted = flags().parse_args()
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    keep_offline(wanted.rig)
+    keep_offline(wanted.rig, may_choose(wanted))
     page = import_module("explorer.page")
     try:
-        recordings = library(wanted.trace)
-        served = source(wanted.rig, recordings)
-        built = page.build(served, recordings, bench(served), wanted.results)
+        built = built_page(wanted)
     except CanopyError as error:
         print(error, file=sys.stderr)
         return 1

@@ -35,7 +35,6 @@ from engine.prompts import Prompt, read_prompts
 from engine.records import STAGES, Ask
 from engine.runtime import shape_bench
 from engine.runtime.fixed.decode import loop_on
-from engine.runtime.hardware import hardware
 from engine.runtime.live import LiveRig
 from engine.runtime.plain import PlainLoop
 from engine.runtime.rigs import DTYPES, Rig, open_rig
@@ -235,7 +234,7 @@ def main() -> int:
     rows = [report(point, tallies[point]) for point in wanted]
     print(table(rows))
     print(json.dumps({
-        "hardware": hardware(rig.target.device), "dtype": choice.dtype, "torch": torch.__version__,
+        "hardware": rig.target.hardware, "dtype": choice.dtype, "torch": torch.__version__,
         "prompts": len(prompts), "heads": choice.heads, "domain": choice.domain, "repeats": choice.repeats,
         "points": rows}))
     return 0

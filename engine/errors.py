@@ -4,7 +4,8 @@
     ├── RequestError      the request cannot be served as asked (prompt, budget, method, numbers)
     ├── RigError          a checkpoint or a set of them cannot be used (missing, truncated, mismatched)
     ├── TraceError        a trace file is not one, is of another version, or is cut off
-    └── ResultsError      a results file of the lab is not one, is in use, or cannot be written
+    ├── ResultsError      a results file of the lab is not one, is in use, or cannot be written
+    └── Cancelled         somebody changed their mind; nothing went wrong
 
 A message says what is wrong, what was seen, and what is allowed. The page and the command line print it as it is.
 """
@@ -30,3 +31,7 @@ class TraceError(CanopyError):
 
 class ResultsError(CanopyError):
     """A results file cannot be used or written."""
+
+
+class Cancelled(CanopyError):
+    """Somebody changed their mind."""

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from engine.errors import RigError
 
+RIGS_FOLDER = Path(__file__).resolve().parents[1] / "assets"
 JOINT, PIN = "::", "@"
 NGRAM = "ngram"
 
@@ -34,6 +35,11 @@ NAMED: Mapping[str, Pair] = MappingProxyType({
     "llama3.1-8b": Pair(
         "meta-llama/Llama-3.1-8B-Instruct@main", ("z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat@main",)),
 })
+
+
+def rig_names() -> list[str]:
+    """The rigs that lie in the assets folder, then those that the hub has."""
+    return sorted(path.parent.name for path in RIGS_FOLDER.glob("*/rig.json")) + list(NAMED)
 
 
 def pair_of(rig: str) -> Pair:

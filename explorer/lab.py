@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -55,20 +54,22 @@ class Lab:
     def functions(self) -> list[Callable[[Any], Any]]:
         """What the browser calls by name; each takes one value and gives one, or {"error": a sentence}."""
         answers: Mapping[str, Callable[[Any], Any]] = {
-            "lab_plotly": lambda _: self.plotly, "lab_progress": self.progress, "lab_curves": self.curves,
+            "lab_given": lambda _: self.given(), "lab_plotly": lambda _: self.plotly,
+            "lab_progress": self.progress, "lab_curves": self.curves,
             "lab_start": self.start, "lab_control": self.control, "lab_delete": self.delete,
             "lab_prompts": self.prompts, "lab_shapes": self.shapes, "lab_report": self.report,
             "lab_what_if": self._tools.what_if, "lab_cost": self._tools.cost, "lab_race": self._tools.race,
             "lab_doctor": self._tools.doctor, "lab_job": self._tools.job}
         return [_spoken(name, answer) for name, answer in answers.items()]
 
-    def given(self, hardware: str) -> View:
+    def given(self) -> View:
         """What the lab opens with: the choices there are, the defaults, the empty live figure."""
         bench, defaults = self._bench, asdict(Defaults())
+        conditions = bench.laboratory.conditions
         methods = list(bench.laboratory.methods)
         settled = {**defaults, "temperature": 0, "methods": [name for name in defaults["methods"] if name in methods]}
         return {
-            "rig": bench.laboratory.conditions.rig, "hardware": hardware, "reason": bench.reason,
+            "rig": conditions.rig, "hardware": conditions.hardware, "reason": bench.reason,
             "looks": looks_view(), "live": live_figure(), "tools": [] if bench.reason else list(TOOLS),
             "settled": settled, "options": {
                 "methods": methods, "baseline": BASELINE, "budgets": list(OFFERED), "sets": self._sets.view(),
@@ -97,7 +98,11 @@ class Lab:
         act = acts.get(str(wanted.get("do")))
         if act is None:
             raise RequestError(f"A sweep cannot {str(wanted.get('do'))[:20]!r}; it can {', '.join(acts)}.")
-        act(self._stored(wanted).number)
+        stored = self._stored(wanted)
+        if act == self._sweeps.resume and stored.plan.rig != self._bench.rig:
+            raise RequestError(f"Sweep {stored.number} was begun on the rig {stored.plan.rig}, and {self._bench.rig} "
+                               "answers now; choose that rig, then resume.")
+        act(stored.number)
         return {}
 
     def delete(self, wanted: Mapping[str, Any]) -> View:
@@ -169,9 +174,9 @@ def _spoken(name: str, ask: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return answer
 
 
-def lab_component(lab: Lab, template: str, hardware: str) -> gr.HTML:
+def lab_component(lab: Lab, template: str) -> gr.HTML:
     """The lab as a part of the page. It tells of a setting to use by its event ``adopt``."""
     return gr.HTML(
         elem_id="canopy-lab", html_template=template, padding=False, apply_default_css=False,
-        given=json.dumps(lab.given(hardware)).replace("<", "\\u003c"), server_functions=lab.functions(),
-        js_on_load="Canopy.lab.open(element, props, server, (setting) => trigger('adopt', setting));")
+        server_functions=lab.functions(),
+        js_on_load="Canopy.lab.open(element, server, (setting) => trigger('adopt', setting));")

@@ -13,6 +13,7 @@ from uuid import uuid4
 import gradio as gr
 
 from engine.errors import CanopyError
+from engine.methods import METHODS
 from engine.pace import AUTO, FIXED
 from explorer.asking import LARGEST_BUDGET, Form, ask_from
 from explorer.bundle import ASSETS, bundle, style
@@ -20,8 +21,11 @@ from explorer.lab import Lab, lab_component
 from explorer.lab_assets import lab_head
 from explorer.lab_bench import Absent, Bench
 from explorer.lessons import Lesson, Library
+from explorer.presets import fitting, presets
+from explorer.rig_choice import RigChoice
 from explorer.runs import Runs, Stream
 from explorer.service import Service
+from explorer.serving import FIXED_RIG, Choosing, Serving, Started
 from explorer.source import Source
 from explorer.turns import Turns
 from explorer.view import View, blank_view
@@ -36,31 +40,29 @@ HOST = '<div class="canopy-host"></div>'  # constant: a template that changes wo
 LARGEST_STEP = LARGEST_BUDGET.bit_length()  # of the slider: 0, then the powers of two
 
 
-def presets() -> list[dict[str, Any]]:
-    """The prompts that the page offers: name, domain, title, prompt, method, budget, temperature."""
-    read: list[dict[str, Any]] = json.loads((ASSETS / "prompts" / "presets.json").read_text("utf8"))
-    return read
-
-
-def build(source: Source, library: Library, bench: Bench | None = None, results: Path = RESULTS) -> gr.Blocks:
+def build(source: Source, library: Library, bench: Bench | None = None, results: Path = RESULTS,
+          choosing: Choosing = FIXED_RIG) -> gr.Blocks:
     """The page over a source of live runs and a library of recordings, and over a rig to measure with. ``results`` is
     the file in which the lab keeps what it measured."""
     runs, turns = Runs(), Turns()
-    stream = Stream(source, runs, turns)
+    serving = Serving(Started(source, bench or Absent(source, NO_BENCH)))
+    stream = Stream(serving, runs, turns)
     service = Service(library, runs, stream)
-    lab = Lab(bench or Absent(source, NO_BENCH), service.trace_of, turns, results)
+    choice = RigChoice(serving, turns, choosing)
+    lab = Lab(serving.bench, service.trace_of, turns, results)
     first = library.first()
     opening = packed(service.view_of(first.name) if first else blank_view())
     with gr.Blocks(title="Canopy", analytics_enabled=False, fill_width=True) as page:
         gr.HTML(elem_id="canopy-header", html_template=HOST, padding=False, apply_default_css=False)
-        controls = Controls(source, opening_form(first))
+        controls = Controls(serving, opening_form(first, serving.bench))
         stage = gr.HTML(
             value=opening, elem_id="canopy-stage", html_template=HOST, padding=False, apply_default_css=False,
             js_on_load="Canopy.open(element, props, watch, server, (run) => trigger('adopt', run));",
             lessons=library.summaries(), opening=first.name if first else "",
-            server_functions=[service.replay, service.open_trace, service.export])
+            server_functions=[service.replay, service.open_trace, service.export, *choice.functions()])
         _wire(page, controls, stage, stream)
-        lab_component(lab, HOST, source.hardware).adopt(_setting_values, None, controls.setting(), **QUIET)
+        _follow(page, controls, serving)
+        lab_component(lab, HOST).adopt(_setting_values, None, controls.setting(), **QUIET)
         service.publish()
         page.unload(_farewell)
     return page
@@ -78,10 +80,10 @@ def launch_options() -> dict[str, Any]:
     }
 
 
-def opening_form(lesson: Lesson | None) -> Mapping[str, Any]:
+def opening_form(lesson: Lesson | None, bench: Bench) -> Mapping[str, Any]:
     """What the bar opens with: the question of the recording on the stage, or the first preset."""
     if lesson is None:
-        return presets()[0]
+        return presets(bench)[0]
     request = lesson.trace.header.request
     sampling = request.sampling
     return {"prompt": lesson.trace.header.prompt, "method": request.method, "budget": request.budget,
@@ -98,21 +100,20 @@ def packed(view: View) -> str:
 class Controls:
     """The bar: what to run and how."""
 
-    def __init__(self, source: Source, first: Mapping[str, Any]) -> None:
-        titles = [(preset["title"], preset["name"]) for preset in presets()]
+    def __init__(self, serving: Serving, first: Mapping[str, Any]) -> None:
         first = {**DEFAULTS, **first}
-        method = first["method"] if first["method"] in source.methods else source.methods[0]
+        method = fitting(first["method"], serving.methods)
         with gr.Row(elem_id="canopy-ask"):
             self.prompt = gr.Textbox(
                 value=first["prompt"], label="Prompt", placeholder="Ask something …", lines=1, max_lines=3,
                 scale=8, elem_id="canopy-prompt", submit_btn=False)
             self.preset = gr.Dropdown(
-                titles, value=first.get("name"), label="Preset", scale=3, elem_id="canopy-preset")
+                titles(serving.bench), value=first.get("name"), label="Preset", scale=3, elem_id="canopy-preset")
             self.run = gr.Button("▶ Run", variant="primary", elem_id="canopy-run", scale=0)
             self.stop = gr.Button("■ Stop", variant="secondary", elem_id="canopy-stop", scale=0)
         with gr.Row(elem_id="canopy-settings"):
-            self.rig = gr.Dropdown([source.rig], value=source.rig, label="Rig", elem_id="canopy-rig")
-            self.method = gr.Dropdown(list(source.methods), value=method, label="Method", elem_id="canopy-method")
+            # all of them, until the page has asked which the rig that answers by then can run
+            self.method = gr.Dropdown(list(METHODS), value=method, label="Method", elem_id="canopy-method")
             self.steps = gr.Slider(
                 0, LARGEST_STEP, value=step_of(first["budget"]), step=1, label="Node budget", elem_id="canopy-steps")
             self.budget = gr.Number(first["budget"], precision=0, label="Nodes", elem_id="canopy-budget")
@@ -165,7 +166,6 @@ def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -
         concurrency_limit=WAITING_ROOM, show_progress="hidden", api_visibility="private")
     controls.stop.click(None, cancels=[running], js="() => Canopy.controls.stop()")
     asked = controls.asked()
-    controls.preset.input(_preset_values, controls.preset, asked, **QUIET)
     stage.adopt(_adopted_values, None, asked, **QUIET)
     in_browser: dict[str, Any] = {"fn": None, "queue": False, "api_visibility": "private"}
     controls.steps.input(**in_browser, inputs=controls.steps, outputs=controls.budget,
@@ -175,15 +175,34 @@ def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -
     told: list[Any] = [controls.method, controls.budget]
     for control in (noted := [*told, controls.pace]):
         control.change(**in_browser, inputs=noted, js="(...setting) => Canopy.controls.note(...setting)")
-    page.load(
-        **in_browser, inputs=[*told, controls.steps], outputs=[*told, controls.steps],
-        js="(method, budget, step) => Canopy.controls.restore(method, budget, step)")
 
 
-def _preset_values(name: str | None) -> list[Any]:
-    """What the preset fills in; nothing where a keyboard only passed through the list and chose none."""
-    named = {preset["name"]: preset for preset in presets()}
-    return _values(named[name]) if name in named else [gr.skip()] * (5 + len(DEFAULTS))
+def _follow(page: gr.Blocks, controls: Controls, serving: Serving) -> None:
+    """What depends on the rig: the methods and the presets. It may have been changed since the page was built."""
+    def offered(method: str) -> list[Any]:
+        methods = list(serving.methods)
+        # one that can be run stays as it is: a recording may have filled in another by the time this arrives
+        kept: dict[str, Any] = {} if method in methods else {"value": fitting(method, methods)}
+        return [gr.Dropdown(choices=methods, **kept), gr.Dropdown(choices=titles(serving.bench))]
+
+    def filled(name: str | None) -> list[Any]:
+        """Nothing where a keyboard only passed through the list and chose none."""
+        named = {preset["name"]: preset for preset in presets(serving.bench)}
+        if name not in named:
+            return [gr.skip()] * (5 + len(DEFAULTS))
+        return _values({**named[name], "method": fitting(named[name]["method"], serving.methods)})
+
+    asked = [controls.method, controls.budget, controls.steps, controls.prompt]
+    restored = page.load(
+        None, asked, asked, js="(...values) => Canopy.controls.restore(...values)", queue=False,
+        api_visibility="private")
+    restored.then(offered, controls.method, [controls.method, controls.preset], preprocess=False, **QUIET)
+    controls.preset.input(filled, controls.preset, controls.asked(), **QUIET)
+
+
+def titles(bench: Bench) -> list[tuple[str, str]]:
+    """The presets as a list offers them: title and name."""
+    return [(preset["title"], preset["name"]) for preset in presets(bench)]
 
 
 def _adopted_values(event: gr.EventData) -> list[Any]:

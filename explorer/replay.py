@@ -33,6 +33,11 @@ class Recordings:
         """All of them, so that the page looks the same; only recorded questions are answered."""
         return tuple(METHODS)
 
+    @property
+    def good_at(self) -> str:
+        """Nothing is answered but what was recorded."""
+        return ""
+
     def run(self, ask: Ask) -> Iterator[Line]:
         """The lines of the recording of the same prompt and method, the one nearest in budget where several are."""
         fitting = [lesson for lesson in self._library.lessons.values() if _answers(lesson, ask)]
@@ -44,6 +49,9 @@ class Recordings:
         yield nearest.header
         yield from nearest.entries
         yield nearest.end
+
+    def close(self) -> None:
+        """See ``Source``: nothing is held."""
 
 
 def _answers(lesson: Lesson, ask: Ask) -> bool:

@@ -27,7 +27,7 @@ LARGEST_UPLOAD = 32 * 2**20  # bytes of a trace file
 LARGEST_TRACE = 256 * 2**20  # bytes of it unpacked
 
 
-def _spoken(name: str, ask: Callable[[Any], View]) -> Callable[[Any], View]:
+def spoken(name: str, ask: Callable[[Any], View]) -> Callable[[Any], View]:
     """For the browser, which calls it by ``name``: a failure comes back as its sentence."""
     def answer(wanted: Any) -> View:
         try:
@@ -83,9 +83,9 @@ class Service:
         self._library = library
         self._runs = runs
         self._stream = stream
-        self.replay = _spoken("replay", self.view_of)
-        self.open_trace = _spoken("open_trace", self.opened)
-        self.export = _spoken("export", self.exported)
+        self.replay = spoken("replay", self.view_of)
+        self.open_trace = spoken("open_trace", self.opened)
+        self.export = spoken("export", self.exported)
 
     def trace_of(self, name: str) -> Trace:
         """The recording or the remembered run of that name."""

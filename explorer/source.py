@@ -24,8 +24,15 @@ class Source(Protocol):
     def methods(self) -> Sequence[str]:
         """The methods that it can run, in the order in which the page lists them."""
 
+    @property
+    def good_at(self) -> str:
+        """What prompts it was trained for, in a sentence; empty where that is not known."""
+
     def run(self, ask: Ask) -> Iterator[Line]:
         """The run's lines as they happen. Closing the iterator ends the run and frees its cache.
 
         Raises CanopyError, with a sentence for the person, when the ask cannot be served.
         """
+
+    def close(self) -> None:
+        """Free what it holds besides its weights: another source takes its place. Nothing may be running."""

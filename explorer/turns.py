@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Condition
 
@@ -27,6 +27,17 @@ class Turns:
             with self._change:
                 self._line.remove(ticket)
                 self._change.notify_all()
+
+    def alone(self, act: Callable[[], None], seconds: float = 0.0) -> bool:
+        """Do something short while nobody runs or waits, after waiting at most ``seconds`` for that; False where
+        somebody still does."""
+        with self._change:
+            if self._line:
+                self._change.wait(seconds)
+            if not self._line:
+                act()
+                return True
+            return False
 
     def ahead(self, ticket: object, seconds: float) -> int:
         """How many are ahead of the ticket, after waiting at most ``seconds`` for none to be."""

@@ -176,15 +176,28 @@
   }
 
   // Waits for the stage, which another component brings along.
-  Lab.open = function open(element, props, server, adopt) {
+  Lab.open = async function open(element, server, adopt) {
     const host = element.querySelector(".canopy-host");
+    const given = await asked(server); // of the rig that answers now: another one may have been chosen
     const begin = () => {
       if (!Canopy.parts || !Canopy.parts.stage) return setTimeout(begin, 30);
-      if (!host.querySelector(".lab")) Canopy.laboratory = new View(Canopy.parts.stage, host, server, JSON.parse(props.given), adopt);
+      if (!host.querySelector(".lab")) Canopy.laboratory = new View(Canopy.parts.stage, host, server, given, adopt);
       return 0;
     };
     begin();
   };
+
+  async function asked(server) {
+    for (;;) {
+      try {
+        const given = await server.lab_given({});
+        if (!given.error) return given;
+      } catch {
+        // The server starts or is away for a moment.
+      }
+      await new Promise((done) => setTimeout(done, IDLE_MS));
+    }
+  }
 
   window.addEventListener("resize", () => {
     if (Canopy.laboratory) Canopy.laboratory.fit();

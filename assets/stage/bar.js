@@ -26,6 +26,7 @@
       html("span", "cs-gap", this.box);
       this.modes();
       const tools = html("div", "cs-bar-tools", this.box);
+      if (parts.rigs) parts.rigs.opener(tools);
       if (stage.server) new Canopy.Menu(tools, "Recordings", "Open a recorded run", () => parts.lessons.entries());
       new Canopy.Menu(tools, "Save", "Save or share this run", () => parts.save.entries());
       if (parts.tour) button(tools, "Tour", "A tour in nine steps", () => parts.tour.start());

@@ -2,6 +2,7 @@
 (function (Canopy) {
   "use strict";
 
+  const PROMPT = "canopy-prompt";
   const LARGEST_STEP = 11; // 2^10 nodes
 
   Canopy.controls = {
@@ -16,13 +17,25 @@
       stage.tell("settings");
     },
 
-    // The values that method, budget and step have to take when the page opens.
-    restore(method, budget, step) {
+    // The values that method, budget, step and prompt have to take when the page opens.
+    restore(method, budget, step, prompt) {
       const asked = Canopy.Address.opened;
       document.querySelector("#canopy-preset input").placeholder = "Pick a prompt …"; // Gradio's list takes none
       const wanted = [asked.method || method, asked.budget === null ? budget : asked.budget];
       Canopy.controls.note(...wanted);
-      return [...wanted, asked.budget === null ? step : Canopy.controls.stepOf(asked.budget)];
+      return [...wanted, asked.budget === null ? step : Canopy.controls.stepOf(asked.budget), Canopy.controls.kept() ?? prompt];
+    },
+
+    // Loads the page anew, with the prompt as it stands.
+    reload() {
+      window.sessionStorage.setItem(PROMPT, document.querySelector("#canopy-prompt textarea").value);
+      window.location.reload();
+    },
+
+    kept() {
+      const prompt = window.sessionStorage.getItem(PROMPT);
+      window.sessionStorage.removeItem(PROMPT);
+      return prompt;
     },
 
     // The run ends on the server; what has arrived stays.

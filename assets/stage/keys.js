@@ -67,8 +67,8 @@
     }
 
     leave() {
-      const { help, search, frames, notices, stage, tour } = this.parts;
-      if (help.close() || search.close() || (tour && tour.stop()) || frames.full(null) || notices.dismiss()) return;
+      const { help, rigs, search, frames, notices, stage, tour } = this.parts;
+      if (help.close() || (rigs && rigs.close()) || search.close() || (tour && tour.stop()) || frames.full(null) || notices.dismiss()) return;
       if (stage.pinned !== null) stage.pin(null);
     }
   }

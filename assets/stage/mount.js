@@ -17,6 +17,7 @@
     const lessons = new Canopy.Lessons(stage, player, notices, given.lessons);
     const save = new Canopy.Save(stage, frames, lessons, notices);
     const parts = { stage, player, frames, help, search, lessons, save, notices };
+    parts.rigs = stage.server ? new Canopy.Rigs(stage, notices, document.body) : null;
     parts.tour = Canopy.Tour && stage.server ? new Canopy.Tour(parts) : null;
     const keys = parts.keys = new Canopy.Keys(parts);
     help.fill(keys.table);

@@ -20,9 +20,14 @@
         this.hiddenNote = this.noteText.textContent;
         this.note.hidden = true;
       });
+      this.told = html("div", "cs-notice is-news", this.box);
+      this.told.setAttribute("role", "status");
+      this.toldText = html("p", "", this.told);
+      this.toldAct = button(this.told, "", "", () => this.act());
+      this.toldAct.removeAttribute("aria-label");
       this.live = html("div", "cs-spoken", this.box);
       this.live.setAttribute("aria-live", "polite");
-      this.error.hidden = this.wait.hidden = this.note.hidden = true;
+      this.error.hidden = this.wait.hidden = this.note.hidden = this.told.hidden = true;
       stage.on("state", () => this.state());
       stage.on("round", () => this.speak());
       stage.on("value", () => this.remark());
@@ -39,6 +44,14 @@
     fail(message) {
       Canopy.ink.write(this.errorText, message);
       this.error.hidden = false;
+    }
+
+    // Something that happened elsewhere, and what can be done about it.
+    news(message, label, act) {
+      this.told.hidden = false;
+      this.act = act;
+      Canopy.ink.write(this.toldAct, label);
+      Canopy.ink.write(this.toldText, message);
     }
 
     // True where there was something to dismiss.

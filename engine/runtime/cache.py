@@ -51,3 +51,38 @@ class TreeCache(Cache):
             source = torch.from_numpy(rows.astype(np.int64)).to(self.slots.device) + self.length
             self.slots[..., self.length:self.length + count, :] = self.slots.index_select(-2, source)
         self.length += count
+
+
+class SpreadCache(Cache):
+    """A ``TreeCache`` of a model whose layers lie on several devices: each layer's keys and values, (2, 1, kv heads,
+    capacity, head size), lie where the layer runs, from its first pass on."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(layers=[])
+        self.capacity, self.length = capacity, 0
+        self.slots: dict[int, Tensor] = {}
+
+    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[
+            Tensor, Tensor]:
+        """See ``TreeCache.update``."""
+        if layer_idx not in self.slots:
+            heads, size = key_states.shape[1], key_states.shape[-1]
+            self.slots[layer_idx] = key_states.new_empty(2, 1, heads, self.capacity, size)
+        end = self.length + key_states.shape[-2]
+        keys, values = self.slots[layer_idx]
+        keys[:, :, self.length:end] = key_states
+        values[:, :, self.length:end] = value_states
+        return keys[:, :, :end], values[:, :, :end]
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Committed slots."""
+        return self.length
+
+    def keep(self, rows: Integers) -> None:
+        """See ``TreeCache.keep``."""
+        count = len(rows)
+        if rows[-1] != count - 1:
+            source = torch.from_numpy(rows.astype(np.int64)) + self.length
+            for slots in self.slots.values():
+                slots[..., self.length:self.length + count, :] = slots.index_select(-2, source.to(slots.device))
+        self.length += count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -13,17 +14,22 @@ from engine.errors import RigError
 from engine.runtime.architectures import causal_config
 from engine.runtime.files import first_line, require, weight_files
 from engine.runtime.masks import take_any_mask
+from engine.runtime.spread import Places
+
+WHOLE: Places = MappingProxyType({})
 
 
-def load_causal(folder: Path, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
-    """The causal language model of a local folder, in evaluation mode, ready for masks of trees."""
+def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: Places = WHOLE) -> PreTrainedModel:
+    """The causal language model of a local folder, in evaluation mode, ready for masks of trees: on the device, or
+    its modules on the GPUs that ``places`` gives them."""
     config = causal_config(folder)
     weight_files(folder)
     capped = getattr(config.get_text_config(), "attn_logit_softcapping", None)  # which the fused kernel leaves out
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder, config=config, dtype=dtype, use_safetensors=True, local_files_only=True, trust_remote_code=False,
-            attn_implementation="eager" if capped else "sdpa", output_loading_info=True)
+            attn_implementation="eager" if capped else "sdpa", output_loading_info=True,
+            device_map=dict(places) or None)
         model, report = loaded
     except (OSError, SafetensorError, ValueError, RuntimeError, KeyError, ImportError) as error:
         raise RigError(
@@ -36,7 +42,7 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device) -> PreTr
     if getattr(text, "num_key_value_heads", None) is None:
         text.num_key_value_heads = text.num_attention_heads  # older architectures do not name them apart
     take_any_mask(model)
-    return model.to(device).eval()
+    return (model if places else model.to(device)).eval()
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:

@@ -14,7 +14,6 @@ from engine.acceptance.walk import walk
 from engine.decode import Drafter
 from engine.lab.cost import CostCurve
 from engine.records import DraftTree, Integers, Sampling
-from engine.runtime.hardware import hardware
 from engine.runtime.rigs import Rig
 from engine.tree import pack, plant
 
@@ -88,7 +87,7 @@ def _curve(rig: Rig, at: tuple[int, Sampling], mocks: Mapping[int, list[Mock]], 
     median, low, high = (tuple(float(value) for value in column) for column in zip(*quartiles, strict=True))
     target = rig.target
     return CostCurve(
-        rig.name, hardware(target.device), str(target.model.dtype).removeprefix("torch."),
+        rig.name, target.hardware, str(target.model.dtype).removeprefix("torch."),
         "sampled" if sampling.temperature else "greedy", context, len(mocks[sizes[0]]), sizes, median, low, high,
         tuple(float(np.median([mock.draft_ms for mock in mocks[size]])) for size in sizes),
         float(np.median([mock.overhead_ms for found in mocks.values() for mock in found])),

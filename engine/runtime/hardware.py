@@ -9,10 +9,11 @@ from pathlib import Path
 import torch
 
 
-def hardware(device: torch.device) -> str:
-    """For example ``NVIDIA H200`` or ``AMD EPYC, 2 cores``."""
+def hardware(device: torch.device, gpus: int = 1) -> str:
+    """For example ``NVIDIA H200``, ``2 × NVIDIA H200`` or ``AMD EPYC, 2 cores``."""
     if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
+        name = torch.cuda.get_device_name(device)
+        return f"{gpus} × {name}" if gpus > 1 else name
     return f"{_processor()}, {os.cpu_count()} cores"
 
 

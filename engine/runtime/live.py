@@ -23,7 +23,6 @@ from engine.records import Ask, Request, Round, Sampling
 from engine.runtime.chat import Spelling, prompt_ids
 from engine.runtime.cost import CostBook
 from engine.runtime.fixed.decode import loop_on
-from engine.runtime.hardware import hardware
 from engine.runtime.rigs import Rig, open_rig
 from engine.runtime.whatif import Written, what_if
 from engine.trace import End, Entry, Header, Line
@@ -49,7 +48,11 @@ class LiveRig:
 
     @property
     def hardware(self) -> str:
-        return hardware(self._rig.target.device)
+        return self._rig.target.hardware
+
+    @property
+    def good_at(self) -> str:
+        return self._rig.good_at
 
     @property
     def methods(self) -> Sequence[str]:
@@ -132,6 +135,12 @@ class LiveRig:
             raise RequestError(
                 f"The GPU ran out of memory{more} at a budget of {request.budget} nodes and {len(request.prompt_ids)} "
                 "prompt tokens; lower the budget or max tokens, or shorten the prompt.") from error
+
+    def close(self) -> None:
+        """Free what runs left behind; the weights go with the last reference to this."""
+        with self._busy:
+            self._loop.close()
+            self._rig.target.release()
 
     def instead(self, reason: str) -> LiveRig:
         """The same rig, saying with every run why another one is not running."""

@@ -14,11 +14,15 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 from transformers import PreTrainedModel
 
-from engine.runtime.cache import TreeCache
+from engine.runtime.cache import SpreadCache, TreeCache
 from engine.runtime.layers import Layer, Product, Rotations, additive, norm_of
+from engine.runtime.spread import gpus_of
 
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3"})  # pre-norm, rotary, gated SiLU, nothing else
 STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
+
+
+AnyCache = TreeCache | SpreadCache
 
 
 class Said(NamedTuple):
@@ -38,22 +42,22 @@ class OwnPass(nn.Module):
         for layer in self.taps:
             model.base_model.layers[layer].register_forward_hook(self._tap(layer))
 
-    def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: TreeCache) -> Said:
+    def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: AnyCache) -> Said:
         """Logits and taps of all rows. tokens, positions (rows,) int64; ``seen`` (rows, rows) bool,
         who sees whom of them; without it each sees all."""
         return self._run(tokens, positions, seen, cache, 0)
 
-    def prefill(self, tokens: Tensor, cache: TreeCache) -> Said:
+    def prefill(self, tokens: Tensor, cache: AnyCache) -> Said:
         """A causal pass over a whole prompt (tokens,), with the logits of its last row alone."""
         return self._run(tokens, torch.arange(len(tokens), device=tokens.device), None, cache, 1)
 
-    def _run(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: TreeCache, last: int) -> Said:
+    def _run(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: AnyCache, last: int) -> Said:
         mask = None if seen is None else additive(seen, cache.length, 1, self.model.get_input_embeddings().weight)
         output = self.model(
             input_ids=tokens[None], position_ids=positions[None], attention_mask=mask, past_key_values=cache,
             use_cache=True, logits_to_keep=last)
-        tapped = [self._tapped.pop(layer)[0] for layer in self.taps]
-        return Said(output.logits[0], tapped)
+        tapped = [self._tapped.pop(layer)[0].to(tokens.device) for layer in self.taps]  # from wherever the layer lies
+        return Said(output.logits[0].to(tokens.device), tapped)
 
     def _tap(self, layer: int):  # type: ignore[no-untyped-def]
         def keep(_module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
@@ -102,7 +106,7 @@ def short_way(model: PreTrainedModel) -> bool:
     return (config.hidden_act == "silu" and window is None and not biased
             and rope.get("rope_type", "default") in STEADY_ROPES
             and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
-            and len(set(getattr(model, "hf_device_map", {"": 0}).values())) == 1)
+            and gpus_of(model) == 1)
 
 
 def fastest_pass(model: PreTrainedModel, own: OwnPass) -> OwnPass | ShortPass:

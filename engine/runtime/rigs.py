@@ -16,18 +16,18 @@ from engine.drafters.narrowed import NarrowedDrafter
 from engine.drafters.ngram import NGramDrafter
 from engine.errors import RequestError, RigError
 from engine.methods import method_named
-from engine.rig_names import JOINT, NAMED, NGRAM, pair_of
+from engine.rig_names import JOINT, NAMED, NGRAM, RIGS_FOLDER, pair_of, rig_names
 from engine.runtime.architectures import causal_config, within_window
 from engine.runtime.chat import ChatStyle, chat_style
 from engine.runtime.checkpoints import load_causal, load_tokenizer
-from engine.runtime.files import read_config
+from engine.runtime.files import first_line, read_config
 from engine.runtime.kinds import KINDS, HeadPlan, TargetFacts, kind_of
-from engine.runtime.memory import must_fit_into_memory
+from engine.runtime.opening import ALONE, Opening
 from engine.runtime.sources import fetch
+from engine.runtime.spread import places_of
 from engine.runtime.target import TorchTarget
 from engine.runtime.trial import must_verify_trees
 
-RIGS_FOLDER = Path(__file__).resolve().parents[2] / "assets"
 DTYPES: Mapping[str, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -77,12 +77,7 @@ class Rig:
         return {name: self.heads[name] for name in chosen}
 
 
-def rig_names() -> list[str]:
-    """The rigs that lie in the assets folder, then those that the hub has."""
-    return sorted(path.parent.name for path in RIGS_FOLDER.glob("*/rig.json")) + list(NAMED)
-
-
-def open_rig(name: str, dtype: str = "bfloat16", device: str = "") -> Rig:
+def open_rig(name: str, dtype: str = "bfloat16", device: str = "", opening: Opening = ALONE) -> Rig:
     """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER (see ``sources``).
 
     RigError says what is missing or does not fit, before anything large is read where that can be known.
@@ -90,13 +85,18 @@ def open_rig(name: str, dtype: str = "bfloat16", device: str = "") -> Rig:
     if dtype not in DTYPES:
         raise RigError(f"The dtype {dtype!r} is not supported; choose one of {', '.join(DTYPES)}.")
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return replace(load_rig(rig_parts(name), DTYPES[dtype], place), opened=name)
+    try:
+        return replace(load_rig(rig_parts(name, opening), DTYPES[dtype], place, opening), opened=name)
+    except torch.OutOfMemoryError as error:
+        torch.cuda.empty_cache()
+        raise RigError(f"The GPU ran out of memory while {name} was loaded ({first_line(error)}); choose a smaller "
+                       "target, or free memory that other programs hold.") from error
 
 
-def rig_parts(name: str) -> Parts:
+def rig_parts(name: str, opening: Opening = ALONE) -> Parts:
     """The folders of a rig, fetched where they are not here."""
     if name in NAMED or JOINT in name:
-        return _pair_parts(name)
+        return _pair_parts(name, opening)
     folder = Path(name) if (Path(name) / "rig.json").is_file() else RIGS_FOLDER / name
     if not (folder / "rig.json").is_file():
         raise RigError(f"There is no rig {name!r}; there are {', '.join(rig_names())}, or name a folder that holds a "
@@ -118,11 +118,11 @@ def _card_parts(folder: Path) -> Parts:
         card.get("good_at", ""), float(card.get("familiar_nats", "inf")))
 
 
-def _pair_parts(name: str) -> Parts:
+def _pair_parts(name: str, opening: Opening) -> Parts:
     """A target and one or two drafters; with one, the n-gram drafter is the second head."""
     pair = pair_of(name)
-    target = fetch(pair.target)
-    found = {f"drafter {number}" if len(pair.drafters) > 1 else "drafter": fetch(place)
+    target = fetch(pair.target, opening.tell)
+    found = {f"drafter {number}" if len(pair.drafters) > 1 else "drafter": fetch(place, opening.tell)
              for number, place in enumerate(pair.drafters, 1) if place != NGRAM}
     names = (*found, NGRAM)[:2]
     defaults: dict[int, tuple[str, ...]] = {1: names[:1]}
@@ -134,20 +134,22 @@ def _pair_parts(name: str) -> Parts:
         {"target": target.label, **{head: each.label for head, each in found.items()}})
 
 
-def load_rig(parts: Parts, dtype: torch.dtype, device: torch.device) -> Rig:
+def load_rig(parts: Parts, dtype: torch.dtype, device: torch.device, opening: Opening = ALONE) -> Rig:
     """Check what configs and file headers say, then load target and heads."""
     config = causal_config(parts.target)
     facts = TargetFacts(parts.target, config.get_text_config())
     plans = {name: KINDS[kind_of(read_config(folder))](folder, facts) for name, folder in parts.heads.items()}
-    must_fit_into_memory([parts.target, *parts.heads.values()], facts.config, dtype, device)
+    places = places_of([parts.target, *parts.heads.values()], config, dtype, device, opening)
+    opening.tell(f"Reading the weights of {parts.target.name} …", None)
     tokenizer = load_tokenizer(parts.target)
-    model = load_causal(parts.target, dtype, device)
+    model = load_causal(parts.target, dtype, device, places)
     window = within_window(model.config)
     taps = tuple(dict.fromkeys(tap for plan in plans.values() for tap in plan.taps))
     if taps and not hasattr(model.base_model, "layers"):
         raise RigError(f"The layers of a {model.config.model_type} cannot be tapped; name a drafter that reads none.")
     target = TorchTarget(model, taps)
     must_verify_trees(target)
+    opening.tell("Reading the drafters …", None)
     heads: dict[str, Drafter] = {name: _head(plan, target) for name, plan in plans.items()}
     heads[NGRAM] = NGramDrafter(target.config.vocab_size)
     style = chat_style(tokenizer, [plan.thinking for plan in plans.values()])

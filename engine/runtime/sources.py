@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import (
@@ -19,11 +20,14 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
+from huggingface_hub.utils.tqdm import tqdm
 
 from engine.errors import RigError
 from engine.rig_names import PIN
 from engine.runtime.files import first_line
+from engine.runtime.opening import Tell, unheard
 
+GIGA = 1e9
 MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
 # What a checkpoint needs: weights as safetensors, configs, tokenizers. Never a pickle, never code.
 WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
@@ -37,7 +41,7 @@ class Fetched:
     label: str
 
 
-def fetch(place: str) -> Fetched:
+def fetch(place: str, tell: Tell = unheard) -> Fetched:
     """The folder itself, or the model of the hub on this machine; RigError says why there is none."""
     folder = Path(place).expanduser()
     if folder.is_dir():
@@ -45,13 +49,15 @@ def fetch(place: str) -> Fetched:
     model, _, revision = place.partition(PIN)
     if not MODEL_ID.fullmatch(model):
         raise RigError(f"There is no folder {place!r}, and it is no model id of the form owner/name.")
-    found = Path(_downloaded(model, revision or "main"))
+    found = Path(_downloaded(model, revision or "main", tell))
     return Fetched(found, f"{model}{PIN}{found.name[:12]}")
 
 
-def _downloaded(model: str, revision: str) -> str:
+def _downloaded(model: str, revision: str, tell: Tell) -> str:
+    tell(f"Looking for {model} …", None)
     try:
-        return snapshot_download(model, revision=revision, allow_patterns=list(WANTED_FILES))
+        return snapshot_download(
+            model, revision=revision, allow_patterns=list(WANTED_FILES), tqdm_class=_telling(model, tell))
     except GatedRepoError as error:
         raise RigError(f"The model {model} is given only to those who accepted its licence; accept it on its page on "
                        "the hub and set HF_TOKEN to your token.") from error
@@ -66,3 +72,19 @@ def _downloaded(model: str, revision: str) -> str:
     except (HFValidationError, HfHubHTTPError, OSError) as error:
         raise RigError(f"The model {model} cannot be downloaded ({first_line(error)}); "
                        "try again: what is there already is kept.") from error
+
+
+def _telling(model: str, tell: Tell) -> type[tqdm]:
+    """The hub's progress bar, which also tells how many bytes are here, in a terminal or without one."""
+    class Telling(tqdm):  # type: ignore[type-arg]
+        def __init__(self, *given: Any, **named: Any) -> None:
+            self.counts_bytes, self.here = named.get("unit") == "B", 0.0
+            super().__init__(*given, **named)
+
+        def update(self, n: float | None = 1) -> bool | None:
+            self.here += n or 0
+            if self.counts_bytes and self.total:
+                tell(f"Fetching {model}: {self.here / GIGA:.2f} of {self.total / GIGA:.2f} GB",
+                     min(1.0, self.here / self.total))
+            return super().update(n)
+    return Telling

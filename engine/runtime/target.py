@@ -12,9 +12,11 @@ from transformers import PreTrainedModel
 from engine.draws import position_draws
 from engine.errors import RequestError
 from engine.records import Floats, Integers, PackedTree, Sampling, Verification
-from engine.runtime.cache import TreeCache
-from engine.runtime.passes import OwnPass, Said, fastest_pass
+from engine.runtime.cache import SpreadCache, TreeCache
+from engine.runtime.hardware import hardware
+from engine.runtime.passes import AnyCache, OwnPass, Said, fastest_pass
 from engine.runtime.sampling import chosen, drawn, processed, verification
+from engine.runtime.spread import gpus_of
 from engine.tree import ancestors
 
 NOTHING = Said(torch.empty(0), [])
@@ -33,7 +35,7 @@ class TorchTarget:
         self.device: torch.device = model.device  # looked up once: transformers searches its modules each time
         self.own = OwnPass(model, self.taps)
         self.fastest = fastest_pass(model, self.own)
-        self._cache: TreeCache | None = None
+        self._cache: AnyCache | None = None
         self._sampling = Sampling()
         self._draws = position_draws(0, 0)
         self._said = NOTHING
@@ -41,6 +43,11 @@ class TorchTarget:
     @property
     def context_limit(self) -> int:
         return int(self.config.max_position_embeddings)
+
+    @property
+    def hardware(self) -> str:
+        """What it runs on, in words."""
+        return hardware(self.device, gpus_of(self.model))
 
     @property
     def embedding(self) -> nn.Module:
@@ -57,7 +64,7 @@ class TorchTarget:
         """See ``decode.Target``. Features are (prompt tokens, taps × hidden size) on the device."""
         size = len(prompt_ids)
         try:
-            self._cache = TreeCache(self.config, size + rows, self.embedding.weight)
+            self._cache = self._new_cache(size + rows)
         except RuntimeError as error:  # torch's out-of-memory error is one too
             raise RequestError(
                 f"A cache of {size + rows} positions does not fit into memory; lower max tokens or the node budget."
@@ -98,8 +105,13 @@ class TorchTarget:
         self._cache = None
         self._said = NOTHING
 
+    def _new_cache(self, capacity: int) -> AnyCache:
+        if gpus_of(self.model) > 1:
+            return SpreadCache(capacity)
+        return TreeCache(self.config, capacity, self.embedding.weight)
+
     @property
-    def _open_cache(self) -> TreeCache:
+    def _open_cache(self) -> AnyCache:
         if self._cache is None:
             raise RequestError("The run has ended and its cache is freed; start a new one.")
         return self._cache

@@ -18,7 +18,6 @@ from engine.lab.whatif import BUDGETS, Point, builders_of, forecasts, gain, poin
 from engine.methods import METHODS, Method, method_named
 from engine.pace import MOST_AUTO
 from engine.records import Request
-from engine.runtime.hardware import hardware
 from engine.runtime.positions import ReadText, proposals, read_text
 from engine.runtime.rigs import Rig
 from engine.trace import Trace, committed_ids
@@ -65,7 +64,7 @@ def what_if(rig: Rig, text: Written, budgets: Sequence[int] = BUDGETS, methods: 
     gains = [gain(point, max(budgets), known, growers) for point in found if point.heads]
     target = rig.target
     return WhatIf(
-        text.prompt, rig.name, hardware(target.device), str(target.model.dtype).removeprefix("torch."),
+        text.prompt, rig.name, target.hardware, str(target.model.dtype).removeprefix("torch."),
         text.request.sampling, known.start, len(text.token_ids), departures, tuple(done), tuple(gains), curve,
         perf_counter() - began)
 

@@ -24,3 +24,21 @@ def test_axe_finds_nothing(watched: Watched, address: str, mode: str, scheme: st
     page.wait_for_function(f"'{mode}' === 'lab' || document.querySelector('[role=tree] [role=treeitem]')")
     page.evaluate(AXE)
     assert page.evaluate(COMPLAINTS) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_the_sheet_of_rigs(watched: Watched, address: str, scheme: str) -> None:
+    watched.page.emulate_media(color_scheme=scheme)
+    page = watched.open(address)
+    page.wait_for_function("Canopy.parts.rigs.state")
+    # as it looks where another may be chosen, one is being loaded, and the one before could not be
+    page.evaluate("""() => {
+      const { rigs } = Canopy.parts;
+      rigs.look = () => rigs.draw();
+      const loading = {name: 'own', message: 'Reading …', share: 0.5};
+      rigs.state = {...rigs.state, closed: '', failure: 'There is no rig.', loading};
+      rigs.open();
+    }""")
+    assert page.is_visible(".cs-rig-form progress") and page.is_visible(".cs-rig-failure")
+    page.evaluate(AXE)
+    assert page.evaluate(COMPLAINTS) == []

@@ -178,6 +178,8 @@ class ScriptedSource:
     hardware: str = "no hardware"
     script: Script = field(default_factory=write_script)
     closed: int = 0
+    good_at: str = ""
+    released: bool = False
 
     def __post_init__(self) -> None:
         self.methods = tuple(METHODS)
@@ -204,6 +206,10 @@ class ScriptedSource:
         finally:
             self.closed += 1
             rounds.close()
+
+
+    def close(self) -> None:
+        self.released = True
 
 
 def steady(made: Round) -> Round:

@@ -145,7 +145,7 @@ def test_without_a_rig_the_lab_says_why_and_shows_what_was_measured(tmp_path: Pa
     until(lambda: state(lab) == "done")
     bench = Absent(ScriptedSource(), "The rig has no weights.")
     closed = Lab(bench, lambda run: scripted_trace("joint", 8), Turns(), tmp_path / "results.sqlite")
-    given = closed.given("no hardware")
+    given = closed.given()
     assert given["reason"] == "The rig has no weights." and given["tools"] == []
     assert closed.curves({})["table"]["best"] == lab.curves({})["table"]["best"]
     with pytest.raises(RequestError, match="The rig has no weights"):

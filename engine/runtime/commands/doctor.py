@@ -10,8 +10,9 @@ from typing import Any
 
 from engine.lab.findings import DoctorFinding, worst_first
 from engine.prompts import read_prompts
+from engine.rig_names import RIGS_FOLDER
 from engine.runtime.doctor import diagnose
-from engine.runtime.rigs import DTYPES, RIGS_FOLDER, open_rig
+from engine.runtime.rigs import DTYPES, open_rig
 
 PROMPTS = RIGS_FOLDER / "prompts" / "check.jsonl"
 

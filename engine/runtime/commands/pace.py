@@ -20,8 +20,9 @@ from engine.outcome import outcome
 from engine.pace import AUTO, FIXED, MOST_AUTO
 from engine.prompts import read_prompts
 from engine.records import Ask
+from engine.rig_names import RIGS_FOLDER
 from engine.runtime.live import LiveRig
-from engine.runtime.rigs import DTYPES, RIGS_FOLDER, open_rig
+from engine.runtime.rigs import DTYPES, open_rig
 from engine.runtime.whatif import written
 from engine.trace import gather
 

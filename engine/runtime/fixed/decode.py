@@ -36,6 +36,9 @@ class Loop(Protocol):
     def decode(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Round]:
         """See ``engine.decode.decode``."""
 
+    def close(self) -> None:
+        """Free what is kept from run to run."""
+
 
 class HostLoop:
     """``engine.decode.decode``: between drafting and acceptance the host decides."""
@@ -46,6 +49,9 @@ class HostLoop:
     def decode(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Round]:
         """See ``Loop``."""
         return decode(request, self.target, drafters)
+
+    def close(self) -> None:
+        """See ``Loop``: every run frees its own."""
 
 
 class FixedLoop:

@@ -58,7 +58,7 @@ def test_where_a_rig_does_not_load_the_demo_rig_serves_and_says_why(live: LiveRi
             monkeypatch.setattr(memory, "free_bytes", free)
         real(folders, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("engine.runtime.rigs.must_fit_into_memory", fits)
+    monkeypatch.setattr("engine.runtime.spread.must_fit_into_memory", fits)
     served = app.source(asked, Library([]))
     assert isinstance(served, LiveRig) and served.rig == "demo rig" and served.checkpoints.opened == "demo"
     first = next(iter(served.run(Ask("What is 3 + 4?", max_tokens=2))))
@@ -69,7 +69,8 @@ def test_where_a_rig_does_not_load_the_demo_rig_serves_and_says_why(live: LiveRi
 def test_only_a_rig_of_the_hub_may_look_things_up(monkeypatch: pytest.MonkeyPatch):
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "GRADIO_ANALYTICS_ENABLED"):
         monkeypatch.setenv(name, "unset")
-    app.keep_offline("qwen3-8b")
-    assert app.os.environ["HF_HUB_OFFLINE"] == "unset" and app.os.environ["GRADIO_ANALYTICS_ENABLED"] == "False"
-    app.keep_offline("demo")
+    for rig, may_choose in (("qwen3-8b", False), ("demo", True)):
+        app.keep_offline(rig, may_choose)
+        assert app.os.environ["HF_HUB_OFFLINE"] == "unset" and app.os.environ["GRADIO_ANALYTICS_ENABLED"] == "False"
+    app.keep_offline("demo", False)
     assert app.os.environ["HF_HUB_OFFLINE"] == app.os.environ["TRANSFORMERS_OFFLINE"] == "1"

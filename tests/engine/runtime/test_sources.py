@@ -49,7 +49,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]
     for name, write in (("Qwen3-8B", write_short), ("Qwen3-8B-DFlash-b16", write_short_dflash)):
         write(tmp_path / name / "snapshots" / COMMIT, "Qwen3-8B")
 
-    def download(model: str, revision: str, allow_patterns: list[str]) -> str:
+    def download(model: str, revision: str, allow_patterns: list[str], tqdm_class: type[Any]) -> str:
         assert "*.safetensors" in allow_patterns and not {"*.bin", "*.py", "*.pt"} & set(allow_patterns)
         asked.append((model, revision))
         return str(tmp_path / model.split("/")[1] / "snapshots" / COMMIT)

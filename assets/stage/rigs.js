@@ -1,0 +1,199 @@
+// The rig that answers, and choosing another one: loaded on the server while the old one goes on answering.
+(function (Canopy) {
+  "use strict";
+
+  const BETWEEN_LOOKS_MS = 500;
+  const AWAY = "The server does not answer; it is asked again.";
+  const FORMS = "TARGET::DRAFTER, each a folder or a model id (@revision behind it where one is meant), or ngram as the "
+    + "drafter; or a folder with a rig.json. Only safetensors are read.";
+
+  class Rigs {
+    constructor(stage, notices, parent) {
+      this.stage = stage;
+      this.notices = notices;
+      this.state = null;
+      this.mine = false; // whether this page asked for the rig that is being loaded
+      this.box = Canopy.ink.html("div", "cs-overlay", parent);
+      this.box.hidden = true;
+      this.box.addEventListener("click", (event) => {
+        if (event.target === this.box) this.close();
+      });
+      this.build();
+      stage.on("state", ({ state }) => {
+        if (["done", "error"].includes(state)) this.look();
+      });
+      document.addEventListener("visibilitychange", () => document.hidden || this.look());
+      this.look();
+    }
+
+    // The button of the page's bar that says which rig answers.
+    opener(parent) {
+      this.button = Canopy.ink.button(parent, "Rig", "The rig that answers, and others", () => this.open());
+      this.button.classList.add("cs-rig");
+      this.button.removeAttribute("aria-label"); // what it says is its name
+      this.button.setAttribute("aria-haspopup", "dialog");
+      this.draw();
+    }
+
+    build() {
+      const { html, button } = Canopy.ink;
+      const sheet = html("div", "cs-sheet cs-rigs", this.box);
+      sheet.setAttribute("role", "dialog");
+      sheet.setAttribute("aria-modal", "true");
+      sheet.setAttribute("aria-label", "The rig");
+      sheet.addEventListener("keydown", (event) => this.key(event));
+      button(sheet, "×", "Close (Esc)", () => this.close()).classList.add("cs-close");
+      html("h2", "", sheet, "The rig that answers");
+      this.now = html("p", "cs-rig-now", sheet);
+      this.good = html("p", "cs-rig-note", sheet);
+      html("p", "cs-rig-note", sheet, "One rig answers everybody who has this page open, in story, workbench and lab.");
+      html("h2", "", sheet, "Another one");
+      this.closed = html("p", "cs-rig-note", sheet);
+      this.form = html("form", "cs-rig-form", sheet);
+      this.form.addEventListener("submit", (event) => {
+        event.preventDefault();
+        this.choose();
+      });
+      this.list = html("fieldset", "", this.form);
+      html("legend", "cs-spoken", this.list, "Rig to load");
+      this.fields();
+      this.actions();
+    }
+
+    fields() {
+      const { html } = Canopy.ink;
+      this.named = html("div", "", this.list);
+      const own = this.radio(this.list, "", "your own", FORMS);
+      this.typed = html("input", "cs-rig-typed", this.list);
+      Object.assign(this.typed, { type: "text", spellcheck: false, autocomplete: "off", placeholder: "Qwen/Qwen3-8B::/data/my-drafter" });
+      this.typed.setAttribute("aria-label", "Your own rig: TARGET::DRAFTER, or a folder");
+      this.typed.addEventListener("input", () => { own.checked = true; });
+    }
+
+    radio(parent, value, name, note) {
+      const { html } = Canopy.ink;
+      const label = html("label", "cs-rig-choice", parent);
+      const input = html("input", "", label);
+      Object.assign(input, { type: "radio", name: "canopy-rig", value });
+      const words = html("span", "", label);
+      html("strong", "", words, name);
+      html("span", "cs-rig-note", words, ` ${note}`);
+      return input;
+    }
+
+    actions() {
+      const { html, button } = Canopy.ink;
+      const row = html("div", "cs-rig-actions", this.form);
+      this.load = html("button", "cs-rig-load", row, "Load");
+      this.load.type = "submit";
+      this.cancel = button(row, "Cancel", "Give up loading; the rig that answers stays", () => this.ask("rig_cancel", {}));
+      this.bar = html("progress", "", row);
+      this.bar.setAttribute("aria-label", "How much of the rig is loaded");
+      this.said = html("p", "cs-rig-said", this.form);
+      this.said.setAttribute("role", "status");
+      this.meanwhile = html("p", "cs-rig-note", this.form);
+      this.failure = html("p", "cs-rig-failure", this.form);
+      this.failure.setAttribute("role", "alert");
+    }
+
+    choose() {
+      const chosen = this.form.querySelector("input[type=radio]:checked");
+      this.mine = true;
+      this.refusal = "";
+      this.state = { ...this.state, failure: "" };
+      this.draw();
+      this.ask("rig_choose", { rig: (chosen && chosen.value) || this.typed.value });
+    }
+
+    look() {
+      return this.ask("rig_state", {});
+    }
+
+    // A refusal stays beside the field until something else is asked for.
+    async ask(name, wanted) {
+      clearTimeout(this.timer);
+      try {
+        const answer = await this.stage.server[name](wanted);
+        if (answer.error === undefined) this.take(answer);
+        if (name !== "rig_state" || answer.error !== undefined) this.refusal = answer.error || "";
+      } catch {
+        this.refusal = AWAY;
+      }
+      this.draw();
+      clearTimeout(this.timer);
+      const waiting = this.refusal === AWAY || (this.state && this.state.loading);
+      if (waiting) this.timer = setTimeout(() => this.look(), BETWEEN_LOOKS_MS);
+    }
+
+    take(state) {
+      const before = this.state;
+      this.state = state;
+      if (this.refusal === AWAY) this.refusal = "";
+      if (!before) {
+        this.first = state.changes;
+        return;
+      }
+      const ended = before.loading && !state.loading;
+      if (state.changes !== this.first) this.changed();
+      else if (ended && this.mine && state.failure && this.box.hidden) this.notices.fail(state.failure);
+      if (ended) this.mine = false;
+    }
+
+    // Another rig answers: the page that asked for it opens anew with what that one can do, others are told.
+    changed() {
+      if (this.mine) Canopy.controls.reload();
+      else this.notices.news(`${this.state.rig} answers now; this page still offers what the former rig could do.`,
+        "Reload", () => Canopy.controls.reload());
+    }
+
+    draw() {
+      const { write } = Canopy.ink;
+      const { state } = this;
+      if (!state) return;
+      const { loading } = state;
+      if (this.button) write(this.button, loading ? `Rig: ${state.rig}, loading …` : `Rig: ${state.rig}`);
+      const opened = state.opened === state.rig ? "" : `, opened as ${state.opened}`;
+      write(this.now, `${state.rig}, on ${state.hardware}${opened}`);
+      write(this.good, state.reason || state.good_at);
+      write(this.closed, state.closed);
+      this.form.hidden = Boolean(state.closed);
+      this.closed.hidden = !state.closed;
+      if (!this.named.childElementCount) for (const { name, note } of state.named) this.radio(this.named, name, name, note);
+      this.load.disabled = Boolean(loading);
+      this.cancel.hidden = this.bar.hidden = !loading;
+      if (loading && loading.share !== null) this.bar.value = loading.share;
+      else this.bar.removeAttribute("value");
+      write(this.said, loading ? `${loading.name}: ${loading.message}` : "");
+      write(this.meanwhile, loading ? `Until it answers, ${state.rig} does; what is measured meanwhile may come out slower.` : "");
+      write(this.failure, this.refusal || state.failure);
+    }
+
+    open() {
+      this.box.hidden = false;
+      this.look();
+      (this.form.querySelector("input:checked") || this.box.querySelector(".cs-close")).focus();
+    }
+
+    // Tab stays inside, Esc closes.
+    key(event) {
+      if (event.key === "Escape") this.close();
+      else if (event.key === "Tab") {
+        const reach = Array.from(this.box.querySelectorAll("button, input")).filter((item) => !item.disabled && item.offsetParent);
+        const at = event.shiftKey ? reach[0] : reach[reach.length - 1];
+        if (document.activeElement !== at) return;
+        (event.shiftKey ? reach[reach.length - 1] : reach[0]).focus();
+      } else return;
+      event.preventDefault();
+      event.stopPropagation();
+    }
+
+    close() {
+      const open = !this.box.hidden;
+      this.box.hidden = true;
+      if (open) this.button.focus();
+      return open;
+    }
+  }
+
+  Canopy.Rigs = Rigs;
+})(window.Canopy = window.Canopy || {});

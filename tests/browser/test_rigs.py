@@ -1,0 +1,132 @@
+"""Choosing another rig in the page, on the real app: a small one in folders, a name that is none, and who is told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Watched, _wait_for, free_port, visit
+from tests.browser.doing import RUN, STAGE, STATE
+from tests.engine.runtime.published import write_short, write_short_dflash
+
+STATE_OF_RIG = "Canopy.parts.rigs.state"
+READY = f"window.Canopy && Canopy.parts && Canopy.parts.ready && {STATE_OF_RIG}"
+ANEW = f"{READY} && Canopy.parts.rigs.first === 1"  # opened behind the first change
+FAILURE = "document.querySelector('.cs-rig-failure').textContent"
+
+
+@pytest.fixture(scope="module")
+def small_rig(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A target and a drafter of random weights, by the name that somebody would type."""
+    folder = tmp_path_factory.mktemp("small")
+    target, head = write_short(folder / "small", "Qwen3-8B"), write_short_dflash(folder / "head", "Qwen3-8B")
+    return f"{target}::{head}"
+
+
+@pytest.fixture
+def app_address(tmp_path: Path) -> Iterator[str]:
+    """The app on the demo rig, anew for every try."""
+    port, results = free_port(), tmp_path / "results.sqlite"
+    server = subprocess.Popen([sys.executable, "app.py", "--port", str(port), "--results", str(results)])
+    url = f"http://127.0.0.1:{port}/"
+    try:
+        _wait_for(url, server)
+        yield url
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def load(page: Any, name: str) -> None:
+    """Type a rig of one's own and press Enter, by keyboard alone."""
+    page.focus(".cs-rig")
+    page.keyboard.press("Enter")
+    page.fill(".cs-rig-typed", name)
+    page.press(".cs-rig-typed", "Enter")
+
+
+def run(page: Any) -> dict[str, Any]:
+    """Press Run, wait for the end; what the run's header says."""
+    before = page.evaluate(RUN)
+    page.click("#canopy-run")
+    page.wait_for_function(f"{RUN} !== '{before}' && ['done', 'error'].includes({STATE})")
+    found: dict[str, Any] = page.evaluate(
+        f"({{state: {STATE}, rig: {STAGE}.header.rig, rounds: {STAGE}.rounds.length}})")
+    return found
+
+
+def test_another_rig_answers_and_a_name_that_is_none_changes_nothing(
+        browser: Any, app_address: str, small_rig: str) -> None:
+    with visit(browser, app_address) as made, visit(browser, app_address) as other:
+        page = opened(made, app_address)
+        elsewhere = opened(other, app_address)
+        assert page.inner_text(".cs-rig") == "Rig: demo rig"
+        page.fill("#canopy-prompt textarea", "What is a draft tree?")
+        load(page, small_rig)
+        page.wait_for_function(f"{ANEW} && {STATE_OF_RIG}.rig === 'small'")
+        page.wait_for_function("document.querySelector('#canopy-prompt textarea').value === 'What is a draft tree?'")
+        page.wait_for_function("document.querySelector('#canopy-method input').value")
+        ran = run(page)
+        assert ran["state"] == "done" and ran["rig"] == "small" and ran["rounds"] > 1
+        page.evaluate(f"{STAGE}.setMode('lab')")
+        page.wait_for_function("Canopy.laboratory && Canopy.laboratory.given.rig === 'small'")
+        page.evaluate(f"{STAGE}.setMode('workbench')")
+
+        load(page, "nonsense")
+        page.wait_for_function(FAILURE)
+        said = page.inner_text(".cs-rig-failure")
+        assert "There is no rig 'nonsense'; there are demo," in said and said.endswith("The small goes on answering.")
+        page.keyboard.press("Escape")
+        assert page.is_hidden(".cs-rigs") and run(page)["rig"] == "small"
+
+        elsewhere.evaluate("Canopy.parts.rigs.look()")
+        elsewhere.wait_for_selector(".is-news:visible")
+        assert "small answers now" in elsewhere.inner_text(".is-news p")
+        elsewhere.click(".is-news button")
+        elsewhere.wait_for_function(ANEW)
+        elsewhere.wait_for_function("document.querySelector('.cs-rig').textContent === 'Rig: small'")
+        assert elsewhere.is_hidden(".is-news")
+
+
+def opened(made: Watched, address: str) -> Any:
+    page = made.open(f"{address}#mode=workbench")
+    page.wait_for_function(READY)
+    return page
+
+
+def test_where_no_rig_may_be_chosen_the_page_says_so(watched: Watched, address: str) -> None:
+    page = opened(watched, address)
+    page.click(".cs-rig")
+    assert page.inner_text(".cs-rig-now").startswith("scripted rig")
+    assert page.is_visible("text=The rig of this page was chosen when it was started.")
+    assert page.is_hidden(".cs-rig-form")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('.cs-rigs') !== null")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.classList.contains('cs-rig')")
+
+
+def test_on_a_phone_nothing_of_the_bar_or_the_sheet_is_cut_off(watched: Watched, address: str) -> None:
+    watched.page.set_viewport_size({"width": 390, "height": 844})
+    page = opened(watched, address)
+    page.click(".cs-rig")
+    for part in (".cs-rigs", ".cs-rigs .cs-close", ".cs-bar-tools button >> nth=-1"):
+        box = page.locator(part).bounding_box()
+        assert box and box["x"] >= 0 and box["y"] >= 0 and box["x"] + box["width"] <= 390, part
+    page.click(".cs-rigs .cs-close")
+    assert page.is_hidden(".cs-rigs")
+
+
+def test_the_method_of_an_opened_recording_stays_once_the_rig_has_told_its_own(watched: Watched, address: str) -> None:
+    page = watched.page
+    page.goto(f"{address}#trace=routed&mode=workbench")
+    page.wait_for_function(READY)
+    page.wait_for_function("document.querySelector('#canopy-method input').value === 'routed'")
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(1500)  # whatever would overwrite it has arrived by then
+    assert page.input_value("#canopy-method input") == "routed"

@@ -1,0 +1,53 @@
+"""Rigs that open when a test says so, and none of which has weights."""
+
+from __future__ import annotations
+
+from threading import Event
+
+from engine.errors import RigError
+from explorer.serving import Started, Tell
+from explorer.source import Source
+from tests.explorer.scripted import ScriptedSource
+from tests.explorer.scripted_bench import ScriptedBench
+
+
+class NamedBench(ScriptedBench):
+    """A bench that is opened by the name of its rig."""
+
+    def __init__(self, rig: str) -> None:
+        super().__init__()
+        self.rig = rig
+
+
+def scripted_rig(name: str, methods: tuple[str, ...] = ()) -> Started:
+    """A rig of that name, able to run these methods, or all."""
+    source = ScriptedSource(rig=f"{name} rig", good_at=f"It is good at {name}.")
+    if methods:
+        source.methods = methods
+    return Started(source, NamedBench(name))
+
+
+class ScriptedRigs:
+    """See ``explorer.serving.Rigs``: ``go`` lets the one that is being opened be there, ``failure`` refuses it."""
+
+    def __init__(self, methods: tuple[str, ...] = ()) -> None:
+        self.go, self.told = Event(), Event()
+        self.methods = methods
+        self.failure: Exception | None = None
+        self.beside: list[str] = []
+        self.collected = 0
+
+    def open(self, name: str, beside: Source, tell: Tell) -> Started:
+        self.beside.append(beside.rig)
+        tell("Reading the weights …", 0.5)
+        self.told.set()
+        assert self.go.wait(20)
+        tell("Reading the drafters …", None)
+        if self.failure:
+            raise self.failure
+        if name == "nonsense":
+            raise RigError("There is no rig 'nonsense'.")
+        return scripted_rig(name, self.methods)
+
+    def collect(self) -> None:
+        self.collected += 1
