@@ -17,6 +17,7 @@ import pytest
 
 from engine.errors import RequestError
 from engine.lab.forecast import Gain
+from engine.pace import MOST_AUTO
 from explorer.lab import Lab
 from explorer.lab_bench import Absent
 from explorer.lab_cost import binned, cost_figure, gain_figure, priced
@@ -32,8 +33,8 @@ RACE = {"prompt": "How many books? ${7*6}", "methods": ["autoregressive", "ddtre
         "repeats": 3, "temperature": 0, "max_tokens": 512}
 
 
-def tools(turns: Turns | None = None) -> Tools:
-    return Tools(ScriptedBench(), lambda run: scripted_trace("joint", 32), turns or Turns())
+def tools(turns: Turns | None = None, bench: ScriptedBench | None = None) -> Tools:
+    return Tools(bench or ScriptedBench(), lambda run: scripted_trace("joint", 32), turns or Turns())
 
 
 def ended(made: Tools, begun: Mapping[str, Any]) -> Any:
@@ -65,13 +66,15 @@ def test_a_character_over_two_rounds_belongs_to_the_later_one() -> None:
 
 
 def test_a_race_may_have_lanes_of_auto() -> None:
-    made = tools()
+    bench = ScriptedBench()
+    made = tools(bench=bench)
     lanes = ended(made, made.race({**RACE, "auto": ["joint"]}))["result"]["lanes"]
     assert [lane["label"] for lane in lanes] == [
         "autoregressive", "ddtree, 32 nodes", "joint, 32 nodes", "joint, auto"]
     assert lanes[3]["parts"] and "".join(lanes[3]["parts"]) == "".join(lanes[0]["parts"])
     assert [lane["difference"] for lane in lanes] == [""] * 4
-    assert lanes[3]["tokens"] != lanes[2]["tokens"]
+    asked = {(ask.method, ask.pace, ask.budget) for ask in bench.laboratory.asked}
+    assert {("joint", "fixed", 32), ("joint", "auto", MOST_AUTO)} < asked
     alone = race_plan_from({**RACE, "methods": [], "auto": ["ddtree"]}, ScriptedBench().laboratory, "scripted")
     assert [setting.label for setting in alone.settings] == ["autoregressive", "ddtree auto"]
 
