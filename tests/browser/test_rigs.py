@@ -127,5 +127,5 @@ def test_the_method_of_an_opened_recording_stays_once_the_rig_has_told_its_own(w
     page.goto(f"{address}#trace=routed&mode=workbench")
     page.wait_for_function(READY)
     page.wait_for_function("document.querySelector('#canopy-method input').value === 'routed'")
-    page.wait_for_timeout(3000)  # whatever would overwrite it has arrived by then; the page is never without requests
+    page.wait_for_timeout(3000)  # whatever would overwrite it has arrived by then
     assert page.input_value("#canopy-method input") == "routed"
