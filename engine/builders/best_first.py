@@ -1,10 +1,10 @@
 """The most probable prefixes under a drafter's proposals: the exact result of paper 002, Algorithm 1.
 
-A few come from the heap of the paper (``heap.py``), many level by level: sort the nodes of a depth, best first; the
-j-th child of the i-th can be among the best B prefixes only if all that surely precede it leave room. With one row a
-depth these are the (i + 1)(j + 1) pairs up to it and the i + 1 parents, so (i + 1)(j + 2) ≤ B with i and j from 0; with
-a row per path only its i + 1 parents and its j + 1 elder siblings with itself, so i + j + 2 ≤ B. Either set of pairs is
-fixed by B and the width alone.
+A few come from the heap of the paper (``engine/heap.py``), many level by level: sort the nodes of a depth, best first;
+the j-th child of the i-th can be among the best B prefixes only if all that surely precede it leave room. With one row
+a depth these are the (i + 1)(j + 1) pairs up to it and the i + 1 parents, so (i + 1)(j + 2) ≤ B with i and j from 0;
+with a row per path only its i + 1 parents and its j + 1 elder siblings with itself, so i + j + 2 ≤ B. Either set of
+pairs is fixed by B and the width alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.builders.chain import best_rows
-from engine.builders.heap import from_heap
+from engine.heap import from_heap
 from engine.records import DraftTree, Floats, Integers, Lattice
 from engine.tree import plant
 

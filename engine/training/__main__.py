@@ -18,6 +18,9 @@ STAGES: tuple[tuple[Path, tuple[str, ...]], ...] = (
     (RIG / "target" / "training.json", ("engine.training.target",)),
     (RIG / "small" / "training.json", ("engine.training.small",)),
     *((RIG / head / "training.json", ("engine.training.drafter", "--head", head)) for head in ("math", "code", "all")),
+    (RIG / "target" / "before.json", (
+        "engine.training.target", "--go-on", "--tokens", "0", "--finish-tokens", "1200000", "--finish-rate", "0.12",
+        "--seed", "polish", "--work", ".training/polish")),
     (Path("assets/prompts/check.jsonl"), ("engine.training.prompt_files",)),
     (RIG / "README.md", ("engine.training.card",)),
 )

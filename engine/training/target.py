@@ -26,6 +26,7 @@ from engine.training.batches import Batch, Shape, make_batch
 from engine.training.corpus.mixture import FINISH_SHARES, TARGET_SHARES, Shares
 
 CONTEXT = 1024
+BEFORE = "before.json"  # what the run that another one went on from wrote of itself
 SAVE_EVERY = 50  # steps
 LONG_EVERY = 6  # so many steps of the finish have one of whole-context rows, so that every position is known
 
@@ -197,7 +198,8 @@ def export(run: Run, recipe: Recipe, out: Path, loss: float, before: dict[str, A
         "finish_shares": dict(FINISH_SHARES)}
     if before:
         sums = {name: facts[name] + before[name] for name in ("tokens_seen", "training_seconds")}
-        facts |= {**sums, "before": before}
+        facts |= sums
+        (out / BEFORE).write_text(json.dumps(before, indent=1) + "\n")
     (out / "training.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
