@@ -20,6 +20,8 @@ import pytest
 sync_api = pytest.importorskip("playwright.sync_api")
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 START_SECONDS = 180
+ROOT = Path(__file__).resolve().parents[2]
+PORT = "PORT"
 PATIENCE_MS = int(os.environ.get("PATIENCE_MS", 90_000))  # for busy machines; a quiet one needs a second
 
 
@@ -46,11 +48,18 @@ def round_times(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def address(round_times: Path) -> Iterator[str]:
     """The address of a server whose rounds take a twentieth of a second."""
-    port = free_port()
-    server = subprocess.Popen([sys.executable, "-m", "tests.browser.serve", str(port), "0.05", str(round_times)])
-    url = f"http://127.0.0.1:{port}/"
+    with served("-m", "tests.browser.serve", PORT, "0.05", str(round_times)) as url:
+        yield url
+
+
+@contextmanager
+def served(*words: str, **environment: str) -> Iterator[str]:
+    """The address of a server that Python starts with these words, a free port in the place of ``PORT``."""
+    port = str(free_port())
+    server = subprocess.Popen([sys.executable, *(port if word == PORT else word for word in words)],
+                              cwd=ROOT, env={**os.environ, **environment})
     try:
-        _wait_for(url, server)
+        _wait_for(url := f"http://127.0.0.1:{port}/", server)
         yield url
     finally:
         server.terminate()

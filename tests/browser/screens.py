@@ -6,20 +6,17 @@ Story and workbench show the shipped recordings; the lab shows a sweep of the de
 from __future__ import annotations
 
 import io
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from subprocess import Popen, run
+from subprocess import run
 from tempfile import TemporaryDirectory
 
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.conftest import CHROMIUM, _wait_for, free_port
+from tests.browser.conftest import CHROMIUM, PORT, ROOT, served
 
-FOLDER = Path(__file__).resolve().parents[2] / "assets" / "screens"
+FOLDER = ROOT / "assets" / "screens"
 SIZE = {"width": 1440, "height": 900}
 LAB = "#trace=welcome&round={most}&mode=lab"
 PICTURES = {
@@ -58,23 +55,9 @@ def take(browser: Browser, url: str, name: str) -> None:
     page.close()
 
 
-@contextmanager
-def served(*words: str) -> Iterator[str]:
-    """The address of the page, opened with these words of the command line."""
-    port = free_port()
-    server = Popen([sys.executable, "app.py", "--port", str(port), *words], cwd=FOLDER.parents[1],
-                   env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
-    try:
-        _wait_for(url := f"http://127.0.0.1:{port}/", server)
-        yield url
-    finally:
-        server.terminate()
-        server.wait(20)
-
-
 def take_all(browser: Browser, names: list[str], *words: str) -> None:
     """These pictures, from one server."""
-    with served(*words) as url:
+    with served("app.py", "--port", PORT, *words, CUDA_VISIBLE_DEVICES="") as url:
         for name in names:
             take(browser, url, name)
             print(f"{name}: {(FOLDER / f'{name}.png').stat().st_size // 1000} kB")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import _wait_for, free_port, visit
+from tests.browser.conftest import PORT, served, visit
 
 LAB = "Canopy.laboratory"
 STATE = f"{LAB}.progress.state"
@@ -20,15 +18,9 @@ MARKS = "document.querySelectorAll('[data-plot=curves] .scatterlayer .points pat
 @pytest.fixture(scope="module")
 def lab_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server over the scripted bench; a round of the lab takes 5 ms, one of the stage 50."""
-    port, results = free_port(), tmp_path_factory.mktemp("lab") / "results.sqlite"
-    server = subprocess.Popen([sys.executable, "-m", "tests.browser.serve_lab", str(port), "0.05", str(results)])
-    url = f"http://127.0.0.1:{port}/"
-    try:
-        _wait_for(url, server)
+    results = tmp_path_factory.mktemp("lab") / "results.sqlite"
+    with served("-m", "tests.browser.serve_lab", PORT, "0.05", str(results)) as url:
         yield url
-    finally:
-        server.terminate()
-        server.wait(20)
 
 
 @pytest.fixture(scope="module")

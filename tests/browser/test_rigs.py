@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Watched, _wait_for, free_port, visit
+from tests.browser.conftest import PORT, Watched, served, visit
 from tests.browser.doing import RUN, STAGE, STATE
 from tests.engine.runtime.published import write_short, write_short_dflash
 
@@ -31,15 +29,8 @@ def small_rig(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def app_address(tmp_path: Path) -> Iterator[str]:
     """The app on the demo rig, anew for every try."""
-    port, results = free_port(), tmp_path / "results.sqlite"
-    server = subprocess.Popen([sys.executable, "app.py", "--port", str(port), "--results", str(results)])
-    url = f"http://127.0.0.1:{port}/"
-    try:
-        _wait_for(url, server)
+    with served("app.py", "--port", PORT, "--results", str(tmp_path / "results.sqlite")) as url:
         yield url
-    finally:
-        server.terminate()
-        server.wait(20)
 
 
 def load(page: Any, name: str) -> None:
