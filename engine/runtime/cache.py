@@ -23,7 +23,8 @@ class TreeCache(Cache):
         super().__init__(layers=[])
         heads = config.num_key_value_heads
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self.slots = like.new_empty(config.num_hidden_layers, 2, 1, heads, capacity, size)
+        # zeros: a pass may look at slots that hold nothing yet, and what a mask hides is multiplied by 0
+        self.slots = like.new_zeros(config.num_hidden_layers, 2, 1, heads, capacity, size)
         self.length = 0
 
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[
@@ -35,10 +36,11 @@ class TreeCache(Cache):
         values[:, :, self.length:end] = value_states
         return keys[:, :, :end], values[:, :, :end]
 
-    def room(self, rows: int) -> Tensor:
+    def room(self, rows: int, whole: int = 1) -> Tensor:
         """Keys and values of all committed slots and of ``rows`` slots behind them, to write into:
-        (layers, 2, kv heads, length + rows, head size)."""
-        return self.slots[:, :, 0, :, :self.length + rows]
+        (layers, 2, kv heads, length + rows, head size). Where the capacity allows it, spare slots at the end make their
+        number a multiple of ``whole``."""
+        return self.slots[:, :, 0, :, :-(-(self.length + rows) // whole) * whole]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Committed slots."""

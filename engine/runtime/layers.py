@@ -149,11 +149,12 @@ class Layer:
                  attention.k_norm.weight.data.expand(self.kv_heads, -1)]
         return Norm(torch.cat(gains), attention.q_norm.variance_epsilon)
 
-    def run(self, hidden: Tensor, rotation: Rotation, room: Tensor, mask: Tensor | None) -> Tensor:
+    def run(self, hidden: Tensor, rotation: Rotation, room: Tensor, mask: Tensor | None, spare: int = 0) -> Tensor:
         """Hidden states (rows, hidden size) behind this layer.
 
         ``room`` (2, kv heads, keys, head size) holds the keys and values of all that came before; the rows' own are
-        written into its last places. ``mask`` is (1, 1, groups × rows, keys), see ``additive``.
+        written into its last places but the ``spare`` ones, which the mask hides. ``mask`` is (1, 1, groups × rows,
+        keys), see ``additive``.
         """
         rows, queries = len(hidden), self.query_heads
         states = self.inputs(self.first_norm(hidden)).view(rows, -1, self.size)
@@ -161,8 +162,9 @@ class Layer:
         if self.head_norm is not None:
             both = self.head_norm(both)
         both = turned(both, rotation)
-        room[0, :, -rows:] = both[:, queries:].transpose(0, 1)
-        room[1, :, -rows:] = states[:, queries + self.kv_heads:].transpose(0, 1)
+        end = room.shape[2] - spare
+        room[0, :, end - rows:end] = both[:, queries:].transpose(0, 1)
+        room[1, :, end - rows:end] = states[:, queries + self.kv_heads:].transpose(0, 1)
         asked = both[:, :queries].unflatten(1, (self.kv_heads, -1)).permute(1, 2, 0, 3).flatten(1, 2)
         mixed = scaled_dot_product_attention(asked[None], room[:1], room[1:], attn_mask=mask)
         mixed = mixed.view(self.query_heads, rows, self.size).transpose(0, 1).reshape(rows, -1)
@@ -197,13 +199,15 @@ def norm_of(module: Any) -> Norm:
     return Norm(module.weight.data, module.variance_epsilon)
 
 
-def additive(seen: Tensor, prefix: int, groups: int, like: Tensor) -> Tensor:
-    """A mask for ``rows`` new rows behind ``prefix`` cached ones, all of which they see: (1, 1, groups × rows,
-    prefix + rows), 0 or −inf. ``seen`` is (rows, rows) bool.
+def additive(seen: Tensor, prefix: int, groups: int, like: Tensor, spare: int = 0) -> Tensor:
+    """A mask for ``rows`` new rows behind ``prefix`` cached ones, all of which they see, and before ``spare`` slots
+    that none sees: (1, 1, groups × rows, prefix + rows + spare), 0 or −inf. ``seen`` is (rows, rows) bool.
 
     Query groups are folded into rows, so that the keys need not be repeated for every query head.
     """
     rows = len(seen)
-    mask = like.new_zeros(groups, rows, prefix + rows)
-    mask[:, :, prefix:].masked_fill_(~seen, -torch.inf)
+    mask = like.new_zeros(groups, rows, prefix + rows + spare)
+    mask[:, :, prefix:prefix + rows].masked_fill_(~seen, -torch.inf)
+    if spare:
+        mask[:, :, -spare:] = -torch.inf
     return mask.flatten(0, 1)[None, None]

@@ -19,6 +19,8 @@ from engine.runtime.layers import Layer, Product, Rotations, additive, norm_of
 from engine.runtime.spread import gpus_of
 
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3"})  # pre-norm, rotary, gated SiLU, nothing else
+# A tree's pass looks at so many slots, or a multiple: fused attention on a CPU compiles a kernel for each new number.
+WHOLE = 32
 STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
 
 
@@ -84,11 +86,14 @@ class ShortPass(nn.Module):
     def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: TreeCache) -> Said:
         """See ``OwnPass.forward``."""
         hidden = embedding(tokens, self.base.embed_tokens.weight)
-        rotation = self.rotations.at(positions, cache.length + len(tokens))
-        mask = None if seen is None else additive(seen, cache.length, self.groups, hidden)
+        end = cache.length + len(tokens)
+        rotation = self.rotations.at(positions, end)
+        rooms = cache.room(len(tokens), 1 if seen is None else WHOLE)
+        spare = rooms.shape[3] - end
+        mask = None if seen is None else additive(seen, cache.length, self.groups, hidden, spare)
         behind = []
-        for layer, room in zip(self.short, cache.room(len(tokens)), strict=True):
-            hidden = layer.run(hidden, rotation, room, mask)
+        for layer, room in zip(self.short, rooms, strict=True):
+            hidden = layer.run(hidden, rotation, room, mask, spare)
             behind.append(hidden)
         logits = self.head(self.norm(hidden))
         return Said(logits, [behind[layer] for layer in self.taps])

@@ -22,7 +22,7 @@ from engine.runtime.passes import OwnPass, Said, ShortPass, fastest_pass
 TAPS = (0, 1)
 SIZES = {"vocab_size": 61, "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
-PREFIX, ROWS, SIZE = 9, 5, 16
+PREFIX, ROWS, SPARE, SIZE = 9, 5, 30, 16
 SERVED = {
     "qwen3": Qwen3Config(**SIZES, head_dim=16, tie_word_embeddings=True),
     "qwen3, biases": Qwen3Config(**SIZES, head_dim=16, attention_bias=True),
@@ -57,7 +57,7 @@ SEEN = torch.tensor([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0
 def said_by(way: OwnPass | ShortPass, own: OwnPass, rows: int) -> tuple[Said, torch.Tensor]:
     """What a way says of the rows behind a prefix, and the keys and values that it wrote."""
     torch.manual_seed(4)
-    cache = TreeCache(own.model.config, PREFIX + ROWS, own.model.get_input_embeddings().weight)
+    cache = TreeCache(own.model.config, PREFIX + ROWS + SPARE, own.model.get_input_embeddings().weight)
     own.prefill(torch.randint(0, 61, (PREFIX,)), cache)
     cache.length = PREFIX
     seen = None if rows == 1 else SEEN
