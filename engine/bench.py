@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import torch
 from torch import nn
@@ -73,18 +74,19 @@ class Tally:
 
 
 class ForwardClock:
-    """Seconds inside a module's forward passes, summed. On the CPU the call is the work."""
+    """A module's forward pass, and the seconds inside it, summed. On the CPU the call is the work. (Hooks would do, but
+    a module with hooks takes a tenth of a percent of a round longer to be called.)"""
 
     def __init__(self, module: nn.Module) -> None:
-        self.seconds, self._began = 0.0, 0.0
-        module.register_forward_pre_hook(self._start)
-        module.register_forward_hook(self._stop)
+        self.seconds = 0.0
+        self._forward = module.forward
+        module.forward = self._timed  # type: ignore[method-assign]
 
-    def _start(self, *_: object) -> None:
-        self._began = perf_counter()
-
-    def _stop(self, *_: object) -> None:
-        self.seconds += perf_counter() - self._began
+    def _timed(self, *inputs: Any) -> Any:
+        began = perf_counter()
+        found = self._forward(*inputs)
+        self.seconds += perf_counter() - began
+        return found
 
 
 class Bench:

@@ -11,7 +11,7 @@ class Clock:
     """Laps of one round. The engine's own stages end where the host has their result, so a lap needs no wait."""
 
     def __init__(self) -> None:
-        self._began = self._last = perf_counter()
+        self._last = perf_counter()
         self._seconds = dict.fromkeys(STAGES, 0.0)
 
     def lap(self, stage: str) -> None:
@@ -21,6 +21,6 @@ class Clock:
         self._last = now
 
     def seconds(self) -> dict[str, float]:
-        """Seconds per stage; ``other`` is what no lap covers."""
-        counted = sum(self._seconds.values())
-        return {**self._seconds, "other": self._seconds["other"] + max(0.0, perf_counter() - self._began - counted)}
+        """Seconds per stage; ``other`` is what came after the last lap. Ends the clock."""
+        self.lap("other")
+        return self._seconds

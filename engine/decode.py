@@ -23,7 +23,7 @@ from engine.errors import RequestError
 from engine.methods import Share, method_named, share_named
 from engine.pace import PACES, FixedPace, Pacer
 from engine.records import Acceptance, DraftTree, Integers, Lattice, PackedTree, Request, Round, Sampling, Verification
-from engine.tree import confidence, pack
+from engine.tree import pack
 
 COLDEST, HOTTEST = 0.01, 100  # beyond them logits over temperature leave float32's range, or say nothing
 MOST_NODES = 4096  # a pass over more rows than this is a prefill, not a draft tree
@@ -177,7 +177,6 @@ def _round(work: Plan, target: Target, at: Standing, random: np.random.Generator
     shares = work.share(budget, drafting)
     candidates = tuple(work.build(draft, at.root, share) for draft, share in zip(drafts, shares, strict=True))
     tree = work.pacer.cut(work.combine(candidates, budget)) if candidates else bare(at.root)
-    scores = tuple(confidence(candidate) for candidate in candidates)
     clock.lap("build")
     packed = pack(tree, at.start)
     clock.lap("pack")
@@ -189,9 +188,9 @@ def _round(work: Plan, target: Target, at: Standing, random: np.random.Generator
     features = target.commit(acceptance.keep)
     clock.lap("keep")
     for head in work.heads:
-        head.observe(tree.tokens[acceptance.keep], features)
+        head.observe(tree.tokens.take(acceptance.keep), features)
     clock.lap("draft")
-    return Round(at.index, at.start, drafts, candidates, scores, tree, verification, acceptance, clock.seconds())
+    return Round(at.index, at.start, drafts, candidates, tree, verification, acceptance, clock.seconds())
 
 
 def bare(root: int) -> DraftTree:
@@ -202,9 +201,8 @@ def bare(root: int) -> DraftTree:
 
 def _end_of_text(acceptance: Acceptance, tree: DraftTree, request: Request, left: int) -> Acceptance:
     """End the kept path before a stop token, and at max_tokens: nothing after it reaches text, τ or cache."""
-    tokens = tree.tokens[acceptance.keep].tolist()
-    ends = [place for place, token in enumerate(tokens) if token in request.stop_ids]
-    length = min([left, *ends])
-    if length >= len(tokens):
+    tokens = tree.tokens.take(acceptance.keep).tolist()
+    if len(tokens) <= left and request.stop_ids.isdisjoint(tokens):
         return acceptance
+    length = min([left, *(place for place, token in enumerate(tokens) if token in request.stop_ids)])
     return replace(acceptance, keep=acceptance.keep[:length], bonus=tokens[length])

@@ -13,7 +13,6 @@ from math import inf
 import numpy as np
 
 from engine.records import DraftTree, Lattice
-from engine.tree import plant
 
 FEW = 8  # ranks of a depth that are made into numbers of Python at once; most trees need no more
 
@@ -24,30 +23,31 @@ def from_heap(lattice: Lattice, root: int, nodes: int) -> DraftTree:
 
     Whoever leaves the heap puts its next sibling and its own first child there.
     """
-    width = lattice.tokens.shape[2]
+    width, deepest = lattice.tokens.shape[2], lattice.depth
     costs = (-lattice.logprobs[:, 0, :FEW]).tolist()
     single = array("f", [0.0])  # rounds a sum to float32: exact, since float64 holds more than twice the bits
-    found: list[float] = [0.0]
-    parents: list[int] = []
-    cells: list[int] = []
+    found, parents, cells = [0.0], [0], [0]
     heap = [(costs[0][0], 0, 0, 0)]
-    while heap and len(parents) < nodes:
+    while heap and len(found) <= nodes:
         cost, depth, parent, rank = heap[0]
         if cost == inf:
             break
+        place, siblings = len(found), costs[depth]
         found.append(cost)
         parents.append(parent)
         cells.append(depth * width + rank)
-        siblings = costs[depth]
-        if rank + 1 == len(siblings) < width:
+        rank += 1
+        if rank == len(siblings) < width:
             siblings += (-lattice.logprobs[depth, 0, FEW:]).tolist()
-        if rank + 1 < width:
-            single[0] = found[parent] + siblings[rank + 1]
-            heapreplace(heap, (single[0], depth, parent, rank + 1))
+        if rank < width:
+            single[0] = found[parent] + siblings[rank]
+            heapreplace(heap, (single[0], depth, parent, rank))
         else:
             heappop(heap)
-        if depth + 1 < len(costs):
-            single[0] = cost + costs[depth + 1][0]
-            heappush(heap, (single[0], depth + 1, len(parents), 0))
-    tokens = lattice.tokens.ravel().take(np.asarray(cells, np.intp))
-    return plant(root, tokens, np.asarray(parents, np.int32), 0 - np.asarray(found[1:], np.float32))
+        depth += 1
+        if depth < deepest:
+            single[0] = cost + costs[depth][0]
+            heappush(heap, (single[0], depth, place, 0))
+    tokens, heads = lattice.tokens.ravel().take(cells), np.ones(len(found), np.int32)
+    tokens[0], heads[0] = root, 0
+    return DraftTree(tokens, np.asarray(parents, np.int32), 0 - np.asarray(found, np.float32), heads)

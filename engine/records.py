@@ -7,8 +7,9 @@ is written as 0. What can be derived (depths, the mask, paths) is not stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,10 +103,16 @@ class DraftTree:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    @property
+    def confidence(self) -> float:
+        """μ: the mean of exp(logprob) over the drafted nodes (paper 001, section 5); 0 where nothing was drafted."""
+        return float(np.exp(self.logprobs[1:]).sum()) / (len(self) - 1) if len(self) > 1 else 0.0
+
 
 @dataclass(frozen=True, eq=False)
 class PackedTree:
-    """A tree as the rows of one target pass: tokens, positions (absolute), parents (rows,) int32.
+    """A tree as the rows of one target pass: tokens, positions (absolute), parents (rows,) int32, and seen (rows, rows)
+    bool: whether a row sees another, which is its ancestor or itself (paper 000, section 4.2).
 
     The first ``size`` rows are the tree's nodes in order; the rest is padding that sees only itself.
     """
@@ -114,6 +121,7 @@ class PackedTree:
     positions: Integers
     parents: Integers
     size: int
+    seen: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +141,23 @@ class Verification:
     gap: Floats
     offered: Floats
     processed: Floats
+
+
+class Unread(Verification):
+    """A verification of which only the choices are made: the first look at another field makes them all. Whoever runs
+    rounds to measure them reads no other, and whoever shows or writes them does it behind the round."""
+
+    def __init__(self, choice: Integers, describe: Callable[[], Verification]) -> None:
+        vars(self).update(choice=choice, describe=describe)
+
+    def __getattr__(self, name: str) -> Any:
+        """Only called for what is not there yet. Two threads may make the same at once; what it is made from is let
+        go then."""
+        describe = vars(self).get("describe")
+        if describe and not name.startswith("__"):
+            vars(self).update(vars(describe()))
+            vars(self).pop("describe", None)
+        return object.__getattribute__(self, name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,20 +184,24 @@ class Round:
     """One draft, one verify, one commit. ``start`` is the length of the cache before it, so the root's position.
 
     ``drafts`` has one lattice a head, ``candidates`` one tree a head (the losing one of ``routed`` included),
-    ``scores`` the mean node confidence μ of each (paper 001, section 5), ``seconds`` the time per stage.
+    ``seconds`` the time per stage.
     """
 
     index: int
     start: int
     drafts: tuple[Lattice, ...]
     candidates: tuple[DraftTree, ...]
-    scores: tuple[float, ...]
     tree: DraftTree
     verification: Verification
     acceptance: Acceptance
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def scores(self) -> tuple[float, ...]:
+        """The mean node confidence μ of each candidate (paper 001, section 5)."""
+        return tuple(tree.confidence for tree in self.candidates)
+
+    @property
     def committed(self) -> Integers:
         """The tokens that this round adds to the text, the root first: (a,) int32."""
-        return self.tree.tokens[self.acceptance.keep]
+        return self.tree.tokens.take(self.acceptance.keep)

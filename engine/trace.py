@@ -173,7 +173,8 @@ def encode_line(line: Line) -> dict[str, Any]:
         return {"end": asdict(line)}
     pieces = {str(token): piece if isinstance(piece, str) else list(piece) for token, piece in line.pieces.items()}
     if isinstance(line, Entry):
-        return {"round": encode_record(line.round), "pieces": pieces, "elapsed_seconds": line.elapsed_seconds}
+        made = {**encode_record(line.round), "scores": list(line.round.scores)}
+        return {"round": made, "pieces": pieces, "elapsed_seconds": line.elapsed_seconds}
     request = {**_plain(line.request), "sampling": asdict(line.request.sampling),
                "prompt_ids": list(line.request.prompt_ids), "stop_ids": sorted(line.request.stop_ids)}
     header = {**_plain(line), "request": request, "pieces": pieces, "heads": list(line.heads),
@@ -238,9 +239,8 @@ def _decode_round(value: dict[str, Any]) -> Round:
         index=int(value["index"]), start=int(value["start"]),
         drafts=tuple(_arrays(Lattice, draft) for draft in value["drafts"]),
         candidates=tuple(_arrays(DraftTree, tree) for tree in value["candidates"]),
-        scores=tuple(float(score) for score in value["scores"]), tree=_arrays(DraftTree, value["tree"]),
-        verification=_arrays(Verification, value["verification"]), acceptance=acceptance,
-        seconds={str(stage): float(seconds) for stage, seconds in value["seconds"].items()})
+        tree=_arrays(DraftTree, value["tree"]), verification=_arrays(Verification, value["verification"]),
+        acceptance=acceptance, seconds={stage: float(seconds) for stage, seconds in value["seconds"].items()})
     check_round(made)
     return made
 

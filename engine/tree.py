@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from engine.records import DraftTree, Floats, Integers, PackedTree
 
+ALONE = np.ones((1, 1), np.bool_)  # what a single row sees
+
 
 def depths(parents: Integers) -> Integers:
     """Depth of each node, the root's being 0: (n,) int32 (paper 000, section 4.3)."""
@@ -16,20 +18,27 @@ def depths(parents: Integers) -> Integers:
     return np.asarray(found, np.int32)
 
 
-def ancestors(parents: Integers) -> NDArray[np.uint8]:
-    """The mask: row i sees itself and its ancestors, (n, n) of 0 and 1 (paper 000, section 4.2).
+def ancestors(parents: Integers) -> NDArray[np.bool_]:
+    """The mask: row i sees itself and its ancestors, (n, n) (paper 000, section 4.2)."""
+    return _mask(_lines(parents))
 
-    Each row is one integer, its parent's bits and its own: a microsecond a dozen rows. A row that is its own parent
-    (the root, padding) sees only itself.
-    """
-    size = len(parents)
-    rows: list[int] = []
+
+def _lines(parents: Integers) -> list[int]:
+    """The mask, each row one integer: its parent's bits and its own, a microsecond a dozen rows. A row that is its own
+    parent (the root, padding) sees only itself."""
+    lines: list[int] = []
+    own = 1
     for node, parent in enumerate(parents.tolist()):
-        own = 1 << node
-        rows.append(own | rows[parent] if parent < node else own)
+        lines.append(own | lines[parent] if parent < node else own)
+        own += own
+    return lines
+
+
+def _mask(lines: list[int]) -> NDArray[np.bool_]:
+    size = len(lines)
     width = -(-size // 8)
-    packed = np.frombuffer(b"".join([row.to_bytes(width, "little") for row in rows]), np.uint8)
-    return np.unpackbits(packed.reshape(size, width), axis=1, count=size, bitorder="little")
+    packed = np.frombuffer(b"".join([line.to_bytes(width, "little") for line in lines]), np.uint8)
+    return np.unpackbits(packed.reshape(size, width), axis=1, count=size, bitorder="little").view(np.bool_)
 
 
 def path_to(parents: Integers, node: int) -> Integers:
@@ -49,11 +58,6 @@ def leaf_paths(parents: Integers) -> Integers:
     for row, path in zip(matrix, paths, strict=True):
         row[:len(path)] = path
     return matrix
-
-
-def confidence(tree: DraftTree) -> float:
-    """μ: the mean of exp(logprob) over the drafted nodes (paper 001, section 5); 0 where nothing was drafted."""
-    return float(np.exp(tree.logprobs[1:]).sum()) / (len(tree) - 1) if len(tree) > 1 else 0.0
 
 
 def plant(root: int, tokens: Integers, parents: Integers, logprobs: Floats) -> DraftTree:
@@ -85,13 +89,12 @@ def pack(tree: DraftTree, start: int, rows: int = 0) -> PackedTree:
 
     A padding row is its own parent, so that no real row sees it (research note: trap 16).
     """
-    size = len(tree)
-    positions = depths(tree.parents) + np.int32(start)
-    padding = max(0, rows - size)
-    if padding == 0:
-        return PackedTree(tree.tokens, positions, tree.parents, size)
-    own = np.arange(size, size + padding, dtype=np.int32)
-    return PackedTree(
-        np.concatenate([tree.tokens, np.zeros(padding, np.int32)]),
-        np.concatenate([positions, np.full(padding, start, np.int32)]),
-        np.concatenate([tree.parents, own]), size)
+    size, tokens, parents = len(tree), tree.tokens, tree.parents
+    if size == 1 >= rows:
+        return PackedTree(tokens, np.asarray([start], np.int32), parents, size, ALONE)
+    if rows > size:
+        tokens = np.concatenate([tokens, np.zeros(rows - size, np.int32)])
+        parents = np.concatenate([parents, np.arange(size, rows, dtype=np.int32)])
+    lines = _lines(parents)
+    positions = np.asarray([line.bit_count() for line in lines], np.int32) + np.int32(start - 1)
+    return PackedTree(tokens, positions, parents, size, _mask(lines))

@@ -16,21 +16,19 @@ def walk(tree: DraftTree, verification: Verification, residual: Residual, random
     (disjoint ``merged`` has them) have the same choices below them, and the longest match is the one text that the
     target would have written. Where equally long matches differ, the lowest index wins.
     """
-    keep = longest_path(tree.parents, tree.tokens == verification.choice[tree.parents])
+    keep = longest_path(tree.parents, tree.tokens == verification.choice.take(tree.parents))
     return Acceptance(keep, int(verification.choice[keep[-1]]))
 
 
 def longest_path(parents: Integers, accepted: NDArray[np.bool_]) -> Integers:
     """The path from the root to the deepest node whose ancestors and self are all accepted, (a,) int32.
 
-    The product of ``accepted`` (n,) along every path at once; only accepted nodes are visited, parents first. The
-    root counts as accepted.
+    The product of ``accepted`` (n,) along every path at once. Parents come first; the root counts as accepted.
     """
-    nodes = np.flatnonzero(accepted)
     depth, above = {0: 0}, {}
     deepest = 0
-    for node, parent in zip(nodes.tolist(), parents[nodes].tolist(), strict=True):
-        if node and parent in depth:
+    for node, (parent, passed) in enumerate(zip(parents.tolist(), accepted.tolist(), strict=True)):
+        if passed and node and parent in depth:
             depth[node], above[node] = depth[parent] + 1, parent
             if depth[node] > depth[deepest]:
                 deepest = node

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.records import DraftTree
-from engine.tree import confidence, select
+from engine.tree import select
 
 # On 60 mixed texts of the training split, budget 64, routed reached τ 7.96; the better head's score 7.90, mixtures
 # with powers 0, 1, 2, 3, 4 and 6 of μ 7.89, 7.93, 7.98, 8.01, 8.04 and 8.02.
@@ -48,7 +48,7 @@ class Union:
 
 def weights(trees: Sequence[DraftTree]) -> NDArray[np.float64]:
     """Log weight of each head in the mixture: (heads,)."""
-    loudness = SURENESS * np.log([max(confidence(tree), FAINTEST) for tree in trees])
+    loudness = SURENESS * np.log([max(tree.confidence, FAINTEST) for tree in trees])
     return np.asarray(loudness - np.logaddexp.reduce(loudness))
 
 

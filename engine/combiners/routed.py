@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.records import DraftTree
-from engine.tree import confidence
 
 
 def routed(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
     """The tree with the larger mean node confidence μ, the first among equals; its heads mask names the winner."""
-    scores = [confidence(tree) for tree in trees]
+    scores = [tree.confidence for tree in trees]
     winner = scores.index(max(scores))
     return replace(trees[winner], heads=trees[winner].heads << winner)

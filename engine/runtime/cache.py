@@ -26,6 +26,8 @@ class TreeCache(Cache):
         # zeros: a pass may look at slots that hold nothing yet, and what a mask hides is multiplied by 0
         self.slots = like.new_zeros(config.num_hidden_layers, 2, 1, heads, capacity, size)
         self.length = 0
+        # the bytes: on a CPU numpy moves some rows in a third of the time that torch takes to be called
+        self._bytes = self.slots.view(torch.uint8).flatten(0, 3).numpy() if self.slots.device.type == "cpu" else None
 
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[
             Tensor, Tensor]:
@@ -48,11 +50,15 @@ class TreeCache(Cache):
 
     def keep(self, rows: Integers) -> None:
         """Keep these rows of the last pass, in this order. Nothing moves when they already lie in place."""
-        count = len(rows)
-        if rows[-1] != count - 1:
-            source = torch.from_numpy(rows.astype(np.int64)).to(self.slots.device) + self.length
-            self.slots[..., self.length:self.length + count, :] = self.slots.index_select(-2, source)
-        self.length += count
+        end = self.length + len(rows)
+        if rows[-1] != len(rows) - 1:
+            source = rows + np.int64(self.length)
+            if self._bytes is not None:
+                self._bytes[:, self.length:end] = self._bytes.take(source, 1)
+            else:
+                self.slots[..., self.length:end, :] = self.slots.index_select(
+                    -2, torch.from_numpy(source).to(self.slots.device))
+        self.length = end
 
 
 class SpreadCache(Cache):

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 from engine.decode import Drafter, decode, plan
@@ -19,7 +20,7 @@ from engine.lab.cost import CostCurve
 from engine.lab.forecast import WhatIf
 from engine.methods import METHODS
 from engine.pace import AUTO
-from engine.records import Ask, Request, Round, Sampling
+from engine.records import Ask, Integers, Request, Round, Sampling
 from engine.runtime.chat import Spelling, prompt_ids
 from engine.runtime.cost import CostBook
 from engine.runtime.fixed.decode import loop_on
@@ -106,7 +107,8 @@ class LiveRig:
     def _lines(self, ask: Ask, request: Request, drafters: Mapping[str, Drafter]) -> Iterator[Line]:
         with self._busy:
             rounds = self._decode(request, list(drafters.values()))
-            named = set(request.prompt_ids)
+            named = np.zeros(self._rig.target.config.vocab_size, np.bool_)
+            named[list(request.prompt_ids)] = True
             yield self._header(ask, request, tuple(drafters))
             seconds, count, last = 0.0, 0, None
             try:
@@ -116,10 +118,11 @@ class LiveRig:
                     seconds += time.perf_counter() - began
                     if made is None:
                         break
-                    fresh = token_ids(made) - named
-                    named |= fresh
+                    shown = token_ids(made)
+                    fresh = shown[~named[shown]]
+                    named[fresh] = True
                     count, last = count + 1, made
-                    yield Entry(made, self._spelling.of(fresh), seconds)
+                    yield Entry(made, self._spelling.of(set(fresh.tolist())), seconds)
                 yield End(self._reason(request, last), count, seconds)
             finally:
                 rounds.close()  # type: ignore[attr-defined]
@@ -179,11 +182,11 @@ class LiveRig:
         return "length" if written >= request.max_tokens else "context"
 
 
-def token_ids(made: Round) -> set[int]:
-    """Every token that a round shows: proposals, nodes, choices, the bonus token."""
-    arrays = [draft.tokens.ravel() for draft in made.drafts]
-    arrays += [tree.tokens for tree in made.candidates] + [made.tree.tokens, made.verification.choice]
-    return {made.acceptance.bonus}.union(*(array.tolist() for array in arrays))
+def token_ids(made: Round) -> Integers:
+    """Every token that a round shows, some of them several times: proposals, nodes, choices, the bonus token."""
+    return np.concatenate([
+        *(draft.tokens.ravel() for draft in made.drafts), *(tree.tokens for tree in made.candidates), made.tree.tokens,
+        made.verification.choice, [made.acceptance.bonus]], dtype=np.int32)
 
 
 def serve(name: str) -> LiveRig:

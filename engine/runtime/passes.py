@@ -28,10 +28,10 @@ AnyCache = TreeCache | SpreadCache
 
 
 class Said(NamedTuple):
-    """logits (rows asked for, vocabulary) in the model's dtype; tapped: one (rows, hidden size) per tap."""
+    """logits (rows asked for, vocabulary) in the model's dtype; tapped (rows, taps × hidden size)."""
 
     logits: Tensor
-    tapped: list[Tensor]
+    tapped: Tensor
 
 
 class OwnPass(nn.Module):
@@ -45,7 +45,7 @@ class OwnPass(nn.Module):
             model.base_model.layers[layer].register_forward_hook(self._tap(layer))
 
     def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: AnyCache) -> Said:
-        """Logits and taps of all rows. tokens, positions (rows,) int64; ``seen`` (rows, rows) bool,
+        """Logits and taps of all rows. tokens, positions (rows,) integers; ``seen`` (rows, rows) bool,
         who sees whom of them; without it each sees all."""
         return self._run(tokens, positions, seen, cache, 0)
 
@@ -56,10 +56,10 @@ class OwnPass(nn.Module):
     def _run(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: AnyCache, last: int) -> Said:
         mask = None if seen is None else additive(seen, cache.length, 1, self.model.get_input_embeddings().weight)
         output = self.model(
-            input_ids=tokens[None], position_ids=positions[None], attention_mask=mask, past_key_values=cache,
-            use_cache=True, logits_to_keep=last)
+            input_ids=tokens.long()[None], position_ids=positions.long()[None], attention_mask=mask,
+            past_key_values=cache, use_cache=True, logits_to_keep=last)
         tapped = [self._tapped.pop(layer)[0].to(tokens.device) for layer in self.taps]  # from wherever the layer lies
-        return Said(output.logits[0].to(tokens.device), tapped)
+        return Said(output.logits[0].to(tokens.device), beside(tapped))
 
     def _tap(self, layer: int):  # type: ignore[no-untyped-def]
         def keep(_module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
@@ -96,7 +96,12 @@ class ShortPass(nn.Module):
             hidden = layer.run(hidden, rotation, room, mask, spare)
             behind.append(hidden)
         logits = self.head(self.norm(hidden))
-        return Said(logits, [behind[layer] for layer in self.taps])
+        return Said(logits, beside([behind[layer] for layer in self.taps]))
+
+
+def beside(tapped: list[Tensor]) -> Tensor:
+    """What the tapped layers put out, (rows, hidden size) each, as one (rows, taps × hidden size)."""
+    return torch.cat(tapped, -1) if tapped else torch.empty(0)
 
 
 def short_way(model: PreTrainedModel) -> bool:

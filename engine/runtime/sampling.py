@@ -12,7 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.records import Floats, Integers, PackedTree, Sampling, Verification
+from engine.records import Floats, Integers, PackedTree, Sampling, Unread, Verification
+
+WAITING = 2**17  # more logits than this are described at once: whoever keeps unread rounds keeps their logits
 
 
 def likeliest(logits: Tensor) -> Tensor:
@@ -21,7 +23,7 @@ def likeliest(logits: Tensor) -> Tensor:
     On the CPU torch takes 71 µs for 65 rows of 1,536 where numpy takes 7.
     """
     if logits.device.type == "cpu":
-        return torch.from_numpy(logits.numpy().argmax(-1))
+        return torch.from_numpy(logits.float().numpy().argmax(-1))
     return logits.argmax(-1)
 
 
@@ -52,63 +54,78 @@ def drawn(probabilities: Tensor, draws: Tensor) -> Tensor:
     return torch.minimum(chosen, last)
 
 
+def choices(logits: Tensor, sampling: Sampling, draws: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The choice at each row, (rows,) int64, and what sampling left of the distribution: log probabilities (rows,
+    vocabulary), None at temperature 0. On the device. logits (rows, vocabulary), draws (rows,) float64 in [0, 1)."""
+    if sampling.temperature == 0:
+        return likeliest(logits), None
+    left = processed(logits.float(), sampling)
+    return drawn(left.exp(), draws), left
+
+
 def chosen(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64]) -> Tensor:
     """The target's choice at each row of logits (rows, vocabulary) float32; draws (rows,) in [0, 1)."""
-    if sampling.temperature == 0:
-        return likeliest(logits)
-    return drawn(processed(logits, sampling).exp(), torch.from_numpy(draws).to(logits.device))
+    return choices(logits, sampling, torch.from_numpy(draws).to(logits.device))[0]
 
 
 def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64], packed: PackedTree) -> Verification:
-    """The target's say at each node as host arrays, from float32 logits (rows, vocabulary) and draws (rows,)."""
-    size = packed.size
-    tokens, parents = packed.tokens[:size], packed.parents[:size]
-    if logits.device.type == "cpu" and sampling.temperature == 0:
-        return _greedy_on_cpu(logits[:size], tokens, parents)
-    choice, found = statements(
-        logits[:size], sampling, torch.from_numpy(draws[:size]).to(logits.device),
-        torch.from_numpy(tokens).to(logits.device).long(), torch.from_numpy(parents).to(logits.device).long())
-    return on_host(choice.int().cpu().numpy(), found.cpu().numpy(), tokens, parents)
+    """The target's say at each node as host arrays, from logits (rows, vocabulary) as the model gives them and, above
+    temperature 0, draws (rows,).
 
-
-def _greedy_on_cpu(logits: Tensor, tokens: Integers, parents: Integers) -> Verification:
-    """``statements`` at temperature 0 in the calls that cost least on the host: torch's for what is as large as the
-    logits, numpy's for the rest, where a call of torch takes five times as long."""
-    said, every = logits.numpy(), np.arange(len(tokens))
-    choice = said.argmax(-1)
-    top = said[every, choice]
-    masses = logits.softmax(-1)
-    total = top - np.log(masses.numpy()[every, choice])
-    entropy = np.maximum(total - np.vecdot(masses.numpy(), said), 0)
-    offered, processed_offer = said[parents, tokens] - total[parents], np.zeros(len(tokens), np.float32)
-    processed_offer[tokens != choice[parents]] = -np.inf
-    offered[0] = processed_offer[0] = 0
-    said[every, choice] = -np.inf
-    second = said.max(-1)
-    said[every, choice] = top  # as it was: the rows may be read again
-    return Verification(choice.astype(np.int32), top - total, entropy, top - second, offered, processed_offer)
-
-
-def statements(logits: Tensor, sampling: Sampling, draws: Tensor, tokens: Tensor, parents: Tensor) -> tuple[
-        Tensor, Tensor]:
-    """Choices (rows,) int64 and statistics (4 or 5, rows) float32, see ``on_host``: all on the device.
-
-    logits (rows, vocabulary) float32, draws (rows,) float64, tokens and parents (rows,) int64.
+    Only the choices are made at once: a round goes on from them, and whoever runs one to measure it reads no more.
     """
-    best = likeliest(logits)
+    tokens, parents = packed.tokens, packed.parents
+    if packed.size < len(tokens):  # padding says nothing
+        logits, draws, tokens, parents = (rows[:packed.size] for rows in (logits, draws, tokens, parents))
+    choice, left = choices(logits, sampling, torch.from_numpy(draws).to(logits.device))
+    if len(choice) * logits.shape[1] > WAITING:
+        return described(logits, choice, left, tokens, parents)
+    return Unread(choice.cpu().numpy().astype(np.int32), lambda: described(logits, choice, left, tokens, parents))
+
+
+@torch.inference_mode()
+def described(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Integers, parents: Integers) -> Verification:
+    """Choices, and ``statistics`` of them, as host arrays."""
+    if logits.device.type == "cpu" and left is None:
+        return _greedy_on_cpu(logits.float().numpy(), choice.numpy(), tokens, parents)
+    found = statistics(logits.float(), choice, left, torch.from_numpy(tokens).to(logits.device).long(),
+                       torch.from_numpy(parents).to(logits.device).long())
+    return on_host(choice.cpu().numpy().astype(np.int32), found.cpu().numpy(), tokens, parents)
+
+
+def _greedy_on_cpu(said: Floats, best: NDArray[np.intp], tokens: Integers, parents: Integers) -> Verification:
+    """``statistics`` at temperature 0 without torch: a call of numpy costs a fifth, and torch's threads, called from
+    two of Python's, would wait for each other."""
+    every = np.arange(len(best))
+    top = said[every, best]
+    below = said - top[:, None]
+    masses = np.exp(below)
+    total = masses.sum(-1)
+    entropy = np.log(total) - np.vecdot(masses, below) / total
+    logprobs = 0 - np.log(total)
+    offered, processed_offer = below[parents, tokens] + logprobs[parents], np.zeros(len(tokens), np.float32)
+    processed_offer[tokens != best[parents]] = -np.inf
+    offered[0] = processed_offer[0] = 0
+    below[every, best] = -np.inf
+    return Verification(best.astype(np.int32), logprobs, np.maximum(entropy, 0), -below.max(-1), offered,
+                        processed_offer)
+
+
+def statistics(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Tensor, parents: Tensor) -> Tensor:
+    """Statistics (4 or 5, rows) float32, see ``on_host``, of what ``choices`` gave. logits (rows, vocabulary) float32,
+    tokens and parents (rows,) int64."""
+    best = choice if left is None else likeliest(logits)
     masses = logits.softmax(-1)
     first = best[:, None]
     top = logits.gather(-1, first)[:, 0]
     total = top - masses.gather(-1, first)[:, 0].log()  # log of the sum of exponentials
     entropy = (total - torch.linalg.vecdot(masses, logits)).clamp_(min=0)
     offered = logits[parents, tokens] - total[parents]
-    choice, own, processed_offer = best, top - total, []
-    if sampling.temperature != 0:
-        left = processed(logits, sampling)
-        choice = drawn(left.exp(), draws)
+    own, processed_offer = top - total, []
+    if left is not None:
         own, processed_offer = logits.gather(-1, choice[:, None])[:, 0] - total, [left[parents, tokens]]
     second = logits.scatter(-1, first, -torch.inf).amax(-1)
-    return choice, torch.stack([own, entropy, top - second, offered, *processed_offer])
+    return torch.stack([own, entropy, top - second, offered, *processed_offer])
 
 
 def on_host(choice: Integers, rows: Floats, tokens: Integers, parents: Integers) -> Verification:

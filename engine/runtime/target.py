@@ -17,9 +17,8 @@ from engine.runtime.hardware import hardware
 from engine.runtime.passes import AnyCache, OwnPass, Said, fastest_pass
 from engine.runtime.sampling import chosen, drawn, processed, verification
 from engine.runtime.spread import gpus_of
-from engine.tree import ancestors
 
-NOTHING = Said(torch.empty(0), [])
+NOTHING = Said(torch.empty(0), torch.empty(0))
 
 
 class TorchTarget:
@@ -74,21 +73,22 @@ class TorchTarget:
         self._said = self.own.prefill(torch.tensor(prompt_ids, device=self.device), self._cache)
         self._cache.length = size
         choice = chosen(self._said.logits.float(), sampling, self._draws[[size]])
-        return int(choice[0]), self._features(slice(0, size))
+        return int(choice[0]), self._said.tapped
 
     @torch.inference_mode()
     def verify(self, packed: PackedTree) -> Verification:
         """See ``decode.Target``: one pass with the mask of paper 000, section 4.2."""
+        seen = torch.from_numpy(packed.seen).to(self.device) if len(packed.tokens) > 1 else None
         self._said = self.fastest(
-            self._placed(packed.tokens), self._placed(packed.positions), self._seen(packed), self._open_cache)
+            self._placed(packed.tokens), self._placed(packed.positions), seen, self._open_cache)
         draws = self._draws.take(packed.positions + 1) if self._sampling.temperature else self._draws[:0]
-        return verification(self._said.logits.float(), self._sampling, draws, packed)
+        return verification(self._said.logits, self._sampling, draws, packed)
 
     @torch.inference_mode()
     def commit(self, keep: Integers) -> Tensor:
         """See ``decode.Target``. Features are (kept rows, taps × hidden size)."""
         self._open_cache.keep(keep)
-        return self._features(self._placed(keep))
+        return self._said.tapped.index_select(0, self._placed(keep)) if self.taps else self._said.tapped
 
     @torch.inference_mode()
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
@@ -117,18 +117,5 @@ class TorchTarget:
         return self._cache
 
     def _placed(self, numbers: Integers) -> Tensor:
-        """Indices (n,) as int64 on the device."""
-        return torch.from_numpy(numbers.astype(np.int64)).to(self.device)
-
-    def _features(self, rows: slice | Tensor) -> Tensor:
-        if not self.taps:
-            return torch.empty(0)
-        kept = [tapped[rows] if isinstance(rows, slice) else tapped.index_select(0, rows)
-                for tapped in self._said.tapped]
-        return torch.cat(kept, -1)
-
-    def _seen(self, packed: PackedTree) -> Tensor | None:
-        """Which row sees which, (rows, rows) bool; a single row needs no mask."""
-        if len(packed.parents) == 1:
-            return None
-        return torch.from_numpy(ancestors(packed.parents)).to(self.device).bool()
+        """Indices (n,) int32 on the device."""
+        return torch.from_numpy(numbers).to(self.device)

@@ -14,7 +14,6 @@ from engine.builders.best_first import best_first
 from engine.builders.chain import chain
 from engine.records import Acceptance, DraftTree, Lattice, Request, Round, Trials, Verification
 from engine.trace import Entry, Header
-from engine.tree import confidence
 from explorer.view import entry_view, header_view
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
@@ -119,7 +118,7 @@ def make(method: str, budget: int, steps: int = 4) -> Made:
     keep = last_children(tree, steps)
     trials = tried(tree, keep) if method == "nanogpt" else None
     made = Round(
-        index=0, start=37, drafts=drafts, candidates=trees, scores=tuple(confidence(one) for one in trees), tree=tree,
+        index=0, start=37, drafts=drafts, candidates=trees, tree=tree,
         verification=verified(tree, keep, 0), acceptance=Acceptance(np.asarray(keep, np.int32), 0, trials),
         seconds={"draft": 0.001, "verify": 0.004})
     header = Header(

@@ -13,7 +13,7 @@ from engine.combiners.merged import merged
 from engine.combiners.only import only
 from engine.combiners.routed import routed
 from engine.records import DraftTree, Integers
-from engine.tree import ancestors, confidence, depths, leaf_paths, pack, plant
+from engine.tree import ancestors, depths, leaf_paths, pack, plant
 from tests.engine.material import lattices, prefixes, sharp_lattice, trees
 
 ROOT = 42
@@ -85,7 +85,7 @@ def test_only_takes_the_first_tree_as_it_is() -> None:
 
 
 def test_routing_takes_the_larger_mean_confidence_and_names_the_head() -> None:
-    assert confidence(HEAD_2) > confidence(HEAD_1)
+    assert HEAD_2.confidence > HEAD_1.confidence
     winner = routed((HEAD_1, HEAD_2), 3)
     assert winner.tokens.tolist() == HEAD_2.tokens.tolist()
     assert winner.heads.tolist() == [0, 2, 2, 2]
@@ -101,7 +101,7 @@ def test_routing_ties_go_to_head_1() -> None:
 
 def union_of_prefixes(parts: tuple[DraftTree, ...], budget: int) -> list[tuple[float, tuple[int, ...], int]]:
     """Log probability in the mixture, tokens and heads of the best prefixes, by listing all of them."""
-    shares = np.asarray([max(confidence(part), 1e-30) for part in parts]) ** 4
+    shares = np.asarray([max(part.confidence, 1e-30) for part in parts]) ** 4
     terms: dict[tuple[int, ...], list[float]] = {}
     heads: dict[tuple[int, ...], int] = {}
     for head, (tree, share) in enumerate(zip(parts, shares / shares.sum(), strict=True)):

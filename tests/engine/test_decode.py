@@ -13,7 +13,7 @@ from engine.errors import RequestError
 from engine.methods import METHODS
 from engine.records import STAGES, Request, Round, Sampling
 from engine.toy import ToyDrafter, ToyTarget
-from engine.tree import confidence, depths
+from engine.tree import depths
 from tests.engine.material import GREEDY, LOSSLESS, WALKING, WARM, heads_of, run, text
 
 PROMPT = (1, 2, 3, 1, 2)
@@ -68,7 +68,7 @@ def check_round(made: Round, budget: int, split: str) -> None:
     drafted = len(made.tree) - 1
     assert drafted <= budget * (heads if split == "each" else 1)
     assert len(made.candidates) == len(made.scores) == heads
-    assert made.scores == tuple(confidence(tree) for tree in made.candidates)
+    assert made.scores == tuple(tree.confidence for tree in made.candidates)
     size = len(made.tree)
     said = made.verification
     assert {len(values) for values in vars(said).values()} == {size}

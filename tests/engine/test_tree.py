@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.records import DraftTree
-from engine.tree import ancestors, confidence, depths, leaf_paths, pack, path_to, plant, select
+from engine.tree import ancestors, depths, leaf_paths, pack, path_to, plant, select
 from tests.engine.material import prefixes, trees
 
 
@@ -63,6 +63,6 @@ def test_selecting_a_prefix_closed_set_keeps_prefixes(tree: DraftTree, data: st.
 
 def test_confidence_is_the_mean_probability_of_drafted_nodes() -> None:
     halves = plant(5, np.asarray([1, 2], np.int32), np.asarray([0, 1], np.int32), np.log([0.5, 0.25]).astype("f4"))
-    assert confidence(halves) == np.float32(0.375)
-    assert confidence(plant(5, *(np.zeros(0, np.int32),) * 2, np.zeros(0, np.float32))) == 0
+    assert halves.confidence == np.float32(0.375)
+    assert plant(5, *(np.zeros(0, np.int32),) * 2, np.zeros(0, np.float32)).confidence == 0
     assert halves.heads.tolist() == [0, 1, 1]

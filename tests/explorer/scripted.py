@@ -217,7 +217,7 @@ def steady(made: Round) -> Round:
     nodes = len(made.tree)
     seconds = {"draft": 0.002, "build": 0.0002, "pack": 0.0001, "verify": 0.004 + 0.00004 * nodes, "accept": 0.0001,
                "keep": 0.0003, "other": 0.0001}
-    return Round(made.index, made.start, made.drafts, made.candidates, made.scores, made.tree, made.verification,
+    return Round(made.index, made.start, made.drafts, made.candidates, made.tree, made.verification,
                  made.acceptance, seconds)
 
 

@@ -59,7 +59,7 @@ class Machine:
         said = self.target.own.prefill(tokens, self.cache.cache)
         root = int(chosen(said.logits.float(), request.sampling, draws[[size]])[0])
         for head in self.heads:
-            head.observe(torch.cat(said.tapped, -1), torch.arange(size, device=tokens.device))
+            head.observe(said.tapped, torch.arange(size, device=tokens.device))
         board.draws.copy_(torch.from_numpy(draws))
         board.state.copy_(torch.tensor([size, root, request.max_tokens]))
         return root

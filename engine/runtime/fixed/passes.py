@@ -16,7 +16,7 @@ from engine.drafters.dflash import DFlashDrafter
 from engine.runtime.cache import TreeCache
 from engine.runtime.fixed.trees import Marginals, marginals
 from engine.runtime.layers import Rotation, Rotations, turned
-from engine.runtime.passes import Said, ShortPass
+from engine.runtime.passes import Said, ShortPass, beside
 
 SMALLEST_EXTENT = 256
 ALIGNMENT = 16  # elements: fused attention on CUDA copies a mask whose rows begin elsewhere
@@ -71,7 +71,7 @@ class FixedTarget:
             hidden = layer.run(hidden, rotation, room, mask)
             behind.append(hidden)
         logits = short.head(short.norm(hidden))
-        return Said(logits, [behind[layer] for layer in short.taps])
+        return Said(logits, beside([behind[layer] for layer in short.taps]))
 
     def keep(self, rows: Tensor, length: Tensor, extent: int) -> None:
         """Move these rows (n,) int64 of the last pass behind the prefix of ``length`` ()."""

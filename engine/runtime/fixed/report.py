@@ -21,7 +21,7 @@ def named(on: Board) -> dict[str, Tensor]:
     """The tensors of a finished round that a ``Round`` is made of, all integers before all floats."""
     integers = {"ended": on.ended, "kept": torch.cat([on.kept.keep, on.kept.count[None], on.kept.bonus[None]]),
                 "choice": on.choice}
-    floats = {"scores": on.scores.float(), "statistics": on.statistics}
+    floats = {"statistics": on.statistics}
     trees = {"tree": on.tree, **{f"candidate {head}": tree for head, tree in enumerate(on.candidates)}}
     for name, tree in trees.items():
         integers |= {f"{name} tokens": tree.tokens, f"{name} parents": tree.parents, f"{name} heads": tree.heads,
@@ -74,10 +74,10 @@ def proposed(arrays: Arrays, head: int, deepest: int) -> Lattice:
 def spelt(arrays: Arrays, index: int, context_limit: int, seconds: Mapping[str, float]) -> Round:
     """The record of a round."""
     start, tree = int(arrays["ended"][0]), drafted(arrays, "tree")
-    heads, size = range(len(arrays["scores"])), len(tree)
+    heads, size = range(sum(name.endswith("logprobs") for name in arrays)), len(tree)
     *keep, count, bonus = arrays["kept"].tolist()
     return Round(
         index, start, tuple(proposed(arrays, head, context_limit - start - 1) for head in heads),
-        tuple(drafted(arrays, f"candidate {head}") for head in heads), tuple(arrays["scores"].tolist()), tree,
+        tuple(drafted(arrays, f"candidate {head}") for head in heads), tree,
         on_host(arrays["choice"][:size], arrays["statistics"][:, :size], tree.tokens, tree.parents),
         Acceptance(np.asarray(keep[:count], np.int32), bonus), seconds)

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from engine.methods import Method
 from engine.records import Sampling
-from engine.runtime.fixed.combine import COMBINE, confidence
+from engine.runtime.fixed.combine import COMBINE
 from engine.runtime.fixed.passes import FixedDrafter, FixedTarget
 from engine.runtime.fixed.rows import End, FixedRows, Kept, kept, packed
 from engine.runtime.fixed.trees import BestFirst, Chain, FixedTree, Marginals, planted
 from engine.runtime.passes import Said
-from engine.runtime.sampling import statements
+from engine.runtime.sampling import choices, statistics
 
 Build = Callable[[Tensor, Tensor, Tensor], FixedTree]  # (root, tokens, costs) -> tree of one head
 Accept = Callable[[FixedTree, FixedRows, Tensor], Tensor]  # (tree, rows, choices) -> accepted rows, (rows,) bool
@@ -66,7 +66,6 @@ class Board:
 
     lattices: tuple[Marginals, ...]
     candidates: tuple[FixedTree, ...]
-    scores: Tensor
     tree: FixedTree
     rows: FixedRows
     said: Said
@@ -125,7 +124,6 @@ class FixedRound:
         on.candidates = tuple(build(on.root, lattice.tokens, lattice.costs(room))
                               for build, lattice in zip(self.builds, on.lattices, strict=True))
         on.tree = self.combine(on.candidates, self.setting.budget) if on.candidates else bare(on.root, on.draws)
-        on.scores = torch.stack([confidence(tree) for tree in on.candidates]) if on.candidates else on.draws[:0]
 
     def pack(self, extent: int) -> None:
         """Who sees whom."""
@@ -139,9 +137,9 @@ class FixedRound:
     def choose(self, extent: int) -> None:
         """What the target says at each node."""
         on = self.board
-        on.choice, on.statistics = statements(
-            on.said.logits.float(), self.setting.sampling, on.draws[on.length + on.rows.depths + 1],
-            on.tree.tokens, on.tree.parents)
+        logits = on.said.logits.float()
+        on.choice, left = choices(logits, self.setting.sampling, on.draws[on.length + on.rows.depths + 1])
+        on.statistics = statistics(logits, on.choice, left, on.tree.tokens, on.tree.parents)
 
     def accept(self, extent: int) -> None:
         """The walk, up to the end of the text."""
@@ -158,7 +156,7 @@ class FixedRound:
         on = self.board
         positions = on.length + torch.arange(len(on.kept.keep), device=on.state.device)
         if self.heads:
-            features = torch.cat([tapped.index_select(0, on.kept.keep) for tapped in on.said.tapped], -1)
+            features = on.said.tapped.index_select(0, on.kept.keep)
         for head in self.heads:
             head.observe(features, positions)
 

@@ -7,7 +7,8 @@ import torch
 
 from engine.draws import position_draws
 from engine.records import PackedTree, Sampling
-from engine.runtime.sampling import chosen, drawn, on_host, processed, statements, verification
+from engine.runtime.sampling import choices, chosen, drawn, on_host, processed, statistics, verification
+from engine.tree import ancestors
 
 LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.1]]))
 
@@ -58,9 +59,9 @@ def test_the_host_says_of_greedy_rows_what_the_device_does():
     parents = np.asarray([0, 0, 0, 1, 3, 3, 2, 6, 7], np.int32)
     tokens = torch.randint(50, (9,), generator=generator).int().numpy()
     tokens[1] = int(logits[0].argmax())
-    found = verification(logits, Sampling(), np.zeros(0), PackedTree(tokens, parents, parents, 9))
-    choice, rows = statements(
-        logits, Sampling(), torch.zeros(9), torch.from_numpy(tokens).long(), torch.from_numpy(parents).long())
+    found = verification(logits, Sampling(), np.zeros(0), PackedTree(tokens, parents, parents, 9, ancestors(parents)))
+    choice, left = choices(logits, Sampling(), torch.zeros(9))
+    rows = statistics(logits, choice, left, torch.from_numpy(tokens).long(), torch.from_numpy(parents).long())
     expected = on_host(choice.int().numpy(), rows.numpy(), tokens, parents)
     assert found.choice.tolist() == expected.choice.tolist()
     assert found.gap[3] == 0 < 280 < found.gap[4]

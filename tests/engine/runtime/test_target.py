@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from transformers import Qwen3ForCausalLM
 from engine.decode import decode
 from engine.methods import METHODS
 from engine.outcome import outcome
-from engine.records import DraftTree, Request, Sampling
+from engine.records import DraftTree, Request, Sampling, Unread, Verification
 from engine.runtime.target import TorchTarget
 from engine.tree import pack, path_to
 from tests.engine.runtime.small import TAPS, small_drafter, small_target
@@ -93,13 +95,32 @@ def test_every_method_writes_the_autoregressive_text(method, sampling):
         assert found.token_ids == wanted
 
 
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, top_p=0.9, seed=3)], ids=["greedy", "sampled"])
+def test_statistics_that_are_read_after_the_run_are_those_of_their_round(sampling, monkeypatch):
+    def run():
+        target = small_target()
+        return list(decode(Request(PROMPT, "ddtree", 12, 20, sampling), target, [small_drafter(target, 1)]))
+
+    late = [made.verification for made in run()]
+    assert all(type(found) is Unread and "entropy" not in vars(found) for found in late)
+    monkeypatch.setattr("engine.runtime.sampling.WAITING", 0)
+    at_once = [made.verification for made in run()]
+    assert len(late) == len(at_once) > 2 and all(type(found) is Verification for found in at_once)
+    for found, wanted in zip(late, at_once, strict=True):
+        for field in fields(Verification):
+            np.testing.assert_array_equal(getattr(found, field.name), getattr(wanted, field.name))
+        assert set(vars(found)) == {field.name for field in fields(Verification)}, "the logits are let go"
+        with pytest.raises(AttributeError, match="sureness"):
+            _ = found.sureness
+
+
 def test_release_frees_the_cache_and_closing_the_iterator_releases():
     target = small_target()
     rounds = decode(Request(PROMPT, "autoregressive", 0, 40), target, [])
     next(rounds)
     assert target._cache is not None
     rounds.close()
-    assert target._cache is None and not target._said.tapped
+    assert target._cache is None and target._said.tapped.numel() == 0
 
 
 def test_five_thousand_rounds_do_not_grow_the_process():

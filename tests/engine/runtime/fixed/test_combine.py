@@ -18,7 +18,6 @@ from engine.runtime.fixed.combine import COMBINE, confidence, mixed, weights
 from engine.runtime.fixed.rows import End, ancestors, depths_of, kept, packed
 from engine.runtime.fixed.trees import FixedTree
 from engine.tree import ancestors as numpy_ancestors
-from engine.tree import confidence as numpy_confidence
 from engine.tree import depths
 from tests.engine.material import lattices, sharp_lattice, trees
 from tests.engine.runtime.fixed.test_trees import as_drafted, assert_equal, built
@@ -54,7 +53,7 @@ def test_combiners_at_working_sizes(name: str, budget: int) -> None:
 def test_confidence_and_weights(first: Lattice, second: Lattice, nodes: int) -> None:
     wanted = [best_first(each, 7, nodes) for each in (first, second)]
     found = [built(each, nodes) for each in (first, second)]
-    assert [float(confidence(tree)) for tree in found] == pytest.approx([numpy_confidence(tree) for tree in wanted])
+    assert [float(confidence(tree)) for tree in found] == pytest.approx([tree.confidence for tree in wanted])
     assert weights(found).tolist() == pytest.approx(numpy_weights(wanted).tolist(), abs=1e-5)
 
 
