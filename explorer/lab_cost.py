@@ -19,14 +19,14 @@ BINS_PER_OCTAVE = 2  # in which the realised gains of single nodes are averaged
 
 
 def cost_figure(curve: CostCurve) -> dict[str, Any]:
-    """Milliseconds against rows: a pass with its quartiles, a draft, and a whole round without a drafter."""
+    """Milliseconds against rows: a pass with the range of eight in ten, a draft, and a whole round without a drafter."""
     ticks = {"tickvals": _logarithms(curve.rows), "ticktext": [str(row) for row in curve.rows]}
     figure = paper(xaxis=axis("rows of the pass, log₂", **_sparse(ticks)),
                    yaxis=axis("milliseconds", rangemode="tozero"))
     x = _logarithms(curve.rows)
     figure.add_trace(go.Scatter(
         x=[*x, *reversed(x)], y=[*curve.verify_high_ms, *reversed(curve.verify_low_ms)], fill="toself", mode="none",
-        fillcolor="var(--cost-band)", name="quartiles of the pass", hoverinfo="skip"))
+        fillcolor="var(--cost-band)", name="eight passes in ten", hoverinfo="skip"))
     figure.add_trace(go.Scatter(
         x=x, y=list(curve.verify_ms), mode="lines+markers", name="one pass of the target",
         customdata=_column(curve.rows), line={"color": INK, "width": 2.2}, marker={"size": 6},

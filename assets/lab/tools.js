@@ -70,7 +70,7 @@
       const grid = html("div", "lab-grid lab-two", parent);
       this.cost = new Lab.Plot(lab.library, grid, {
         name: "cost", title: "What a pass costs",
-        caption: "Milliseconds of one {pass} of the target against its rows, measured on this machine with quartiles.",
+        caption: "Milliseconds of one {pass} of the target against its rows, measured on this machine; the band holds eight in ten.",
       });
       this.gain = new Lab.Plot(lab.library, grid, {
         name: "gain", title: "What a node gains",

@@ -17,56 +17,64 @@ from engine.lab.cost import CostCurve
 from engine.records import Acceptance, DraftTree, Floats, Integers
 from engine.tree import beginning, select
 
-BINS = 12  # of cumulative probability, an octave each: 1 to 1/2, 1/2 to 1/4, …
-OCTAVES_A_NAT = np.float32(-1 / np.log(2))
-PRIOR_TOKENS = 2.0  # as many expected tokens of a bin stand for the drafter's word before anything was seen
+BINS = 13  # of cumulative probability, an octave each: 1, below it to 1/2, below that to 1/4, …
+ONE = np.float32(1)
+PRIOR_TOKENS = 8.0  # as many expected tokens of a bin stand for the drafter's word before anything was seen
 MEMORY, RATE_MEMORY = 0.97, 0.8  # weight of what was seen a round ago: for the calibration, for the rate
+FORGOTTEN = (1 - MEMORY) * PRIOR_TOKENS
 FIRST_BUDGET = 16  # trees are never built for less: the drafter's pass costs the same, and the tree tells more
 FIRST_PAUSE, PAUSE_GROWTH, LONGEST_PAUSE = 2, 4, 32  # rounds without a draft before the drafter is tried again
-OPENING_ROUNDS, OPENING_RATE = 2.0, 1.5  # plain rounds' time, and times their rate, that drafting begins with
+OPENING_ROUNDS, OPENING_RATE = 2.0, 2.5  # plain rounds' time, and times their rate, that drafting begins with
 PATIENCE = 0.95  # of the plain loop's rate: below it drafting pauses
 
-Reals = NDArray[np.float64]
+Octaves = NDArray[np.int32]
 
 
 class Calibration:
     """Expected and realised tokens by octave of cumulative probability."""
 
     def __init__(self) -> None:
-        self.expected = np.full(BINS, PRIOR_TOKENS)
-        self.realised = np.full(BINS, PRIOR_TOKENS)
-        self._scales = np.ones(BINS)
+        self._seen = np.full((2, BINS), PRIOR_TOKENS)  # expected, realised
+        self._scales = np.ones(BINS, np.float32)
 
-    def chances(self, logprobs: Floats) -> Reals:
-        """The chance that each node is kept, (n,), from its cumulative log probability in nats."""
-        found = self._scales.take(_octaves(logprobs))
-        found *= np.exp(logprobs)
-        return np.minimum(found, 1.0, out=found)
+    def chances(self, promised: Floats, octaves: Octaves) -> Floats:
+        """The chance that each node is kept, (n,), where the drafter promises so much."""
+        found = self._scales.take(octaves)
+        found *= promised
+        return np.minimum(found, ONE, out=found)
 
-    def learn(self, logprobs: Floats, kept: NDArray[np.intp]) -> None:
+    def learn(self, promised: Floats, octaves: Octaves, kept: Integers) -> None:
         """Drafted nodes of a verified tree, (n,), and the places of those that were kept."""
-        octaves = _octaves(logprobs)
-        for seen, value in ((self.expected, np.bincount(octaves, np.exp(logprobs), BINS)),
-                            (self.realised, np.bincount(octaves.take(kept), minlength=BINS))):
-            seen *= MEMORY
-            seen += value
-            seen += (1 - MEMORY) * PRIOR_TOKENS
-        self._scales = self.realised / self.expected
+        self._seen *= MEMORY
+        self._seen += FORGOTTEN
+        expected, realised = self._seen
+        expected += np.bincount(octaves, promised, BINS)
+        realised += np.bincount(octaves.take(kept), None, BINS)
+        np.divide(realised, expected, out=self._scales, casting="same_kind")
 
 
-def _octaves(logprobs: Floats) -> NDArray[np.intp]:
-    return np.minimum(logprobs * OCTAVES_A_NAT, BINS - 1).astype(np.intp)
+def promises(logprobs: Floats) -> tuple[Floats, Octaves]:
+    """Cumulative probabilities of nodes (n,), and the octave that each lies in."""
+    promised = np.exp(logprobs)
+    octaves = np.frexp(promised)[1]
+    return promised, np.minimum(np.subtract(1, octaves, out=octaves), BINS - 1, out=octaves)
 
 
 class AdaptivePace:
-    """A ``Pacer`` over a cost curve. Deterministic: the same curve and the same rounds make the same choices."""
+    """A ``Pacer`` over a cost curve. Deterministic: the same curve and the same rounds make the same choices.
+
+    It goes by the curve's tenth percentiles: whatever else ran while it was measured, for seconds and dearer for some
+    sizes than for others, is not what a choice should turn on.
+    """
 
     def __init__(self, curve: CostCurve) -> None:
         self._curve = curve
         self._calibration = Calibration()
-        self._sizes, self._verify_ms = np.asarray(curve.rows), np.asarray(curve.verify_ms)
+        self._sizes = tuple(zip(curve.rows, curve.verify_low_ms, strict=True))
         self._room = FIRST_BUDGET
+        self._draft_ms: dict[int, float] = {}  # by the budget that trees are built for
         self._sunk_ms = curve.plain_ms
+        self._verified = promises(np.zeros(0, np.float32))
         # a first round that promises little is no reason yet to pause
         self._tokens, self._spent_ms = OPENING_ROUNDS * OPENING_RATE, OPENING_ROUNDS * curve.plain_ms
         self._pause, self._paused = 0, 0
@@ -77,27 +85,35 @@ class AdaptivePace:
             self._paused += 1
             return 0, 0
         built = min(budget, self._room)
-        self._sunk_ms = heads * self._curve.draft_at(built) + self._curve.overhead_ms
+        if built not in self._draft_ms:
+            self._draft_ms[built] = self._curve.draft_at(built)
+        self._sunk_ms = heads * self._draft_ms[built] + self._curve.overhead_ms
         return heads, built
 
     def cut(self, tree: DraftTree) -> DraftTree:
         """See ``Pacer``: the most probable nodes of the tree, in its own order."""
-        if bool((tree.logprobs[1:] <= tree.logprobs[:-1]).all()):  # as in every tree that is built best first
-            return beginning(tree, self._choice(tree.logprobs[1:]))
+        promised, octaves = promises(tree.logprobs[1:])
+        chances, in_turn = self._calibration.chances(promised, octaves), tree.logprobs.tolist()
+        if in_turn == sorted(in_turn, reverse=True):  # as in every tree that is built best first
+            nodes = self._choice(chances)
+            self._verified = promised[:nodes], octaves[:nodes]
+            return beginning(tree, nodes)
         order = best_order(tree)
-        return select(tree, np.sort(order[:1 + self._choice(tree.logprobs[order[1:]])]))
+        taken = np.sort(order[:1 + self._choice(chances[order[1:] - 1])])
+        self._verified = promised[taken[1:] - 1], octaves[taken[1:] - 1]
+        return select(tree, taken)
 
-    def _choice(self, logprobs: Floats) -> int:
-        """How many nodes to verify, out of drafted ones with these cumulative log probabilities, best first."""
-        count = int(self._sizes.searchsorted(1 + len(logprobs), side="right"))
-        tokens = np.ones(count)
-        tokens[1:] += self._calibration.chances(logprobs).cumsum().take(self._sizes[1:count] - 2)
-        spent_ms = self._sunk_ms + self._verify_ms[:count]
-        place = int((tokens - self._tokens / self._spent_ms * spent_ms).argmax())
-        roomy = min(count, len(self._sizes) - 1) if place == count - 1 else place
-        self._room = max(FIRST_BUDGET, int(self._sizes[roomy]) - 1)
-        self._weigh(float(tokens[place]), float(spent_ms[place]))
-        return int(self._sizes[place]) - 1
+    def _choice(self, chances: Floats) -> int:
+        """How many nodes to verify, out of drafted ones with these chances, best first."""
+        reached, price = [0.0, *chances.cumsum().tolist()], self._tokens / self._spent_ms
+        sizes = [(rows, verify_ms) for rows, verify_ms in self._sizes if rows <= len(reached)]
+        gains = [reached[rows - 1] - price * verify_ms for rows, verify_ms in sizes]
+        place = gains.index(max(gains))
+        rows, verify_ms = sizes[place]
+        roomy = self._sizes[len(sizes)][0] if place == len(sizes) - 1 < len(self._sizes) - 1 else rows
+        self._room = max(FIRST_BUDGET, roomy - 1)
+        self._weigh(1 + reached[rows - 1], self._sunk_ms + verify_ms)
+        return rows - 1
 
     def _weigh(self, tokens: float, milliseconds: float) -> None:
         """Does drafting pay? By the expected tokens of the rounds that drafted lately."""
@@ -110,7 +126,7 @@ class AdaptivePace:
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
         """See ``Pacer``."""
         if len(tree) > 1:
-            self._calibration.learn(tree.logprobs[1:], acceptance.keep[1:].astype(np.intp) - 1)
+            self._calibration.learn(*self._verified, acceptance.keep[1:] - 1)
 
 
 def best_order(tree: DraftTree) -> Integers:

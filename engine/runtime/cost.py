@@ -83,8 +83,8 @@ def measure(rig: Rig, context: int, sampling: Sampling, rows: tuple[int, ...] = 
 def _curve(rig: Rig, at: tuple[int, Sampling], mocks: Mapping[int, list[Mock]], plain: list[Mock]) -> CostCurve:
     context, sampling = at
     sizes = tuple(sorted(mocks))
-    quartiles = [np.percentile([mock.verify_ms for mock in mocks[size]], (50, 25, 75)) for size in sizes]
-    median, low, high = (tuple(float(value) for value in column) for column in zip(*quartiles, strict=True))
+    spread = [np.percentile([mock.verify_ms for mock in mocks[size]], (50, 10, 90)) for size in sizes]
+    median, low, high = (tuple(float(value) for value in column) for column in zip(*spread, strict=True))
     target = rig.target
     return CostCurve(
         rig.name, target.hardware, str(target.model.dtype).removeprefix("torch."),
