@@ -19,7 +19,7 @@ BINS_PER_OCTAVE = 2  # in which the realised gains of single nodes are averaged
 
 
 def cost_figure(curve: CostCurve) -> dict[str, Any]:
-    """Milliseconds against rows: a pass with the range of eight in ten, a draft, and a whole round without a drafter."""
+    """Milliseconds against rows: a pass with the range of eight in ten, a draft, and a round without a drafter."""
     ticks = {"tickvals": _logarithms(curve.rows), "ticktext": [str(row) for row in curve.rows]}
     figure = paper(xaxis=axis("rows of the pass, log₂", **_sparse(ticks)),
                    yaxis=axis("milliseconds", rangemode="tozero"))

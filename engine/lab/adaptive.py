@@ -5,59 +5,62 @@ E(n) − λ T(n): its expected tokens less its time at the price λ, the tokens 
 the time would bring elsewhere; that maximises the rate of the whole text, where the largest E(n) / T(n) of each round
 would not). All sizes of the curve are looked at, since T is a staircase, and no others, since a kernel or a graph for a
 new size has to be made first. A node's chance is the drafter's cumulative probability, scaled by what came true of such
-probabilities so far. Trees are built no larger than the last choice, and a size more when that was all there was.
+probabilities so far. Trees are built no larger than the last choice, and a size more when all there was has been
+chosen some times in a row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
+from math import exp, frexp
+from operator import itemgetter
+
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.lab.cost import CostCurve
-from engine.records import Acceptance, DraftTree, Floats, Integers
+from engine.records import Acceptance, DraftTree, Integers
 from engine.tree import beginning, select
 
 BINS = 13  # of cumulative probability, an octave each: 1, below it to 1/2, below that to 1/4, …
-ONE = np.float32(1)
 PRIOR_TOKENS = 8.0  # as many expected tokens of a bin stand for the drafter's word before anything was seen
 MEMORY, RATE_MEMORY = 0.97, 0.8  # weight of what was seen a round ago: for the calibration, for the rate
 FORGOTTEN = (1 - MEMORY) * PRIOR_TOKENS
-FIRST_BUDGET = 16  # trees are never built for less: the drafter's pass costs the same, and the tree tells more
+FIRST_BUDGET = 24  # trees are never built for less: the drafter's pass costs the same, and the tree tells more
+WHOLE_TREES = 3  # verified whole in a row, they make the next one larger
 FIRST_PAUSE, PAUSE_GROWTH, LONGEST_PAUSE = 2, 4, 32  # rounds without a draft before the drafter is tried again
 OPENING_ROUNDS, OPENING_RATE = 2.0, 2.5  # plain rounds' time, and times their rate, that drafting begins with
 PATIENCE = 0.95  # of the plain loop's rate: below it drafting pauses
 
-Octaves = NDArray[np.int32]
+Promises = list[tuple[float, int]]  # a node's cumulative probability, and the octave that it lies in
 
 
 class Calibration:
     """Expected and realised tokens by octave of cumulative probability."""
 
     def __init__(self) -> None:
-        self._seen = np.full((2, BINS), PRIOR_TOKENS)  # expected, realised
-        self._scales = np.ones(BINS, np.float32)
+        self.expected, self.realised = [PRIOR_TOKENS] * BINS, [PRIOR_TOKENS] * BINS
+        self._scales = [1.0] * BINS
 
-    def chances(self, promised: Floats, octaves: Octaves) -> Floats:
-        """The chance that each node is kept, (n,), where the drafter promises so much."""
-        found = self._scales.take(octaves)
-        found *= promised
-        return np.minimum(found, ONE, out=found)
+    def chances(self, promises: Promises) -> list[float]:
+        """The chance that each node is kept."""
+        return [min(1.0, promised * self._scales[octave]) for promised, octave in promises]
 
-    def learn(self, promised: Floats, octaves: Octaves, kept: Integers) -> None:
-        """Drafted nodes of a verified tree, (n,), and the places of those that were kept."""
-        self._seen *= MEMORY
-        self._seen += FORGOTTEN
-        expected, realised = self._seen
-        expected += np.bincount(octaves, promised, BINS)
-        realised += np.bincount(octaves.take(kept), None, BINS)
-        np.divide(realised, expected, out=self._scales, casting="same_kind")
+    def learn(self, promises: Promises, kept: Sequence[int]) -> None:
+        """Drafted nodes of a verified tree, and the places of those that were kept."""
+        self.expected = [MEMORY * tokens + FORGOTTEN for tokens in self.expected]
+        self.realised = [MEMORY * tokens + FORGOTTEN for tokens in self.realised]
+        for promised, octave in promises:
+            self.expected[octave] += promised
+        for place in kept:
+            self.realised[promises[place][1]] += 1
+        self._scales = [came / said for came, said in zip(self.realised, self.expected, strict=True)]
 
 
-def promises(logprobs: Floats) -> tuple[Floats, Octaves]:
-    """Cumulative probabilities of nodes (n,), and the octave that each lies in."""
-    promised = np.exp(logprobs)
-    octaves = np.frexp(promised)[1]
-    return promised, np.minimum(np.subtract(1, octaves, out=octaves), BINS - 1, out=octaves)
+def promises_of(tree: DraftTree) -> Promises:
+    """The drafted nodes' cumulative probabilities, each with its octave. (For dozens of nodes Python's own loops take
+    no longer than numpy's calls, and leave more of what the target's pass needs in the processor's caches.)"""
+    return [(promised, min(1 - frexp(promised)[1], BINS - 1)) for promised in map(exp, tree.logprobs[1:].tolist())]
 
 
 class AdaptivePace:
@@ -71,10 +74,10 @@ class AdaptivePace:
         self._curve = curve
         self._calibration = Calibration()
         self._sizes = tuple(zip(curve.rows, curve.verify_low_ms, strict=True))
-        self._room = FIRST_BUDGET
+        self._room, self._whole_trees = FIRST_BUDGET, 0
         self._draft_ms: dict[int, float] = {}  # by the budget that trees are built for
         self._sunk_ms = curve.plain_ms
-        self._verified = promises(np.zeros(0, np.float32))
+        self._verified: Promises = []
         # a first round that promises little is no reason yet to pause
         self._tokens, self._spent_ms = OPENING_ROUNDS * OPENING_RATE, OPENING_ROUNDS * curve.plain_ms
         self._pause, self._paused = 0, 0
@@ -92,26 +95,27 @@ class AdaptivePace:
 
     def cut(self, tree: DraftTree) -> DraftTree:
         """See ``Pacer``: the most probable nodes of the tree, in its own order."""
-        promised, octaves = promises(tree.logprobs[1:])
-        chances, in_turn = self._calibration.chances(promised, octaves), tree.logprobs.tolist()
-        if in_turn == sorted(in_turn, reverse=True):  # as in every tree that is built best first
+        promises = promises_of(tree)
+        chances = self._calibration.chances(promises)
+        if promises == sorted(promises, key=itemgetter(0), reverse=True):  # as in every tree that is built best first
             nodes = self._choice(chances)
-            self._verified = promised[:nodes], octaves[:nodes]
+            self._verified = promises[:nodes]
             return beginning(tree, nodes)
         order = best_order(tree)
-        taken = np.sort(order[:1 + self._choice(chances[order[1:] - 1])])
-        self._verified = promised[taken[1:] - 1], octaves[taken[1:] - 1]
+        taken = np.sort(order[:1 + self._choice([chances[node - 1] for node in order[1:].tolist()])])
+        self._verified = [promises[node - 1] for node in taken[1:].tolist()]
         return select(tree, taken)
 
-    def _choice(self, chances: Floats) -> int:
+    def _choice(self, chances: Sequence[float]) -> int:
         """How many nodes to verify, out of drafted ones with these chances, best first."""
-        reached, price = [0.0, *chances.cumsum().tolist()], self._tokens / self._spent_ms
+        reached, price = [0.0, *accumulate(chances)], self._tokens / self._spent_ms
         sizes = [(rows, verify_ms) for rows, verify_ms in self._sizes if rows <= len(reached)]
         gains = [reached[rows - 1] - price * verify_ms for rows, verify_ms in sizes]
         place = gains.index(max(gains))
         rows, verify_ms = sizes[place]
-        roomy = self._sizes[len(sizes)][0] if place == len(sizes) - 1 < len(self._sizes) - 1 else rows
-        self._room = max(FIRST_BUDGET, roomy - 1)
+        self._whole_trees = self._whole_trees + 1 if place == len(sizes) - 1 else 0
+        more = self._whole_trees >= WHOLE_TREES and len(sizes) < len(self._sizes)
+        self._room = max(FIRST_BUDGET, (self._sizes[len(sizes)][0] if more else rows) - 1)
         self._weigh(1 + reached[rows - 1], self._sunk_ms + verify_ms)
         return rows - 1
 
@@ -126,7 +130,7 @@ class AdaptivePace:
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
         """See ``Pacer``."""
         if len(tree) > 1:
-            self._calibration.learn(*self._verified, acceptance.keep[1:] - 1)
+            self._calibration.learn(self._verified, [node - 1 for node in acceptance.keep[1:].tolist()])
 
 
 def best_order(tree: DraftTree) -> Integers:

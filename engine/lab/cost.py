@@ -19,7 +19,8 @@ class CostCurve:
     tenth and the ninetieth percentile of one target pass over so many rows; ``draft_ms`` is one head's draft when the
     budget is rows − 1, its reading of what the round before kept included (0 where the rig has no head).
     ``overhead_ms`` is what a round costs besides, the building of its trees aside: packing, accepting, keeping.
-    ``plain_ms`` is a whole round of decoding without a drafter. ``sampling`` is ``greedy`` or ``sampled``: processing a distribution takes time.
+    ``plain_ms`` is a whole round of decoding without a drafter. ``sampling`` is ``greedy`` or ``sampled``: processing
+    a distribution takes time.
     """
 
     rig: str

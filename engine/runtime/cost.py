@@ -6,6 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import log2
 from time import perf_counter
 
 import numpy as np
@@ -56,10 +57,8 @@ class CostBook:
 
 
 def bucket(context: int, context_limit: int) -> int:
-    """The power of two at or above ``context``, as far as the mock rounds fit behind it."""
-    length = SMALLEST_CONTEXT
-    while length < context:
-        length *= 2
+    """The power of two nearest to ``context`` in ratio, as far as the mock rounds fit behind it."""
+    length = max(SMALLEST_CONTEXT, 2 ** round(log2(max(1, context))))
     return max(1, min(length, context_limit - len(ROWS) - PLAIN_ROUNDS - CHAIN - len(ROWS)))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.decode import decode
-from engine.lab.adaptive import LONGEST_PAUSE, AdaptivePace, Calibration, best_order, promises
+from engine.lab.adaptive import LONGEST_PAUSE, AdaptivePace, Calibration, best_order, promises_of
 from engine.lab.cost import CostCurve
 from engine.methods import METHODS
 from engine.records import Acceptance, DraftTree, Request
@@ -37,7 +37,7 @@ def chain_tree(*chances: float) -> DraftTree:
     ((0.9,) * 12, 8), ((0.99,) * 15, 16), ((1.0,) * 20, 16), ((0.01,) * 12, 8)])
 def test_rows_are_taken_to_the_edge_of_a_step_that_pays(chances: tuple[float, ...], rows: int) -> None:
     pace = AdaptivePace(STAIRS)
-    assert pace.opens(1, 20) == (1, 16)
+    assert pace.opens(1, 20) == (1, 20) and pace.opens(1, 256) == (1, 24)
     assert len(pace.cut(chain_tree(*chances))) == rows
 
 
@@ -54,15 +54,15 @@ def test_the_tree_that_is_cut_is_the_most_probable_one_in_its_own_order() -> Non
 
 
 def test_calibration_learns_that_a_drafter_promises_too_much() -> None:
-    calibration, sure = Calibration(), promises(np.log(np.full(4, 0.9, np.float32)))
+    calibration, sure = Calibration(), promises_of(chain_tree(0.9, 1, 1, 1))
     for _ in range(60):
-        calibration.learn(*sure, np.asarray([0]))
-    assert calibration.chances(*sure) == pytest.approx(0.25, abs=0.06)
+        calibration.learn(sure, [0])
+    assert calibration.chances(sure) == pytest.approx([0.25] * 4, abs=0.06)
     for _ in range(60):
-        calibration.learn(*sure, np.asarray([0, 1, 2]))
-    assert calibration.chances(*sure) == pytest.approx(0.75, abs=0.08), "what was long ago weighs less"
-    unseen = promises(np.log(np.full(1, 0.2, np.float32)))
-    assert calibration.chances(*unseen) == pytest.approx(0.2), "what was never seen keeps the drafter's word"
+        calibration.learn(sure, [0, 1, 2])
+    assert calibration.chances(sure) == pytest.approx([0.75] * 4, abs=0.08), "what was long ago weighs less"
+    unseen = promises_of(chain_tree(0.2))
+    assert calibration.chances(unseen) == pytest.approx([0.2]), "what was never seen keeps the drafter's word"
 
 
 def rounds_that_drafted(pace: AdaptivePace, tree: DraftTree, keep: int, rounds: int) -> list[bool]:
@@ -129,12 +129,12 @@ def test_a_round_takes_what_its_time_would_not_bring_elsewhere() -> None:
     assert len(pace.cut(chain_tree(*(0.99,) * 8, *(0.7,) * 7))) > 8
 
 
-def test_trees_are_built_larger_only_when_the_last_was_wanted_whole() -> None:
+def test_trees_are_built_larger_only_when_the_last_ones_were_wanted_whole() -> None:
     flat = replace(STAIRS, rows=(1, 9, 17, 33, 65), verify_low_ms=(4.0, 4.1, 4.2, 4.3, 4.4))
     pace, built = AdaptivePace(flat), []
-    for _ in range(4):
+    for _ in range(6):
         built.append(pace.opens(1, 256)[1])
         pace.cut(chain_tree(*(0.999,) * built[-1]))
-    assert built == [16, 32, 64, 64]
+    assert built == [24, 24, 24, 32, 64, 64]
     pace.cut(chain_tree(0.9, *(1e-6,) * 63))
-    assert pace.opens(1, 256)[1] == 16
+    assert pace.opens(1, 256)[1] == 24
