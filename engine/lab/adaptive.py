@@ -4,17 +4,18 @@ A node is worth its chance of being kept; a row costs what the measured curve sa
 E(n) − λ T(n): its expected tokens less its time at the price λ, the tokens per millisecond of the rounds of late (what
 the time would bring elsewhere; that maximises the rate of the whole text, where the largest E(n) / T(n) of each round
 would not). All sizes of the curve are looked at, since T is a staircase, and no others, since a kernel or a graph for a
-new size has to be made first. A node's chance is the drafter's cumulative probability, scaled by what came true of such
-probabilities so far. Trees are built no larger than the last choice, and a size more when all there was has been
-chosen some times in a row.
+new size has to be made first. A node's chance is the drafter's cumulative probability, scaled by what came true so far
+of nodes in such places of the tree. Trees are built no larger than the last choice, and a size more when all there was
+has been chosen some times in a row.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from math import exp, frexp
-from operator import itemgetter
+from math import exp
+from operator import mul
 
 import numpy as np
 
@@ -22,8 +23,7 @@ from engine.lab.cost import CostCurve
 from engine.records import Acceptance, DraftTree, Integers
 from engine.tree import beginning, select
 
-BINS = 13  # of cumulative probability, an octave each: 1, below it to 1/2, below that to 1/4, …
-PRIOR_TOKENS = 8.0  # as many expected tokens of a bin stand for the drafter's word before anything was seen
+PRIOR_TOKENS = 8.0  # as many expected tokens of a step stand for the drafter's word before anything was seen
 MEMORY, RATE_MEMORY = 0.97, 0.8  # weight of what was seen a round ago: for the calibration, for the rate
 FORGOTTEN = (1 - MEMORY) * PRIOR_TOKENS
 FIRST_BUDGET = 24  # trees are never built for less: the drafter's pass costs the same, and the tree tells more
@@ -32,35 +32,39 @@ FIRST_PAUSE, PAUSE_GROWTH, LONGEST_PAUSE = 2, 4, 32  # rounds without a draft be
 OPENING_ROUNDS, OPENING_RATE = 2.0, 2.5  # plain rounds' time, and times their rate, that drafting begins with
 PATIENCE = 0.95  # of the plain loop's rate: below it drafting pauses
 
-Promises = list[tuple[float, int]]  # a node's cumulative probability, and the octave that it lies in
-
 
 class Calibration:
-    """Expected and realised tokens by octave of cumulative probability."""
+    """What came true of what trees promised, by steps: those of their nodes, best first, that lie between one size of
+    the curve and the next."""
 
-    def __init__(self) -> None:
-        self.expected, self.realised = [PRIOR_TOKENS] * BINS, [PRIOR_TOKENS] * BINS
-        self._scales = [1.0] * BINS
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = sizes
+        self.expected, self.realised = [PRIOR_TOKENS] * len(sizes), [PRIOR_TOKENS] * len(sizes)
+        self._scales = [1.0] * len(sizes)
 
-    def chances(self, promises: Promises) -> list[float]:
-        """The chance that each node is kept."""
-        return [min(1.0, promised * self._scales[octave]) for promised, octave in promises]
+    def tokens(self, promised: Sequence[float]) -> list[float]:
+        """Expected tokens of a round that verifies the tree's beginning of each size, as far as it goes: from what its
+        steps promise, the root's the first."""
+        return list(accumulate(map(mul, promised, self._scales)))
 
-    def learn(self, promises: Promises, kept: Sequence[int]) -> None:
-        """Drafted nodes of a verified tree, and the places of those that were kept."""
-        self.expected = [MEMORY * tokens + FORGOTTEN for tokens in self.expected]
-        self.realised = [MEMORY * tokens + FORGOTTEN for tokens in self.realised]
-        for promised, octave in promises:
-            self.expected[octave] += promised
+    def learn(self, promised: Sequence[float], kept: Sequence[int]) -> None:
+        """What the verified steps promised, and the places, from 0 for the root, of the nodes that were kept."""
+        for step, tokens in enumerate(promised):
+            self.expected[step] = MEMORY * self.expected[step] + FORGOTTEN + tokens
+            self.realised[step] = MEMORY * self.realised[step] + FORGOTTEN
         for place in kept:
-            self.realised[promises[place][1]] += 1
-        self._scales = [came / said for came, said in zip(self.realised, self.expected, strict=True)]
+            self.realised[bisect_right(self.sizes, place)] += 1
+        for step in range(len(promised)):
+            self._scales[step] = self.realised[step] / self.expected[step]
 
 
-def promises_of(tree: DraftTree) -> Promises:
-    """The drafted nodes' cumulative probabilities, each with its octave. (For dozens of nodes Python's own loops take
-    no longer than numpy's calls, and leave more of what the target's pass needs in the processor's caches.)"""
-    return [(promised, min(1 - frexp(promised)[1], BINS - 1)) for promised in map(exp, tree.logprobs[1:].tolist())]
+def promises(logprobs: Sequence[float], sizes: Sequence[int]) -> list[float]:
+    """The tokens that each whole step of a tree promises, from its nodes' log probabilities, best first. (For dozens of
+    nodes Python's own loops take no longer than numpy's calls, and leave more of what the target's pass needs in the
+    processor's caches.)"""
+    reached = [0.0, *accumulate(map(exp, logprobs))]
+    marks = [reached[size] for size in sizes if size < len(reached)]
+    return [mark - before for mark, before in zip(marks, [0.0, *marks], strict=False)]
 
 
 class AdaptivePace:
@@ -72,12 +76,12 @@ class AdaptivePace:
 
     def __init__(self, curve: CostCurve) -> None:
         self._curve = curve
-        self._calibration = Calibration()
-        self._sizes = tuple(zip(curve.rows, curve.verify_low_ms, strict=True))
+        self._calibration = Calibration(curve.rows)
         self._room, self._whole_trees = FIRST_BUDGET, 0
         self._draft_ms: dict[int, float] = {}  # by the budget that trees are built for
         self._sunk_ms = curve.plain_ms
-        self._verified: Promises = []
+        self._promised: list[float] = []  # by the steps that are verified
+        self._mixed = False  # whether the last tree's nodes did not lie best first
         # a first round that promises little is no reason yet to pause
         self._tokens, self._spent_ms = OPENING_ROUNDS * OPENING_RATE, OPENING_ROUNDS * curve.plain_ms
         self._pause, self._paused = 0, 0
@@ -95,34 +99,31 @@ class AdaptivePace:
 
     def cut(self, tree: DraftTree) -> DraftTree:
         """See ``Pacer``: the most probable nodes of the tree, in its own order."""
-        promises = promises_of(tree)
-        chances = self._calibration.chances(promises)
-        if promises == sorted(promises, key=itemgetter(0), reverse=True):  # as in every tree that is built best first
-            nodes = self._choice(chances)
-            self._verified = promises[:nodes]
-            return beginning(tree, nodes)
-        order = best_order(tree)
-        taken = np.sort(order[:1 + self._choice([chances[node - 1] for node in order[1:].tolist()])])
-        self._verified = [promises[node - 1] for node in taken[1:].tolist()]
-        return select(tree, taken)
+        logprobs = tree.logprobs.tolist()
+        best = sorted(logprobs, reverse=True)
+        rows = self._choice(promises(best, self._curve.rows))
+        self._mixed = logprobs != best  # never so in a tree that is built best first
+        return select(tree, np.sort(best_order(tree)[:rows])) if self._mixed else beginning(tree, rows - 1)
 
-    def _choice(self, chances: Sequence[float]) -> int:
-        """How many nodes to verify, out of drafted ones with these chances, best first."""
-        reached, price = [0.0, *accumulate(chances)], self._tokens / self._spent_ms
-        sizes = [(rows, verify_ms) for rows, verify_ms in self._sizes if rows <= len(reached)]
-        gains = [reached[rows - 1] - price * verify_ms for rows, verify_ms in sizes]
+    def _choice(self, promised: list[float]) -> int:
+        """How many rows to verify of a tree whose steps promise so much."""
+        rows, costs = self._curve.rows, self._curve.verify_low_ms
+        reached, price = self._calibration.tokens(promised), self._tokens / self._spent_ms
+        gains = [tokens - price * verify_ms for tokens, verify_ms in zip(reached, costs, strict=False)]
         place = gains.index(max(gains))
-        rows, verify_ms = sizes[place]
-        self._whole_trees = self._whole_trees + 1 if place == len(sizes) - 1 else 0
-        more = self._whole_trees >= WHOLE_TREES and len(sizes) < len(self._sizes)
-        self._room = max(FIRST_BUDGET, (self._sizes[len(sizes)][0] if more else rows) - 1)
-        self._weigh(1 + reached[rows - 1], self._sunk_ms + verify_ms)
-        return rows - 1
+        self._promised = promised[:place + 1]
+        self._whole_trees = self._whole_trees + 1 if place == len(gains) - 1 else 0
+        more = self._whole_trees >= WHOLE_TREES and len(gains) < len(rows)
+        self._room = max(FIRST_BUDGET, rows[place + more] - 1)
+        self._weigh(reached[place], self._sunk_ms + costs[place])
+        return rows[place]
 
     def _weigh(self, tokens: float, milliseconds: float) -> None:
-        """Does drafting pay? By the expected tokens of the rounds that drafted lately."""
-        self._tokens = RATE_MEMORY * self._tokens + tokens
-        self._spent_ms = RATE_MEMORY * self._spent_ms + milliseconds
+        """Does drafting pay? By the expected tokens of the rounds that drafted lately; what was before a pause is
+        forgotten."""
+        memory = 0.0 if self._pause else RATE_MEMORY
+        self._tokens = memory * self._tokens + tokens
+        self._spent_ms = memory * self._spent_ms + milliseconds
         pays = self._tokens * self._curve.plain_ms >= PATIENCE * self._spent_ms
         self._pause = 0 if pays else min(LONGEST_PAUSE, max(FIRST_PAUSE, PAUSE_GROWTH * self._pause))
         self._paused = 0
@@ -130,7 +131,8 @@ class AdaptivePace:
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
         """See ``Pacer``."""
         if len(tree) > 1:
-            self._calibration.learn(self._verified, [node - 1 for node in acceptance.keep[1:].tolist()])
+            kept = best_order(tree).argsort()[acceptance.keep] if self._mixed else acceptance.keep
+            self._calibration.learn(self._promised, kept.tolist())
 
 
 def best_order(tree: DraftTree) -> Integers:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.decode import decode
-from engine.lab.adaptive import LONGEST_PAUSE, AdaptivePace, Calibration, best_order, promises_of
+from engine.lab.adaptive import LONGEST_PAUSE, AdaptivePace, Calibration, best_order, promises
 from engine.lab.cost import CostCurve
 from engine.methods import METHODS
 from engine.records import Acceptance, DraftTree, Request
@@ -53,16 +53,33 @@ def test_the_tree_that_is_cut_is_the_most_probable_one_in_its_own_order() -> Non
     assert (cut.tokens.tolist(), cut.parents.tolist(), cut.heads.tolist()) == ([7, 3, 4], [0, 0, 1], [0, 2, 2])
 
 
+def test_steps_promise_what_their_nodes_do() -> None:
+    chances = [1, 0.5, 0.25, 0.25, 0.125, 0.125]
+    assert promises(np.log(chances).tolist(), (1, 2, 5, 9)) == pytest.approx([1, 0.5, 0.625])
+
+
 def test_calibration_learns_that_a_drafter_promises_too_much() -> None:
-    calibration, sure = Calibration(), promises_of(chain_tree(0.9, 1, 1, 1))
+    calibration, sure = Calibration((1, 3, 5, 9)), [1.0, 1.8, 1.8]
     for _ in range(60):
-        calibration.learn(sure, [0])
-    assert calibration.chances(sure) == pytest.approx([0.25] * 4, abs=0.06)
-    for _ in range(60):
-        calibration.learn(sure, [0, 1, 2])
-    assert calibration.chances(sure) == pytest.approx([0.75] * 4, abs=0.08), "what was long ago weighs less"
-    unseen = promises_of(chain_tree(0.2))
-    assert calibration.chances(unseen) == pytest.approx([0.2]), "what was never seen keeps the drafter's word"
+        calibration.learn(sure, [0, 1])
+    assert calibration.tokens(sure) == pytest.approx([1, 2, 2.2], abs=0.3), "one of two nodes, and none of the next"
+    for _ in range(90):
+        calibration.learn(sure, [0, 1, 2, 3])
+    assert calibration.tokens(sure) == pytest.approx([1, 3, 4], abs=0.3), "what was long ago weighs less"
+    assert calibration.tokens([*sure, 0.2])[-1] - calibration.tokens(sure)[-1] == pytest.approx(0.2), (
+        "what was never seen keeps the drafter's word")
+
+
+def test_places_are_counted_best_first_whatever_the_tree_s_own_order() -> None:
+    tree = DraftTree(np.asarray([7, 1, 2], np.int32), np.asarray([0, 0, 0], np.int32),
+                     np.log(np.asarray([1, 0.1, 0.8])).astype(np.float32), np.asarray([0, 1, 2], np.int32))
+    pace = AdaptivePace(replace(STAIRS, rows=(1, 2, 3), verify_low_ms=(4, 4, 4)))
+    pace.opens(2, 16)
+    verified = pace.cut(tree)
+    assert verified.tokens.tolist() == [7, 1, 2]
+    before = list(pace._calibration.realised)
+    pace.learn(verified, Acceptance(np.asarray([0, 2], np.int32), 0))
+    assert [after > was for after, was in zip(pace._calibration.realised, before, strict=True)] == [True, True, False]
 
 
 def rounds_that_drafted(pace: AdaptivePace, tree: DraftTree, keep: int, rounds: int) -> list[bool]:
