@@ -18,7 +18,8 @@ from engine.records import DraftTree, Integers, Sampling
 from engine.runtime.rigs import Rig
 from engine.tree import pack, plant
 
-ROWS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
+# budgets and the root, and whole tiles of a matrix unit: a row more than 16, 32 or 64 is a step
+ROWS = (1, 2, 3, 5, 9, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
 CHAIN = 15  # the mock tree's first nodes are a chain: as deep as a block, and as bushy as a draft tree below
 FEWEST_REPEATS, MOST_REPEATS = 3, 25
 SMALL = 129  # rows up to which the later repeats go: there a choice turns on a tenth of a millisecond

@@ -98,7 +98,7 @@ def test_the_cost_curve_is_measured_and_kept() -> None:
     assert all(low <= middle <= high for low, middle, high in zip(
         curve.verify_low_ms, curve.verify_ms, curve.verify_high_ms, strict=True))
     assert 0 < curve.verify_ms[0] < curve.verify_ms[2] and min(curve.draft_ms) > 0 and curve.plain_ms > 0
-    assert [bucket(context, 1024) for context in (1, 64, 65, 300)] == [64, 64, 128, 512]
+    assert [bucket(context, 1024) for context in (1, 64, 90, 91, 300)] == [64, 64, 64, 128, 256]
     assert bucket(1020, 1024) < 1000 and bucket(1, 40) >= 1
     tree = mock_tree(5, 129)
     assert len(tree) == 129 and 15 <= depths(tree.parents).max() <= 20
