@@ -84,19 +84,20 @@ def pieces(tokenizer: PreTrainedTokenizerBase, token_ids: Iterable[int]) -> dict
     return {token: _piece(tokenizer, token) for token in token_ids}
 
 
-class Spelling:
+class Spelling(dict[int, Piece]):
     """The text of single tokens, each looked up once: looking up a round's new ones takes longer than all else that
     recording it does."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
-        self._known: dict[int, Piece] = {}
+
+    def __missing__(self, token: int) -> Piece:
+        piece = self[token] = _piece(self._tokenizer, token)
+        return piece
 
     def of(self, token_ids: Iterable[int]) -> dict[int, Piece]:
         """See ``pieces``."""
-        wanted = sorted(token_ids)
-        self._known.update(pieces(self._tokenizer, [token for token in wanted if token not in self._known]))
-        return {token: self._known[token] for token in wanted}
+        return {token: self[token] for token in sorted(token_ids)}
 
 
 def _piece(tokenizer: PreTrainedTokenizerBase, token: int) -> Piece:
