@@ -46,7 +46,8 @@ PLAIN = "plain"
 
 @dataclass(frozen=True)
 class Point:
-    """One setting to measure; ``watched`` runs carry text pieces and keep every round, as the page does."""
+    """One setting to measure; ``watched`` runs carry text pieces and keep every round, as the page does. The statistics
+    of kept rounds are made when they are shown or written, so not here."""
 
     method: str
     budget: int

@@ -78,7 +78,6 @@ class AdaptivePace:
         self._curve = curve
         self._calibration = Calibration(curve.rows)
         self._room, self._whole_trees = FIRST_BUDGET, 0
-        self._draft_ms: dict[int, float] = {}  # by the budget that trees are built for
         self._sunk_ms = curve.plain_ms
         self._promised: list[float] = []  # by the steps that are verified
         self._mixed = False  # whether the last tree's nodes did not lie best first
@@ -92,9 +91,7 @@ class AdaptivePace:
             self._paused += 1
             return 0, 0
         built = min(budget, self._room)
-        if built not in self._draft_ms:
-            self._draft_ms[built] = self._curve.draft_at(built)
-        self._sunk_ms = heads * self._draft_ms[built] + self._curve.overhead_ms
+        self._sunk_ms = heads * self._curve.draft_at(built) + self._curve.overhead_ms
         return heads, built
 
     def cut(self, tree: DraftTree) -> DraftTree:

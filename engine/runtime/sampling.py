@@ -64,7 +64,7 @@ def choices(logits: Tensor, sampling: Sampling, draws: Tensor) -> tuple[Tensor, 
 
 
 def chosen(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64]) -> Tensor:
-    """The target's choice at each row of logits (rows, vocabulary) float32; draws (rows,) in [0, 1)."""
+    """The target's choice at each row of logits (rows, vocabulary); draws (rows,) in [0, 1)."""
     return choices(logits, sampling, torch.from_numpy(draws).to(logits.device))[0]
 
 

@@ -72,7 +72,7 @@ class TorchTarget:
         self._draws = position_draws(sampling.seed, self.context_limit + 1)
         self._said = self.own.prefill(torch.tensor(prompt_ids, device=self.device), self._cache)
         self._cache.length = size
-        choice = chosen(self._said.logits.float(), sampling, self._draws[[size]])
+        choice = chosen(self._said.logits, sampling, self._draws[[size]])
         return int(choice[0]), self._said.tapped
 
     @torch.inference_mode()

@@ -57,7 +57,7 @@ class Machine:
         tokens = torch.tensor(request.prompt_ids, device=self.target.device)
         self.cache.cache.length = 0
         said = self.target.own.prefill(tokens, self.cache.cache)
-        root = int(chosen(said.logits.float(), request.sampling, draws[[size]])[0])
+        root = int(chosen(said.logits, request.sampling, draws[[size]])[0])
         for head in self.heads:
             head.observe(said.tapped, torch.arange(size, device=tokens.device))
         board.draws.copy_(torch.from_numpy(draws))
