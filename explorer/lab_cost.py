@@ -15,7 +15,7 @@ from engine.methods import METHODS
 from explorer.lab_style import ACCENT, INK, QUIET, axis, drawn, look, paper
 
 Reals = NDArray[np.float64]
-BINS_PER_OCTAVE = 2  # in which the realised gains of single nodes are averaged
+BINS_PER_OCTAVE = 2  # in which realised gains and costs of single nodes are averaged
 
 
 def cost_figure(curve: CostCurve) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def gain_figure(found: WhatIf, gain: Gain) -> dict[str, Any]:
         line={"color": look(gain.method).color, "width": 2.2},
         marker={"symbol": look(gain.method).symbol, "size": 7}, customdata=[[round(each)] for each in centres],
         hovertemplate="around node %{customdata[0]}: kept in %{y:.2%} of the rounds<extra></extra>"))
-    figure.add_trace(_line(nodes, prices, "what its row costs", QUIET, "solid"))
+    figure.add_trace(_line(*binned(prices), "what its row costs", QUIET, "solid"))
     figure.add_vline(x=float(np.log2(max(best, 1))), line={"color": ACCENT, "width": 1.5, "dash": "dot"})
     figure.add_annotation(
         x=float(np.log2(max(best, 1))), y=0.98, yref="paper", yanchor="top", xanchor="left", showarrow=False,
@@ -97,11 +97,11 @@ def priced(found: WhatIf, gain: Gain, gains: Reals) -> tuple[Reals, int]:
     spent = np.asarray([found.cost.round_ms(n + 1, n, heads, max(builds, default=0.0)) for n in range(nodes + 1)])
     tokens = 1 + np.concatenate([np.zeros(1), np.cumsum(gains)])
     rates = tokens / spent
-    return np.maximum(np.diff(spent), 0) * rates.max(), int(rates.argmax())
+    return np.diff(spent) * rates.max(), int(rates.argmax())
 
 
 def binned(values: Reals) -> tuple[Reals, Reals]:
-    """Means of the single nodes' gains over stretches of like size on the logarithmic axis: centres and means."""
+    """Means of the single nodes' values over stretches of like size on the logarithmic axis: centres and means."""
     edges = np.unique(np.round(2 ** np.arange(0, np.log2(len(values) + 1), 1 / BINS_PER_OCTAVE)).astype(int))
     edges = np.append(edges, len(values) + 1)
     pairs = list(zip(edges, edges[1:], strict=False))
@@ -114,8 +114,8 @@ def _octaves(most: int) -> dict[str, Any]:
     return {"tickvals": list(powers), "ticktext": [str(2**power) for power in powers]}
 
 
-def _line(nodes: NDArray[np.int64], values: Reals, name: str, color: str, dash: str) -> go.Scatter:
+def _line(nodes: NDArray[Any], values: Reals, name: str, color: str, dash: str) -> go.Scatter:
     return go.Scatter(
         x=list(np.log2(nodes)), y=[None if value <= 0 else float(value) for value in values], mode="lines", name=name,
-        line={"color": color, "width": 1.6, "dash": dash}, customdata=[[int(node)] for node in nodes],
+        line={"color": color, "width": 1.6, "dash": dash}, customdata=[[round(node)] for node in nodes],
         hovertemplate=f"node %{{customdata[0]}}, {name}: %{{y:.3g}} tokens<extra></extra>")
