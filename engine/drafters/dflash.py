@@ -24,6 +24,8 @@ class DFlashDrafter:
         self._fuse, self._keys_values = Product(model.fc.weight), KeysValues(self.layers)
         self._block = torch.full((self.block,), self.mask_id, device=self.device)
         self.rotations = Rotations(model.rotary_emb, model.norm.weight, model.config.max_position_embeddings)
+        self._sliding = sorted(set(model.windows) - {0})
+        self._groups = model.config.num_attention_heads // model.config.num_key_value_heads
         self._context = torch.empty(0)
         self._length = 0
 
@@ -60,9 +62,20 @@ class DFlashDrafter:
         end = self._length + self.block
         self._block[0] = root
         hidden, rotation = self.embedding(self._block), self.rotations.span(self._length, end)
-        for layer, room in zip(self.layers, self._context[:, :, :, :end], strict=True):
-            hidden = layer.run(hidden, rotation, room, None)
+        masks = self._masks(end)
+        for layer, window, room in zip(self.layers, self.model.windows, self._context[:, :, :, :end], strict=True):
+            hidden = layer.run(hidden, rotation, room, masks[window])
         return marginals(self.head(self.norm(hidden[1:])), width)
+
+    def _masks(self, end: int) -> dict[int, Tensor | None]:
+        """The mask of a block that ends at ``end`` for every window of a layer, see ``Layer.run``."""
+        found: dict[int, Tensor | None] = {0: None}
+        for window in self._sliding:
+            places = torch.arange(end, device=self.device)
+            far = ~self.model.near(window, places[-self.block:], places)
+            mask = self.model.fc.weight.new_zeros(self.block, end).masked_fill_(far, -torch.inf)
+            found[window] = mask.repeat(self._groups, 1)[None, None]
+        return found
 
     def release(self) -> None:
         """See ``decode.Drafter``."""

@@ -3,7 +3,8 @@
 A block is [root, mask, …, mask]. Slot 0 is the embedding of the committed root token, the others are mask tokens;
 slot i proposes the token at position root + i, in place (paper 002, section 3). Attention inside a block is not
 causal, and every slot sees the target's features of the committed positions before the root, which enter each
-layer as further keys and values. Embedding and output head are the target's.
+layer as further keys and values. A sliding layer is causal unless its config says otherwise, and sees the last
+positions alone, its own among them. Embedding and output head are the target's.
 """
 
 from __future__ import annotations
@@ -19,6 +20,13 @@ from transformers.models.qwen3.modeling_qwen3 import (
 )
 
 Rotation = tuple[Tensor, Tensor]  # cosines and sines, (rows, head size)
+Places = tuple[Tensor, Tensor]  # positions of a block's slots, and of the keys that they may see
+
+
+def windows_of(config: Qwen3Config) -> tuple[int, ...]:
+    """How many positions each layer sees, its own among them; 0 where all."""
+    kinds = config.layer_types or ["full_attention"] * config.num_hidden_layers
+    return tuple(int(config.sliding_window) if kind == "sliding_attention" else 0 for kind in kinds)
 
 
 def rotated(states: Tensor, rotation: Rotation) -> Tensor:
@@ -80,6 +88,8 @@ class DFlashModel(nn.Module):
         self.fc = nn.Linear(taps * config.hidden_size, config.hidden_size, bias=False)
         self.hidden_norm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.layers = nn.ModuleList(DFlashLayer(config) for _ in range(config.num_hidden_layers))
+        self.windows = windows_of(config)
+        self.causal: bool = config.dflash_config.get("causal") is not False
         self.norm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.rotary_emb = Qwen3RotaryEmbedding(config)
 
@@ -94,14 +104,28 @@ class DFlashModel(nn.Module):
         fused = self.hidden_norm(self.fc(features))
         return torch.stack([torch.stack(layer.self_attn.keys_values(fused, rotation)) for layer in self.layers])
 
-    def forward(self, block: Tensor, rotation: Rotation, context: Tensor, mask: Tensor | None = None) -> Tensor:
+    def near(self, window: int, slots: Tensor, keys: Tensor) -> Tensor:
+        """Whether a slot of a layer with this window sees a key, by their positions (…, slots) and (…, keys):
+        (…, slots, keys) bool."""
+        ahead = keys[..., None, :] - slots[..., :, None]
+        return (ahead > -window) & (ahead <= 0) if self.causal else ahead > -window
+
+    def forward(self, block: Tensor, rotation: Rotation, context: Tensor, seen: Tensor | None = None,
+                places: Places | None = None) -> Tensor:
         """Denoised hidden states (batch, slots, hidden) of embedded blocks (batch, slots, hidden).
 
-        ``context`` is (layers, 2, batch, kv heads, rows, head size); ``mask`` is additive or boolean (batch or 1, 1,
-        slots, keys). For training and comparison: decoding goes through ``engine.runtime.layers``.
+        ``context`` is (layers, 2, batch, kv heads, rows, head size); ``seen`` is bool (batch or 1, 1, slots, keys):
+        which keys count. ``places`` are the positions of slots and keys, (batch or 1, 1, slots) and (…, keys); where
+        layers slide they are needed. For training and comparison: decoding goes through ``engine.runtime.layers``.
         """
         hidden = block
-        for layer, (keys, values) in zip(self.layers, context, strict=True):
+        for layer, window, (keys, values) in zip(self.layers, self.windows, context, strict=True):
+            mask = seen
+            if window:
+                if places is None:
+                    raise ValueError("The head has sliding layers; the pass needs the positions of slots and keys.")
+                near = self.near(window, *places)
+                mask = near if seen is None else seen & near
             normed = layer.input_layernorm(hidden)
             own_keys, own_values = layer.self_attn.keys_values(normed, rotation)
             hidden = hidden + layer.self_attn(

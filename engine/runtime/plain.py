@@ -99,7 +99,8 @@ class PlainLoop:
         tokens = torch.full((1, drafter.block), drafter.mask_id, device=device)
         tokens[0, 0] = state.root
         positions = torch.arange(state.length, state.length + drafter.block, device=device)
-        hidden = head(drafter.embedding(tokens), head.rotation(positions), state.context)
+        places = torch.arange(state.length + drafter.block, device=device)
+        hidden = head(drafter.embedding(tokens), head.rotation(positions), state.context, None, (positions, places))
         return drafter.head(hidden[0, 1:]).float().log_softmax(-1).cpu()
 
     def _round(self, state: PlainState, budget: int) -> list[int]:

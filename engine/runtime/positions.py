@@ -85,8 +85,9 @@ def _denoised(drafter: DFlashDrafter, text: ReadText, context: Tensor, anchors: 
     cosines, sines = (each.view(count, 1, block, -1) for each in manner.rotation(positions.flatten()))
     before = torch.arange(length, device=drafter.device) < anchors[:, None]
     seen = torch.cat([before, before.new_ones(count, block)], -1)[:, None, None].expand(-1, 1, block, -1)
-    hidden = drafter.model(drafter.embedding(tokens), (cosines, sines),
-                           context.expand(-1, -1, count, -1, -1, -1), seen)
+    keys = torch.cat([torch.arange(length, device=drafter.device).expand(count, -1), positions], -1)
+    hidden = drafter.model(drafter.embedding(tokens), (cosines, sines), context.expand(-1, -1, count, -1, -1, -1), seen,
+                           (positions[:, None], keys[:, None]))
     return hidden[:, manner.first_slot:manner.first_slot + block - 1]
 
 

@@ -113,7 +113,20 @@ class FixedDrafter:
         block = drafter.block
         hidden = drafter.embedding(torch.cat([root[None], self.masks]))
         rotation = self.angles.at(length + torch.arange(block, device=length.device))
-        mask = hiding(self.seen, length, extent, self.groups, hidden)
-        for layer, room in zip(drafter.layers, self.context[:, :, :, :extent + block], strict=True):
-            hidden = layer.run(hidden, rotation, room, mask)
+        masks = self._masks(length, extent, hidden)
+        rooms = self.context[:, :, :, :extent + block]
+        for layer, window, room in zip(drafter.layers, drafter.model.windows, rooms, strict=True):
+            hidden = layer.run(hidden, rotation, room, masks[window])
         return marginals(drafter.head(drafter.norm(hidden[1:])), width)
+
+    def _masks(self, length: Tensor, extent: int, like: Tensor) -> dict[int, Tensor]:
+        """The mask for every window of a layer."""
+        found = {}
+        for window in {*self.drafter.model.windows}:
+            found[window] = hiding(self.seen, length, extent, self.groups, like)
+            if window:
+                slots = length + torch.arange(self.drafter.block, device=length.device)
+                keys = torch.cat([torch.arange(extent, device=length.device), slots])
+                far = ~self.drafter.model.near(window, slots, keys)
+                found[window].unflatten(2, (self.groups, -1)).masked_fill_(far, -torch.inf)
+        return found

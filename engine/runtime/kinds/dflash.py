@@ -1,7 +1,7 @@
 """Published block-diffusion checkpoints (DFlash): their options, wherever a checkpoint keeps them, and the drafter.
 
-Everything is the checkpoint's own: taps, mask token, block size, rotary embedding. A formula for the taps would be
-wrong for most published checkpoints. Options that later checkpoints added are refused by name.
+Everything is the checkpoint's own: taps, mask token, block size, sliding layers, rotary embedding. A formula for the
+taps would be wrong for most published checkpoints. Options that later checkpoints added are refused by name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NEUTRAL: Mapping[str, float] = MappingProxyType({"output_multiplier": 1.0, "part
 # What a config.json may hold besides the fields of a Qwen3 model without changing what is computed.
 SILENT = frozenset({
     "auto_map", "block_size", "dflash_config", "num_target_layers", "torch_dtype", "rope_theta", "rope_scaling",
-    "quantization_config", "pretraining_tp", "tokenizer_class", "draft_vocab_size", *NEEDED})
+    "quantization_config", "pretraining_tp", "tokenizer_class", "draft_vocab_size", "is_causal", *NEEDED})
 
 
 def dflash(folder: Path, target: TargetFacts) -> HeadPlan:
@@ -70,9 +70,11 @@ def head_config(folder: Path) -> Qwen3Config:
             raise RigError(f"config.json in {folder.name} names no {name}; a DFlash head cannot be run without it.")
     known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT
     _refuse(folder, {name: value for name, value in values.items() if name not in known})
-    _refuse(folder, {name: value for name, value in inner.items() if name not in (*NEEDED, "num_target_layers")})
+    _refuse(folder, {
+        name: value for name, value in inner.items() if name not in (*NEEDED, "num_target_layers", "causal")})
     config = Qwen3Config(**{key: value for key, value in values.items() if key not in ("auto_map", "dflash_config")})
-    _refuse_model(folder, config, values)
+    inner.setdefault("causal", values.get("is_causal"))  # of the sliding layers: they are, unless it is false
+    _refuse_model(folder, config, values, inner["causal"])
     config.block_size, config.dflash_config = inner.pop("block_size"), inner
     if not isinstance(config.block_size, int) or config.block_size < 2:
         raise RigError(f"config.json in {folder.name} has block_size {config.block_size}; it has to be 2 or more.")
@@ -87,12 +89,15 @@ def _refuse(folder: Path, options: Mapping[str, Any]) -> None:
             name in COMPANIONS and not options.get(COMPANIONS[name]))})
 
 
-def _refuse_model(folder: Path, config: Qwen3Config, values: Mapping[str, Any]) -> None:
+def _refuse_model(folder: Path, config: Qwen3Config, values: Mapping[str, Any], causal: bool | None) -> None:
     """Refuse fields of the model itself that the head's code does not follow."""
     rope = config.rope_parameters or {}
-    kinds = sorted(set(config.layer_types or ()) - {"full_attention"})
+    kinds = set(config.layer_types or ["full_attention"])
+    slides = "sliding_attention" in kinds
     must_know(folder, {
-        "layer_types": ", ".join(kinds),
+        "layer_types": ", ".join(sorted(kinds - {"full_attention", "sliding_attention"})),
+        "sliding layers without a sliding_window": slides and not config.sliding_window,
+        "causal": bool(causal) and "full_attention" in kinds,
         "quantization_config": "quantised weights" if values.get("quantization_config") else "",
         "rope_type": "" if rope.get("rope_type", "default") in ROPES else rope["rope_type"],
         "partial_rotary_factor": "" if rope.get("partial_rotary_factor", 1.0) == 1.0 else rope["partial_rotary_factor"],

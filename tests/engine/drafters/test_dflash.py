@@ -8,6 +8,7 @@ import torch
 from torch.nn.functional import silu
 
 from engine.drafters.dflash_model import DFlashModel
+from engine.runtime.positions import ReadText, proposals
 from tests.engine.runtime.small import MASK_ID, small_drafter, small_head_model, small_target
 
 
@@ -24,7 +25,14 @@ def turned(states, positions, theta):
     return torch.cat([first * cosines - second * sines, second * cosines + first * sines], -1)
 
 
-def reference(model: DFlashModel, features, block, start):
+def visible(query, key, window, causal):
+    """Whether a slot at one position sees what lies at another, in a layer with this window, 0 for none."""
+    if window == 0:
+        return True
+    return query - window < key and (not causal or key <= query)
+
+
+def reference(model: DFlashModel, features, block, start, windows=(0, 0), causal=True):
     """Hidden states of the block, one loop a head, attention written out."""
     config, weights = model.config, dict(model.named_parameters())
     epsilon, size = config.rms_norm_eps, config.head_dim
@@ -44,8 +52,12 @@ def reference(model: DFlashModel, features, block, start):
         queries, keys = turned(queries, here, theta), turned(keys, torch.cat([before, here]), theta)
         group = queries.shape[1] // keys.shape[1]
         mixed = []
+        hidden_places = torch.tensor([
+            [not visible(query, key, windows[number], causal) for key in range(start + len(block))]
+            for query in here.tolist()])
         for head in range(queries.shape[1]):
             scores = queries[:, head] @ keys[:, head // group].T / size ** 0.5
+            scores[hidden_places] = -torch.inf
             mixed.append(scores.softmax(-1) @ values[:, head // group])
         hidden = hidden + torch.cat(mixed, -1) @ part("self_attn.o_proj").T
         normed = norm(hidden, part("post_attention_layernorm"), epsilon)
@@ -54,9 +66,13 @@ def reference(model: DFlashModel, features, block, start):
     return norm(hidden, weights["norm.weight"], epsilon)
 
 
+LAYERS = [(0, None), (1, None), (4, None), (40, None), (4, False), (40, False)]
+
+
+@pytest.mark.parametrize(("window", "causal"), LAYERS)
 @pytest.mark.parametrize("steps", [[9], [4, 5], [1, 1, 1, 6]])
-def test_the_drafter_equals_the_reference_whatever_the_cache_saw_before(steps):
-    target, drafter = small_target(), small_drafter(small_target())
+def test_the_drafter_equals_the_reference_whatever_the_cache_saw_before(steps, window, causal):
+    target, drafter = small_target(), small_drafter(small_target(), window=window, causal=causal)
     torch.manual_seed(5)
     features = torch.randn(sum(steps), drafter.model.fc.in_features)
     drafter.begin(64)
@@ -68,11 +84,31 @@ def test_the_drafter_equals_the_reference_whatever_the_cache_saw_before(steps):
     lattice = drafter.draft(7, target.config.vocab_size)
     tokens = torch.tensor([7] + [MASK_ID] * (drafter.block - 1))
     with torch.no_grad():
-        hidden = reference(drafter.model, features, drafter.embedding(tokens), done)
+        hidden = reference(drafter.model, features, drafter.embedding(tokens), done, (window, 0), causal is not False)
         wanted = drafter.head(hidden[1:]).log_softmax(-1)
     found = torch.empty_like(wanted)
     found.scatter_(1, torch.from_numpy(lattice.tokens[:, 0]).long(), torch.from_numpy(lattice.logprobs[:, 0]))
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("window", "causal"), LAYERS)
+def test_the_anchors_of_a_text_propose_what_the_drafter_does(window, causal):
+    drafter = small_drafter(small_target(), window=window, causal=causal)
+    torch.manual_seed(6)
+    text = ReadText(np.arange(3, 17, dtype=np.int32), torch.randn(14, drafter.model.fc.in_features), 5)
+    for anchor, found in zip(text.anchors.tolist(), proposals(drafter, text, 9), strict=True):
+        drafter.begin(20)
+        drafter.observe(text.token_ids[:anchor], text.features[:anchor])
+        wanted = drafter.draft(int(text.token_ids[anchor]), 9)
+        np.testing.assert_allclose(found.logprobs, wanted.logprobs, atol=1e-5)
+        np.testing.assert_array_equal(found.tokens, wanted.tokens)
+
+
+def test_sliding_layers_without_positions_are_refused():
+    model = small_head_model(window=4)
+    rows = torch.zeros(1, 6, 48)
+    with pytest.raises(ValueError, match="needs the positions"):
+        model(rows, model.rotation(torch.arange(6)), torch.zeros(2, 2, 1, 2, 0, 16))
 
 
 def test_the_lattice_is_normalised_before_the_cut_and_sorted():

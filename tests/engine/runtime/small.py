@@ -32,12 +32,14 @@ def small_target(seed: int = 0) -> TorchTarget:
     return TorchTarget(model, TAPS)
 
 
-def small_head_model(seed: int = 1, block: int = 6) -> DFlashModel:
-    """A random head of two layers."""
+def small_head_model(seed: int = 1, block: int = 6, window: int = 0, causal: bool | None = None) -> DFlashModel:
+    """A random head of two layers, of which with a ``window`` the first slides."""
     torch.manual_seed(seed)
     config = small_config(layers=2)
     config.block_size = block
-    config.dflash_config = {"mask_token_id": MASK_ID, "target_layer_ids": list(TAPS)}
+    config.dflash_config = {"mask_token_id": MASK_ID, "target_layer_ids": list(TAPS), "causal": causal}
+    if window:
+        config.layer_types, config.sliding_window = ["sliding_attention", "full_attention"], window
     model = DFlashModel(config)
     for value in model.parameters():
         if value.ndim == 2:
@@ -45,6 +47,7 @@ def small_head_model(seed: int = 1, block: int = 6) -> DFlashModel:
     return model
 
 
-def small_drafter(target: TorchTarget, seed: int = 1, block: int = 6) -> DFlashDrafter:
+def small_drafter(target: TorchTarget, seed: int = 1, block: int = 6, window: int = 0,
+                  causal: bool | None = None) -> DFlashDrafter:
     """The head as a drafter of the target."""
-    return DFlashDrafter(small_head_model(seed, block), target.embedding, target.head)
+    return DFlashDrafter(small_head_model(seed, block, window, causal), target.embedding, target.head)

@@ -10,10 +10,10 @@ from engine.runtime.plain import PlainLoop
 from tests.engine.runtime.small import small_drafter, small_target
 
 
-@pytest.mark.parametrize("budget", [1, 7, 24])
-def test_the_plain_loop_commits_the_same_rounds(budget: int) -> None:
+@pytest.mark.parametrize(("budget", "window"), [(1, 0), (7, 0), (24, 0), (7, 5)])
+def test_the_plain_loop_commits_the_same_rounds(budget: int, window: int) -> None:
     target = small_target()
-    drafter = small_drafter(target)
+    drafter = small_drafter(target, window=window)
     request = Request(tuple(range(5, 25)), "ddtree", budget, 40)
     loop = PlainLoop(target, drafter)
     plain = list(loop.rounds(request, loop.open(request)))

@@ -66,8 +66,9 @@ def changed(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     ({"num_target_layers": 36}, "a target of layers: 36; the target has 6"),
     ({"mlp_bias": True}, "uses mlp_bias = True, which is not supported"),
     ({"causal_head": True, "draft_shift": 1}, "uses causal_head = True, draft_shift = 1"),
-    ({"layer_types": ["full_attention", "sliding_attention"], "use_sliding_window": True, "sliding_window": 2048},
-     "uses layer_types = sliding_attention"),
+    ({"layer_types": ["full_attention", "sliding_attention"], "use_sliding_window": False, "sliding_window": 2048},
+     "uses sliding layers without a sliding_window = True"),
+    ({"layer_types": ["full_attention", "chunked_attention"]}, "uses layer_types = chunked_attention"),
     ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "uses rope_type = dynamic"),
     ({"hidden_act": "gelu"}, "uses hidden_act = gelu"),
     ({"block_size": 1}, "block_size 1; it has to be 2 or more"),
@@ -87,13 +88,27 @@ def test_a_drafter_of_another_target_or_with_unknown_parts(pair: Path, changes: 
     ({"final_logit_softcapping": 20.0}, "uses final_logit_softcapping = 20.0"),
     ({"output_multiplier": 0.196}, "uses output_multiplier = 0.196"),
     ({"use_swa": True, "swa_window_size": 2048}, "uses swa_window_size = 2048, use_swa = True"),
-    ({"causal": True}, "uses causal = True"),
+    ({"causal": True}, "uses causal = True, which"),
     ({"attention_sink_bias": True}, "uses attention_sink_bias = True"),
     ({"something_new": [1]}, "uses something_new = [1]"),
 ])
 def test_options_of_the_drafter(pair: Path, options: dict[str, Any], said: str) -> None:
     changed(pair / "head", lambda values: values["dflash_config"].update(options))
     assert said in refused(pair)
+
+
+@pytest.mark.parametrize(("outer", "inner", "causal"), [
+    ({}, {}, True), ({"is_causal": False}, {}, False), ({}, {"causal": False}, False)])
+def test_sliding_layers_are_the_checkpoints_own(pair: Path, outer: dict[str, Any], inner: dict[str, Any],
+                                                causal: bool) -> None:
+    def slide(values: dict[str, Any]) -> None:
+        values.update({"layer_types": ["sliding_attention", "full_attention"], "use_sliding_window": True,
+                       "sliding_window": 12, **outer})
+        values["dflash_config"].update(inner)
+
+    changed(pair / "head", slide)
+    model = opened(pair).heads["drafter"].model
+    assert model.windows == (12, 0) and model.causal is causal
 
 
 def test_options_that_are_switched_off_change_nothing(pair: Path) -> None:

@@ -90,6 +90,16 @@ def test_rounds_are_those_of_decode(method: str, sampling: Sampling) -> None:
         assert len({token for made in rounds for token in made.committed.tolist()}) > 8
 
 
+@pytest.mark.parametrize("causal", [None, False])
+def test_sliding_layers_of_a_head_slide_here_too(causal: bool | None) -> None:
+    target = small_target()
+    heads = [small_drafter(target, 1, window=5, causal=causal), small_drafter(target, 2)]
+    rounds = assert_same(Request(PROMPT, "merged", 9, 40), target, heads)
+    full = decode(Request(PROMPT, "merged", 9, 40), target, [small_drafter(target, 1), heads[1]])
+    assert any(not np.array_equal(made.tree.tokens, other.tree.tokens) for made, other in zip(
+        rounds, full, strict=False))
+
+
 @pytest.mark.parametrize("method", ["autoregressive", "ddtree", "merged"])
 def test_stop_tokens_and_the_context_limit_end_a_text_alike(method: str) -> None:
     target = small_target()
