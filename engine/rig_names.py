@@ -27,13 +27,20 @@ class Pair:
     drafters: tuple[str, ...]
 
 
+# Commits, so that a rig is the same tomorrow; the newest weights are TARGET@main::DRAFTER@main.
 NAMED: Mapping[str, Pair] = MappingProxyType({
-    "qwen3-4b": Pair("Qwen/Qwen3-4B@main", ("z-lab/Qwen3-4B-DFlash-b16@main",)),
-    "qwen3-8b": Pair("Qwen/Qwen3-8B@main", ("z-lab/Qwen3-8B-DFlash-b16@main",)),
+    "qwen3-4b": Pair(
+        "Qwen/Qwen3-4B@1cfa9a7208912126459214e8b04321603b3df60c",
+        ("z-lab/Qwen3-4B-DFlash-b16@b74e3a329c4d963783143b1e970d95b002be72bd",)),
+    "qwen3-8b": Pair(
+        "Qwen/Qwen3-8B@b968826d9c46dd6066d109eabc6255188de91218",
+        ("z-lab/Qwen3-8B-DFlash-b16@9b41424b7109f9c5413454f481b09a82b85333f4",)),
     "qwen3-coder-30b-a3b": Pair(
-        "Qwen/Qwen3-Coder-30B-A3B-Instruct@main", ("z-lab/Qwen3-Coder-30B-A3B-DFlash@main",)),
+        "Qwen/Qwen3-Coder-30B-A3B-Instruct@b2cff646eb4bb1d68355c01b18ae02e7cf42d120",
+        ("z-lab/Qwen3-Coder-30B-A3B-DFlash@98ca0e3e2e6a372f2789d3a5e146566194084317",)),
     "llama3.1-8b": Pair(
-        "meta-llama/Llama-3.1-8B-Instruct@main", ("z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat@main",)),
+        "meta-llama/Llama-3.1-8B-Instruct@0e9e39f249a16976918f6564b8830bc894c89659",
+        ("z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat@d3af30def9601abdd10810aba220d692f0e803f0",)),
 })
 
 

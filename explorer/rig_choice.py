@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.errors import Cancelled, CanopyError, RequestError
 from engine.lab.control import Control
-from engine.rig_names import NAMED, rig_names
+from engine.rig_names import NAMED, PIN, rig_names
 from explorer.service import spoken
 from explorer.serving import Choosing, Opened, Rigs, Serving
 from explorer.turns import Turns
@@ -133,5 +133,5 @@ def note_of(name: str) -> str:
     if name not in NAMED:
         return "lies here, needs no network"
     pair = NAMED[name]
-    target, *drafters = (place.removesuffix("@main") for place in (pair.target, *pair.drafters))
+    target, *drafters = (place.partition(PIN)[0] for place in (pair.target, *pair.drafters))
     return f"{target} with {', '.join(drafters)}, from the hub"

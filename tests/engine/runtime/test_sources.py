@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ COMMIT = "b968826d9c46dd6066d109eabc6255188de91218"
 def test_names_of_pairs():
     assert pair_of("a/b@v1 :: ./here") == Pair("a/b@v1", ("./here",))
     assert pair_of("x::y::ngram").drafters == ("y", "ngram")
-    assert pair_of("qwen3-8b") == Pair("Qwen/Qwen3-8B@main", ("z-lab/Qwen3-8B-DFlash-b16@main",))
+    assert pair_of("qwen3-8b").target == f"Qwen/Qwen3-8B@{COMMIT}"
     for wrong in ("x", "x::", "::y", "a::b::c::d", ""):
         with pytest.raises(RigError, match="is not of the form TARGET::DRAFTER"):
             pair_of(wrong)
@@ -38,8 +39,15 @@ def test_what_would_be_looked_up(tmp_path: Path):
     assert from_hub("demo") == from_hub("no::") == ()
     assert from_hub(f"{tmp_path}::ngram") == ()
     assert from_hub(f"{tmp_path}::own/head@v2") == ("own/head@v2",)
-    assert from_hub("llama3.1-8b")[0] == "meta-llama/Llama-3.1-8B-Instruct@main"
+    assert from_hub("llama3.1-8b")[0].startswith("meta-llama/Llama-3.1-8B-Instruct@")
     assert "demo" in rig_names() and set(NAMED) < set(rig_names())
+
+
+@pytest.mark.parametrize("name", list(NAMED))
+def test_named_rigs_are_pinned_to_commits(name):
+    pair = NAMED[name]
+    for place in (pair.target, *pair.drafters):
+        assert re.fullmatch(r"[\w-]+/[\w.-]+@[0-9a-f]{40}", place)
 
 
 @pytest.fixture
@@ -60,7 +68,8 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]
 
 def test_a_named_rig_is_fetched_and_says_which_commits_it_is(hub: list[tuple[str, str]]):
     rig = open_rig("qwen3-8b", "float32")
-    assert hub == [("Qwen/Qwen3-8B", "main"), ("z-lab/Qwen3-8B-DFlash-b16", "main")]
+    pair = NAMED["qwen3-8b"]
+    assert [f"{model}@{revision}" for model, revision in hub] == [pair.target, *pair.drafters]
     assert rig.name == rig.opened == "qwen3-8b"
     assert rig.revisions == {
         "target": "Qwen/Qwen3-8B@b968826d9c46", "drafter": "z-lab/Qwen3-8B-DFlash-b16@b968826d9c46"}
