@@ -7,9 +7,9 @@ is written as 0. What can be derived (depths, the mask, paths) is not stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,21 +142,46 @@ class Verification:
     offered: Floats
     processed: Floats
 
+    def at(self, node: int) -> int:
+        """The choice at one node."""
+        return int(self.choice[node])
+
+
+class Unsaid(Protocol):
+    """What a verification can still be made from."""
+
+    def at(self, node: int) -> int:
+        """The choice at one node."""
+
+    def choice(self) -> Integers:
+        """The choices at all nodes."""
+
+    def described(self) -> Verification:
+        """Everything."""
+
 
 class Unread(Verification):
-    """A verification of which only the choices are made: the first look at another field makes them all. Whoever runs
-    rounds to measure them reads no other, and whoever shows or writes them does it behind the round."""
+    """A verification that is made as it is read: the choice at a node, the choices, or, with the first look at another
+    field, all of it. A walk asks at the nodes that it comes by; whoever shows or writes rounds reads them behind the
+    round, and whoever measures them reads no more."""
 
-    def __init__(self, choice: Integers, describe: Callable[[], Verification]) -> None:
-        vars(self).update(choice=choice, describe=describe)
+    def __init__(self, source: Unsaid) -> None:
+        vars(self)["source"] = source
+
+    def at(self, node: int) -> int:
+        """See ``Verification``."""
+        source = vars(self).get("source")
+        return source.at(node) if source else super().at(node)
 
     def __getattr__(self, name: str) -> Any:
         """Only called for what is not there yet. Two threads may make the same at once; what it is made from is let
-        go then."""
-        describe = vars(self).get("describe")
-        if describe and not name.startswith("__"):
-            vars(self).update(vars(describe()))
-            vars(self).pop("describe", None)
+        go when all is there."""
+        source = vars(self).get("source")
+        if source and name == "choice":
+            vars(self)["choice"] = source.choice()
+        elif source and not name.startswith("__"):
+            vars(self).update(vars(source.described()))
+            vars(self).pop("source", None)
         return object.__getattribute__(self, name)
 
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from engine.acceptance import Residual
 from engine.records import Acceptance, DraftTree, Integers, Verification
+from engine.tree import path_to
 
 
 def walk(tree: DraftTree, verification: Verification, residual: Residual, random: np.random.Generator) -> Acceptance:
@@ -16,8 +17,14 @@ def walk(tree: DraftTree, verification: Verification, residual: Residual, random
     (disjoint ``merged`` has them) have the same choices below them, and the longest match is the one text that the
     target would have written. Where equally long matches differ, the lowest index wins.
     """
-    keep = longest_path(tree.parents, tree.tokens == verification.choice.take(tree.parents))
-    return Acceptance(keep, int(verification.choice[keep[-1]]))
+    said, depth = {0: verification.at(0)}, {0: 0}  # of the nodes that the target would have written
+    deepest = 0
+    for node, (parent, token) in enumerate(zip(tree.parents.tolist(), tree.tokens.tolist(), strict=True)):
+        if said.get(parent) == token and node:
+            said[node], depth[node] = verification.at(node), depth[parent] + 1
+            if depth[node] > depth[deepest]:
+                deepest = node
+    return Acceptance(path_to(tree.parents, deepest), said[deepest])
 
 
 def longest_path(parents: Integers, accepted: NDArray[np.bool_]) -> Integers:

@@ -7,12 +7,14 @@ seed gives the same text whatever the method, the budget or the device.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.records import Floats, Integers, PackedTree, Sampling, Unread, Verification
+from engine.records import Floats, Integers, PackedTree, Sampling, Unread, Unsaid, Verification
 
 WAITING = 2**17  # more logits than this are described at once: whoever keeps unread rounds keeps their logits
 
@@ -72,15 +74,60 @@ def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64],
     """The target's say at each node as host arrays, from logits (rows, vocabulary) as the model gives them and, above
     temperature 0, draws (rows,).
 
-    Only the choices are made at once: a round goes on from them, and whoever runs one to measure it reads no more.
+    Made as it is read, up to so many logits: a round goes on from the choices along its path, and whoever runs one to
+    measure it reads no more.
     """
     tokens, parents = packed.tokens, packed.parents
     if packed.size < len(tokens):  # padding says nothing
         logits, draws, tokens, parents = (rows[:packed.size] for rows in (logits, draws, tokens, parents))
-    choice, left = choices(logits, sampling, torch.from_numpy(draws).to(logits.device))
-    if len(choice) * logits.shape[1] > WAITING:
-        return described(logits, choice, left, tokens, parents)
-    return Unread(choice.cpu().numpy().astype(np.int32), lambda: described(logits, choice, left, tokens, parents))
+    if sampling.temperature == 0 and logits.device.type == "cpu":
+        said: Unsaid = Greedy(logits, tokens, parents)
+    else:
+        choice, left = choices(logits, sampling, torch.from_numpy(draws).to(logits.device))
+        said = Chosen(choice.cpu().numpy().astype(np.int32), lambda: described(logits, choice, left, tokens, parents))
+    return Unread(said) if logits.numel() <= WAITING else said.described()
+
+
+class Greedy:
+    """What rows of logits on a CPU say at temperature 0, see ``records.Unsaid``. A row is looked at when asked for:
+    half of them lie in the other core's cache, and to read them all takes longer than the search."""
+
+    def __init__(self, logits: Tensor, tokens: Integers, parents: Integers) -> None:
+        self.logits, self.tokens, self.parents = logits, tokens, parents
+        # from 0 up numbers in bfloat16 are ordered as their bits are
+        self._bits = logits.view(torch.int16).numpy() if logits.dtype == torch.bfloat16 else None
+
+    def at(self, node: int) -> int:
+        """The most likely token there, the first among equals."""
+        if self._bits is not None:
+            row = self._bits[node]
+            best = int(row.argmax())
+            if row[best] > 0:
+                return best
+        return int(likeliest(self.logits[node:node + 1]))
+
+    def choice(self) -> Integers:
+        """The most likely token of each row."""
+        return likeliest(self.logits).numpy().astype(np.int32)
+
+    def described(self) -> Verification:
+        """With the statistics."""
+        return described(self.logits, likeliest(self.logits), None, self.tokens, self.parents)
+
+
+class Chosen:
+    """Choices that are made, and what describes them, see ``records.Unsaid``."""
+
+    def __init__(self, choice: Integers, describe: Callable[[], Verification]) -> None:
+        self._choice, self.described = choice, describe
+
+    def at(self, node: int) -> int:
+        """The choice there."""
+        return int(self._choice[node])
+
+    def choice(self) -> Integers:
+        """All of them."""
+        return self._choice
 
 
 @torch.inference_mode()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from engine.draws import position_draws
 from engine.records import PackedTree, Sampling
-from engine.runtime.sampling import choices, chosen, drawn, on_host, processed, statistics, verification
+from engine.runtime.sampling import Greedy, choices, chosen, drawn, on_host, processed, statistics, verification
 from engine.tree import ancestors
 
 LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.1]]))
@@ -69,3 +70,23 @@ def test_the_host_says_of_greedy_rows_what_the_device_does():
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=2e-5, err_msg=name)
         assert getattr(found, name).dtype == np.float32
     torch.testing.assert_close(logits, before, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_a_node_that_is_asked_for_alone_says_what_all_say(dtype):
+    generator = torch.Generator().manual_seed(7)
+    logits = torch.randn(12, 40, generator=generator).to(dtype)
+    logits[1] = -logits[1].abs() - 1  # nothing above 0: the bits are ordered the other way
+    logits[2] = 0
+    logits[3, 5:9] = 6  # equals: the first
+    logits[4], logits[4, 3], logits[4, 9] = -2, -0.0, 0.0
+    tokens = np.zeros(12, np.int32)
+    said = Greedy(logits, tokens, tokens)
+    wanted = logits.float().numpy().argmax(-1).tolist()
+    assert [said.at(node) for node in range(12)] == wanted == said.choice().tolist()
+    assert wanted[2:5] == [0, 5, 3]
+    found = verification(logits, Sampling(), np.zeros(0), PackedTree(tokens, tokens, tokens, 12, ancestors(tokens)))
+    assert found.at(7) == wanted[7] and set(vars(found)) == {"source"}, "one row alone was looked at"
+    assert found.choice.tolist() == wanted and set(vars(found)) == {"source", "choice"}
+    assert found.entropy.shape == (12,) and "source" not in vars(found)
+    assert found.at(7) == wanted[7]
