@@ -57,7 +57,12 @@ def conversation(item: Item, tokenizer: PreTrainedTokenizerBase) -> Conversation
 
 
 def make_batch(shares: Shares, tokenizer: PreTrainedTokenizerBase, shape: Shape, seed: str) -> Batch:
-    """A batch of fresh training items, first-fit packed, longest first."""
+    """A batch of fresh training items."""
+    return packed(fresh(shares, tokenizer, shape, seed), shape)
+
+
+def fresh(shares: Shares, tokenizer: PreTrainedTokenizerBase, shape: Shape, seed: str) -> list[Conversation]:
+    """Training items that together fill a batch, none longer than a row."""
     wanted, drawn = shape.rows * shape.length, 0
     pool: list[Conversation] = []
     for item in training_items(shares, seed):
@@ -67,10 +72,11 @@ def make_batch(shares: Shares, tokenizer: PreTrainedTokenizerBase, shape: Shape,
             drawn += len(talk)
         if drawn >= wanted:
             break
-    return _packed(pool, shape)
+    return pool
 
 
-def _packed(pool: Sequence[Conversation], shape: Shape) -> Batch:
+def packed(pool: Sequence[Conversation], shape: Shape) -> Batch:
+    """Conversations as rows, first fit, longest first; what finds no room is left out."""
     tokens = np.zeros((shape.rows, shape.length), np.int64)
     weights = np.zeros((shape.rows, shape.length), np.float32)
     answer = np.zeros((shape.rows, shape.length), np.bool_)

@@ -1,6 +1,9 @@
 """Train a block-diffusion head of the demo rig on the target's features.
 
     python -m engine.training.drafter --head math
+    python -m engine.training.drafter --head code --go-on --finish-tokens 3000000 --work .training/own
+
+The second command goes on from the exported head, with the target's own answers in place of the corpus'.
 
 Every row of packed conversations is read once by the frozen target; at random anchors inside the answers a block
 [root, mask, …] is laid, and all blocks of a row are denoised in one pass. A block sees the features before its
@@ -12,23 +15,25 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from tqdm import tqdm
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qwen3ForCausalLM
 
 from engine.drafters.dflash_model import DFlashModel
+from engine.training.answers import OwnAnswers
 from engine.training.batches import Batch, Shape, make_batch
 from engine.training.corpus.mixture import HEAD_FINISH_SHARES, HEAD_SHARES, Shares
-from engine.training.target import Run, optimizers
+from engine.training.target import Run, optimizers, write_facts
 
 BLOCK = 16
 TAPS = (1, 4, 6)
@@ -57,6 +62,11 @@ class HeadRecipe:
     cooldown_share: float = 0.6
     finish_tokens: int = 0
     finish_rate: float = 0.5
+    answers: str = "corpus"  # or "target": its own, greedy
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.rows, self.row_length)
 
     @property
     def main_steps(self) -> int:
@@ -68,7 +78,12 @@ class HeadRecipe:
 
     def shares_at(self, step: int) -> Shares:
         """The domains of a step's items."""
-        return HEAD_SHARES[self.head] if step < self.main_steps else HEAD_FINISH_SHARES[self.head]
+        return HEAD_SHARES[self.head] if step < self.main_steps else self.finish_shares
+
+    @property
+    def finish_shares(self) -> Shares:
+        """The domains at last; one head for all keeps its own."""
+        return HEAD_FINISH_SHARES.get(self.head, HEAD_SHARES[self.head])
 
     def rate_at(self, step: int) -> float:
         """Share of the full rate: warm up, hold, and fall linearly to nothing; the finish again, from lower."""
@@ -174,8 +189,16 @@ class Trainee(nn.Module):
         return (losses * weights).sum() / weights.sum()
 
 
+def batches(recipe: HeadRecipe, teacher: Teacher, tokenizer: PreTrainedTokenizerBase) -> Callable[[int], Batch]:
+    """The batch of each step."""
+    if recipe.answers == "target":
+        return OwnAnswers(teacher.model, tokenizer, recipe.finish_shares, recipe.shape, f"{recipe.head}-own").batch
+    return lambda step: make_batch(recipe.shares_at(step), tokenizer, recipe.shape, f"{recipe.head}-{step}")
+
+
 def train_head(run: Run, recipe: HeadRecipe, teacher: Teacher, tokenizer: PreTrainedTokenizerBase) -> float:
     """Train to the recipe's last step; the running loss in nats at the end."""
+    batch_of = batches(recipe, teacher, tokenizer)
     device = teacher.model.device
     trainee = Trainee(run.model, teacher.model.model.embed_tokens.weight.detach(), tokenizer.mask_token_id)
     running = 0.0
@@ -184,8 +207,7 @@ def train_head(run: Run, recipe: HeadRecipe, teacher: Teacher, tokenizer: PreTra
             began = time.perf_counter()
             if run.step == recipe.main_steps:
                 run.begin_finish(optimizers(run.model, recipe))
-            shape = Shape(recipe.rows, recipe.row_length)
-            batch = make_batch(recipe.shares_at(run.step), tokenizer, shape, f"{recipe.head}-{run.step}")
+            batch = batch_of(run.step)
             with torch.autocast(device.type, torch.bfloat16):
                 features = teacher.features(torch.from_numpy(batch.tokens).to(device))
                 blocks = lay_blocks(batch, recipe.anchors, run.step)
@@ -199,20 +221,21 @@ def train_head(run: Run, recipe: HeadRecipe, teacher: Teacher, tokenizer: PreTra
     return running
 
 
-def export_head(run: Run, recipe: HeadRecipe, out: Path, loss: float) -> None:
-    """config.json and model.safetensors as the public loaders read them, and the facts for the model card."""
+def export_head(run: Run, recipe: HeadRecipe, out: Path, loss: float, before: dict[str, Any] | None = None) -> None:
+    """config.json and model.safetensors as the public loaders read them, and the facts for the model card; ``before``
+    as in ``target.export``."""
     out.mkdir(parents=True, exist_ok=True)
     run.model.config.save_pretrained(out)
     weights = {name: value.to(torch.bfloat16).contiguous() for name, value in run.model.state_dict().items()}
     save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
-    facts: dict[str, object] = {
+    facts: dict[str, Any] = {
         "recipe": asdict(recipe), "parameters": sum(value.numel() for value in run.model.parameters()),
         "tokens_seen": run.step * recipe.rows * recipe.row_length,
         "blocks_seen": run.step * recipe.rows * recipe.anchors, "training_seconds": round(run.seconds),
         "final_loss_nats": round(loss, 4), "shares": dict(HEAD_SHARES[recipe.head])}
     if recipe.finish_tokens:
-        facts["finish_shares"] = dict(HEAD_FINISH_SHARES[recipe.head])
-    (out / "training.json").write_text(json.dumps(facts, indent=1) + "\n")
+        facts["finish_shares"] = dict(recipe.finish_shares)
+    write_facts(out, facts, before)
 
 
 def main() -> None:
@@ -222,20 +245,28 @@ def main() -> None:
     parser.add_argument("--rig", type=Path, default=Path("assets/demo"))
     parser.add_argument("--work", type=Path, default=Path(".training"), help="where the checkpoint is kept")
     parser.add_argument("--tokens", type=int, help="tokens of conversations (default: HEAD_TOKENS)")
+    parser.add_argument("--go-on", action="store_true", help="begin with the head in --rig, on the target's answers")
+    parser.add_argument("--finish-tokens", type=int, help="tokens of the run's last part (default: FINISH_TOKENS)")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     choice = parser.parse_args()
     torch.manual_seed(0)
+    out = choice.rig / choice.head
     tokenizer = AutoTokenizer.from_pretrained(choice.rig / "target")
-    target = Qwen3ForCausalLM.from_pretrained(
-        choice.rig / "target", dtype=torch.float32, attn_implementation="eager").to(choice.device)
-    recipe = HeadRecipe(choice.head, choice.tokens or HEAD_TOKENS[choice.head],
-                        finish_tokens=FINISH_TOKENS[choice.head])
-    model = DFlashModel(head_config(target.config, tokenizer.mask_token_id)).to(choice.device)
-    nn.init.constant_(model.norm.weight, FIRST_SCALE)
+    target = Qwen3ForCausalLM.from_pretrained(choice.rig / "target", dtype=torch.float32).to(choice.device)
+    finish = FINISH_TOKENS[choice.head] if choice.finish_tokens is None else choice.finish_tokens
+    model, before = DFlashModel(head_config(target.config, tokenizer.mask_token_id)), None
+    if choice.go_on:
+        before = json.loads((out / "training.json").read_text())
+        recipe = HeadRecipe(choice.head, 0, finish_tokens=finish, answers="target")
+        model.load_state_dict(load_file(out / "model.safetensors"))
+    else:
+        recipe = HeadRecipe(choice.head, choice.tokens or HEAD_TOKENS[choice.head], finish_tokens=finish)
+        nn.init.constant_(model.norm.weight, FIRST_SCALE)
+    model = model.to(choice.device)
     run = Run(model, optimizers(model, recipe), choice.work / choice.head)
     run.resume()
     loss = train_head(run, recipe, Teacher(target), tokenizer)
-    export_head(run, recipe, choice.rig / choice.head, loss)
+    export_head(run, recipe, out, loss, before)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from engine.training.corpus.mixture import FINISH_SHARES, TARGET_SHARES, Shares
 
 CONTEXT = 1024
 BEFORE = "before.json"  # what the run that another one went on from wrote of itself
+SUMMED = ("tokens_seen", "blocks_seen", "training_seconds")  # over a run and the one that it went on from
 SAVE_EVERY = 50  # steps
 LONG_EVERY = 6  # so many steps of the finish have one of whole-context rows, so that every position is known
 
@@ -196,9 +197,13 @@ def export(run: Run, recipe: Recipe, out: Path, loss: float, before: dict[str, A
         "tokens_seen": run.step * recipe.tokens_per_step, "training_seconds": round(run.seconds),
         "final_loss_nats": round(loss, 4), "torch": torch.__version__, "shares": dict(TARGET_SHARES),
         "finish_shares": dict(FINISH_SHARES)}
+    write_facts(out, facts, before)
+
+
+def write_facts(out: Path, facts: dict[str, Any], before: dict[str, Any] | None) -> None:
+    """What a run tells the model card; where it went on from another, what that one told, and the sums of both."""
     if before:
-        sums = {name: facts[name] + before[name] for name in ("tokens_seen", "training_seconds")}
-        facts |= sums
+        facts |= {name: facts[name] + before[name] for name in SUMMED if name in before}
         (out / BEFORE).write_text(json.dumps(before, indent=1) + "\n")
     (out / "training.json").write_text(json.dumps(facts, indent=1) + "\n")
 
