@@ -15,6 +15,7 @@ from engine.methods import METHODS
 from explorer.lab_style import ACCENT, INK, QUIET, axis, drawn, look, paper
 
 Reals = NDArray[np.float64]
+LOWEST, FOOT = -4, -3.9  # powers of ten: where the axis of tokens begins, and where what it cannot show is marked
 BINS_PER_OCTAVE = 2  # in which realised gains and costs of single nodes are averaged
 
 
@@ -72,14 +73,21 @@ def gain_figure(found: WhatIf, gain: Gain) -> dict[str, Any]:
     prices, best = priced(found, gain, realised)
     figure = paper(
         xaxis=axis("n-th best drafted node, log₂", **_octaves(len(nodes))),
-        yaxis=axis("tokens per round", type="log", range=[-4, 0.1], exponentformat="none", dtick=1))
+        yaxis=axis("tokens per round", type="log", range=[LOWEST, 0.1], exponentformat="none", dtick=1))
     figure.add_trace(_line(nodes, expected, "the drafter's belief, q", "var(--head1)", "dash"))
     centres, means = binned(realised)
     figure.add_trace(go.Scatter(
-        x=list(np.log2(centres)), y=list(means), mode="lines+markers", name="how often it was kept",
+        x=list(np.log2(centres)), y=_above_zero(means), mode="lines+markers", name="how often it was kept",
         line={"color": look(gain.method).color, "width": 2.2},
         marker={"symbol": look(gain.method).symbol, "size": 7}, customdata=[[round(each)] for each in centres],
         hovertemplate="around node %{customdata[0]}: kept in %{y:.2%} of the rounds<extra></extra>"))
+    never = [float(centre) for centre, mean in zip(centres, means, strict=True) if mean == 0]
+    if never:  # no place on a logarithmic axis: marked at its foot
+        figure.add_trace(go.Scatter(
+            x=list(np.log2(never)), y=[10 ** FOOT] * len(never), mode="markers", name="never kept",
+            marker={"symbol": "triangle-down-open", "size": 8, "color": look(gain.method).color},
+            customdata=[[round(each)] for each in never],
+            hovertemplate="around node %{customdata[0]}: kept in no round<extra></extra>"))
     figure.add_trace(_line(*binned(prices), "what its row costs", QUIET, "solid"))
     figure.add_vline(x=float(np.log2(max(best, 1))), line={"color": ACCENT, "width": 1.5, "dash": "dot"})
     figure.add_annotation(
@@ -109,6 +117,11 @@ def binned(values: Reals) -> tuple[Reals, Reals]:
             np.asarray([values[low - 1:high - 1].mean() for low, high in pairs]))
 
 
+def _above_zero(values: Reals) -> list[float | None]:
+    """For a logarithmic axis: a gap where there is nothing."""
+    return [None if value <= 0 else float(value) for value in values]
+
+
 def _octaves(most: int) -> dict[str, Any]:
     powers = range(int(np.log2(max(most, 1))) + 1)
     return {"tickvals": list(powers), "ticktext": [str(2**power) for power in powers]}
@@ -116,6 +129,6 @@ def _octaves(most: int) -> dict[str, Any]:
 
 def _line(nodes: NDArray[Any], values: Reals, name: str, color: str, dash: str) -> go.Scatter:
     return go.Scatter(
-        x=list(np.log2(nodes)), y=[None if value <= 0 else float(value) for value in values], mode="lines", name=name,
+        x=list(np.log2(nodes)), y=_above_zero(values), mode="lines", name=name,
         line={"color": color, "width": 1.6, "dash": dash}, customdata=[[round(node)] for node in nodes],
         hovertemplate=f"node %{{customdata[0]}}, {name}: %{{y:.3g}} tokens<extra></extra>")

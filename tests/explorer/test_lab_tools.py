@@ -129,6 +129,19 @@ def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget() -> None:
     assert cost_figure(found.cost)["data"][1]["y"] == list(found.cost.verify_ms)
 
 
+def test_what_was_never_kept_is_marked_and_not_drawn() -> None:
+    made = tools()
+    ended(made, made.what_if({"run": "r"}))
+    found, kept = made.forecast("r"), Gain("joint", "total", (0.9,) * 64, (0.5,) * 64)
+    assert found is not None
+    bare = Gain("joint", "total", kept.expected, (*kept.realised[:30], *(0.0,) * 34))
+    lines = {line["name"]: line for line in gain_figure(found, bare)["data"]}
+    assert "never kept" not in {line["name"] for line in gain_figure(found, kept)["data"]}
+    line, marks = lines["how often it was kept"], lines["never kept"]
+    gaps = [x for x, y in zip(line["x"], line["y"], strict=True) if y is None]
+    assert gaps == marks["x"] and gaps[0] > np.log2(30)
+
+
 def test_bins_hold_every_node_once() -> None:
     values = np.arange(1.0, 38.0)
     centres, means = binned(values)
