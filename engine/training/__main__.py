@@ -21,6 +21,9 @@ STAGES: tuple[tuple[Path, tuple[str, ...]], ...] = (
     (RIG / "target" / "before.json", (
         "engine.training.target", "--go-on", "--tokens", "0", "--finish-tokens", "1200000", "--finish-rate", "0.12",
         "--seed", "polish", "--work", ".training/polish")),
+    *((RIG / head / "before.json", (
+        "engine.training.drafter", "--head", head, "--go-on", "--finish-tokens", "3000000", "--work", ".training/own"))
+      for head in ("math", "code", "all")),
     (Path("assets/prompts/check.jsonl"), ("engine.training.prompt_files",)),
     (RIG / "README.md", ("engine.training.card",)),
 )
