@@ -1,7 +1,8 @@
 """The published way to run DDTree, written from the paper's description, to be measured against.
 
 A cache that grows by concatenation, every hidden state of every layer, the whole vocabulary's log-softmax on the
-host, a Python heap, a dense mask made anew each round, and acceptance over Python lists. Same text, other speed:
+host, a Python heap, a dense mask made anew each round, acceptance over Python lists, and a clock that waits for the
+device at the end of each stage. Same text, other speed:
 ``engine.bench`` carries it as ``plain``. Paper 002, Algorithm 1 and sections 4.3 and 4.4.
 """
 
@@ -10,14 +11,19 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from time import perf_counter
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache
 
 from engine.drafters.dflash import DFlashDrafter
-from engine.records import Request
+from engine.records import STAGES, Request
 from engine.runtime.target import TorchTarget
+
+
+def nothing() -> None:
+    """A call on the CPU is the work: nothing to wait for."""
 
 
 @dataclass
@@ -63,6 +69,16 @@ class PlainLoop:
 
     def __init__(self, target: TorchTarget, drafter: DFlashDrafter) -> None:
         self.target, self.drafter = target, drafter
+        self.seconds = dict.fromkeys(STAGES, 0.0)
+        self._wait = torch.cuda.synchronize if target.device.type == "cuda" else nothing
+        self._since = 0.0
+
+    def _lap(self, stage: str) -> None:
+        """The stage has ended, also on the device."""
+        self._wait()
+        now = perf_counter()
+        self.seconds[stage] += now - self._since
+        self._since = now
 
     @torch.inference_mode()
     def open(self, request: Request) -> PlainState:
@@ -104,7 +120,11 @@ class PlainLoop:
         return drafter.head(hidden[0, 1:]).float().log_softmax(-1).cpu()
 
     def _round(self, state: PlainState, budget: int) -> list[int]:
-        tree = heap_tree(self._draft(state), budget)
+        self._since = perf_counter()
+        logprobs = self._draft(state)
+        self._lap("draft")
+        tree = heap_tree(logprobs, budget)
+        self._lap("build")
         tokens, parents = [state.root, *tree.tokens], [0, *tree.parents]
         size = len(tokens)
         seen = torch.zeros(size, size, dtype=torch.bool)
@@ -115,16 +135,20 @@ class PlainLoop:
         dtype, device = self.target.model.dtype, self.target.device
         mask = torch.zeros(1, 1, size, state.length + size, dtype=dtype)
         mask[0, 0, :, state.length:].masked_fill_(~seen, torch.finfo(dtype).min)
+        self._lap("pack")
         output = self.target.model(
             input_ids=torch.tensor([tokens], device=device), position_ids=torch.tensor([[
                 state.length + depth for depth in (0, *tree.depths)]], device=device),
             attention_mask=mask.to(device), past_key_values=state.cache, use_cache=True, output_hidden_states=True)
+        self._lap("verify")
         choices = output.logits[0].argmax(-1).tolist()
         keep = self._walk(tokens, parents, choices)
+        self._lap("accept")
         self._compact(state, keep)
         state.features = self._features(output.hidden_states, torch.tensor(keep, device=device))
         state.length += len(keep)
         state.root = choices[keep[-1]]
+        self._lap("keep")
         return [tokens[node] for node in keep]
 
     def _walk(self, tokens: list[int], parents: list[int], choices: list[int]) -> list[int]:

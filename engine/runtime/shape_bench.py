@@ -4,7 +4,8 @@
 
 Weights are random, and random weights accept nothing: how many drafted tokens a round accepts is FORCED
 (``--accepted``), so times are real, and tokens per second would mean nothing and are not shown. The floor is the time
-to read the weights of target and head once per round, at the bandwidth that a copy reaches on the same device.
+to read the weights of target and head once per round, at the bandwidth that a copy reaches on the same device. The
+overhead is what a round and its record take besides the passes, each timed by itself.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -38,6 +41,7 @@ from engine.runtime.target import TorchTarget
 FORWARDS = ("draft", "verify", "observe")  # steps that are a model's pass; the others are overhead
 COPIED = 2**28  # bytes
 LONG = 10**6  # tokens that a text has left: it never ends
+Given = TypeVar("Given")
 
 
 @dataclass(frozen=True)
@@ -88,10 +92,16 @@ class Trial:
 
 def timed(call: Callable[[], object], repeats: int) -> float:
     """Median milliseconds, after two calls to warm up. The call ends when its work is done."""
+    return timed_with(lambda: None, lambda _: call(), repeats)
+
+
+def timed_with(prepare: Callable[[], Given], call: Callable[[Given], object], repeats: int) -> float:
+    """The same of a call that takes what is prepared for it, off the clock."""
     spent = []
     for _ in range(repeats + 2):
+        given = prepare()
         began = perf_counter()
-        call()
+        call(given)
         spent.append(1e3 * (perf_counter() - began))
     return median(spent[2:])
 
@@ -114,11 +124,12 @@ def round_ms(machine: Machine, trial: Trial) -> tuple[float, float]:
 
 @torch.inference_mode()
 def plain_ms(trial: Trial, budget: int) -> float:
-    """Milliseconds of a round of the plain loop, from the same prefix on."""
+    """Milliseconds of a round of the plain loop, each behind the same prefix."""
     loop = ForcedPlain(trial.target, trial.drafter, trial.accepted)
-    tokens = tuple(token % 251 for token in range(trial.context))
-    rounds = loop.rounds(Request(tokens, "ddtree", budget, LONG), loop.open(Request(tokens, "ddtree", budget, LONG)))
-    return timed(lambda: next(rounds), trial.rounds)
+    request = Request(tuple(token % 251 for token in range(trial.context)), "ddtree", budget, LONG)
+    state = loop.open(request)
+    next(loop.rounds(request, state))  # the head reads the prompt in the first: not what is measured
+    return timed_with(lambda: loop.rounds(request, deepcopy(state)), next, trial.rounds)
 
 
 def bandwidth(device: torch.device) -> float:
@@ -168,7 +179,7 @@ def point(trial: Trial, budget: int, step_ms: float, rate: float) -> dict[str, o
     return {
         "budget": budget, "nodes": size - 1, "deepest_possible": depth, "accepted_forced": accepted,
         "ms_per_round": round(whole, 3), "steps_ms": {name: round(ms, 4) for name, ms in steps.items()},
-        "overhead_share": round(1 - sum(steps[name] for name in FORWARDS) / sum(steps.values()), 4),
+        "overhead_share": round(1 - sum(steps[name] for name in FORWARDS) / (whole + record), 4),
         "record_ms": round(record, 4), "bytes_read": sum(weight_bytes(trial)) + sum(prefix_bytes(trial)),
         "floor_ms": round(floor, 4), "floor_share": round(floor / whole, 4),
         "autoregressive_steps": round(whole / step_ms, 3), "plain_ms": round(plain, 3),

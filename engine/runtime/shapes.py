@@ -40,7 +40,7 @@ SHAPES: Mapping[str, Shape] = MappingProxyType({
                                     "tie_word_embeddings": False}, 5, 16, (1, 9, 17, 25, 33)),
     "qwen3-4b": Shape(Qwen3Config, {**QWEN3, "hidden_size": 2560, "intermediate_size": 9728,
                                     "tie_word_embeddings": True}, 5, 16, (1, 9, 17, 25, 33)),
-    "llama-3.1-8b": Shape(LlamaConfig, {
+    "llama3.1-8b": Shape(LlamaConfig, {
         "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
         "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 128256, "max_position_embeddings": 131072,
         "rms_norm_eps": 1e-5, "tie_word_embeddings": False, "rope_parameters": {

@@ -17,4 +17,5 @@ def test_the_plain_loop_commits_the_same_rounds(budget: int, window: int) -> Non
     request = Request(tuple(range(5, 25)), "ddtree", budget, 40)
     loop = PlainLoop(target, drafter)
     plain = list(loop.rounds(request, loop.open(request)))
+    assert all(loop.seconds[stage] > 0 for stage in ("draft", "build", "pack", "verify", "accept", "keep"))
     assert plain == [made.committed.tolist() for made in decode(request, target, [drafter])]

@@ -10,6 +10,7 @@ import torch
 
 from engine.records import Request
 from engine.runtime.fixed.steps import HostSteps
+from engine.runtime.plain import PlainState
 from engine.runtime.shape_bench import ForcedPlain, Trial, main, plain_ms, prefix_bytes, weight_bytes
 from engine.runtime.shapes import SHAPES, parameters_of, random_pair
 
@@ -21,8 +22,8 @@ def trial() -> Trial:
 
 
 def test_published_shapes_have_the_published_sizes() -> None:
-    billions = {name: round(parameters_of(SHAPES[name]) / 1e9, 1) for name in ("qwen3-8b", "qwen3-4b", "llama-3.1-8b")}
-    assert billions == {"qwen3-8b": 9.2, "qwen3-4b": 4.6, "llama-3.1-8b": 9.2}  # 8.2, 4.0 and 8.0 without the heads
+    billions = {name: round(parameters_of(SHAPES[name]) / 1e9, 1) for name in ("qwen3-8b", "qwen3-4b", "llama3.1-8b")}
+    assert billions == {"qwen3-8b": 9.2, "qwen3-4b": 4.6, "llama3.1-8b": 9.2}  # 8.2, 4.0 and 8.0 without the heads
 
 
 def test_acceptance_is_forced_alike_in_both_loops(trial: Trial) -> None:
@@ -45,6 +46,19 @@ def test_measuring_steps_leaves_the_text_where_it_stands(trial: Trial) -> None:
     assert list(found) == ["draft", "build", "pack", "verify", "choose", "accept", "keep", "observe", "advance"]
     assert all(milliseconds > 0 for milliseconds in found.values())
     assert plain_ms(trial, 8) > 0
+
+
+def test_rounds_of_the_plain_loop_are_measured_behind_one_prefix(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths: list[int] = []
+    draft = ForcedPlain._draft
+
+    def noted(loop: ForcedPlain, state: PlainState) -> torch.Tensor:
+        lengths.append(state.length)
+        return draft(loop, state)
+
+    monkeypatch.setattr(ForcedPlain, "_draft", noted)
+    plain_ms(trial, 8)
+    assert lengths[0] == 40 and set(lengths[1:]) == {44}
 
 
 def test_bytes_are_counted_from_the_tensors(trial: Trial) -> None:
