@@ -1,6 +1,6 @@
 # Layers that change rarely come first: torch, the other packages, weights, code. One image for the CPU and for GPUs:
 #   docker build -t canopy .
-#   docker run -p 7860:7860 --gpus all -v canopy:/home/canopy/.cache canopy --rig qwen3-8b
+#   docker run -p 7860:7860 --gpus all -e HF_TOKEN -v canopy:/home/canopy/.cache canopy --rig qwen3-8b
 FROM python:3.11-slim
 
 ENV PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 \
@@ -20,10 +20,13 @@ COPY --chown=canopy explorer explorer
 COPY --chown=canopy app.py README.md ./
 
 USER canopy
-# Downloaded checkpoints stay in this folder: mount a volume over it to keep them.
+# Downloaded checkpoints and what the lab measured stay in this folder: mount a volume over it to keep them.
 VOLUME /home/canopy/.cache
 EXPOSE 7860
-HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
+# The page answers once its rig is loaded, and the first start of a published one downloads 18 GB: until the start period
+# is over a container that does not answer yet is starting, not unhealthy.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60m \
     CMD python -c "import urllib.request; urllib.request.urlopen('http://127.0.0.1:7860/', timeout=4)"
-ENTRYPOINT ["python", "app.py", "--host", "0.0.0.0", "--port", "7860"]
+ENTRYPOINT ["python", "app.py", "--host", "0.0.0.0", "--port", "7860", \
+            "--results", "/home/canopy/.cache/results.sqlite"]
 CMD ["--rig", "demo"]

@@ -75,6 +75,12 @@ def test_nobody_is_root_where_the_page_is_served() -> None:
         assert step.verb != "COPY" or "requirements.txt" in step.rest or f"--chown={users[-1]}" in step.rest
 
 
+def test_what_the_lab_measured_lies_in_the_volume() -> None:
+    (volume,), (entry,) = ([step.rest for step in steps() if step.verb == verb] for verb in ("VOLUME", "ENTRYPOINT"))
+    words = json.loads(entry)
+    assert Path(words[words.index("--results") + 1]).parent == Path(volume)
+
+
 def test_a_gpu_is_asked_for_by_the_same_image() -> None:
     settings = " ".join(step.rest for step in steps() if step.verb == "ENV")
     assert "NVIDIA_VISIBLE_DEVICES=all" in settings and "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in settings
@@ -126,6 +132,7 @@ def served(image: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable if word == "python" else word for word in (*entry, *arguments)]
     command[command.index("--port") + 1] = str(port)
     command[command.index("--host") + 1] = "127.0.0.1"
+    command[command.index("--results") + 1] = str(image / "results.sqlite")  # here nobody has that folder
     settings = dict(pair.split("=") for step in steps() if step.verb == "ENV" for pair in shlex.split(step.rest))
     process = subprocess.Popen(command, cwd=image, env={**os.environ, **settings, "OMP_NUM_THREADS": "1"},
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
