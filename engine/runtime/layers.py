@@ -126,8 +126,30 @@ def turned(states: Tensor, rotation: Rotation) -> Tensor:
     return torch.addcmul(states * cosines, states.roll(states.shape[-1] // 2, -1), sines)
 
 
+class Gated:
+    """An MLP with a gated SiLU."""
+
+    def __init__(self, mlp: Any) -> None:
+        self.gate_up, self.down = Product(side_by_side([mlp.gate_proj, mlp.up_proj])), Product(mlp.down_proj.weight)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        gate, up = self.gate_up(inputs).chunk(2, -1)
+        return self.down(silu(gate).mul_(up))
+
+
+class Experts:
+    """A mixture of experts: the model's own module, which transformers runs grouped by expert."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        found: Tensor = self.module(inputs[None])[0]
+        return found
+
+
 class Layer:
-    """Attention and MLP of one pre-norm decoder layer with grouped queries, rotary positions and a gated SiLU."""
+    """Attention and MLP, or experts, of one pre-norm decoder layer with grouped queries and rotary positions."""
 
     def __init__(self, layer: Any, head_size: int) -> None:
         attention, mlp = layer.self_attn, layer.mlp
@@ -137,7 +159,7 @@ class Layer:
         self.query_heads = attention.q_proj.out_features // head_size
         self.inputs = Product(side_by_side(inputs), biases(inputs))
         self.out = Product(attention.o_proj.weight, attention.o_proj.bias)
-        self.gate_up, self.down = Product(side_by_side([mlp.gate_proj, mlp.up_proj])), Product(mlp.down_proj.weight)
+        self.mlp = Gated(mlp) if hasattr(mlp, "gate_proj") else Experts(mlp)
         self.first_norm, self.second_norm = norm_of(layer.input_layernorm), norm_of(layer.post_attention_layernorm)
         self.head_norm = self._head_norm(attention)
 
@@ -169,8 +191,7 @@ class Layer:
         mixed = scaled_dot_product_attention(asked[None], room[:1], room[1:], attn_mask=mask)
         mixed = mixed.view(self.query_heads, rows, self.size).transpose(0, 1).reshape(rows, -1)
         hidden = self.out(mixed).add_(hidden)
-        gate, up = self.gate_up(self.second_norm(hidden)).chunk(2, -1)
-        return self.down(silu(gate).mul_(up)).add_(hidden)
+        return self.mlp(self.second_norm(hidden)).add_(hidden)
 
 
 class KeysValues:

@@ -18,7 +18,7 @@ from engine.runtime.cache import SpreadCache, TreeCache
 from engine.runtime.layers import Layer, Product, Rotations, additive, norm_of
 from engine.runtime.spread import gpus_of
 
-KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3"})  # pre-norm, rotary, gated SiLU, nothing else
+KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
 # A tree's pass looks at so many slots, or a multiple: fused attention on a CPU compiles a kernel for each new number.
 WHOLE = 32
 STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length

@@ -13,6 +13,7 @@ from transformers import (
     PretrainedConfig,
     Qwen2Config,
     Qwen3Config,
+    Qwen3MoeConfig,
 )
 
 from engine.runtime.cache import TreeCache
@@ -31,6 +32,8 @@ SERVED = {
         "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
         "original_max_position_embeddings": 16}),
     "mistral": MistralConfig(**SIZES, sliding_window=None),
+    "qwen3, experts": Qwen3MoeConfig(**SIZES, head_dim=16, num_experts=6, num_experts_per_tok=2,
+                                     moe_intermediate_size=24, mlp_only_layers=[1]),
 }
 OTHERS = {
     "gemma": GemmaConfig(**SIZES, head_dim=16),
@@ -46,7 +49,7 @@ def model_of(config: PretrainedConfig) -> torch.nn.Module:
     torch.manual_seed(3)
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa").eval()
     for value in model.parameters():
-        value.data.normal_(0, 0.15 if value.ndim == 2 else 1.0)
+        value.data.normal_(0, 1.0 if value.ndim == 1 else 0.15)
     return model
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from engine.decode import Drafter, decode
 from engine.errors import RequestError
@@ -21,7 +22,7 @@ from engine.runtime.fixed.passes import extent_of
 from engine.runtime.target import TorchTarget
 from engine.tree import path_to
 from tests.engine.runtime.demo import demo_live, demo_rig
-from tests.engine.runtime.small import small_drafter, small_target
+from tests.engine.runtime.small import TAPS, small_config, small_drafter, small_target
 
 PROMPT = tuple(range(5, 25))
 METHODS = ["autoregressive", "dflash", "ddtree", "routed", "merged", "joint"]
@@ -88,6 +89,19 @@ def test_rounds_are_those_of_decode(method: str, sampling: Sampling) -> None:
     for budget in (0, 1, 7, 33):
         rounds = assert_same(Request(PROMPT, method, budget, 40, sampling), target, heads)
         assert len({token for made in rounds for token in made.committed.tolist()}) > 8
+
+
+def test_rounds_of_a_mixture_of_experts_are_those_of_decode_too() -> None:
+    torch.manual_seed(0)
+    sizes = {name: value for name, value in small_config().to_dict().items() if name != "model_type"}
+    model = Qwen3MoeForCausalLM(Qwen3MoeConfig(
+        **sizes, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24))
+    for value in model.parameters():
+        if value.ndim > 1:
+            value.data.normal_(0, 0.15 if value.ndim == 2 else 0.8)
+    target = TorchTarget(model, TAPS)
+    rounds = assert_same(Request(PROMPT, "ddtree", 9, 40), target, [small_drafter(target)])
+    assert len({token for made in rounds for token in made.committed.tolist()}) > 8
 
 
 @pytest.mark.parametrize("causal", [None, False])
