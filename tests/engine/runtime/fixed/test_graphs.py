@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
 
 from engine.decode import decode
-from engine.records import Request, Sampling
+from engine.outcome import outcome
+from engine.prompts import read_prompts
+from engine.records import Ask, Request, Sampling
 from engine.runtime.fixed.decode import FixedLoop
+from engine.runtime.live import LiveRig
+from engine.runtime.rigs import open_rig
 from engine.runtime.shape_bench import main
 from tests.engine.runtime.fixed.test_fixed_decode import METHODS, PROMPT, assert_same
 from tests.engine.runtime.small import small_drafter, small_target
@@ -38,6 +43,22 @@ def test_the_next_text_of_a_kind_takes_the_same_graphs() -> None:
         request = Request(prompt, "ddtree", 9, 20)
         found = [made.committed.tolist() for made in loop.decode(request, [head])]
         assert found == [made.committed.tolist() for made in decode(request, target, [head])]
+
+
+def tau_on(device: str, method: str) -> float:
+    """Tokens a round over some prompts of the demo rig, float32, budget 64."""
+    live = LiveRig(open_rig("demo", "float32", device))
+    tokens = rounds = 0
+    for prompt in read_prompts(Path("assets/prompts/bench.jsonl"))[:12]:
+        with live.rounds(Ask(prompt.text, method, 64, 96)) as made:
+            found = outcome(made)
+        tokens, rounds = tokens + len(found.token_ids), rounds + len(found.lengths)
+    return tokens / rounds
+
+
+@pytest.mark.parametrize("method", ["dflash", "ddtree", "routed", "joint"])
+def test_the_demo_rig_has_the_same_tau_as_on_the_cpu(method: str) -> None:
+    assert tau_on("cuda", method) == pytest.approx(tau_on("cpu", method), rel=0.01)  # float32 sums differ by order
 
 
 def test_the_bench_runs(capsys: pytest.CaptureFixture[str]) -> None:
