@@ -189,7 +189,7 @@ class Layer:
         room[1, :, end - rows:end] = states[:, queries + self.kv_heads:].transpose(0, 1)
         asked = both[:, :queries].unflatten(1, (self.kv_heads, -1)).permute(1, 2, 0, 3).flatten(1, 2)
         mixed = scaled_dot_product_attention(asked[None], room[:1], room[1:], attn_mask=mask)
-        mixed = mixed.view(self.query_heads, rows, self.size).transpose(0, 1).reshape(rows, -1)
+        mixed = mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3).reshape(rows, -1)
         hidden = self.out(mixed).add_(hidden)
         return self.mlp(self.second_norm(hidden)).add_(hidden)
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from traceback import clear_frames
 
 import numpy as np
 import torch
@@ -59,6 +60,14 @@ class LiveRig:
     def methods(self) -> Sequence[str]:
         return [name for name, row in METHODS.items() if row.family == "ngram" or row.heads in (
             0, *self._rig.defaults)]
+
+    @property
+    def heads(self) -> Sequence[str]:
+        return tuple(self._rig.heads)
+
+    def usual_heads(self, method: str) -> Sequence[str]:
+        """See ``explorer.source.Source``."""
+        return tuple(self._rig.drafters(method))
 
     def request(self, ask: Ask) -> Request:
         """The ask in tokens; RequestError where it cannot be."""
@@ -132,6 +141,8 @@ class LiveRig:
         try:
             return next(rounds, None)
         except torch.OutOfMemoryError as error:
+            clear_frames(error.__traceback__)  # they hold what the round had made
+            self._loop.close()
             torch.cuda.empty_cache()
             wanted = re.search(r"Tried to allocate ([\d.]+ \w+)", str(error))
             more = f" ({wanted[1]} more was needed)" if wanted else ""
@@ -156,7 +167,8 @@ class LiveRig:
             request=request, prompt=ask.prompt, rig=self._rig.name, heads=heads, hardware=self.hardware,
             dtype=str(target.model.dtype).removeprefix("torch."), context_limit=target.context_limit,
             pieces=self._spelling.of(set(request.prompt_ids) | request.stop_ids),
-            revisions={**self._rig.revisions, "torch": torch.__version__}, note=self._note(ask.prompt))
+            revisions={**self._rig.revisions, "torch": torch.__version__}, note=self._note(ask.prompt),
+            turns=ask.turns)
 
     def _note(self, prompt: str) -> str:
         """What is to be said of the rig, and when the prompt surprises the target more than what it was trained for

@@ -70,12 +70,12 @@ class PlainLoop:
     def __init__(self, target: TorchTarget, drafter: DFlashDrafter) -> None:
         self.target, self.drafter = target, drafter
         self.seconds = dict.fromkeys(STAGES, 0.0)
-        self._wait = torch.cuda.synchronize if target.device.type == "cuda" else nothing
+        self.wait = torch.cuda.synchronize if target.device.type == "cuda" else nothing
         self._since = 0.0
 
     def _lap(self, stage: str) -> None:
         """The stage has ended, also on the device."""
-        self._wait()
+        self.wait()
         now = perf_counter()
         self.seconds[stage] += now - self._since
         self._since = now

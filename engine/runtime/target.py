@@ -32,6 +32,9 @@ class TorchTarget:
         self.taps = tuple(taps)
         self.config = model.config.get_text_config()
         self.device: torch.device = model.device  # looked up once: transformers searches its modules each time
+        if self.device.type == "cuda":
+            # cuDNN's attention makes a plan for every new length, and lengths here are new each round
+            torch.backends.cuda.enable_cudnn_sdp(False)
         self.own = OwnPass(model, self.taps)
         self.fastest = fastest_pass(model, self.own)
         self._cache: AnyCache | None = None

@@ -17,8 +17,11 @@ from engine.runtime.files import first_line
 from engine.runtime.fixed.eager import Eager
 from engine.runtime.fixed.report import Report
 from engine.runtime.fixed.round import FixedRound
+from engine.runtime.layers import Experts
+from engine.runtime.passes import ShortPass
 
 Result = TypeVar("Result")
+HOPPER = (9, 0)
 WARM_UPS = 3  # libraries choose kernels and allocate workspaces in the first calls, which a capture must not
 
 
@@ -38,7 +41,9 @@ class Graph(Generic[Result]):
                 state.copy_(before)
         torch.cuda.current_stream(state.device).wait_stream(side)
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, pool=pool, capture_error_mode="thread_local"):  # the page has threads
+        # its own stream on its own device, which a capture that fails would not leave by itself; the page has threads
+        with torch.cuda.stream(torch.cuda.current_stream(state.device)), torch.cuda.graph(
+                self._graph, pool=pool, stream=side, capture_error_mode="thread_local"):
             self.result = work()
 
     def replay(self) -> Result:
@@ -48,21 +53,21 @@ class Graph(Generic[Result]):
 
 
 class Graphs:
-    """Runs rounds as graphs, one per extent, captured when a text first reaches it; all share one memory pool. What
-    cannot be captured runs eagerly, and a warning says so."""
+    """Runs rounds as graphs, one per extent, captured when a text first reaches it; all share one memory pool. Where a
+    round cannot be captured it runs eagerly from there on, and a warning says so."""
 
     def __init__(self, work: FixedRound, report: Report) -> None:
         self.work, self.report, self.eager = work, report, Eager(work, report)
         self._graphs: dict[int, Graph[Tensor]] = {}
         self._pool: tuple[int, int] | None = None
-        self._uncaptured: set[int] = set()
+        self._capturing = True
         self._host = torch.empty(0)
 
     def run(self, extent: int) -> tuple[Integers, Mapping[str, float]]:
         """See ``eager.Runner``. The whole round is one stage, ``other``; capturing counts to no round."""
-        if extent not in self._graphs and extent not in self._uncaptured:
+        if extent not in self._graphs and self._capturing:
             self._capture(extent)
-        if extent in self._uncaptured:
+        if extent not in self._graphs:
             return self.eager.run(extent)
         began = perf_counter()
         found = self._graphs[extent].replay()
@@ -77,17 +82,32 @@ class Graphs:
         state = self.work.board.state
         before = state.clone()
         try:
+            must_be_capturable(self.work.target.short)
             self._pool = self._pool or torch.cuda.graph_pool_handle()
             self._graphs[extent] = Graph(lambda: self._once(extent), state, self._pool)
+        except torch.OutOfMemoryError:  # says nothing of the next text, nor of a smaller budget
+            state.copy_(before)
+            raise
         except RuntimeError as error:
             state.copy_(before)
-            self._uncaptured.add(extent)
-            warnings.warn(f"A round could not be captured as a graph and runs slower without: {first_line(error)}.",
-                          stacklevel=2)
+            self._capturing = False  # nor with the pool that this capture leaves behind
+            cause = first_line(error.__context__ or error)
+            warnings.warn(f"A round could not be captured as a graph and runs slower without: {cause}.", stacklevel=2)
 
     def _once(self, extent: int) -> Tensor:
         self.work.run(extent)
         return self.report.buffer(self.work.board)
+
+
+def must_be_capturable(short: ShortPass) -> None:
+    """RuntimeError where a pass would look at numbers of the device: grouped experts do it everywhere but in bfloat16
+    on a Hopper GPU or later, and so does transformers' loop over experts."""
+    if not any(isinstance(layer.mlp, Experts) for layer in short.short):
+        return
+    weight = short.base.embed_tokens.weight
+    grouped = getattr(short.base.config, "_experts_implementation", "") == "grouped_mm"
+    if not (grouped and weight.dtype == torch.bfloat16 and torch.cuda.get_device_capability(weight.device) >= HOPPER):
+        raise RuntimeError("its experts are chosen on the host")
 
 
 class GraphSteps:

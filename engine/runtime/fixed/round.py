@@ -102,10 +102,13 @@ class FixedRound:
         self.combine = COMBINE[setting.method.combine]
         self.stop_ids = torch.tensor(setting.stop_ids, dtype=torch.int64, device=device)
         self.deepest = deepest(setting, [head.depth for head in heads])
-        self.steps: tuple[tuple[str, Callable[[int], None]], ...] = (
-            ("draft", self.draft), ("build", self.build), ("pack", self.pack), ("verify", self.verify),
-            ("verify", self.choose), ("accept", self.accept), ("keep", self.keep), ("draft", self.observe),
-            ("keep", self.advance))
+
+    @property
+    def steps(self) -> tuple[tuple[str, Callable[[int], None]], ...]:
+        """Each with the stage that it counts to. Not kept: a round that holds itself would outlive its last use."""
+        return (("draft", self.draft), ("build", self.build), ("pack", self.pack), ("verify", self.verify),
+                ("verify", self.choose), ("accept", self.accept), ("keep", self.keep), ("draft", self.observe),
+                ("keep", self.advance))
 
     def run(self, extent: int) -> None:
         """All steps."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.nn.functional import linear, rms_norm
+from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention
 from transformers import (
     AutoModelForCausalLM,
     GemmaConfig,
@@ -81,6 +81,19 @@ def test_the_short_way_says_and_writes_what_transformers_does(name: str, rows: i
     torch.testing.assert_close(found.logits, expected.logits, **close)
     torch.testing.assert_close(found.tapped, expected.tapped, **close)
     torch.testing.assert_close(rewritten, written, **close)
+
+
+@torch.inference_mode()
+def test_attention_may_lay_its_result_out_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = OwnPass(model_of(SERVED["qwen3"]), TAPS)
+    expected, _ = said_by(own, own, ROWS)
+
+    def by_rows(*given: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:  # as a GPU's memory-efficient kernel does
+        return scaled_dot_product_attention(*given, **named).transpose(1, 2).contiguous().transpose(1, 2)
+
+    monkeypatch.setattr("engine.runtime.layers.scaled_dot_product_attention", by_rows)
+    found, _ = said_by(fastest_pass(own.model, own), own, ROWS)
+    torch.testing.assert_close(found.logits, expected.logits, atol=2e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", OTHERS)

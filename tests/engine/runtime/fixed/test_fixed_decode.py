@@ -15,7 +15,7 @@ from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 from engine.decode import Drafter, decode
 from engine.errors import RequestError
 from engine.records import Ask, DraftTree, Request, Round, Sampling
-from engine.runtime.fixed import machine
+from engine.runtime.fixed import graphs, machine
 from engine.runtime.fixed.decode import LOOPS, FixedLoop, HostLoop, loop_on, serves
 from engine.runtime.fixed.graphs import Graphs
 from engine.runtime.fixed.passes import extent_of
@@ -91,7 +91,7 @@ def test_rounds_are_those_of_decode(method: str, sampling: Sampling) -> None:
         assert len({token for made in rounds for token in made.committed.tolist()}) > 8
 
 
-def test_rounds_of_a_mixture_of_experts_are_those_of_decode_too() -> None:
+def experts_target() -> TorchTarget:
     torch.manual_seed(0)
     sizes = {name: value for name, value in small_config().to_dict().items() if name != "model_type"}
     model = Qwen3MoeForCausalLM(Qwen3MoeConfig(
@@ -99,7 +99,11 @@ def test_rounds_of_a_mixture_of_experts_are_those_of_decode_too() -> None:
     for value in model.parameters():
         if value.ndim > 1:
             value.data.normal_(0, 0.15 if value.ndim == 2 else 0.8)
-    target = TorchTarget(model, TAPS)
+    return TorchTarget(model, TAPS)
+
+
+def test_rounds_of_a_mixture_of_experts_are_those_of_decode_too() -> None:
+    target = experts_target()
     rounds = assert_same(Request(PROMPT, "ddtree", 9, 40), target, [small_drafter(target)])
     assert len({token for made in rounds for token in made.committed.tolist()}) > 8
 
@@ -148,11 +152,14 @@ def test_closing_frees_the_caches() -> None:
     target = small_target()
     loop = FixedLoop(target)
     rounds = loop.decode(Request(PROMPT, "ddtree", 7, 40), [small_drafter(target)])
-    next(rounds)
-    slots = weakref.ref(loop._machine.cache.slots)
-    rounds.close()  # type: ignore[attr-defined]
-    gc.collect()
-    assert slots() is None
+    gc.disable()  # memory of a device must not wait for the collector
+    try:
+        next(rounds)
+        slots = weakref.ref(loop._machine.cache.slots)
+        rounds.close()  # type: ignore[attr-defined]
+        assert slots() is None
+    finally:
+        gc.enable()
 
 
 def test_what_cannot_be_captured_runs_eagerly_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,6 +168,30 @@ def test_what_cannot_be_captured_runs_eagerly_and_says_so(monkeypatch: pytest.Mo
     with pytest.warns(UserWarning, match="could not be captured as a graph") as said:
         assert_same(Request(PROMPT, "ddtree", 7, 40), target, [small_drafter(target)], smallest=64)
     assert len(said) == 1
+
+
+def test_out_of_memory_in_a_capture_ends_the_run_and_not_the_captures(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def full(_work: object, state: torch.Tensor, _pool: object) -> None:
+        tried.append(int(state[0]))
+        state += 5
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    monkeypatch.setattr(machine, "RUNNERS", {"cpu": Graphs})
+    monkeypatch.setattr(graphs, "Graph", full)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
+    loop = FixedLoop(small_target(), 64)
+    for _ in range(2):
+        with pytest.raises(torch.OutOfMemoryError):
+            next(loop.decode(Request(PROMPT, "ddtree", 7, 40), [small_drafter(loop.target)]))
+    assert tried == [len(PROMPT)] * 2
+
+
+def test_experts_that_a_graph_cannot_hold_are_run_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs.must_be_capturable(small_target().fastest)
+    with pytest.raises(RuntimeError, match="chosen on the host"):
+        graphs.must_be_capturable(experts_target().fastest)
 
 
 def test_the_loop_is_chosen_by_the_device() -> None:
