@@ -65,6 +65,10 @@ def source(rig: str, recordings: Library) -> Source:
         reason = f"The rig {rig!r} needs the package {error.name}, which is not installed."
     except RigError as error:
         reason = str(error)
+    except Exception as error:
+        log.exception("The rig %s could not be loaded.", rig)
+        reason = (f"The rig {rig!r} could not be loaded: an internal error ({type(error).__name__}); the server's log "
+                  "has the details.")
     if rig != DEMO:
         fallen = source(DEMO, recordings)
         if not isinstance(fallen, Recordings):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -54,3 +55,22 @@ def test_without_a_rig_recordings_serve(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "engine.runtime.live", SimpleNamespace(serve=serve))
     made = app.source("no-such-rig", Library([]))
     assert isinstance(made, Recordings) and made.reason == "The rig 'no-such-rig' has no weights."
+
+
+def test_a_failure_that_nobody_foresaw_is_a_sentence_and_stands_in_the_log(
+        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    broken, reasons = {"own", "demo"}, []
+    demo = SimpleNamespace(instead=lambda reason: reasons.append(reason) or "the demo rig")
+
+    def serve(name: str) -> Any:
+        if name in broken:
+            raise ZeroDivisionError("hidden")
+        return demo
+
+    monkeypatch.setitem(sys.modules, "engine.runtime.live", SimpleNamespace(serve=serve))
+    said = "The rig 'own' could not be loaded: an internal error (ZeroDivisionError); the server's log has the details."
+    made = app.source("own", Library([]))
+    assert isinstance(made, Recordings) and made.reason == said
+    assert [each.exc_info[0] for each in caplog.records if each.exc_info] == [ZeroDivisionError] * 2
+    broken.remove("demo")
+    assert app.source("own", Library([])) == "the demo rig" and reasons == [said]
