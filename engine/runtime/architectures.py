@@ -9,7 +9,7 @@ from transformers import AutoConfig, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from engine.errors import RigError
-from engine.runtime.files import first_line, require
+from engine.runtime.files import called, first_line, require
 
 SEEN_WHOLE = frozenset({"full_attention", "sliding_attention"})
 ALIBI = frozenset({"bloom", "mpt"})
@@ -22,14 +22,15 @@ def causal_config(folder: Path) -> PreTrainedConfig:
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RigError(f"config.json in {folder.name} describes no model that transformers knows without running code "
-                       f"of the checkpoint ({first_line(error)}).") from error
+        raise RigError(f"config.json in {called(folder)} describes no model that transformers knows without running "
+                       f"code of the checkpoint ({first_line(error)}).") from error
     kind = config.model_type
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
-        raise RigError(f"The model in {folder.name} is a {kind}, for which transformers has no causal language model.")
+        raise RigError(f"The model in {called(folder)} is a {kind}, for which transformers has no causal language "
+                       "model.")
     reason = why_not(config)
     if reason:
-        raise RigError(f"The model in {folder.name} is a {kind}: {reason}.")
+        raise RigError(f"The model in {called(folder)} is a {kind}: {reason}.")
     return config
 
 
@@ -55,7 +56,20 @@ def why_not(config: PreTrainedConfig) -> str:
     window = window_of(text)
     if 0 < window < SMALLEST_WINDOW:
         return f"its attention sees {window} positions, fewer than the {SMALLEST_WINDOW} that a text needs"
-    return ""
+    quantised = quantised_by(config) or quantised_by(text)
+    return quantised and (f"its weights are quantised ({quantised}); Canopy reads bfloat16, float16 and float32 "
+                          "weights, so name an unquantised checkpoint")
+
+
+def quantised_by(config: Any) -> str:
+    """By what the weights are quantised, as the config says it; empty where they are not."""
+    said = getattr(config, "quantization_config", None) or getattr(config, "compression_config", None)
+    if not said:
+        return ""
+    options = said if isinstance(said, dict) else vars(said)
+    if options.get("load_in_4bit") or options.get("load_in_8bit"):
+        return "bitsandbytes"
+    return str(getattr(options.get("quant_method"), "value", options.get("quant_method")) or "by an unnamed method")
 
 
 def window_of(text: Any) -> int:

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from engine.errors import RigError
 from engine.runtime.architectures import causal_config
-from engine.runtime.files import first_line, require, weight_files
+from engine.runtime.files import called, first_line, require, weight_files
 from engine.runtime.masks import take_any_mask
 from engine.runtime.spread import Places
 
@@ -31,13 +31,15 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: 
             attn_implementation="eager" if capped else "sdpa", output_loading_info=True,
             device_map=dict(places) or None)
         model, report = loaded
-    except (OSError, SafetensorError, ValueError, RuntimeError, KeyError, ImportError) as error:
+    except torch.OutOfMemoryError:
+        raise
+    except (OSError, SafetensorError, ValueError, RuntimeError, ImportError) as error:
         raise RigError(
-            f"The model in {folder.name} cannot be loaded ({first_line(error)}); fetch it again.") from error
+            f"The model in {called(folder)} cannot be loaded ({first_line(error)}); fetch it again.") from error
     missing = sorted(report["missing_keys"])
     if missing:
-        raise RigError(f"The weights in {folder.name} have no {missing[0]} (and {len(missing) - 1} more tensors); the "
-                       "checkpoint does not fit its own config.json, so fetch it again.")
+        raise RigError(f"The weights in {called(folder)} have no {missing[0]} (and {len(missing) - 1} more tensors); "
+                       "the checkpoint does not fit its own config.json, so fetch it again.")
     text = model.config.get_text_config()
     if getattr(text, "num_key_value_heads", None) is None:
         text.num_key_value_heads = text.num_attention_heads  # older architectures do not name them apart
@@ -52,4 +54,4 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise RigError(
-            f"The tokenizer in {folder.name} cannot be loaded ({first_line(error)}); fetch it again.") from error
+            f"The tokenizer in {called(folder)} cannot be loaded ({first_line(error)}); fetch it again.") from error

@@ -18,35 +18,57 @@ INDEX = "model.safetensors.index.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
+def called(folder: Path) -> str:
+    """What people call a folder: OWNER/NAME where it lies in the hub's cache under a commit, else its own name."""
+    kept = kept_in(folder)
+    return "/".join(kept.name.split("--")[1:]) if kept else folder.name or folder.resolve().name
+
+
+def kept_in(folder: Path) -> Path | None:
+    """The folder in which the hub's cache keeps this commit and its files; None for any other folder."""
+    kept = folder.parent.parent
+    return kept if folder.parent.name == "snapshots" and kept.name.startswith("models--") else None
+
+
 def read_config(folder: Path) -> dict[str, Any]:
     """config.json as it is written."""
     path = require(folder, "config.json")
     try:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
     except ValueError as error:
-        raise RigError(f"config.json in {folder.name} is not JSON ({first_line(error)}).") from error
+        raise RigError(f"config.json in {called(folder)} is not JSON ({first_line(error)}).") from error
     if not isinstance(values, dict):
-        raise RigError(f"config.json in {folder.name} holds a {type(values).__name__}; it has to be an object.")
+        raise RigError(f"config.json in {called(folder)} holds a {type(values).__name__}; it has to be an object.")
     return values
 
 
 def weight_files(folder: Path) -> list[Path]:
     """Every file of the weights; RigError where one is missing, or where there are only pickles."""
     if (folder / INDEX).is_file():
-        try:
-            names = sorted(set(json.loads((folder / INDEX).read_text(encoding="utf8"))["weight_map"].values()))
-        except (ValueError, KeyError, AttributeError) as error:
-            raise RigError(f"{INDEX} in {folder.name} names no files ({first_line(error)}); fetch it again.") from error
+        names = _shards(folder)
         gone = [name for name in names if not (folder / name).is_file()]
         if gone:
-            raise RigError(f"The download of {folder.name} is incomplete: {len(gone)} of its {len(names)} weight files "
-                           f"are missing, the first being {gone[0]}; fetch it again.")
+            raise RigError(f"The download of {called(folder)} is incomplete: {len(gone)} of its {len(names)} weight "
+                           f"files are missing, the first being {gone[0]}; fetch it again.")
         return [folder / name for name in names]
     pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
     if pickles and not (folder / "model.safetensors").is_file():
-        raise RigError(f"{folder.name} holds its weights as {pickles[0]}, a pickle, which could run code when opened; "
-                       "only safetensors are read, so convert it or choose another revision.")
+        raise pickled(called(folder), pickles[0])
     return [require(folder, "model.safetensors")]
+
+
+def _shards(folder: Path) -> list[str]:
+    """The files that the index names."""
+    try:
+        places = json.loads((folder / INDEX).read_text(encoding="utf8"))["weight_map"].items()
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise RigError(
+            f"{INDEX} in {called(folder)} names no files ({first_line(error)}); {_again(folder)}.") from error
+    for tensor, name in places:
+        if not isinstance(name, str):
+            raise RigError(f"{INDEX} in {called(folder)} has {name!r} for {tensor} in its weight_map; it has to be the "
+                           f"name of a file, so {_again(folder)}.")
+    return sorted({name for _, name in places})
 
 
 def load_weights(folder: Path) -> dict[str, Tensor]:
@@ -76,8 +98,20 @@ def parameters(folder: Path) -> int:
 
 def damaged(path: Path, error: BaseException) -> RigError:
     """What is said of a file that cannot be read to its end."""
-    return RigError(
-        f"{path.name} in {path.parent.name} is cut off or damaged ({first_line(error)}); fetch it again.")
+    return RigError(f"{path.name} in {called(path.parent)} is cut off or damaged ({first_line(error)}); "
+                    f"{_again(path.parent)}.")
+
+
+def pickled(where: str, name: str) -> RigError:
+    """What is said of weights that only a pickle holds."""
+    return RigError(f"{where} holds its weights as {name}, a pickle, which could run code when opened; "
+                    "only safetensors are read, so convert it or choose another revision.")
+
+
+def _again(folder: Path) -> str:
+    """The way out of a damaged file: the hub's cache takes a file that is there for whole."""
+    kept = kept_in(folder)
+    return f"delete the folder {kept} and start again" if kept else "fetch it again"
 
 
 def filled(model: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
@@ -87,7 +121,7 @@ def filled(model: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> Non
     if wanted != found:
         odd = sorted(set(wanted.items()) ^ set(found.items()))[0][0]
         raise RigError(
-            f"The drafter in {folder.name} does not fit its own config: tensor {odd} "
+            f"The drafter in {called(folder)} does not fit its own config: tensor {odd} "
             f"has shape {found.get(odd, 'nothing')} where {wanted.get(odd, 'nothing')} is expected.")
     model.load_state_dict(weights)
 
@@ -96,7 +130,7 @@ def require(folder: Path, name: str) -> Path:
     """The file of that name; RigError where it is not there."""
     path = folder / name
     if not path.is_file():
-        raise RigError(f"{folder.name} has no {name}; the checkpoint is missing or incomplete.")
+        raise RigError(f"{called(folder)} has no {name}; the checkpoint is missing or incomplete.")
     return path
 
 

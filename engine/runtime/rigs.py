@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedTokenizerBase
 
 from engine.decode import Drafter
@@ -20,7 +22,7 @@ from engine.rig_names import JOINT, NAMED, NGRAM, RIGS_FOLDER, pair_of, rig_name
 from engine.runtime.architectures import causal_config, within_window
 from engine.runtime.chat import ChatStyle, chat_style
 from engine.runtime.checkpoints import load_causal, load_tokenizer
-from engine.runtime.files import first_line, read_config
+from engine.runtime.files import called, first_line, read_config
 from engine.runtime.kinds import KINDS, HeadPlan, TargetFacts, kind_of
 from engine.runtime.opening import ALONE, Opening
 from engine.runtime.sources import fetch
@@ -29,6 +31,7 @@ from engine.runtime.target import TorchTarget
 from engine.runtime.trial import must_verify_trees
 
 DTYPES: Mapping[str, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, StrictDataclassError)
 
 
 @dataclass(frozen=True)
@@ -108,10 +111,10 @@ def _card_parts(folder: Path) -> Parts:
     try:
         card: dict[str, Any] = json.loads((folder / "rig.json").read_text(encoding="utf8"))
     except ValueError as error:
-        raise RigError(f"rig.json in {folder.name} is not JSON: {error}.") from error
+        raise RigError(f"rig.json in {called(folder)} is not JSON: {error}.") from error
     for name in ("title", "heads", "defaults"):
         if name not in card:
-            raise RigError(f"rig.json in {folder.name} has no {name!r}.")
+            raise RigError(f"rig.json in {called(folder)} has no {name!r}.")
     return Parts(
         card["title"], folder / "target", {head: folder / head for head in card["heads"]},
         {int(count): tuple(names) for count, names in card["defaults"].items()}, card.get("revisions", {}),
@@ -136,13 +139,16 @@ def _pair_parts(name: str, opening: Opening) -> Parts:
 
 def load_rig(parts: Parts, dtype: torch.dtype, device: torch.device, opening: Opening = ALONE) -> Rig:
     """Check what configs and file headers say, then load target and heads."""
-    config = causal_config(parts.target)
-    facts = TargetFacts(parts.target, config.get_text_config())
-    plans = {name: KINDS[kind_of(read_config(folder))](folder, facts) for name, folder in parts.heads.items()}
-    places = places_of([parts.target, *parts.heads.values()], config, dtype, device, opening)
-    opening.tell(f"Reading the weights of {parts.target.name} …", None)
+    with _configured(parts.target):
+        config = causal_config(parts.target)
+        facts = TargetFacts(parts.target, config.get_text_config())
+    plans = {name: _plan(folder, facts) for name, folder in parts.heads.items()}
+    with _configured(parts.target):
+        places = places_of([parts.target, *parts.heads.values()], config, dtype, device, opening)
+    opening.tell(f"Reading the weights of {called(parts.target)} …", None)
     tokenizer = load_tokenizer(parts.target)
-    model = load_causal(parts.target, dtype, device, places)
+    with _configured(parts.target):
+        model = load_causal(parts.target, dtype, device, places)
     window = within_window(model.config)
     taps = tuple(dict.fromkeys(tap for plan in plans.values() for tap in plan.taps))
     if taps and not hasattr(model.base_model, "layers"):
@@ -150,12 +156,32 @@ def load_rig(parts: Parts, dtype: torch.dtype, device: torch.device, opening: Op
     target = TorchTarget(model, taps)
     must_verify_trees(target)
     opening.tell("Reading the drafters …", None)
-    heads: dict[str, Drafter] = {name: _head(plan, target) for name, plan in plans.items()}
+    heads: dict[str, Drafter] = {}
+    for name, plan in plans.items():
+        with _configured(parts.heads[name]):
+            heads[name] = _head(plan, target)
     heads[NGRAM] = NGramDrafter(target.config.vocab_size)
     style = chat_style(tokenizer, [plan.thinking for plan in plans.values()])
     return Rig(
         parts.title, target, tokenizer, heads, parts.defaults, parts.revisions, parts.good_at, parts.familiar_nats,
         _families(plans), style, tuple(note for note in (window, style.note) if note))
+
+
+@contextmanager
+def _configured(folder: Path) -> Iterator[None]:
+    """What is read of a folder by its config.json: a value there that breaks it is said in one sentence."""
+    try:
+        yield
+    except WRONG_KIND as error:
+        said = " ".join(str(error).split())[:200].rstrip(".") or "no value"
+        raise RigError(f"config.json in {called(folder)} holds a value of the wrong kind ({type(error).__name__}: "
+                       f"{said}); correct it, or choose another revision.") from error
+
+
+def _plan(folder: Path, facts: TargetFacts) -> HeadPlan:
+    """The plan of a head by its config.json."""
+    with _configured(folder):
+        return KINDS[kind_of(read_config(folder))](folder, facts)
 
 
 def _families(plans: Mapping[str, HeadPlan]) -> Mapping[str, str]:

@@ -15,7 +15,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from engine.errors import RigError
-from engine.runtime.files import parameters
+from engine.runtime.files import called, parameters
 from engine.runtime.memory import GIGA, USUAL_POSITIONS, cache_bytes, fits, free_bytes, must_fit_into_memory
 from engine.runtime.opening import Opening
 
@@ -41,8 +41,8 @@ def places_of(folders: Sequence[Path], config: PreTrainedConfig, dtype: torch.dt
     found = spread(model, cache_bytes(text, min(USUAL_POSITIONS, int(text.max_position_embeddings)), dtype),
                    drafters, free)
     if find_spec("accelerate") is None:
-        raise RigError(f"The model in {folders[0].name} needs {len(set(found.values()))} GPUs, for which the package "
-                       "accelerate is missing; install it (requirements-gpus.txt).")
+        raise RigError(f"The model in {called(folders[0])} needs {len(set(found.values()))} GPUs, for which the "
+                       "package accelerate is missing; install it (requirements-gpus.txt).")
     return found
 
 

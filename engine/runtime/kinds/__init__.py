@@ -15,6 +15,7 @@ from transformers import PreTrainedConfig
 from engine.decode import Drafter
 from engine.errors import RigError
 from engine.registry import Table
+from engine.runtime.files import called
 from engine.runtime.target import TorchTarget
 
 
@@ -54,8 +55,8 @@ def kind_of(values: Mapping[str, Any]) -> str:
 def must_fit(folder: Path, what: str, own: object, target: object) -> None:
     """RigError where a drafter's figure is not the target's."""
     if own != target:
-        raise RigError(f"The drafter in {folder.name} has {what} {own}; the target has {target}. A drafter serves only "
-                       "the target it was trained on.")
+        raise RigError(f"The drafter in {called(folder)} has {what} {own}; the target has {target}. A drafter serves "
+                       "only the target it was trained on.")
 
 
 def must_tap(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) -> None:
@@ -63,8 +64,21 @@ def must_tap(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) -> N
     layers = int(target.num_hidden_layers)
     beyond = [tap for tap in taps if not isinstance(tap, int) or not 0 <= tap < layers]
     if beyond or not taps:
-        raise RigError(f"The drafter in {folder.name} reads the target's layers {', '.join(map(str, taps)) or 'none'}; "
-                       f"the target has layers 0 to {layers - 1}. A drafter serves only the target it was trained on.")
+        raise RigError(f"The drafter in {called(folder)} reads the target's layers "
+                       f"{', '.join(map(str, taps)) or 'none'}; the target has layers 0 to {layers - 1}. A drafter "
+                       "serves only the target it was trained on.")
+
+
+def must_be(folder: Path, values: Mapping[str, Any], kind: type, said: str) -> None:
+    """RigError naming the first of these fields of config.json that is not of the kind, ``said`` in words."""
+    for name, value in values.items():
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise RigError(f"config.json in {called(folder)} has {name} {value!r:.60}; it has to be {said}.")
+
+
+def nested(rope: Mapping[str, Any]) -> str:
+    """What is said of rotary parameters that differ from kind of layer to kind of layer; empty where they do not."""
+    return ", ".join(name for name, value in rope.items() if isinstance(value, Mapping))
 
 
 def off(value: object) -> bool:
@@ -77,5 +91,5 @@ def must_know(folder: Path, options: Mapping[str, Any]) -> None:
     unknown = {name: value for name, value in options.items() if not off(value)}
     if unknown:
         said = ", ".join(f"{name} = {str(value)[:60]}" for name, value in sorted(unknown.items()))
-        raise RigError(f"The drafter in {folder.name} uses {said}, which is not supported; running it without would "
+        raise RigError(f"The drafter in {called(folder)} uses {said}, which is not supported; running it without would "
                        "give other proposals than it was trained for.")

@@ -9,6 +9,7 @@ from engine.drafters.autoregressive import AutoregressiveDrafter
 from engine.errors import RigError
 from engine.runtime.architectures import causal_config
 from engine.runtime.checkpoints import load_causal, load_tokenizer
+from engine.runtime.files import called
 from engine.runtime.kinds import HeadPlan, TargetFacts, must_fit
 from engine.runtime.target import TorchTarget
 
@@ -34,5 +35,5 @@ def _same_tokens(folder: Path, target: Path) -> None:
     named = {place: token for token, place in wanted.items()}
     for token, place in own.items():
         if wanted.get(token, place) != place or named.get(place, token) != token:
-            raise RigError(f"The drafter in {folder.name} has another tokenizer than the target: its token {place} is "
-                           f"{token!r}, the target's is {named.get(place)!r}. Choose a drafter that shares it.")
+            raise RigError(f"The drafter in {called(folder)} has another tokenizer than the target: its token {place} "
+                           f"is {token!r}, the target's is {named.get(place)!r}. Choose a drafter that shares it.")

@@ -17,8 +17,8 @@ from transformers import PreTrainedConfig, Qwen3Config
 from engine.drafters.dflash import DFlashDrafter
 from engine.drafters.dflash_model import DFlashModel
 from engine.errors import RigError
-from engine.runtime.files import filled, load_weights, read_config
-from engine.runtime.kinds import HeadPlan, TargetFacts, must_fit, must_know, must_tap
+from engine.runtime.files import called, filled, load_weights, read_config
+from engine.runtime.kinds import HeadPlan, TargetFacts, must_be, must_fit, must_know, must_tap, nested
 from engine.runtime.target import TorchTarget
 
 NEEDED = ("mask_token_id", "target_layer_ids", "block_size")
@@ -45,7 +45,7 @@ def dflash(folder: Path, target: TargetFacts) -> HeadPlan:
     must_fit(folder, "a target of layers:", layers or target.config.num_hidden_layers, target.config.num_hidden_layers)
     must_tap(folder, taps, target.config)
     if not 0 <= options["mask_token_id"] < target.config.vocab_size:
-        raise RigError(f"The drafter in {folder.name} has the mask token {options['mask_token_id']}; the target's "
+        raise RigError(f"The drafter in {called(folder)} has the mask token {options['mask_token_id']}; the target's "
                        f"embedding has rows 0 to {target.config.vocab_size - 1}.")
     # the angles are a formula: a head serves as far as its target does
     config.max_position_embeddings = max(
@@ -63,11 +63,7 @@ def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDraft
 def head_config(folder: Path) -> Qwen3Config:
     """The head's config with block size, mask token and taps, wherever the checkpoint keeps them."""
     values = read_config(folder)
-    inner = dict(values.get("dflash_config") or {})
-    for name in NEEDED:
-        inner.setdefault(name, values.get(name))
-        if inner[name] is None:
-            raise RigError(f"config.json in {folder.name} names no {name}; a DFlash head cannot be run without it.")
+    inner = _options(folder, values)
     known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT
     _refuse(folder, {name: value for name, value in values.items() if name not in known})
     _refuse(folder, {
@@ -76,9 +72,24 @@ def head_config(folder: Path) -> Qwen3Config:
     inner.setdefault("causal", values.get("is_causal"))  # of the sliding layers: they are, unless it is false
     _refuse_model(folder, config, values, inner["causal"])
     config.block_size, config.dflash_config = inner.pop("block_size"), inner
-    if not isinstance(config.block_size, int) or config.block_size < 2:
-        raise RigError(f"config.json in {folder.name} has block_size {config.block_size}; it has to be 2 or more.")
     return config
+
+
+def _options(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The head's own options out of both places; RigError where one it needs is missing or of the wrong kind."""
+    inner = values.get("dflash_config") or {}
+    must_be(folder, {"dflash_config": inner}, dict, "an object")
+    options = dict(inner)
+    for name in NEEDED:
+        options.setdefault(name, values.get(name))
+        if options[name] is None:
+            raise RigError(f"config.json in {called(folder)} names no {name}; a DFlash head cannot be run without it.")
+    must_be(folder, {"target_layer_ids": options["target_layer_ids"]}, list, "a list of layers")
+    must_be(folder, {name: options[name] for name in ("mask_token_id", "block_size")}, int, "a whole number")
+    if options["block_size"] < 2:
+        raise RigError(f"config.json in {called(folder)} has block_size {options['block_size']}; it has to be 2 or "
+                       "more.")
+    return options
 
 
 def _refuse(folder: Path, options: Mapping[str, Any]) -> None:
@@ -99,6 +110,7 @@ def _refuse_model(folder: Path, config: Qwen3Config, values: Mapping[str, Any], 
         "sliding layers without a sliding_window": slides and not config.sliding_window,
         "causal": bool(causal) and "full_attention" in kinds,
         "quantization_config": "quantised weights" if values.get("quantization_config") else "",
+        "rope_parameters": nested(rope),
         "rope_type": "" if rope.get("rope_type", "default") in ROPES else rope["rope_type"],
         "partial_rotary_factor": "" if rope.get("partial_rotary_factor", 1.0) == 1.0 else rope["partial_rotary_factor"],
         "hidden_act": "" if config.hidden_act == "silu" else config.hidden_act})

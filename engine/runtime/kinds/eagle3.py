@@ -18,8 +18,8 @@ from transformers import LlamaConfig, PreTrainedConfig
 from engine.drafters.eagle3 import Eagle3Drafter
 from engine.drafters.eagle3_model import Eagle3Model
 from engine.errors import RigError
-from engine.runtime.files import filled, load_weights, read_config
-from engine.runtime.kinds import HeadPlan, TargetFacts, must_fit, must_know, must_tap
+from engine.runtime.files import called, filled, load_weights, read_config
+from engine.runtime.kinds import HeadPlan, TargetFacts, must_fit, must_know, must_tap, nested
 from engine.runtime.kinds.dflash import ROPES
 from engine.runtime.target import TorchTarget
 
@@ -57,6 +57,7 @@ def _head_config(folder: Path, values: dict[str, Any], target: TargetFacts) -> L
     must_know(folder, {
         "num_hidden_layers": "" if config.num_hidden_layers == 1 else config.num_hidden_layers,
         "use_aux_hidden_state": "" if inside.get("use_aux_hidden_state", True) else "false",
+        "rope_parameters": nested(rope),
         "rope_type": "" if rope.get("rope_type", "default") in ROPES else rope["rope_type"]})
     config.draft_vocab_size = values.get("draft_vocab_size") or config.vocab_size
     config.target_hidden_size = values.get("target_hidden_size") or config.hidden_size
@@ -74,7 +75,7 @@ def _load(folder: Path, config: LlamaConfig, target: TorchTarget) -> Eagle3Draft
     filled(model, weights, folder)
     ids = model.d2t + torch.arange(len(model.d2t))
     if int(ids.min()) < 0 or int(ids.max()) >= config.vocab_size:
-        raise RigError(f"The vocabulary map d2t in {folder.name} leads to token {int(ids.max())}; the target has "
+        raise RigError(f"The vocabulary map d2t in {called(folder)} leads to token {int(ids.max())}; the target has "
                        f"{config.vocab_size} tokens.")
     model = model.to(device=target.device, dtype=target.model.dtype)
     embedding = target.embedding if own is None else nn.Embedding.from_pretrained(

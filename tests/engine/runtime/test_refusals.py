@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from engine.decode import decode
-from engine.errors import RigError
+from engine.errors import Cancelled, RequestError, RigError
 from engine.outcome import outcome
 from engine.records import Request, Sampling
-from engine.runtime import memory, trial
+from engine.runtime import memory, rigs, trial
 from engine.runtime.rigs import Rig, open_rig
 from engine.tree import pack
 from tests.engine.runtime.published import SHORT_HEAD, write_config, write_short, write_short_dflash
@@ -95,6 +95,75 @@ def test_a_drafter_of_another_target_or_with_unknown_parts(pair: Path, changes: 
 def test_options_of_the_drafter(pair: Path, options: dict[str, Any], said: str) -> None:
     changed(pair / "head", lambda values: values["dflash_config"].update(options))
     assert said in refused(pair)
+
+
+@pytest.mark.parametrize(("part", "changes", "said"), [
+    ("head", {"dflash_config": [1]}, "head has dflash_config [1]; it has to be an object"),
+    ("head", {"num_hidden_layers": "2"}, "head holds a value of the wrong kind (StrictDataclassFieldValidationError: "
+     "Validation error for field 'num_hidden_layers'"),
+    ("head", {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6}}},
+     "uses rope_parameters = full_attention, which is not supported"),
+    ("head", {"rms_norm_eps": 0.1, "layer_types": 3}, "config.json in head holds a value of the wrong kind ("),
+    ("head", {"architectures": [1]}, "config.json in head holds a value of the wrong kind ("),
+    ("target", {"num_hidden_layers": "6"}, "target holds a value of the wrong kind (StrictDataclassFieldValidation"),
+    ("target", {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6}}},
+     "config.json in target holds a value of the wrong kind (KeyError: 'rope_type')"),
+    ("target", {"num_attention_heads": 0}, "config.json in target holds a value of the wrong kind (ZeroDivisionError"),
+])
+def test_fields_of_the_wrong_kind(pair: Path, part: str, changes: dict[str, Any], said: str) -> None:
+    changed(pair / part, lambda values: values.update(changes))
+    assert said in refused(pair)
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ({"target_layer_ids": 3}, "config.json in head has target_layer_ids 3; it has to be a list of layers."),
+    ({"target_layer_ids": ["1"]}, "reads the target's layers 1; the target has layers 0 to 5"),
+    ({"mask_token_id": "<mask>"}, "config.json in head has mask_token_id '<mask>'; it has to be a whole number."),
+    ({"mask_token_id": True}, "config.json in head has mask_token_id True; it has to be a whole number."),
+    ({"block_size": "8"}, "config.json in head has block_size '8'; it has to be a whole number."),
+])
+def test_options_of_the_wrong_kind(pair: Path, options: dict[str, Any], said: str) -> None:
+    changed(pair / "head", lambda values: values["dflash_config"].update(options))
+    assert said in refused(pair)
+
+
+@pytest.mark.parametrize(("index", "said"), [
+    ({"weight_map": {"a.weight": 1, "b.weight": "x"}}, "has 1 for a.weight in its weight_map; it has to be the name"),
+    ({"weight_map": [1]}, "names no files"), ([1], "names no files"), ({}, "names no files ('weight_map')")])
+@pytest.mark.parametrize("part", ["target", "head"])
+def test_an_index_that_names_no_files(pair: Path, part: str, index: Any, said: str) -> None:
+    (pair / part / "model.safetensors.index.json").write_text(json.dumps(index))
+    sentence = refused(pair)
+    assert sentence.startswith(f"model.safetensors.index.json in {part} ") and said in sentence
+
+
+@pytest.mark.parametrize("error", [Cancelled("No."), RequestError("No."), MemoryError(), KeyboardInterrupt()])
+def test_what_is_no_fault_of_a_config_is_not_said_of_it(pair: Path, monkeypatch: pytest.MonkeyPatch,
+                                                        error: BaseException) -> None:
+    def fails(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(rigs, "load_causal", fails)
+    with pytest.raises(type(error)):
+        opened(pair)
+
+
+@pytest.mark.parametrize(("quantised", "said"), [
+    ({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128]}, "fp8"),
+    ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "gptq"),
+    ({"quant_method": "awq", "bits": 4, "version": "gemm"}, "awq"),
+    ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "bitsandbytes"),
+    ({"load_in_8bit": True}, "bitsandbytes"),
+    ({"quant_method": "compressed-tensors", "format": "float-quantized"}, "compressed-tensors"),
+    ({"bits": 4}, "by an unnamed method"),
+])
+def test_quantised_targets(pair: Path, quantised: dict[str, Any], said: str) -> None:
+    changed(pair / "target", lambda values: values.update(quantization_config=quantised))
+    for path in (pair / "target").glob("*.safetensors"):
+        path.write_bytes(b"")  # nothing of it is looked at
+    assert refused(pair) == (
+        f"The model in target is a qwen3: its weights are quantised ({said}); Canopy reads bfloat16, float16 and "
+        "float32 weights, so name an unquantised checkpoint.")
 
 
 @pytest.mark.parametrize(("outer", "inner", "causal"), [
