@@ -89,7 +89,7 @@ class LiveRig:
         """The bare rounds of a run, for whoever measures: the rig is free by then, and nothing is spelt out."""
         drafters = self._rig.drafters(ask.method, ask.heads)
         request = self.request(ask)
-        with self._busy:
+        with self._held(wish(request)):
             rounds = self._decode(request, list(drafters.values()))
             try:
                 yield rounds
@@ -105,16 +105,16 @@ class LiveRig:
 
     def curve(self, context: int, sampling: Sampling) -> CostCurve:
         """What rounds cost here behind ``context`` tokens; measured, in seconds, when it is asked for first."""
-        with self._busy:
+        with self._held(f"while the cost of rounds behind {context} tokens was measured"):
             return self._costs.curve(context, sampling)
 
     def what_if(self, text: Written, budgets: Sequence[int], methods: Sequence[str], curve: CostCurve | None) -> WhatIf:
         """See ``engine.runtime.whatif``; waits until no run holds the rig."""
-        with self._busy:
+        with self._held("while other budgets were replayed"):
             return what_if(self._rig, text, budgets, methods, curve)
 
     def _lines(self, ask: Ask, request: Request, drafters: Mapping[str, Drafter]) -> Iterator[Line]:
-        with self._busy:
+        with self._held(wish(request)):
             rounds = self._decode(request, list(drafters.values()))
             named = np.zeros(self._rig.target.config.vocab_size, np.bool_)
             named[list(request.prompt_ids)] = True
@@ -123,7 +123,7 @@ class LiveRig:
             try:
                 while True:
                     began = time.perf_counter()
-                    made = self._next(rounds, request)
+                    made = next(rounds, None)
                     seconds += time.perf_counter() - began
                     if made is None:
                         break
@@ -136,19 +136,21 @@ class LiveRig:
             finally:
                 rounds.close()  # type: ignore[attr-defined]
 
-    def _next(self, rounds: Iterator[Round], request: Request) -> Round | None:
-        """The next round; RequestError where the device has no memory for it, which the next run has again."""
-        try:
-            return next(rounds, None)
-        except torch.OutOfMemoryError as error:
-            clear_frames(error.__traceback__)  # they hold what the round had made
-            self._loop.close()
-            torch.cuda.empty_cache()
-            wanted = re.search(r"Tried to allocate ([\d.]+ \w+)", str(error))
-            more = f" ({wanted[1]} more was needed)" if wanted else ""
-            raise RequestError(
-                f"The GPU ran out of memory{more} at a budget of {request.budget} nodes and {len(request.prompt_ids)} "
-                "prompt tokens; lower the budget or max tokens, or shorten the prompt.") from error
+    @contextmanager
+    def _held(self, wish: str) -> Iterator[None]:
+        """The rig, to the caller alone; RequestError where the device has no memory for the wish, which the next
+        one has again."""
+        with self._busy:
+            try:
+                yield
+            except torch.OutOfMemoryError as error:
+                clear_frames(error.__traceback__)  # they hold what was made until then
+                self._loop.close()
+                torch.cuda.empty_cache()
+                wanted = re.search(r"Tried to allocate ([\d.]+ \w+)", str(error))
+                more = f" ({wanted[1]} more was needed)" if wanted else ""
+                raise RequestError(f"The GPU ran out of memory{more} {wish}; lower the budget or max tokens, or "
+                                   "shorten the prompt.") from error
 
     def close(self) -> None:
         """Free what runs left behind; the weights go with the last reference to this."""
@@ -192,6 +194,11 @@ class LiveRig:
             return "stop"
         written = last.start + len(last.acceptance.keep) - len(request.prompt_ids)
         return "length" if written >= request.max_tokens else "context"
+
+
+def wish(request: Request) -> str:
+    """What a run asked the device for."""
+    return f"at a budget of {request.budget} nodes and {len(request.prompt_ids)} prompt tokens"
 
 
 def token_ids(made: Round) -> Integers:

@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from engine.training.corpus.mixture import HEAD_OWN_SHARES
+
 RIG = Path("assets/demo")
 STAGES: tuple[tuple[Path, tuple[str, ...]], ...] = (
     (RIG / "target" / "tokenizer.json", ("engine.training.tokenizer",)),
@@ -23,7 +25,7 @@ STAGES: tuple[tuple[Path, tuple[str, ...]], ...] = (
         "--seed", "polish", "--work", ".training/polish")),
     *((RIG / head / "before.json", (
         "engine.training.drafter", "--head", head, "--go-on", "--finish-tokens", "3000000", "--work", ".training/own"))
-      for head in ("math", "code", "all")),
+      for head in HEAD_OWN_SHARES),
     (Path("assets/prompts/check.jsonl"), ("engine.training.prompt_files",)),
     (RIG / "README.md", ("engine.training.card",)),
 )

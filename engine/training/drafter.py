@@ -32,7 +32,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qw
 from engine.drafters.dflash_model import DFlashModel
 from engine.training.answers import OwnAnswers
 from engine.training.batches import Batch, Shape, make_batch
-from engine.training.corpus.mixture import HEAD_FINISH_SHARES, HEAD_SHARES, Shares
+from engine.training.corpus.mixture import HEAD_FINISH_SHARES, HEAD_OWN_SHARES, HEAD_SHARES, Shares
 from engine.training.target import Run, optimizers, write_facts
 
 BLOCK = 16
@@ -82,8 +82,8 @@ class HeadRecipe:
 
     @property
     def finish_shares(self) -> Shares:
-        """The domains at last; one head for all keeps its own."""
-        return HEAD_FINISH_SHARES.get(self.head, HEAD_SHARES[self.head])
+        """The domains at last."""
+        return (HEAD_OWN_SHARES if self.answers == "target" else HEAD_FINISH_SHARES)[self.head]
 
     def rate_at(self, step: int) -> float:
         """Share of the full rate: warm up, hold, and fall linearly to nothing; the finish again, from lower."""
@@ -245,10 +245,13 @@ def main() -> None:
     parser.add_argument("--rig", type=Path, default=Path("assets/demo"))
     parser.add_argument("--work", type=Path, default=Path(".training"), help="where the checkpoint is kept")
     parser.add_argument("--tokens", type=int, help="tokens of conversations (default: HEAD_TOKENS)")
-    parser.add_argument("--go-on", action="store_true", help="begin with the head in --rig, on the target's answers")
+    parser.add_argument("--go-on", action="store_true",
+                        help=f"begin with the head in --rig, on the target's answers ({', '.join(HEAD_OWN_SHARES)})")
     parser.add_argument("--finish-tokens", type=int, help="tokens of the run's last part (default: FINISH_TOKENS)")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     choice = parser.parse_args()
+    if choice.go_on and choice.head not in HEAD_OWN_SHARES:
+        parser.error(f"the head {choice.head} does not go on; those that do are {', '.join(HEAD_OWN_SHARES)}")
     torch.manual_seed(0)
     out = choice.rig / choice.head
     tokenizer = AutoTokenizer.from_pretrained(choice.rig / "target")

@@ -9,7 +9,7 @@ import torch
 
 import app
 from engine.errors import RequestError
-from engine.records import Ask
+from engine.records import Ask, Sampling
 from engine.runtime import memory
 from engine.runtime.live import LiveRig
 from engine.runtime.rigs import open_rig
@@ -44,6 +44,14 @@ def test_out_of_memory_is_said_and_the_next_run_is_served(live: LiveRig, monkeyp
             gather(live.run(Ask("Hi", "ddtree", 8, 6)))
     assert str(caught.value).startswith("The GPU ran out of memory (2.50 GiB more was needed) at a budget of 8 nodes")
     assert gather(live.run(Ask("Hi", "ddtree", 8, 6))).entries
+    with monkeypatch.context() as patch:
+        patch.setattr(live.checkpoints.target, "verify", full)
+        with pytest.raises(RequestError, match="2.50 GiB more was needed. at a budget of 8"), live.rounds(
+                Ask("Hi", "ddtree", 8, 6)) as rounds:
+            list(rounds)
+        with pytest.raises(RequestError, match="while the cost of rounds behind 40 tokens was measured; lower"):
+            live.curve(40, Sampling())
+    assert live.curve(40, Sampling()).verify_ms
 
 
 def test_where_a_rig_does_not_load_the_demo_rig_serves_and_says_why(live: LiveRig, monkeypatch: pytest.MonkeyPatch):
