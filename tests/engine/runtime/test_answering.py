@@ -21,7 +21,6 @@ from engine.runtime.answering import Opened, Rigs, held_bytes
 from engine.runtime.live import LiveRig
 from engine.runtime.opening import Opening
 from engine.runtime.rigs import open_rig
-from engine.runtime.sources import _telling
 from engine.trace import gather
 from explorer.rig_choice import RigChoice
 from explorer.serving import Choosing, Serving
@@ -131,26 +130,6 @@ def test_no_memory_while_loading_is_a_sentence(names: tuple[str, str], monkeypat
     with pytest.raises(RigError) as caught:
         open_rig(names[0])
     assert "The GPU ran out of memory while" in str(caught.value) and "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("disable", [True, False])
-def test_a_download_tells_its_bytes_and_can_be_ended(disable: bool) -> None:
-    told: list[tuple[str, float | None]] = []
-    bar = _telling("own/model", lambda *each: told.append(each))(
-        total=0, initial=0, unit="B", unit_scale=True, disable=disable)
-    bar.total = 4_000_000_000  # files add to it as they begin
-    bar.update(1_000_000_000)
-    assert told == [("Fetching own/model: 1.00 of 4.00 GB", 0.25)]
-    with _telling("own/model", lambda *each: told.append(each))(total=5, disable=disable) as files:
-        files.update(1)
-    assert len(told) == 1
-
-    def cancelled(message: str, share: float | None) -> None:
-        raise Cancelled("Somebody changed their mind.")
-
-    ended = _telling("own/model", cancelled)(total=10, unit="B", disable=disable)
-    with pytest.raises(Cancelled):
-        ended.update(1)
 
 
 UNHEARD = """

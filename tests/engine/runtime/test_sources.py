@@ -9,17 +9,21 @@ from typing import Any
 
 import httpx2
 import pytest
+from huggingface_hub import constants
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
     LocalEntryNotFoundError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
+    XetDownloadError,
 )
 
 from engine.errors import RigError
 from engine.rig_names import NAMED, Pair, from_hub, pair_of
 from engine.runtime import rigs, sources
+from engine.runtime.files import called
+from engine.runtime.opening import Opening
 from engine.runtime.rigs import open_rig, rig_names, rig_parts
 from tests.engine.runtime.published import write_short, write_short_dflash
 
@@ -54,16 +58,43 @@ def test_named_rigs_are_pinned_to_commits(name):
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """A hub that has a target and a head, laid out as the real one's cache; what was asked of it is written down."""
     asked: list[tuple[str, str]] = []
-    for name, write in (("Qwen3-8B", write_short), ("Qwen3-8B-DFlash-b16", write_short_dflash)):
-        write(tmp_path / name / "snapshots" / COMMIT, "Qwen3-8B")
+    for name, write in (("Qwen/Qwen3-8B", write_short), ("z-lab/Qwen3-8B-DFlash-b16", write_short_dflash)):
+        write(cached(tmp_path, name), "Qwen3-8B")
 
-    def download(model: str, revision: str, allow_patterns: list[str], tqdm_class: type[Any]) -> str:
+    def download(model: str, revision: str, allow_patterns: list[str], max_workers: int, tqdm_class: type[Any]) -> str:
         assert "*.safetensors" in allow_patterns and not {"*.bin", "*.py", "*.pt"} & set(allow_patterns)
+        assert max_workers == 1  # a file that is cut off begins anew: one at a time, so that the others are whole
         asked.append((model, revision))
-        return str(tmp_path / model.split("/")[1] / "snapshots" / COMMIT)
+        return str(cached(tmp_path, model))
 
     monkeypatch.setattr(sources, "snapshot_download", download)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     return asked
+
+
+def cached(cache: Path, model: str) -> Path:
+    """The folder of a commit in the hub's cache."""
+    return cache / f"models--{model.replace('/', '--')}" / "snapshots" / COMMIT
+
+
+def test_what_lies_in_the_hubs_cache_goes_by_its_name(hub: list[tuple[str, str]], tmp_path: Path):
+    told: list[str] = []
+    open_rig("qwen3-8b", "float32", opening=Opening(lambda message, share: told.append(message)))
+    assert "Reading the weights of Qwen/Qwen3-8B …" in told
+    head = cached(tmp_path, "z-lab/Qwen3-8B-DFlash-b16")
+    whole = (head / "model.safetensors").read_bytes()
+    (head / "model.safetensors").write_bytes(whole[:1000])
+    with pytest.raises(RigError) as caught:
+        open_rig("qwen3-8b", "float32")
+    assert str(caught.value).startswith("model.safetensors in z-lab/Qwen3-8B-DFlash-b16 is cut off or damaged (")
+    assert f"delete the folder {head.parents[1]} and start again." in str(caught.value)
+    (head / "model.safetensors").unlink()
+    with pytest.raises(RigError, match="^z-lab/Qwen3-8B-DFlash-b16 has no model.safetensors"):
+        open_rig("qwen3-8b", "float32")
+    (head / "config.json").write_text("[]")
+    with pytest.raises(RigError, match="^config.json in z-lab/Qwen3-8B-DFlash-b16 holds a list"):
+        open_rig("qwen3-8b", "float32")
+    assert called(Path("assets/demo/target")) == "target" and called(Path()) == Path().resolve().name
 
 
 def test_a_named_rig_is_fetched_and_says_which_commits_it_is(hub: list[tuple[str, str]]):
@@ -101,6 +132,13 @@ def answer(status: int) -> httpx2.Response:
     (HfHubHTTPError("500 Server Error\nmore", response=answer(500)), "downloaded (500 Server Error); try again"),
     (OSError(28, "No space left on device"), "No space left on device"),
     (OSError(), "cannot be downloaded (OSError)"),
+    (httpx2.ReadTimeout("The read operation timed out"), "(The read operation timed out); try again: the files that"),
+    (httpx2.ConnectError("[Errno -2] Name or service not known"), "downloaded ([Errno -2] Name or service not known)"),
+    (httpx2.ProxyError("407 Proxy Authentication Required"), "downloaded (407 Proxy Authentication Required)"),
+    (httpx2.RemoteProtocolError("peer closed connection"), "downloaded (peer closed connection); try again"),
+    (XetDownloadError("CAS error"), "downloaded (CAS error); try again"),
+    (RuntimeError("Data processing error: no such chunk"), "downloaded (Data processing error: no such chunk)"),
+    (ValueError("The file is too large. "), "downloaded (The file is too large); try again"),
 ])
 def test_what_the_hub_refuses_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch, error: Exception, said: str):
     def download(*_: Any, **__: Any) -> str:
@@ -113,8 +151,6 @@ def test_what_the_hub_refuses_is_said_in_one_sentence(monkeypatch: pytest.Monkey
 
 
 def test_offline_the_real_hub_client_answers_with_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    from huggingface_hub import constants
-
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(RigError, match="Qwen/Qwen3-8B is not complete on this machine and the hub cannot be reached"):
