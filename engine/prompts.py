@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import RequestError
+from engine.turns import Turn
 
 LARGEST_FILE_BYTES = 32 * 2**20  # far more prompts than anybody measures
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One line of a prompt file."""
+    """One line of a prompt file; ``turns`` are a conversation before it, which files have none of."""
 
     text: str
     domain: str = ""
+    turns: tuple[Turn, ...] = ()
 
 
 def read_prompts(path: Path) -> list[Prompt]:

@@ -19,15 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from engine.errors import TraceError
+from engine.errors import RequestError, TraceError
 from engine.records import Acceptance, DraftTree, Lattice, Request, Round, Sampling, Trials, Verification
 from engine.round_check import check_round
+from engine.turns import Turn, turns_from
 
-VERSION = 2  # 1 had no ``pace`` in its request; it was always fixed
-READABLE = (1, 2)
+VERSION = 3  # 1 had no ``pace`` in its request, which was always fixed; 2 had no ``turns`` in its header
+READABLE = (1, 2, 3)
 GZIP_MAGIC = b"\x1f\x8b"
 DTYPES = MappingProxyType({"Integers": "<i4", "Floats": "<f4"})  # by what ``records.py`` calls a field's type
-UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, RequestError)
 
 Piece = str | tuple[int, ...]  # a token's text, or its bytes where they are not whole characters by themselves
 
@@ -36,8 +37,8 @@ Piece = str | tuple[int, ...]  # a token's text, or its bytes where they are not
 class Header:
     """What was run, on what, when. ``heads`` names the drafters in head order, ``pieces`` the prompt's tokens.
 
-    ``recorded`` is an ISO date for a recording and empty for a live run; ``note`` is a sentence for the reader
-    (what a recording teaches, or that the prompt lies outside what the rig was trained for).
+    ``recorded`` is an ISO date for a recording and empty for a live run; ``note`` is a sentence for the reader (what a
+    recording teaches, or that the prompt lies outside what the rig was trained for); ``turns`` were before the prompt.
     """
 
     request: Request
@@ -52,6 +53,7 @@ class Header:
     title: str = ""
     note: str = ""
     recorded: str = ""
+    turns: tuple[Turn, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,8 +121,7 @@ def dump(trace: Trace, path: Path) -> None:
 def dumps(trace: Trace) -> bytes:
     """The bytes of an uncompressed trace file."""
     lines: tuple[Line, ...] = (trace.header, *trace.entries, trace.end)
-    rows = (json.dumps(encode_line(line), ensure_ascii=True, separators=(",", ":")) for line in lines)
-    return "".join(row + "\n" for row in rows).encode()
+    return "".join(json.dumps(encode_line(line), separators=(",", ":")) + "\n" for line in lines).encode()
 
 
 def load(path: Path) -> Trace:
@@ -163,8 +164,8 @@ def _check_version(line: Any, name: str) -> None:
     version = line.get("canopy_trace") if isinstance(line, dict) else None
     if version not in READABLE:
         seen = f"its first line says version {version!r}" if version else "its first line is no trace header"
-        raise TraceError(f"{name} is not a trace that this Canopy reads: {seen}, and version "
-                         f"{' or '.join(map(str, READABLE))} is allowed.")
+        allowed = " or ".join(map(str, READABLE))
+        raise TraceError(f"{name} is not a trace that this Canopy reads: {seen}, and version {allowed} is allowed.")
 
 
 def encode_line(line: Line) -> dict[str, Any]:
@@ -177,8 +178,7 @@ def encode_line(line: Line) -> dict[str, Any]:
         return {"round": made, "pieces": pieces, "elapsed_seconds": line.elapsed_seconds}
     request = {**_plain(line.request), "sampling": asdict(line.request.sampling),
                "prompt_ids": list(line.request.prompt_ids), "stop_ids": sorted(line.request.stop_ids)}
-    header = {**_plain(line), "request": request, "pieces": pieces, "heads": list(line.heads),
-              "revisions": dict(line.revisions)}
+    header = {**_plain(line), "request": request, "pieces": pieces, "revisions": dict(line.revisions)}
     return {"canopy_trace": VERSION, "header": header}
 
 
@@ -194,11 +194,11 @@ def decode_line(line: dict[str, Any]) -> Line:
     pieces = {int(token): piece if isinstance(piece, str) else tuple(piece) for token, piece in body["pieces"].items()}
     if "round" in line:
         return Entry(_decode_round(line["round"]), pieces, float(line["elapsed_seconds"]))
-    request = body["request"]
-    request = Request(**{
-        **request, "sampling": Sampling(**request["sampling"]), "prompt_ids": tuple(request["prompt_ids"]),
-        "stop_ids": frozenset(request["stop_ids"])})
-    return Header(**{**body, "request": request, "pieces": pieces, "heads": tuple(body["heads"])})
+    asked = body["request"]
+    request = Request(**{**asked, "sampling": Sampling(**asked["sampling"]), "prompt_ids": tuple(asked["prompt_ids"]),
+                         "stop_ids": frozenset(asked["stop_ids"])})
+    return Header(**{**body, "request": request, "pieces": pieces, "heads": tuple(body["heads"]),
+                     "turns": turns_from(body.get("turns"))})
 
 
 def encode_record(record: Any) -> Any:

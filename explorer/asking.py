@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import RequestError
-from engine.methods import method_named, share_named
+from engine.methods import METHODS, method_named, share_named
 from engine.pace import FIXED, PACES
 from engine.records import Ask, Sampling
+from engine.turns import Turn, turns_from
 
 LONGEST_PROMPT = 20_000  # characters; far above any rig's context, far below what slows the page down
 LARGEST_BUDGET = 1024
 LARGEST_SEED = 2**31 - 1
+MOST_TURNS = 64
+LONGEST_CONVERSATION = 100_000  # characters of all turns
+MOST_HEADS = max(row.heads for row in METHODS.values())
+LONGEST_NAME = 200  # characters of a head's
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class Form:
     seed: Any = 0
     max_tokens: Any = 256
     pace: Any = FIXED
+    heads: Any = ()
+    turns: Any = ()
 
 
 def ask_from(form: Form) -> Ask:
@@ -50,7 +57,7 @@ def ask_from(form: Form) -> Ask:
     return Ask(
         prompt=prompt, method=str(form.method), budget=whole("The node budget", form.budget, 0, LARGEST_BUDGET),
         max_tokens=whole("Max tokens", form.max_tokens, 1, 4096), sampling=sampling, split=split,
-        pace=pace)
+        pace=pace, heads=_heads(form.heads), turns=checked_turns(form.turns))
 
 
 def _prompt(value: Any) -> str:
@@ -61,6 +68,30 @@ def _prompt(value: Any) -> str:
         raise RequestError(
             f"The prompt has {len(text):,} characters; at most {LONGEST_PROMPT:,} are taken, so shorten it.")
     return text
+
+
+def _heads(value: Any) -> tuple[str, ...]:
+    """Which heads there are, and how many a method takes, the rig says."""
+    names = () if value is None else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise RequestError(f"The heads are {str(value)[:40]!r}; they have to be a list of the rig's heads by name.")
+    if len(names) > MOST_HEADS:
+        raise RequestError(f"There are {len(names)} heads; at most {MOST_HEADS} draft in any method.")
+    if long := [name for name in names if len(name) > LONGEST_NAME]:
+        raise RequestError(f"There is no head {long[0][:20]!r}…; a name has at most {LONGEST_NAME} characters.")
+    return tuple(names)
+
+
+def checked_turns(value: Any) -> tuple[Turn, ...]:
+    """The conversation before the prompt, within bounds; RequestError as for ``ask_from``."""
+    turns = turns_from(value)
+    if len(turns) > MOST_TURNS:
+        raise RequestError(f"There are {len(turns)} turns; at most {MOST_TURNS} are taken, so leave the first out.")
+    length = sum(len(text) for _, text in turns)
+    if length > LONGEST_CONVERSATION:
+        raise RequestError(f"The turns have {length:,} characters; at most {LONGEST_CONVERSATION:,} are taken, so "
+                           "leave the first out.")
+    return turns
 
 
 def number(name: str, value: Any, least: float, most: float) -> float:

@@ -15,7 +15,7 @@ from engine.pace import FIXED, MOST_AUTO
 from engine.prompts import Prompt
 from engine.records import Sampling
 from engine.trace import Piece
-from explorer.asking import number, whole
+from explorer.asking import checked_turns, number, whole
 from explorer.lab_jobs import Job
 from explorer.lab_names import label_of
 from explorer.share import joined
@@ -26,13 +26,14 @@ BROKEN = "\ufffd"  # what bytes that are no whole character yet are read as
 
 
 def race_plan_from(form: Mapping[str, Any], laboratory: Laboratory, rig: str) -> SweepPlan:
-    """The checked plan: {"prompt", "methods", "auto": methods with a lane of budget=auto, "budget", "repeats",
-    "temperature", "max_tokens", "split"}."""
+    """The checked plan: {"prompt", "turns" before it, "methods", "auto": methods with a lane of budget=auto, "budget",
+    "repeats", "temperature", "max_tokens", "split"}."""
     text = form.get("prompt")
     if not isinstance(text, str) or not text.strip():
         raise RequestError("The prompt is empty; write at least one character, or pick a preset.")
+    prompt = Prompt(text, turns=checked_turns(form.get("turns")))
     return race_plan(SweepPlan(
-        (Prompt(text),), _racers(form), whole("Repeats", form.get("repeats"), 1, MOST_REPEATS),
+        (prompt,), _racers(form), whole("Repeats", form.get("repeats"), 1, MOST_REPEATS),
         whole("Max tokens", form.get("max_tokens"), 1, 4096), rig=rig, dtype=laboratory.conditions.dtype))
 
 

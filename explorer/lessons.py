@@ -79,7 +79,7 @@ class Library:
 
 def matter(header: Header) -> tuple[object, object]:
     """What two runs have to share for their speeds to be compared: the machine, and the question."""
-    return (header.rig, header.hardware, header.dtype), (header.prompt, header.request.sampling)
+    return (header.rig, header.hardware, header.dtype), (header.turns, header.prompt, header.request.sampling)
 
 
 def name_of(path: Path) -> str:

@@ -38,6 +38,15 @@ class Recordings:
         """Nothing is answered but what was recorded."""
         return ""
 
+    @property
+    def heads(self) -> Sequence[str]:
+        """None: what was recorded has its own."""
+        return ()
+
+    def usual_heads(self, method: str) -> Sequence[str]:
+        """See ``heads``."""
+        return ()
+
     def run(self, ask: Ask) -> Iterator[Line]:
         """The lines of the recording of the same prompt and method, the one nearest in budget where several are."""
         fitting = [lesson for lesson in self._library.lessons.values() if _answers(lesson, ask)]
@@ -56,4 +65,5 @@ class Recordings:
 
 def _answers(lesson: Lesson, ask: Ask) -> bool:
     header = lesson.trace.header
-    return header.prompt.strip() == ask.prompt.strip() and header.request.method == ask.method
+    asked = (header.turns, header.prompt.strip(), header.request.method)
+    return asked == (ask.turns, ask.prompt.strip(), ask.method)

@@ -61,7 +61,7 @@ def _inflated(data: bytes, name: str) -> bytes:
 
 
 def _form(prompt: str, method: str, budget: int, temperature: float, options: dict[str, Any]) -> Form:
-    known = {"max_tokens", "seed", "top_k", "top_p", "split", "pace"}
+    known = {"max_tokens", "seed", "top_k", "top_p", "split", "pace", "heads", "turns"}
     if unknown := set(options) - known:
         raise RequestError(f"There is no option {min(unknown)!r}; choose from {', '.join(sorted(known))}.")
     return Form(prompt, method, budget, temperature=temperature, **options)
@@ -127,7 +127,8 @@ class Service:
         options: dict | None = None,  # type: ignore[type-arg]
     ) -> Iterator[dict]:  # type: ignore[type-arg]
         """Run a prompt. Yields {run, state, message, text, token_ids, rounds, tau} as rounds are made. ``options``
-        may hold max_tokens, seed, top_k, top_p and split."""
+        may hold max_tokens, seed, top_k, top_p, split, pace, heads (names of the rig's) and turns (the conversation
+        before the prompt, each [role, text] or {role, content})."""
         with _refusal():
             for view in self._stream.watch(ask_from(_form(prompt, method, budget, temperature, options or {}))):
                 if view["state"] == "error":

@@ -97,6 +97,14 @@ class Serving:
     def good_at(self) -> str:
         return self._opened.source.good_at
 
+    @property
+    def heads(self) -> Sequence[str]:
+        return self._opened.source.heads
+
+    def usual_heads(self, method: str) -> Sequence[str]:
+        """See ``Source``."""
+        return self._opened.source.usual_heads(method)
+
     def run(self, ask: Ask) -> Iterator[Line]:
         """See ``Source``."""
         return self._opened.source.run(ask)

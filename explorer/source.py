@@ -28,6 +28,13 @@ class Source(Protocol):
     def good_at(self) -> str:
         """What prompts it was trained for, in a sentence; empty where that is not known."""
 
+    @property
+    def heads(self) -> Sequence[str]:
+        """Its drafters by name, in the order in which the page lists them."""
+
+    def usual_heads(self, method: str) -> Sequence[str]:
+        """Those that draft for a method where nobody names others, in head order."""
+
     def run(self, ask: Ask) -> Iterator[Line]:
         """The run's lines as they happen. Closing the iterator ends the run and frees its cache.
 

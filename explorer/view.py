@@ -79,7 +79,7 @@ def header_view(header: Header) -> View:
         "budget": request.budget, "split": request.split, "max_tokens": request.max_tokens,
         "temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p, "seed": sampling.seed,
         "pace": request.pace, "context_limit": header.context_limit, "title": header.title, "note": header.note,
-        "recorded": header.recorded, "prompt_tokens": len(request.prompt_ids),
+        "recorded": header.recorded, "prompt_tokens": len(request.prompt_ids), "turns": list(map(list, header.turns)),
     }
 
 

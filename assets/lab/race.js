@@ -71,7 +71,7 @@
       this.pause();
       const value = (selector) => (document.querySelector(selector) || {}).value;
       const wanted = {
-        prompt: value("#canopy-prompt textarea"), budget: value("#canopy-budget input"), temperature: value("#canopy-temperature input") || 0,
+        prompt: value("#canopy-prompt textarea"), turns: Canopy.controls.turns, budget: value("#canopy-budget input"), temperature: value("#canopy-temperature input") || 0,
         split: SPLITS[value("#canopy-split input")] || "total", methods: this.methods.values, auto: this.auto.values, repeats: this.repeats.value, max_tokens: this.tokens.value };
       const answer = await this.begin.during((tell) => Lab.work(this.lab.server, () => this.lab.server.lab_race(wanted), (job) => {
         this.job = job.name;

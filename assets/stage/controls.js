@@ -3,10 +3,12 @@
   "use strict";
 
   const PROMPT = "canopy-prompt";
+  const TURNS = "canopy-turns";
   const LARGEST_STEP = 11; // 2^10 nodes
 
   Canopy.controls = {
     stage: null,
+    turns: [], // before the prompt: they go along with the next run
     budgetOf: (step) => (step <= 0 ? 0 : 2 ** (step - 1)),
     stepOf: (budget) => (budget >= 1 ? Math.min(LARGEST_STEP, Math.round(Math.log2(budget)) + 1) : 0),
 
@@ -26,9 +28,15 @@
       return [...wanted, asked.budget === null ? step : Canopy.controls.stepOf(asked.budget), Canopy.controls.kept() ?? prompt];
     },
 
-    // Loads the page anew, with the prompt as it stands.
+    // What Run sends: the bar's values, of which the last stands for the turns.
+    asked(values) {
+      return [...values.slice(0, -1), Canopy.controls.turns];
+    },
+
+    // Loads the page anew, with the prompt as it stands and the turns before it.
     reload() {
       window.sessionStorage.setItem(PROMPT, document.querySelector("#canopy-prompt textarea").value);
+      window.sessionStorage.setItem(TURNS, JSON.stringify(Canopy.controls.turns));
       window.location.reload();
     },
 
@@ -36,6 +44,12 @@
       const prompt = window.sessionStorage.getItem(PROMPT);
       window.sessionStorage.removeItem(PROMPT);
       return prompt;
+    },
+
+    keptTurns() {
+      const turns = JSON.parse(window.sessionStorage.getItem(TURNS) || "[]");
+      window.sessionStorage.removeItem(TURNS);
+      return turns;
     },
 
     // The run ends on the server; what has arrived stays.

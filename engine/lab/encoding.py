@@ -19,8 +19,12 @@ def decode_plan(text: str) -> SweepPlan:
     """ValueError, LookupError or TypeError where the text is no plan; so for the others."""
     fields = json.loads(text)
     return SweepPlan(**{
-        **fields, "prompts": tuple(Prompt(**prompt) for prompt in fields["prompts"]),
+        **fields, "prompts": tuple(_prompt(prompt) for prompt in fields["prompts"]),
         "settings": tuple(_setting(setting) for setting in fields["settings"])})
+
+
+def _prompt(fields: dict[str, Any]) -> Prompt:
+    return Prompt(**{**fields, "turns": tuple(map(tuple, fields.get("turns", ())))})
 
 
 def _setting(fields: dict[str, Any]) -> Setting:

@@ -85,8 +85,9 @@ class SweepPlan:
         """What is asked of the rig for a cell."""
         setting = cell.setting
         sampling = Sampling(setting.temperature, setting.top_k, setting.top_p, self.seed + cell.repeat)
-        return Ask(self.prompts[cell.prompt].text, setting.method, setting.budget, self.max_tokens, sampling,
-                   setting.split, setting.heads, setting.pace)
+        prompt = self.prompts[cell.prompt]
+        return Ask(prompt.text, setting.method, setting.budget, self.max_tokens, sampling, setting.split,
+                   setting.heads, setting.pace, prompt.turns)
 
 
 @dataclass(frozen=True)

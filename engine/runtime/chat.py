@@ -12,9 +12,8 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from engine.errors import RequestError
 from engine.trace import Piece
+from engine.turns import ROLES, Turn
 
-Turn = tuple[str, str]  # role and text
-ROLES = ("system", "user", "assistant")
 THINKING = "enable_thinking"  # what templates call the switch
 
 

@@ -32,7 +32,8 @@ def made(method: str, budget: int = 9, most: int = 20) -> Trace:
     rounds = run(request, target, heads)
     header = Header(
         request, "one\ttwo\n🌳 \ud83d", "toy", tuple(f"head {index}" for index in range(len(heads))), "one core",
-        "float32", 128, PIECES, {"toy": "1"}, title="T", note="N", recorded="2026-11-21")
+        "float32", 128, PIECES, {"toy": "1"}, title="T", note="N", recorded="2026-11-21",
+        turns=(("system", "</script>"), ("user", "${7*6} 🌳"), ("assistant", "")))
     entries = tuple(Entry(each, {each.index: "piece"}, 0.1 * each.index) for each in rounds)
     return Trace(header, entries, End("length", len(rounds), 1 / 3))
 
@@ -114,20 +115,39 @@ def test_a_file_cut_off_anywhere_is_refused() -> None:
 
 
 def test_another_version_is_refused_with_both_numbers() -> None:
-    sentence = complaint(WHOLE.replace(b'"canopy_trace":2', b'"canopy_trace":7', 1))
+    sentence = complaint(WHOLE.replace(b'"canopy_trace":3', b'"canopy_trace":7', 1))
     assert "version 7" in sentence
-    assert "version 1 or 2 is allowed" in sentence
+    assert "version 1 or 2 or 3 is allowed" in sentence
 
 
 def test_a_file_of_the_first_version_had_a_fixed_pace() -> None:
-    old = WHOLE.replace(b'"canopy_trace":2', b'"canopy_trace":1', 1).replace(b',"pace":"fixed"', b"", 1)
+    old = older(1).replace(b',"pace":"fixed"', b"", 1)
     assert b"pace" not in old
-    assert loads(old).header == loads(WHOLE).header and loads(old).header.request.pace == "fixed"
+    assert loads(old).header == replace(loads(WHOLE).header, turns=()) and loads(old).header.request.pace == "fixed"
+
+
+def test_a_file_of_the_second_version_had_no_turns() -> None:
+    assert loads(older(2)).header == replace(loads(WHOLE).header, turns=())
+
+
+def older(version: int) -> bytes:
+    """The file as a former version wrote it."""
+    header, rest = WHOLE.split(b"\n", 1)
+    line = json.loads(header)
+    del line["header"]["turns"]
+    return json.dumps({**line, "canopy_trace": version}, separators=(",", ":")).encode() + b"\n" + rest
+
+
+@pytest.mark.parametrize("turns", [7, ["user"], [["user", 1]], [["owner", "Hi"]], [["user", "Hi", "there"]]])
+def test_turns_that_are_none_are_refused(turns: Any) -> None:
+    line = json.loads(WHOLE.split(b"\n", 1)[0])
+    line["header"]["turns"] = turns
+    assert "line 1 cannot be read" in complaint(json.dumps(line).encode() + b"\n" + WHOLE.split(b"\n", 1)[1])
 
 
 @pytest.mark.parametrize("junk", [
     b"", b"\n", b"{}\n", b"[]\n", b"null\n", b"\x00\xff\xfe\n", b"hello\nworld\n", b"\x89PNG\r\n\x1a\n",
-    b'{"canopy_trace":2}\n', b'{"canopy_trace":2,"header":{}}\n', b"[" * 100_000 + b"\n", b"1e999\n",
+    b'{"canopy_trace":3}\n', b'{"canopy_trace":3,"header":{}}\n', b"[" * 100_000 + b"\n", b"1e999\n",
     b'{"end":{"reason":"stop","rounds":0,"seconds":0}}\n'])
 def test_junk_is_refused(junk: bytes) -> None:
     complaint(junk)

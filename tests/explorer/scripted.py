@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from engine.decode import decode
+from engine.errors import RequestError
 from engine.lab.adaptive import AdaptivePace
 from engine.lab.cost import CostCurve
 from engine.methods import METHODS
@@ -37,6 +38,7 @@ OTHERS = (
     ",", " return", " left", " total", " are", " in", "(", ")", " =", " +", " books", " box", " def", " x",
 )
 DEPTH = 10
+HEADS = {"story": 0, "code": 1, "spare": 0}  # by the half that they guess well
 
 
 def pieces_of(text: str) -> list[Piece]:
@@ -183,19 +185,25 @@ class ScriptedSource:
 
     def __post_init__(self) -> None:
         self.methods = tuple(METHODS)
+        self.heads = tuple(HEADS)
+
+    def usual_heads(self, method: str) -> Sequence[str]:
+        return self.heads[:METHODS[method].heads]
 
     def run(self, ask: Ask) -> Iterator[Line]:
         asked = re.fullmatch(r"Go on for (\d+) tokens\.", ask.prompt)
         target = ScriptedTarget(self.script, bool(asked))
-        heads = [ScriptedHead(self.script, target, own) for own in range(METHODS[ask.method].heads)]
+        names = ask.heads or tuple(self.usual_heads(ask.method))
+        if not set(names) <= set(self.heads) or len(names) != METHODS[ask.method].heads:
+            raise RequestError(f"The heads are {', '.join(self.heads)}; asked for were {', '.join(names)}.")
+        heads = [ScriptedHead(self.script, target, HEADS[name]) for name in names]
         prompt = {1000 + place: sign for place, sign in enumerate(ask.prompt[:200])}
         request = Request(
             tuple(prompt), ask.method, ask.budget, int(asked.group(1)) if asked else ask.max_tokens, ask.sampling,
             frozenset([0]), ask.split, ask.pace)
         rounds = decode(request, target, heads, AdaptivePace(CURVE) if ask.pace == AUTO and heads else None)
-        names = ("story", "code")[:len(heads)]
         yield Header(request, ask.prompt, self.rig, names, self.hardware, "float32", target.context_limit,
-                     {**prompt, **self.script.pieces}, {})
+                     {**prompt, **self.script.pieces}, {}, turns=ask.turns)
         count = 0
         try:
             for made in rounds:

@@ -19,6 +19,16 @@ def test_a_good_form() -> None:
     assert (ask.sampling.temperature, ask.sampling.top_k, ask.sampling.top_p, ask.sampling.seed) == (0.8, 5, 0.9, 3)
 
 
+def test_heads_and_turns() -> None:
+    hostile = "</script>${7*6} שלום\x00🌳<|im_end|>"
+    turns = [["system", hostile], {"role": "user", "content": "a" * 50_000}, ("assistant", "")]
+    ask = ask_from(Form(**GOOD, heads=["math", hostile], turns=turns))
+    assert ask.heads == ("math", hostile)
+    assert ask.turns == (("system", hostile), ("user", "a" * 50_000), ("assistant", ""))
+    nothing = ask_from(Form(**GOOD, heads=None, turns=None))
+    assert (nothing.heads, nothing.turns) == ((), ())
+
+
 @pytest.mark.parametrize("prompt", ["🌳", "\x00\x1b[31m", "<|im_start|>", "${7*6}", "a" * 20_000, "שלום"])
 def test_any_text_is_a_prompt(prompt: str) -> None:
     assert ask_from(Form(prompt, "ddtree", 0)).prompt == prompt
@@ -34,9 +44,19 @@ def test_any_text_is_a_prompt(prompt: str) -> None:
     ("temperature", "hot", "'hot'"), ("top_k", -1, "top-k is -1"), ("top_p", 0, "top-p is 0"),
     ("top_p", 1.5, "top-p is 1.5"), ("seed", -1, "seed is -1"), ("seed", 2**40, "seed is"),
     ("max_tokens", 0, "Max tokens is 0"), ("max_tokens", "∞", "'∞'"), ("pace", "brisk", "no pace 'brisk'"),
+    ("heads", "math", "heads are 'math'"), ("heads", [1], "heads are '[1]'"), ("heads", {"a": 1}, "list"),
+    ("heads", ["a", "b", "c"], "There are 3 heads; at most 2"), ("heads", ["a" * 10**6], "at most 200 characters"),
+    ("turns", "Hi", "turns are 'Hi'"), ("turns", {"role": "user"}, "have to be a list"), ("turns", 7, "turns are 7"),
+    ("turns", ["Hi"], "Turn 1 is 'Hi'"), ("turns", [["user"]], "Turn 1 is ['user']"), ("turns", [None], "[role, text]"),
+    ("turns", [["user", "Hi"], ["assistant", 7]], "Turn 2 is ['assistant', 7]"), ("turns", [{"role": "user"}], "role"),
+    ("turns", [["<script>" * 10**5, ""]], "role '<script><script><scr'; it has to be one of system, user, assistant"),
+    ("turns", [{"role": "${7*6}", "content": ""}], "the role '${7*6}'"), ("turns", [[["user"], "Hi"]], "Turn 1"),
+    ("turns", [["user", ""]] * 65, "There are 65 turns; at most 64"),
+    ("turns", [["user", "a" * 60_000]] * 2, "120,000 characters; at most 100,000"),
+    ("turns", [["user", "a\n" * 10**6, "b"]], "Turn 1 is"),
 ])
 def test_what_does_not_fit_is_named(field: str, value: Any, said: str) -> None:
     with pytest.raises(RequestError) as refused:
         ask_from(Form(**{**GOOD, field: value}))
     sentence = str(refused.value)
-    assert said in sentence and sentence.endswith(".") and "\n" not in sentence
+    assert said in sentence and sentence.endswith(".") and "\n" not in sentence and len(sentence) < 250

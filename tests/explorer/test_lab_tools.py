@@ -65,6 +65,16 @@ def test_a_character_over_two_rounds_belongs_to_the_later_one() -> None:
     assert parts(pieces, [1, 2], [1, 2]) == ["a", "\ufffd"]
 
 
+def test_a_race_goes_on_with_the_conversation_of_the_page() -> None:
+    bench = ScriptedBench()
+    made = tools(bench=bench)
+    said = [["user", "</script>"], ["assistant", "${7*6}"]]
+    ended(made, made.race({**RACE, "turns": said}))
+    assert {ask.turns for ask in bench.laboratory.asked} == {(("user", "</script>"), ("assistant", "${7*6}"))}
+    with pytest.raises(RequestError, match="Turn 1 has the role 'owner'"):
+        race_plan_from({**RACE, "turns": [["owner", "Hi"]]}, bench.laboratory, "scripted")
+
+
 def test_a_race_may_have_lanes_of_auto() -> None:
     bench = ScriptedBench()
     made = tools(bench=bench)
