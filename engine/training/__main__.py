@@ -12,8 +12,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from engine.training.corpus.mixture import HEAD_OWN_SHARES
-
 RIG = Path("assets/demo")
 STAGES: tuple[tuple[Path, tuple[str, ...]], ...] = (
     (RIG / "target" / "tokenizer.json", ("engine.training.tokenizer",)),
@@ -24,8 +22,7 @@ STAGES: tuple[tuple[Path, tuple[str, ...]], ...] = (
         "engine.training.target", "--go-on", "--tokens", "0", "--finish-tokens", "1200000", "--finish-rate", "0.12",
         "--seed", "polish", "--work", ".training/polish")),
     *((RIG / head / "before.json", (
-        "engine.training.drafter", "--head", head, "--go-on", "--finish-tokens", "3000000", "--work", ".training/own"))
-      for head in HEAD_OWN_SHARES),
+        "engine.training.drafter", "--head", head, "--go-on", "--work", ".training/own")) for head in ("code", "all")),
     (Path("assets/prompts/check.jsonl"), ("engine.training.prompt_files",)),
     (RIG / "README.md", ("engine.training.card",)),
 )

@@ -1,7 +1,7 @@
 """Train a block-diffusion head of the demo rig on the target's features.
 
     python -m engine.training.drafter --head math
-    python -m engine.training.drafter --head code --go-on --finish-tokens 3000000 --work .training/own
+    python -m engine.training.drafter --head code --go-on --work .training/own
 
 The second command goes on from the exported head, with the target's own answers in place of the corpus'.
 
@@ -42,6 +42,7 @@ HEAD_TOKENS: Mapping[str, int] = MappingProxyType({"math": 4_000_000, "code": 10
 # A specialist's last tokens hold as much of the other domain as of its own: before them the math head's τ was 2.7
 # times the code head's in math, too black and white for routing and merging to have much to decide.
 FINISH_TOKENS: Mapping[str, int] = MappingProxyType({"math": 1_000_000, "code": 1_000_000, "all": 0})
+OWN_TOKENS: Mapping[str, int] = MappingProxyType({"code": 1_600_000, "all": 3_000_000})  # of the target's own answers
 FIRST_SCALE = 0.3  # of the final norm: under the target's output head a random direction of full length costs 20 nats
 FALL = 7.0  # slots over which the loss weight falls by e
 
@@ -246,17 +247,18 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path(".training"), help="where the checkpoint is kept")
     parser.add_argument("--tokens", type=int, help="tokens of conversations (default: HEAD_TOKENS)")
     parser.add_argument("--go-on", action="store_true",
-                        help=f"begin with the head in --rig, on the target's answers ({', '.join(HEAD_OWN_SHARES)})")
-    parser.add_argument("--finish-tokens", type=int, help="tokens of the run's last part (default: FINISH_TOKENS)")
+                        help=f"begin with the head in --rig, on the target's answers ({', '.join(OWN_TOKENS)})")
+    parser.add_argument("--finish-tokens", type=int, help="tokens of the run's last part, or of going on")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     choice = parser.parse_args()
-    if choice.go_on and choice.head not in HEAD_OWN_SHARES:
-        parser.error(f"the head {choice.head} does not go on; those that do are {', '.join(HEAD_OWN_SHARES)}")
+    if choice.go_on and choice.head not in OWN_TOKENS:
+        parser.error(f"the head {choice.head} does not go on; those that do are {', '.join(OWN_TOKENS)}")
     torch.manual_seed(0)
     out = choice.rig / choice.head
     tokenizer = AutoTokenizer.from_pretrained(choice.rig / "target")
     target = Qwen3ForCausalLM.from_pretrained(choice.rig / "target", dtype=torch.float32).to(choice.device)
-    finish = FINISH_TOKENS[choice.head] if choice.finish_tokens is None else choice.finish_tokens
+    usual = (OWN_TOKENS if choice.go_on else FINISH_TOKENS)[choice.head]
+    finish = usual if choice.finish_tokens is None else choice.finish_tokens
     model, before = DFlashModel(head_config(target.config, tokenizer.mask_token_id)), None
     if choice.go_on:
         before = json.loads((out / "training.json").read_text())

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -77,15 +78,16 @@ def write_config(folder: Path, values: Mapping[str, Any]) -> Path:
     return folder
 
 
-def write_target(folder: Path, values: Mapping[str, Any], seed: int = 0, **changes: Any) -> Path:
+def write_target(folder: Path, values: Mapping[str, Any], seed: int = 0, dtype: torch.dtype = torch.float32,
+                 spread: float = SPREAD, **changes: Any) -> Path:
     """A random target with the demo rig's tokenizer beside it; a change to None leaves the name out."""
     whole = {**values, **SIZES, **changes}
     write_config(folder, {name: value for name, value in whole.items() if value is not None or name not in changes})
     torch.manual_seed(seed)
-    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder), dtype=torch.float32)
+    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder), dtype=dtype)
     for value in model.parameters():
         if value.ndim > 1:
-            value.data.normal_(0, SPREAD)
+            value.data.normal_(0, spread)
     kept = (folder / "config.json").read_text()
     model.save_pretrained(folder)
     (folder / "config.json").write_text(kept)  # as published, not as this version writes it
@@ -113,10 +115,11 @@ def dflash_config(published: Published, **changes: Any) -> dict[str, Any]:
             "transformers_version": "4.57.1", "use_sliding_window": False, **changes}
 
 
-def dflash_shapes(published: Published) -> dict[str, tuple[int, ...]]:
+def dflash_shapes(published: Published, sizes: Mapping[str, int] = MappingProxyType(SIZES)) -> dict[
+        str, tuple[int, ...]]:
     """The published tensors; nothing of an embedding or an output head."""
-    hidden, inner, size = SIZES["hidden_size"], SIZES["intermediate_size"], SIZES["head_dim"]
-    wide, narrow = SIZES["num_attention_heads"] * size, SIZES["num_key_value_heads"] * size
+    hidden, inner, size = sizes["hidden_size"], sizes["intermediate_size"], sizes["head_dim"]
+    wide, narrow = sizes["num_attention_heads"] * size, sizes["num_key_value_heads"] * size
     shapes: dict[str, tuple[int, ...]] = {
         "fc.weight": (hidden, len(published.taps) * hidden), "hidden_norm.weight": (hidden,), "norm.weight": (hidden,)}
     for layer in range(published.layers):
@@ -129,10 +132,11 @@ def dflash_shapes(published: Published) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def write_weights(folder: Path, shapes: Mapping[str, tuple[int, ...]], seed: int = 1) -> Path:
+def write_weights(folder: Path, shapes: Mapping[str, tuple[int, ...]], seed: int = 1,
+                  dtype: torch.dtype = torch.float32, spread: float = SPREAD) -> Path:
     """Random tensors of these shapes; vectors are norms and lie about 1."""
     generator = torch.Generator().manual_seed(seed)
-    weights = {name: torch.randn(shape, generator=generator) * SPREAD + (len(shape) == 1)
+    weights = {name: (torch.randn(shape, generator=generator) * spread + (len(shape) == 1)).to(dtype)
                for name, shape in shapes.items()}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     return folder

@@ -45,9 +45,9 @@ def normed(states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     return weight * states / torch.sqrt(states.pow(2).mean(-1, keepdim=True) + epsilon)
 
 
-def frequencies(target: dict[str, Any]) -> Tensor:
+def frequencies(target: dict[str, Any], size: int) -> Tensor:
     """Of the rotary embedding, in radians a position: plain, or slowed down as Llama 3.1 describes it."""
-    half = SIZES["head_dim"] // 2
+    half = size // 2
     plain = target["rope_theta"] ** (-torch.arange(half).double() / half)
     scaling = target["rope_scaling"]
     if scaling is None:
@@ -68,10 +68,11 @@ def turned(states: Tensor, positions: Tensor, speeds: Tensor) -> Tensor:
     return torch.cat([first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()], -1)
 
 
-def reference(folder: Path, name: str, features: Tensor, block: Tensor) -> Tensor:
+def reference(folder: Path, name: str, features: Tensor, block: Tensor, size: int = SIZES["head_dim"]) -> Tensor:
     """Hidden states of an embedded block behind the features, from the tensors on disk, without a cache."""
-    weights, target = load_file(folder / "model.safetensors"), TARGETS[DFLASH[name].target]
-    epsilon, size, speeds = target["rms_norm_eps"], SIZES["head_dim"], frequencies(target)
+    weights = {key: value.float() for key, value in load_file(folder / "model.safetensors").items()}
+    target = TARGETS[DFLASH[name].target]
+    epsilon, speeds = target["rms_norm_eps"], frequencies(target, size)
     fused = normed(features @ weights["fc.weight"].T, weights["hidden_norm.weight"], epsilon)
     before, here = torch.arange(len(features)), len(features) + torch.arange(len(block))
     hidden = block
