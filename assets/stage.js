@@ -141,7 +141,8 @@
     }
 
     matter(header) {
-      return [header.rig, header.hardware, header.dtype, header.prompt, header.temperature].join("\u0000");
+      const said = header.turns.flat();
+      return [header.rig, header.hardware, header.dtype, ...said, header.prompt, header.temperature].join("\u0000");
     }
 
     get baseline() {

@@ -17,6 +17,7 @@ from engine.methods import METHODS
 from engine.pace import AUTO, FIXED
 from explorer.asking import LARGEST_BUDGET, Form, ask_from
 from explorer.bundle import ASSETS, bundle, style
+from explorer.heads import choosing_heads, names_of
 from explorer.lab import Lab, lab_component
 from explorer.lab_assets import lab_head
 from explorer.lab_bench import Absent, Bench
@@ -62,6 +63,7 @@ def build(source: Source, library: Library, bench: Bench | None = None, results:
             server_functions=[service.replay, service.open_trace, service.export, *choice.functions()])
         _wire(page, controls, stage, stream)
         _follow(page, controls, serving)
+        _follow_heads(controls, stage, serving)
         lab_component(lab, HOST).adopt(_setting_values, None, controls.setting(), **QUIET)
         service.publish()
         page.unload(_farewell)
@@ -125,11 +127,15 @@ class Controls:
             self.temperature = gr.Number(
                 first["temperature"], step=0.1, label="Temperature", elem_id="canopy-temperature")
             with gr.Accordion("More", open=False, elem_id="canopy-more"), gr.Row(elem_id="canopy-fine"):
-                self.top_k = gr.Number(first["top_k"], precision=0, label="top-k (0: all)")
-                self.top_p = gr.Number(first["top_p"], step=0.05, label="top-p")
-                self.seed = gr.Number(first["seed"], precision=0, label="Seed")
-                self.max_tokens = gr.Number(
-                    first["max_tokens"], precision=0, label="Max tokens", elem_id="canopy-max-tokens")
+                self._fine(first, choosing_heads(serving, method))
+        self.turns = gr.JSON([], visible=False)  # those before the prompt, which the browser holds
+
+    def _fine(self, first: Mapping[str, Any], heads: dict[str, Any]) -> None:
+        self.top_k = gr.Number(first["top_k"], precision=0, label="top-k (0: all)")
+        self.top_p = gr.Number(first["top_p"], step=0.05, label="top-p")
+        self.seed = gr.Number(first["seed"], precision=0, label="Seed")
+        self.max_tokens = gr.Number(first["max_tokens"], precision=0, label="Max tokens", elem_id="canopy-max-tokens")
+        self.heads = gr.Dropdown(label="Heads that draft", elem_id="canopy-heads", **heads)
 
     def setting(self) -> list[Any]:
         """The components that the lab's recommended setting goes to."""
@@ -138,12 +144,12 @@ class Controls:
     def inputs(self) -> list[Any]:
         """The components whose values make a ``Form``, in its order."""
         return [self.prompt, self.method, self.budget, self.split, self.temperature, self.top_k, self.top_p,
-                self.seed, self.max_tokens, self.pace]
+                self.seed, self.max_tokens, self.pace, self.heads, self.turns]
 
     def asked(self) -> list[Any]:
-        """The components that a preset or an opened recording fills in, in the order of ``_values``."""
+        """The components that a preset or an opened recording fills in: in the order of ``_values``, and the heads."""
         return [self.prompt, self.method, self.budget, self.steps, self.temperature, self.split, self.top_k,
-                self.top_p, self.seed, self.max_tokens, self.pace]
+                self.top_p, self.seed, self.max_tokens, self.pace, self.heads]
 
 
 def step_of(budget: int) -> int:
@@ -153,8 +159,10 @@ def step_of(budget: int) -> int:
 
 def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -> None:
     def run(*values: Any) -> Iterator[str]:
+        *filled, heads, turns = values
+        form = [*filled, names_of(heads), turns]
         try:
-            ask = ask_from(Form(*values))
+            ask = ask_from(Form(*form))
         except CanopyError as error:
             yield packed(blank_view(f"refused-{uuid4().hex[:6]}", "error", str(error)))
             return
@@ -163,10 +171,9 @@ def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -
 
     running = gr.on(
         [controls.run.click, controls.prompt.submit], run, controls.inputs(), stage, concurrency_id="engine",
-        concurrency_limit=WAITING_ROOM, show_progress="hidden", api_visibility="private")
+        concurrency_limit=WAITING_ROOM, show_progress="hidden", api_visibility="private",
+        js="(...values) => Canopy.controls.asked(values)")
     controls.stop.click(None, cancels=[running], js="() => Canopy.controls.stop()")
-    asked = controls.asked()
-    stage.adopt(_adopted_values, None, asked, **QUIET)
     in_browser: dict[str, Any] = {"fn": None, "queue": False, "api_visibility": "private"}
     controls.steps.input(**in_browser, inputs=controls.steps, outputs=controls.budget,
                          js="(step) => Canopy.controls.budgetOf(step)")
@@ -189,8 +196,9 @@ def _follow(page: gr.Blocks, controls: Controls, serving: Serving) -> None:
         """Nothing where a keyboard only passed through the list and chose none."""
         named = {preset["name"]: preset for preset in presets(serving.bench)}
         if name not in named:
-            return [gr.skip()] * (5 + len(DEFAULTS))
-        return _values({**named[name], "method": fitting(named[name]["method"], serving.methods)})
+            return [gr.skip()] * (6 + len(DEFAULTS))
+        method = fitting(named[name]["method"], serving.methods)
+        return [*_values({**named[name], "method": method}), gr.Dropdown(**choosing_heads(serving, method))]
 
     asked = [controls.method, controls.budget, controls.steps, controls.prompt]
     restored = page.load(
@@ -200,14 +208,23 @@ def _follow(page: gr.Blocks, controls: Controls, serving: Serving) -> None:
     controls.preset.input(filled, controls.preset, controls.asked(), **QUIET)
 
 
+def _follow_heads(controls: Controls, stage: gr.HTML, serving: Serving) -> None:
+    """The heads depend on rig and method; what a recording was made with is chosen where the rig has it."""
+    def fitted(method: str, chosen: Any) -> Any:
+        return gr.Dropdown(**choosing_heads(serving, fitting(method, list(METHODS)), names_of(chosen)))
+
+    def adopted(event: gr.EventData) -> list[Any]:
+        """The bar as a run was asked: the browser sends its header when a recording is opened."""
+        heads = choosing_heads(serving, event._data["method"], event._data["heads"])
+        return [*_values(event._data), gr.Dropdown(**heads)]
+
+    controls.method.change(fitted, [controls.method, controls.heads], controls.heads, preprocess=False, **QUIET)
+    stage.adopt(adopted, None, controls.asked(), **QUIET)
+
+
 def titles(bench: Bench) -> list[tuple[str, str]]:
     """The presets as a list offers them: title and name."""
     return [(preset["title"], preset["name"]) for preset in presets(bench)]
-
-
-def _adopted_values(event: gr.EventData) -> list[Any]:
-    """The bar as a run was asked: the browser sends its header when a recording is opened."""
-    return _values(event._data)
 
 
 def _setting_values(event: gr.EventData) -> list[Any]:

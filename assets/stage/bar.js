@@ -64,8 +64,12 @@
       const asked = header ? `${header.method}, ${header.budget} nodes` : "";
       write(this.title, header ? [header.title || asked, where].filter(Boolean).join(" · ") : "");
       this.title.title = header
-        ? [`${asked}, temperature ${header.temperature}, seed ${header.seed}`, header.note].filter(Boolean).join("\n") : "";
+        ? [`${asked}, temperature ${header.temperature}, seed ${header.seed}`, drafted(header), header.note].filter(Boolean).join("\n") : "";
     }
+  }
+
+  function drafted(header) {
+    return header.heads.length ? `drafted by ${header.heads.join(" and ")}` : "";
   }
 
   Canopy.Bar = Bar;

@@ -10,13 +10,14 @@
     new Canopy.Metrics(stage, root);
     const player = new Canopy.Player(stage);
     const frames = new Canopy.Frames(stage, root);
-    arrange(stage, frames);
+    const text = arrange(stage, frames);
     new Canopy.Timeline(stage, player, root);
     const help = new Canopy.Help(document.body);
     const search = new Canopy.Search(frames, frames.area);
     const lessons = new Canopy.Lessons(stage, player, notices, given.lessons);
     const save = new Canopy.Save(stage, frames, lessons, notices);
     const parts = { stage, player, frames, help, search, lessons, save, notices };
+    parts.conversation = stage.server ? new Canopy.Conversation(stage, text) : null;
     parts.rigs = stage.server ? new Canopy.Rigs(stage, notices, document.body) : null;
     parts.tour = Canopy.Tour && stage.server ? new Canopy.Tour(parts) : null;
     const keys = parts.keys = new Canopy.Keys(parts);
@@ -39,6 +40,7 @@
     frames.panel(frames.upper, "tree", 1.5);
     const rest = { marginals: 1.35, mask: 1, verifier: 1.15, cache: 1 };
     for (const name in rest) frames.panel(frames.lower, name, rest[name]);
+    return text.frame;
   }
 
   // The mode and the state as attributes, for the style sheet; the stage's height is what the window has left.
@@ -88,9 +90,11 @@
     Canopy.controls.stage = stage;
     // A recording that a person opens fills the bar, so that Run repeats it live.
     stage.on("opened", ({ push }) => {
-      const { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace } = stage.header;
-      const asked = { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace };
-      if (push || !Canopy.Address.opened.method) adopt(asked);
+      const { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, heads } = stage.header;
+      const asked = { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, heads };
+      if (!push && Canopy.Address.opened.method) return;
+      adopt(asked);
+      parts.conversation.take(stage.header.turns);
     });
     Canopy.parts = parts;
     watch("value", () => stage.show(plain(props.value)));

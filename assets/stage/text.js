@@ -3,6 +3,7 @@
   "use strict";
 
   const BYTES = new TextEncoder();
+  const SPEAKERS = { system: "System", user: "You", assistant: "Answer" };
 
   class TextPanel {
     constructor(stage, host) {
@@ -13,6 +14,8 @@
       host.tabIndex = 0; // it scrolls, so keys have to reach it
       host.setAttribute("role", "group");
       host.setAttribute("aria-label", "Prompt and text");
+      this.turns = html("ol", "cs-turns", host);
+      this.turns.setAttribute("aria-label", "Earlier turns");
       this.prompt = html("p", "cs-prompt", host);
       this.body = html("div", "cs-output", host);
       this.body.setAttribute("aria-label", "The text, coloured by origin");
@@ -32,10 +35,24 @@
       this.marked = -1;
       this.body.replaceChildren();
       this.decoder = new TextDecoder();
+      this.turns.replaceChildren();
+    }
+
+    // The conversation before the prompt, once a run.
+    before(turns) {
+      const { html } = Canopy.ink;
+      this.host.classList.toggle("has-turns", turns.length > 0);
+      if (this.turns.childElementCount === turns.length) return;
+      for (const [role, text] of turns) {
+        const turn = html("li", `cs-said is-${role}`, this.turns);
+        html("span", "cs-speaker", turn, SPEAKERS[role]);
+        html("p", "", turn, text);
+      }
     }
 
     append() {
       const { stage } = this;
+      this.before((stage.header && stage.header.turns) || []);
       this.prompt.textContent = stage.header ? stage.header.prompt : "";
       for (let index = this.spans.length; index < stage.rounds.length; index++) {
         const part = this.round(stage.rounds[index]);
@@ -86,7 +103,13 @@
       const { host } = this;
       const bottom = part.offsetTop + part.offsetHeight;
       if (bottom > host.scrollTop + host.clientHeight - 24) host.scrollTop = bottom - host.clientHeight + 48;
-      else if (part.offsetTop < host.scrollTop) host.scrollTop = Math.max(0, part.offsetTop - 24);
+      else if (part.offsetTop < host.scrollTop) host.scrollTop = Math.max(0, this.above(part) - 24);
+    }
+
+    // The first words of an answer come with a short question, where that stands behind earlier turns.
+    above(part) {
+      const asked = this.turns.childElementCount && part === this.spans[0] && this.prompt.offsetHeight < this.host.clientHeight / 3;
+      return (asked ? this.prompt : part).offsetTop;
     }
 
     light({ node, pinned }) {

@@ -62,7 +62,7 @@ def test_keys_that_play_fit_search_and_help(watched: Watched, address: str) -> N
     sheet.wait_for(state="visible")
     shown = sheet.locator("kbd").all_inner_texts()
     keys = page.evaluate("Canopy.parts.keys.table.map((entry) => entry.shown)")
-    assert shown == keys == ["Space", "←", "→", "Home", "End", "↑", "↓", "[", "]", "f", "/", "?", "Esc"]
+    assert shown == keys == ["Space", "←", "→", "Home", "End", "↑", "↓", "[", "]", "f", "/", "c", "?", "Esc"]
     assert page.evaluate("document.activeElement.closest('[role=dialog]') !== null")
     page.keyboard.press("Escape")
     sheet.wait_for(state="hidden")

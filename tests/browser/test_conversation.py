@@ -1,0 +1,152 @@
+"""A conversation: Continue, the next turn with those before it, starting afresh; and the heads that one chooses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.trace import dumps
+from tests.browser.conftest import Watched
+from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, finish, start, upload
+from tests.explorer.scripted import CODE, ENDLESS, STORY, scripted_trace
+
+FIRST = "How many books? ${7*6} <script>alert(1)</script>"
+PROMPT = "#canopy-prompt textarea"
+
+
+def turns(page: Any) -> Any:
+    """What goes along with the next run."""
+    return page.evaluate("Canopy.controls.turns")
+
+
+def press_run(page: Any) -> None:
+    """Press Run, and wait until that run has ended."""
+    before = page.evaluate(RUN)
+    page.click("#canopy-run")
+    page.wait_for_function(f"{RUN} !== '{before}' && {STAGE}.rounds.length > 0")
+    finish(page)
+
+
+def go_on(page: Any) -> None:
+    """Press Continue."""
+    page.get_by_role("button", name="Continue", exact=True).click()
+
+
+def talk(page: Any) -> None:
+    """A first turn, and Continue behind it."""
+    ask(page, FIRST)
+    press_run(page)
+    go_on(page)
+
+
+def test_the_second_run_has_the_first_turn(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    ask(page, FIRST)
+    press_run(page)
+    assert exported(page).header.turns == ()
+    places = "['.cs-area', '#canopy-run', '[data-panel=tree]'].map((name) => {" \
+             "const {x, y, width, height} = document.querySelector(name).getBoundingClientRect();" \
+             "return [x, y, width, height]; })"
+    before = page.evaluate(places)
+    go_on(page)
+    assert page.evaluate(places) == before  # nothing moves
+    assert page.locator(".cs-turn").inner_text().split("\n")[0] == "Turn 2 of a conversation"
+    assert page.input_value(PROMPT) == ""
+    page.keyboard.type("And if he gives 7 away?")  # the prompt has the focus
+    press_run(page)
+    header = exported(page).header
+    assert header.prompt == "And if he gives 7 away?"
+    assert [role for role, _ in header.turns] == ["user", "assistant"]
+    assert header.turns[0][1] == FIRST
+    assert "".join(header.turns[1][1].split()) == "".join((STORY + CODE).split())
+    assert page.locator(".cs-said").first.locator("p").inner_text() == FIRST
+    assert page.locator(".cs-speaker").all_inner_texts() == ["You", "Answer"]
+    assert page.locator(".cs-prompt").inner_text() == "And if he gives 7 away?"
+    page.keyboard.press("Escape")
+    page.locator(".cs-text").focus()
+    page.keyboard.press("c")
+    assert page.locator(".cs-turn").inner_text().startswith("Turn 3") and len(turns(page)) == 4
+    page.wait_for_function(f"document.activeElement === document.querySelector('{PROMPT}')")
+
+
+def test_starting_afresh_leaves_the_turns_behind(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    assert page.locator(".cs-turn").is_hidden()
+    talk(page)
+    page.keyboard.type("Something else")
+    page.get_by_role("button", name="Start afresh").click()
+    assert page.locator(".cs-turn").is_hidden() and turns(page) == []
+    assert page.input_value(PROMPT) == "Something else"
+    press_run(page)
+    header = exported(page).header
+    assert (header.prompt, header.turns) == ("Something else", ())
+    assert page.locator(".cs-said").count() == 0
+
+
+def test_a_recording_ends_the_conversation_and_brings_its_own(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    talk(page)
+    page.get_by_role("button", name="Open a recorded run").click()
+    page.get_by_role("menuitem", name="Scripted: routed").click()
+    page.wait_for_function(f"{RUN} === 'routed'")
+    assert turns(page) == [] and page.locator(".cs-turn").is_hidden()
+    said = (("system", "Be brief."), ("user", "Hi"), ("assistant", "</script>"))
+    upload(page, "talk.jsonl", dumps(scripted_trace("routed", 32, turns=said, heads=("spare", "code"))))
+    page.wait_for_function(f"{STAGE}.header.turns.length === 3")
+    assert page.locator(".cs-speaker").all_inner_texts() == ["System", "You", "Answer"]
+    assert page.locator(".cs-turn").inner_text().startswith("Turn 2")
+    page.wait_for_function(f"document.querySelector('{PROMPT}').value.startsWith('How many books does Omar')")
+    press_run(page)  # the same again, live
+    header = exported(page).header
+    assert (header.turns, header.heads) == (said, ("spare", "code"))
+    page.locator("#canopy-more .label-wrap").click()
+    page.wait_for_function("document.querySelector('#canopy-heads input')?.value === 'spare + code'")
+
+
+def test_continue_waits_for_the_end_and_is_not_in_the_story(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    button = page.get_by_role("button", name="Continue", exact=True)
+    assert button.is_enabled() and "turns" in str(button.get_attribute("title"))
+    ask(page, ENDLESS)
+    start(page, "ddtree")
+    assert button.is_disabled()
+    page.click("#canopy-stop")
+    page.wait_for_function(f"{STATE} === 'stopped'")
+    assert button.is_enabled()
+    page.get_by_role("button", name="What happens, for everybody").click()
+    assert button.is_hidden()
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (1000, 800), (390, 844)])
+@pytest.mark.parametrize("mode", ["story", "workbench", "lab"])
+def test_the_mark_covers_nothing(watched: Watched, address: str, mode: str, size: tuple[int, int]) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.evaluate(f"Canopy.parts.conversation.goOn(); {STAGE}.setMode('{mode}')")
+    mark = page.locator(".cs-turn").bounding_box()
+    assert mark["x"] >= 0 and mark["x"] + mark["width"] <= size[0]
+    # what can be clicked there is the mark itself, all of it
+    assert page.evaluate("""() => {
+        const { left, right, top, bottom } = document.querySelector(".cs-turn button").getBoundingClientRect();
+        return [[left + 3, top + 3], [right - 3, bottom - 3]].map(([x, y]) =>
+            document.elementFromPoint(x, y).textContent);
+    }""") == ["Start afresh", "Start afresh"]
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    assert wide <= size[0]
+
+
+def test_the_heads_are_those_that_a_person_chooses(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    page.locator("#canopy-more .label-wrap").click()
+    choose(page, "canopy-method", "ddtree")
+    page.wait_for_function("document.querySelector('#canopy-heads input')?.value === \"the rig's own: story\"")
+    choose(page, "canopy-heads", "code")
+    press_run(page)
+    assert exported(page).header.heads == ("code",)
+    choose(page, "canopy-method", "joint")
+    page.wait_for_function("document.querySelector('#canopy-heads input')?.value === \"the rig's own: story + code\"")
+    press_run(page)
+    assert exported(page).header.heads == ("story", "code")
+    choose(page, "canopy-method", "autoregressive")
+    page.wait_for_function("document.querySelector('#canopy-heads input')?.disabled")
