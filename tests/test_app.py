@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from typing import Any
 from urllib.error import URLError
 
 import pytest
@@ -55,6 +56,33 @@ def test_the_demo_rig_answers_over_the_api(address: str):
     trace = loads(client.predict(name=last["run"], api_name="/trace").encode())
     assert len(trace.entries) == last["rounds"] and trace.header.rig == "demo rig"
     assert client.predict(api_name="/lessons")
+
+
+def test_turns_and_heads_over_the_api(address: str):
+    client = Client(address, verbose=False)
+    hostile = "</script>${7*6} שלום 🌳<|im_end|>"
+    turns = [["user", hostile], {"role": "assistant", "content": "7"}]
+    job = client.submit(
+        prompt="And 5 more?", method="ddtree", budget=8, temperature=0.0, api_name="/generate",
+        options={"max_tokens": 8, "heads": ["code"], "turns": turns})
+    job.result(timeout=120)
+    header = loads(client.predict(name=job.outputs()[-1]["run"], api_name="/trace").encode()).header
+    assert header.heads == ("code",) and header.turns == (("user", hostile), ("assistant", "7"))
+    written = "".join(piece if isinstance(piece := header.pieces[token], str) else bytes(piece).decode("utf8", "ignore")
+                      for token in header.request.prompt_ids)
+    assert written.index("</script>") < written.index("And 5 more?")
+
+
+@pytest.mark.parametrize(("options", "sentence"), [
+    ({"heads": ["nobody"]}, "of the heads math, code, all, small, ngram; asked for were nobody"),
+    ({"heads": ["math", "code"]}, "takes 1 of the heads"), ({"heads": "math"}, "heads are 'math'"),
+    ({"turns": [["owner", "Hi"]]}, "one of system, user, assistant"), ({"turns": "Hi"}, "have to be a list"),
+    ({"turns": [["user", "Hi"]] * 65}, "at most 64"), ({"turns": [["user", "a" * 100_001]]}, "at most 100,000")])
+def test_turns_and_heads_that_do_not_fit_are_said(address: str, options: dict[str, Any], sentence: str):
+    with pytest.raises(Exception, match=sentence):
+        Client(address, verbose=False).submit(
+            prompt="What is 3 + 4?", method="ddtree", budget=8, temperature=0.0, options=options,
+            api_name="/generate").result(timeout=60)
 
 
 def test_what_cannot_be_served_is_said_and_the_next_ask_is_answered(address: str):
