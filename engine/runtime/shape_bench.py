@@ -13,12 +13,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from statistics import median
-from time import perf_counter
-from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -37,11 +34,11 @@ from engine.runtime.plain import PlainLoop
 from engine.runtime.rigs import DTYPES
 from engine.runtime.shapes import SHAPES, Shape, random_pair, shape_named
 from engine.runtime.target import TorchTarget
+from engine.runtime.timing import timed, timed_with
 
 FORWARDS = ("draft", "verify", "observe")  # steps that are a model's pass; the others are overhead
 COPIED = 2**28  # bytes
 LONG = 10**6  # tokens that a text has left: it never ends
-Given = TypeVar("Given")
 
 
 @dataclass(frozen=True)
@@ -88,22 +85,6 @@ class Trial:
         made = Machine(self.target, setting, heads, extent_of(self.context) * 2, ForcedDepth(self.accepted))
         made.open(request)
         return made
-
-
-def timed(call: Callable[[], object], repeats: int) -> float:
-    """Median milliseconds, after two calls to warm up. The call ends when its work is done."""
-    return timed_with(lambda: None, lambda _: call(), repeats)
-
-
-def timed_with(prepare: Callable[[], Given], call: Callable[[Given], object], repeats: int) -> float:
-    """The same of a call that takes what is prepared for it, off the clock."""
-    spent = []
-    for _ in range(repeats + 2):
-        given = prepare()
-        began = perf_counter()
-        call(given)
-        spent.append(1e3 * (perf_counter() - began))
-    return median(spent[2:])
 
 
 @torch.inference_mode()

@@ -21,9 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from tqdm import tqdm
@@ -32,10 +30,10 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qw
 from engine.drafters.dflash_model import DFlashModel
 from engine.training.answers import OwnAnswers
 from engine.training.batches import Batch, Shape, make_batch
+from engine.training.blocks import BLOCK, Blocks, block_mask, lay_blocks
 from engine.training.corpus.mixture import HEAD_FINISH_SHARES, HEAD_OWN_SHARES, HEAD_SHARES, Shares
 from engine.training.target import Run, optimizers, write_facts
 
-BLOCK = 16
 TAPS = (1, 4, 6)
 # After a million tokens of its own the code head stood at τ 4.6 where the math head stood at 6.8: its text is freer.
 HEAD_TOKENS: Mapping[str, int] = MappingProxyType({"math": 4_000_000, "code": 10_000_000, "all": 5_000_000})
@@ -44,7 +42,6 @@ HEAD_TOKENS: Mapping[str, int] = MappingProxyType({"math": 4_000_000, "code": 10
 FINISH_TOKENS: Mapping[str, int] = MappingProxyType({"math": 1_000_000, "code": 1_000_000, "all": 0})
 OWN_TOKENS: Mapping[str, int] = MappingProxyType({"code": 1_600_000, "all": 3_000_000})  # of the target's own answers
 FIRST_SCALE = 0.3  # of the final norm: under the target's output head a random direction of full length costs 20 nats
-FALL = 7.0  # slots over which the loss weight falls by e
 
 
 @dataclass(frozen=True)
@@ -95,17 +92,6 @@ class HeadRecipe:
         return self.finish_rate * min(1.0, (into + 1) / self.warmup_steps, (whole - into) / whole * 1.5)
 
 
-@dataclass(frozen=True, eq=False)
-class Blocks:
-    """Blocks of a batch: roots, tokens at the anchors, and anchors (rows, m) int64; labels (rows, m, block − 1)
-    int64; weights alike, float32."""
-
-    roots: NDArray[np.int64]
-    anchors: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    weights: NDArray[np.float32]
-
-
 def head_config(target: Qwen3Config, mask_id: int) -> Qwen3Config:
     """Three layers in the published layout: block size, taps and mask token are in the config."""
     config = Qwen3Config(
@@ -118,35 +104,6 @@ def head_config(target: Qwen3Config, mask_id: int) -> Qwen3Config:
     config.num_target_layers = target.num_hidden_layers
     config.dflash_config = {"mask_token_id": mask_id, "target_layer_ids": list(TAPS)}
     return config
-
-
-def lay_blocks(batch: Batch, anchors: int, seed: int) -> Blocks:
-    """Random anchors inside the answers. A label outside the anchor's own answer has weight 0."""
-    generator = np.random.Generator(np.random.Philox(seed))
-    rows, length = batch.tokens.shape
-    reach = np.arange(1, BLOCK)
-    chosen = np.empty((rows, anchors), np.int64)
-    for row in range(rows):
-        places = np.flatnonzero(batch.answer[row])
-        chosen[row] = generator.choice(places, anchors, replace=len(places) < anchors)
-    index = chosen[:, :, None] + reach
-    inside = index < length
-    index = np.minimum(index, length - 1)
-    at = np.arange(rows)[:, None, None]
-    together = np.logical_and.accumulate(batch.answer[at, index] & inside, axis=-1)
-    weights = together * np.exp(-(reach - 1) / FALL)
-    roots = np.take_along_axis(batch.tokens, chosen, 1)
-    return Blocks(roots, chosen, batch.tokens[at, index], weights.astype(np.float32))
-
-
-def block_mask(anchors: Tensor, length: int) -> Tensor:
-    """Who sees whom, boolean (rows, 1, m × block, length + m × block): features before the anchor, own block."""
-    rows, count = anchors.shape
-    before = torch.arange(length, device=anchors.device) < anchors[:, :, None]
-    before = before.repeat_interleave(BLOCK, 1)
-    block = torch.arange(count, device=anchors.device).repeat_interleave(BLOCK)
-    own = (block[:, None] == block).expand(rows, -1, -1)
-    return torch.cat([before, own], -1)[:, None]
 
 
 class Teacher:

@@ -104,11 +104,11 @@ class FixedRound:
         self.deepest = deepest(setting, [head.depth for head in heads])
 
     @property
-    def steps(self) -> tuple[tuple[str, Callable[[int], None]], ...]:
+    def steps(self) -> list[tuple[str, Callable[[int], None]]]:
         """Each with the stage that it counts to. Not kept: a round that holds itself would outlive its last use."""
-        return (("draft", self.draft), ("build", self.build), ("pack", self.pack), ("verify", self.verify),
+        return [("draft", self.draft), ("build", self.build), ("pack", self.pack), ("verify", self.verify),
                 ("verify", self.choose), ("accept", self.accept), ("keep", self.keep), ("draft", self.observe),
-                ("keep", self.advance))
+                ("keep", self.advance)]
 
     def run(self, extent: int) -> None:
         """All steps."""

@@ -7,9 +7,9 @@ import torch
 from transformers import AutoTokenizer
 
 from engine.training.batches import Shape, conversation, make_batch
+from engine.training.blocks import BLOCK, block_mask, lay_blocks
 from engine.training.corpus.items import Item, is_test
 from engine.training.corpus.mixture import MAKERS, TARGET_SHARES, training_items, unseen_items
-from engine.training.drafter import BLOCK, block_mask, lay_blocks
 
 TOKENIZER = AutoTokenizer.from_pretrained("assets/demo/target")
 

@@ -1,0 +1,55 @@
+"""Blocks at random anchors of packed rows: what a head denoises, what it should say, and what it sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.training.batches import Batch
+
+BLOCK = 16
+FALL = 7.0  # slots over which the loss weight falls by e
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Blocks of a batch: roots, tokens at the anchors, and anchors (rows, m) int64; labels (rows, m, block − 1)
+    int64; weights alike, float32."""
+
+    roots: NDArray[np.int64]
+    anchors: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    weights: NDArray[np.float32]
+
+
+def lay_blocks(batch: Batch, anchors: int, seed: int) -> Blocks:
+    """Random anchors inside the answers. A label outside the anchor's own answer has weight 0."""
+    generator = np.random.Generator(np.random.Philox(seed))
+    rows, length = batch.tokens.shape
+    reach = np.arange(1, BLOCK)
+    chosen = np.empty((rows, anchors), np.int64)
+    for row in range(rows):
+        places = np.flatnonzero(batch.answer[row])
+        chosen[row] = generator.choice(places, anchors, replace=len(places) < anchors)
+    index = chosen[:, :, None] + reach
+    inside = index < length
+    index = np.minimum(index, length - 1)
+    at = np.arange(rows)[:, None, None]
+    together = np.logical_and.accumulate(batch.answer[at, index] & inside, axis=-1)
+    weights = together * np.exp(-(reach - 1) / FALL)
+    roots = np.take_along_axis(batch.tokens, chosen, 1)
+    return Blocks(roots, chosen, batch.tokens[at, index], weights.astype(np.float32))
+
+
+def block_mask(anchors: Tensor, length: int) -> Tensor:
+    """Who sees whom, boolean (rows, 1, m × block, length + m × block): features before the anchor, own block."""
+    rows, count = anchors.shape
+    before = torch.arange(length, device=anchors.device) < anchors[:, :, None]
+    before = before.repeat_interleave(BLOCK, 1)
+    block = torch.arange(count, device=anchors.device).repeat_interleave(BLOCK)
+    own = (block[:, None] == block).expand(rows, -1, -1)
+    return torch.cat([before, own], -1)[:, None]
