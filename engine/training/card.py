@@ -46,7 +46,7 @@ def training_table(rig: Path) -> str:
         if "finish_shares" in fact:
             shares += f"; at last {share_list(fact['finish_shares'])}"
         if fact["recipe"].get("answers") == "target":
-            shares += f", {fact['recipe']['finish_tokens'] / 1e6:.0f} M tokens of them with the target's own answers"
+            shares += f" ({fact['recipe']['finish_tokens'] / 1e6:.1f} M tokens, answers the target's own)"
         rows.append(f"| {name} | {fact['parameters'] / 1e6:.1f} M | {fact['tokens_seen'] / 1e6:.1f} M | {shares} | "
                     f"{fact['training_seconds'] / 60:.0f} | {fact['final_loss_nats']} |")
     return "\n".join(rows)
