@@ -27,7 +27,7 @@ def choosing_heads(source: Source, method: str, names: Sequence[str] = ()) -> di
     ``names``. Where a method takes none, or all that there are, nothing can be chosen."""
     own, count = tuple(source.usual_heads(method)), METHODS[method].heads
     others = [found for found in combinations(source.heads, count) if found != own]
-    asked = tuple(names)
+    asked = tuple(map(str, names))  # a stranger's file may name anything
     if len(asked) == count and asked != own and asked not in others and set(asked) <= set(source.heads):
         others.append(asked)  # in another order
     offered = [(f"the rig's own: {_said(own)}" if count else "none drafts", OWN),

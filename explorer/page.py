@@ -215,8 +215,8 @@ def _follow_heads(controls: Controls, stage: gr.HTML, serving: Serving) -> None:
 
     def adopted(event: gr.EventData) -> list[Any]:
         """The bar as a run was asked: the browser sends its header when a recording is opened."""
-        heads = choosing_heads(serving, event._data["method"], event._data["heads"])
-        return [*_values(event._data), gr.Dropdown(**heads)]
+        method = fitting(event._data["method"], list(METHODS))
+        return [*_values(event._data), gr.Dropdown(**choosing_heads(serving, method, event._data["heads"]))]
 
     controls.method.change(fitted, [controls.method, controls.heads], controls.heads, preprocess=False, **QUIET)
     stage.adopt(adopted, None, controls.asked(), **QUIET)

@@ -25,6 +25,7 @@
       document.querySelector("#canopy-preset input").placeholder = "Pick a prompt …"; // Gradio's list takes none
       const wanted = [asked.method || method, asked.budget === null ? budget : asked.budget];
       Canopy.controls.note(...wanted);
+      if (Canopy.parts) Canopy.parts.conversation.draw(); // the prompt is here now, whichever came first
       return [...wanted, asked.budget === null ? step : Canopy.controls.stepOf(asked.budget), Canopy.controls.kept() ?? prompt];
     },
 

@@ -48,7 +48,7 @@
 
     // Only behind a run that ended.
     goOn() {
-      if (!this.ready) return;
+      if (!this.ready || !this.box) return;
       const { header } = this.stage;
       this.take([...header.turns, ["user", header.prompt], ["assistant", answer(this.stage)]]);
       const field = this.box.querySelector("textarea");

@@ -28,7 +28,7 @@
         { keys: ["]"], shown: "]", does: "play faster", act: () => player.faster(1) },
         { keys: ["f"], shown: "f", does: "fit the tree into its panel", act: () => this.fit() },
         { keys: ["/"], shown: "/", does: "search a token in the tree", act: () => parts.search.open() },
-        ...(parts.conversation ? [{ keys: ["c"], shown: "c", does: "continue the conversation with the next turn",
+        ...(parts.conversation ? [{ keys: ["c"], shown: "c", does: "continue with the next turn (workbench)",
           act: () => parts.conversation.goOn() }] : []),
         { keys: ["?"], shown: "?", does: "this page", act: () => parts.help.toggle() },
         { keys: ["Escape"], shown: "Esc", does: "close, dismiss, leave full screen, let a node go", act: () => this.leave() },

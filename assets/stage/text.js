@@ -23,6 +23,7 @@
       stage.on("begin", () => this.clear());
       stage.on("value", () => this.append());
       stage.on("round", () => this.mark());
+      stage.on("mode", () => this.turns.childElementCount && this.mark()); // earlier turns may fill what is in view
       stage.on("select", (selection) => this.light(selection));
       stage.on("state", () => host.classList.toggle("is-busy", stage.busy));
       this.body.addEventListener("click", (event) => this.click(event));

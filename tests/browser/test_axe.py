@@ -6,7 +6,10 @@ from importlib.resources import files
 
 import pytest
 
+from engine.trace import dumps
 from tests.browser.conftest import Watched
+from tests.browser.doing import upload
+from tests.explorer.scripted import scripted_trace
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf8")
 COMPLAINTS = """axe.run(document, {resultTypes: ['violations']}).then(({violations}) => violations.flatMap(
@@ -40,5 +43,17 @@ def test_axe_finds_nothing_on_the_sheet_of_rigs(watched: Watched, address: str, 
       rigs.open();
     }""")
     assert page.is_visible(".cs-rig-form progress") and page.is_visible(".cs-rig-failure")
+    page.evaluate(AXE)
+    assert page.evaluate(COMPLAINTS) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_a_conversation(watched: Watched, address: str, scheme: str) -> None:
+    watched.page.emulate_media(color_scheme=scheme)
+    page = watched.open(f"{address}#mode=workbench")
+    said = (("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello."))
+    upload(page, "talk.jsonl", dumps(scripted_trace("joint", 32, turns=said)))
+    page.wait_for_selector(".cs-turn >> text=Turn 2")
+    page.wait_for_selector(".cs-said >> text=Be brief.")
     page.evaluate(AXE)
     assert page.evaluate(COMPLAINTS) == []

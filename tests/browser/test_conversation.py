@@ -123,6 +123,7 @@ def test_continue_waits_for_the_end_and_is_not_in_the_story(watched: Watched, ad
 def test_the_mark_covers_nothing(watched: Watched, address: str, mode: str, size: tuple[int, int]) -> None:
     page = watched.open(f"{address}#mode=workbench")
     page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.wait_for_selector(PROMPT)
     page.evaluate(f"Canopy.parts.conversation.goOn(); {STAGE}.setMode('{mode}')")
     mark = page.locator(".cs-turn").bounding_box()
     assert mark["x"] >= 0 and mark["x"] + mark["width"] <= size[0]
@@ -150,3 +151,17 @@ def test_the_heads_are_those_that_a_person_chooses(watched: Watched, address: st
     assert exported(page).header.heads == ("story", "code")
     choose(page, "canopy-method", "autoregressive")
     page.wait_for_function("document.querySelector('#canopy-heads input')?.disabled")
+
+
+def test_a_page_that_opens_anew_for_another_rig_keeps_the_conversation(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    talk(page)
+    page.keyboard.type("And now?")
+    said = turns(page)
+    with page.expect_navigation():
+        page.evaluate("Canopy.controls.reload()")
+    page.wait_for_selector(".cs-turn >> text=Turn 2")
+    page.wait_for_function(f"document.querySelector('{PROMPT}').value === 'And now?'")
+    assert turns(page) == said != []
+    page.reload()
+    page.wait_for_selector(".cs-turn", state="hidden")

@@ -60,6 +60,8 @@ def test_the_baseline_is_the_plain_run_of_the_same_prompt(library: Library) -> N
     assert view["baseline"]["tokens_per_second"] == tokens_per_second(library.named("a_plain").trace)
     other = scripted_trace("ddtree", 24, sampling=Sampling(temperature=1.0))
     assert "baseline" not in library.with_baseline("x", other)
+    behind = scripted_trace("ddtree", 24, turns=(("user", "Hi"),))
+    assert "baseline" not in library.with_baseline("x", behind)
 
 
 
@@ -69,6 +71,8 @@ def test_recordings_answer_what_was_recorded(library: Library) -> None:
     assert lines[0] is library.named("c_small").trace.header
     with pytest.raises(RequestError, match="The rig 'demo' has no weights"):
         list(source.run(Ask("Something else", "ddtree", 5)))
+    with pytest.raises(RequestError, match="Only recorded runs"):
+        list(source.run(Ask("How many books does Omar have? ${7*6}", "ddtree", 5, turns=(("user", "Hi"),))))
 
 
 def test_the_service_opens_a_file_and_keeps_it(service: Service) -> None:
