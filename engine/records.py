@@ -87,6 +87,8 @@ class Lattice:
 
     def cut(self, depth: int) -> Lattice:
         """The lattice without what lies deeper than ``depth`` positions behind the root."""
+        if depth >= self.depth:
+            return self
         return Lattice(self.tokens[:depth], self.logprobs[:depth], self.follow[:depth])
 
 
@@ -166,12 +168,7 @@ class Unread(Verification):
     round, and whoever measures them reads no more."""
 
     def __init__(self, source: Unsaid) -> None:
-        vars(self)["source"] = source
-
-    def at(self, node: int) -> int:
-        """See ``Verification``."""
-        source = vars(self).get("source")
-        return source.at(node) if source else super().at(node)
+        vars(self).update(source=source, at=source.at)
 
     def __getattr__(self, name: str) -> Any:
         """Only called for what is not there yet. Two threads may make the same at once; what it is made from is let
@@ -181,7 +178,8 @@ class Unread(Verification):
             vars(self)["choice"] = source.choice()
         elif source and not name.startswith("__"):
             vars(self).update(vars(source.described()))
-            vars(self).pop("source", None)
+            for done in ("source", "at"):
+                vars(self).pop(done, None)
         return object.__getattribute__(self, name)
 
 

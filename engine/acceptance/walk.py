@@ -17,11 +17,12 @@ def walk(tree: DraftTree, verification: Verification, residual: Residual, random
     (disjoint ``merged`` has them) have the same choices below them, and the longest match is the one text that the
     target would have written. Where equally long matches differ, the lowest index wins.
     """
-    said, depth = {0: verification.at(0)}, {0: 0}  # of the nodes that the target would have written
+    at = verification.at
+    said, depth = {0: at(0)}, {0: 0}  # of the nodes that the target would have written
     deepest = 0
     for node, (parent, token) in enumerate(zip(tree.parents.tolist(), tree.tokens.tolist(), strict=True)):
         if said.get(parent) == token and node:
-            said[node], depth[node] = verification.at(node), depth[parent] + 1
+            said[node], depth[node] = at(node), depth[parent] + 1
             if depth[node] > depth[deepest]:
                 deepest = node
     return Acceptance(path_to(tree.parents, deepest), said[deepest])

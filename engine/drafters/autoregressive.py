@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from engine.drafters.beam import PUBLISHED, Ancestry, Reach, causal, grow
 from engine.records import Integers, Lattice
 from engine.runtime.cache import TreeCache
+from engine.runtime.inference import inferring
 
 
 class AutoregressiveDrafter:
@@ -38,7 +39,7 @@ class AutoregressiveDrafter:
         """See ``decode.Drafter``. The tokens wait for the next draft, whose first pass reads them with the root."""
         self._pending += token_ids.tolist()
 
-    @torch.inference_mode()
+    @inferring
     def draft(self, root: int, width: int) -> Lattice:
         """See ``decode.Drafter``. Nothing is proposed where the drafter's own context ends."""
         left = self.limit - self._length - len(self._pending)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from engine.drafters.dflash_model import DFlashModel
 from engine.records import Integers, Lattice
+from engine.runtime.inference import inferring
 from engine.runtime.layers import KeysValues, Layer, Product, Rotations, norm_of, turned
 
 
@@ -33,7 +34,7 @@ class DFlashDrafter:
     def device(self) -> torch.device:
         return self.model.fc.weight.device
 
-    @torch.inference_mode()
+    @inferring
     def begin(self, rows: int) -> None:
         """See ``decode.Drafter``: room for ``rows`` committed positions and one block behind them."""
         config = self.model.config
@@ -41,7 +42,7 @@ class DFlashDrafter:
         self._context = self.model.fc.weight.new_empty(
             config.num_hidden_layers, 2, config.num_key_value_heads, rows + self.block, config.head_dim)
 
-    @torch.inference_mode()
+    @inferring
     def observe(self, token_ids: Integers, features: Tensor) -> None:
         """See ``decode.Drafter``. features (tokens, taps × hidden size): each layer gets keys and values of them."""
         end = self._length + len(token_ids)
@@ -56,7 +57,7 @@ class DFlashDrafter:
         (layers, rows, kv heads, head size)."""
         return self._keys_values.of(self._fused_norm(self._fuse(features)))
 
-    @torch.inference_mode()
+    @inferring
     def draft(self, root: int, width: int) -> Lattice:
         """See ``decode.Drafter``: a lattice of block − 1 depths and one row each (paper 002, section 3)."""
         end = self._length + self.block

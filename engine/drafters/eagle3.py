@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from engine.drafters.beam import PUBLISHED, Ancestry, Reach, causal, grow
 from engine.drafters.eagle3_model import Eagle3Model, Rows
 from engine.records import Integers, Lattice
+from engine.runtime.inference import inferring
 
 
 class Eagle3Drafter:
@@ -29,7 +30,7 @@ class Eagle3Drafter:
     def _weight(self) -> Tensor:
         return self.model.fc.weight
 
-    @torch.inference_mode()
+    @inferring
     def begin(self, rows: int) -> None:
         """See ``decode.Drafter``: room for ``rows`` committed positions and one draft behind them."""
         config = self.model.config
@@ -38,13 +39,13 @@ class Eagle3Drafter:
         self._features = self._weight.new_empty(0, self._weight.shape[1])
         self._tokens, self._length = [], 0
 
-    @torch.inference_mode()
+    @inferring
     def observe(self, token_ids: Integers, features: Tensor) -> None:
         """See ``decode.Drafter``. features (tokens, taps × hidden size)."""
         self._features = torch.cat([self._features, features])
         self._tokens += token_ids.tolist()
 
-    @torch.inference_mode()
+    @inferring
     def draft(self, root: int, width: int) -> Lattice:
         """See ``decode.Drafter``."""
         return grow(self, root, self.reach.within(width, width))

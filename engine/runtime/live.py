@@ -25,6 +25,7 @@ from engine.records import Ask, Integers, Request, Round, Sampling
 from engine.runtime.chat import Spelling, prompt_ids
 from engine.runtime.cost import CostBook
 from engine.runtime.fixed.decode import loop_on
+from engine.runtime.inference import each_inferring
 from engine.runtime.rigs import Rig, open_rig
 from engine.runtime.whatif import Written, what_if
 from engine.trace import End, Entry, Header, Line
@@ -101,7 +102,8 @@ class LiveRig:
         if request.pace != AUTO or not drafters:
             return self._loop.decode(request, drafters)
         middle = len(request.prompt_ids) + request.max_tokens // 2
-        return decode(request, self._rig.target, drafters, AdaptivePace(self._costs.curve(middle, request.sampling)))
+        pacer = AdaptivePace(self._costs.curve(middle, request.sampling))
+        return each_inferring(decode(request, self._rig.target, drafters, pacer))
 
     def curve(self, context: int, sampling: Sampling) -> CostCurve:
         """What rounds cost here behind ``context`` tokens; measured, in seconds, when it is asked for first."""

@@ -14,10 +14,12 @@ from engine.errors import RequestError
 from engine.records import Floats, Integers, PackedTree, Sampling, Verification
 from engine.runtime.cache import SpreadCache, TreeCache
 from engine.runtime.hardware import hardware
+from engine.runtime.inference import inferring
 from engine.runtime.passes import AnyCache, OwnPass, Said, fastest_pass
 from engine.runtime.sampling import chosen, drawn, processed, verification
 from engine.runtime.spread import gpus_of
 
+NO_DRAWS = position_draws(0, 0)
 NOTHING = Said(torch.empty(0), torch.empty(0))
 
 
@@ -39,7 +41,7 @@ class TorchTarget:
         self.fastest = fastest_pass(model, self.own)
         self._cache: AnyCache | None = None
         self._sampling = Sampling()
-        self._draws = position_draws(0, 0)
+        self._draws = NO_DRAWS
         self._said = NOTHING
 
     @property
@@ -61,7 +63,7 @@ class TorchTarget:
         """The output head, which block-diffusion drafters share."""
         return self.model.get_output_embeddings()
 
-    @torch.inference_mode()
+    @inferring
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Tensor]:
         """See ``decode.Target``. Features are (prompt tokens, taps × hidden size) on the device."""
         size = len(prompt_ids)
@@ -78,22 +80,22 @@ class TorchTarget:
         choice = chosen(self._said.logits, sampling, self._draws[[size]])
         return int(choice[0]), self._said.tapped
 
-    @torch.inference_mode()
+    @inferring
     def verify(self, packed: PackedTree) -> Verification:
         """See ``decode.Target``: one pass with the mask of paper 000, section 4.2."""
         seen = torch.from_numpy(packed.seen).to(self.device) if len(packed.tokens) > 1 else None
         self._said = self.fastest(
             self._placed(packed.tokens), self._placed(packed.positions), seen, self._open_cache)
-        draws = self._draws.take(packed.positions + 1) if self._sampling.temperature else self._draws[:0]
+        draws = self._draws.take(packed.positions + 1) if self._sampling.temperature else NO_DRAWS
         return verification(self._said.logits, self._sampling, draws, packed)
 
-    @torch.inference_mode()
+    @inferring
     def commit(self, keep: Integers) -> Tensor:
         """See ``decode.Target``. Features are (kept rows, taps × hidden size)."""
         self._open_cache.keep(keep)
         return self._said.tapped.index_select(0, self._placed(keep)) if self.taps else self._said.tapped
 
-    @torch.inference_mode()
+    @inferring
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
         """See ``acceptance.Residual``."""
         own = processed(self._said.logits[row:row + 1].float(), self._sampling)[0].exp()

@@ -16,6 +16,7 @@ from engine.records import Request, Round
 from engine.runtime.fixed.machine import RUNNERS, Machine, inside, setting_of
 from engine.runtime.fixed.passes import SMALLEST_EXTENT, extent_of
 from engine.runtime.fixed.round import BUILD
+from engine.runtime.inference import each_inferring
 from engine.runtime.passes import ShortPass
 from engine.runtime.target import TorchTarget
 
@@ -48,7 +49,7 @@ class HostLoop:
 
     def decode(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Round]:
         """See ``Loop``."""
-        return decode(request, self.target, drafters)
+        return each_inferring(decode(request, self.target, drafters))
 
     def close(self) -> None:
         """See ``Loop``: every run frees its own."""
@@ -70,7 +71,7 @@ class FixedLoop:
         """The rounds of ``engine.decode.decode``, by itself where fixed shapes do not serve the request."""
         work = plan(request, self.target, drafters)
         if not serves(request, self.target, drafters):
-            return decode(request, self.target, drafters)
+            return each_inferring(decode(request, self.target, drafters))
         return self._rounds(request, work.heads)
 
     def close(self) -> None:

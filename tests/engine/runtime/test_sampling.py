@@ -86,7 +86,7 @@ def test_a_node_that_is_asked_for_alone_says_what_all_say(dtype):
     assert [said.at(node) for node in range(12)] == wanted == said.choice().tolist()
     assert wanted[2:5] == [0, 5, 3]
     found = verification(logits, Sampling(), np.zeros(0), PackedTree(tokens, tokens, tokens, 12, ancestors(tokens)))
-    assert found.at(7) == wanted[7] and set(vars(found)) == {"source"}, "one row alone was looked at"
-    assert found.choice.tolist() == wanted and set(vars(found)) == {"source", "choice"}
+    assert found.at(7) == wanted[7] and set(vars(found)) == {"source", "at"}, "one row alone was looked at"
+    assert found.choice.tolist() == wanted and set(vars(found)) == {"source", "at", "choice"}
     assert found.entropy.shape == (12,) and "source" not in vars(found)
     assert found.at(7) == wanted[7]
