@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PretrainedConfig, Qw
 from engine.drafters.dflash import DFlashDrafter
 from engine.drafters.dflash_model import DFlashModel
 from engine.errors import RigError
+from engine.runtime.files import placed
 from engine.runtime.memory import GIGA, free_bytes
 from engine.runtime.target import TorchTarget
 
@@ -90,7 +91,7 @@ def random_pair(shape: Shape, dtype: torch.dtype, device: torch.device) -> tuple
     with torch.device(device):
         config = shape.make(**shape.target, attn_implementation="sdpa")
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)
-        head = DFlashModel(head_config(shape)).to(dtype)
+        head = placed(DFlashModel(head_config(shape)), device, dtype)
         for value in (*model.parameters(), *head.parameters()):
             if value.ndim > 1:
                 value.data.normal_(0, SPREAD)

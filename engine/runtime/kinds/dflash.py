@@ -17,7 +17,7 @@ from transformers import PreTrainedConfig, Qwen3Config
 from engine.drafters.dflash import DFlashDrafter
 from engine.drafters.dflash_model import DFlashModel
 from engine.errors import RigError
-from engine.runtime.files import called, filled, load_weights, read_config
+from engine.runtime.files import called, filled, load_weights, placed, read_config
 from engine.runtime.kinds import HeadPlan, TargetFacts, must_be, must_fit, must_know, must_tap, nested
 from engine.runtime.target import TorchTarget
 
@@ -56,8 +56,7 @@ def dflash(folder: Path, target: TargetFacts) -> HeadPlan:
 def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDrafter:
     model = DFlashModel(config)
     filled(model, load_weights(folder), folder)
-    model = model.to(device=target.device, dtype=target.model.dtype)
-    return DFlashDrafter(model, target.embedding, target.head)
+    return DFlashDrafter(placed(model, target.device, target.model.dtype), target.embedding, target.head)
 
 
 def head_config(folder: Path) -> Qwen3Config:

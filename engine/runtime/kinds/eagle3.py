@@ -18,7 +18,7 @@ from transformers import LlamaConfig, PreTrainedConfig
 from engine.drafters.eagle3 import Eagle3Drafter
 from engine.drafters.eagle3_model import Eagle3Model
 from engine.errors import RigError
-from engine.runtime.files import called, filled, load_weights, read_config
+from engine.runtime.files import called, filled, load_weights, placed, read_config
 from engine.runtime.kinds import HeadPlan, TargetFacts, must_fit, must_know, must_tap, nested
 from engine.runtime.kinds.dflash import ROPES
 from engine.runtime.target import TorchTarget
@@ -77,7 +77,7 @@ def _load(folder: Path, config: LlamaConfig, target: TorchTarget) -> Eagle3Draft
     if int(ids.min()) < 0 or int(ids.max()) >= config.vocab_size:
         raise RigError(f"The vocabulary map d2t in {called(folder)} leads to token {int(ids.max())}; the target has "
                        f"{config.vocab_size} tokens.")
-    model = model.to(device=target.device, dtype=target.model.dtype)
+    model = placed(model, target.device, target.model.dtype)
     embedding = target.embedding if own is None else nn.Embedding.from_pretrained(
         own.to(device=target.device, dtype=target.model.dtype))
     must_fit(folder, "token embeddings of size", config.hidden_size, embedding.weight.shape[1])

@@ -18,6 +18,7 @@ from engine.errors import RigError
 from engine.methods import METHODS
 from engine.outcome import outcome
 from engine.records import Request, Sampling
+from engine.runtime.fixed.machine import inside
 from engine.runtime.rigs import Rig, open_rig
 from tests.engine.drafters.test_autoregressive import paths
 from tests.engine.runtime.published import (
@@ -158,6 +159,17 @@ def test_heads_of_three_kinds_with_taps_of_their_own_are_lossless_together(folde
                 found = outcome(decode(Request(prompt, method, 12, 14, sampling), rig.target, drafters)).token_ids
                 assert found == wanted, (method, heads)
     assert list(rig.drafters("expand")) == ["drafter 1"]
+
+
+def test_angles_are_not_rounded_with_the_weights(folders: Path) -> None:
+    rig = open_rig(f"{folders / 'target'}::{folders / 'head'}::{folders / 'other'}", "bfloat16")
+    positions = torch.tensor([0, 7, 900])
+    for model in (inside(rig.heads[name]).model for name in ("drafter 1", "drafter 2")):  # type: ignore[attr-defined]
+        assert model.fc.weight.dtype == torch.bfloat16
+        afresh = type(model.rotary_emb)(model.config)
+        for found, wanted in zip(*(each(torch.zeros(1), positions[None]) for each in (model.rotary_emb, afresh)),
+                                 strict=True):
+            torch.testing.assert_close(found, wanted, atol=1e-6, rtol=0)
 
 
 def test_each_of_two_heads_sees_its_own_taps(folders: Path, rig: Rig) -> None:
