@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,30 +20,23 @@ def walk(tree: DraftTree, verification: Verification, residual: Residual, random
     (disjoint ``merged`` has them) have the same choices below them, and the longest match is the one text that the
     target would have written. Where equally long matches differ, the lowest index wins.
     """
-    at = verification.at
-    said, depth = {0: at(0)}, {0: 0}  # of the nodes that the target would have written
+    return Acceptance(*followed(tree.parents, tree.tokens, verification.at))
+
+
+def longest_path(parents: Integers, accepted: NDArray[np.bool_]) -> Integers:
+    """The path from the root to the deepest node whose ancestors and self are all accepted (n,), the root always is:
+    (a,) int32."""
+    return followed(parents, accepted, lambda _: True)[0]
+
+
+def followed(parents: Integers, tokens: NDArray[Any], at: Callable[[int], int]) -> tuple[Integers, int]:
+    """The longest path from the root whose every token (n,) is what is said ``at`` its parent, (a,) int32, and what is
+    said at its end. Parents come first; who is off every such path is not asked."""
+    said, depth = {0: at(0)}, {0: 0}
     deepest = 0
-    for node, (parent, token) in enumerate(zip(tree.parents.tolist(), tree.tokens.tolist(), strict=True)):
+    for node, (parent, token) in enumerate(zip(parents.tolist(), tokens.tolist(), strict=True)):
         if said.get(parent) == token and node:
             said[node], depth[node] = at(node), depth[parent] + 1
             if depth[node] > depth[deepest]:
                 deepest = node
-    return Acceptance(path_to(tree.parents, deepest), said[deepest])
-
-
-def longest_path(parents: Integers, accepted: NDArray[np.bool_]) -> Integers:
-    """The path from the root to the deepest node whose ancestors and self are all accepted, (a,) int32.
-
-    The product of ``accepted`` (n,) along every path at once. Parents come first; the root counts as accepted.
-    """
-    depth, above = {0: 0}, {}
-    deepest = 0
-    for node, (parent, passed) in enumerate(zip(parents.tolist(), accepted.tolist(), strict=True)):
-        if passed and node and parent in depth:
-            depth[node], above[node] = depth[parent] + 1, parent
-            if depth[node] > depth[deepest]:
-                deepest = node
-    path = [deepest]
-    while path[-1]:
-        path.append(above[path[-1]])
-    return np.asarray(path[::-1], np.int32)
+    return path_to(parents, deepest), said[deepest]

@@ -14,7 +14,7 @@ from traceback import clear_frames
 import numpy as np
 import torch
 
-from engine.decode import Drafter, decode, plan
+from engine.decode import Drafter, plan
 from engine.errors import RequestError
 from engine.lab.adaptive import AdaptivePace
 from engine.lab.cost import CostCurve
@@ -24,8 +24,7 @@ from engine.pace import AUTO
 from engine.records import Ask, Integers, Request, Round, Sampling
 from engine.runtime.chat import Spelling, prompt_ids
 from engine.runtime.cost import CostBook
-from engine.runtime.fixed.decode import loop_on
-from engine.runtime.inference import each_inferring
+from engine.runtime.fixed.decode import HostLoop, loop_on
 from engine.runtime.rigs import Rig, open_rig
 from engine.runtime.whatif import Written, what_if
 from engine.trace import End, Entry, Header, Line
@@ -90,7 +89,7 @@ class LiveRig:
         """The bare rounds of a run, for whoever measures: the rig is free by then, and nothing is spelt out."""
         drafters = self._rig.drafters(ask.method, ask.heads)
         request = self.request(ask)
-        with self._held(wish(request)):
+        with self._held(asked_of(request)):
             rounds = self._decode(request, list(drafters.values()))
             try:
                 yield rounds
@@ -103,7 +102,7 @@ class LiveRig:
             return self._loop.decode(request, drafters)
         middle = len(request.prompt_ids) + request.max_tokens // 2
         pacer = AdaptivePace(self._costs.curve(middle, request.sampling))
-        return each_inferring(decode(request, self._rig.target, drafters, pacer))
+        return HostLoop(self._rig.target).decode(request, drafters, pacer)
 
     def curve(self, context: int, sampling: Sampling) -> CostCurve:
         """What rounds cost here behind ``context`` tokens; measured, in seconds, when it is asked for first."""
@@ -116,7 +115,7 @@ class LiveRig:
             return what_if(self._rig, text, budgets, methods, curve)
 
     def _lines(self, ask: Ask, request: Request, drafters: Mapping[str, Drafter]) -> Iterator[Line]:
-        with self._held(wish(request)):
+        with self._held(asked_of(request)):
             rounds = self._decode(request, list(drafters.values()))
             named = np.zeros(self._rig.target.config.vocab_size, np.bool_)
             named[list(request.prompt_ids)] = True
@@ -198,7 +197,7 @@ class LiveRig:
         return "length" if written >= request.max_tokens else "context"
 
 
-def wish(request: Request) -> str:
+def asked_of(request: Request) -> str:
     """What a run asked the device for."""
     return f"at a budget of {request.budget} nodes and {len(request.prompt_ids)} prompt tokens"
 

@@ -8,6 +8,7 @@ seed gives the same text whatever the method, the budget or the device.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -106,13 +107,17 @@ class Greedy:
                 return best
         return int(likeliest(self.logits[node:node + 1]))
 
+    @cached_property
+    def _best(self) -> Tensor:
+        return likeliest(self.logits)
+
     def choice(self) -> Integers:
         """The most likely token of each row."""
-        return likeliest(self.logits).numpy().astype(np.int32)
+        return self._best.numpy().astype(np.int32)
 
     def described(self) -> Verification:
         """With the statistics."""
-        return described(self.logits, likeliest(self.logits), None, self.tokens, self.parents)
+        return described(self.logits, self._best, None, self.tokens, self.parents)
 
 
 class Chosen:

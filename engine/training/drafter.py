@@ -80,8 +80,9 @@ class HeadRecipe:
 
     @property
     def finish_shares(self) -> Shares:
-        """The domains at last."""
-        return (HEAD_OWN_SHARES if self.answers == "target" else HEAD_FINISH_SHARES)[self.head]
+        """The domains at last; who has no others keeps its own."""
+        last = HEAD_OWN_SHARES if self.answers == "target" else HEAD_FINISH_SHARES
+        return last.get(self.head, HEAD_SHARES[self.head])
 
     def rate_at(self, step: int) -> float:
         """Share of the full rate: warm up, hold, and fall linearly to nothing; the finish again, from lower."""

@@ -11,7 +11,7 @@ from engine.decode import Drafter, decode, plan
 from engine.drafters.dflash import DFlashDrafter
 from engine.errors import RequestError
 from engine.methods import method_named
-from engine.pace import FIXED
+from engine.pace import FIXED, Pacer
 from engine.records import Request, Round
 from engine.runtime.fixed.machine import RUNNERS, Machine, inside, setting_of
 from engine.runtime.fixed.passes import SMALLEST_EXTENT, extent_of
@@ -47,9 +47,9 @@ class HostLoop:
     def __init__(self, target: TorchTarget) -> None:
         self.target = target
 
-    def decode(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Round]:
-        """See ``Loop``."""
-        return each_inferring(decode(request, self.target, drafters))
+    def decode(self, request: Request, drafters: Sequence[Drafter], pacer: Pacer | None = None) -> Iterator[Round]:
+        """See ``Loop``; a ``pacer`` as in ``engine.decode.decode``."""
+        return each_inferring(decode(request, self.target, drafters, pacer))
 
     def close(self) -> None:
         """See ``Loop``: every run frees its own."""
@@ -71,7 +71,7 @@ class FixedLoop:
         """The rounds of ``engine.decode.decode``, by itself where fixed shapes do not serve the request."""
         work = plan(request, self.target, drafters)
         if not serves(request, self.target, drafters):
-            return each_inferring(decode(request, self.target, drafters))
+            return HostLoop(self.target).decode(request, drafters)
         return self._rounds(request, work.heads)
 
     def close(self) -> None:

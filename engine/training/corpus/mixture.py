@@ -35,7 +35,6 @@ HEAD_FINISH_SHARES: Mapping[str, Shares] = MappingProxyType({
 # routing picked the specialist in 84 % of the rounds of math.
 HEAD_OWN_SHARES: Mapping[str, Shares] = MappingProxyType({
     "code": MappingProxyType({"code": 0.62, "math": 0.18, "mixed": 0.15, "explain": 0.05}),
-    "all": HEAD_SHARES["all"],
 })
 
 
