@@ -20,6 +20,8 @@ COPY --chown=canopy explorer explorer
 COPY --chown=canopy app.py README.md ./
 
 USER canopy
+# The published target, converted, beside its heads: no start needs a network for it.
+RUN mkdir -p assets/smollm2/target && CANOPY_CACHE=/tmp/canopy python -m engine fetch --rig smollm2 --into assets/smollm2/target && rm -rf /tmp/canopy
 # Downloaded checkpoints and what the lab measured stay in this folder: mount a volume over it to keep them.
 VOLUME /home/canopy/.cache
 EXPOSE 7860

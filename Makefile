@@ -1,5 +1,6 @@
-# make run     the page on the embedded demo rig        make test    linter, types, every test
-# make setup   the venv and its packages, Chromium      make lint    linter and types only
+# make run     the page on the embedded demo rig         make setup      the venv and its packages
+# make test    linters, types, every test but the long   make lint       linters and types only
+# make quick   linters and what needs no torch: seconds  make test-long  the tests marked long, before a release
 # make bench   the speed table on the demo rig
 
 PYTHON ?= python3
@@ -8,7 +9,11 @@ BIN := $(VENV)/bin
 RIG ?= demo
 ARGS ?=
 
-.PHONY: setup run test lint bench chromium
+# A process per core, four at most: each holds torch and, for the browser tests, a server and a Chromium of its own.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal --durations=10 --durations-min=0.1
+TORCH_FREE := tests/house tests/explorer tests/engine/lab $(wildcard tests/engine/test_*.py)
+
+.PHONY: setup run test test-long quick lint lint-browser bench chromium
 
 setup: $(VENV)/.ready
 
@@ -16,6 +21,7 @@ $(VENV)/.ready: requirements.txt requirements-ray.txt requirements-dev.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	-$(BIN)/python -m engine fetch --rig smollm2  # offline: later, at the first use
 	touch $@
 
 # A browser for the browser tests: the one that is there, else the distribution's package, else Playwright's own.
@@ -24,15 +30,34 @@ chromium: setup
 	  { command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \
 	  $(BIN)/python -m playwright install chromium
 
+# TRACE=run.jsonl.gz opens a trace file, or a folder of them; FOLLOW=1 shows it as it grows.
 run: setup
-	$(BIN)/python app.py --rig $(RIG) $(ARGS)
+	$(BIN)/python app.py --rig $(RIG) $(if $(TRACE),--trace $(TRACE)) $(if $(FOLLOW),--follow) $(ARGS)
 
-lint: setup
-	$(BIN)/ruff check --config .ruff.toml .
-	$(BIN)/mypy --config-file .mypy.ini engine explorer app.py
+lint: setup lint-browser
+	$(BIN)/ruff check .
+	$(BIN)/mypy engine explorer app.py
+
+# The browser's half: ESLint (eslint.config.js) and the types that TypeScript finds in it (tsconfig.json). Nothing of
+# either is shipped, so who has no Node.js may do without; where changes are taken in, nobody may.
+lint-browser:
+	@if command -v npm >/dev/null; then $(MAKE) --silent node_modules/.ready && \
+	    node_modules/.bin/eslint assets && node_modules/.bin/tsc --project .; \
+	  elif [ -z "$$CI" ]; then echo "NOT CHECKED: assets/**/*.js, because npm is not installed."; \
+	  else echo "npm is not installed, and the browser's half cannot be checked without it." >&2; exit 1; fi
+
+node_modules/.ready: package.json package-lock.json .npmrc
+	npm ci --silent
+	@touch $@
 
 test: lint chromium
-	$(BIN)/python -m pytest -c .pytest.ini
+	$(PYTEST) -m "not long"
+
+test-long: chromium
+	$(PYTEST) -m long
+
+quick: lint
+	$(PYTEST) -m "not long" $(TORCH_FREE)
 
 bench: setup
 	$(BIN)/python -m engine.bench --prompts assets/prompts/bench.jsonl $(ARGS)

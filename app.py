@@ -1,4 +1,4 @@
-"""Canopy's page: flags, choose a source, launch. The only file that imports both halves."""
+"""Canopy's page: flags, the rig that answers, launch. The only file that imports both halves."""
 
 from __future__ import annotations
 
@@ -6,37 +6,58 @@ import argparse
 import logging
 import os
 import sys
+from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING
 
-from engine.errors import CanopyError, RigError
-from engine.rig_names import NAMED, from_hub
+from engine.commands import values
+from engine.commands.program import NOT_UNDERSTOOD, CommandLine, UsageError, understood
+from engine.errors import CanopyError, RigError, TraceError
+from engine.rig_names import DEFAULT_RIG, EMBEDDED_RIG, NAMED, from_hub
+from engine.threads import settle
 from explorer.bundle import ASSETS
-from explorer.lab_bench import Absent, Bench
+from explorer.follow import Follow
 from explorer.lessons import Library, name_of, shipped
-from explorer.replay import Recordings
-from explorer.serving import Choosing
+from explorer.quick_gradio import import_quickly
+from explorer.rig import OpenRig
+from explorer.rig_choice import RigChoice
+from explorer.run_queue import RunQueue
+from explorer.security.hosts import Place, proxy_place
 from explorer.source import Source
+from explorer.sources.answering import AnsweringRig, RigAccess, RigLoad, RigOpener, Tell
+from explorer.sources.replay import recorded_rig
 
-log = logging.getLogger("canopy")
-DEMO = "demo"
+if TYPE_CHECKING:
+    import gradio as gr
+
+LOADING = "The rig is still being loaded."
 
 
-def flags() -> argparse.ArgumentParser:
+def flags() -> CommandLine:
     """The command line."""
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="app.py", description="Canopy: tree speculative decoding, seen round by round.")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine alone)")
-    parser.add_argument("--port", type=int, default=7860, help="port to listen on (default: 7860)")
+    parser.add_argument("--host", type=values.address, default="127.0.0.1",
+                        help="address to listen on (default: this machine alone)")
+    parser.add_argument("--port", type=values.whole(1, 65535), default=7860, help="port to listen on (default: 7860)")
+    parser.add_argument("--allow-host", type=_place, action="append", default=[], metavar="NAME",
+                        help="a name (or NAME:PORT) under which a proxy of yours passes requests on to this page; as "
+                        "often as there are names (default: only the names of the address that it listens on)")
     parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
-    parser.add_argument("--rig", default=DEMO, help="a rig's name, a folder with a rig.json, or TARGET::DRAFTER, each "
-                        f"a folder or a model id of the hub (default: {DEMO}; known: {', '.join(NAMED)})")
+    parser.add_argument("--rig", type=values.name, default=DEFAULT_RIG,
+                        help="a rig's name, a folder with a rig.json, or "
+                        "TARGET::DRAFTER, each a folder or a model id of the hub (default: "
+                        f"{DEFAULT_RIG}; known: {', '.join(NAMED)})")
     parser.add_argument("--rig-choice", choices=("on", "off"), help="whether another rig may be chosen in the page, "
                         "which reads folders of this machine and downloads models (default: on where only this machine "
                         "can reach the page, or with --auth)")
-    parser.add_argument("--trace", type=Path, metavar="PATH", help="a trace file, or a folder of them, to open first")
-    parser.add_argument("--results", type=Path, default=Path("results.sqlite"), metavar="FILE",
+    parser.add_argument("--trace", type=values.readable, metavar="PATH",
+                        help="a trace file, or a folder of them, to open first")
+    parser.add_argument("--follow", action="store_true", help="show the --trace file, or the newest of its folder, as "
+                        "it grows: another program is writing it")
+    parser.add_argument("--results", type=values.writable_file, default=Path("results.sqlite"), metavar="FILE",
                         help="where the lab keeps what it measured (default: results.sqlite)")
     return parser
 
@@ -44,39 +65,53 @@ def flags() -> argparse.ArgumentParser:
 def _credentials(text: str) -> tuple[str, str]:
     user, colon, password = text.partition(":")
     if not (user and colon and password):
-        raise argparse.ArgumentTypeError(f"it has to be USER:PASSWORD, and {text!r} is not")
+        raise argparse.ArgumentTypeError(f"is {values.shown(text)}; it has to be USER:PASSWORD")
     return user, password
 
 
+def _place(text: str) -> Place:
+    try:
+        return proxy_place(text)
+    except CanopyError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+class RigsOnDemand:
+    """See ``RigOpener``: the half with torch is imported when the first rig is opened, which takes seconds."""
+
+    def open(self, name: str, beside: Source, tell: Tell) -> OpenRig:
+        """See ``RigOpener``; RigError names the package that is not installed."""
+        tell("Importing torch …", None)
+        try:
+            return self._opener().open(name, beside, tell)
+        except ModuleNotFoundError as error:
+            raise RigError(f"The rig {name!r} needs the package {error.name}, which is not installed.") from error
+
+    def collect(self) -> None:
+        """See ``RigOpener``."""
+        if "torch" in sys.modules:
+            self._opener().collect()
+
+    def _opener(self) -> RigOpener:
+        opener: RigOpener = import_module("engine.runtime.answering.opener").LiveRigOpener()
+        return opener
+
+
 def library(opened: Path | None) -> Library:
-    """The shipped recordings behind those that the command line names."""
+    """The recordings that the command line names, then the shipped ones."""
     if opened is None:
         return Library(shipped(ASSETS / "traces"))
     named = shipped(opened) if opened.is_dir() else [opened]
     return Library([*named, *shipped(ASSETS / "traces")], *(name_of(path) for path in named[:1]))
 
 
-def source(rig: str, recordings: Library) -> Source:
-    """The rig if it can be loaded, else the demo rig, else the recordings, with the reason why not."""
-    try:
-        live: Source = import_module("engine.runtime.live").serve(rig)
-        return live
-    except ModuleNotFoundError as error:
-        reason = f"The rig {rig!r} needs the package {error.name}, which is not installed."
-    except RigError as error:
-        reason = str(error)
-    except Exception as error:
-        log.exception("The rig %s could not be loaded.", rig)
-        reason = (f"The rig {rig!r} could not be loaded: an internal error ({type(error).__name__}); the server's log "
-                  "has the details.")
-    if rig != DEMO:
-        fallen = source(DEMO, recordings)
-        if not isinstance(fallen, Recordings):
-            log.warning("%s The demo rig serves instead.", reason)
-            instead: Source = cast(Any, fallen).instead(reason)
-            return instead
-    log.warning("No live runs. %s", reason)
-    return Recordings(recordings, reason)
+def followed(wanted: argparse.Namespace) -> Follow | None:
+    """What the command line wants to be followed."""
+    if not wanted.follow:
+        return None
+    if wanted.trace is None:
+        raise TraceError("--follow has nothing to follow; name a trace file or a folder of them with --trace.")
+    return Follow(wanted.trace)
 
 
 def may_choose(wanted: argparse.Namespace) -> bool:
@@ -86,15 +121,15 @@ def may_choose(wanted: argparse.Namespace) -> bool:
     return wanted.host in ("127.0.0.1", "localhost", "::1") or wanted.auth is not None
 
 
-def choosing(wanted: argparse.Namespace) -> Choosing:
-    """Who opens other rigs, or the sentence why nobody does."""
+def access(wanted: argparse.Namespace) -> RigAccess:
+    """Who opens rigs, and the sentence where people may not choose one in the page."""
+    closed = ""
     if not may_choose(wanted):
-        return Choosing(closed="Another rig cannot be chosen here; whoever runs this page can start it with "
-                               "--rig-choice on.")
-    try:
-        return Choosing(import_module("engine.runtime.answering").Rigs(), "")
-    except ModuleNotFoundError as error:
-        return Choosing(closed=f"No rig can be loaded: the package {error.name} is not installed.")
+        closed = "Another rig cannot be chosen here; whoever runs this page can start it with --rig-choice on."
+    missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
+    if missing:
+        closed = closed or f"No rig can be loaded: the package {missing[0]} is not installed."
+    return RigAccess(RigsOnDemand(), closed)
 
 
 def keep_offline(rig: str, may_choose: bool) -> None:
@@ -105,36 +140,37 @@ def keep_offline(rig: str, may_choose: bool) -> None:
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
 
 
-def bench(served: Source) -> Bench:
-    """The rig as something to measure with; without one, the reason why there is none."""
-    if isinstance(served, Recordings):
-        return Absent(served, served.reason)
-    opened = cast(Any, served).checkpoints.opened  # another than was asked for where that one could not be loaded
-    live: Bench = import_module("engine.runtime.lab").LiveBench(served, opened)
-    return live
+def built_page(wanted: argparse.Namespace) -> gr.Blocks:
+    """The page as the command line wants it. Recordings answer at first; once it is served, the rig is loaded."""
+    recordings, entry = library(None if wanted.follow else wanted.trace), access(wanted)
+    rig = AnsweringRig(recorded_rig(recordings, LOADING), coming=RigLoad(wanted.rig))
+    choice = RigChoice(rig, RunQueue(), entry)
+    page: gr.Blocks = import_module("explorer.page").build(rig, recordings, choice, wanted.results, followed(wanted))
 
+    async def load() -> None:
+        choice.load_first(RigsOnDemand(), EMBEDDED_RIG, partial(recorded_rig, recordings))
 
-def built_page(wanted: argparse.Namespace) -> Any:
-    """The page as the command line wants it. It alone holds on to the rig, so that it can let go of it."""
-    recordings = library(wanted.trace)
-    served = source(wanted.rig, recordings)
-    page = import_module("explorer.page")
-    return page.build(served, recordings, bench(served), wanted.results, choosing(wanted))
+    page.extra_startup_events.append(load)
+    return page
 
 
 def main() -> int:
     """Serve the page until it is interrupted."""
-    wanted = flags().parse_args()
+    settle()  # a rig that is loaded later imports torch
+    try:
+        wanted = understood(flags(), sys.argv[1:])
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return NOT_UNDERSTOOD
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     keep_offline(wanted.rig, may_choose(wanted))
-    page = import_module("explorer.page")
+    import_quickly()
+    server = import_module("explorer.server")
     try:
-        built = built_page(wanted)
+        server.serve(built_page(wanted), server.Listening(wanted.host, wanted.port, wanted.auth, wanted.allow_host))
     except CanopyError as error:
         print(error, file=sys.stderr)
         return 1
-    built.queue(max_size=page.WAITING_ROOM)
-    built.launch(server_name=wanted.host, server_port=wanted.port, auth=wanted.auth, **page.launch_options())
     return 0
 
 

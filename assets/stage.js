@@ -5,13 +5,14 @@
 
   const BUSY = ["queued", "running"];
   const BLANK = { run: "", state: "empty", message: "", header: null, from: 0, rounds: [], end: null };
-
   const NOTHING = "The text ended before its first token; ask something else, or change the temperature or the seed.";
 
   Canopy.panels = new Map();
   Canopy.modes = ["story", "workbench"]; // the ways to look; the lab adds its own where there is a server
 
-  // A panel: {name, title, caption, legend, create(host, stage) -> {draw, select, resize?, svg?, fit?, search?}}.
+  // A panel: {name, title, caption, legend?, place?, create(host, stage) -> {draw, select, resize?, svg?, fit?, search?}}.
+  // Its place: {row: "upper" (beside the text) or "lower", share: of the row's width, against its neighbours'}; in a row
+  // panels stand in the order in which they are defined.
   Canopy.define = function define(panel) {
     Canopy.panels.set(panel.name, panel);
   };
@@ -21,16 +22,17 @@
       this.listeners = new Map();
       this.value = BLANK;
       this.rounds = [];
+      this.present = new Canopy.Present(); // whose nodes are in the run's trees
       this.pieces = new Map();
       this.current = -1;
       this.selection = { node: null, pinned: false };
-      this.hovered = null;
-      this.pinned = null;
+      this.hovered = this.pinned = null;
       this.following = true; // a live run shows its newest round until a person goes elsewhere
       this.animate = false; // true for a step that should be seen happening, false while scrubbing
       this.coming = null; // the run that was asked for and has nothing to show yet
       this.halted = null; // the run that Stop was pressed for
       this.mode = "story";
+      this.tab = ""; // of the lab
       this.settings = {}; // method and budget as the controls have them
       this.server = null;
       this.baselines = new Map();
@@ -70,6 +72,8 @@
     // something new is there: a run that fails before its first round leaves the stage as it was.
     show(value) {
       if (!value || typeof value !== "object" || !value.state) return;
+      if (value.followed) this.tell("followed", value);
+      if (value.followed && this.elsewhere) return;
       const other = value.run !== this.value.run;
       if (value.run === this.halted && BUSY.includes(value.state)) return;
       if (other && value.rounds.length === 0 && this.rounds.length > 0) {
@@ -87,7 +91,9 @@
     }
 
     begin(value) {
+      this.elsewhere = !value.followed && Boolean(value.header); // than at a run of another program that is followed
       this.rounds = [];
+      this.present = new Canopy.Present();
       this.pieces = new Map();
       this.current = -1;
       this.pinned = this.hovered = null;
@@ -102,14 +108,16 @@
       const first = value.from || 0;
       if (first > this.rounds.length) this.mend(value.run);
       else this.add(value.rounds.slice(this.rounds.length - first));
-      if (value.baseline) this.baselines.set(this.matter(value.header), value.baseline);
+      if (value.baseline && value.header.recorded) this.baselines.set(this.matter(value.header), value.baseline);
       else this.learn(value);
     }
 
     add(views) {
       for (const view of views) {
         Canopy.decode.pieces(view.pieces, this.pieces);
-        this.rounds.push(Canopy.decode.round(view, this.value.header, this.pieces));
+        const made = Canopy.decode.round(view, this.value.header, this.pieces, this.rounds.at(-1));
+        this.rounds.push(made);
+        this.present.note(made);
       }
     }
 
@@ -142,7 +150,7 @@
 
     matter(header) {
       const said = header.turns.flat();
-      return [header.rig, header.hardware, header.dtype, ...said, header.prompt, header.temperature].join("\u0000");
+      return [header.recorded ? "recorded" : "live", header.rig, header.hardware, header.dtype, ...said, header.prompt, header.temperature].join("\u0000");
     }
 
     get baseline() {
@@ -206,6 +214,11 @@
       const moved = mode !== this.mode;
       this.mode = mode;
       this.tell("mode", { moved, push: Boolean(how && how.push) });
+    }
+
+    setTab(tab) {
+      this.tab = tab;
+      this.tell("tab", tab);
     }
 
     // The person pressed Stop. Updates that are still on their way say nothing new: what the run came to is asked

@@ -15,18 +15,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from engine.acceptance import ACCEPTANCE_RULES, AcceptanceRule, Residual
+from engine.budget_policy import PACES, BudgetPolicy, FixedBudget
 from engine.builders import BUILDERS, Builder
 from engine.clock import Clock
 from engine.combiners import COMBINERS, Combiner
 from engine.draws import trial_draws
 from engine.errors import RequestError
+from engine.limits import check_budget, check_max_tokens, check_sampling
 from engine.methods import Share, method_named, share_named
-from engine.pace import PACES, FixedPace, Pacer
 from engine.records import Acceptance, DraftTree, Integers, Lattice, PackedTree, Request, Round, Sampling, Verification
 from engine.tree import pack
-
-COLDEST, HOTTEST = 0.01, 100  # beyond them logits over temperature leave float32's range, or say nothing
-MOST_NODES = 4096  # a pass over more rows than this is a prefill, not a draft tree
 
 Features = Any  # the target's tapped hidden states, on its device: the loop only carries them to the drafters
 
@@ -39,11 +37,11 @@ class Target(Residual, Protocol):
         """How many positions the target knows."""
 
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Features]:
-        """Read the prompt into an empty cache with room for ``rows`` more rows; its choice behind the prompt,
+        """Read the prompt into an empty cache with room for ``rows`` more rows; its choice after the prompt,
         and the features of every prompt position."""
 
     def verify(self, packed: PackedTree) -> Verification:
-        """One pass over the packed rows behind the cache. The cache keeps the rows until ``commit``."""
+        """One pass over the packed rows after the cache. The cache keeps the rows until ``commit``."""
 
     def commit(self, keep: Integers) -> Features:
         """Keep these rows of the last pass, in this order, drop the others, and return the kept rows' features."""
@@ -53,7 +51,7 @@ class Target(Residual, Protocol):
 
 
 class Drafter(Protocol):
-    """A head: proposes what may follow the root, having observed what was committed."""
+    """A drafter: proposes what may follow the root, having observed what was committed."""
 
     def begin(self, rows: int) -> None:
         """Forget everything; make room for a text of ``rows`` positions."""
@@ -70,7 +68,7 @@ class Drafter(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """A request with its names looked up, and the heads that serve it."""
+    """A request with its names looked up, and the drafters that serve it."""
 
     request: Request
     heads: tuple[Drafter, ...]
@@ -78,7 +76,7 @@ class Plan:
     combine: Combiner
     accept: AcceptanceRule
     share: Share
-    pacer: Pacer = field(default_factory=FixedPace)
+    policy: BudgetPolicy = field(default_factory=FixedBudget)
 
 
 def plan(request: Request, target: Target, drafters: Sequence[Drafter]) -> Plan:
@@ -87,12 +85,10 @@ def plan(request: Request, target: Target, drafters: Sequence[Drafter]) -> Plan:
     if len(drafters) < method.heads:
         raise RequestError(
             f"The method {request.method} needs {method.heads} drafters; this rig has {len(drafters)}.")
-    if not 0 <= request.budget <= MOST_NODES:
-        raise RequestError(f"The node budget is {request.budget}; it has to lie between 0 and {MOST_NODES}.")
+    check_budget(request.budget)
     if request.pace not in PACES:
         raise RequestError(f"There is no pace {request.pace!r}; choose one of {', '.join(PACES)}.")
-    if request.max_tokens < 1:
-        raise RequestError(f"max_tokens is {request.max_tokens}; it has to be 1 or more.")
+    check_max_tokens(request.max_tokens)
     if not request.prompt_ids:
         raise RequestError("The prompt is empty; write at least one character.")
     if len(request.prompt_ids) >= target.context_limit:
@@ -105,28 +101,15 @@ def plan(request: Request, target: Target, drafters: Sequence[Drafter]) -> Plan:
         ACCEPTANCE_RULES[method.accept], share_named(method, request.split))
 
 
-def check_sampling(sampling: Sampling) -> None:
-    """RequestError for a number that no sampling can have."""
-    if sampling.temperature != 0 and not COLDEST <= sampling.temperature <= HOTTEST:
-        raise RequestError(
-            f"The temperature is {sampling.temperature}; it has to be 0 or a number from {COLDEST} to {HOTTEST}.")
-    if sampling.top_k < 0:
-        raise RequestError(f"top-k is {sampling.top_k}; it has to be 0 (no cut) or more.")
-    if not 0 < sampling.top_p <= 1:
-        raise RequestError(f"top-p is {sampling.top_p}; it has to lie above 0 and be at most 1.")
-    if sampling.seed < 0:
-        raise RequestError(f"The seed is {sampling.seed}; it has to be 0 or more.")
-
-
 def decode(request: Request, target: Target, drafters: Sequence[Drafter],
-           pacer: Pacer | None = None) -> Iterator[Round]:
+           policy: BudgetPolicy | None = None) -> Iterator[Round]:
     """The rounds that answer a request, each yielded as soon as its tokens are committed.
 
-    Without a ``pacer`` every round drafts and verifies the whole budget. Raises RequestError before the first round
+    Without a ``policy`` every round drafts and verifies the whole budget. Raises RequestError before the first round
     when the request cannot be served.
     """
     work = plan(request, target, drafters)
-    return _rounds(replace(work, pacer=pacer) if pacer else work, target)
+    return _rounds(replace(work, policy=policy) if policy else work, target)
 
 
 def _rounds(work: Plan, target: Target) -> Iterator[Round]:
@@ -170,20 +153,20 @@ def _open(work: Plan, target: Target) -> int:
 
 def _round(work: Plan, target: Target, at: Standing, random: np.random.Generator) -> Round:
     clock = Clock()
-    drafting, budget = work.pacer.opens(len(work.heads), work.request.budget)
+    drafting, budget = work.policy.opens(len(work.heads), work.request.budget)
     deepest = target.context_limit - at.start - 1
     drafts = tuple(head.draft(at.root, max(budget, 1)).cut(deepest) for head in work.heads[:drafting])
     clock.lap("draft")
     shares = work.share(budget, drafting)
     candidates = tuple(work.build(draft, at.root, share) for draft, share in zip(drafts, shares, strict=True))
-    tree = work.pacer.cut(work.combine(candidates, budget)) if candidates else bare(at.root)
+    tree = work.policy.cut(work.combine(candidates, budget)) if candidates else bare(at.root)
     clock.lap("build")
     packed = pack(tree, at.start)
     clock.lap("pack")
     verification = target.verify(packed)
     clock.lap("verify")
     acceptance = _end_of_text(work.accept(tree, verification, target, random), tree, work.request, at.left)
-    work.pacer.learn(tree, acceptance)
+    work.policy.learn(tree, acceptance)
     clock.lap("accept")
     features = target.commit(acceptance.keep)
     clock.lap("keep")

@@ -4,7 +4,9 @@
     ├── RequestError      the request cannot be served as asked (prompt, budget, method, numbers)
     ├── RigError          a checkpoint or a set of them cannot be used (missing, truncated, mismatched)
     ├── TraceError        a trace file is not one, is of another version, or is cut off
+    ├── FileError         a file cannot be written where it was asked for
     ├── ResultsError      a results file of the lab is not one, is in use, or cannot be written
+    ├── PresetError       a preset that the page would offer cannot be run
     └── Cancelled         somebody changed their mind; nothing went wrong
 
 A message says what is wrong, what was seen, and what is allowed. The page and the command line print it as it is.
@@ -29,8 +31,16 @@ class TraceError(CanopyError):
     """A file is not a usable trace."""
 
 
+class FileError(CanopyError):
+    """A file cannot be written."""
+
+
 class ResultsError(CanopyError):
     """A results file cannot be used or written."""
+
+
+class PresetError(CanopyError):
+    """A file of presets is not one, or a preset in it cannot be run."""
 
 
 class Cancelled(CanopyError):

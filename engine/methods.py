@@ -6,26 +6,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from engine.acceptance import KEEPS_THE_TARGETS_CHOICES
 from engine.errors import RequestError
 
 
 def whole(budget: int, heads: int) -> tuple[int, ...]:
-    """Every head builds a tree of the whole budget."""
+    """Every drafter builds a tree of the whole budget."""
     return (budget,) * heads
 
 
 def halves(budget: int, heads: int) -> tuple[int, ...]:
-    """The heads share the budget; what does not divide goes to the first ones."""
+    """The drafters share the budget; what does not divide goes to the first ones."""
     return tuple((budget + heads - 1 - head) // heads for head in range(heads))
 
 
+BLOCK, PATH, NGRAM = "dflash", "path", "ngram"  # families of drafters
 Share = Callable[[int, int], tuple[int, ...]]
 EQUAL_ROWS: Mapping[str, Share] = MappingProxyType({"total": whole, "each": whole})
 
 
 @dataclass(frozen=True)
 class Method:
-    """How many heads draft, how trees grow and combine, how nodes are accepted, and what may be said of it.
+    """How many drafters draft, how trees grow and combine, how nodes are accepted, and what may be said of it.
 
     ``family`` is the kind of drafter that it is meant for: ``dflash`` (marginals of a block), ``path`` (one that
     sees its own path), ``ngram``. Any drafter serves any method; where nobody names one, the rig picks by it.
@@ -35,10 +37,30 @@ class Method:
     build: str = "best_first"
     combine: str = "only"
     accept: str = "walk"
-    family: str = "dflash"
+    family: str = BLOCK
     shares: Mapping[str, Share] = field(default_factory=lambda: EQUAL_ROWS)
     lossless: bool = True
     summary: str = ""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """What a budget may mean, where that makes a difference; else ``total`` alone."""
+        return tuple(self.shares) if len(set(self.shares.values())) > 1 else ("total",)
+
+    @property
+    def follows_text(self) -> bool:
+        """Whether the target's choices alone decide what is accepted, so that a known text decides it too."""
+        return self.accept in KEEPS_THE_TARGETS_CHOICES
+
+    @property
+    def replayable(self) -> bool:
+        """Whether a known text says what it would have accepted at any budget: it follows the text, over drafters whose
+        proposals do not depend on the budget."""
+        return self.follows_text and self.family == BLOCK
+
+    def takes(self, drafters: int) -> bool:
+        """Whether so many drafters that a person names serve it; other families' drafters are the rig's to pick."""
+        return self.family == BLOCK and self.heads == drafters > 0
 
 
 METHODS: Mapping[str, Method] = MappingProxyType({
@@ -48,12 +70,12 @@ METHODS: Mapping[str, Method] = MappingProxyType({
     "routed": Method(2, combine="routed", summary="Two trees are drafted; the more confident one is verified."),
     "merged": Method(2, combine="merged", shares=MappingProxyType({"total": halves, "each": whole}),
                      summary="Two disjoint trees under one root are verified in one pass."),
-    "joint": Method(2, combine="joint", summary="One tree over both heads; a shared prefix is one node."),
-    "expand": Method(1, build="expand", family="path",
+    "joint": Method(2, combine="joint", summary="One tree over both drafters; a shared prefix is one node."),
+    "expand": Method(1, build="expand", family=PATH,
                      summary="A drafter that sees its own path grows the best nodes of each depth (EAGLE-2)."),
-    "nanogpt": Method(1, build="full", accept="sequential", family="ngram",
+    "nanogpt": Method(1, build="full", accept="sequential", family=NGRAM,
                       summary="A full depth × width tree over an n-gram drafter, children tried in turn."),
-    "nanogpt_ratio": Method(1, build="full", accept="ratio", family="ngram", lossless=False,
+    "nanogpt_ratio": Method(1, build="full", accept="ratio", family=NGRAM, lossless=False,
                             summary="The same tree accepted with min(1, p/q). Biased: for study only."),
 })
 
@@ -66,7 +88,7 @@ def method_named(name: str) -> Method:
 
 
 def share_named(method: Method, split: str) -> Share:
-    """The rule that shares a budget between the heads; RequestError for an unknown split."""
+    """The rule that shares a budget between the drafters; RequestError for an unknown split."""
     if split not in method.shares:
         raise RequestError(f"There is no split {split!r}; choose one of {', '.join(method.shares)}.")
     return method.shares[split]

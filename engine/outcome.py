@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
 
+from engine.acceptance_length import mean_length
 from engine.records import STAGES, Round
 
 
@@ -22,8 +23,8 @@ class Outcome:
 
     @property
     def tau(self) -> float:
-        """Mean tokens committed per round (paper 001, section 9)."""
-        return len(self.token_ids) / len(self.lengths) if self.lengths else 0.0
+        """See ``acceptance_length``."""
+        return mean_length(len(self.token_ids), len(self.lengths))
 
     @property
     def tokens_per_second(self) -> float:

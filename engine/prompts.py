@@ -24,27 +24,33 @@ class Prompt:
 
 def read_prompts(path: Path) -> list[Prompt]:
     """The prompts of a file; RequestError names the line that is not one."""
-    rows = _text(path).split("\n")  # not splitlines: JSON text may hold other signs that end a line
-    prompts = [_prompt(row, f"{path.name}, line {number}") for number, row in enumerate(rows, 1) if row.strip()]
+    try:
+        with path.open("rb") as file:
+            return prompts_from(file.read(LARGEST_FILE_BYTES + 1), path.name)
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise RequestError(f"The prompt file {path.name} cannot be read: {said}.") from error
+
+
+def prompts_from(data: bytes, name: str) -> list[Prompt]:
+    """The prompts of a file's bytes, as ``read_prompts``."""
+    rows = _text(data, name).split("\n")  # not splitlines: JSON text may hold other signs that end a line
+    prompts = [_prompt(row, f"{name}, line {number}") for number, row in enumerate(rows, 1) if row.strip()]
     if not prompts:
-        raise RequestError(f"The prompt file {path.name} holds no prompt; write one JSON object a line.")
+        raise RequestError(f"The prompt file {name} holds no prompt; write one JSON object a line.")
     return prompts
 
 
-def _text(path: Path) -> str:
+def _text(data: bytes, name: str) -> str:
+    if len(data) > LARGEST_FILE_BYTES:
+        raise RequestError(f"The prompt file {name} is larger than {LARGEST_FILE_BYTES >> 20} MB, which is the most "
+                           "that is read; split it.")
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST_FILE_BYTES + 1)
-        if len(data) > LARGEST_FILE_BYTES:
-            raise RequestError(f"The prompt file {path.name} is larger than {LARGEST_FILE_BYTES >> 20} MB, which is "
-                               "the most that is read; split it.")
         return data.decode("utf-8-sig")
-    except OSError as error:
-        raise RequestError(f"The prompt file {path.name} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise RequestError(f"The prompt file {path.name} is not UTF-8 (line {line}, byte {error.start}); "
-                           "save it as UTF-8.") from error
+        raise RequestError(f"The prompt file {name} is not UTF-8 (line {line}, byte {error.start}); save it as "
+                           "UTF-8.") from error
 
 
 def _prompt(row: str, place: str) -> Prompt:

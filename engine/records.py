@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +34,7 @@ class Request:
     """What is asked of the engine.
 
     ``budget`` counts *drafted* nodes: the target verifies budget + 1 rows. ``split`` says what the budget means
-    for ``merged``: ``total`` shares it between the heads, ``each`` gives it to both. ``stop_ids`` end the text
+    for ``merged``: ``total`` shares it between the drafters, ``each`` gives it to both. ``stop_ids`` end the text
     and are not part of it. ``pace`` is ``fixed``, or ``auto``: then each round verifies as many nodes as pay, and
     ``budget`` is the most that it may.
     """
@@ -53,7 +52,7 @@ class Request:
 @dataclass(frozen=True)
 class Ask:
     """What a person asks: a ``Request`` before its prompt is tokens. Fields as there; ``heads`` names drafters of
-    the rig, in head order, and where it is empty the rig's own choice for the method serves; ``turns`` are the
+    the rig, in order, and where it is empty the rig's own choice for the method serves; ``turns`` are the
     conversation before the prompt, each a role (system, user, assistant) and what it said."""
 
     prompt: str
@@ -69,7 +68,7 @@ class Ask:
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """What one drafter proposes for the positions behind the root.
+    """What one drafter proposes for the positions after the root.
 
     tokens (depth, rows, k) int32, logprobs (depth, rows, k) float32 in descending order along k and normalised
     over the whole vocabulary before the cut to k, follow (depth, rows, k) int32: the row at the next depth that
@@ -86,7 +85,7 @@ class Lattice:
         return int(self.tokens.shape[0])
 
     def cut(self, depth: int) -> Lattice:
-        """The lattice without what lies deeper than ``depth`` positions behind the root."""
+        """The lattice without what lies deeper than ``depth`` positions after the root."""
         if depth >= self.depth:
             return self
         return Lattice(self.tokens[:depth], self.logprobs[:depth], self.follow[:depth])
@@ -95,7 +94,7 @@ class Lattice:
 @dataclass(frozen=True, eq=False)
 class DraftTree:
     """Tokens to verify: tokens, parents (n,) int32, logprobs (n,) float32 cumulative from the root (whose own is
-    0), heads (n,) int32: a bit mask of the heads that propose the node (1, 2, both 3; 0 for the root)."""
+    0), heads (n,) int32: a bit mask of the drafters that propose the node (1, 2, both 3; 0 for the root)."""
 
     tokens: Integers
     parents: Integers
@@ -149,40 +148,6 @@ class Verification:
         return int(self.choice[node])
 
 
-class Unsaid(Protocol):
-    """What a verification can still be made from."""
-
-    def at(self, node: int) -> int:
-        """The choice at one node."""
-
-    def choice(self) -> Integers:
-        """The choices at all nodes."""
-
-    def described(self) -> Verification:
-        """Everything."""
-
-
-class Unread(Verification):
-    """A verification that is made as it is read: the choice at a node, the choices, or, with the first look at another
-    field, all of it. A walk asks at the nodes that it comes by; whoever shows or writes rounds reads them behind the
-    round, and whoever measures them reads no more."""
-
-    def __init__(self, source: Unsaid) -> None:
-        vars(self).update(source=source, at=source.at)
-
-    def __getattr__(self, name: str) -> Any:
-        """Only called for what is not there yet. Two threads may make the same at once; what it is made from is let
-        go when all is there."""
-        source = vars(self).get("source")
-        if source and name == "choice":
-            vars(self)["choice"] = source.choice()
-        elif source and not name.startswith("__"):
-            vars(self).update(vars(source.described()))
-            for done in ("source", "at"):
-                vars(self).pop(done, None)
-        return object.__getattribute__(self, name)
-
-
 @dataclass(frozen=True, eq=False)
 class Trials:
     """The children that an acceptance rule tried, in order: nodes (t,) int32, chances (t,) float32 of acceptance,
@@ -206,7 +171,7 @@ class Acceptance:
 class Round:
     """One draft, one verify, one commit. ``start`` is the length of the cache before it, so the root's position.
 
-    ``drafts`` has one lattice a head, ``candidates`` one tree a head (the losing one of ``routed`` included),
+    ``drafts`` has one lattice a drafter, ``candidates`` one tree a drafter (the losing one of ``routed`` included),
     ``seconds`` the time per stage.
     """
 

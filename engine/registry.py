@@ -10,16 +10,18 @@ Entry = TypeVar("Entry")
 
 
 class Table(Mapping[str, Entry], Generic[Entry]):
-    """A mapping from a name to the object of that name in the module of that name, imported when asked for."""
+    """A mapping from a name to the object of that name in the module of that name, imported when asked for. Where
+    the names are folders, ``module`` is the file in each that holds the object."""
 
-    def __init__(self, package: str, *names: str) -> None:
+    def __init__(self, package: str, *names: str, module: str = "") -> None:
         self.package = package
         self.names = names
+        self._file = f".{module}" if module else ""
 
     def __getitem__(self, name: str) -> Entry:
         if name not in self.names:
             raise KeyError(f"{self.package} has no {name!r}; it has {', '.join(self.names)}")
-        entry: Entry = getattr(import_module(f"{self.package}.{name}"), name)
+        entry: Entry = getattr(import_module(f"{self.package}.{name}{self._file}"), name)
         return entry
 
     def __iter__(self) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """How rigs are named. Torch-free: the page's command line reads names before anything heavy is imported.
 
 A rig is written NAME, FOLDER (one with a rig.json) or TARGET::DRAFTER, with a second ::DRAFTER where two are wanted.
-TARGET and DRAFTER are folders, or model ids such as Qwen/Qwen3-8B with @REVISION behind them where one is meant; a
-DRAFTER may also be ``ngram``.
+TARGET and DRAFTER are folders, or model ids such as Qwen/Qwen3-8B with @REVISION after them where one is meant; a
+TARGET may also be a GGUF file, a DRAFTER ``ngram``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from engine.errors import RigError
 RIGS_FOLDER = Path(__file__).resolve().parents[1] / "assets"
 JOINT, PIN = "::", "@"
 NGRAM = "ngram"
+EMBEDDED_RIG = "demo"  # needs neither network nor set-up: what serves where another rig cannot
+DEFAULT_RIG = EMBEDDED_RIG  # what answers where nobody names a rig
+GGUF = ".gguf"  # how a file of that format is called
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,17 @@ def pair_of(rig: str) -> Pair:
         return NAMED[rig]
     target, *drafters = (part.strip() for part in rig.split(JOINT))
     if not target or not 1 <= len(drafters) <= 2 or not all(drafters):
-        raise RigError(f"The rig {rig!r} is not of the form TARGET{JOINT}DRAFTER, or with a second {JOINT}DRAFTER; "
-                       "each is a folder or a model id.")
+        raise RigError(f"The rig {rig[:200]!r} is not of the form TARGET{JOINT}DRAFTER, or with a second "
+                       f"{JOINT}DRAFTER; each is a folder or a model id.")
     return Pair(target, tuple(drafters))
+
+
+def is_folder(place: str) -> bool:
+    """Whether there is a folder of that name; no for a name that no folder can have."""
+    try:
+        return Path(place).expanduser().is_dir()
+    except (OSError, RuntimeError, ValueError):
+        return False
 
 
 def from_hub(rig: str) -> tuple[str, ...]:
@@ -66,4 +77,5 @@ def from_hub(rig: str) -> tuple[str, ...]:
         pair = pair_of(rig)
     except RigError:
         return ()
-    return tuple(place for place in (pair.target, *pair.drafters) if place != NGRAM and not Path(place).is_dir())
+    return tuple(place for place in (pair.target, *pair.drafters)
+                 if place != NGRAM and not place.lower().endswith(GGUF) and not is_folder(place))

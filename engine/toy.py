@@ -120,7 +120,7 @@ class ToyDrafter:
     """Block-diffusion style: one row per depth, the target's own distributions along its likeliest path, blurred.
 
     ``noise`` is the share of the mass that goes to a random distribution of its own for every context, ``seed``
-    decides which: two seeds are two heads that are good at different texts.
+    decides which: two seeds are two drafters that are good at different texts.
     """
 
     def __init__(self, target: ToyTarget, depth: int = 6, noise: float = 0.4, seed: int = 0) -> None:

@@ -61,7 +61,7 @@ def leaf_paths(parents: Integers) -> Integers:
 
 
 def plant(root: int, tokens: Integers, parents: Integers, logprobs: Floats) -> DraftTree:
-    """A one-head tree from its drafted nodes (parents already counted with the root as node 0)."""
+    """A one-drafter tree from its drafted nodes (parents already counted with the root as node 0)."""
     size = len(tokens) + 1
     heads = np.ones(size, np.int32)
     heads[0] = 0

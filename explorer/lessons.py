@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from engine.errors import RequestError, TraceError
@@ -29,7 +30,7 @@ class Lesson:
         header, rounds = self.trace.header, [entry.round for entry in self.trace.entries]
         return {
             "name": self.name, "title": header.title or self.name, "note": header.note, "rounds": len(rounds),
-            "method": header.request.method, "budget": header.request.budget, "rig": header.rig,
+            "method": header.request.method, "budget": header.budget, "rig": header.rig,
             "tau": round(tau(rounds), 2), "tokens_per_second": round(tokens_per_second(self.trace), 1),
             "recorded": header.recorded,
         }
@@ -74,7 +75,14 @@ class Library:
         view = run_view(run, (trace.header, *trace.entries, trace.end))
         plain = [other.trace for other in self.lessons.values()
                  if not other.trace.header.heads and matter(other.trace.header) == matter(trace.header)]
-        return {**view, "baseline": {"tokens_per_second": tokens_per_second(plain[0])}} if plain else view
+        return {**view, "baseline": baseline_view(plain[0])} if plain else view
+
+
+def baseline_view(plain: Trace) -> View:
+    """What speed is held against: tokens per second of plain decoding, and when it had each token, in seconds of engine
+    time from the first round on."""
+    clock = accumulate(sum(entry.round.seconds.values()) for entry in plain.entries)
+    return {"tokens_per_second": tokens_per_second(plain), "seconds": [round(second, 6) for second in clock]}
 
 
 def matter(header: Header) -> tuple[object, object]:

@@ -1,25 +1,81 @@
-"""The prompts that the page offers, and what of them fits the rig that answers."""
+"""The prompts that the page offers: a file for each rig that has its own, and one for all others.
+
+The files are ``presets-RIG.json`` in ``assets/prompts/``; all of them are checked when the page starts.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
 
-from explorer.bundle import ASSETS
-from explorer.lab_bench import Bench
+from engine.errors import CanopyError, PresetError
+from engine.rig_names import EMBEDDED_RIG
+from explorer.run_form import RunForm
+from explorer.sources.answering import AnsweringRig
 
-OWN = "demo"  # the rig whose training the shipped prompts and recordings come from
+ANY = "any"  # the file for rigs without one of their own: prompts that any model can be asked
 USUAL = "ddtree"  # what stands in for a method that a rig cannot run
 
 
-def presets(bench: Bench) -> list[dict[str, Any]]:
-    """Name, domain, title, prompt, method, budget, temperature of each. A rig of one's own gets prompts that any
-    model can be asked; without a rig they are those of the recordings."""
-    own = bench.reason or bench.rig == OWN
-    name = "presets.json" if own else "presets-any.json"
-    read: list[dict[str, Any]] = json.loads((ASSETS / "prompts" / name).read_text("utf8"))
-    return read
+@dataclass(frozen=True)
+class Preset:
+    """A question and how to run it. ``domain`` is what it is about, ``title`` what the list shows."""
+
+    name: str
+    domain: str
+    title: str
+    prompt: str
+    method: str
+    budget: int
+    temperature: float
+
+
+@dataclass(frozen=True)
+class Presets:
+    """The presets by the name of their rig."""
+
+    by_rig: Mapping[str, Sequence[Preset]]
+
+    def of(self, rig: AnsweringRig) -> Sequence[Preset]:
+        """Those of the rig that is coming or answers; without a rig they are those of the recordings, which were made
+        on the embedded one."""
+        instruments = rig.instruments
+        name = rig.coming.name if rig.coming else EMBEDDED_RIG if instruments.reason else instruments.rig
+        return self.by_rig.get(name, self.by_rig[ANY])
+
+
+def read_presets(folder: Path) -> Presets:
+    """Every presets file of a folder; PresetError names the first preset that could not be run as it stands."""
+    files = sorted(folder.glob("presets-*.json"))
+    return Presets({path.stem.removeprefix("presets-"): _read(path) for path in files})
+
+
+def _read(path: Path) -> tuple[Preset, ...]:
+    try:
+        found = tuple(Preset(**row) for row in json.loads(path.read_text("utf8")))
+    except (ValueError, TypeError) as error:
+        names = ", ".join(each.name for each in fields(Preset))
+        raise PresetError(f"{path.name} is not a list of presets ({error}); each has {names}, and nothing else."
+                          ) from error
+    if not found:
+        raise PresetError(f"{path.name} has no preset; it has to have one at least.")
+    for preset in found:
+        _check(preset, path.name)
+    return found
+
+
+def _check(preset: Preset, file: str) -> None:
+    try:
+        RunForm(prompt=preset.prompt, method=preset.method, budget=preset.budget, temperature=preset.temperature).ask()
+    except CanopyError as error:
+        raise PresetError(f"The preset {preset.name!r} in {file} cannot be run. {error}") from error
+
+
+def titles(presets: Sequence[Preset]) -> list[tuple[str, str]]:
+    """The presets as a list offers them: title and name."""
+    return [(preset.title, preset.name) for preset in presets]
 
 
 def fitting(method: str, methods: Sequence[str]) -> str:

@@ -1,137 +1,160 @@
-"""Choosing another rig while the page runs: loaded in the background, taken when nobody runs anything, one for all.
+"""The page's first rig, and choosing another one while the page runs: loaded in the background, taken when nobody
+runs anything, one for all.
 
-Until then, and where it cannot be loaded, the rig that answers goes on answering.
+Until another rig is there, and where it cannot be loaded, the rig that answers goes on answering; before the first
+one, that is the recordings.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from threading import Lock, Thread
 from typing import Any
 
-from engine.errors import Cancelled, CanopyError, RequestError
-from engine.lab.control import Control
-from engine.rig_names import NAMED, PIN, rig_names
-from explorer.service import spoken
-from explorer.serving import Choosing, Opened, Rigs, Serving
-from explorer.turns import Turns
+from engine.errors import CanopyError, RequestError
+from engine.rig_names import NAMED, PIN, RIGS_FOLDER, rig_names
+from explorer.browser_calls import browser_call
+from explorer.rig import OpenRig
+from explorer.run_queue import RunQueue
+from explorer.sources.answering import NO_RIG_ACCESS, AnsweringRig, RigAccess, RigLoad, RigOpener
 from explorer.view import View
 
+GIVING_WAY_SECONDS = 1.0  # that a brief measurement after a run may take to make room
 LONGEST_NAME = 500  # characters of what is typed
 
 log = logging.getLogger("canopy")
 
 
-@dataclass
-class Loading:
-    """A rig that is being loaded, and how far it is."""
-
-    name: str
-    message: str = "Looking at its files …"
-    share: float | None = None
-    control: Control = field(default_factory=Control)
-
-    def tell(self, message: str, share: float | None = None) -> None:
-        """Take note; Cancelled where the person has changed their mind."""
-        if self.control.stopped:
-            raise Cancelled("The rig was not loaded; somebody cancelled it.")
-        self.message, self.share = message, share
-
-    def view(self) -> View:
-        """For the browser."""
-        return {"name": self.name, "message": self.message, "share": self.share}
-
-
 class RigChoice:
-    """What the browser may ask about rigs."""
+    """What the browser may ask about rigs, and the loading of them."""
 
-    def __init__(self, serving: Serving, turns: Turns, choosing: Choosing) -> None:
-        self._serving = serving
-        self._turns = turns
-        self._rigs, self._closed = choosing.rigs, choosing.closed
+    def __init__(self, rig: AnsweringRig, queue: RunQueue, access: RigAccess = NO_RIG_ACCESS) -> None:
+        self._rig = rig
+        self.queue = queue
+        self._access = access
         self._lock = Lock()
-        self._loading: Loading | None = None
+        self._load = rig.coming
+        self._begun = False  # with the page's first rig
         self._failure = ""
 
     def functions(self) -> list[Callable[[Any], View]]:
         """What the browser calls by name; each takes one value and gives the state, or {"error": a sentence}."""
         answers = {"rig_state": self.state, "rig_choose": self.choose, "rig_cancel": self.cancel}
-        return [spoken(name, answer) for name, answer in answers.items()]
+        return [browser_call(name, answer) for name, answer in answers.items()]
 
     def state(self, _: Mapping[str, Any]) -> View:
-        """The rig that answers, those that could, and the one that is being loaded. ``changes`` counts how often it
-        was changed: a page that has seen another number offers what another rig can do."""
-        serving, loading = self._serving, self._loading
+        """The rig that answers, those that could, and the one that is being loaded. ``coming`` is the name of the
+        first one until that is settled. ``changes`` counts how often the rig was changed: a page that has seen
+        another number offers what another rig can do."""
+        source, instruments, load, coming = self._rig.source, self._rig.instruments, self._load, self._rig.coming
         return {
-            "rig": serving.rig, "hardware": serving.hardware, "opened": serving.bench.rig, "good_at": serving.good_at,
-            "reason": serving.bench.reason, "changes": serving.changes, "closed": self._closed,
+            "rig": source.rig, "hardware": source.hardware, "opened": instruments.rig, "good_at": source.good_at,
+            "reason": instruments.reason, "changes": self._rig.changes, "closed": self._access.closed,
             "named": [{"name": name, "note": note_of(name)} for name in rig_names()],
-            "loading": loading and loading.view(), "failure": self._failure}
+            "coming": coming.name if coming else "", "loading": load and load.view(), "failure": self._failure}
 
     def choose(self, wanted: Mapping[str, Any]) -> View:
         """Begin to load {"rig": a name, a folder, or TARGET::DRAFTER}; RequestError where that cannot begin now."""
-        if self._rigs is None:
-            raise RequestError(self._closed)
+        opener = self._access.opener
+        if self._access.closed or opener is None:
+            raise RequestError(self._access.closed)
         name = str(wanted.get("rig") or "").strip()
         if not 0 < len(name) <= LONGEST_NAME:
             raise RequestError("Name a rig: one of the list, a folder with a rig.json, or TARGET::DRAFTER, each a "
                                f"folder or a model id, in at most {LONGEST_NAME} characters.")
         with self._lock:
             self._refuse(name)
-            if not self._turns.alone(lambda: self._begin(name)):
+            if not self.queue.alone(lambda: self._begin(name, opener), GIVING_WAY_SECONDS):
                 raise RequestError("A run or a measurement is in progress, whose figures loading would spoil; choose "
                                    "the rig when it has ended, or stop it.")
         return self.state({})
 
     def cancel(self, _: Mapping[str, Any]) -> View:
         """Give up what is being loaded, at the next step or piece of the download."""
-        loading = self._loading
-        if loading:
-            loading.control.stop()
-            loading.message, loading.share = "Cancelling after the step in hand …", None
+        if load := self._load:
+            load.cancel()
         return self.state({})
 
+    def load_first(self, opener: RigOpener, fallback: str, without: Callable[[str], OpenRig]) -> None:
+        """Load the rig that is coming; where it cannot be loaded, ``fallback``; where that cannot either, let
+        ``without`` answer, which stands in for a rig and gives the reason. Asked again, it does nothing."""
+        with self._lock:
+            begun, self._begun = self._begun, True
+        if not begun:
+            Thread(target=self._settle, args=(opener, fallback, without), name="first rig",
+                   daemon=True).start()
+
+    def _settle(self, opener: RigOpener, fallback: str, without: Callable[[str], OpenRig]) -> None:
+        asked, reason, failure = self._rig.coming, "", ""
+        for name in dict.fromkeys((asked.name if asked else fallback, fallback)):
+            load = asked if asked and name == asked.name else RigLoad(name)
+            self._load = self._rig.coming = load
+            failure = self._open(load, opener, reason)
+            reason = reason or failure
+            if failure:
+                log.warning("%s", failure)
+            if not failure or load.control.stopped:
+                break
+        if failure:
+            self._rig.take(without(reason))
+        opener.collect()
+        self._failure = self._rig.note or reason
+        self._load = self._rig.coming = None
+
     def _refuse(self, name: str) -> None:
-        if self._loading:
-            raise RequestError(f"{self._loading.name} is being loaded; cancel that, or wait until it answers.")
-        if name == self._serving.bench.rig and not self._serving.bench.reason:
+        if self._load:
+            raise RequestError(f"{self._load.name} is being loaded; cancel that, or wait until it answers.")
+        if name == self._rig.instruments.rig and not self._rig.instruments.reason:
             raise RequestError(f"{name} is the rig that answers already.")
 
-    def _begin(self, name: str) -> None:
-        self._loading, self._failure = Loading(name), ""
-        Thread(target=self._load, args=(self._loading, self._rigs), name="rig", daemon=True).start()
+    def _begin(self, name: str, opener: RigOpener) -> None:
+        self._load, self._failure = RigLoad(name), ""
+        Thread(target=self._replace, args=(self._load, opener), name="rig", daemon=True).start()
 
-    def _load(self, loading: Loading, rigs: Rigs) -> None:
-        failure = ""
+    def _replace(self, load: RigLoad, opener: RigOpener) -> None:
+        failure = self._open(load, opener)
+        opener.collect()
+        if failure and not load.control.stopped:
+            self._failure = f"{failure} The {self._rig.source.rig} goes on answering."
+        self._load = None
+
+    def _open(self, load: RigLoad, opener: RigOpener, reason: str = "") -> str:
+        """Load a rig and let it answer, ``reason`` being why it does instead of another; the sentence why it does
+        not, empty where it does."""
         try:
-            self._change(loading, rigs.open(loading.name, self._serving.opened.source, loading.tell))
-        except Cancelled:
-            pass
+            self._take(load, opener.open(load.name, self._rig.source, load.tell), reason)
         except CanopyError as error:
-            failure = str(error)
+            return str(error)
         except Exception as error:
-            log.exception("The rig %s could not be loaded.", loading.name)
-            failure = (f"{loading.name} could not be loaded: an internal error ({type(error).__name__}); the server's "
-                       "log has the details.")
-        rigs.collect()
-        if failure:
-            self._failure = f"{failure} The {self._serving.rig} goes on answering."
-        self._loading = None
+            log.exception("The rig %s could not be loaded.", load.name)
+            return (f"{load.name} could not be loaded: an internal error ({type(error).__name__}); the server's log "
+                    "has the details.")
+        return ""
 
-    def _change(self, loading: Loading, fresh: Opened) -> None:
+    def _take(self, load: RigLoad, fresh: OpenRig, reason: str) -> None:
         """Let it answer as soon as nobody runs or waits, and free what the former one holds."""
-        former = self._serving.opened.source
-        while not self._turns.alone(lambda: self._serving.take(fresh), seconds=0.25):
-            loading.tell("Loaded; it answers as soon as the run or measurement in progress has ended.", 1.0)
+        former, note = self._rig.source, f"{reason} The {fresh.source.rig} answers instead." if reason else ""
+        while not self.queue.alone(lambda: self._rig.take(fresh, note), seconds=0.25):
+            load.tell("Loaded; it answers as soon as the run or measurement in progress has ended.", 1.0)
         former.close()
 
 
 def note_of(name: str) -> str:
     """What a named rig is, in a few words."""
     if name not in NAMED:
-        return "lies here, needs no network"
+        package = _package_of(name)
+        return f"weights of the package {package}" if package else "lies here, needs no network"
     pair = NAMED[name]
     target, *drafters = (place.partition(PIN)[0] for place in (pair.target, *pair.drafters))
     return f"{target} with {', '.join(drafters)}, from the hub"
+
+
+def _package_of(name: str) -> str:
+    """The package that the card of a rig takes its target from; empty for none, and for a card that cannot be read:
+    whoever chooses that rig is told."""
+    try:
+        return str(json.loads((RIGS_FOLDER / name / "rig.json").read_text("utf8"))["package"]["name"])
+    except (OSError, ValueError, TypeError, LookupError):
+        return ""

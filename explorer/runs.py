@@ -6,18 +6,22 @@ import logging
 from collections import OrderedDict
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from dataclasses import replace
 from threading import Lock
-from time import perf_counter
+from time import perf_counter, sleep
 from uuid import uuid4
 
 from engine.errors import CanopyError, RequestError
 from engine.records import Ask
 from engine.trace import End, Entry, Header, Line, Trace
-from explorer.source import Source
-from explorer.turns import Place, Turns
+from engine.trace.weight import held_bytes
+from explorer.run_queue import Place, RunQueue
+from explorer.security.readers import Asker, asker
+from explorer.sources.answering import AnsweringRig
 from explorer.view import View, add_line, blank_view
 
-MOST_REMEMBERED = 48  # runs; the oldest is forgotten first
+MOST_BYTES = 256 * 2**20  # of remembered runs; the oldest is forgotten first
+SECONDS_BETWEEN_LOOKS = 0.2  # at the rig that a run waits for
 SECONDS_BETWEEN_VIEWS = 1 / 30  # a round that is held back waits for the next one, so this has to be short
 
 log = logging.getLogger("canopy")
@@ -26,18 +30,32 @@ log = logging.getLogger("canopy")
 class Runs:
     """The latest runs by their ids, which nobody can guess: whoever has a run's link may see it."""
 
-    def __init__(self, most: int = MOST_REMEMBERED) -> None:
-        self._most = most
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
         self._kept: OrderedDict[str, list[Line]] = OrderedDict()
+        self._bytes: dict[str, int] = {}
         self._lock = Lock()
 
-    def begin(self, run: str) -> list[Line]:
-        """An empty list to which the run's lines are to be added as they happen."""
+    def begin(self, run: str) -> None:
+        """Remember a run, whose lines are to be added as they happen."""
         with self._lock:
-            lines = self._kept[run] = []
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        return lines
+            self._kept[run], self._bytes[run] = [], 0
+            self._kept.move_to_end(run)
+
+    def add(self, run: str, *lines: Line) -> None:
+        """Lines of a run that was begun. Others are forgotten where there is no room for all; RequestError where
+        there is none even so."""
+        with self._lock:
+            if run not in self._kept:
+                return
+            self._bytes[run] += sum(map(held_bytes, lines))
+            if self._bytes[run] > self._most_bytes:
+                raise RequestError(f"The run holds more than {self._most_bytes // 2**20} MiB of rounds, which is the "
+                                   "most that is remembered; ask for fewer tokens or a smaller node budget.")
+            self._kept[run].extend(lines)
+            while sum(self._bytes.values()) > self._most_bytes:
+                oldest = next(name for name in self._kept if name != run)
+                del self._kept[oldest], self._bytes[oldest]
 
     def trace(self, run: str) -> Trace | None:
         """The run as a trace, closed where it stopped; None for an unknown id or a run without a round."""
@@ -51,31 +69,37 @@ class Runs:
 
 
 class Stream:
-    """Runs asks on a source, one at a time, and says what the stage is to show."""
+    """Runs asks on the rig that answers, one at a time, and says what the stage is to show."""
 
-    def __init__(self, source: Source, runs: Runs, turns: Turns) -> None:
-        self._source = source
+    def __init__(self, rig: AnsweringRig, runs: Runs, queue: RunQueue) -> None:
+        self._rig = rig
         self._runs = runs
-        self._turns = turns
+        self._queue = queue
 
     def watch(self, ask: Ask) -> Iterator[View]:
-        """Stage values of a new run, each with its latest rounds, the last with its end or its error.
+        """Stage values of a new run, each with its latest rounds, the last with its end or its error. It waits for the
+        page's first rig, then for its turn.
 
         Closing it ends the run.
         """
-        run = uuid4().hex[:12]
-        with self._turns.place() as place:
-            yield from _wait(run, place)
-            yield blank_view(run, "running", "Reading the prompt …")
-            yield from self._run(run, ask)
+        run, who = uuid4().hex[:12], asker()
+        yield from self._await_rig(run)
+        try:
+            with self._queue.place(who.address if who else "") as place:
+                yield from _wait(run, place, who)
+                yield blank_view(run, "running", "Reading the prompt …")
+                yield from self._run(run, ask, who)
+        except RequestError as error:
+            yield blank_view(run, "error", str(error))
 
-    def _run(self, run: str, ask: Ask) -> Iterator[View]:
-        view, shown, window = blank_view(run), 0.0, _Window()
-        lines = self._runs.begin(run)
+    def _run(self, run: str, ask: Ask, who: Asker | None) -> Iterator[View]:
+        view, shown, window = blank_view(run), 0.0, Window()
+        self._runs.begin(run)
         try:
             with closing(self._lines(ask)) as happening:
                 for line in happening:
-                    lines.append(line)
+                    _check(who)
+                    self._runs.add(run, line)
                     view = add_line(view, line)
                     if perf_counter() - shown >= SECONDS_BETWEEN_VIEWS and not isinstance(line, End):
                         yield window.of(view)
@@ -92,10 +116,21 @@ class Stream:
         yield window.of(view)
 
     def _lines(self, ask: Ask) -> Generator[Line, None, None]:
-        yield from self._source.run(ask)
+        for line in self._rig.source.run(ask):
+            yield self._noted(line) if isinstance(line, Header) else line
+
+    def _noted(self, header: Header) -> Header:
+        return replace(header, note=" ".join(filter(None, (self._rig.note, header.note))))
+
+    def _await_rig(self, run: str) -> Iterator[View]:
+        said = ""
+        while coming := self._rig.coming:
+            if said != (said := coming.sentence()):
+                yield blank_view(run, "queued", said)
+            sleep(SECONDS_BETWEEN_LOOKS)
 
 
-class _Window:
+class Window:
     """Cuts a growing run to what is new, so that an update costs the same at the end of a long text as at its
     beginning. The rounds of the update before are sent again: browsers may skip one when they are busy."""
 
@@ -109,9 +144,16 @@ class _Window:
         return {**view, "from": first, "rounds": view["rounds"][first:]}
 
 
-def _wait(run: str, place: Place) -> Iterator[View]:
+def _check(who: Asker | None) -> None:
+    """RequestError where whoever asked listens no more."""
+    if who is not None:
+        who.check()
+
+
+def _wait(run: str, place: Place, who: Asker | None) -> Iterator[View]:
     said = 0
     while ahead := place.ahead():
+        _check(who)
         if ahead != said:
             runs = "One run is" if ahead == 1 else f"{ahead} runs are"
             yield blank_view(run, "queued", f"{runs} ahead of yours; it starts by itself.")
@@ -122,5 +164,6 @@ def known_trace(run: str, runs: Runs) -> Trace:
     """The remembered run of that id; RequestError where it is gone."""
     trace = runs.trace(run)
     if trace is None:
-        raise RequestError(f"There is no run {run[:40]!r} any more; the server keeps the latest {MOST_REMEMBERED}.")
+        raise RequestError(f"There is no run {run[:40]!r} any more; the server keeps the latest, up to "
+                           f"{MOST_BYTES // 2**20} MiB of them.")
     return trace

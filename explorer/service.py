@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import base64
-import binascii
-import gzip
-import io
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -16,26 +12,18 @@ import gradio as gr
 from gradio.events import api
 
 from engine.errors import CanopyError, RequestError, TraceError
+from engine.limits import MOST_TOKENS
+from engine.records import Ask
 from engine.trace import Trace, committed_ids, dumps, loads, tau
-from explorer.asking import Form, ask_from
+from engine.trace.limits import UPLOADED
+from explorer.browser_calls import browser_call, named_fields
+from explorer.follow import Follow
+from explorer.form_fields import whole
 from explorer.lessons import Library
+from explorer.run_form import FIELDS, RunForm
 from explorer.runs import Runs, Stream, known_trace
 from explorer.share import export, joined, pieces_of
 from explorer.view import View
-
-LARGEST_UPLOAD = 32 * 2**20  # bytes of a trace file
-LARGEST_TRACE = 256 * 2**20  # bytes of it unpacked
-
-
-def spoken(name: str, ask: Callable[[Any], View]) -> Callable[[Any], View]:
-    """For the browser, which calls it by ``name``: a failure comes back as its sentence."""
-    def answer(wanted: Any) -> View:
-        try:
-            return ask(wanted)
-        except CanopyError as error:
-            return {"error": str(error)}
-    answer.__name__ = name
-    return answer
 
 
 @contextmanager
@@ -47,24 +35,12 @@ def _refusal() -> Iterator[None]:
         raise gr.Error(str(error), print_exception=False) from error
 
 
-def _inflated(data: bytes, name: str) -> bytes:
-    """The file without its gzip, where that can be read and stays within bounds; else as it is, to be refused."""
-    if not data.startswith(b"\x1f\x8b"):
-        return data
-    with suppress(OSError, EOFError, zlib.error), gzip.open(io.BytesIO(data)) as file:
-        text = file.read(LARGEST_TRACE + 1)
-        if len(text) > LARGEST_TRACE:
-            raise TraceError(
-                f"{name} unpacks to more than {LARGEST_TRACE // 2**20} MiB, which is the most that is taken.")
-        return text
-    return data
-
-
-def _form(prompt: str, method: str, budget: int, temperature: float, options: dict[str, Any]) -> Form:
-    known = {"max_tokens", "seed", "top_k", "top_p", "split", "pace", "heads", "turns"}
+def _ask(named: dict[str, Any], options: dict[str, Any]) -> Ask:
+    """The ask of another program: ``named`` are the fields that its call names, ``options`` holds any others."""
+    known = set(FIELDS) - set(named)
     if unknown := set(options) - known:
         raise RequestError(f"There is no option {min(unknown)!r}; choose from {', '.join(sorted(known))}.")
-    return Form(prompt, method, budget, temperature=temperature, **options)
+    return RunForm(**named, **options).ask()
 
 
 def summary(view: View, runs: Runs) -> View:
@@ -79,19 +55,21 @@ def summary(view: View, runs: Runs) -> View:
 class Service:
     """Recordings and remembered runs by name, for the browser and as named endpoints."""
 
-    def __init__(self, library: Library, runs: Runs, stream: Stream) -> None:
+    def __init__(self, library: Library, runs: Runs, stream: Stream, follow: Follow | None = None) -> None:
         self._library = library
+        self._follow = follow
         self._runs = runs
         self._stream = stream
-        self.replay = spoken("replay", self.view_of)
-        self.open_trace = spoken("open_trace", self.opened)
-        self.export = spoken("export", self.exported)
+        self.replay = browser_call("replay", self.view_of)
+        self.open_trace = browser_call("open_trace", self.opened)
+        self.export = browser_call("export", self.exported)
 
     def trace_of(self, name: str) -> Trace:
         """The recording or the remembered run of that name."""
         if name in self._library.lessons:
             return self._library.lessons[name].trace
-        return known_trace(str(name), self._runs)
+        followed = self._follow.trace(name) if self._follow else None
+        return followed or known_trace(str(name), self._runs)
 
     def view_of(self, name: str) -> View:
         """The stage value of a recording or of a remembered run."""
@@ -99,21 +77,25 @@ class Service:
 
     def opened(self, upload: dict[str, str]) -> View:
         """The stage value of a trace file: {"name", "data": its bytes as base64}. It is remembered like a run."""
-        name, data = str(upload.get("name", "the file"))[:80], str(upload.get("data", ""))
-        if len(data) * 3 // 4 > LARGEST_UPLOAD:
-            raise TraceError(f"{name} is larger than {LARGEST_UPLOAD // 2**20} MiB, which is the most that is taken.")
+        given = named_fields(upload)
+        name, data = str(given.get("name", "the file"))[:80], str(given.get("data", ""))
+        if len(data) * 3 // 4 > UPLOADED.file_bytes:
+            raise TraceError(f"{name} is larger than {UPLOADED.file_bytes // 2**20} MiB, which is the most that is "
+                             "taken.")
         try:
-            trace = loads(_inflated(base64.b64decode(data, validate=True), name), name)
-        except binascii.Error as error:
+            file = base64.b64decode(data, validate=True)
+        except ValueError as error:
             raise TraceError(f"{name} did not arrive whole; open it again.") from error
-        run = uuid4().hex[:12]
-        self._runs.begin(run).extend((trace.header, *trace.entries, trace.end))
+        trace, run = loads(file, name, UPLOADED), uuid4().hex[:12]
+        self._runs.begin(run)
+        self._runs.add(run, trace.header, *trace.entries, trace.end)
         return self.view_of(run)
 
     def exported(self, wanted: dict[str, Any]) -> View:
         """A file of a run: {"kind", "run", "round": from 0} gives {"name", "media", "data": base64}."""
-        run = str(wanted.get("run", ""))
-        return export(str(wanted.get("kind")), run, self.trace_of(run), int(wanted.get("round", 0))).as_json()
+        given = named_fields(wanted)
+        run, number = str(given.get("run", "")), whole("The round", given.get("round", 0), 0, MOST_TOKENS)
+        return export(str(given.get("kind"))[:40], run, self.trace_of(run), number).as_json()
 
     def publish(self) -> None:
         """Declare the named endpoints of the page that is being built."""
@@ -124,22 +106,23 @@ class Service:
 
     def _generate(
         self, prompt: str, method: str = "ddtree", budget: int = 64, temperature: float = 0.0,
-        options: dict | None = None,  # type: ignore[type-arg]
-    ) -> Iterator[dict]:  # type: ignore[type-arg]
+        options: dict | None = None,
+    ) -> Iterator[dict]:
         """Run a prompt. Yields {run, state, message, text, token_ids, rounds, tau} as rounds are made. ``options``
         may hold max_tokens, seed, top_k, top_p, split, pace, heads (names of the rig's) and turns (the conversation
         before the prompt, each [role, text] or {role, content})."""
         with _refusal():
-            for view in self._stream.watch(ask_from(_form(prompt, method, budget, temperature, options or {}))):
+            named = {"prompt": prompt, "method": method, "budget": budget, "temperature": temperature}
+            for view in self._stream.watch(_ask(named, options or {})):
                 if view["state"] == "error":
                     raise RequestError(view["message"])
                 yield summary(view, self._runs)
 
-    def _lessons(self) -> list[dict]:  # type: ignore[type-arg]
+    def _lessons(self) -> list[dict]:
         """The recordings: name, title, note, method, budget, rounds, tau, tokens_per_second, recorded."""
         return self._library.summaries()
 
-    def _replay(self, name: str) -> dict:  # type: ignore[type-arg]
+    def _replay(self, name: str) -> dict:
         """The stage value of a recording or run: header, rounds, end; arrays are {dtype, shape, data: base64}."""
         with _refusal():
             return self.view_of(name)

@@ -8,8 +8,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-import networkx
 import numpy as np
 import pandas
 
@@ -19,6 +19,9 @@ from engine.trace import Piece, Trace, dumps
 from engine.tree import depths
 from explorer.bundle import bundle, style
 from explorer.view import View, run_view
+
+if TYPE_CHECKING:
+    import networkx
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ def joined(named: Mapping[int, Piece], token_ids: Iterable[int]) -> str:
 
 def tree_graph(made: Round, named: Mapping[int, Piece]) -> networkx.DiGraph:
     """A round's draft tree with everything known of each node as attributes; edges lead from parent to child."""
+    import networkx  # when it is first wanted: a sixth of a second that the page would start later
+
     graph = networkx.DiGraph(round=made.index + 1)
     kept, depth = set(made.acceptance.keep.tolist()), depths(made.tree.parents)
     for node, token in enumerate(made.tree.tokens.tolist()):
@@ -124,6 +129,8 @@ def _columns_file(run: str, trace: Trace, number: int) -> Download:
 def _tree_file(run: str, trace: Trace, number: int) -> Download:
     if not 0 <= number < len(trace.entries):
         raise RequestError(f"There is no round {number + 1}; this run has {len(trace.entries)}.")
+    import networkx  # see ``tree_graph``
+
     graph = tree_graph(trace.entries[number].round, pieces_of(trace))
     text = "\n".join(networkx.generate_graphml(graph, named_key_ids=True))
     return Download(f"{run}-round-{number + 1}.graphml", "application/xml", text.encode())

@@ -7,7 +7,9 @@ dtype and shape; integers that fit into 16 bits take 16.
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterable, Mapping
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -63,7 +65,8 @@ def entry_view(entry: Entry) -> View:
     return {
         "index": made.index, "start": made.start, "elapsed": round(entry.elapsed_seconds, 6),
         "pieces": pieces_view(entry.pieces), "tree": tree_view(made.tree), "ghosts": ghosts_view(made),
-        "scores": [float(score) for score in made.scores], "drafts": [draft_view(draft) for draft in made.drafts],
+        "scores": [None if isnan(score) else float(score) for score in made.scores],
+        "drafts": [draft_view(draft) for draft in made.drafts],
         "verification": verification, "keep": made.acceptance.keep.tolist(), "bonus": int(made.acceptance.bonus),
         "trials": trials and {name: array_view(getattr(trials, name)) for name in ("nodes", "chances", "draws")},
         "seconds": {stage: round(seconds, 7) for stage, seconds in made.seconds.items()},
@@ -76,16 +79,31 @@ def header_view(header: Header) -> View:
     return {
         "prompt": header.prompt, "pieces": pieces_view(header.pieces), "rig": header.rig,
         "heads": list(header.heads), "hardware": header.hardware, "dtype": header.dtype, "method": request.method,
-        "budget": request.budget, "split": request.split, "max_tokens": request.max_tokens,
+        "budget": header.budget, "engine": header.engine, "split": request.split, "max_tokens": request.max_tokens,
         "temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p, "seed": sampling.seed,
-        "pace": request.pace, "context_limit": header.context_limit, "title": header.title, "note": header.note,
+        "pace": request.pace, "context_limit": header.context_limit, "title": header.title, "note": _note(header),
         "recorded": header.recorded, "prompt_tokens": len(request.prompt_ids), "turns": list(map(list, header.turns)),
     }
 
 
 def end_view(end: End) -> View:
     """Why and when the text ended."""
-    return {"reason": end.reason, "rounds": end.rounds, "seconds": end.seconds}
+    return {"reason": end.reason, "rounds": end.rounds, "seconds": end.seconds, "remark": _remark(end)}
+
+
+def _note(header: Header) -> str:
+    """The recording's own sentence, and whose rounds it shows."""
+    sample = f", one round in {header.every}" if header.every > 1 else ""
+    return f"{header.note} Recorded in {header.engine}{sample}.".strip() if header.engine else header.note
+
+
+def _remark(end: End) -> str:
+    """What is not in the file, in a sentence; empty where it is all there."""
+    counts = [f"{count} {'round was' if count == 1 else 'rounds were'} {what}" for count, what in (
+        (end.dropped, "dropped, because the loop was faster than its recorder"), (end.refused, "refused as wrong"))
+        if count]
+    cut = ["the file is cut off there"] if end.reason == "cut" else []
+    return "".join(f"{said[0].upper()}{said[1:]}. " for said in counts + cut).strip()
 
 
 def blank_view(run: str = "", state: str = "empty", message: str = "") -> View:
@@ -99,7 +117,13 @@ def add_line(view: View, line: Line) -> View:
         return {**view, "state": "running", "message": "", "header": header_view(line)}
     if isinstance(line, Entry):
         return {**view, "rounds": [*view["rounds"], entry_view(line)]}
-    return {**view, "state": "stopped" if line.reason == "stopped" else "done", "end": end_view(line)}
+    return {**view, "state": "stopped" if line.reason in ("stopped", "cut") else "done", "end": end_view(line)}
+
+
+def packed(view: View) -> str:
+    """A stage value as one text: Gradio sends objects as edits of the one before, and edits of a list whose
+    beginning moves arrive wrong; a text is replaced whole."""
+    return json.dumps(view, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def run_view(run: str, lines: Iterable[Line]) -> View:

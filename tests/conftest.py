@@ -1,8 +1,51 @@
-"""Property-based tests run the same examples every time, however busy the machine is."""
+"""How every test runs: threads wait without spinning, property-based examples are the same each time, and the last line
+counts the tests that were left out."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
 from hypothesis import settings
+
+from engine.threads import settle
+
+LEFT_OUT = pytest.StashKey[list[str]]()
+
+# OpenMP reads these when torch is first imported, which happens after this file and in the servers that tests start.
+# Threads that spin while they wait take the cores from the browser and from the other workers.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("GOMP_SPINCOUNT", "0")
+settle()
 
 settings.register_profile("canopy", deadline=None, derandomize=True, database=None)
 settings.load_profile("canopy")
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Remember in a worker what ``-m`` left out: its process prints no summary."""
+    for item in items:
+        item.config.stash.setdefault(LEFT_OUT, []).append(item.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand what a worker left out to the process that prints the summary."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, [])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take note of what was left out, once: every worker has left out the same."""
+    seen = node.config.stash.setdefault(LEFT_OUT, [])
+    if not seen:
+        seen.extend(getattr(node, "workeroutput", {}).get("left_out", []))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say how many the workers left out; in one process pytest counts them itself."""
+    if left_out := config.stash.get(LEFT_OUT, []):
+        terminalreporter.write_line(f"{len(left_out)} tests were left out by -m {config.option.markexpr!r}.")

@@ -10,14 +10,17 @@
   function curvesOf(rounds) {
     const curves = { x: [], "tau.all": [], "tau.recent": [], "speed.all": [], "speed.recent": [] };
     const tokens = [0];
+    const timed = [0]; // the tokens of rounds whose time is known
     const seconds = [0];
     rounds.forEach((made, place) => {
       tokens.push(tokens[place] + made.keep.length);
-      seconds.push(seconds[place] + Object.values(made.seconds).reduce((sum, spent) => sum + spent, 0));
+      const parts = Object.values(made.seconds);
+      timed.push(timed[place] + (parts.length ? made.keep.length : 0));
+      seconds.push(seconds[place] + parts.reduce((sum, spent) => sum + spent, 0));
       const from = Math.max(0, place + 1 - RECENT);
       const rate = (first) => {
         const spent = seconds[place + 1] - seconds[first];
-        return spent > 0 ? (tokens[place + 1] - tokens[first]) / spent : null;
+        return spent > 0 ? (timed[place + 1] - timed[first]) / spent : null;
       };
       curves.x.push(place + 1);
       curves["tau.all"].push(tokens[place + 1] / (place + 1));
@@ -66,7 +69,7 @@
         return;
       }
       const run = Canopy.figures(rounds);
-      const name = `${header.method}, ${header.pace === "auto" ? "auto up to " : ""}${header.budget} nodes`;
+      const name = header.pace === "auto" ? `${header.method}, auto up to ${header.budget} nodes` : Canopy.asked(header);
       const how = recorded ? "a recording" : { running: "running", done: "done", stopped: "stopped", error: "ended by an error" }[value.state] || "";
       const speed = run.tokensPerSecond ? `${Math.round(run.tokensPerSecond).toLocaleString("en")} tokens/s, ` : "";
       Canopy.ink.write(this.headline, `${name}: τ ${run.tau.toFixed(2)}, ${speed}${rounds.length} rounds, ${how}`);
@@ -84,7 +87,7 @@
         }
         return { ...trace, x: curves.x, y: curves[trace.meta], line: { ...trace.line, color: look.color } };
       });
-      const summary = `${header.method} with ${header.budget} nodes after ${curves.x.length} rounds: `
+      const summary = `${Canopy.asked(header)} after ${curves.x.length} rounds: `
         + `τ ${curves["tau.all"].at(-1).toFixed(2)}.`;
       return { data, layout: { ...lab.live.layout, uirevision: stage.value.run }, summary };
     }

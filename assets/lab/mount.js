@@ -9,7 +9,12 @@
 
   class View {
     constructor(stage, host, server, given, adopt) {
-      Object.assign(this, { stage, host, server, given, adopt });
+      this.stage = stage;
+      this.host = host;
+      this.server = server;
+      this.given = given;
+      this.adopt = adopt;
+      this.said = null; // where the tabs' bar says what was done
       this.listeners = new Map();
       this.live = given.live;
       this.reason = given.reason;
@@ -63,7 +68,9 @@
       if (this.can("cost")) this.cost = new Lab.Cost(this, this.tabs.add("cost", "Cost", "What a pass costs, and what a node gains"));
       if (this.can("race")) this.race = new Lab.Race(this, this.tabs.add("race", "Race", "Methods side by side on one prompt"));
       if (this.can("doctor")) this.doctor = new Lab.Doctor(this, this.tabs.add("doctor", "Doctor", "Why is τ low?"));
-      this.tabs.go("curves");
+      const { stage, tabs } = this;
+      tabs.go(tabs.made.has(stage.tab) ? stage.tab : "curves");
+      stage.on("tab", (name) => name !== tabs.current && tabs.made.has(name) && tabs.go(name));
     }
 
     get tab() {
@@ -178,7 +185,9 @@
   // Waits for the stage, which another component brings along.
   Lab.open = async function open(element, server, adopt) {
     const host = element.querySelector(".canopy-host");
-    const given = await asked(server); // of the rig that answers now: another one may have been chosen
+    const waiting = Canopy.ink.html("p", "lab-note lab-waiting", host);
+    const given = await asked(server, waiting); // of the rig that answers now: another one may have been chosen
+    waiting.remove();
     const begin = () => {
       if (!Canopy.parts || !Canopy.parts.stage) return setTimeout(begin, 30);
       if (!host.querySelector(".lab")) Canopy.laboratory = new View(Canopy.parts.stage, host, server, given, adopt);
@@ -187,15 +196,17 @@
     begin();
   };
 
-  async function asked(server) {
+  // Asks until the page's first rig is there.
+  async function asked(server, waiting) {
     for (;;) {
       try {
         const given = await server.lab_given({});
         if (!given.error) return given;
+        Canopy.ink.write(waiting, given.error);
       } catch {
         // The server starts or is away for a moment.
       }
-      await new Promise((done) => setTimeout(done, IDLE_MS));
+      await new Promise((done) => setTimeout(done, BUSY_MS));
     }
   }
 

@@ -20,7 +20,7 @@
     "plain decoding": "autoregressive: no drafter, one token a pass, measured on the same machine.",
     "Σq": "The drafter's own probabilities summed over the tree: how many drafted tokens it expects to be accepted.",
     "rank": "The place of a token in the drafter's list for its position; 1 is what it holds most likely.",
-    "depth": "How many tokens behind the root.",
+    "depth": "How many tokens after the root.",
     "predicted": "Worked out from one text and the measured cost of a pass; not a measurement of that setting.",
     "pass": "One run of the target over some rows.",
     "round": "One draft and one pass of the target over it.",
@@ -66,6 +66,8 @@
   }
 
   class Plot {
+    onPoint = null; // what a click on a point does, told what Plotly says of the point
+
     // `about`: {name, title, caption, note?}; the caption is one sentence, its {words} explained on hover.
     constructor(library, parent, about) {
       const { html } = Canopy.ink;

@@ -20,6 +20,7 @@
       this.stage = stage;
       this.all = stored();
       this.listeners = [];
+      this.machine = null; // {rig, hardware}, told by the lab
       stage.on("state", () => this.take());
     }
 

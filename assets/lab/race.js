@@ -4,7 +4,7 @@
 
   const Lab = (Canopy.lab = Canopy.lab || {});
   const SPEEDS = [["1", "real time"], ["0.5", "1/2"], ["0.25", "1/4"], ["0.1", "1/10"], ["0.05", "1/20"]];
-  const SPLITS = { each: "each", total: "total" };
+  const SPLITS = { "each has all": "each", shared: "total" }; // as the bar says them
   const WATCHED_SECONDS = 9; // about as long as the slowest lane should take to watch
 
   class Race {
@@ -13,7 +13,7 @@
       this.lab = lab;
       this.at = 0;
       const bar = html("div", "lab-toolbar", parent);
-      this.begin = new Lab.Begin(bar, "▶ Race", "Measure the methods one after the other on the page's prompt, then replay them together", () => this.start());
+      this.begin = new Lab.Begin(lab.server, bar, "▶ Race", "Measure the methods one after the other on the page's prompt, then replay them together", () => this.start());
       this.stop = Canopy.ink.button(bar, "■ Stop", "End the race after the run in hand", () => this.end());
       this.stop.hidden = true;
       this.form(html("details", "lab-form lab-race-form", parent));
@@ -44,7 +44,7 @@
       }
       const row = html("div", "lab-row lab-fine", details);
       this.repeats = Lab.number(row, "Repeats", { value: 3, least: 3, most: 20, title: "Three or more: fewer have no spread" }, () => {});
-      this.tokens = Lab.number(row, "Max tokens", { value: 128, least: 1, most: 4096 }, () => {});
+      this.tokens = Lab.number(row, "Max tokens", { value: settled.max_tokens, least: 1, most: options.limits.max_tokens }, () => {});
     }
 
     transport() {
@@ -118,7 +118,6 @@
       const flag = html("span", "lab-flag", track);
       const text = html("p", "lab-lane-text", row);
       const last = lane.seconds.at(-1) || 0;
-      track.style.setProperty("--end", String(race.seconds ? last / race.seconds : 0));
       return { lane, row, fill, flag, text, last, shown: -1 };
     }
 
@@ -127,7 +126,7 @@
       const { tokens_per_second: speed, speedup } = lane;
       const figure = (text, title, look) => { html("span", look || "", parent, text).title = title; };
       const range = (of, digits) => `${of.least.toFixed(digits)} – ${of.most.toFixed(digits)}`;
-      if (speed.median === best) figure("fastest", "The most tokens per second in this race", "lab-tag");
+      if (speed.median === best && speedup && speedup.median > 1) figure("fastest", "The most tokens per second in this race", "lab-tag");
       figure(`${Lab.whole(speed.median)} tokens/s`, `${Lab.WORDS["tokens/s"]} Spread: ${range(speed, 0)}`);
       figure(`(${range(speed, 0)})`, Lab.WORDS.spread, "lab-quiet");
       if (speedup) figure(`${speedup.median.toFixed(2)}×`, `Over plain decoding, measured in the same repeat. Spread: ${range(speedup, 2)}`);
@@ -169,8 +168,8 @@
       const { lane, fill, flag, text, last } = made;
       const over = this.at >= last;
       const count = over ? lane.seconds.length : lane.seconds.findIndex((second) => second > this.at);
-      fill.style.width = `${100 * (this.race.seconds ? Math.min(this.at, last) / this.race.seconds : 0)}%`;
       const tokens = count > 0 ? lane.tokens[count - 1] : 0;
+      fill.style.width = `${(100 * tokens) / Math.max(1, lane.tokens.at(-1) || 0)}%`; // through the text: the fastest is full first
       flag.textContent = over && last ? `✓ ${last.toFixed(2)} s, ${tokens} tokens` : `${tokens} tokens`;
       flag.classList.toggle("is-over", over);
       if (count === made.shown) return;

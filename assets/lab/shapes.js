@@ -22,7 +22,7 @@
         }),
         map: new Lab.Plot(lab.library, this.grid, {
           name: "map", title: "Depth and rank",
-          caption: "How often a proposal was accepted where the walk came by, in percent, by {depth} and {rank}.",
+          caption: "How many of the proposals that the walk reached were accepted, in percent, by {depth} and {rank}.",
         }),
         calibration: new Lab.Plot(lab.library, this.grid, {
           name: "calibration", title: "Calibration",

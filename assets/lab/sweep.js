@@ -56,6 +56,7 @@
     form() {
       const { html, button } = Canopy.ink;
       const { options, settled } = this.lab.given;
+      const { limits } = options;
       const changed = () => this.count();
       this.details = html("details", "lab-form", this.box);
       html("summary", "", this.details, "Choose what to measure");
@@ -71,11 +72,11 @@
       for (const budget of options.budgets) {
         this.budgets.add(budget, String(budget), { on: settled.budgets.includes(budget), title: Lab.WORDS[budget] || "" });
       }
-      this.own = Lab.textfield(this.details, "Other budgets", { placeholder: "as in: 24, 48, 96", title: "Whole numbers from 0 to 4096; Enter adds them" },
+      this.own = Lab.textfield(this.details, "Other budgets", { placeholder: "as in: 24, 48, 96", title: `Whole numbers from 0 to ${limits.budget}; Enter adds them` },
         (field) => this.addBudgets(field));
       const prompts = html("div", "lab-row", this.details);
       this.set = Lab.select(prompts, "Prompts", "Which prompts every setting answers", changed);
-      this.limit = Lab.number(prompts, "How many", { value: settled.prompts, least: 1, most: 1000, title: "The first so many of the set; intervals need six or more" }, changed);
+      this.limit = Lab.number(prompts, "How many", { value: settled.prompts, least: 1, most: limits.prompts, title: "The first so many of the set; intervals need six or more" }, changed);
       const file = html("input", "cs-file", this.details);
       file.type = "file";
       file.accept = ".jsonl,.json,.txt";
@@ -84,11 +85,11 @@
       button(this.details, "Upload prompts …", "A JSONL file; every line has a “prompt”, or “turns” of which the first is used", () => file.click());
       const more = html("div", "lab-row lab-fine", this.details);
       const given = (text, value, least, most, title, step) => Lab.number(more, text, { value, least, most, step, title }, changed);
-      this.repeats = given("Repeats", settled.repeats, 1, 100, "How often every prompt is answered by every setting");
-      this.temperature = given("Temperature", settled.temperature, 0, 2, "0 is greedy", 0.1);
-      this.tokens = given("Max tokens", settled.max_tokens, 1, 4096, "Where a text ends at the latest");
-      this.split = Lab.select(more, "Split of merged", "The two heads share the budget, or have all of it each", changed);
-      Lab.options(this.split, [["total", "total"], ["each", "each"]], "total");
+      this.repeats = given("Repeats", settled.repeats, 1, limits.repeats, "How often every prompt is answered by every setting");
+      this.temperature = given("Temperature", settled.temperature, 0, limits.temperature, "0 is greedy", 0.1);
+      this.tokens = given("Max tokens", settled.max_tokens, 1, limits.max_tokens, "Where a text ends at the latest");
+      this.split = Lab.select(more, "Budget of merged", "The two drafters share the budget, or each has all of it", changed);
+      Lab.options(this.split, [["total", "shared"], ["each", "each has all"]], "total");
       this.fill(options.sets, settled.set);
     }
 
@@ -98,10 +99,11 @@
     }
 
     addBudgets(field) {
+      const most = this.lab.given.options.limits.budget;
       const words = field.value.split(/[\s,;]+/).filter(Boolean);
-      const wrong = words.find((word) => !/^\d{1,4}$/.test(word) || Number(word) > 4096);
+      const wrong = words.find((word) => !/^\d{1,9}$/.test(word) || Number(word) > most);
       if (wrong) {
-        this.fail(`“${wrong}” is not a node budget; write whole numbers from 0 to 4096, as in: 24, 48.`);
+        this.fail(`“${wrong}” is not a node budget; write whole numbers from 0 to ${most}, as in: 24, 48.`);
         return;
       }
       for (const word of words) this.budgets.add(Number(word), word, { on: true });
@@ -120,7 +122,7 @@
       }
       const data = await new Promise((done) => {
         const reader = new FileReader();
-        reader.onload = () => done(reader.result.slice(reader.result.indexOf(",") + 1));
+        reader.onload = () => done(String(reader.result).split(",")[1]);
         reader.readAsDataURL(file);
       });
       const answer = await this.server.lab_prompts({ name: file.name, data });
@@ -149,6 +151,15 @@
       const time = each ? `, about ${Lab.duration(1.15 * runs * each)}` : "";
       const repeats = Number(this.repeats.value) > 1 ? `, ${this.repeats.value} times` : "";
       Canopy.ink.write(this.plan, `${settings} settings on ${prompts} prompts${repeats}: ${Lab.whole(runs)} runs${time}.`);
+    }
+
+    // Twice as many prompts, at least twelve, as far as the set has them.
+    twice() {
+      const { count } = this.sets.find(({ name }) => name === this.set.value) || { count: 0 };
+      this.limit.value = String(Math.max(1, Math.min(count, Math.max(12, 2 * Number(this.limit.value)))));
+      this.details.open = true;
+      this.limit.focus();
+      this.count();
     }
 
     async begin() {

@@ -40,6 +40,7 @@
 
     go(name) {
       this.current = name;
+      if (name !== this.lab.stage.tab) this.lab.stage.setTab(name);
       for (const [other, { tab, pane }] of this.made) {
         const on = other === name;
         tab.setAttribute("aria-selected", String(on));

@@ -22,14 +22,34 @@
 
   // A button that measures, and the line beside it that says how far it is.
   class Begin {
-    constructor(parent, label, title, act) {
+    constructor(server, parent, label, title, act) {
       const { html } = Canopy.ink;
+      this.server = server;
       this.button = html("button", "lab-primary", parent, label);
       this.button.type = "button";
       this.button.title = title;
+      this.cancel = Canopy.ink.button(parent, "Cancel", "Cancel: what was measured so far is dropped", () => this.stop());
+      this.bar = html("progress", "lab-job-bar", parent);
+      this.bar.setAttribute("aria-label", "Progress");
+      this.cancel.hidden = this.bar.hidden = true;
       this.said = html("p", "lab-said", parent);
       this.said.setAttribute("role", "status");
       this.button.addEventListener("click", act);
+    }
+
+    // A measurement that tells its share can be cancelled between two steps.
+    hear(job) {
+      const far = job.total ? `${job.done} of ${job.total} runs` : "";
+      Canopy.ink.write(this.said, job.message || far);
+      this.job = job.name;
+      this.bar.hidden = this.cancel.hidden = job.share === null;
+      if (job.share !== null) this.bar.value = job.share;
+    }
+
+    async stop() {
+      this.cancel.hidden = true;
+      Canopy.ink.write(this.said, "Stopping after the step in hand …");
+      await this.server.lab_job({ job: this.job, stop: true });
     }
 
     async during(measuring) {
@@ -37,11 +57,8 @@
       this.said.classList.remove("is-error");
       Canopy.ink.write(this.said, "Asking …");
       try {
-        const answer = await measuring((job) => {
-          const far = job.total ? `${job.done} of ${job.total} runs` : "";
-          Canopy.ink.write(this.said, job.message || far);
-        });
-        this.tell(answer.error || "", Boolean(answer.error));
+        const answer = await measuring((job) => this.hear(job));
+        this.tell(answer.error || (answer.state === "stopped" ? "Stopped." : ""), Boolean(answer.error));
         return answer;
       } catch {
         const error = "The server does not answer; try again.";
@@ -49,6 +66,7 @@
         return { error };
       } finally {
         this.button.disabled = false;
+        this.bar.hidden = this.cancel.hidden = true;
       }
     }
 
@@ -63,7 +81,7 @@
       const { html } = Canopy.ink;
       this.lab = lab;
       const bar = html("div", "lab-toolbar", parent);
-      this.begin = new Begin(bar, "Measure the cost", "Times passes of every size behind the run on the stage, then walks its text", () => lab.predict());
+      this.begin = new Begin(lab.server, bar, "Measure the cost", "Times passes of every size after the run on the stage, then walks its text", () => lab.predict());
       this.line = Lab.select(bar, "Method", "Whose nodes are weighed", () => this.draw());
       this.line.parentElement.hidden = true;
       this.about = html("p", "lab-note", bar);
@@ -98,7 +116,7 @@
       const { html } = Canopy.ink;
       this.lab = lab;
       const bar = html("div", "lab-toolbar", parent);
-      this.begin = new Begin(bar, "Examine the rig", "Runs every head in the manners that are easy to get wrong; some seconds", () => this.examine());
+      this.begin = new Begin(lab.server, bar, "Examine the rig", "Runs every drafter as configured and in each way that is easily misconfigured; it can take minutes", () => this.examine());
       this.counts = html("p", "lab-note", bar);
       this.list = html("ul", "lab-findings", parent);
       this.list.tabIndex = 0;

@@ -4,6 +4,11 @@
 
   const Lab = (Canopy.lab = Canopy.lab || {});
 
+  const SURE = {
+    plain: "Plain decoding is fastest here", few: "Fastest so far, over too few prompts to be sure",
+    unclear: "Not separable from plain decoding yet", faster: "Fastest here",
+  };
+
   class Verdict {
     constructor(lab, parent) {
       const { html } = Canopy.ink;
@@ -24,6 +29,10 @@
         { label: "CSV table", note: "every setting", act: () => this.save("csv") },
         { label: "Parquet", note: "every run", act: () => this.save("parquet") },
       ]);
+      this.more = html("button", "", this.row, "More prompts");
+      this.more.type = "button";
+      this.more.title = "Fill in twice as many prompts; then press Measure";
+      this.more.addEventListener("click", () => this.lab.sweep.twice());
       this.command = new Lab.Command(this.box, "The same measurement on the command line");
       this.draw();
     }
@@ -51,7 +60,10 @@
         return;
       }
       const partial = busy || done < this.lab.progress.total;
-      write(this.eyebrow, partial ? `Fastest so far, ${done} of ${this.lab.progress.total} runs` : "Fastest here");
+      const sure = SURE[table.standing] || "Fastest here";
+      write(this.eyebrow, partial ? `Fastest so far, ${done} of ${this.lab.progress.total} runs` : sure);
+      this.more.hidden = partial || !["few", "unclear"].includes(table.standing);
+      this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear"].includes(table.standing));
       write(this.headline, this.best.label);
       this.fill(this.best);
       write(this.note, table.remark);

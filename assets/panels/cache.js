@@ -20,6 +20,8 @@
       this.stage = stage;
       this.selection = { node: null };
       host.classList.add("cp-host", "cp-cache");
+      host.tabIndex = 0; // it scrolls where it is low, so keys have to reach it
+      ink.name(host, "KV cache, to scroll");
       this.canvas = ink.svg("svg", { class: "cp-svg", role: "img" }, host);
       const pool = (tag, parent) => new ink.Pool(ink.svg("g", {}, parent), () => ink.svg(tag));
       this.slots = pool("path", this.canvas);
@@ -66,8 +68,9 @@
       this.low = { y: Math.min(LOW.most, height - LOW.height - foot), height: LOW.height };
       this.width = width;
       this.x = LEFT + PREFIX + 3;
-      this.slot = (width - this.x - LEFT) / this.round.n;
-      if (this.slot > 40) this.slot = 40;
+      const strip = Canopy.cacheRows.edgesOf(this.round, width - this.x - LEFT);
+      this.edges = strip.edges;
+      this.uneven = strip.uneven;
       this.cell = Math.min(CELL.most, (width - this.x - LEFT) / Math.max(1, this.round.keep.length));
       Canopy.ink.put(this.canvas, { width, height, viewBox: `0 0 ${width} ${height}` });
     }
@@ -80,15 +83,15 @@
     // The slots of one kind are one path: a strip of a thousand slots is a handful of elements.
     drawSlots() {
       const { ink } = Canopy;
-      const { round, slot } = this;
+      const { round, edges } = this;
       const kinds = new Map();
-      const inset = slot >= 4 ? 0.5 : 0;
       for (let node = 0; node < round.n; node++) {
         const kept = round.kept.has(node);
-        const wide = kept ? Math.max(slot - 2 * inset, 2.5) : Math.max(slot - 2 * inset, 0.3);
+        const slot = edges[node + 1] - edges[node];
+        const inset = slot >= 4 ? 0.5 : 0;
         const key = `${kept ? "is-kept" : "is-dropped"} o-${round.origin(node)}`;
-        const left = (this.x + node * slot + inset).toFixed(2);
-        const shape = box(left, TOP.y, wide.toFixed(2), TOP.height);
+        const left = (this.x + edges[node] + inset).toFixed(2);
+        const shape = box(left, TOP.y, Math.max(slot - 2 * inset, 0.3).toFixed(2), TOP.height);
         kinds.set(key, (kinds.get(key) || "") + shape);
       }
       const order = [...kinds.keys()].sort((one) => (one.startsWith("is-dropped") ? -1 : 1));
@@ -97,7 +100,7 @@
       }
       for (const key of order) ink.put(this.slots.take(), { class: `cp-slot ${key}`, d: kinds.get(key) });
       const end = this.x + round.keep.length * this.cell;
-      const free = Math.max(0, Math.min(this.width - LEFT, this.x + round.n * slot) - end);
+      const free = Math.max(0, Math.min(this.width - LEFT, this.x + edges[round.n]) - end);
       const rest = free > 6 ? box(end + 2, this.low.y, free - 2, LOW.height) : "";
       ink.put(this.slots.take(), { class: "cp-slot is-free", d: rest });
     }
@@ -107,7 +110,7 @@
       const { round, cell } = this;
       let last = -Infinity;
       round.keep.forEach((node, place) => {
-        const from = this.x + (node + 0.5) * this.slot;
+        const from = this.x + (this.edges[node] + this.edges[node + 1]) / 2;
         const to = this.x + (place + 0.5) * cell;
         const still = node === place;
         const origin = round.origin(node);
@@ -136,22 +139,22 @@
       const after = round.start + round.n;
       this.text("after verify", LEFT, TOP.y - 19, "cp-strip-name");
       const right = this.width - LEFT;
-      const y = this.low.y + LOW.height + 27;
-      this.text(`${round.start} + ${round.n} = ${after} slots`, right, TOP.y - 19, "cp-strip-size is-end");
+      const y = this.low.y + LOW.height + 28;
+      const wide = this.uneven ? ", the kept ones drawn wider" : "";
+      this.text(`${round.start} + ${round.n} = ${after} slots${this.width > 330 ? wide : ""}`, right, TOP.y - 19, "cp-strip-size is-end");
       this.text("after keep", LEFT, this.low.y - 8, "cp-strip-name");
-      this.text(`${round.start} + ${kept} = ${round.start + kept} slots`, right, this.low.y - 8, "cp-strip-size is-end");
       for (const strip of [TOP, this.low]) {
         const middle = strip.y + strip.height / 2 + 3.5;
         this.text(`prefix ${round.start}`, LEFT + PREFIX / 2, middle, "cp-slot-prefix is-mid");
       }
       this.text("row kept", LEFT + PREFIX, this.low.y + LOW.height + 13, "cp-slot-number is-end");
-      this.text(`${still} stay, ${kept - still} move, ${round.n - kept} dropped`, LEFT, y, "cp-strip-size");
+      this.text(Canopy.cacheRows.say(still, kept - still, round.n - kept, this.width < 380) + `: ${round.start + kept} slots`, LEFT, y, "cp-strip-size");
       const bonus = Canopy.ink.clip(round.show(round.bonus), 90, `11px ${Canopy.ink.MONO}`);
       if (this.roomy) this.text(`◆ ${bonus} has no slot yet: it is the next root`, LEFT, y + 17, "cp-strip-size");
       this.canvas.setAttribute("aria-label",
         `Cache of round ${round.index + 1}: ${round.start} slots before, ${after} after verify, `
         + `${round.start + kept} after keep; kept rows ${round.keep.join(", ")}; `
-        + `${still} stay, ${kept - still} move, ${round.n - kept} dropped`);
+        + Canopy.cacheRows.say(still, kept - still, round.n - kept, false));
     }
 
     slide() {
@@ -168,9 +171,9 @@
     nodeAt(event) {
       const [x, y] = this.place(event);
       const within = (strip) => y >= strip.y - 14 && y <= strip.y + strip.height + 16;
-      const top = Math.floor((x - this.x) / this.slot);
+      const top = within(TOP) ? this.edges.findIndex((edge) => edge > x - this.x) - 1 : -1;
       const low = Math.floor((x - this.x) / this.cell);
-      if (within(TOP) && top >= 0 && top < this.round.n) return top;
+      if (top >= 0) return top;
       return within(this.low) && low >= 0 && low < this.round.keep.length ? this.round.keep[low] : null;
     }
 
@@ -203,8 +206,8 @@
       }
       const around = (x, width, strip) => box(x - 1, strip.y - 2, width + 2, strip.height + 4);
       const place = round.keep.indexOf(node);
-      const slot = Math.max(3, this.slot);
-      this.mark.setAttribute("d", around(this.x + node * this.slot, slot, TOP)
+      const slot = Math.max(3, this.edges[node + 1] - this.edges[node]);
+      this.mark.setAttribute("d", around(this.x + this.edges[node], slot, TOP)
         + (place < 0 ? "" : around(this.x + place * this.cell, this.cell, this.low)));
     }
 
@@ -220,11 +223,11 @@
   Canopy.define({
     name: "cache",
     title: "KV cache",
-    caption: "The pass fills a slot per node; only the accepted rows stay, packed behind the prefix.",
+    caption: "Accepted rows stay, after the prefix.",
     legend: [
       { glyph: "■", label: "kept", title: "A row of the accepted path: it stays" },
       { glyph: "□", label: "dropped", title: "A row of a rejected node: its slot is free again" },
-      { glyph: "━", label: "moves", title: "A kept row that is moved to its place behind the prefix" },
+      { glyph: "━", label: "moves", title: "A kept row that is moved to its place right after the prefix" },
       { glyph: "┄", label: "in place", title: "A kept row that already lies where it belongs" },
     ],
     create: (host, stage) => new CachePanel(host, stage),

@@ -3,20 +3,20 @@
 (function (Canopy) {
   "use strict";
 
-  const LEFT = 40;
-  const RIGHT = 58;
-  const TOP = { flat: 48, staggered: 64 }; // the kept path's labels stand on one line or on two
+  const LEFT = { flat: 40, staggered: 40, slanted: 16 };
+  const RIGHT = { flat: 58, staggered: 58, slanted: 44 };
+  const TOP = { flat: 48, staggered: 64, slanted: 92 }; // the kept path's labels stand on one line, on two, or aslant
   const BOTTOM = 14;
   const BAND = 26; // pixels from row 0 to row 1 at least
-  const COLUMN = { least: 46, most: 168 };
+  const COLUMN = { least: 8, most: 168 };
   const ROW = { least: 0.1, most: 26 };
 
   class Camera {
     constructor() {
       this.column = 80;
       this.row = 16;
-      this.left = LEFT;
-      this.top = top;
+      this.left = LEFT.flat;
+      this.top = TOP.flat;
       this.held = false; // true once a person has zoomed or panned: then a new round leaves the view alone
     }
 
@@ -32,15 +32,15 @@
       return row <= 0 ? this.top : this.top + this.band + (row - 1) * this.row;
     }
 
-    // `staggers` says of a column width whether the kept path's labels need two lines.
-    fit(width, height, columns, rows, staggers) {
-      const wide = (width - LEFT - RIGHT) / Math.max(1, columns - 1);
-      const column = Math.min(COLUMN.most, Math.max(COLUMN.least, wide));
-      const top = staggers(column) ? TOP.staggered : TOP.flat;
+    // All columns and rows into the panel. `stand` says of a column width how the kept path's labels stand.
+    fit(width, height, columns, rows, stand) {
+      const wide = (form) => (width - LEFT[form] - RIGHT[form]) / Math.max(1, columns - 1);
+      const form = stand(wide("flat"));
+      const top = TOP[form];
       const high = (height - top - BAND - BOTTOM) / Math.max(1, rows - 2);
-      this.column = column;
+      this.column = Math.min(COLUMN.most, Math.max(COLUMN.least, wide(form)));
       this.row = Math.min(ROW.most, Math.max(ROW.least, high));
-      this.left = LEFT;
+      this.left = LEFT[form];
       this.top = top;
       this.held = false;
     }
@@ -58,6 +58,20 @@
       if (line >= 1) this.top = y - this.band - (line - 1) * row;
       this.held = true;
       return true;
+    }
+
+    // The view that a person chose, for an address: widths of a column and a row, and where the root stands.
+    told() {
+      return this.held ? [this.column, this.row, this.left, this.top].map((value) => value.toFixed(1)).join(",") : "";
+    }
+
+    // True where the text says such a view; without one, the tree is fitted again.
+    recall(text) {
+      const told = (text || "").split(",").map(Number);
+      const before = this.held;
+      this.held = told.length === 4 && told.every((value) => Math.abs(value) < 1e5) && told[0] > 0 && told[1] > 0;
+      if (this.held) [this.column, this.row, this.left, this.top] = told;
+      return this.held || before;
     }
 
     pan(right, down) {

@@ -23,7 +23,7 @@
   function channels(value) {
     pen.fillStyle = "#000000";
     pen.fillStyle = value;
-    const hex = /^#(..)(..)(..)$/.exec(pen.fillStyle);
+    const hex = /^#(..)(..)(..)$/.exec(String(pen.fillStyle));
     return hex ? hex.slice(1).map((part) => parseInt(part, 16)) : [0, 0, 0];
   }
 

@@ -6,7 +6,7 @@
   const SVG = "http://www.w3.org/2000/svg";
   const MONO = '"DejaVu Sans Mono", "Cascadia Mono", Menlo, Consolas, monospace';
   const ORIGIN = { root: "--target", head1: "--head1", head2: "--head2", both: "--both" };
-  const ORIGIN_NAME = { root: "target", head1: "head 1", head2: "head 2", both: "both heads" };
+  const ORIGIN_NAME = { root: "target", head1: "drafter 1", head2: "drafter 2", both: "both drafters" };
 
   const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
   const ruler = document.createElement("canvas").getContext("2d");
@@ -121,6 +121,7 @@
 
   // How strongly a probability is inked. The root of it, because most nodes lie below 0.1; never invisible.
   function strength(value, least) {
+    if (Number.isNaN(value)) return 1; // it was not recorded
     return least + (1 - least) * Math.sqrt(Math.min(1, Math.max(0, value)));
   }
 
@@ -160,16 +161,28 @@
     }
   }
 
+  // What a button says is part of its name, so that who speaks to the page can say what is seen.
+  function nameOf(label, title) {
+    const said = /\p{L}/u.test(label) && !title.toLowerCase().includes(label.toLowerCase());
+    return said ? `${label}: ${title}` : title;
+  }
+
   function button(parent, label, title, act) {
     const made = html("button", "cp-button", parent, label);
     made.type = "button";
     made.title = title;
-    made.setAttribute("aria-label", title);
+    made.setAttribute("aria-label", nameOf(label, title));
     made.addEventListener("click", (event) => {
       event.stopPropagation();
       act(made);
     });
     return made;
+  }
+
+  // A region that takes the focus and says what it is.
+  function name(element, label) {
+    element.setAttribute("role", "group");
+    element.setAttribute("aria-label", label);
   }
 
   // The page a panel shows before there is a round, or where a method has nothing to show in it.
@@ -190,7 +203,7 @@
   }
 
   Canopy.ink = {
-    svg, html, put, write, Pool, Tip, Empty, button, clip, short, width, probability, nats, strength, spoken,
+    svg, html, put, write, name, Pool, Tip, Empty, button, clip, short, width, probability, nats, strength, spoken,
     describe, MONO, ORIGIN, ORIGIN_NAME,
   };
 })(window.Canopy = window.Canopy || {});

@@ -10,6 +10,8 @@
       this.drawing = new Canopy.MarginalsSheet();
       this.selection = { node: null };
       host.classList.add("cp-host", "cp-marginals");
+      host.tabIndex = 0; // it scrolls where it is low, so keys have to reach it
+      ink.name(host, "Marginals, to scroll");
       this.sheet = ink.html("canvas", "cp-sheet", host);
       this.sheet.setAttribute("role", "img");
       this.marks = ink.svg("svg", { class: "cp-over", "aria-hidden": "true" }, host);
@@ -30,7 +32,7 @@
       const bare = !round || !round.drafts.length;
       this.sheet.hidden = bare;
       if (!round) this.empty.say("No round yet", "What the drafters propose for each position appears here.");
-      else if (bare) this.empty.say("Nobody drafts", "The target alone writes here, one token a pass.");
+      else if (bare && !round.engine) this.empty.say("Nobody drafts", "The target alone writes here, one token a pass.");
       if (!bare) {
         this.empty.hide();
         this.drawing.measure(round, this.host);
@@ -43,7 +45,7 @@
     }
 
     announce() {
-      const size = (draft, head) => `head ${head + 1}: ${draft.depth} depths, ${draft.k} ranks`;
+      const size = (draft, head) => `drafter ${head + 1}: ${draft.depth} depths, ${draft.k} ranks`;
       const sizes = this.round.drafts.map(size);
       const used = this.drawing.hits.filter((hit) => hit.node !== null).length;
       this.sheet.setAttribute("aria-label",
@@ -97,12 +99,15 @@
   Canopy.define({
     name: "marginals",
     title: "Marginals",
-    caption: "What each head proposes at each depth, most likely first; outlined is what the budget bought.",
+    place: { row: "lower", share: 1.35 },
+    caption: "Guesses for each depth, likeliest first; outlined: in the tree.",
     legend: [
       { glyph: "▓", label: "probable", title: "The darker a cell, the more probable its token at that depth" },
       { glyph: "▭", label: "in the tree", title: "Outlined: the cells that the tree uses, the frontier of the budget" },
-      { glyph: "✓", label: "accepted" }, { glyph: "μ", label: "confidence", title: "Mean path probability of a head's drafted nodes" },
+      { glyph: "✓", label: "accepted" }, { glyph: "μ", label: "confidence", title: "Mean path probability of the nodes that a drafter drafted" },
     ],
+    lacks: (round) => (round.engine && !round.drafts.length
+      ? "recorder.round(…, drafts=[{tokens, logprobs}]): the drafter's likeliest tokens by depth, (depth, k)." : ""),
     create: (host, stage) => new MarginalsPanel(host, stage),
   });
 })(window.Canopy = window.Canopy || {});

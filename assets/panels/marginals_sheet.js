@@ -76,7 +76,7 @@
     drawTitle(head, left, wide) {
       const { ink } = Canopy;
       const { round } = this;
-      const name = (round.heads_names || [])[head] || `head ${head + 1}`;
+      const name = (round.heads_names || [])[head] || `drafter ${head + 1}`;
       const colour = ink.ORIGIN[HEADS[head]];
       const scored = round.drafts.length > 1 && round.scores.length > head;
       const bar = scored ? Math.min(64, wide * 0.18) : 0;
@@ -89,12 +89,12 @@
       const end = left + wide;
       const words = `μ${"₁₂"[head]} ${ink.probability(round.scores[head])}`;
       this.box(end - bar, 8, bar, 8, "--line", 0.7);
-      this.box(end - bar, 8, (bar * round.scores[head]) / Math.max(...round.scores, 1e-9), 8, colour, 1);
+      this.box(end - bar, 8, bar * Math.min(1, round.scores[head]), 8, colour, 1);
       this.text(words, end - bar - 6, 16, "--ink", "right", `11px ${SANS}`);
       if (verified) this.text(verified, end - bar - 60, 16, colour, "right", `600 11px ${SANS}`);
       this.hits.push({ x: end - bar - 60, y: 2, width: bar + 60, height: 18, node: null, lines: () => [
         `μ${"₁₂"[head]} = ${round.scores[head].toFixed(4)}`,
-        "mean of exp(path log probability) over the head's drafted nodes"] });
+        "mean path probability of the nodes that this drafter drafted"] });
     }
 
     drawDepth(at, left, wide) {
@@ -110,8 +110,7 @@
         const node = cells.get(`${depth} ${id}`) ?? null;
         used.push(node !== null);
         const place = { x: edges[rank], y, width: edges[rank + 1] - edges[rank], height: this.row };
-        const hit = { ...place, node, id, head, depth, rank, chance: chances[rank] };
-        hit.lines = () => this.words(hit);
+        const hit = { ...place, node, id, head, depth, rank, chance: chances[rank], lines: () => this.words(hit) };
         this.cell(hit);
         this.hits.push(hit);
       }
@@ -145,7 +144,7 @@
     words(hit) {
       const chance = Canopy.ink.probability(hit.chance);
       const fate = hit.node === null ? "not in the tree" : `in the tree, ${this.round.fate[hit.node]}`;
-      const place = `head ${hit.head + 1}, depth ${hit.depth + 1}, rank ${hit.rank + 1}`;
+      const place = `drafter ${hit.head + 1}, depth ${hit.depth + 1}, rank ${hit.rank + 1}`;
       return [this.round.show(hit.id), `${place}: probability ${chance}`, fate];
     }
 

@@ -55,8 +55,8 @@
 
     // A square of whole device pixels, so that cells of one size are drawn as one size.
     measure() {
-      const width = this.host.clientWidth || 280;
-      const height = this.host.clientHeight || 280;
+      const width = (this.width = this.host.clientWidth || 280);
+      const height = (this.height = this.host.clientHeight || 280);
       this.ratio = window.devicePixelRatio || 1;
       const room = Math.min(width - MARGIN.left - MARGIN.right - PREFIX - GAP, height - MARGIN.top - MARGIN.bottom);
       const cell = (room * this.ratio) / this.round.n;
@@ -64,7 +64,6 @@
       this.side = this.cell * this.round.n;
       this.left = Math.max(MARGIN.left + PREFIX + GAP, Math.floor((width - this.side + PREFIX + GAP) / 2));
       this.top = MARGIN.top;
-      Object.assign(this, { width, height });
     }
 
     drawSheet(pen) {
@@ -80,7 +79,7 @@
 
     words() {
       const { round } = this;
-      const rows = (block) => `head ${block.mask} rows ${block.start} to ${block.end - 1}`;
+      const rows = (block) => `drafter ${block.mask} rows ${block.start} to ${block.end - 1}`;
       const blocks = this.blocks.map(rows).join(", ");
       return `Ancestor mask of round ${round.index + 1}: ${round.n} by ${round.n}, ${this.cells} cells seen, `
         + `all rows see the prefix of ${round.start}${blocks ? `; blocks: ${blocks}` : ""}`;
@@ -240,7 +239,7 @@
   Canopy.define({
     name: "mask",
     title: "Ancestor mask",
-    caption: "Row by row, what each node sees in the verify pass: the prefix, its ancestors and itself.",
+    caption: "Which row sees which.",
     legend: [
       { glyph: "■", label: "seen", title: "The row's node sees the column's; in the colour of the column's origin" },
       { glyph: "□", label: "hidden", title: "Hidden from the row's node: another branch" },

@@ -16,14 +16,22 @@
   }
 
   class SvgPen {
+    fillStyle = "#000";
+    strokeStyle = "#000";
+    lineWidth = 1;
+    globalAlpha = 1;
+    font = "10px sans-serif";
+    textAlign = "start";
+    textBaseline = "alphabetic";
+    dash = "none";
+    turn = "";
+    path = "";
+    kept = [];
+
     constructor(width, height, ground) {
       const { svg } = Canopy.ink;
       this.root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}` });
       svg("rect", { width, height, fill: ground }, this.root);
-      Object.assign(this, {
-        fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, globalAlpha: 1, font: "10px sans-serif",
-        textAlign: "start", textBaseline: "alphabetic", dash: "none", turn: "", path: "", kept: [],
-      });
     }
 
     add(tag, attributes) {

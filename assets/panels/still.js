@@ -46,7 +46,7 @@
   }
 
   function visible(colour) {
-    return colour && colour !== "transparent" && !/,\s*0\)$/.test(colour);
+    return Boolean(colour) && colour !== "transparent" && !/^rgba\(.*,\s*0\)$/.test(colour);
   }
 
   function drawBox(element, origin, root) {

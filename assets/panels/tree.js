@@ -27,10 +27,10 @@
 
     addButtons() {
       const { ink } = Canopy;
-      const bar = ink.html("div", "cp-tools is-low", this.host);
+      const bar = ink.html("div", "cp-tools is-low", this.host); // the frame takes it into its head, off the drawing
       this.bar = bar;
       const about = "Show or hide the tree that was not verified";
-      this.ghostButton = ink.button(bar, "losing tree", about, () => this.toggleGhost());
+      this.ghostButton = ink.button(bar, "other tree", about, () => this.toggleGhost());
       ink.button(bar, "fit", "Fit the tree into the panel", () => this.fit());
       ink.button(bar, "−", "Zoom out", () => this.zoom(1 / 1.35));
       ink.button(bar, "+", "Zoom in", () => this.zoom(1.35));
@@ -82,14 +82,19 @@
       if (!this.camera.held) this.fitCamera();
     }
 
+    // In the story a rejected guess says its token only when it is pointed at.
+    get quiet() {
+      return this.stage.mode === "story" && !this.host.closest(".is-full");
+    }
+
     size() {
       return [this.host.clientWidth || 640, this.host.clientHeight || 360];
     }
 
     fitCamera() {
       const [width, height] = this.size();
-      const staggers = (column) => Canopy.TreeLabels.staggers(this.round, column);
-      this.camera.fit(width, height, this.layout.columnCount, this.layout.rowCount, staggers);
+      const stand = (column) => Canopy.TreeLabels.stand(this.round, column);
+      this.camera.fit(width, height, this.layout.columnCount, this.layout.rowCount, stand);
     }
 
     paint(limit, lit) {
@@ -103,14 +108,16 @@
         round, width, height, limit, lit, layout: this.layout, camera: this.camera, parents: this.parents,
         rank: this.rank, folded: this.folded, focus: this.focus, ghostOrigin: ghost ? `head${ghost.head}` : "root",
         tokens: (node) => (node < round.n ? round.tokens[node] : ghost.tokens[node - round.n + 1]),
-        hidden: (node) => this.below(node),
+        hidden: (node) => this.below(node), quiet: this.quiet,
       });
       this.marks.select(this.selection.node);
       this.marks.find(this.matches);
     }
 
     repaint() {
-      if (this.round) this.paint(this.limit, this.lit);
+      if (!this.round) return;
+      this.paint(this.limit, this.lit);
+      this.stage.tell("camera");
     }
 
     // Nodes appear from the most probable on, which is the best-first order; then the walk lights up.
@@ -152,9 +159,16 @@
       this.repaint();
     }
 
+    // The buttons zoom around the middle of the kept path, as far as it is in sight: it is never zoomed away.
     zoom(factor) {
+      if (!this.round) return;
       const [width, height] = this.size();
-      if (this.round && this.camera.zoom(factor, width / 2, height / 2)) this.repaint();
+      const { camera, layout, round } = this;
+      const end = camera.x(layout.columns[round.keep[round.keep.length - 1]]);
+      const [left, right] = [Math.max(0, camera.x(0)), Math.min(width, end)];
+      const across = left < right ? (left + right) / 2 : width / 2;
+      const down = camera.top >= 0 && camera.top <= height ? camera.top : height / 2;
+      if (camera.zoom(factor, across, down)) this.repaint();
     }
 
     toggleGhost() {
@@ -221,13 +235,15 @@
   Canopy.define({
     name: "tree",
     title: "Draft tree",
-    caption: "What was drafted behind the root, depth by depth; the accepted path runs along the top.",
+    place: { row: "upper", share: 1.5 },
+    caption: "Guesses after the root, depth by depth; the accepted path runs along the top.",
     legend: [
       { glyph: "●✓", label: "accepted" }, { glyph: "○", label: "rejected" },
-      { glyph: "◆", label: "bonus", color: "--target", title: "The target's own next token behind the last accepted node" },
-      { glyph: "■", label: "head 1", color: "--head1" }, { glyph: "■", label: "head 2", color: "--head2" },
-      { glyph: "■", label: "both heads", color: "--both" },
-      { glyph: "┄", label: "losing tree", title: "routed drafts a tree per head and verifies one: the other, dashed" },
+      { glyph: "◆", label: "bonus", color: "--target", title: "The target's own next token, after the last accepted node" },
+      { glyph: "■", label: "drafter 1", color: "--head1", origin: "head1" },
+      { glyph: "■", label: "drafter 2", color: "--head2", origin: "head2" },
+      { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
+      { glyph: "┄", label: "not chosen", ghost: true, title: "routed drafts a tree with each drafter and verifies one: the other, dashed" },
     ],
     create: (host, stage) => new TreePanel(host, stage),
   });

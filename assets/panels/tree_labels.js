@@ -7,6 +7,8 @@
   const PATH_FONT = `600 12.5px ${ink.MONO}`;
   const LABEL_FONT = `10.5px ${ink.MONO}`;
   const LINE = 12; // pixels that a line of labels needs
+  const NARROW = 33; // pixels of a column under which labels of the kept path do not fit even in turn
+  const SLANT = { degrees: -52, room: 88 };
   const AIRY = 18; // pixels between rows from which labels of inner nodes stand above their edge
 
   // The shown nodes of each column from top to bottom.
@@ -20,10 +22,11 @@
     return columns;
   }
 
-  // Whether the kept path's labels are too long to stand side by side on one line.
-  function staggers(round, column) {
+  // How the kept path's labels stand: side by side on one line, in turn on two, or aslant where columns are narrow.
+  function stand(round, column) {
+    if (column < NARROW) return "slanted";
     const ids = [...round.keep.map((node) => round.tokens[node]), round.bonus];
-    return ids.some((id) => ink.width(round.show(id), PATH_FONT) > column - 7);
+    return ids.some((id) => ink.width(round.show(id), PATH_FONT) > column - 7) ? "staggered" : "flat";
   }
 
   class TreeLabels {
@@ -36,30 +39,43 @@
       this.pool.begin();
       this.drawPath();
       this.drawFolds();
-      if (marks.scene.camera.row * 24 >= LINE) columnsOf(marks).forEach((column) => this.drawColumn(column));
+      if (!marks.scene.quiet && marks.scene.camera.row * 24 >= LINE) columnsOf(marks).forEach((column) => this.drawColumn(column));
       this.pool.end();
     }
 
-    label(text, x, y, className, opacity) {
-      ink.write(ink.put(this.pool.take(), { x: x.toFixed(1), y: y.toFixed(1), class: className, opacity }), text);
+    label(text, x, y, className, opacity, turn) {
+      const place = { x: x.toFixed(1), y: y.toFixed(1), class: className, opacity, transform: turn || null };
+      ink.write(ink.put(this.pool.take(), place), text);
     }
 
     drawPath() {
       const { round, camera, layout, folded, lit } = this.marks.scene;
-      const tight = staggers(round, camera.column);
-      const say = (id, column, origin) => {
-        const wide = tight ? 2 * camera.column - 12 : camera.column - 7;
-        const room = column ? wide : Math.min(wide, 70); // the root's label must not leave the panel on the left
-        const text = ink.clip(round.show(id), room, PATH_FONT);
-        const raised = tight && column % 2 ? 15 : 0; // two lines of labels give each twice the room
-        this.label(text, camera.x(column), camera.top - 14 - raised, `cp-label is-path o-${origin}`, 1);
-      };
+      const form = stand(round, camera.column);
+      const say = (id, column, origin) => (form === "slanted" ? this.slanted(id, column, origin)
+        : this.upright(id, column, origin, form === "staggered"));
       for (const node of round.keep) {
         if (this.marks.shown(node)) say(round.tokens[node], layout.columns[node], round.origin(node));
       }
       const tail = round.keep[round.keep.length - 1];
       const after = layout.columns[tail] + 1;
       if (this.marks.shown(tail) && !folded.has(tail) && lit > after) say(round.bonus, after, "root");
+    }
+
+    upright(id, column, origin, tight) {
+      const { round, camera } = this.marks.scene;
+      const wide = tight ? 2 * camera.column - 12 : camera.column - 7;
+      const room = column ? wide : Math.min(wide, 70); // the root's label must not leave the panel on the left
+      const raised = tight && column % 2 ? 15 : 0; // two lines of labels give each twice the room
+      const text = ink.clip(round.show(id), room, PATH_FONT);
+      this.label(text, camera.x(column), camera.top - 14 - raised, `cp-label is-path o-${origin}`, 1);
+    }
+
+    slanted(id, column, origin) {
+      const { round, camera } = this.marks.scene;
+      const [x, y] = [camera.x(column) + 3, camera.top - 11];
+      const text = ink.clip(round.show(id), SLANT.room, PATH_FONT);
+      const turn = `rotate(${SLANT.degrees} ${x.toFixed(1)} ${y.toFixed(1)})`;
+      this.label(text, x, y, `cp-label is-path is-slanted o-${origin}`, 1, turn);
     }
 
     drawFolds() {
@@ -97,6 +113,6 @@
   }
 
   TreeLabels.LINE = LINE;
-  TreeLabels.staggers = staggers;
+  TreeLabels.stand = stand;
   Canopy.TreeLabels = TreeLabels;
 })(window.Canopy = window.Canopy || {});

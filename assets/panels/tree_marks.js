@@ -31,6 +31,7 @@
       this.ticks = pool("cp-ticks", "path", "cp-tick");
       this.bonus = ink.svg("path", { class: "cp-bonus" }, layer("cp-bonus-layer"));
       this.labels = new Canopy.TreeLabels(layer("cp-labels"));
+      this.named = ink.svg("text", { class: "cp-label is-named", "aria-hidden": "true" }, layer("cp-named-layer"));
       this.ring = ink.svg("circle", { class: "cp-ring", r: 9 }, layer("cp-ring-layer"));
       this.found = pool("cp-found-layer", "circle", "cp-found");
       this.items = new Canopy.TreeItems(ink.svg("g", { class: "cp-items", role: "presentation" }, canvas));
@@ -40,7 +41,8 @@
     // nodes of the best-first order are there yet, `lit` how many of the kept path the walk has reached.
     draw(scene) {
       this.scene = scene;
-      this.radius = Math.min(5.5, Math.max(1.3, scene.camera.row * 0.36));
+      this.radius = Math.min(5.5, 0.3 * scene.camera.column, Math.max(1.3, scene.camera.row * 0.36));
+      this.bold = Math.min(1, scene.camera.column / 20); // of the kept path's marks, in their full size
       this.lead = scene.camera.column * (scene.camera.row >= Canopy.TreeLabels.LINE ? 0.66 : 0.3);
       this.drawAxis();
       this.drawEdges();
@@ -83,7 +85,8 @@
       this.axis.begin();
       for (let column = 0; column < layout.columnCount; column++) {
         const text = ink.put(this.axis.take(), { x: camera.x(column).toFixed(1), y: 13 });
-        ink.write(text, column ? String(column) : "depth 0");
+        const plain = column || camera.left < 24; // no room for the word
+        ink.write(text, plain ? String(column) : "depth 0");
       }
       this.axis.end();
     }
@@ -129,7 +132,7 @@
         const kept = node < round.n && this.lit(node);
         const look = node >= round.n ? `is-ghost o-${ghostOrigin} 0.55`
           : kept ? `is-accepted o-${round.origin(node)} 1` : `is-rejected o-${round.origin(node)} ${this.fade(node)}`;
-        looks.set(look, (looks.get(look) || "") + this.circle(node, kept ? KEPT_RADIUS : this.radius));
+        looks.set(look, (looks.get(look) || "") + this.circle(node, kept ? KEPT_RADIUS * this.bold : this.radius));
         if (kept && node > 0) this.tick(node);
       }
       this.ticks.end();
@@ -153,7 +156,7 @@
 
     tick(node) {
       const [x, y] = this.at(node);
-      ink.put(this.ticks.take(), { d: TICK, transform: `translate(${x.toFixed(1)},${y.toFixed(1)})` });
+      ink.put(this.ticks.take(), { d: TICK, transform: `translate(${x.toFixed(1)},${y.toFixed(1)}) scale(${this.bold.toFixed(2)})` });
     }
 
     drawBonus() {
@@ -164,19 +167,25 @@
       if (!there) return;
       const start = camera.x(layout.columns[tail]);
       const x = camera.x(layout.columns[tail] + 1);
+      const size = Math.round(80 * this.bold) / 10;
+      const left = (x - size).toFixed(1);
       ink.put(this.bonus, {
-        d: `M${start + 8},${camera.top}H${x - 8}M${x - 8},${camera.top}l8,-8 8,8 -8,8Z` });
+        d: `M${start + size},${camera.top}H${left}M${left},${camera.top}l${size},-${size} ${size},${size} -${size},${size}Z` });
     }
 
     // The ring round the selected node, the path to it, and its label whatever the room.
     select(node) {
       const there = node !== null && node < this.scene.round.n && this.shown(node);
-      ink.put(this.ring, { display: there ? "inline" : "none" });
-      ink.put(this.chosen, { display: there ? "inline" : "none" });
+      for (const mark of [this.ring, this.chosen]) ink.put(mark, { display: there ? "inline" : "none" });
+      ink.put(this.named, { display: there && !this.lit(node) ? "inline" : "none" });
       if (!there) return;
       const [x, y] = this.at(node);
       ink.put(this.ring, { cx: x.toFixed(1), cy: y.toFixed(1), r: this.lit(node) ? 10.5 : this.radius + 3.5 });
-      const path = this.scene.round.path(node).filter((step) => step > 0);
+      const { round, width } = this.scene;
+      const left = x > width - 90;
+      ink.put(this.named, { x: (left ? x - 10 : x + 10).toFixed(1), y: (y - 8).toFixed(1), "text-anchor": left ? "end" : "start" });
+      ink.write(this.named, round.show(round.tokens[node]));
+      const path = round.path(node).filter((step) => step > 0);
       ink.put(this.chosen, { d: path.map((step) => this.curve(step)).join("") });
     }
 

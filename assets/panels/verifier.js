@@ -144,7 +144,7 @@
       ink.html("span", "cp-meter-name", words, name);
       ink.html("span", "", words, brief(value));
       const track = ink.html("span", "cp-track", box);
-      ink.html("span", className, track).style.width = `${Math.min(100, 100 * value).toFixed(1)}%`;
+      ink.html("span", className, track).style.width = `${Math.min(100, 100 * (value || 0)).toFixed(1)}%`;
       return track;
     }
 
@@ -213,7 +213,8 @@
   Canopy.define({
     name: "verifier",
     title: "Verifier walk",
-    caption: "From the root, the target names its next token; the walk goes on while that token was drafted.",
+    place: { row: "lower", share: 1.15 },
+    caption: "The target's choices, step by step.",
     legend: [
       { glyph: "✓", label: "goes on", title: "A child carries the target's choice: the walk goes on to it" },
       { glyph: "◆", label: "bonus", color: "--target", title: "No child carries it: the target's own token ends the round" },

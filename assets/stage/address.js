@@ -1,4 +1,5 @@
-// The address bar holds the view: #trace=…&round=…&node=…&mode=…&panel=…&method=…&budget=…; rounds and nodes as shown.
+// The address bar holds the view: #trace=…&round=…&node=…&mode=…&tab=…&panel=…&zoom=…&method=…&budget=…; rounds and
+// nodes as shown.
 (function (Canopy) {
   "use strict";
 
@@ -7,7 +8,7 @@
     const whole = (name) => (/^\d+$/.test(named.get(name) || "") ? Number(named.get(name)) : null);
     return {
       trace: named.get("trace"), round: whole("round"), node: whole("node"), mode: named.get("mode"), panel: named.get("panel"),
-      method: named.get("method"), budget: whole("budget"),
+      method: named.get("method"), budget: whole("budget"), tab: named.get("tab"), zoom: named.get("zoom"),
     };
   }
 
@@ -22,9 +23,14 @@
       stage.on("mode", ({ push }) => this.write(push));
       stage.on("opened", ({ push }) => this.write(push));
       stage.on("pin", () => this.write(false));
-      stage.on("full", () => this.write(false));
-      stage.on("settings", () => this.write(false));
+      stage.on("full", (name) => this.write(Boolean(name))); // Back leaves the full screen, not the page
+      for (const event of ["settings", "tab", "camera"]) stage.on(event, () => this.write(false));
       window.addEventListener("popstate", () => this.restore());
+    }
+
+    get tree() {
+      const made = this.frames.made.get("tree");
+      return made && made.panel;
     }
 
     text() {
@@ -36,7 +42,10 @@
       }
       if (stage.pinned !== null) named.set("node", String(stage.pinned));
       named.set("mode", stage.mode);
+      if (stage.mode === "lab" && stage.tab) named.set("tab", stage.tab);
       if (this.frames.filling) named.set("panel", this.frames.filling);
+      const zoom = this.tree && this.tree.camera.told();
+      if (zoom && stage.mode !== "lab") named.set("zoom", zoom);
       if (stage.settings.method) named.set("method", stage.settings.method);
       if (Number.isInteger(stage.settings.budget)) named.set("budget", String(stage.settings.budget));
       return `#${named}`;
@@ -65,12 +74,14 @@
       this.held = true;
       try {
         this.stage.setMode(asked.mode || this.first);
+        if (asked.tab) this.stage.setTab(asked.tab);
         const other = asked.trace && asked.trace !== this.stage.value.run;
         if (other) await this.lessons.open(asked.trace, { still: true });
         const known = !asked.trace || asked.trace === this.stage.value.run;
         if (known && asked.round !== null) this.stage.go(asked.round - 1, {});
         if (known && asked.node !== null && asked.node !== this.stage.pinned) this.stage.pin({ node: asked.node });
         if ((asked.panel || null) !== this.frames.filling) this.frames.full(asked.panel);
+        if (this.tree && this.tree.camera.recall(asked.zoom)) this.tree.resize();
         return known && asked.round !== null;
       } finally {
         this.held = false;
@@ -79,6 +90,7 @@
   }
 
   // As the page was opened: what restores the controls, however late they come, after the view has been rewritten.
+  Address.read = read;
   Address.opened = read();
   Canopy.Address = Address;
 })(window.Canopy = window.Canopy || {});

@@ -12,6 +12,8 @@
     ["circle", { cx: 27, cy: 16, r: 2.4, fill: "none", stroke: "var(--head1)", "stroke-width": 1.6 }],
   ];
 
+  const SAID = { queued: "queued", starting: "starting", running: "live", done: "live, done", stopped: "live, stopped", error: "refused" };
+
   class Bar {
     constructor(stage, parent, parts) {
       const { html, svg, button } = Canopy.ink;
@@ -53,19 +55,26 @@
 
     draw() {
       const { write } = Canopy.ink;
-      const { header, value, recorded } = this.stage;
-      const state = recorded && !this.stage.busy ? "recorded" : value.state;
+      const { header } = this.stage;
+      const state = standing(this.stage);
       this.badge.dataset.state = state;
       this.badge.hidden = state === "empty";
       const where = header ? [header.rig, header.hardware, header.dtype].filter(Boolean).join(", ") : "";
-      if (recorded && state === "recorded") write(this.badge, `recorded ${header.recorded.slice(0, 10)}`);
-      else write(this.badge, { queued: "queued", running: "live", done: "live, done", stopped: "live, stopped", error: "refused" }[state] || "");
+      write(this.badge, state === "recorded" ? `recorded ${header.recorded.slice(0, 10)}` : SAID[state] || "");
       this.badge.title = where;
-      const asked = header ? `${header.method}, ${header.budget} nodes` : "";
+      const asked = header ? Canopy.asked(header) : "";
       write(this.title, header ? [header.title || asked, where].filter(Boolean).join(" · ") : "");
       this.title.title = header
         ? [`${asked}, temperature ${header.temperature}, seed ${header.seed}`, drafted(header), header.note].filter(Boolean).join("\n") : "";
     }
+  }
+
+  // Of what is on the stage, not of what was asked for: a run is live from its first round on.
+  function standing({ recorded, busy, coming, rounds, value }) {
+    if (value.state === "queued") return "queued";
+    const begun = busy && !coming && rounds.length > 0;
+    if (recorded && !begun) return "recorded";
+    return busy && !begun ? "starting" : value.state;
   }
 
   function drafted(header) {

@@ -6,9 +6,16 @@
   const TURNS = "canopy-turns";
   const LARGEST_STEP = 11; // 2^10 nodes
 
+  function carried() {
+    const prompt = window.sessionStorage.getItem(PROMPT);
+    window.sessionStorage.removeItem(PROMPT);
+    return prompt;
+  }
+
   Canopy.controls = {
     stage: null,
     turns: [], // before the prompt: they go along with the next run
+    carried: carried(), // the prompt as it stood when the page loaded itself anew, else null
     budgetOf: (step) => (step <= 0 ? 0 : 2 ** (step - 1)),
     stepOf: (budget) => (budget >= 1 ? Math.min(LARGEST_STEP, Math.round(Math.log2(budget)) + 1) : 0),
 
@@ -26,7 +33,7 @@
       const wanted = [asked.method || method, asked.budget === null ? budget : asked.budget];
       Canopy.controls.note(...wanted);
       if (Canopy.parts) Canopy.parts.conversation.draw(); // the prompt is here now, whichever came first
-      return [...wanted, asked.budget === null ? step : Canopy.controls.stepOf(asked.budget), Canopy.controls.kept() ?? prompt];
+      return [...wanted, asked.budget === null ? step : Canopy.controls.stepOf(asked.budget), Canopy.controls.carried ?? Canopy.controls.restored() ?? prompt];
     },
 
     // What Run sends: the bar's values, of which the last stands for the turns.
@@ -41,10 +48,11 @@
       window.location.reload();
     },
 
-    kept() {
-      const prompt = window.sessionStorage.getItem(PROMPT);
-      window.sessionStorage.removeItem(PROMPT);
-      return prompt;
+    // The prompt of the run that the address brought back, where that was here before the bar.
+    restored() {
+      const { stage } = Canopy.controls;
+      const { trace } = Canopy.Address.opened;
+      return stage && trace && stage.value.run === trace && stage.header ? stage.header.prompt : null;
     },
 
     keptTurns() {

@@ -26,7 +26,7 @@
       this.place.setAttribute("role", "status");
       this.number = html("span", "", this.place);
       html("span", "cs-turn-more", this.place, " of a conversation");
-      const fresh = button(this.mark, "Start afresh", "Leave the earlier turns behind: the next run begins a conversation of its own", () => this.leave());
+      const fresh = button(this.mark, "Start afresh", "Forget the earlier turns: the next run begins a conversation of its own", () => this.leave());
       fresh.removeAttribute("aria-label");
       for (const event of ["state", "mode"]) stage.on(event, () => this.draw());
       this.take(Canopy.controls.keptTurns());

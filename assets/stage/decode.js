@@ -64,7 +64,8 @@
     return view && { nodes: integers(view.nodes), chances: array(view.chances), draws: array(view.draws) };
   }
 
-  function round(view, header, named) {
+  // `before` is the round before it, where there is one.
+  function round(view, header, named, before) {
     const made = tree(view.tree);
     const kept = new Set(view.keep);
     const verification = view.verification;
@@ -77,8 +78,9 @@
       fate: Array.from(made.parents, (_, node) => (node === 0 ? "root" : kept.has(node) ? "accepted" : "rejected")),
       bonus: view.bonus, trials: trials(view.trials),
       ghosts: view.ghosts.map((ghost) => ({ head: ghost.head, ...tree(ghost) })),
-      drafts: view.drafts.map(draft), scores: Array.from(view.scores), seconds: { ...view.seconds },
-      method: header.method, budget: header.budget, heads_names: Array.from(header.heads),
+      drafts: view.drafts.map(draft), scores: Array.from(view.scores, (score) => (score === null ? NaN : score)),
+      seconds: secondsOf(view, before), method: header.method, budget: header.budget, engine: header.engine || "",
+      heads_names: Array.from(header.heads),
       path(node) {
         const steps = [node];
         while (steps[0] !== 0) steps.unshift(made.parents[steps[0]]);
@@ -90,20 +92,62 @@
     };
   }
 
-  // The figures of some rounds: engine time alone, the root of each round included in τ.
+  // Where an engine recorded no seconds by stage, the time since the round before is all of it: its loop's.
+  function secondsOf(view, before) {
+    if (!before || Object.keys(view.seconds).length || view.index <= before.index) return { ...view.seconds };
+    return { loop: (view.elapsed - before.elapsed) / (view.index - before.index) };
+  }
+
+  // What was asked, in a few words; an engine that is not ours may not have said how many nodes.
+  Canopy.asked = function asked(header) {
+    return header.budget === null ? header.method : `${header.method}, ${header.budget} nodes`;
+  };
+
+  // The figures of some rounds: engine time alone, the root of each round included in τ. Speed is that of the rounds
+  // whose time is known.
   Canopy.figures = function figures(rounds) {
     let tokens = 0;
+    let timedTokens = 0;
     let seconds = 0;
     for (const made of rounds) {
+      const spent = Object.values(made.seconds);
       tokens += made.keep.length;
-      for (const stage in made.seconds) seconds += made.seconds[stage];
+      if (spent.length) timedTokens += made.keep.length;
+      for (const part of spent) seconds += part;
     }
     const count = rounds.length;
     return {
       tokens, seconds, rounds: count, tau: count ? tokens / count : 0, accepted: count ? tokens / count - 1 : 0,
-      tokensPerSecond: seconds > 0 ? tokens / seconds : 0,
+      tokensPerSecond: seconds > 0 ? timedTokens / seconds : 0,
     };
   };
 
+  // A run's figures against plain decoding: how many times as fast, and how many plain passes a round takes as long as.
+  // null where plain decoding of the same question was not measured, or is what ran.
+  Canopy.against = function against(run, header, baseline) {
+    const there = baseline && header && header.heads.length > 0 && run.tokensPerSecond > 0;
+    if (!there) return null;
+    const gain = run.tokensPerSecond / baseline.tokens_per_second;
+    return { gain, cost: run.tau / gain, slower: gain < 1, text: times(gain) };
+  };
+
+  function times(gain) {
+    return `${gain.toFixed(gain < 1.05 ? 2 : 1)}×`;
+  }
+
+  // Who is in the trees of a run: origins of nodes, and trees that were not chosen.
+  Canopy.Present = class Present {
+    constructor() {
+      this.origins = new Set();
+      this.ghosts = false;
+    }
+
+    note(made) {
+      for (let node = 0; node < made.n; node++) this.origins.add(made.origin(node));
+      this.ghosts = this.ghosts || made.ghosts.length > 0;
+    }
+  };
+
+  Canopy.decode = { array, pieces, round, text, show };
   Canopy.decode = { array, pieces, round, text, show };
 })(window.Canopy = window.Canopy || {});

@@ -4,6 +4,7 @@
 
   const STORE = "canopy-sizes";
   const LEAST = 0.12; // of a row, for a panel that a divider squeezes
+  const STEPS = { ArrowLeft: -24, ArrowUp: -24, ArrowRight: 24, ArrowDown: 24 }; // pixels that a key moves a divider
 
   function stored() {
     try {
@@ -50,31 +51,18 @@
       const full = button(tools, "⤢", `${about.title} over the whole window, and back`, () => this.full(name));
       full.classList.add("cs-full");
       const body = html("div", "cs-body", frame);
-      this.legend(frame, about.legend || []);
+      if (about.legend) new Canopy.Legend(this.stage, frame, about.legend);
       return { frame, body, tools };
-    }
-
-    legend(frame, entries) {
-      if (!entries.length) return;
-      const { html } = Canopy.ink;
-      const list = html("ul", "cs-legend", frame);
-      list.setAttribute("aria-label", "Legend");
-      for (const { glyph, label, color, title } of entries) {
-        const item = html("li", "", list);
-        item.title = title || label;
-        const sign = html("span", "cs-glyph", item, glyph);
-        if (color) sign.style.color = `var(${color})`;
-        item.append(document.createTextNode(label));
-      }
     }
 
     panel(row, name, grow) {
       const about = Canopy.panels.get(name);
       if (!about) return;
-      const { frame, body } = this.frame(row, name, grow, about);
-      const entry = { frame, body, stale: true, panel: null };
+      const { frame, body, tools } = this.frame(row, name, grow, about);
+      const entry = { frame, body, about, stale: true, panel: null, lack: new Canopy.ink.Empty(body) };
       this.guard(entry, () => { entry.panel = about.create(body, this.stage); });
       if (!entry.panel) return;
+      tools.prepend(...body.querySelectorAll(".cp-tools.is-low"));
       this.made.set(name, entry);
       this.watch.observe(body);
     }
@@ -99,8 +87,17 @@
         if (!entry.stale || !this.shown(entry)) continue;
         entry.stale = false;
         this.guard(entry, () => entry.panel.draw(this.stage.round));
+        this.tellOfLack(entry);
         this.guard(entry, () => entry.panel.select(this.stage.selection));
       }
+    }
+
+    // A round of another engine may lack what a panel shows: it says so, and how to record it, in place of nothing.
+    tellOfLack(entry) {
+      const { round } = this.stage;
+      const remedy = round && entry.about.lacks ? entry.about.lacks(round) : "";
+      entry.lack.hide();
+      if (remedy) entry.lack.say("Not recorded by this engine", remedy);
     }
 
     // One panel that fails says so in its place and leaves the others alone.
@@ -175,11 +172,10 @@
         last = place(event);
       });
       bar.addEventListener("keydown", (event) => {
-        const steps = { ArrowLeft: -24, ArrowUp: -24, ArrowRight: 24, ArrowDown: 24 };
-        if (!(event.key in steps)) return;
+        if (!(event.key in STEPS)) return;
         event.preventDefault();
         event.stopPropagation();
-        move(steps[event.key]);
+        move(STEPS[event.key]);
       });
       return bar;
     }

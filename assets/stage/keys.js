@@ -3,14 +3,18 @@
   "use strict";
 
   const WORDS = [
-    ["round", "One draft by the small models, one pass of the big one over it, and what is kept of it."],
+    ["drafter", "The small, fast model that guesses ahead. With two of them, each has its own colour."],
+    ["target", "The big model whose text it is: it checks every guess and keeps what it would have written itself."],
+    ["round", "One draft, one pass of the target over it, and what is kept of it."],
     ["τ", "Tokens per round, the root included. Plain decoding has τ = 1."],
-    ["root", "The token that the target chose last: it is in the text already, and the tree grows behind it."],
+    ["root", "The token that the target chose last: it is in the text already, and the tree grows from it."],
     ["node budget", "How many guesses may be drafted in a round. The target verifies one row more, the root's."],
-    ["bonus", "The target's own next token behind the last accepted guess. It is the next round's root."],
+    ["bonus", "The target's own next token, after the last accepted guess. It is the next round's root."],
     ["keep-indices", "The rows of the pass that stay in the cache, root first; all other rows are dropped."],
-    ["μ", "Mean probability of a head's drafted nodes: how sure the head is. routed verifies the surer head's tree."],
+    ["μ", "Mean path probability of the nodes that a drafter drafted: how sure it is. routed verifies the surer drafter's tree."],
   ];
+
+  const SCROLLS = ["ArrowUp", "ArrowDown", "Home", "End"];
 
   class Keys {
     constructor(parts) {
@@ -41,6 +45,7 @@
       const typing = event.target.closest && event.target.closest("input, textarea, select, [contenteditable=true], [role=listbox]");
       if (typing && !(event.key === "Escape" && typing.closest(".cs-search"))) return;
       if (event.key === " " && event.target.closest && event.target.closest("button, [role=button], summary")) return;
+      if (SCROLLS.includes(event.key) && scrolling(event.target)) return; // what has the focus is scrolled
       const entry = this.table.find(({ keys }) => keys.includes(event.key));
       if (!entry || (this.parts.stage.mode === "lab" && !["?", "Escape"].includes(event.key))) return;
       event.preventDefault();
@@ -69,10 +74,15 @@
     }
 
     leave() {
-      const { help, rigs, search, frames, notices, stage, tour } = this.parts;
-      if (help.close() || (rigs && rigs.close()) || search.close() || (tour && tour.stop()) || frames.full(null) || notices.dismiss()) return;
+      const { help, rigs, search, frames, notices, stage, tour, duel } = this.parts;
+      if (help.close() || duel.close() || (rigs && rigs.close()) || search.close() || (tour && tour.stop()) || frames.full(null) || notices.dismiss()) return;
       if (stage.pinned !== null) stage.pin(null);
     }
+  }
+
+  function scrolling(element) {
+    const region = element.closest && element.closest(".cs-text, .cp-scroll, .cp-marginals, .cp-cache, .cs-lane-text");
+    return Boolean(region) && region.scrollHeight > region.clientHeight + 1;
   }
 
   // Hiding what has the focus takes it away only at the next frame: until then keys would go there.
@@ -89,11 +99,22 @@
       });
     }
 
+    // Tab stays inside: the sheet, which scrolls, and its button.
+    hold(event, sheet) {
+      if (event.key !== "Tab") return;
+      event.preventDefault();
+      const close = this.box.querySelector(".cs-close");
+      (document.activeElement === close ? sheet : close).focus();
+    }
+
     fill(table) {
       const { html, button } = Canopy.ink;
       const sheet = html("div", "cs-sheet", this.box);
       sheet.setAttribute("role", "dialog");
       sheet.setAttribute("aria-label", "Keys and words");
+      sheet.setAttribute("aria-modal", "true");
+      sheet.tabIndex = 0; // it may be longer than the window
+      sheet.addEventListener("keydown", (event) => this.hold(event, sheet));
       button(sheet, "×", "Close (Esc)", () => this.close()).classList.add("cs-close");
       html("h2", "", sheet, "Keys");
       const keys = html("dl", "cs-keys", sheet);
@@ -110,14 +131,21 @@
     }
 
     toggle() {
-      this.box.hidden = !this.box.hidden;
-      if (!this.box.hidden) this.box.querySelector(".cs-close").focus();
+      if (!this.box.hidden) {
+        this.close();
+        return;
+      }
+      this.before = document.activeElement;
+      this.box.hidden = false;
+      this.box.querySelector(".cs-close").focus();
     }
 
+    // Whoever had the focus gets it back.
     close() {
       const open = !this.box.hidden;
       letGo(this.box);
       this.box.hidden = true;
+      if (open && this.before && this.before.isConnected) this.before.focus({ preventScroll: true });
       return open;
     }
   }

@@ -17,15 +17,18 @@
       this.input.setAttribute("aria-label", "Trace file to open");
       this.input.addEventListener("change", () => this.read(this.input.files[0]));
       this.drop();
+      this.followed = new Canopy.Followed(stage, this, notices);
     }
+
 
     entries() {
       const made = this.listed.map((lesson) => ({
         label: lesson.title,
-        note: `${lesson.method}, ${lesson.budget} nodes, τ ${lesson.tau.toFixed(1)}`,
+        note: `${Canopy.asked(lesson)}, τ ${lesson.tau.toFixed(1)}`,
         act: () => this.open(lesson.name, { push: true }),
       }));
       return [
+        ...this.followed.entries(),
         { heading: made.length ? "Recorded runs" : "No recorded runs are here yet" }, ...made,
         { heading: "Your own" },
         { label: "Open a trace file …", note: "or drop one anywhere", act: () => this.input.click() },

@@ -1,4 +1,5 @@
-// The figures of the run, each with its unit and, on hover, its definition.
+// The figures of the run, each with its unit and, on hover, its definition. In the story they read as one line of
+// arithmetic: tokens per round ÷ what a round costs = how many times as fast.
 (function (Canopy) {
   "use strict";
 
@@ -6,7 +7,13 @@
     { name: "tau", label: "tokens per round", note: "τ, root included",
       title: "τ: tokens that a round adds to the text, on average. The root counts, so a round that accepts no drafted token counts 1. Plain decoding has τ = 1.",
       text: (run) => run.tau.toFixed(2) },
-    { name: "accepted", label: "draft tokens accepted", note: "per round",
+    { name: "cost", label: "a plain pass's time", note: "drafting included", compared: true,
+      title: "Engine time of a round over that of a pass of plain decoding: a pass over many rows takes longer than one over a single row, and the drafter takes time of its own. This is why 12 tokens a round are not 12 times as fast.",
+      text: (run, against) => (against ? `${against.cost.toFixed(1)}×` : "–") },
+    { name: "gain", label: "plain decoding's speed", note: "measured", compared: true,
+      title: "Tokens per second over those of plain decoding (one token a pass), measured on the same prompt, machine and precision. One run of each: the lab measures over many prompts.",
+      text: (run, against) => (against ? against.text : "–") },
+    { name: "accepted", label: "drafts accepted", note: "per round",
       title: "Drafted tokens that the target accepted, per round: τ without the root.",
       text: (run) => run.accepted.toFixed(2) },
     { name: "speed", label: "tokens per second", note: "engine time",
@@ -15,12 +22,9 @@
     { name: "rounds", label: "rounds", note: "",
       title: "Rounds so far: each is one draft and one pass of the target.",
       text: (run) => String(run.rounds) },
-    { name: "gain", label: "plain decoding", note: "measured",
-      title: "Tokens per second over those of plain decoding (one token a pass), measured on the same prompt, machine and precision.",
-      text: (run, baseline) => `${(run.tokensPerSecond / baseline.tokens_per_second).toFixed(1)}×` },
     { name: "round", label: "kept here", note: "",
       title: "What the target kept of the rows it verified in this round, and the engine time of the round.",
-      text: (run, baseline, made) => String(made.keep.length) },
+      text: (run, against, made) => String(made.keep.length) },
   ];
 
   class Metrics {
@@ -29,7 +33,7 @@
       this.stage = stage;
       this.box = html("dl", "cs-metrics", parent);
       this.items = new Map(FIGURES.map((figure) => [figure.name, this.item(figure)]));
-      for (const event of ["value", "round", "mode", "begin"]) stage.on(event, () => this.draw());
+      for (const event of ["value", "round", "mode", "begin", "compared"]) stage.on(event, () => this.draw());
       this.draw();
     }
 
@@ -44,20 +48,23 @@
       return { item, number, note };
     }
 
-    // While a recording plays in the story, the figures grow with it; in the workbench they are the run's.
+    // The figures are the run's, as far as it has come, whichever round is shown and in every way to look.
     draw() {
       const { stage } = this;
-      const rounds = stage.mode === "story" ? stage.rounds.slice(0, stage.current + 1) : stage.rounds;
+      const { rounds, header } = stage;
       const run = Canopy.figures(rounds);
-      const plain = !stage.header || stage.header.heads.length === 0;
+      const against = Canopy.against(run, header, stage.baseline);
+      const plain = !header || header.heads.length === 0;
       for (const figure of FIGURES) {
         const { item, number, note } = this.items.get(figure.name);
-        const missing = figure.name === "gain" && (!stage.baseline || plain || !run.tokensPerSecond);
-        item.hidden = missing;
-        if (missing) continue;
-        Canopy.ink.write(number, rounds.length && stage.round ? figure.text(run, stage.baseline, stage.round) : "–");
+        item.hidden = Boolean(figure.compared) && (plain || (figure.name === "cost" && !against));
+        Canopy.ink.write(number, rounds.length && stage.round ? figure.text(run, against, stage.round) : "–");
         if (figure.name === "round" && stage.round) Canopy.ink.write(note, cost(stage.round));
+        if (figure.name === "gain") Canopy.ink.write(note, against ? "measured" : stage.comparing || "not measured");
       }
+      const { classList } = this.items.get("gain").item;
+      classList.toggle("is-slow", Boolean(against && against.slower));
+      classList.toggle("is-fast", Boolean(against && !against.slower));
     }
   }
 

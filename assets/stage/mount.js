@@ -2,21 +2,25 @@
 (function (Canopy) {
   "use strict";
 
+  const PLACE = { row: "lower", share: 1 }; // of a panel that names none
+
   function build(stage, header, host, given) {
     const { html } = Canopy.ink;
     const root = html("div", "cs-stage", host);
     const notices = new Canopy.Notices(stage, root);
-    new Canopy.Story(stage, root);
+    const duel = new Canopy.Duel(stage, html("div", "", null));
+    new Canopy.Story(stage, root, duel);
     new Canopy.Metrics(stage, root);
     const player = new Canopy.Player(stage);
     const frames = new Canopy.Frames(stage, root);
     const text = arrange(stage, frames);
+    frames.area.append(duel.box);
     new Canopy.Timeline(stage, player, root);
     const help = new Canopy.Help(document.body);
     const search = new Canopy.Search(frames, frames.area);
     const lessons = new Canopy.Lessons(stage, player, notices, given.lessons);
     const save = new Canopy.Save(stage, frames, lessons, notices);
-    const parts = { stage, player, frames, help, search, lessons, save, notices };
+    const parts = { stage, player, frames, help, search, lessons, save, notices, duel };
     parts.conversation = stage.server ? new Canopy.Conversation(stage, text) : null;
     parts.rigs = stage.server ? new Canopy.Rigs(stage, notices, document.body) : null;
     parts.tour = Canopy.Tour && stage.server ? new Canopy.Tour(parts) : null;
@@ -30,16 +34,19 @@
 
   function arrange(stage, frames) {
     const text = frames.frame(frames.upper, "text", 0.72, {
-      title: "Text", caption: "The output, each token in the colour of where it came from; a click goes to its round.",
+      title: "Text", caption: "Each token in the colour of who guessed it.",
       legend: [
-        { glyph: "■", label: "target", color: "--target" }, { glyph: "■", label: "head 1", color: "--head1" },
-        { glyph: "■", label: "head 2", color: "--head2" }, { glyph: "■", label: "both", color: "--both" },
+        { glyph: "■", label: "target", color: "--target", title: "The target's own tokens" },
+        { glyph: "■", label: "drafter 1", color: "--head1", origin: "head1" },
+        { glyph: "■", label: "drafter 2", color: "--head2", origin: "head2" },
+        { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
       ],
     });
     new Canopy.TextPanel(stage, text.body);
-    frames.panel(frames.upper, "tree", 1.5);
-    const rest = { marginals: 1.35, mask: 1, verifier: 1.15, cache: 1 };
-    for (const name in rest) frames.panel(frames.lower, name, rest[name]);
+    for (const { name, place } of Canopy.panels.values()) {
+      const { row, share } = { ...PLACE, ...place };
+      frames.panel(frames[row], name, share);
+    }
     return text.frame;
   }
 
@@ -80,7 +87,7 @@
     parts.ready = true;
   }
 
-  Canopy.open = function open(element, props, watch, server, adopt) {
+  Canopy.open = function open(element, props, watch, server, tell) {
     if (element.querySelector(".cs-stage")) return;
     Canopy.theme.apply();
     const stage = new Canopy.Stage();
@@ -88,14 +95,19 @@
     const header = document.querySelector("#canopy-header .canopy-host") || element;
     const parts = build(stage, header, element.querySelector(".canopy-host"), { lessons: plain(props.lessons) });
     Canopy.controls.stage = stage;
-    // A recording that a person opens fills the bar, so that Run repeats it live.
+    // A run that is opened fills the bar, so that Run repeats it live; where an address brought it, the setting in that
+    // address goes before the run's own.
     stage.on("opened", ({ push }) => {
       const { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, heads } = stage.header;
       const asked = { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, heads };
-      if (!push && Canopy.Address.opened.method) return;
-      adopt(asked);
+      if (stage.header.engine) return;
+      if (!push && !parts.ready && Canopy.controls.carried !== null) return; // the bar stays as it was left
+      const named = push ? {} : Canopy.Address.read();
+      tell.adopt({ ...asked, method: named.method || method, budget: named.budget ?? budget });
       parts.conversation.take(stage.header.turns);
     });
+    new Canopy.Comparing(stage, parts.notices, tell.adopt);
+    stage.on("rig", tell.rig); // the page's first rig is there: its methods, presets and heads
     Canopy.parts = parts;
     watch("value", () => stage.show(plain(props.value)));
     begin(parts, plain(props.value), props.opening);

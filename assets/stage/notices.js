@@ -3,6 +3,7 @@
   "use strict";
 
   const SPOKEN_EVERY_MS = 1200;
+  const BRIEFLY_MS = 3500;
 
   class Notices {
     constructor(stage, parent) {
@@ -25,8 +26,18 @@
       this.toldText = html("p", "", this.told);
       this.toldAct = button(this.told, "", "", () => this.act());
       this.toldAct.removeAttribute("aria-label");
+      this.slower = html("div", "cs-notice is-slower", this.box);
+      this.slower.setAttribute("role", "status");
+      this.slowerText = html("p", "", this.slower);
+      this.slowerAct = button(this.slower, "", "", () => this.better());
+      this.slowerAct.removeAttribute("aria-label");
+      button(this.slower, "×", "Hide this message", () => this.slow(null));
+      this.slower.hidden = true;
       this.live = html("div", "cs-spoken", this.box);
       this.live.setAttribute("aria-live", "polite");
+      this.toast = html("div", "cs-toast", document.body);
+      this.toast.setAttribute("role", "status");
+      this.toast.hidden = true;
       this.error.hidden = this.wait.hidden = this.note.hidden = this.told.hidden = true;
       stage.on("state", () => this.state());
       stage.on("round", () => this.speak());
@@ -54,6 +65,23 @@
       Canopy.ink.write(this.toldText, message);
     }
 
+    // {message, label, act}: a run was slower than plain decoding, and what would be faster; null takes it away.
+    slow(said) {
+      this.slower.hidden = !said;
+      if (!said) return;
+      this.better = said.act;
+      Canopy.ink.write(this.slowerText, said.message);
+      Canopy.ink.write(this.slowerAct, said.label);
+    }
+
+    // Something that was done and needs no answer: it goes by itself.
+    brief(message) {
+      clearTimeout(this.going);
+      this.toast.hidden = false;
+      Canopy.ink.write(this.toast, message);
+      this.going = setTimeout(() => { this.toast.hidden = true; }, BRIEFLY_MS);
+    }
+
     // True where there was something to dismiss.
     dismiss() {
       const open = !this.error.hidden;
@@ -62,7 +90,8 @@
     }
 
     remark() {
-      const note = (this.stage.header && this.stage.header.note) || "";
+      const { header, value } = this.stage;
+      const note = [header && header.note, value.end && value.end.remark].filter(Boolean).join(" ");
       Canopy.ink.write(this.noteText, note);
       this.note.hidden = !note || note === this.hiddenNote;
     }

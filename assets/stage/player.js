@@ -3,6 +3,7 @@
   "use strict";
 
   const PACE_MS = 1000; // a round at speed 1
+  const FINALE_MS = 11000; // for the end of the story, before it begins anew
   const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16];
 
   class Player {
@@ -43,11 +44,21 @@
       const { stage } = this;
       const last = stage.current >= stage.rounds.length - 1;
       if (last && !stage.busy) {
-        this.pause();
+        this.finish();
         return;
       }
       if (!last) stage.go(stage.current + 1, { animate: this.speed <= 2 });
       this.wait();
+    }
+
+    // The story shows what it came to and begins anew by itself; elsewhere a run is played once.
+    finish() {
+      if (this.stage.mode !== "story") {
+        this.pause();
+        return;
+      }
+      this.stage.tell("finale");
+      this.timer = setTimeout(() => this.playing && this.play(), FINALE_MS);
     }
 
     // A step by hand ends the playing.

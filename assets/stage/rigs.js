@@ -4,7 +4,7 @@
 
   const BETWEEN_LOOKS_MS = 500;
   const AWAY = "The server does not answer; it is asked again.";
-  const FORMS = "TARGET::DRAFTER, each a folder or a model id (@revision behind it where one is meant), or ngram as the "
+  const FORMS = "TARGET::DRAFTER, each a folder or a model id (with @revision where one is meant), or ngram as the "
     + "drafter; or a folder with a rig.json. Only safetensors are read.";
 
   class Rigs {
@@ -134,9 +134,17 @@
         return;
       }
       const ended = before.loading && !state.loading;
-      if (state.changes !== this.first) this.changed();
+      if (before.coming && !state.coming) this.arrived();
+      else if (state.changes !== this.first) this.changed();
       else if (ended && this.mine && state.failure && this.box.hidden) this.notices.fail(state.failure);
       if (ended) this.mine = false;
+    }
+
+    // The page's first rig is there, or is known not to come: what the page offers follows it.
+    arrived() {
+      this.first = this.state.changes;
+      this.stage.tell("rig");
+      if (this.state.failure) this.notices.fail(this.state.failure);
     }
 
     // Another rig answers: the page that asked for it opens anew with what that one can do, others are told.
@@ -151,10 +159,10 @@
       const { state } = this;
       if (!state) return;
       const { loading } = state;
-      if (this.button) write(this.button, loading ? `Rig: ${state.rig}, loading …` : `Rig: ${state.rig}`);
+      if (this.button) write(this.button, loading ? `Rig: ${state.coming || state.rig}, loading …` : `Rig: ${state.rig}`);
       const opened = state.opened === state.rig ? "" : `, opened as ${state.opened}`;
-      write(this.now, `${state.rig}, on ${state.hardware}${opened}`);
-      write(this.good, state.reason || state.good_at);
+      write(this.now, state.coming ? `${state.coming} is being loaded; runs wait for it.` : `${state.rig}, on ${state.hardware}${opened}`);
+      write(this.good, state.coming ? "" : state.reason || state.good_at);
       write(this.closed, state.closed);
       this.form.hidden = Boolean(state.closed);
       this.closed.hidden = !state.closed;
@@ -164,7 +172,7 @@
       if (loading && loading.share !== null) this.bar.value = loading.share;
       else this.bar.removeAttribute("value");
       write(this.said, loading ? `${loading.name}: ${loading.message}` : "");
-      write(this.meanwhile, loading ? `Until it answers, ${state.rig} does; what is measured meanwhile may come out slower.` : "");
+      write(this.meanwhile, loading && !state.coming ? `Until it answers, ${state.rig} does; what is measured meanwhile may come out slower.` : "");
       write(this.failure, this.refusal || state.failure);
     }
 

@@ -44,7 +44,10 @@
 
   class Save {
     constructor(stage, frames, lessons, notices) {
-      Object.assign(this, { stage, frames, lessons, notices });
+      this.stage = stage;
+      this.frames = frames;
+      this.lessons = lessons;
+      this.notices = notices;
     }
 
     entries() {
@@ -86,8 +89,7 @@
     async link() {
       try {
         await navigator.clipboard.writeText(window.location.href);
-        Canopy.ink.write(this.notices.live, "The link is copied.");
-        this.stage.tell("copied");
+        this.notices.brief("Copied: the link to this view.");
       } catch {
         this.notices.fail("The browser does not let this page copy; the link is the address in the address bar.");
       }

@@ -1,53 +1,74 @@
-// The story line: what one pass of the big model just did, in a sentence for people who never heard of drafting.
+// The story line: what one pass of the big model just did, in a sentence for people who never heard of drafting; at the
+// end what it came to, and a race of the same text against plain decoding.
 (function (Canopy) {
   "use strict";
 
   class Story {
-    constructor(stage, parent) {
-      const { html } = Canopy.ink;
+    constructor(stage, parent, duel) {
+      const { html, button } = Canopy.ink;
       this.stage = stage;
       this.box = html("div", "cs-story", parent);
       this.headline = html("p", "cs-headline", this.box);
       this.more = html("p", "cs-more", this.box);
-      for (const event of ["round", "value", "begin", "mode"]) stage.on(event, () => this.draw());
+      this.words = html("span", "", this.more);
+      this.race = button(this.more, "▶ Watch both", "The same text typed twice on one clock: one token a pass, and with the draft tree", () => duel.open());
+      this.race.classList.add("cs-watch");
+      this.race.removeAttribute("aria-label"); // what it says is its name
+      for (const event of ["round", "value", "begin", "mode", "state", "compared"]) stage.on(event, () => this.draw());
       this.draw();
     }
 
     draw() {
-      const made = this.stage.round;
+      const { stage } = this;
+      const made = stage.round;
+      const over = Boolean(made) && !stage.busy && stage.rounds.length > 1 && made.index + 1 === stage.rounds.length;
+      this.race.hidden = !over || !Canopy.against(Canopy.figures(stage.rounds), stage.header, stage.baseline);
       if (!made) {
         this.say([["Ask something, and watch a small model guess ahead of a big one."]],
           "Pick a preset and press Run: each pass of the big model keeps every guess that it would have written itself.");
-        return;
+      } else if (over) this.sum();
+      else {
+        const kept = made.keep.length;
+        this.say([["One pass of the big model just wrote "], [String(kept), "cs-count"], [kept === 1 ? " token." : " tokens."]],
+          this.explain(made, kept));
       }
-      const kept = made.keep.length;
-      this.say([["One pass of the big model just wrote "], [String(kept), "cs-count"], [kept === 1 ? " token." : " tokens."]],
-        this.explain(made, kept));
     }
 
     explain(made, kept) {
       const drafted = made.n - 1;
-      const last = made.index + 1 === this.stage.rounds.length && !this.stage.busy;
-      if (last && this.stage.rounds.length > 1) return this.sum();
       if (!drafted) return "Nothing was guessed ahead: this is plain decoding, one token a pass.";
-      const guesses = drafted === 1 ? "one guess" : `${drafted} guesses in a tree`;
+      const guesses = drafted === 1 ? "one token" : `${drafted} tokens`;
       const verdict = kept > 1
         ? `${kept - 1} of them ${kept === 2 ? "is" : "are"} exactly what it would have written`
         : "none of them is what it would have written";
-      const who = made.heads_names.length > 1 ? "Two small models" : "A small model";
-      return `${who} drafted ${guesses}; the big one checked them all at once, and ${verdict}.`;
+      const who = made.heads_names.length > 1 ? "Two drafters, small models, guessed" : "A drafter, a small model, guessed";
+      return `${who} ${guesses} ahead as a tree; the big model checked them all at once, and ${verdict}.`;
     }
 
+    // What the whole text came to, and why many tokens a pass are fewer times as fast.
     sum() {
-      const run = Canopy.figures(this.stage.rounds);
-      return `${run.tokens} tokens in ${run.rounds} passes, where plain decoding takes ${run.tokens}. `
-        + "The text is the big model's own: what it would not have written is thrown away.";
+      const { stage } = this;
+      const run = Canopy.figures(stage.rounds);
+      const against = Canopy.against(run, stage.header, stage.baseline);
+      const total = [[String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"], [" passes"]];
+      const own = "The text is the big model's own, word for word.";
+      if (!stage.header.heads.length) {
+        this.say([...total, [": one by one."]], "Nothing was guessed ahead: this is plain decoding, which speed is held against.");
+      } else if (!against) {
+        this.say([...total, [`, where one by one takes ${run.tokens}.`]], `How much faster that is ${stage.comparing ? `is ${stage.comparing}` : "was not measured."} ${own}`);
+      } else {
+        const verdict = against.slower
+          ? [[", yet slower than one by one: "], [against.text, "cs-total is-slow"], ["."]]
+          : [[", "], [against.text, "cs-total is-fast"], [" as fast as one by one."]];
+        this.say([...total, ...verdict], `A pass wrote ${run.tau.toFixed(1)} tokens, but with its drafting took as long as `
+          + `${against.cost.toFixed(1)} plain ones: ${run.tau.toFixed(1)} ÷ ${against.cost.toFixed(1)} = ${against.text.slice(0, -1)}. ${own}`);
+      }
     }
 
     say(parts, more) {
       const { html, write } = Canopy.ink;
       this.headline.replaceChildren(...parts.map(([text, look]) => html("span", look || "", null, text)));
-      write(this.more, more);
+      write(this.words, more);
     }
   }
 

@@ -26,6 +26,7 @@
       stage.on("mode", () => this.turns.childElementCount && this.mark()); // earlier turns may fill what is in view
       stage.on("select", (selection) => this.light(selection));
       stage.on("state", () => host.classList.toggle("is-busy", stage.busy));
+      new ResizeObserver(() => this.reveal(this.spans[stage.current])).observe(host);
       this.body.addEventListener("click", (event) => this.click(event));
       this.body.addEventListener("pointerover", (event) => this.over(event));
       this.body.addEventListener("pointerleave", () => this.stage.hover(null));

@@ -2,7 +2,7 @@
 (function (Canopy) {
   "use strict";
 
-  const STAGES = ["draft", "build", "pack", "verify", "accept", "keep", "other"];
+  const STAGES = ["draft", "build", "pack", "verify", "accept", "keep", "other", "loop"];
   const ICONS = {
     first: "M2 2h2.4v12H2zM14 2v12L5.4 8z", back: "M12.5 2v12L3.5 8z", play: "M3.5 1.5v13L14 8z",
     pause: "M3 2h3.6v12H3zM9.4 2H13v12H9.4z", on: "M3.5 2v12l9-6z", last: "M11.6 2H14v12h-2.4zM2 2v12l8.6-6z",
@@ -62,7 +62,7 @@
       });
       this.newest.classList.add("cs-newest");
       this.key = html("div", "cs-stage-key", row);
-      for (const name of STAGES) {
+      for (const name of STAGES.slice(0, -1)) {
         const item = html("span", "", this.key, name);
         item.style.setProperty("--key", `var(--stage-${name})`);
       }
@@ -179,10 +179,11 @@
     }
 
     bar(pen, made, { x, wide, unit, high }, colour) {
-      const spent = STAGES.reduce((sum, name) => sum + (made.seconds[name] || 0), 0) || 1;
+      const spent = STAGES.reduce((sum, name) => sum + (made.seconds[name] || 0), 0);
+      const share = (name) => (spent ? (made.seconds[name] || 0) / spent : Number(name === "loop"));
       let bottom = TOP + high;
       for (const name of STAGES) {
-        const tall = unit * made.keep.length * ((made.seconds[name] || 0) / spent);
+        const tall = unit * made.keep.length * share(name);
         pen.fillStyle = colour(`--stage-${name}`);
         pen.fillRect(x, bottom - tall, wide, tall);
         bottom -= tall;

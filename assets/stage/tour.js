@@ -28,6 +28,7 @@
     // From where it was left; a tour that was finished starts over.
     start() {
       const left = Number(localStorage.getItem(STORE)) || 0;
+      this.parts.player.go(0, {});
       this.go(left < this.steps.length ? left : 0);
       this.next.focus();
     }

@@ -25,3 +25,7 @@ class Residual(Protocol):
 AcceptanceRule = Callable[[DraftTree, Verification, Residual, np.random.Generator], Acceptance]
 
 ACCEPTANCE_RULES: Table[AcceptanceRule] = Table("engine.acceptance", "walk", "sequential", "ratio")
+
+# Rules that keep the target's own choices and nothing else. Above temperature 0 they write the very text of plain
+# decoding with the same seed; a lossless rule with draws of its own writes one with the same distribution.
+KEEPS_THE_TARGETS_CHOICES = frozenset({"walk"})

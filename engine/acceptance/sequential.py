@@ -27,7 +27,7 @@ def sequential(
     to 1 within rounding and all trials still fail, a chance of about 1e-7, the bonus is drawn from p.)
     """
     masses = np.exp(verification.processed, dtype=np.float64)
-    path, trials = [0], Turns(random)
+    path, trials = [0], TrialLog(random)
     while len(children := children_of(tree, path[-1])):
         taken = trials.first_accepted(children, tree.tokens[children], masses[children])
         if taken == 0:
@@ -44,7 +44,7 @@ def children_of(tree: DraftTree, node: int) -> NDArray[np.intp]:
 
 
 @dataclass
-class Turns:
+class TrialLog:
     """The trials of a round as they are made."""
 
     random: np.random.Generator

@@ -7,6 +7,6 @@ from collections.abc import Callable
 from engine.records import DraftTree, Lattice
 from engine.registry import Table
 
-Builder = Callable[[Lattice, int, int], DraftTree]  # (lattice, root token, drafted nodes) -> tree of one head
+Builder = Callable[[Lattice, int, int], DraftTree]  # (lattice, root token, drafted nodes) -> tree of one drafter
 
 BUILDERS: Table[Builder] = Table("engine.builders", "chain", "best_first", "expand", "full")

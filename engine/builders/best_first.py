@@ -38,7 +38,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class SearchLevel:
     """The nodes of one depth that may be in the tree, best first, all (m,): scores, tokens, the row that each reads
     its children in, and its parent's place. Places count the levels' nodes through; the root's is 0."""
 
@@ -69,7 +69,7 @@ def by_levels(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     width = lattice.tokens.shape[2]
     pairs = conditional_pairs(nodes, width) if lattice.tokens.shape[1] > 1 else marginal_pairs(nodes, width)
     count = int(np.count_nonzero(lattice.logprobs[0, 0, :nodes] >= least))
-    levels = [Level(lattice.logprobs[0, 0, :count], lattice.tokens[0, 0, :count], lattice.follow[0, 0, :count],
+    levels = [SearchLevel(lattice.logprobs[0, 0, :count], lattice.tokens[0, 0, :count], lattice.follow[0, 0, :count],
                     np.zeros(count, np.intp), 1)]
     for depth in range(1, lattice.depth):
         below = _children(lattice, depth, levels[-1], pairs, least)
@@ -81,7 +81,7 @@ def by_levels(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     return _assemble(root, levels, nodes)
 
 
-def _children(lattice: Lattice, depth: int, above: Level, pairs: Pairs, least: np.float32) -> Level:
+def _children(lattice: Lattice, depth: int, above: SearchLevel, pairs: Pairs, least: np.float32) -> SearchLevel:
     """The next level."""
     end = pairs.ends[min(len(above.scores), len(pairs.ends) - 1)]
     parents, cells = pairs.parents[:end], pairs.ranks[:end]
@@ -94,11 +94,11 @@ def _children(lattice: Lattice, depth: int, above: Level, pairs: Pairs, least: n
     order = (-scores).argsort(kind="stable")
     best = alive.take(order)
     cells = cells.take(best)
-    return Level(scores.take(order), lattice.tokens[depth].take(cells), lattice.follow[depth].take(cells),
+    return SearchLevel(scores.take(order), lattice.tokens[depth].take(cells), lattice.follow[depth].take(cells),
                  parents.take(best) + above.first_place, above.first_place + len(above.scores))
 
 
-def _assemble(root: int, levels: list[Level], nodes: int) -> DraftTree:
+def _assemble(root: int, levels: list[SearchLevel], nodes: int) -> DraftTree:
     """The best ``nodes`` of all levels: they lie depth by depth, each in its order, so a stable sort keeps the ties."""
     scores = np.concatenate([level.scores for level in levels])
     order = (-scores).argsort(kind="stable")[:nodes]
@@ -109,7 +109,7 @@ def _assemble(root: int, levels: list[Level], nodes: int) -> DraftTree:
     return plant(root, tokens, places.take(parents), scores.take(order))
 
 
-def _raised(least: np.float32, levels: list[Level], nodes: int) -> np.float32:
+def _raised(least: np.float32, levels: list[SearchLevel], nodes: int) -> np.float32:
     """The bound after these levels; worth its cost where a level is wide."""
     scores = np.concatenate([level.scores for level in levels])
     if len(scores) < nodes:

@@ -13,7 +13,7 @@ WIDTH = 2  # the paper's own; wider trees spend the budget on the first depth
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class FullLevel:
     """The nodes of one depth, all (m,): their depth-first places, rows in the lattice, scores, tokens, parents."""
 
     places: Integers
@@ -35,7 +35,7 @@ def full(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     if depth == 0:
         return plant(root, *(np.zeros(0, np.int32),) * 2, np.zeros(0, np.float32))
     zero = np.zeros(1, np.int32)
-    levels = [Level(zero, zero, np.zeros(1, np.float32), zero, zero)]
+    levels = [FullLevel(zero, zero, np.zeros(1, np.float32), zero, zero)]
     for step in range(depth):
         below = whole_size(width, depth - step - 1) + 1  # a child and everything under it
         levels.append(_grow(lattice, levels[-1], step, np.arange(width, dtype=np.int32), below))
@@ -60,10 +60,10 @@ def deepest(width: int, nodes: int, limit: int) -> int:
     return depth
 
 
-def _grow(lattice: Lattice, above: Level, step: int, ranks: Integers, below: int) -> Level:
+def _grow(lattice: Lattice, above: FullLevel, step: int, ranks: Integers, below: int) -> FullLevel:
     """All children of a level; ``below`` is the number of places that a child's own subtree takes."""
     cells = above.rows[:, None], ranks[None]
-    return Level(
+    return FullLevel(
         (above.places[:, None] + 1 + ranks * np.int32(below)).ravel(), lattice.follow[step][cells].ravel(),
         (above.logprobs[:, None] + lattice.logprobs[step][cells]).ravel(), lattice.tokens[step][cells].ravel(),
         above.places.repeat(len(ranks)))

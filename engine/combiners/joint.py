@@ -1,8 +1,8 @@
-"""One tree over all heads: a prefix that several propose is one node, and the budget is spent once.
+"""One tree over all drafters: a prefix that several propose is one node, and the budget is spent once.
 
-The union of the heads' tries, each prefix scored by a mixture of the heads' probabilities. A head weighs by the
-fourth power of its μ, which routing goes by (paper 001, section 5): sure heads speak louder, and none falls silent.
-A score falls along every head's own paths, and whoever proposes a node proposes its parent, so a node's score is no
+The union of the drafters' tries, each prefix scored by a mixture of their probabilities. A drafter weighs by the
+fourth power of its μ, which routing goes by (paper 001, section 5): sure drafters speak louder, and none falls silent.
+A score falls along every drafter's own paths, and whoever proposes a node proposes its parent, so a node's score is no
 better than its parent's: the best nodes of the union, the shallower first among equals, are again a tree.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from engine.records import DraftTree
 from engine.tree import select
 
-# On 60 mixed texts of the training split, budget 64, routed reached τ 7.96; the better head's score 7.90, mixtures
+# On 60 mixed texts of the training split, budget 64, routed reached τ 7.96; the better drafter's score 7.90, mixtures
 # with powers 0, 1, 2, 3, 4 and 6 of μ 7.89, 7.93, 7.98, 8.01, 8.04 and 8.02.
 SURENESS = 4
 FAINTEST = 1e-30  # a μ of 0 still weighs something
@@ -30,7 +30,7 @@ class Union:
         self.tokens, self.parents, self.depths, self.heads = [root], [0], [0], [0]
 
     def add(self, tree: DraftTree, head: int) -> list[int]:
-        """Every node of one head's tree, under the place that its parent has here; the places, the root's first."""
+        """Every node of one drafter's tree, under the place that its parent has here; the places, the root's first."""
         here = [0]
         for token, parent in zip(tree.tokens[1:].tolist(), tree.parents[1:].tolist(), strict=True):
             above = here[parent]
@@ -47,16 +47,16 @@ class Union:
 
 
 def weights(trees: Sequence[DraftTree]) -> NDArray[np.float64]:
-    """Log weight of each head in the mixture: (heads,)."""
+    """Log weight of each drafter in the mixture: (heads,)."""
     loudness = SURENESS * np.log([max(tree.confidence, FAINTEST) for tree in trees])
     return np.asarray(loudness - np.logaddexp.reduce(loudness))
 
 
 def joint(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
-    """The ``budget`` best nodes of the union by log probability, then depth, then the heads' own order.
+    """The ``budget`` best nodes of the union by log probability, then depth, then the drafters' own order.
 
-    A node's heads mask has the bit of every head that proposes it; its log probability is the mixture's, where a
-    head that does not propose it counts as giving it none.
+    A node's heads mask has the bit of every drafter that proposes it; its log probability is the mixture's, where a
+    drafter that does not propose it counts as giving it none.
     """
     union = Union(int(trees[0].tokens[0]))
     places = [union.add(tree, 1 << head) for head, tree in enumerate(trees)]

@@ -1,4 +1,4 @@
-"""One head, nothing to combine."""
+"""One drafter, nothing to combine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verify the tree of the more confident head alone (paper 001, section 5)."""
+"""Verify the tree of the more confident drafter alone (paper 001, section 5)."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from engine.records import Lattice
+from engine.runtime.target.masks import additive
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Reach:
 
     @property
     def rows(self) -> int:
-        """The most rows that a draft writes behind the committed ones: the root and what is expanded."""
+        """The most rows that a draft writes after the committed ones: the root and what is expanded."""
         return 1 + self.depth * self.width
 
 
@@ -39,15 +40,15 @@ PUBLISHED = Reach(depth=6, width=10)
 class PathModel(Protocol):
     """A model that can be asked for what follows a node, given the nodes it was asked about before."""
 
-    def behind_root(self, root: int) -> Tensor:
-        """Logits (1, vocabulary) float32 behind the committed tokens and the root."""
+    def after_root(self, root: int) -> Tensor:
+        """Logits (1, vocabulary) float32 after the committed tokens and the root."""
 
-    def behind(self, tokens: Tensor, parents: Tensor) -> Tensor:
-        """Logits (rows, vocabulary) float32 behind nodes of the next depth: their tokens (rows,) int64, and the rows
+    def after(self, tokens: Tensor, parents: Tensor) -> Tensor:
+        """Logits (rows, vocabulary) float32 after nodes of the next depth: their tokens (rows,) int64, and the rows
         of the last call that are their parents (rows,) int64."""
 
 
-class Level(NamedTuple):
+class BeamLevel(NamedTuple):
     """One depth on the device, all (rows, k): tokens, logprobs, and the row of the next depth that a cell leads to."""
 
     tokens: Tensor
@@ -57,11 +58,11 @@ class Level(NamedTuple):
 
 def grow(model: PathModel, root: int, reach: Reach) -> Lattice:
     """The lattice of ``reach``: (depth, width + 1, width). Its last row is nobody's: cells that are not expanded
-    lead there, and everything behind it has probability 0. Logprobs are those of the whole vocabulary."""
+    lead there, and everything after it has probability 0. Logprobs are those of the whole vocabulary."""
     if reach.depth == 0:
         return nothing()
-    levels: list[Level] = []
-    logits = model.behind_root(root)
+    levels: list[BeamLevel] = []
+    logits = model.after_root(root)
     scores = logits.new_zeros(1)
     for depth in range(reach.depth):
         top = logits.topk(min(reach.width, logits.shape[-1]), -1)
@@ -70,10 +71,10 @@ def grow(model: PathModel, root: int, reach: Reach) -> Lattice:
         best = totals.topk(min(reach.width, len(totals)))
         follow = torch.full_like(totals, reach.width, dtype=torch.long)
         follow[best.indices] = torch.arange(len(best.indices), device=follow.device)
-        levels.append(Level(top.indices, logprobs, follow.view_as(logprobs)))
+        levels.append(BeamLevel(top.indices, logprobs, follow.view_as(logprobs)))
         if depth + 1 < reach.depth:
             scores = best.values
-            logits = model.behind(top.indices.flatten()[best.indices], best.indices // logprobs.shape[-1])
+            logits = model.after(top.indices.flatten()[best.indices], best.indices // logprobs.shape[-1])
     return _lattice(levels, reach.width)
 
 
@@ -83,7 +84,7 @@ def nothing() -> Lattice:
     return Lattice(zero, np.zeros((0, 1, 1), np.float32), zero)
 
 
-def _lattice(levels: list[Level], width: int) -> Lattice:
+def _lattice(levels: list[BeamLevel], width: int) -> Lattice:
     """Levels on the device as one lattice on the host."""
     shape = len(levels), width + 1, levels[0].tokens.shape[-1]
     tokens, follow = np.zeros(shape, np.int32), np.full(shape, width, np.int32)
@@ -104,20 +105,7 @@ class Ancestry:
         self._seen = torch.ones(1, 1, dtype=torch.bool, device=like.device)
 
     def mask(self, parents: Tensor) -> Tensor:
-        """Additive mask (1, 1, rows, committed + all rows so far) of the next depth; ``parents`` as in ``behind``."""
+        """Additive mask (1, 1, rows, committed + all rows so far) of the next depth; ``parents`` as in ``after``."""
         own = torch.eye(len(parents), dtype=torch.bool, device=parents.device)
         self._seen = torch.cat([self._seen[parents], own], -1)
         return additive(self._seen, self._committed, self._like)
-
-
-def additive(seen: Tensor, committed: int, like: Tensor) -> Tensor:
-    """A boolean (rows, drafted) as an additive mask (1, 1, rows, committed + drafted) in the dtype of ``like``."""
-    rows, drafted = seen.shape
-    mask = torch.zeros(rows, committed + drafted, dtype=like.dtype, device=like.device)
-    mask[:, committed:].masked_fill_(~seen, -torch.inf)
-    return mask[None, None]
-
-
-def causal(rows: int, committed: int, like: Tensor) -> Tensor:
-    """The additive mask of ``rows`` tokens one after the other behind ``committed`` ones."""
-    return additive(torch.ones(rows, rows, dtype=torch.bool, device=like.device).tril(), committed, like)

@@ -1,4 +1,4 @@
-"""A drafter that reads some of the target's taps where another head of the rig reads others."""
+"""A drafter that reads some of the target's taps where another drafter of the rig reads others."""
 
 from __future__ import annotations
 

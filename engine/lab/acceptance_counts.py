@@ -1,6 +1,6 @@
 """What a round says about its drafters: how far the tree expected to get, and which of its proposals were taken.
 
-A disjoint ``merged`` tree may hold a prefix twice. A prefix counts once here, with the belief of the head that
+A disjoint ``merged`` tree may hold a prefix twice. A prefix counts once here, with the belief of the drafter that
 believes in it most.
 """
 
@@ -96,7 +96,7 @@ class AcceptanceTally:
 
 
 def ranks(made: Round, rows: list[int | None], depth: int, nodes: NDArray[np.intp]) -> dict[int, int]:
-    """By token of these nodes, its best rank among the heads that propose it, ``RANKS`` − 1 at most."""
+    """By token of these nodes, its best rank among the drafters that propose it, ``RANKS`` − 1 at most."""
     found: dict[int, int] = {}
     for token, heads in zip(made.tree.tokens[nodes].tolist(), made.tree.heads[nodes].tolist(), strict=True):
         places = [place(draft, row, depth, token) for head, (draft, row) in enumerate(
@@ -107,7 +107,7 @@ def ranks(made: Round, rows: list[int | None], depth: int, nodes: NDArray[np.int
 
 
 def place(draft: Lattice, row: int | None, depth: int, token: int) -> int | None:
-    """The rank of a token in a row of a head's lattice, or None where the row does not hold it."""
+    """The rank of a token in a row of a drafter's lattice, or None where the row does not hold it."""
     if row is None or depth >= draft.depth:
         return None
     held: Integers = np.flatnonzero(draft.tokens[depth, row] == token).astype(np.int32)

@@ -67,8 +67,8 @@ def promises(logprobs: Sequence[float], sizes: Sequence[int]) -> list[float]:
     return [mark - before for mark, before in zip(marks, [0.0, *marks], strict=False)]
 
 
-class AdaptivePace:
-    """A ``Pacer`` over a cost curve. Deterministic: the same curve and the same rounds make the same choices.
+class AdaptiveBudget:
+    """A ``BudgetPolicy`` over a cost curve. Deterministic: the same curve and the same rounds make the same choices.
 
     It goes by the curve's tenth percentiles: whatever else ran while it was measured, for seconds and dearer for some
     sizes than for others, is not what a choice should turn on.
@@ -86,7 +86,7 @@ class AdaptivePace:
         self._pause, self._paused = 0, 0
 
     def opens(self, heads: int, budget: int) -> tuple[int, int]:
-        """See ``Pacer``. No head drafts while plain decoding is the faster; ever rarer rounds try again."""
+        """See ``BudgetPolicy``. No drafter drafts while plain decoding is the faster; ever rarer rounds try again."""
         if self._paused < self._pause:
             self._paused += 1
             return 0, 0
@@ -95,7 +95,7 @@ class AdaptivePace:
         return heads, built
 
     def cut(self, tree: DraftTree) -> DraftTree:
-        """See ``Pacer``: the most probable nodes of the tree, in its own order."""
+        """See ``BudgetPolicy``: the most probable nodes of the tree, in its own order."""
         logprobs = tree.logprobs.tolist()
         best = sorted(logprobs, reverse=True)
         rows = self._choice(promises(best, self._curve.rows))
@@ -126,7 +126,7 @@ class AdaptivePace:
         self._paused = 0
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
-        """See ``Pacer``."""
+        """See ``BudgetPolicy``."""
         if len(tree) > 1:
             kept = best_order(tree).argsort()[acceptance.keep] if self._mixed else acceptance.keep
             self._calibration.learn(self._promised, kept.tolist())

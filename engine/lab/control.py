@@ -1,9 +1,30 @@
-"""Pause, resume and stop a sweep or a race from another thread."""
+"""Pause, resume and stop a sweep or a race from another thread; tell how far a long measurement is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Event
 from time import perf_counter
+
+Hear = Callable[[str, float], None]  # what is being done, and the share of the whole that was done before
+
+
+class Steps:
+    """The steps of a long measurement, counted. ``hear`` is told of each; what it raises ends the measurement."""
+
+    def __init__(self, hear: Hear | None = None) -> None:
+        self._hear = hear
+        self._done = self._total = 0
+
+    def expect(self, count: int) -> None:
+        """So many more are to come."""
+        self._total += count
+
+    def begin(self, message: str) -> None:
+        """The next one begins; ``message`` says what is done in it."""
+        if self._hear:
+            self._hear(message, min(1.0, self._done / max(1, self._total)))
+        self._done += 1
 
 
 class Control:

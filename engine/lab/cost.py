@@ -16,7 +16,7 @@ class CostCurve:
     """Medians of interleaved repeats, in milliseconds, at a prefix of ``context`` tokens.
 
     ``rows`` ascend and begin with 1; ``verify_ms``, ``verify_low_ms`` and ``verify_high_ms`` are the median, the
-    tenth and the ninetieth percentile of one target pass over so many rows; ``draft_ms`` is one head's draft when the
+    tenth and the ninetieth percentile of one target pass over so many rows; ``draft_ms`` is a drafter's draft when the
     budget is rows − 1, its reading of what the round before kept included (0 where the rig has no head).
     ``overhead_ms`` is what a round costs besides, the building of its trees aside: packing, accepting, keeping.
     ``plain_ms`` is a whole round of decoding without a drafter. ``sampling`` is ``greedy`` or ``sampled``: processing
@@ -43,7 +43,7 @@ class CostCurve:
         return _read(self.rows, self.verify_ms, rows)
 
     def draft_at(self, budget: int) -> float:
-        """Milliseconds of one head's draft for a budget of ``budget`` nodes."""
+        """Milliseconds of one drafter's draft for a budget of ``budget`` nodes."""
         return _read(self.rows, self.draft_ms, budget + 1)
 
     def round_ms(self, rows: int, budget: int, heads: int, build_ms: float = 0.0) -> float:

@@ -14,13 +14,13 @@ WEIGHT = MappingProxyType({FINE: 0, SUSPICIOUS: 1, WRONG: 2})
 WRONG_GAIN, SUSPICIOUS_GAIN = 1.25, 1.08  # of accepted drafted tokens, where something is done another way
 LEAST_GAIN = 0.1  # tokens: a smaller gain is noise
 FEWEST = 20  # places that a share has to rest on
-FIRST_SHARE = 0.4  # of the first drafted tokens should be accepted, or the head does not know this text
+FIRST_SHARE = 0.4  # of the first drafted tokens should be accepted, or the drafter does not know this text
 DIP, TRUST = 0.6, 0.15
 
 
 @dataclass(frozen=True)
 class DoctorFinding:
-    """One check of one head, or of the target where ``head`` is empty.
+    """One check of one drafter, or of the target where ``head`` is empty.
 
     ``name`` is the check's: features, taps, mask token, slot 0, slots, draft, rope, dtype, vocabulary, chat template,
     thinking, confidence, positions. ``status`` is ``fine``, ``suspicious`` or ``wrong``. ``seen`` is a sentence with
@@ -36,8 +36,8 @@ class DoctorFinding:
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """How the most likely chain fares against the known text, by depth behind the root, all (depth,): anchors that
-    ``reached`` it with the text going on, those that were accepted there too (``hits``), and the head's mean
+    """How the most likely chain fares against the known text, by depth after the root, all (depth,): anchors that
+    ``reached`` it with the text going on, those that were accepted there too (``hits``), and the drafter's mean
     confidence in its proposal there."""
 
     reached: NDArray[np.int64]
@@ -56,7 +56,7 @@ class Marks:
 
 
 def marks(proposed: NDArray[np.int32], text: NDArray[np.int32], confidence: NDArray[np.float32]) -> Marks:
-    """From the chains (anchors, depth), what the text has in their places (−1 behind its end), and exp(logprob)."""
+    """From the chains (anchors, depth), what the text has in their places (−1 after its end), and exp(logprob)."""
     inside = text >= 0
     right = (proposed == text) & inside
     through = np.cumprod(np.concatenate([np.ones((len(right), 1), np.bool_), right], 1), 1).astype(np.bool_)
@@ -66,7 +66,7 @@ def marks(proposed: NDArray[np.int32], text: NDArray[np.int32], confidence: NDAr
 
 
 def compared(check: tuple[str, str], own: Marks, others: Mapping[str, Marks], advice: str) -> DoctorFinding:
-    """Is something done wrong? Not if the head fares best as it is run. ``check`` is (name, head), ``others`` the
+    """Is something done wrong? Not if the drafter fares best as it is run. ``check`` is (name, head), ``others`` the
     marks by how else it was run; ``advice`` has a place for the best of them: {best}."""
     if not others:
         return DoctorFinding(*check, FINE, f"There is no other way to try; {own.accepted:.2f} tokens accepted a round.")
@@ -81,7 +81,7 @@ def compared(check: tuple[str, str], own: Marks, others: Mapping[str, Marks], ad
 
 
 def stated(finding: DoctorFinding, run: object, said: object) -> DoctorFinding:
-    """The finding, or a worse one where a head is not run as its own config says."""
+    """The finding, or a worse one where a drafter is not run as its own config says."""
     if run == said:
         return finding
     return DoctorFinding(finding.name, finding.head, WRONG, f"It is run with {run}, its config says {said}. "
@@ -89,7 +89,7 @@ def stated(finding: DoctorFinding, run: object, said: object) -> DoctorFinding:
 
 
 def confidence_finding(head: str, own: Marks) -> DoctorFinding:
-    """Does what the head believes of its chain come true?"""
+    """Does what the drafter believes of its chain come true?"""
     solid = own.reached >= FEWEST
     if not solid.any():
         return DoctorFinding("confidence", head, SUSPICIOUS, f"Only {own.reached[0]} places to judge by.",
@@ -105,7 +105,7 @@ def confidence_finding(head: str, own: Marks) -> DoctorFinding:
 
 
 def positions_finding(head: str, own: Marks) -> DoctorFinding:
-    """Acceptance by depth: low from the start says that the head does not know the text, a dip that a slot is odd."""
+    """Acceptance by depth: low from the start says the drafter does not know the text, a dip that a slot is odd."""
     solid = own.reached >= FEWEST
     shares = own.shares
     seen = "Accepted of those reached, by depth: " + " ".join(f"{share:.2f}" for share in shares[solid]) + "."
@@ -114,8 +114,8 @@ def positions_finding(head: str, own: Marks) -> DoctorFinding:
                              "Give longer prompts, or more of them.")
     if shares[0] < FIRST_SHARE:
         return DoctorFinding("positions", head, SUSPICIOUS, seen, f"Even the first drafted token is accepted in less "
-                             f"than {FIRST_SHARE:.0%} of the places: ask what the head was trained for, or look for a "
-                             "wrong check here.")
+                             f"than {FIRST_SHARE:.0%} of the places: ask what the drafter was trained for, or look for "
+                             "a wrong check here.")
     dips = [depth + 1 for depth in range(1, len(shares) - 1) if solid[depth + 1]
             and shares[depth] < DIP * min(shares[depth - 1], shares[depth + 1])]
     if dips:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.acceptance_length import mean_length
 from engine.lab.cost import CostCurve
 from engine.records import Sampling
 
@@ -39,8 +40,8 @@ class Forecast:
 
     @property
     def tau(self) -> float:
-        """τ: mean tokens per round, the root included (paper 001, section 9); 0 for an empty text."""
-        return self.tokens / len(self.lengths) if self.lengths else 0.0
+        """See ``acceptance_length``."""
+        return mean_length(self.tokens, len(self.lengths))
 
     @property
     def predicted_tokens_per_second(self) -> float:

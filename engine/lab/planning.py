@@ -6,17 +6,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from engine.decode import MOST_NODES, check_sampling
+from engine.budget_policy import AUTO, MOST_AUTO
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE, Setting, SweepPlan
-from engine.methods import METHODS, Method, method_named, share_named
-from engine.pace import AUTO, MOST_AUTO
+from engine.limits import MOST_REPEATS, TRIED_BUDGETS, check_budget, check_max_tokens, check_sampling, check_seed
+from engine.methods import METHODS, method_named, share_named
 from engine.records import Sampling
 
-BUDGETS = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,12}")
 MOST_CELLS = 1_000_000
-MOST_REPEATS = 1000
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,7 @@ class Choice:
     not 0 at its own pace too, with that as the most nodes of a round: then there may be no other budget."""
 
     methods: tuple[str, ...]
-    budgets: tuple[int, ...] = BUDGETS
+    budgets: tuple[int, ...] = TRIED_BUDGETS
     split: str = "total"
     heads: tuple[str, ...] = ()
     sampling: Sampling = Sampling()
@@ -52,9 +50,8 @@ def choose_budgets(text: str) -> tuple[tuple[int, ...], int]:
 def tidy_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
     """Budgets in ascending order, each once; RequestError for none, and for one that the engine does not take."""
     found = tuple(sorted(set(budgets)))
-    wrong = [budget for budget in found if not 0 <= budget <= MOST_NODES]
-    if wrong:
-        raise RequestError(f"The node budget is {wrong[0]}; it has to lie between 0 and {MOST_NODES}.")
+    for budget in found:
+        check_budget(budget)
     if not found:
         raise RequestError("No node budget was given; write at least one, as in: 16, 32, 64.")
     return found
@@ -70,8 +67,8 @@ def settings(choice: Choice) -> tuple[Setting, ...]:
     own_pace = tidy_budgets([choice.auto_budget]) if choice.auto_budget else ()
     budgets = tidy_budgets(choice.budgets) if choice.budgets or not own_pace else ()
     rows = [method_named(name) for name in choice.methods]
-    if choice.heads and not any(_takes(row, choice.heads) for row in rows):
-        raise RequestError(f"None of the chosen methods takes the {len(choice.heads)} heads "
+    if choice.heads and not any(row.takes(len(choice.heads)) for row in rows):
+        raise RequestError(f"None of the chosen methods takes the {len(choice.heads)} drafters "
                            f"{', '.join(choice.heads)}; name as many as a method has, or none.")
     found: dict[Setting, None] = {_setting(BASELINE, 0, choice): None}
     for name, row in zip(choice.methods, rows, strict=True):
@@ -86,12 +83,8 @@ def _setting(name: str, budget: int, choice: Choice) -> Setting:
     row, sampling = METHODS[name], choice.sampling
     chosen = share_named(row, choice.split)
     splits = {share: split for split, share in reversed(list(row.shares.items()))}
-    heads = choice.heads if _takes(row, choice.heads) else ()
+    heads = choice.heads if row.takes(len(choice.heads)) else ()
     return Setting(name, budget, splits[chosen], heads, sampling.temperature, sampling.top_k, sampling.top_p)
-
-
-def _takes(row: Method, heads: Sequence[str]) -> bool:
-    return row.family == "dflash" and row.heads == len(heads) > 0
 
 
 def check(plan: SweepPlan, methods: Sequence[str]) -> None:
@@ -103,10 +96,8 @@ def check(plan: SweepPlan, methods: Sequence[str]) -> None:
         raise RequestError("The sweep has no prompt; choose a prompt set or upload a file.")
     if not 1 <= plan.repeats <= MOST_REPEATS:
         raise RequestError(f"The repeats are {plan.repeats}; they have to lie between 1 and {MOST_REPEATS}.")
-    if plan.max_tokens < 1:
-        raise RequestError(f"max_tokens is {plan.max_tokens}; it has to be 1 or more.")
-    if plan.seed < 0:
-        raise RequestError(f"The seed is {plan.seed}; it has to be 0 or more.")
+    check_max_tokens(plan.max_tokens)
+    check_seed(plan.seed)
     if len(plan) > MOST_CELLS:
         raise RequestError(
             f"The sweep has {len(plan)} runs ({len(plan.prompts)} prompts × {len(plan.settings)} settings × "

@@ -21,6 +21,11 @@ def prompt_set(name: str, limit: int | None = None) -> tuple[Prompt, ...]:
         raise RequestError(f"The limit is {limit} prompts; it has to be 1 or more.")
     if name in shipped_sets():
         return tuple(read_prompts(SHIPPED / f"{name}.jsonl")[:limit])
-    if not Path(name).exists():
-        raise RequestError(f"There is no prompt set and no file {name!r}; the sets are {', '.join(shipped_sets())}.")
+    try:
+        there = Path(name).exists()
+    except (OSError, ValueError):  # a name that no file can have
+        there = False
+    if not there:
+        raise RequestError(f"There is no prompt set and no file {name[:200]!r}; the sets are "
+                           f"{', '.join(shipped_sets())}.")
     return tuple(read_prompts(Path(name))[:limit])

@@ -13,12 +13,12 @@ from time import perf_counter
 import numpy as np
 
 from engine.acceptance.walk import longest_path
+from engine.budget_policy import BudgetPolicy, FixedBudget
 from engine.builders import BUILDERS
 from engine.combiners import COMBINERS
 from engine.decode import Features, Target, bare
 from engine.errors import RequestError
 from engine.methods import Method, method_named, share_named
-from engine.pace import FixedPace, Pacer
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Request
 from engine.tree import beginning, depths, pack, plant
 
@@ -26,7 +26,7 @@ PREFIXES_NEST = frozenset({"chain", "best_first"})  # builders whose tree of n n
 SEGMENT = 256  # tokens of the text that the target reads in one pass
 TIMED_PLACES = 3
 
-Proposals = Sequence[Lattice]  # one head's lattice at each place of the text
+Proposals = Sequence[Lattice]  # one drafter's lattice at each place of the text
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Known:
     context_limit: int
 
     def deepest(self, place: int) -> int:
-        """How many positions there are behind the one of this place."""
+        """How many positions there are after the one of this place."""
         return self.context_limit - self.start - place - 1
 
 
@@ -53,7 +53,7 @@ class Reread:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One round of a replay: its place, how many heads draft, the budget that their trees are built for, the tree
+    """One round of a replay: its place, how many drafters draft, the budget that their trees are built for, the tree
     that is verified, and the nodes that are kept, root first."""
 
     place: int
@@ -64,7 +64,7 @@ class Step:
 
 
 def reread(request: Request, token_ids: Sequence[int], target: Target) -> Reread:
-    """Let the target read its own text again, as chains behind the prompt. Frees the cache at the end."""
+    """Let the target read its own text again, as chains after the prompt. Frees the cache at the end."""
     start = len(request.prompt_ids)
     try:
         choice, features = target.prefill(request.prompt_ids, len(token_ids), request.sampling)
@@ -82,7 +82,7 @@ def reread(request: Request, token_ids: Sequence[int], target: Target) -> Reread
 
 @dataclass(frozen=True, eq=False)
 class Grower:
-    """One head's trees. Where trees nest, the largest is built once a place and cut, which is exact."""
+    """One drafter's trees. Where trees nest, the largest is built once a place and cut, which is exact."""
 
     known: Known
     proposals: Proposals
@@ -106,7 +106,7 @@ class Grower:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """One method and split over the known text; ``growers`` has one a head."""
+    """One method and split over the known text; ``growers`` has one a drafter."""
 
     known: Known
     method: Method
@@ -114,21 +114,21 @@ class Replay:
     growers: tuple[Grower, ...]
 
     def tree(self, place: int, budget: int) -> DraftTree:
-        """What the heads' trees for this budget combine to at a place."""
+        """What the drafters' trees for this budget combine to at a place."""
         shares = share_named(self.method, self.split)(budget, len(self.growers))
         trees = tuple(grower.grow(place, share) for grower, share in zip(self.growers, shares, strict=True))
         return COMBINERS[self.method.combine](trees, budget)
 
-    def steps(self, budget: int, pacer: Pacer | None = None) -> Iterator[Step]:
+    def steps(self, budget: int, policy: BudgetPolicy | None = None) -> Iterator[Step]:
         """The rounds that write the text."""
-        pacer = pacer or FixedPace()
+        policy = policy or FixedBudget()
         place, size = 0, len(self.known.token_ids)
         while place < size:
-            heads, built = pacer.opens(len(self.growers), budget)
-            tree = pacer.cut(self.tree(place, built)) if heads else bare(int(self.known.token_ids[place]))
+            heads, built = policy.opens(len(self.growers), budget)
+            tree = policy.cut(self.tree(place, built)) if heads else bare(int(self.known.token_ids[place]))
             keep = agreed(self.known, place, tree)
-            # the bonus behind the last token is not known, and nobody asks for it
-            pacer.learn(tree, Acceptance(keep, int(self.known.token_ids[min(place + len(keep), size - 1)])))
+            # the bonus after the last token is not known, and nobody asks for it
+            policy.learn(tree, Acceptance(keep, int(self.known.token_ids[min(place + len(keep), size - 1)])))
             yield Step(place, heads, built, tree, keep)
             place += len(keep)
 
@@ -157,7 +157,7 @@ def replay(method: str, split: str, growers: Mapping[tuple[str, str], Grower], k
     """A method's replay over shared growers by (head, builder). RequestError where no walk over the text decides."""
     row = method_named(method)
     share_named(row, split)
-    if row.accept != "walk":
+    if not row.follows_text:
         raise RequestError(f"The method {method} accepts by its own draws ({row.accept}); a what-if needs a method "
                            "that follows the text.")
     return Replay(known, row, split, tuple(growers[head, row.build] for head in heads))

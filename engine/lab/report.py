@@ -102,7 +102,7 @@ def sweep_command(plan: SweepPlan) -> str:
     methods = dict.fromkeys(setting.method for setting in plan.settings)
     budgets = dict.fromkeys(setting.nodes for setting in plan.settings if METHODS[setting.method].heads)
     splits = {setting.split for setting in plan.settings}
-    words = ["python", "-m", "engine.sweep", "--rig", plan.rig, "--dtype", plan.dtype, "--methods", *methods,
+    words = ["python", "-m", "engine", "sweep", "--rig", plan.rig, "--dtype", plan.dtype, "--methods", *methods,
              *(["--budgets", *budgets] if budgets else []), "--split", "each" if "each" in splits else "total",
              *_sampling(plan.settings[0]), "--prompts", plan.prompt_set, "--limit", str(len(plan.prompts)),
              "--repeats", str(plan.repeats), "--max-tokens", str(plan.max_tokens), "--seed", str(plan.seed)]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import sqlite3
 from pathlib import Path
 from typing import IO
 
 from engine.errors import ResultsError
+from engine.files import kind_of
 
 MEANING = {
     sqlite3.SQLITE_FULL: "cannot be written, because the disk is full. What was measured before is kept: free some "
@@ -35,9 +37,14 @@ def take_lock(path: Path) -> IO[bytes]:
     The lock lies in a file beside it: SQLite's own locks are lost when a process opens and closes the file itself.
     """
     try:
-        lock = path.with_name(path.name + ".lock").open("ab")
-    except OSError as error:
-        raise ResultsError(f"The results file {path.name} cannot be made there: {error.strerror}.") from error
+        if path.exists() and (kind := kind_of(path.stat().st_mode)):
+            raise ResultsError(f"The results file {path.name} is {kind}, and only an ordinary file is written; name "
+                               "another file.")
+        beside = path.with_name(path.name + ".lock")
+        lock = open(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666), "ab")  # noqa: SIM115
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ResultsError(f"The results file {path.name} cannot be made there: {said}.") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from engine.pace import FIXED
+from engine.acceptance_length import mean_length
+from engine.budget_policy import FIXED
 from engine.prompts import Prompt
 from engine.records import Ask, Sampling
 from engine.trace import Piece
@@ -105,12 +106,12 @@ Counts = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class AcceptanceCounts:
-    """How the walk fared, by depth behind the root and by rank in the drafter's row (``statistics.RANKS`` columns,
+    """How the walk fared, by depth after the root and by rank in the drafter's row (``statistics.RANKS`` columns,
     of which the last also counts all worse ranks).
 
     reached[d − 1]: rounds whose walk stood at depth d − 1, where a drafter proposed something for depth d;
     proposed[d − 1][r]: the distinct tokens of rank r that the trees held there; accepted[d − 1][r]: how often the
-    walk went on to one. A token that several heads propose counts at its best rank, and two heads may propose two
+    walk went on to one. A token that several drafters propose counts at its best rank, and two drafters may propose two
     tokens of one rank. A round that the end of the text cut short is left out.
     """
 
@@ -126,7 +127,7 @@ class Reading:
     token_ids: the text; lengths: tokens committed, root included; rows: rows verified; expected: the tree's expected
     length 1 + Σ q over its distinct drafted prefixes; round_seconds: engine time, of which ``seconds`` is the sum:
     without the prefill, which ``prefill_seconds`` holds; stage_seconds: by ``records.STAGES``; gaps[i]: the target's
-    gap in nats between its first and second token where it chose the token *behind* token i; bonus: the token that
+    gap in nats between its first and second token where it chose the token *after* token i; bonus: the token that
     would follow the text, −1 without a round; ``cut``: the end of the text ended the last round's walk early, so
     its length says nothing about the drafter.
     """
@@ -154,8 +155,8 @@ class Reading:
 
     @property
     def tau(self) -> float:
-        """Mean tokens committed per round, the root included (paper 001, section 9); 0 without a round."""
-        return len(self.token_ids) / len(self.lengths) if self.lengths else 0.0
+        """See ``acceptance_length``."""
+        return mean_length(len(self.token_ids), len(self.lengths))
 
     @property
     def tokens_per_second(self) -> float:
@@ -174,7 +175,8 @@ class Measured:
 
 
 class Laboratory(Protocol):
-    """Something that measures runs, one at a time: the live rig (``engine/runtime/measure.py``) or a scripted one."""
+    """Something that measures runs, one at a time: the live rig
+    (``engine/runtime/measure/laboratory.py``) or a scripted one."""
 
     @property
     def conditions(self) -> Conditions:

@@ -66,7 +66,7 @@ def histogram(readings: Sequence[Reading]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class DepthRank:
-    """How a proposal of this depth (1 is right behind the root) and rank (from 0) fared where the walk reached it.
+    """How a proposal of this depth (1 is right after the root) and rank (from 0) fared where the walk reached it.
 
     ``proposed`` counts the trees that held it, ``accepted`` those whose walk went on to it, ``reached`` the rounds
     whose walk stood right above this depth, whether or not the tree held anything there.

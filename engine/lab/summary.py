@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from engine.acceptance_length import mean_length
 from engine.lab.difference import first_difference
 from engine.lab.settings import Measured, Reading, Setting
 from engine.lab.statistics import Estimate, estimate
@@ -89,7 +90,7 @@ def _row(setting: Setting, runs: Sequence[Run], failed: int) -> Row:
     tokens, rounds = (sum(counts) for counts in zip(
         *((len(reading.token_ids), reading.rounds) for _, reading, _ in runs), strict=True))
     return Row(
-        setting, len(runs), failed, tokens, rounds, tokens / rounds,
+        setting, len(runs), failed, tokens, rounds, mean_length(tokens, rounds),
         _over_prompts([(prompt, reading.tau) for prompt, reading, _ in runs]),
         _over_prompts([(prompt, reading.tokens_per_second) for prompt, reading, _ in runs]),
         _over_prompts(speedups) if speedups else None,

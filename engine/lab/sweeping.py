@@ -40,7 +40,7 @@ class Progress:
 
 
 class Crew(Protocol):
-    """Whoever measures: this process, or workers elsewhere (``engine/runtime/ray_workers.py``)."""
+    """Whoever measures: this process, or workers elsewhere (``engine/runtime/measure/ray_workers.py``)."""
 
     @property
     def conditions(self) -> Conditions:
@@ -118,7 +118,7 @@ def run_sweep(store: Store, number: int, crew: Crew, control: Control) -> Iterat
     check_conditions(stored, crew.conditions)
     tasks = [Task(cell, stored.plan.ask(cell)) for cell in store.pending(number)]
     failed = len([found for found in store.measured(number) if found.reading is None])
-    done, pace = stored.done, Pace([task.cell.setting for task in tasks], control)
+    done, pace = stored.done, TimeLeft([task.cell.setting for task in tasks], control)
     for found in crew.work(tasks, control):
         if store.record(number, found):
             done, failed = done + 1, failed + (found.reading is None)
@@ -139,7 +139,7 @@ def check_conditions(stored: Stored, here: Conditions) -> None:
                        "do not compare; begin a new sweep.")
 
 
-class Pace:
+class TimeLeft:
     """How long the cells that are left will take: each setting's own mean time, scaled by how the wall clock goes
     against the times measured so far (prompts in between, several workers at once)."""
 

@@ -7,19 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.lab.adaptive import AdaptivePace, best_order
+from engine.budget_policy import AUTO, FIXED, MOST_AUTO
+from engine.lab.adaptive import AdaptiveBudget, best_order
+from engine.lab.control import Steps
 from engine.lab.cost import CostCurve
 from engine.lab.forecast import Forecast, Gain
 from engine.lab.replay import Grower, Known, Replay, Step, replay
 from engine.methods import METHODS
-from engine.pace import AUTO, FIXED, MOST_AUTO
-
-BUDGETS = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 @dataclass(frozen=True)
 class Point:
-    """A line of the plot: a method, what the budget means for it, and the drafters that serve it, in head order."""
+    """A line of the plot: a method, what the budget means for it, and the drafters that serve it, in order."""
 
     method: str
     split: str
@@ -30,9 +29,7 @@ def points(heads: Mapping[str, Sequence[str]]) -> list[Point]:
     """A point for each method by name, one for each split that makes a difference; ``heads`` names their drafters."""
     found = []
     for method, names in heads.items():
-        shares = METHODS[method].shares
-        splits = list(shares) if len(set(shares.values())) > 1 else ["total"]
-        found += [Point(method, split, tuple(names)) for split in splits]
+        found += [Point(method, split, tuple(names)) for split in METHODS[method].splits]
     return found
 
 
@@ -42,15 +39,18 @@ def builders_of(found: Sequence[Point]) -> set[tuple[str, str]]:
 
 
 def forecasts(found: Sequence[Point], budgets: Sequence[int], known: Known,
-              growers: Mapping[tuple[str, str], Grower], curve: CostCurve | None) -> list[Forecast]:
-    """Every point at every budget, and with a curve at its own pace too; a method without heads has budget 0 only."""
-    done = []
+              growers: Mapping[tuple[str, str], Grower], curve: CostCurve | None,
+              steps: Steps | None = None) -> list[Forecast]:
+    """Every point at every budget, and with a curve at ``auto`` too; a method without drafters has budget 0 only. Each
+    point is a step of ``steps``."""
+    done, steps = [], steps or Steps()
     for point in found:
+        steps.begin(f"The method {point.method} at every budget.")
         rounds = replay(point.method, point.split, growers, known, point.heads)
         for budget in budgets if point.heads else (0,):
             done.append(forecast(point, budget, rounds, curve))
         if curve and point.heads:
-            done.append(paced_forecast(point, rounds, curve))
+            done.append(adaptive_forecast(point, rounds, curve))
     return done
 
 
@@ -61,9 +61,9 @@ def forecast(point: Point, budget: int, rounds: Replay, curve: CostCurve | None)
     return _forecast(point, (budget, FIXED), steps, (build_ms, curve))
 
 
-def paced_forecast(point: Point, rounds: Replay, curve: CostCurve) -> Forecast:
+def adaptive_forecast(point: Point, rounds: Replay, curve: CostCurve) -> Forecast:
     """The method with budget=auto."""
-    steps = list(rounds.steps(MOST_AUTO, AdaptivePace(curve)))
+    steps = list(rounds.steps(MOST_AUTO, AdaptiveBudget(curve)))
     usual = int(np.median([step.built for step in steps] or [0]))
     build_ms = rounds.build_ms(usual, [step.place for step in steps])
     return _forecast(point, (MOST_AUTO, AUTO), steps, (build_ms, curve))

@@ -1,0 +1,7 @@
+"""Recipes and generators of the shipped rigs."""
+
+from __future__ import annotations
+
+from engine.threads import settle
+
+settle()  # before any file of this room imports torch

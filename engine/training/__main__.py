@@ -1,19 +1,27 @@
-"""The whole demo rig from nothing, in one command: tokenizer, target, three heads, prompt files, scores, model card.
+"""A whole rig in one command.
 
-    python -m engine.training
+The demo rig from nothing: tokenizer, target, drafters, prompt files, scores, model card; a rig with a published target
+from that target's own answers: answers, heads, model card.
+
+    python -m engine.training --rig demo
 
 Every stage is seeded and goes on where it was stopped; what is finished is not done again (--again does).
 """
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 
+from engine.training.places import enough
+
+Stages = tuple[tuple[Path, tuple[str, ...]], ...]  # what a stage makes, and the module that makes it
 RIG = Path("assets/demo")
-STAGES: tuple[tuple[Path, tuple[str, ...]], ...] = (
+DEMO: Stages = (
     (RIG / "target" / "tokenizer.json", ("engine.training.tokenizer",)),
     (RIG / "target" / "training.json", ("engine.training.target",)),
     (RIG / "small" / "training.json", ("engine.training.small",)),
@@ -26,14 +34,23 @@ STAGES: tuple[tuple[Path, tuple[str, ...]], ...] = (
     (Path("assets/prompts/check.jsonl"), ("engine.training.prompt_files",)),
     (RIG / "README.md", ("engine.training.card",)),
 )
+OWN = "engine.training.own_answers"
+SMOLLM2 = Path("assets/smollm2")
+PUBLISHED: Stages = (
+    (enough("smollm2"), (f"{OWN}.writing", "--rig", "smollm2")),
+    (SMOLLM2 / "chat" / "training.json", (f"{OWN}.heads", "--head", "chat", "--out", str(SMOLLM2 / "chat"))),
+    *((SMOLLM2 / head / "training.json", (
+        f"{OWN}.heads", "--head", head, "--begin-with", str(SMOLLM2 / "chat"), "--out", str(SMOLLM2 / head)))
+      for head in ("prose", "code")),
+    (SMOLLM2 / "small" / "training.json", (f"{OWN}.small", "--out", str(SMOLLM2 / "small"))),
+    (SMOLLM2 / "README.md", (f"{OWN}.card",)),
+)
+STAGES: Mapping[str, Stages] = MappingProxyType({"demo": DEMO, "smollm2": PUBLISHED})
 
 
-def main() -> int:
-    """Run every stage whose result is missing; the exit status of the first that fails."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--again", action="store_true", help="run stages whose results exist, too")
-    again = parser.parse_args().again
-    for result, module in STAGES:
+def made(rig: str, again: bool) -> int:
+    """Run every stage whose result is missing, or all ``again``; the exit status of the first that fails, else 0."""
+    for result, module in STAGES[rig]:
         if result.exists() and not again:
             print(f"{result} exists", flush=True)
             continue
@@ -45,4 +62,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(import_module("engine.commands.program").main(["train", *sys.argv[1:]]))

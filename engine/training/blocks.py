@@ -1,4 +1,4 @@
-"""Blocks at random anchors of packed rows: what a head denoises, what it should say, and what it sees."""
+"""Blocks at random anchors of rows: what a head denoises, what it should say, and what it sees."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ from torch import Tensor
 
 from engine.training.batches import Batch
 
-BLOCK = 16
-FALL = 7.0  # slots over which the loss weight falls by e
+
+@dataclass(frozen=True)
+class BlockShape:
+    """slots: tokens of a block, the root's included; fall: slots over which the weight in the loss falls by e, since
+    what is near the root decides how much is accepted."""
+
+    slots: int = 16
+    fall: float = 7.0
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Blocks of a batch: roots, tokens at the anchors, and anchors (rows, m) int64; labels (rows, m, block − 1)
+    """Blocks of a batch: roots, tokens at the anchors, and anchors (rows, m) int64; labels (rows, m, slots − 1)
     int64; weights alike, float32."""
 
     roots: NDArray[np.int64]
@@ -25,12 +31,21 @@ class Blocks:
     labels: NDArray[np.int64]
     weights: NDArray[np.float32]
 
+    @property
+    def slots(self) -> int:
+        """Tokens of a block, the root's included."""
+        return self.labels.shape[-1] + 1
 
-def lay_blocks(batch: Batch, anchors: int, seed: int) -> Blocks:
+    def before_labels(self, length: int) -> NDArray[np.int64]:
+        """The place in the row of the token before each label, (rows, m, slots − 1); what lies beyond is the last."""
+        return np.minimum(self.anchors[:, :, None] + np.arange(self.slots - 1), length - 1)
+
+
+def lay_blocks(batch: Batch, anchors: int, seed: int, shape: BlockShape) -> Blocks:
     """Random anchors inside the answers. A label outside the anchor's own answer has weight 0."""
     generator = np.random.Generator(np.random.Philox(seed))
     rows, length = batch.tokens.shape
-    reach = np.arange(1, BLOCK)
+    reach = np.arange(1, shape.slots)
     chosen = np.empty((rows, anchors), np.int64)
     for row in range(rows):
         places = np.flatnonzero(batch.answer[row])
@@ -40,16 +55,16 @@ def lay_blocks(batch: Batch, anchors: int, seed: int) -> Blocks:
     index = np.minimum(index, length - 1)
     at = np.arange(rows)[:, None, None]
     together = np.logical_and.accumulate(batch.answer[at, index] & inside, axis=-1)
-    weights = together * np.exp(-(reach - 1) / FALL)
+    weights = together * np.exp(-(reach - 1) / shape.fall)
     roots = np.take_along_axis(batch.tokens, chosen, 1)
     return Blocks(roots, chosen, batch.tokens[at, index], weights.astype(np.float32))
 
 
-def block_mask(anchors: Tensor, length: int) -> Tensor:
-    """Who sees whom, boolean (rows, 1, m × block, length + m × block): features before the anchor, own block."""
+def block_mask(anchors: Tensor, length: int, slots: int) -> Tensor:
+    """Who sees whom, boolean (rows, 1, m × slots, length + m × slots): features before the anchor, own block."""
     rows, count = anchors.shape
     before = torch.arange(length, device=anchors.device) < anchors[:, :, None]
-    before = before.repeat_interleave(BLOCK, 1)
-    block = torch.arange(count, device=anchors.device).repeat_interleave(BLOCK)
+    before = before.repeat_interleave(slots, 1)
+    block = torch.arange(count, device=anchors.device).repeat_interleave(slots)
     own = (block[:, None] == block).expand(rows, -1, -1)
     return torch.cat([before, own], -1)[:, None]

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.runtime.live import LiveRig
-from engine.runtime.rigs import open_rig
+from engine.runtime.rigs.live import LiveRig
+from engine.runtime.rigs.rigs import open_rig
 from engine.training.corpus.mixture import MAKERS, unseen_items
 
 FAMILIAR = 0.995  # share of test prompts that the page takes for familiar

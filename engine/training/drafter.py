@@ -5,16 +5,13 @@
 
 The second command goes on from the exported head, with the target's own answers in place of the corpus'.
 
-Every row of packed conversations is read once by the frozen target; at random anchors inside the answers a block
-[root, mask, …] is laid, and all blocks of a row are denoised in one pass. A block sees the features before its
-anchor and itself. The loss of slot i counts exp(−(i − 1)/7): what is near the root decides how much is accepted.
+Every row of packed conversations is read once by the frozen target, and a head learns from it as in ``denoising``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,17 +21,19 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from tqdm import tqdm
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qwen3ForCausalLM
 
-from engine.drafters.dflash_model import DFlashModel
+from engine.drafters.dflash.model import DFlashModel
 from engine.training.answers import OwnAnswers
 from engine.training.batches import Batch, Shape, make_batch
-from engine.training.blocks import BLOCK, Blocks, block_mask, lay_blocks
+from engine.training.blocks import BlockShape, lay_blocks
 from engine.training.corpus.mixture import HEAD_FINISH_SHARES, HEAD_OWN_SHARES, HEAD_SHARES, Shares
-from engine.training.target import Run, optimizers, write_facts
+from engine.training.denoising import Course, Lesson, Trainee, train_head
+from engine.training.rates import optimizers
+from engine.training.target import Run, write_facts
 
 TAPS = (1, 4, 6)
+BLOCK = BlockShape()
 # After a million tokens of its own the code head stood at τ 4.6 where the math head stood at 6.8: its text is freer.
 HEAD_TOKENS: Mapping[str, int] = MappingProxyType({"math": 4_000_000, "code": 10_000_000, "all": 5_000_000})
 # A specialist's last tokens hold as much of the other domain as of its own: before them the math head's τ was 2.7
@@ -101,7 +100,7 @@ def head_config(target: Qwen3Config, mask_id: int) -> Qwen3Config:
         max_position_embeddings=target.max_position_embeddings, tie_word_embeddings=False,
         bos_token_id=None, eos_token_id=target.eos_token_id, pad_token_id=target.pad_token_id)
     config.architectures = ["DFlashDraftModel"]
-    config.block_size = BLOCK
+    config.block_size = BLOCK.slots
     config.num_target_layers = target.num_hidden_layers
     config.dflash_config = {"mask_token_id": mask_id, "target_layer_ids": list(TAPS)}
     return config
@@ -120,34 +119,6 @@ class Teacher:
         return torch.cat([states[layer + 1] for layer in TAPS], -1)  # state 0 is the embedding
 
 
-class Trainee(nn.Module):
-    """A head, its blocks and its loss."""
-
-    def __init__(self, head: DFlashModel, embedding: Tensor, mask_id: int) -> None:
-        super().__init__()
-        self.head, self.mask_id = head, mask_id
-        self.register_buffer("embedding", embedding.clone())
-
-    def forward(self, features: Tensor, blocks: Blocks) -> Tensor:
-        """Weighted cross entropy in nats over all blocks of a batch."""
-        place = features.device
-        roots, anchors = torch.from_numpy(blocks.roots).to(place), torch.from_numpy(blocks.anchors).to(place)
-        (rows, length), count = features.shape[:2], anchors.shape[1]
-        tokens = torch.full((rows, count, BLOCK), self.mask_id, device=place)
-        tokens[:, :, 0] = roots
-        positions = (anchors[:, :, None] + torch.arange(BLOCK, device=place)).flatten(1)
-        cosines, sines = self.head.rotary_emb(self.head.norm.weight, positions)
-        context = self.head.context(features, self.head.rotation(torch.arange(length, device=place)))
-        hidden = self.head(
-            nn.functional.embedding(tokens.flatten(1), self.embedding), (cosines[:, None], sines[:, None]),
-            context, block_mask(anchors, length))
-        logits = nn.functional.linear(hidden.unflatten(1, (count, BLOCK))[:, :, 1:], self.embedding)
-        labels = torch.from_numpy(blocks.labels).to(place).flatten()
-        weights = torch.from_numpy(blocks.weights).to(place).flatten()
-        losses = nn.functional.cross_entropy(logits.flatten(0, 2).float(), labels, reduction="none")
-        return (losses * weights).sum() / weights.sum()
-
-
 def batches(recipe: HeadRecipe, teacher: Teacher, tokenizer: PreTrainedTokenizerBase) -> Callable[[int], Batch]:
     """The batch of each step."""
     if recipe.answers == "target":
@@ -155,32 +126,20 @@ def batches(recipe: HeadRecipe, teacher: Teacher, tokenizer: PreTrainedTokenizer
     return lambda step: make_batch(recipe.shares_at(step), tokenizer, recipe.shape, f"{recipe.head}-{step}")
 
 
-def train_head(run: Run, recipe: HeadRecipe, teacher: Teacher, tokenizer: PreTrainedTokenizerBase) -> float:
-    """Train to the recipe's last step; the running loss in nats at the end."""
-    batch_of = batches(recipe, teacher, tokenizer)
-    device = teacher.model.device
-    trainee = Trainee(run.model, teacher.model.model.embed_tokens.weight.detach(), tokenizer.mask_token_id)
-    running = 0.0
-    with tqdm(total=recipe.steps, initial=run.step, unit="step", mininterval=5, desc=recipe.head) as bar:
-        while run.step < recipe.steps:
-            began = time.perf_counter()
-            if run.step == recipe.main_steps:
-                run.begin_finish(optimizers(run.model, recipe))
-            batch = batch_of(run.step)
-            with torch.autocast(device.type, torch.bfloat16):
-                features = teacher.features(torch.from_numpy(batch.tokens).to(device))
-                blocks = lay_blocks(batch, recipe.anchors, run.step)
-                loss = trainee(features, blocks)
-            running = loss.item() if running == 0 else 0.95 * running + 0.05 * loss.item()
-            run.learn(loss, recipe.rate_at(run.step))
-            run.seconds += time.perf_counter() - began
-            bar.set_postfix(loss=f"{running:.3f}")
-            bar.update()
-    run.save()
-    return running
+def course(model: DFlashModel, recipe: HeadRecipe, teacher: Teacher, tokenizer: PreTrainedTokenizerBase) -> Course:
+    """The run of a head of the demo rig: fresh items in every step, read by the target on the spot."""
+    batch_of, device = batches(recipe, teacher, tokenizer), teacher.model.device
+    trainee = Trainee(model, teacher.model.model.embed_tokens.weight.detach(), tokenizer.mask_token_id)
+
+    def loss(step: int) -> Tensor:
+        batch = batch_of(step)
+        features = teacher.features(torch.from_numpy(batch.tokens).to(device))
+        return trainee(Lesson(features, lay_blocks(batch, recipe.anchors, step, BLOCK)))
+    return Course(recipe.head, recipe, loss, lambda: optimizers(model, recipe), device.type)
 
 
-def export_head(run: Run, recipe: HeadRecipe, out: Path, loss: float, before: dict[str, Any] | None = None) -> None:
+def export_head(run: Run[DFlashModel], recipe: HeadRecipe, out: Path, loss: float,
+                before: dict[str, Any] | None = None) -> None:
     """config.json and model.safetensors as the public loaders read them, and the facts for the model card; ``before``
     as in ``target.export``."""
     out.mkdir(parents=True, exist_ok=True)
@@ -228,7 +187,7 @@ def main() -> None:
     model = model.to(choice.device)
     run = Run(model, optimizers(model, recipe), choice.work / choice.head)
     run.resume()
-    loss = train_head(run, recipe, Teacher(target), tokenizer)
+    loss = train_head(run, course(model, recipe, Teacher(target), tokenizer))
     export_head(run, recipe, out, loss, before)
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qwen3ForCausalLM
 
-from engine.training.target import CONTEXT, Recipe, Run, export, optimizers, train
+from engine.training.rates import optimizers
+from engine.training.target import CONTEXT, Recipe, Run, export, train
 
 
 @dataclass(frozen=True)

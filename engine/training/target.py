@@ -15,7 +15,7 @@ import json
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -24,12 +24,14 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qw
 
 from engine.training.batches import Batch, Shape, make_batch
 from engine.training.corpus.mixture import FINISH_SHARES, TARGET_SHARES, Shares
+from engine.training.rates import optimizers, set_rates
 
 CONTEXT = 1024
 BEFORE = "before.json"  # what the run that another one went on from wrote of itself
 SUMMED = ("tokens_seen", "blocks_seen", "training_seconds")  # over a run and the one that it went on from
 SAVE_EVERY = 50  # steps
 LONG_EVERY = 6  # so many steps of the finish have one of whole-context rows, so that every position is known
+Model = TypeVar("Model", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -85,16 +87,6 @@ def target_config(tokenizer: PreTrainedTokenizerBase) -> Qwen3Config:
         attn_implementation="eager")  # at rows this short the fused kernel's backward pass takes twice as long
 
 
-def optimizers(model: nn.Module, recipe: Recipe) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices of the layers, AdamW for the embedding and the norms."""
-    matrices = [value for name, value in model.named_parameters() if value.ndim == 2 and "embed" not in name]
-    others = [value for name, value in model.named_parameters() if value.ndim != 2 or "embed" in name]
-    return [
-        torch.optim.Muon(matrices, lr=recipe.matrix_rate, weight_decay=recipe.weight_decay,
-                         adjust_lr_fn="match_rms_adamw"),
-        torch.optim.AdamW(others, lr=recipe.other_rate, betas=(0.9, 0.98), weight_decay=0.0)]
-
-
 def weighted_loss(logits: Tensor, tokens: Tensor, weights: Tensor) -> Tensor:
     """Mean cross entropy in nats of predicting tokens[:, 1:], weighted."""
     losses = nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), tokens[:, 1:].flatten(),
@@ -103,18 +95,11 @@ def weighted_loss(logits: Tensor, tokens: Tensor, weights: Tensor) -> Tensor:
     return (losses * weights).sum() / weights.sum().clamp_min(1.0)
 
 
-def set_rates(optimizer: torch.optim.Optimizer, share: float) -> None:
-    """Scale the group rates to a share of what the optimizer was made with."""
-    for group in optimizer.param_groups:
-        group.setdefault("full_lr", group["lr"])
-        group["lr"] = group["full_lr"] * share
-
-
 @dataclass
-class Run:
+class Run(Generic[Model]):
     """A training run in progress, and where it is kept."""
 
-    model: nn.Module
+    model: Model
     optimizers: list[torch.optim.Optimizer]
     folder: Path
     step: int = 0
@@ -165,7 +150,8 @@ def batch_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(batch.tokens).to(device), torch.from_numpy(batch.weights).to(device)
 
 
-def train(run: Run, recipe: Recipe, tokenizer: PreTrainedTokenizerBase, device: torch.device) -> float:
+def train(run: Run[Qwen3ForCausalLM], recipe: Recipe, tokenizer: PreTrainedTokenizerBase,
+          device: torch.device) -> float:
     """Train to the recipe's last step; the running loss in nats at the end."""
     compiled = torch.compile(run.model, dynamic=False)
     running = 0.0
@@ -187,7 +173,8 @@ def train(run: Run, recipe: Recipe, tokenizer: PreTrainedTokenizerBase, device: 
     return running
 
 
-def export(run: Run, recipe: Recipe, out: Path, loss: float, before: dict[str, Any] | None = None) -> None:
+def export(run: Run[Qwen3ForCausalLM], recipe: Recipe, out: Path, loss: float,
+           before: dict[str, Any] | None = None) -> None:
     """The weights in bfloat16 safetensors shards, and what the model card needs to know; ``before`` is what it was told
     of the weights that the run began with."""
     model = run.model.to(torch.bfloat16)

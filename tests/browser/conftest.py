@@ -25,11 +25,14 @@ PORT = "PORT"
 PATIENCE_MS = int(os.environ.get("PATIENCE_MS", 90_000))  # for busy machines; a quiet one needs a second
 
 
+@pytest.hookimpl(tryfirst=True)  # before ``-m`` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On a busy machine a browser may answer late: what fails here gets a second try, which the summary counts."""
+    """On a busy machine a browser may answer late: what fails here gets a second try, which the summary counts. Browser
+    sessions belong to `make test-long` until each has been seen to pass beside other tests."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.flaky(reruns=1))
+            item.add_marker(pytest.mark.long)
 
 
 def free_port() -> int:

@@ -16,6 +16,7 @@ from engine.records import Ask
 from engine.trace import Entry, Line, Trace, dump, gather, recorded
 from explorer.lessons import Library, shipped
 from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
+from tests.explorer.scripted_rigs import answering
 
 LESSONS = (("welcome", "joint", 64), ("plain", "autoregressive", 0), ("merged", "merged", 64), ("routed", "routed", 32),
            ("tried", "nanogpt", 32))
@@ -52,15 +53,15 @@ def record(folder: Path) -> None:
 def main(port: int, pause_seconds: float, log: Path) -> None:
     """Serve until the process is ended."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    from explorer.page import WAITING_ROOM, build, launch_options
+    from explorer.page import build
+    from explorer.server import Listening, serve
 
     source = Timed(pause_seconds)
     source.log = log
     with tempfile.TemporaryDirectory() as folder:
         record(Path(folder))
-        page = build(source, Library(shipped(Path(folder))))
-        page.queue(max_size=WAITING_ROOM)
-        page.launch(server_name="127.0.0.1", server_port=port, quiet=True, **launch_options())
+        page = build(answering(source), Library(shipped(Path(folder))))
+        serve(page, Listening(port=port))
 
 
 if __name__ == "__main__":

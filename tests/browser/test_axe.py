@@ -12,7 +12,8 @@ from tests.browser.doing import upload
 from tests.explorer.scripted import scripted_trace
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf8")
-COMPLAINTS = """axe.run(document, {resultTypes: ['violations']}).then(({violations}) => violations.flatMap(
+COMPLAINTS = """axe.run(document, {resultTypes: ['violations'],
+  rules: {'label-content-name-mismatch': {enabled: true}}}).then(({violations}) => violations.flatMap(
   (each) => each.nodes.map((node) => `${each.id}: ${node.target.join(' ')}`)))"""
 
 

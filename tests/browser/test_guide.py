@@ -128,7 +128,7 @@ def kept(page: Any) -> int:
 def test_an_opened_run_fills_every_setting(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     upload(page, "each.jsonl", dumps(scripted_trace("merged", 20, split="each", max_tokens=99)))
-    page.wait_for_function("document.querySelector('#canopy-split input').value === 'each'")
+    page.wait_for_function("document.querySelector('#canopy-split input').value === 'each has all'")
     page.click("#canopy-more button.label-wrap")
     page.wait_for_function("document.querySelector('#canopy-max-tokens input')?.value === '99'")
 

@@ -73,7 +73,7 @@ def test_node_is_named_for_a_screen_reader(drawings: Any) -> None:
     tree, node = made.round.tree, int(made.round.acceptance.keep[1])
     name = circles(drawings)[node]["name"]
     chance = float(np.exp(tree.logprobs[node]))
-    assert "depth 1" in name and "accepted" in name and "head 1" in name
+    assert "depth 1" in name and "accepted" in name and "drafter 1" in name
     assert abs(float(name.split("probability ")[1].split(",")[0]) - chance) < 0.006
 
 
@@ -142,3 +142,33 @@ def test_without_a_round_every_panel_says_what_will_be_there(drawings: Any) -> N
     assert drawings.locator(".cp-empty:visible").count() == len(PANELS)
     assert drawings.locator("[role=treeitem]").count() == 0
     assert drawings.evaluate("(names) => names.map((name) => panels[name].svg())", list(PANELS)) == [None] * len(PANELS)
+
+
+def test_a_still_keeps_the_cards_of_the_other_drafter(drawings: Any) -> None:
+    show(drawings, make("merged", 64))
+    drawings.add_style_tag(content=":root { --head2: rgb(200, 80, 0); }")  # a blue of 0 is no transparency
+    drawings.evaluate("panels.verifier.draw(stage.round)")
+    cards = drawings.locator(".cp-offer").count()
+    twins = drawings.locator(".cp-offer.is-twin").count()
+    drawn = drawings.evaluate("panels.verifier.svg()")
+    assert twins and drawn.count('stroke-dasharray="3 2"') == twins
+    assert drawn.count("<rect") > cards
+
+
+def test_the_cache_shows_what_is_kept_of_a_thousand_rows(drawings: Any) -> None:
+    made = make("ddtree", 1000)
+    show(drawings, made)
+    wide = drawings.evaluate("stage.round.keep.map((node) => panels.cache.edges[node + 1] - panels.cache.edges[node])")
+    assert min(wide) >= 5 and len(wide) == len(made.round.acceptance.keep)
+    ends = drawings.evaluate("[panels.cache.x + panels.cache.edges[stage.round.n], panels.cache.width]")
+    assert ends[0] <= ends[1]
+
+
+def test_confidence_is_drawn_against_one(drawings: Any) -> None:
+    show(drawings, make("merged", 64))
+    bars = drawings.evaluate("""() => {
+        stage.round.scores = [0.14, 0.12];
+        const drawn = new DOMParser().parseFromString(panels.marginals.svg(), "image/svg+xml");
+        return Array.from(drawn.querySelectorAll("rect[y='8']"), (bar) => Number(bar.getAttribute("width")));
+    }""")
+    assert bars[1] / bars[0] == pytest.approx(0.14, abs=0.01) and bars[3] / bars[2] == pytest.approx(0.12, abs=0.01)

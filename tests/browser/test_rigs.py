@@ -1,4 +1,4 @@
-"""Choosing another rig in the page, on the real app: a small one in folders, a name that is none, and who is told."""
+"""RigAccess another rig in the page, on the real app: a small one in folders, a name that is none, and who is told."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.browser.doing import RUN, STAGE, STATE
 from tests.engine.runtime.published import write_short, write_short_dflash
 
 STATE_OF_RIG = "Canopy.parts.rigs.state"
-READY = f"window.Canopy && Canopy.parts && Canopy.parts.ready && {STATE_OF_RIG}"
-ANEW = f"{READY} && Canopy.parts.rigs.first === 1"  # opened behind the first change
+READY = f"window.Canopy && Canopy.parts && Canopy.parts.ready && {STATE_OF_RIG} && !{STATE_OF_RIG}.coming"
+ANEW = f"{READY} && Canopy.parts.rigs.first === 2"  # opened after another rig took the first one's place
 FAILURE = "document.querySelector('.cs-rig-failure').textContent"
 
 
@@ -82,6 +82,21 @@ def test_another_rig_answers_and_a_name_that_is_none_changes_nothing(
         elsewhere.wait_for_function(ANEW)
         elsewhere.wait_for_function("document.querySelector('.cs-rig').textContent === 'Rig: small'")
         assert elsewhere.is_hidden(".is-news")
+
+
+def test_a_run_waits_for_the_first_rig_and_the_page_takes_up_what_it_can_do(browser: Any, app_address: str) -> None:
+    with visit(browser, app_address) as made:
+        page = made.open(f"{app_address}#mode=workbench")
+        assert page.evaluate("Canopy.parts.stage.rounds.length") > 0, "a recording is there before the rig"
+        ran = run(page)
+        assert ran["state"] == "done" and ran["rig"] == "demo rig"
+        page.wait_for_function(READY)
+        page.wait_for_function("document.querySelector('.cs-rig').textContent === 'Rig: demo rig'")
+        page.locator("#canopy-more .label-wrap").click()
+        page.wait_for_function("document.querySelector('#canopy-heads input')?.value.includes('math')")
+        page.evaluate(f"{STAGE}.setMode('lab')")
+        page.wait_for_function("Canopy.laboratory && Canopy.laboratory.given.rig === 'demo rig'")
+        assert page.locator(".lab-waiting").count() == 0
 
 
 def opened(made: Watched, address: str) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from engine.decode import Drafter, Target, decode
-from engine.drafters.ngram import NGramDrafter
+from engine.drafters.ngram.drafter import NGramDrafter
 from engine.methods import METHODS
 from engine.records import DraftTree, Lattice, Request, Round, Sampling
 from engine.toy import ToyDrafter, ToyTarget

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.drafters.ngram import NGramDrafter
+from engine.drafters.ngram.drafter import NGramDrafter
 from engine.records import Sampling
 from engine.toy import ToyDrafter, ToyTarget, drawn, processed
 from engine.tree import pack, plant

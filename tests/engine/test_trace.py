@@ -19,6 +19,7 @@ from engine.methods import METHODS
 from engine.records import Request
 from engine.toy import ToyTarget
 from engine.trace import End, Entry, Header, Trace, committed_ids, dump, dumps, gather, load, loads, recorded, tau
+from engine.trace.limits import Limits
 from tests.engine.material import WARM, heads_of, run, text
 
 PIECES = {0: "a", 1: " <script>", 2: "\n", 3: "${7*6}", 4: "שלום", 5: (240, 159), 6: "\u2028", 7: "🌳"}
@@ -31,7 +32,7 @@ def made(method: str, budget: int = 9, most: int = 20) -> Trace:
     heads = heads_of(method, target)
     rounds = run(request, target, heads)
     header = Header(
-        request, "one\ttwo\n🌳 \ud83d", "toy", tuple(f"head {index}" for index in range(len(heads))), "one core",
+        request, "one\ttwo\n🌳 \u2028", "toy", tuple(f"head {index}" for index in range(len(heads))), "one core",
         "float32", 128, PIECES, {"toy": "1"}, title="T", note="N", recorded="2026-11-21",
         turns=(("system", "</script>"), ("user", "${7*6} 🌳"), ("assistant", "")))
     entries = tuple(Entry(each, {each.index: "piece"}, 0.1 * each.index) for each in rounds)
@@ -107,17 +108,34 @@ def complaint(data: bytes) -> str:
     return sentence
 
 
-def test_a_file_cut_off_anywhere_is_refused() -> None:
-    ends = [place + 1 for place, byte in enumerate(WHOLE) if byte == 10][:-1]
+def test_a_file_cut_off_anywhere_opens_up_to_its_last_whole_round() -> None:
+    whole = loads(WHOLE)
+    header, first, *_ = ends = [place + 1 for place, byte in enumerate(WHOLE) if byte == 10][:-1]
+    packed = gzip.compress(WHOLE, mtime=0)
     for length in [*ends, *(end + 1 for end in ends), *range(0, len(WHOLE), 997), len(WHOLE) - 1]:
-        complaint(WHOLE[:length])
-    assert "cut off after line 2" in complaint(WHOLE[:ends[1]])
+        count = sum(end <= length for end in ends) - 1
+        if count < 1:
+            complaint(WHOLE[:length])
+            continue
+        cut = loads(WHOLE[:length])
+        assert same(cut.entries, whole.entries[:count])
+        assert cut.end == End("cut", count, cut.entries[-1].elapsed_seconds)
+    assert loads(WHOLE[:ends[-1]]).end.rounds == len(whole.entries)
+    assert "cut off before its first round" in complaint(WHOLE[:first - 1])
+    assert "cut off before its first round" in complaint(WHOLE[:header])
+    assert 0 < loads(packed[:len(packed) * 3 // 4]).end.rounds < len(whole.entries)
+
+
+def test_a_file_that_is_cut_off_and_too_large_is_refused() -> None:
+    packed = gzip.compress(WHOLE, mtime=0)
+    with pytest.raises(TraceError, match="unpacks to more than 5,000 bytes"):
+        loads(packed[:-20], "run.jsonl", Limits(unpacked_bytes=5000))
 
 
 def test_another_version_is_refused_with_both_numbers() -> None:
-    sentence = complaint(WHOLE.replace(b'"canopy_trace":3', b'"canopy_trace":7', 1))
+    sentence = complaint(WHOLE.replace(b'"canopy_trace":4', b'"canopy_trace":7', 1))
     assert "version 7" in sentence
-    assert "version 1 or 2 or 3 is allowed" in sentence
+    assert "version 1 or 2 or 3 or 4 is allowed" in sentence
 
 
 def test_a_file_of_the_first_version_had_a_fixed_pace() -> None:
@@ -147,20 +165,29 @@ def test_turns_that_are_none_are_refused(turns: Any) -> None:
 
 @pytest.mark.parametrize("junk", [
     b"", b"\n", b"{}\n", b"[]\n", b"null\n", b"\x00\xff\xfe\n", b"hello\nworld\n", b"\x89PNG\r\n\x1a\n",
-    b'{"canopy_trace":3}\n', b'{"canopy_trace":3,"header":{}}\n', b"[" * 100_000 + b"\n", b"1e999\n",
+    b'{"canopy_trace":3}\n', b'{"canopy_trace":3,"header":{}}\n', b'{"canopy_trace":4,"header":[]}\n',
+    b"[" * 100_000 + b"\n", b"1e999\n",
     b'{"end":{"reason":"stop","rounds":0,"seconds":0}}\n'])
 def test_junk_is_refused(junk: bytes) -> None:
     complaint(junk)
 
 
-def test_damaged_gzip_is_refused() -> None:
+def test_damaged_gzip_is_refused_or_taken_as_cut_off() -> None:
     packed = gzip.compress(WHOLE, mtime=0)
-    for length in (2, 10, 18, len(packed) // 2, len(packed) - 1):
+    for length in (2, 10, 18, 40):
         complaint(packed[:length])
+    outcomes = []
     for place in range(10, len(packed), 61):
         damaged = bytearray(packed)
         damaged[place] ^= 0x55
-        complaint(bytes(damaged))
+        try:
+            read = loads(bytes(damaged))
+            outcomes.append("whole" if same(read, loads(WHOLE)) else read.end.reason)
+        except TraceError as error:
+            outcomes.append("refused")
+            assert str(error).endswith(".")
+    assert set(outcomes) <= {"refused", "cut", "whole"}
+    assert outcomes.count("refused") > 0.8 * len(outcomes)
 
 
 def test_a_missing_file_and_a_full_disk_are_told_in_a_sentence(tmp_path: Path) -> None:

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from engine.budget_policy import AUTO
 from engine.decode import decode
 from engine.errors import RequestError
-from engine.lab.adaptive import AdaptivePace
+from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import CostCurve
 from engine.methods import METHODS
-from engine.pace import AUTO
 from engine.records import Ask, Integers, Lattice, PackedTree, Request, Round, Sampling, Verification
 from engine.trace import End, Entry, Header, Line, Piece, Trace, gather
 
@@ -201,7 +201,7 @@ class ScriptedSource:
         request = Request(
             tuple(prompt), ask.method, ask.budget, int(asked.group(1)) if asked else ask.max_tokens, ask.sampling,
             frozenset([0]), ask.split, ask.pace)
-        rounds = decode(request, target, heads, AdaptivePace(CURVE) if ask.pace == AUTO and heads else None)
+        rounds = decode(request, target, heads, AdaptiveBudget(CURVE) if ask.pace == AUTO and heads else None)
         yield Header(request, ask.prompt, self.rig, names, self.hardware, "float32", target.context_limit,
                      {**prompt, **self.script.pieces}, {}, turns=ask.turns)
         count = 0

@@ -5,30 +5,39 @@ from __future__ import annotations
 from threading import Event
 
 from engine.errors import RigError
-from explorer.serving import Started, Tell
+from explorer.rig import Instruments, LoadedRig
 from explorer.source import Source
+from explorer.sources.answering import AnsweringRig, Tell
+from explorer.sources.replay import NoInstruments
 from tests.explorer.scripted import ScriptedSource
-from tests.explorer.scripted_bench import ScriptedBench
+from tests.explorer.scripted_instruments import ScriptedInstruments
 
 
-class NamedBench(ScriptedBench):
-    """A bench that is opened by the name of its rig."""
+class NamedInstruments(ScriptedInstruments):
+    """Those of a rig that is opened by a name."""
 
     def __init__(self, rig: str) -> None:
         super().__init__()
         self.rig = rig
 
 
-def scripted_rig(name: str, methods: tuple[str, ...] = ()) -> Started:
+def scripted_rig(name: str, methods: tuple[str, ...] = ()) -> LoadedRig:
     """A rig of that name, able to run these methods, or all."""
     source = ScriptedSource(rig=f"{name} rig", good_at=f"It is good at {name}.")
     if methods:
         source.methods = methods
-    return Started(source, NamedBench(name))
+    return LoadedRig(source, NamedInstruments(name))
+
+
+def answering(source: Source | None = None, instruments: Instruments | None = None) -> AnsweringRig:
+    """The scripted rig, or this source, answering; without instruments nothing can be measured with it."""
+    made = source or ScriptedSource()
+    return AnsweringRig(LoadedRig(made, instruments or NoInstruments(made, "Nothing is measured here.")))
 
 
 class ScriptedRigs:
-    """See ``explorer.serving.Rigs``: ``go`` lets the one that is being opened be there, ``failure`` refuses it."""
+    """See ``explorer.sources.answering.RigOpener``: ``go`` lets the one that is being opened be there, ``failure``
+    refuses it."""
 
     def __init__(self, methods: tuple[str, ...] = ()) -> None:
         self.go, self.told = Event(), Event()
@@ -37,7 +46,7 @@ class ScriptedRigs:
         self.beside: list[str] = []
         self.collected = 0
 
-    def open(self, name: str, beside: Source, tell: Tell) -> Started:
+    def open(self, name: str, beside: Source, tell: Tell) -> LoadedRig:
         self.beside.append(beside.rig)
         tell("Reading the weights …", 0.5)
         self.told.set()

@@ -13,11 +13,12 @@ from engine.errors import RequestError
 from engine.records import Ask, Sampling
 from engine.trace import dump, dumps, recorded
 from explorer.lessons import Library, shipped, tokens_per_second
-from explorer.replay import Recordings
+from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from explorer.service import Service
-from explorer.turns import Turns
-from tests.explorer.scripted import ScriptedSource, scripted_trace
+from explorer.sources.replay import Recordings
+from tests.explorer.scripted import scripted_trace
+from tests.explorer.scripted_rigs import answering
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def library(tmp_path: Path) -> Library:
 @pytest.fixture
 def service(library: Library) -> Service:
     runs = Runs()
-    return Service(library, runs, Stream(ScriptedSource(), runs, Turns()))
+    return Service(library, runs, Stream(answering(), runs, RunQueue()))
 
 
 def test_the_page_opens_on_what_the_command_line_names(tmp_path: Path) -> None:
@@ -86,15 +87,23 @@ def test_the_service_opens_a_file_and_keeps_it(service: Service) -> None:
 @pytest.mark.parametrize(("data", "said"), [
     ("!", "did not arrive whole"), (base64.b64encode(b"nonsense").decode(), "not a Canopy trace"),
     (base64.b64encode(b'{"canopy_trace": 99}\n{}\n').decode(), "version"),
-    (base64.b64encode(gzip.compress(dumps(scripted_trace("ddtree")))[:900]).decode(), "cut off"),
-    (base64.b64encode(dumps(scripted_trace("ddtree"))[:9000]).decode(), "cut off"),
+    (base64.b64encode(gzip.compress(dumps(scripted_trace("ddtree")))[:1300]).decode(), "cut off"),
+    (base64.b64encode(dumps(scripted_trace("ddtree"))[:4000]).decode(), "cut off"),
     ("", "no line that ends"), (base64.b64encode(b"[1, 2, 3]\n").decode(), "no trace header"),
     (base64.b64encode(b"0" * (33 * 2**20)).decode(), "larger than 32 MiB"),
-    (base64.b64encode(gzip.compress(bytes(257 * 2**20), 1)).decode(), "unpacks to more than 256 MiB"),
+    (base64.b64encode(gzip.compress(bytes(257 * 2**20), 1)).decode(), "unpacks to more than 24 times its size"),
 ])
 def test_a_file_that_is_no_trace_is_refused_in_a_sentence(service: Service, data: str, said: str) -> None:
     answer = service.open_trace({"name": "bad.jsonl", "data": data})
     assert said in answer["error"] and answer["error"].endswith(".")
+
+
+def test_a_file_that_is_cut_off_is_opened_as_far_as_it_goes(service: Service) -> None:
+    whole = dumps(scripted_trace("ddtree"))
+    second_round = [place for place, byte in enumerate(whole) if byte == 10][2]
+    view = service.open_trace({"name": "cut.jsonl", "data": base64.b64encode(whole[:second_round + 9]).decode()})
+    assert (view["state"], len(view["rounds"])) == ("stopped", 2)
+    assert view["end"]["remark"] == "The file is cut off there."
 
 
 def test_an_unknown_name_is_refused(service: Service) -> None:

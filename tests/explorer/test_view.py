@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from engine.methods import METHODS
-from engine.trace import End
+from engine.recorder import Recorder
+from engine.trace import End, load
 from explorer.view import MOST_RANKS, add_line, array_view, blank_view, entry_view, run_view
 from tests.explorer.golden import FOLDER, golden_view
 from tests.explorer.scripted import ScriptedSource, scripted_trace
@@ -123,3 +125,19 @@ def _ask() -> Any:
     from engine.records import Ask
 
     return Ask("${7*6} </script>", "joint", 16)
+
+
+def test_a_round_of_which_little_was_recorded_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "run.jsonl", method="theirs", engine="my loop", every=2) as recorder:
+        for bonus in (9, 8, 7):
+            recorder.round(tokens=[7, 3], parents=[-1, 0], keep=[0, 1], bonus=bonus)
+        recorder.round(tokens=[7], parents=[5], keep=[0], bonus=9)
+        recorder.round(tokens=[7], parents=[5], keep=[0], bonus=9)
+    trace = load(tmp_path / "run.jsonl")
+    view = run_view("run", (trace.header, *trace.entries, trace.end))
+    assert json.loads(json.dumps(view, allow_nan=False)) == view
+    assert (view["header"]["method"], view["header"]["engine"], view["header"]["budget"]) == ("theirs", "my loop", None)
+    assert view["header"]["note"] == "Recorded in my loop, one round in 2."
+    assert [made["index"] for made in view["rounds"]] == [0, 2]
+    assert view["rounds"][0]["scores"] == []
+    assert view["end"]["remark"] == "1 round was refused as wrong."

@@ -37,8 +37,3 @@ def test_what_is_installed_is_what_is_asked_for() -> None:
     for name in ("requirements.txt", *OPTIONAL.values()):
         for made in asked_for(name).values():
             assert made.specifier.contains(version(made.name)), made
-
-
-def test_what_several_gpus_need_is_no_part_of_the_rest() -> None:
-    assert set(asked_for("requirements-gpus.txt")) == {"accelerate"}
-    assert "accelerate" not in asked_for("requirements.txt")

@@ -14,6 +14,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS, MOST_RETURNED = 250, 40, 6, 3
 NINE_IN_TEN = 20
+ALONE = {"engine/recorder.py": 360}  # copied alone into other projects, so that it cannot be several files
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "misc"}
 
 
@@ -49,7 +50,8 @@ def returned(function: Function) -> int:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOUSE)))
 def test_files_and_functions_stay_small(path: Path) -> None:
-    assert len(path.read_text(encoding="utf8").splitlines()) <= LONGEST_FILE
+    assert len(path.read_text(encoding="utf8").splitlines()) <= ALONE.get(
+        str(path.relative_to(HOUSE)), LONGEST_FILE)
     assert not {part.removesuffix(".py") for part in path.relative_to(HOUSE).parts} & NAMES_THAT_SAY_NOTHING
     assert not [(each.name, lines(each)) for each in functions(path) if lines(each) > LONGEST_FUNCTION]
     assert not [(each.name, parameters(each)) for each in functions(path) if parameters(each) > MOST_PARAMETERS]

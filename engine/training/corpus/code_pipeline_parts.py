@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from string import Template
+from typing import Any
 
 
 def fill(text: str, **slots: object) -> str:
@@ -20,7 +21,7 @@ class Keep:
     phrases: tuple[str, ...]
     test: str
     opposite: str
-    meaning: Callable[[object, object], bool]
+    meaning: Callable[[Any, Any], bool]
     constant: object = None
 
     def with_constant(self, constant: object) -> Keep:
@@ -39,7 +40,7 @@ class Change:
     phrases: tuple[str, ...]
     kind: str
     expression: str
-    meaning: Callable[[object, object], object]
+    meaning: Callable[[Any, Any], object]
     constant: object = None
 
     def with_constant(self, constant: object) -> Change:
@@ -60,7 +61,7 @@ class Gather:
     start: str
     step: str
     line: str
-    meaning: Callable[[list], object]
+    meaning: Callable[[list[Any]], object]
     returns: str
     locals: tuple[str, ...]
     accepts: tuple[str, ...] = ("int", "str")
@@ -82,8 +83,10 @@ class Source:
 
 
 def every(element: object, constant: object) -> bool:
+    """The meaning of a condition that keeps everything."""
     return True
 
 
 def same(element: object, constant: object) -> object:
+    """The meaning of a change that changes nothing."""
     return element

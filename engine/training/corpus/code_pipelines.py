@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from engine.training.corpus.code_arguments import KINDS
 from engine.training.corpus.code_families import docstring_of, sample_cases
@@ -99,11 +100,11 @@ def _parts(random: random.Random) -> Pipeline:
     )
 
 
-def _evaluator(pipeline: Pipeline) -> Callable[[object], object]:
+def _evaluator(pipeline: Pipeline) -> Callable[[Iterable[Any]], object]:
     """A separate evaluation of the pipeline, straight from the meaning of its parts."""
     keep, change, gather = pipeline.keep, pipeline.change, pipeline.gather
 
-    def evaluate(collection: object) -> object:
+    def evaluate(collection: Iterable[Any]) -> object:
         kept = [element for element in collection if keep.meaning(element, keep.constant)]
         return gather.meaning([change.meaning(element, change.constant) for element in kept])
 

@@ -9,26 +9,17 @@ from __future__ import annotations
 import random
 import re
 
-from engine.training.corpus.explain_chat import CHATS
-from engine.training.corpus.explain_decoding import DECODING_NOTIONS
-from engine.training.corpus.explain_frames import (
-    CHAT_ENDINGS,
-    CLOSERS,
-    HOW_FRAMES,
-    OPENERS,
-    PAIR_FRAMES,
-    PLAIN_FRAMES,
-    REASON_FRAMES,
-    SHORT_FRAMES,
-)
-from engine.training.corpus.explain_heads import HEAD_NOTIONS
-from engine.training.corpus.explain_pairs import PAIRS
-from engine.training.corpus.explain_reasons import REASONS
-from engine.training.corpus.explain_records import Notion
-from engine.training.corpus.explain_trees import TREE_NOTIONS
+from engine.training.corpus.data import lists, rows
+from engine.training.corpus.explain_records import Chat, Notion, Pair, Reason
 from engine.training.corpus.items import Item
 
-NOTIONS: tuple[Notion, ...] = DECODING_NOTIONS + TREE_NOTIONS + HEAD_NOTIONS
+NOTIONS = rows("explain_notions", Notion)
+PAIRS = rows("explain_pairs", Pair)
+REASONS = rows("explain_reasons", Reason)
+CHATS = rows("explain_chat", Chat)
+# The fields of a notion's question are ``name`` and ``topic`` (see ``explain_records.Notion``) with the verbs that
+# agree with the name (``be``, ``do``, ``works``) or with the topic (``topic_be``, ``topic_it``).
+QUESTIONS = lists("explain_phrases")
 
 KIND_WEIGHTS = (62, 17, 15, 6)  # notions, pairs, reasons, small talk
 FRAME_WEIGHTS = (9, 16, 10)  # short, plain, how: by the number of frames of each
@@ -46,7 +37,7 @@ def make_explain(random: random.Random) -> Item:
 
 def _notion(random: random.Random) -> tuple[str, str]:
     notion = random.choice(NOTIONS)
-    choices = ((SHORT_FRAMES, notion.short), (PLAIN_FRAMES, notion.plain), (HOW_FRAMES, notion.how))
+    choices = ((QUESTIONS["short"], notion.short), (QUESTIONS["plain"], notion.plain), (QUESTIONS["how"], notion.how))
     frames, answer = random.choices(choices, FRAME_WEIGHTS)[0]
     question = random.choice(frames).format(
         name=notion.name,
@@ -63,12 +54,12 @@ def _notion(random: random.Random) -> tuple[str, str]:
 def _pair(random: random.Random) -> tuple[str, str]:
     pair = random.choice(PAIRS)
     left, right = random.sample((pair.left, pair.right), 2)
-    return _dress(random, random.choice(PAIR_FRAMES).format(left=left, right=right)), pair.answer
+    return _dress(random, random.choice(QUESTIONS["pair"]).format(left=left, right=right)), pair.answer
 
 
 def _reason(random: random.Random) -> tuple[str, str]:
     reason = random.choice(REASONS)
-    question = random.choice(REASON_FRAMES).format(question=reason.question, clause=reason.clause)
+    question = random.choice(QUESTIONS["reason"]).format(question=reason.question, clause=reason.clause)
     return _dress(random, question), reason.answer
 
 
@@ -76,7 +67,7 @@ def _chat(random: random.Random) -> tuple[str, str]:
     chat = random.choice(CHATS)
     prompt = random.choice(chat.prompts)
     if prompt[-1].isalpha():
-        prompt += random.choice(CHAT_ENDINGS)
+        prompt += random.choice(QUESTIONS["chat_endings"])
     return _lowered(random, prompt), chat.answer
 
 
@@ -84,9 +75,9 @@ def _dress(random: random.Random, question: str) -> str:
     """The question as different people type it: with a greeting, with thanks, with symbols, in lower case."""
     question = question[0].upper() + question[1:]
     if random.random() < OPENER_SHARE:
-        question = _opened(random.choice(OPENERS), question)
+        question = _opened(random.choice(QUESTIONS["openers"]), question)
     if random.random() < CLOSER_SHARE:
-        question += random.choice(CLOSERS)
+        question += random.choice(QUESTIONS["closers"])
     if random.random() < SYMBOL_SHARE:
         for word, symbol in SYMBOLS:
             question = re.sub(rf"\b{word}\b", symbol, question, flags=re.IGNORECASE)

@@ -10,12 +10,12 @@ import torch
 from transformers import Qwen3ForCausalLM
 
 from engine.decode import decode
-from engine.drafters.autoregressive import AutoregressiveDrafter
+from engine.drafters.autoregressive.drafter import AutoregressiveDrafter
 from engine.drafters.beam import Reach
 from engine.methods import METHODS
 from engine.outcome import outcome
 from engine.records import Lattice, Request, Sampling
-from engine.round_check import check_round
+from engine.trace.round_check import check_round
 from tests.engine.runtime.small import VOCABULARY, small_config, small_drafter, small_target
 
 PROMPT = tuple(range(5, 25))

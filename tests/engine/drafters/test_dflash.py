@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch.nn.functional import silu
 
-from engine.drafters.dflash_model import DFlashModel
-from engine.runtime.positions import ReadText, proposals
+from engine.drafters.dflash.model import DFlashModel
+from engine.drafters.dflash.positions import proposals
+from engine.drafters.known_text import ReadText
 from tests.engine.runtime.small import MASK_ID, small_drafter, small_head_model, small_target
 
 

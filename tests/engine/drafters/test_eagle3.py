@@ -18,8 +18,8 @@ from engine.errors import RigError
 from engine.methods import METHODS
 from engine.outcome import outcome
 from engine.records import Request, Sampling
-from engine.runtime.fixed.machine import inside
-from engine.runtime.rigs import Rig, open_rig
+from engine.runtime.graphs.machine import inside
+from engine.runtime.rigs.rigs import Rig, open_rig
 from tests.engine.drafters.test_autoregressive import paths
 from tests.engine.runtime.published import (
     SIZES,

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
+from engine.budget_policy import AUTO
 from engine.decode import decode
 from engine.errors import RequestError
-from engine.lab.adaptive import AdaptivePace
+from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import CostCurve
 from engine.lab.planning import Choice, settings
 from engine.lab.reading import reading
 from engine.lab.settings import Conditions, Reading, SweepPlan
 from engine.methods import METHODS
-from engine.pace import AUTO
 from engine.prompts import Prompt
 from engine.records import Ask, Request, Round
 from engine.toy import ToyTarget
@@ -42,8 +42,8 @@ def rounds_of(ask: Ask) -> list[Round]:
     prompt = [1 + ord(sign) % (VOCABULARY - 1) for sign in ask.prompt]
     request = Request(
         tuple(prompt), ask.method, ask.budget, ask.max_tokens, ask.sampling, split=ask.split, pace=ask.pace)
-    pacer = AdaptivePace(CURVE) if ask.pace == AUTO else None
-    return list(decode(request, target, heads_of(ask.method, target), pacer))
+    policy = AdaptiveBudget(CURVE) if ask.pace == AUTO else None
+    return list(decode(request, target, heads_of(ask.method, target), policy))
 
 
 def read_off(rounds: Sequence[Round], slowness: float = 1.0) -> Reading:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.__main__ import parser as run_parser
+from engine.budget_policy import MOST_AUTO
+from engine.commands.program import verb_parser
+from engine.commands.sweep import plan_of
 from engine.lab.control import Control
 from engine.lab.race import lanes, race_plan, run_race
 from engine.lab.report import report, run_command, sweep_command, table_csv
@@ -20,8 +22,6 @@ from engine.lab.settings import Measured, Setting
 from engine.lab.store import Results, Store
 from engine.lab.summary import summarise
 from engine.lab.sweeping import Alone, run_sweep
-from engine.pace import MOST_AUTO
-from engine.sweep import parser, plan_of
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 PLAN = replace(toy_plan(auto_budget=MOST_AUTO), prompt_set="bench")
@@ -89,17 +89,18 @@ def test_the_report_names_auto_and_may_recommend_it(tmp_path: Path) -> None:
     assert best["tokens_per_second"] == max(row["tokens_per_second"] for row in made["rows"])
     rows = list(csv.DictReader(io.StringIO(table_csv(made))))
     assert [(row["label"], row["pace"]) for row in rows if row["recommended"] == "True"] == [(best["label"], "auto")]
-    choice = run_parser().parse_args(shlex.split(best["command"])[3:])
+    choice = verb_parser("generate").parse_args(shlex.split(best["command"])[4:])
     assert (choice.method, choice.budget) == (best["method"], "auto")
     assert "auto" in shlex.split(made["command"])
 
 
 @pytest.mark.parametrize("budgets", [("auto",), ("auto,8",), ("8", "auto", "32")])
 def test_the_commands_ask_for_the_same_settings(budgets: tuple[str, ...]) -> None:
-    plan = plan_of(parser().parse_args(["--methods", "ddtree", "merged", "--budgets", *budgets, "--limit", "2"]))
+    words = ["--methods", "ddtree", "merged", "--budgets", *budgets, "--limit", "2"]
+    plan = plan_of(verb_parser("sweep").parse_args(words))
     paced = [setting for setting in plan.settings if setting.pace == "auto"]
     assert [setting.label for setting in paced] == ["ddtree auto", "merged auto"]
-    assert plan_of(parser().parse_args(shlex.split(sweep_command(plan))[3:])) == plan
+    assert plan_of(verb_parser("sweep").parse_args(shlex.split(sweep_command(plan))[4:])) == plan
     assert "--budget auto" in run_command(plan, paced[0])
 
 

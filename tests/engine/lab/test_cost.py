@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.decode import decode
-from engine.lab.adaptive import LONGEST_PAUSE, AdaptivePace, Calibration, best_order, promises
+from engine.lab.adaptive import LONGEST_PAUSE, AdaptiveBudget, Calibration, best_order, promises
 from engine.lab.cost import CostCurve
 from engine.methods import METHODS
 from engine.records import Acceptance, DraftTree, Request
@@ -36,7 +36,7 @@ def chain_tree(*chances: float) -> DraftTree:
 @pytest.mark.parametrize(("chances", "rows"), [
     ((0.9,) * 12, 8), ((0.99,) * 15, 16), ((1.0,) * 20, 16), ((0.01,) * 12, 8)])
 def test_rows_are_taken_to_the_edge_of_a_step_that_pays(chances: tuple[float, ...], rows: int) -> None:
-    pace = AdaptivePace(STAIRS)
+    pace = AdaptiveBudget(STAIRS)
     assert pace.opens(1, 20) == (1, 20) and pace.opens(1, 256) == (1, 24)
     assert len(pace.cut(chain_tree(*chances))) == rows
 
@@ -47,7 +47,7 @@ def test_the_tree_that_is_cut_is_the_most_probable_one_in_its_own_order() -> Non
                      np.asarray([0, 1, 1, 2, 2], np.int32))
     assert best_order(tree).tolist() == [0, 3, 4, 1, 2]
     steep = replace(STAIRS, rows=(1, 2, 3, 4, 5), verify_low_ms=(4, 4, 4, 50, 60))
-    pace = AdaptivePace(steep)
+    pace = AdaptiveBudget(steep)
     pace.opens(2, 16)
     cut = pace.cut(tree)
     assert (cut.tokens.tolist(), cut.parents.tolist(), cut.heads.tolist()) == ([7, 3, 4], [0, 0, 1], [0, 2, 2])
@@ -73,7 +73,7 @@ def test_calibration_learns_that_a_drafter_promises_too_much() -> None:
 def test_places_are_counted_best_first_whatever_the_tree_s_own_order() -> None:
     tree = DraftTree(np.asarray([7, 1, 2], np.int32), np.asarray([0, 0, 0], np.int32),
                      np.log(np.asarray([1, 0.1, 0.8])).astype(np.float32), np.asarray([0, 1, 2], np.int32))
-    pace = AdaptivePace(replace(STAIRS, rows=(1, 2, 3), verify_low_ms=(4, 4, 4)))
+    pace = AdaptiveBudget(replace(STAIRS, rows=(1, 2, 3), verify_low_ms=(4, 4, 4)))
     pace.opens(2, 16)
     verified = pace.cut(tree)
     assert verified.tokens.tolist() == [7, 1, 2]
@@ -82,7 +82,7 @@ def test_places_are_counted_best_first_whatever_the_tree_s_own_order() -> None:
     assert [after > was for after, was in zip(pace._calibration.realised, before, strict=True)] == [True, True, False]
 
 
-def rounds_that_drafted(pace: AdaptivePace, tree: DraftTree, keep: int, rounds: int) -> list[bool]:
+def rounds_that_drafted(pace: AdaptiveBudget, tree: DraftTree, keep: int, rounds: int) -> list[bool]:
     done = []
     for _ in range(rounds):
         heads, _ = pace.opens(1, 16)
@@ -95,7 +95,7 @@ def rounds_that_drafted(pace: AdaptivePace, tree: DraftTree, keep: int, rounds: 
 
 def test_drafting_pauses_while_it_does_not_pay_and_is_tried_again() -> None:
     dear = replace(STAIRS, draft_ms=(9.0,) * 5)
-    pace = AdaptivePace(dear)
+    pace = AdaptiveBudget(dear)
     drafted = rounds_that_drafted(pace, chain_tree(*(0.2,) * 8), 1, 120)
     assert drafted[0] and sum(drafted) <= 8
     gaps = np.diff(np.flatnonzero(drafted))
@@ -105,7 +105,7 @@ def test_drafting_pauses_while_it_does_not_pay_and_is_tried_again() -> None:
 
 
 def test_a_pace_that_pays_never_pauses() -> None:
-    assert all(rounds_that_drafted(AdaptivePace(STAIRS), chain_tree(*(0.9,) * 12), 8, 40))
+    assert all(rounds_that_drafted(AdaptiveBudget(STAIRS), chain_tree(*(0.9,) * 12), 8, 40))
 
 
 @pytest.mark.parametrize("method", [name for name in LOSSLESS if METHODS[name].heads])
@@ -116,11 +116,11 @@ def test_the_text_does_not_depend_on_the_pace(method: str, sampling) -> None:  #
     plain = text(decode(replace(asked, method="autoregressive"), target, []))
     dear = replace(STAIRS, draft_ms=(3.0,) * 5)
     for curve in (STAIRS, dear):
-        rounds = list(decode(asked, target, heads_of(method, target), AdaptivePace(curve)))
+        rounds = list(decode(asked, target, heads_of(method, target), AdaptiveBudget(curve)))
         if METHODS[method].accept == "walk":
             assert text(rounds) == plain
         assert all(len(made.tree) - 1 <= 32 for made in rounds)
-        again = list(decode(asked, target, heads_of(method, target), AdaptivePace(curve)))
+        again = list(decode(asked, target, heads_of(method, target), AdaptiveBudget(curve)))
         assert [len(made.tree) for made in again] == [len(made.tree) for made in rounds], "deterministic"
 
 
@@ -128,7 +128,7 @@ def test_rounds_without_a_draft_are_plain_ones() -> None:
     target = ToyTarget()
     dear = replace(STAIRS, draft_ms=(500.0,) * 5)
     rounds = list(decode(Request((1, 2, 3), "joint", 32, 40, pace="auto"), target, heads_of("joint", target),
-                         AdaptivePace(dear)))
+                         AdaptiveBudget(dear)))
     paused = [made for made in rounds if not made.drafts]
     assert len(paused) > len(rounds) / 2
     assert all(len(made.tree) == 1 and made.candidates == () and made.scores == () for made in paused)
@@ -138,7 +138,7 @@ def test_a_round_takes_what_its_time_would_not_bring_elsewhere() -> None:
     """A chain that is nearly certain: the largest tokens a millisecond of this round alone would end it at 8 rows, but
     the other rounds bring less, so its further nodes pay."""
     curve = replace(STAIRS, verify_low_ms=(4.0, 4.0, 5.0, 6.0, 20.0))
-    pace = AdaptivePace(curve)
+    pace = AdaptiveBudget(curve)
     for _ in range(20):
         pace.opens(1, 16)
         pace.learn(pace.cut(chain_tree(0.5, 0.2)), Acceptance(np.zeros(1, np.int32), 0))
@@ -148,7 +148,7 @@ def test_a_round_takes_what_its_time_would_not_bring_elsewhere() -> None:
 
 def test_trees_are_built_larger_only_when_the_last_ones_were_wanted_whole() -> None:
     flat = replace(STAIRS, rows=(1, 9, 17, 33, 65), verify_low_ms=(4.0, 4.1, 4.2, 4.3, 4.4))
-    pace, built = AdaptivePace(flat), []
+    pace, built = AdaptiveBudget(flat), []
     for _ in range(6):
         built.append(pace.opens(1, 256)[1])
         pace.cut(chain_tree(*(0.999,) * built[-1]))

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.budget_policy import MOST_AUTO
 from engine.errors import RequestError
 from engine.lab.planning import Choice, check, choose_budgets, parse_budgets, settings, tidy_budgets
 from engine.lab.prompt_sets import prompt_set, shipped_sets
 from engine.lab.settings import Setting
-from engine.pace import MOST_AUTO
 from engine.prompts import LARGEST_FILE_BYTES, Prompt
 from engine.records import Sampling
 from tests.engine.lab.scripted import WALKERS, toy_plan
@@ -66,7 +66,7 @@ def test_settings_are_the_baseline_and_every_method_at_every_budget() -> None:
     (Choice(("ddtree",), sampling=Sampling(-1)), "The temperature is -1; it has to be 0 or a number from"),
     (Choice(("ddtree",), sampling=Sampling(float("nan"))), "The temperature is nan"),
     (Choice(("ddtree",), sampling=Sampling(1, -2)), "top-k is -2"),
-    (Choice(("ddtree",), heads=("math", "code")), "None of the chosen methods takes the 2 heads math, code"),
+    (Choice(("ddtree",), heads=("math", "code")), "None of the chosen methods takes the 2 drafters math, code"),
 ])
 def test_settings_that_cannot_be_get_a_sentence(choice: Choice, sentence: str) -> None:
     with pytest.raises(RequestError, match=f"^{sentence}"):

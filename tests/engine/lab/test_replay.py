@@ -8,7 +8,8 @@ import pytest
 from engine.decode import decode
 from engine.errors import RequestError
 from engine.lab.replay import Grower, Known, replay, reread
-from engine.lab.whatif import BUDGETS, Point, builders_of, forecasts, gain, points
+from engine.lab.whatif import Point, builders_of, forecasts, gain, points
+from engine.limits import TRIED_BUDGETS
 from engine.methods import METHODS
 from engine.records import Lattice, Request, Sampling
 from engine.toy import ToyDrafter, ToyTarget
@@ -107,11 +108,11 @@ def test_trees_nest_exactly_and_others_are_built_anew() -> None:
 
 def test_forecasts_have_a_line_a_point_and_tau_never_falls_with_the_budget_of_one_tree() -> None:
     known = known_text(request(GREEDY))
-    found = forecasts([Point("autoregressive", "total", ()), *REPLAYED], BUDGETS[:6], known, growers(known), None)
+    found = forecasts([Point("autoregressive", "total", ()), *REPLAYED], TRIED_BUDGETS[:6], known, growers(known), None)
     assert [each.tau for each in found if each.method == "autoregressive"] == [1.0]
     for point in REPLAYED:
         line = [each for each in found if (each.method, each.split) == (point.method, point.split)]
-        assert [each.budget for each in line] == list(BUDGETS[:6])
+        assert [each.budget for each in line] == list(TRIED_BUDGETS[:6])
         assert all(each.tokens == len(known.token_ids) and each.predicted_ms == 0 for each in line)
         assert line[0].tau == 1.0 < line[-1].tau
     each_, total = ([f.lengths for f in found if (f.method, f.split) == ("merged", split)] for split in (

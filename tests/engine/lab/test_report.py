@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-from engine.__main__ import parser as run_parser
+from engine.commands.program import verb_parser
+from engine.commands.sweep import plan_of, table
 from engine.lab.control import Control
 from engine.lab.order import cells
 from engine.lab.report import Record, report, runs_csv, table_csv
 from engine.lab.settings import Measured, SweepPlan
 from engine.lab.store import Stored
 from engine.lab.sweeping import Alone, Task
-from engine.sweep import parser, plan_of, table
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 
@@ -73,12 +73,12 @@ def test_the_statistics_are_of_the_same_rounds(made: Record) -> None:
 def test_the_commands_do_what_they_say(made: Record, plan: SweepPlan) -> None:
     words = shlex.split(made["recommended"]["command"])
     assert words[:3] == ["python", "-m", "engine"]
-    choice = run_parser().parse_args(words[3:])
+    choice = verb_parser(words[3]).parse_args(words[4:])
     assert (choice.method, choice.budget, choice.prompt) == (
         made["recommended"]["method"], made["recommended"]["budget"], plan.prompts[0].text)
     words = shlex.split(made["command"])
-    assert words[:3] == ["python", "-m", "engine.sweep"]
-    again = plan_of(parser().parse_args(words[3:]))
+    assert words[:4] == ["python", "-m", "engine", "sweep"]
+    again = plan_of(verb_parser("sweep").parse_args(words[4:]))
     assert replace(again, prompts=plan.prompts) == plan
     assert len(again.prompts) == len(plan.prompts)
 

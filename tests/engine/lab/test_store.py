@@ -220,7 +220,7 @@ def test_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:
         assert (path.read_bytes() if path.exists() else None) == before
     with pytest.raises(ResultsError, match="cannot be made there: No such file or directory"):
         Store(tmp_path / "nowhere" / "results.sqlite")
-    with pytest.raises(ResultsError, match="cannot be opened or made"):
+    with pytest.raises(ResultsError, match="is a folder, and only an ordinary file is written"):
         Store(tmp_path)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from engine.runtime.live import LiveRig
-from engine.runtime.rigs import Rig, open_rig
+from engine.runtime.rigs.live import LiveRig
+from engine.runtime.rigs.rigs import Rig, open_rig
 
 
 @lru_cache(maxsize=2)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from engine.drafters.dflash import DFlashDrafter
-from engine.drafters.dflash_model import DFlashModel
-from engine.runtime.target import TorchTarget
+from engine.drafters.dflash.drafter import DFlashDrafter
+from engine.drafters.dflash.model import DFlashModel
+from engine.runtime.target.target import TorchTarget
 
 TAPS = (0, 1)  # not the last layer: transformers reports that one behind the final norm
 VOCABULARY = 97
@@ -50,4 +50,4 @@ def small_head_model(seed: int = 1, block: int = 6, window: int = 0, causal: boo
 def small_drafter(target: TorchTarget, seed: int = 1, block: int = 6, window: int = 0,
                   causal: bool | None = None) -> DFlashDrafter:
     """The head as a drafter of the target."""
-    return DFlashDrafter(small_head_model(seed, block, window, causal), target.embedding, target.head)
+    return DFlashDrafter(small_head_model(seed, block, window, causal), target.embedding, target.logits)

@@ -6,13 +6,14 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from engine.outcome import outcome
 from engine.records import Ask
-from engine.runtime.checkpoints import load_causal, load_tokenizer
-from engine.runtime.live import LiveRig
-from engine.runtime.rigs import open_rig
+from engine.runtime.checkpoints.loading import load_causal, load_tokenizer
+from engine.runtime.rigs.live import LiveRig
+from engine.runtime.rigs.rigs import open_rig
 from engine.training.answers import READINGS, TOGETHER, OwnAnswers, answered
 from engine.training.batches import Shape, conversation
 from engine.training.corpus.mixture import HEAD_SHARES, training_items
@@ -38,6 +39,7 @@ def test_an_answer_that_does_not_end_in_time_is_left_out():
     assert answered(TARGET, TOKENIZER, talks, max(len(talk.prompt) for talk in talks) + 3) == [None, None]
 
 
+@pytest.mark.long
 def test_a_batch_is_a_function_of_its_step_and_is_read_again_by_others():
     def batches() -> OwnAnswers:
         return OwnAnswers(TARGET, TOKENIZER, HEAD_SHARES["code"], Shape(1, 256), "t")

@@ -7,10 +7,12 @@ import torch
 from transformers import AutoTokenizer
 
 from engine.training.batches import Shape, conversation, make_batch
-from engine.training.blocks import BLOCK, block_mask, lay_blocks
+from engine.training.blocks import BlockShape, block_mask, lay_blocks
 from engine.training.corpus.items import Item, is_test
 from engine.training.corpus.mixture import MAKERS, TARGET_SHARES, training_items, unseen_items
 
+SHAPE = BlockShape()
+SLOTS = SHAPE.slots
 TOKENIZER = AutoTokenizer.from_pretrained("assets/demo/target")
 
 
@@ -41,11 +43,11 @@ def test_the_answer_is_the_response_and_its_end():
 
 def test_blocks_are_labelled_with_what_follows_and_stop_at_the_end_of_the_answer():
     batch = make_batch(TARGET_SHARES, TOKENIZER, Shape(3, 256), "blocks")
-    blocks = lay_blocks(batch, 5, 0)
+    blocks = lay_blocks(batch, 5, 0, SHAPE)
     for row in range(3):
         for anchor, labels, weights in zip(blocks.anchors[row], blocks.labels[row], blocks.weights[row], strict=True):
             assert batch.answer[row, anchor]
-            for slot in range(1, BLOCK):
+            for slot in range(1, SLOTS):
                 inside = anchor + slot < 256 and batch.answer[row, anchor:anchor + slot + 1].all()
                 assert (weights[slot - 1] > 0) == inside
                 if inside:
@@ -53,9 +55,9 @@ def test_blocks_are_labelled_with_what_follows_and_stop_at_the_end_of_the_answer
 
 
 def test_a_block_sees_the_features_before_its_anchor_and_itself():
-    mask = block_mask(torch.tensor([[3, 0]]), 5)[0, 0]
-    assert mask.shape == (2 * BLOCK, 5 + 2 * BLOCK)
+    mask = block_mask(torch.tensor([[3, 0]]), 5, SLOTS)[0, 0]
+    assert mask.shape == (2 * SLOTS, 5 + 2 * SLOTS)
     assert mask[0, :5].tolist() == [True, True, True, False, False]
-    assert not mask[BLOCK, :5].any()
+    assert not mask[SLOTS, :5].any()
     own = mask[:, 5:]
-    assert own[:BLOCK, :BLOCK].all() and not own[:BLOCK, BLOCK:].any() and own[BLOCK:, BLOCK:].all()
+    assert own[:SLOTS, :SLOTS].all() and not own[:SLOTS, SLOTS:].any() and own[SLOTS:, SLOTS:].all()

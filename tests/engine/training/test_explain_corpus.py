@@ -6,11 +6,7 @@ import random
 import re
 from functools import cache
 
-from engine.training.corpus.explain_chat import CHATS
-from engine.training.corpus.explain_frames import HOW_FRAMES, PLAIN_FRAMES, SHORT_FRAMES
-from engine.training.corpus.explain_pairs import PAIRS
-from engine.training.corpus.explain_reasons import REASONS
-from engine.training.corpus.explanations import NOTIONS, make_explain
+from engine.training.corpus.explanations import CHATS, NOTIONS, PAIRS, QUESTIONS, REASONS, make_explain
 from engine.training.corpus.items import Item, is_test
 
 DRAWS = 20_000
@@ -26,7 +22,7 @@ def test_tables_are_large_enough() -> None:
     assert len({notion.name for notion in NOTIONS}) == len(NOTIONS) >= 40
     assert len({frozenset((pair.left, pair.right)) for pair in PAIRS}) == len(PAIRS) >= 25
     assert len({reason.clause for reason in REASONS}) == len(REASONS) >= 20
-    frames = SHORT_FRAMES + PLAIN_FRAMES + HOW_FRAMES
+    frames = QUESTIONS["short"] + QUESTIONS["plain"] + QUESTIONS["how"]
     assert len(set(frames)) == len(frames) >= 12
 
 

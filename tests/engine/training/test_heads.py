@@ -8,10 +8,12 @@ from pathlib import Path
 
 import torch
 
-from engine.runtime.checkpoints import load_causal, load_tokenizer
-from engine.runtime.rigs import open_rig
-from engine.training.drafter import DFlashModel, HeadRecipe, Teacher, export_head, head_config, train_head
-from engine.training.target import Run, optimizers
+from engine.runtime.checkpoints.loading import load_causal, load_tokenizer
+from engine.runtime.rigs.rigs import open_rig
+from engine.training.denoising import train_head
+from engine.training.drafter import DFlashModel, HeadRecipe, Teacher, course, export_head, head_config
+from engine.training.rates import optimizers
+from engine.training.target import Run
 
 
 def test_a_head_learns_and_its_export_loads(tmp_path: Path):
@@ -21,7 +23,7 @@ def test_a_head_learns_and_its_export_loads(tmp_path: Path):
     model = DFlashModel(head_config(target.config, tokenizer.mask_token_id))
     before = model.fc.weight.detach().clone()
     run = Run(model, optimizers(model, recipe), tmp_path / "work")
-    loss = train_head(run, recipe, Teacher(target), tokenizer)
+    loss = train_head(run, course(model, recipe, Teacher(target), tokenizer))
     assert run.step == recipe.steps == 2 and math.isfinite(loss)
     assert not torch.equal(before, model.fc.weight) and run.file.exists()
     export_head(run, recipe, tmp_path / "head", loss)

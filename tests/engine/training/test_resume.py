@@ -7,16 +7,17 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from engine.training.target import Recipe, Run, optimizers, set_rates
+from engine.training.rates import optimizers, set_rates
+from engine.training.target import Recipe, Run
 
 
-def make_run(folder: Path) -> Run:
+def make_run(folder: Path) -> Run[nn.Sequential]:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 8, bias=False), nn.LayerNorm(8))
     return Run(model, optimizers(model, Recipe()), folder)
 
 
-def steps(run: Run, count: int) -> None:
+def steps(run: Run[nn.Sequential], count: int) -> None:
     recipe = Recipe(tokens=6144 * 20)
     for _ in range(count):
         torch.manual_seed(run.step)

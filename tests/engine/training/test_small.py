@@ -7,8 +7,8 @@ from pathlib import Path
 
 from transformers import Qwen3ForCausalLM
 
-from engine.runtime.checkpoints import load_tokenizer
-from engine.runtime.files import parameters
+from engine.runtime.checkpoints.files import parameters
+from engine.runtime.checkpoints.loading import load_tokenizer
 from engine.training.small import SmallRecipe, small_config
 
 DEMO = Path("assets/demo")

@@ -1,0 +1,27 @@
+"""The published DDTree loop (github.com/liranringel/ddtree, ``ddtree_generate``), recorded.
+
+One line in its loop, after ``follow_verified_tree``::
+
+    accepted_indices, next_token = follow_verified_tree(child_maps, posterior)
+    record_round(recorder, locals())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.recorder import Recorder
+
+RANKS = 12  # of the drafter's guesses at each depth
+
+
+def record_round(recorder: Recorder, names: Mapping[str, Any]) -> None:
+    """A round of the loop, by its own names. ``draft_logits`` (1, depth, vocabulary) become log probabilities over the
+    whole vocabulary before the cut; ``parents`` begin with -1, for the root."""
+    logits = names["draft_logits"][0].float()
+    logprobs, tokens = (logits - logits.logsumexp(-1, keepdim=True)).topk(min(RANKS, logits.shape[-1]), dim=-1)
+    recorder.round(
+        tokens=names["verify_input_ids"][0], parents=names["parents"], keep=names["accepted_indices"],
+        bonus=names["next_token"], choice=names["posterior"][0], start=names["start"],
+        drafts=[{"tokens": tokens, "logprobs": logprobs}])

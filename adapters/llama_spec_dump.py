@@ -1,0 +1,81 @@
+"""Files that a llama.cpp writes with ``LLAMA_SPEC_DUMP`` as runs: ``python -m adapters.llama_spec_dump FILE FOLDER``.
+
+A fork of llama.cpp (llama.cpp-tq3, pull request 83) writes a line for each verify step: the drafted tokens, their
+probabilities, the likeliest others (``LLAMA_SPEC_DUMP_TOPK``), and how many were accepted. The root and the bonus token
+are not in it. Each sequence becomes a run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.recorder import UNKNOWN_TOKEN, Recorder
+
+Step = Mapping[str, Any]
+
+
+def convert(source: Path, folder: Path) -> list[Path]:
+    """A run for each sequence. ValueError, in a sentence, where the file is no such dump."""
+    sequences: dict[int, list[Step]] = {}
+    for number, line in enumerate(source.read_text("utf8").splitlines(), start=1):
+        try:
+            step = json.loads(line)
+            sequences.setdefault(int(step["seq"]), []).append(_checked(step))
+        except (ValueError, LookupError, TypeError) as error:
+            raise ValueError(f"{source.name} is not a file of LLAMA_SPEC_DUMP, or is damaged: line {number} cannot be "
+                             f"read ({error}).") from error
+    if not sequences:
+        raise ValueError(f"{source.name} is empty; nothing was drafted while it was written.")
+    runs = {folder / f"{source.stem}-{sequence}.jsonl.gz": steps for sequence, steps in sequences.items()}
+    for path, steps in runs.items():
+        _write(path, steps)
+    return list(runs)
+
+
+def _checked(step: Step) -> Step:
+    if not 0 <= int(step["n_accepted"]) <= len(step["pos"]):
+        raise ValueError("a step that accepts more than it drafted")
+    return step
+
+
+def _write(path: Path, steps: Sequence[Step]) -> None:
+    with Recorder(path, engine="llama.cpp", method="speculative", title=path.name.split(".")[0],
+                  most_waiting=len(steps) + 1) as recorder:
+        for step in steps:
+            places = step["pos"]
+            own = [0.0, *(float(place["logp"]) for place in places)]
+            recorder.chain([int(place["tok"]) for place in places], int(step["n_accepted"]), UNKNOWN_TOKEN,
+                           root=UNKNOWN_TOKEN, node_logprobs=own, drafts=_lattice(places))
+
+
+def _lattice(places: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The likeliest tokens of each place, as many as every place has."""
+    ranks = min((len(place.get("top", ())) for place in places), default=0)
+    if not ranks:
+        return []
+    tops = [place["top"][:ranks] for place in places]
+    return [{"tokens": [[int(each["tok"]) for each in top] for top in tops],
+             "logprobs": [[math.log(each["p"]) if each["p"] > 0 else -math.inf for each in top] for top in tops]}]
+
+
+def main(words: list[str]) -> int:
+    """The command line."""
+    if len(words) != 2:
+        print("python -m adapters.llama_spec_dump FILE FOLDER", file=sys.stderr)
+        return 2
+    try:
+        runs = convert(Path(words[0]), Path(words[1]))
+    except (ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{len(runs)} runs in {words[1]}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

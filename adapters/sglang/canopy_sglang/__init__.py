@@ -1,0 +1,39 @@
+"""Records the trees that SGLang verifies. It is a plugin: SGLang loads it by its entry point and calls ``register``.
+
+``CANOPY_TRACES`` names the folder for the files (without it nothing is recorded), ``CANOPY_EVERY=10`` records each
+tenth verify pass, ``CANOPY_TOKENIZER`` the tokenizer whose text the tokens get.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+from canopy_sglang.passes import VerifyPasses
+
+TARGET = "sglang.srt.speculative.eagle_utils.verify_tree_greedy_func"
+
+log = logging.getLogger("canopy.sglang")
+
+
+def register() -> None:
+    """Wrap SGLang's greedy verification. A folder is all it needs; without one it leaves SGLang as it is."""
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+
+    folder = os.environ.get("CANOPY_TRACES", "")
+    if not folder:
+        log.warning("CANOPY_TRACES names no folder, so no tree is recorded.")
+        return
+    passes = VerifyPasses(folder, int(os.environ.get("CANOPY_EVERY", "1")), _token_text())
+    HookRegistry.register(TARGET, passes.around, HookType.AROUND)
+
+
+def _token_text() -> Any:
+    """The text of a token, by the tokenizer that the environment names; without one the page shows its number."""
+    name = os.environ.get("CANOPY_TOKENIZER", "")
+    if not name:
+        return {}
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(name).decode

@@ -1,0 +1,163 @@
+"""SGLang's verify passes as rounds of runs.
+
+A pass holds one tree for each request of the batch, all of n rows: ``candidates`` and ``target_predict`` (requests, n);
+``retrieve_next_token`` and ``retrieve_next_sibling`` (requests, n), the first child of a row and its next sibling, -1
+for none; ``accept_index`` (requests, depth + 1), the accepted rows counted over the whole batch, padded with -1.
+
+A pass does not say whose trees they are. A request goes on where its bonus token is the next root: that is how its
+rounds are put together. Where only each so-manieth pass is recorded, the place in the batch tells requests apart, so
+that such a file may hold rounds of several.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import Thread
+from time import sleep
+from typing import Any
+
+import numpy as np
+
+from canopy_sglang.recorder import Recorder
+
+NAMES = {  # what SGLang's versions call what is recorded
+    "candidates": ("candidates",), "next_child": ("retrieve_next_token", "retrive_next_token"),
+    "next_sibling": ("retrieve_next_sibling", "retrive_next_sibling"), "choice": ("target_predict",),
+    "accepted": ("accept_index",)}
+MOST_WAITING = 256  # passes
+MOST_RUNS = 64  # that are open at once; the one that was silent longest is closed first
+SECONDS_BETWEEN_LOOKS = 0.02
+
+log = logging.getLogger("canopy.sglang")
+
+
+class VerifyPasses:
+    """Copies what a pass works on without waiting for the GPU; a thread makes rounds of it."""
+
+    def __init__(self, folder: str, every: int, token_text: Any) -> None:
+        self._runs = _Runs(Path(folder), every, token_text)
+        self._every, self._count = every, 0
+        self._waiting: deque[tuple[Mapping[str, Any], Any]] = deque()
+        self._refused = False
+        self.dropped = 0
+        Thread(target=self._write, name="canopy sglang", daemon=True).start()
+
+    def around(self, original: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """SGLang's own verification, and a copy of what it worked on. It never fails because of the copy."""
+        result = original(*given, **named)
+        self._count += 1
+        if (self._count - 1) % self._every == 0 and _is_first_rank():
+            try:
+                self._take(inspect.signature(original).bind(*given, **named).arguments)
+            except Exception as error:
+                self._say(error)
+        return result
+
+    def _say(self, error: Exception) -> None:
+        if not self._refused:
+            log.warning("Canopy cannot record a verify pass of this SGLang: %s", error)
+        self._refused = True
+
+    def _take(self, named: Mapping[str, Any]) -> None:
+        if len(self._waiting) >= MOST_WAITING:
+            self.dropped += 1
+            return
+        copies = {name: _found(named, known).detach().clone() for name, known in NAMES.items()}
+        first = copies["candidates"]
+        event = sys.modules["torch"].cuda.current_stream(first.device).record_event() if first.is_cuda else None
+        self._waiting.append((copies, event))
+
+    def _write(self) -> None:
+        while True:
+            while self._waiting:
+                copies, event = self._waiting.popleft()
+                try:
+                    if event is not None:
+                        event.synchronize()
+                    self._runs.add({name: np.asarray(copy.cpu()) for name, copy in copies.items()})
+                except Exception as error:
+                    self._say(error)
+            sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _found(named: Mapping[str, Any], known: tuple[str, ...]) -> Any:
+    for name in known:
+        if name in named:
+            return named[name]
+    raise LookupError(f"its verify_tree_greedy_func has no {' or '.join(known)}; it has {', '.join(named)}.")
+
+
+def _is_first_rank() -> bool:
+    """Whether this process speaks for its tensor-parallel group, whose members all verify the same."""
+    distributed = sys.modules["torch"].distributed if "torch" in sys.modules else None
+    return not (distributed and distributed.is_available() and distributed.is_initialized()) or (
+        distributed.get_rank() == 0)
+
+
+class _Runs:
+    """The requests that are being served, each with the file of its rounds."""
+
+    def __init__(self, folder: Path, every: int, token_text: Any) -> None:
+        self._folder, self._every, self._token_text = folder, every, token_text
+        self._open: dict[tuple[int, int], Recorder] = {}  # by place in the batch, and the root that comes next
+        self._begun = 0
+
+    def add(self, batch: Mapping[str, Any]) -> None:
+        """The trees of one pass."""
+        size = batch["candidates"].shape[1]
+        for place, tokens in enumerate(batch["candidates"]):
+            rows = _rows(batch["next_child"][place], batch["next_sibling"][place])
+            accepted = batch["accepted"][place]
+            keep = [rows.order[row] for row in (accepted[accepted >= 0] - place * size).tolist()]
+            choice = batch["choice"][place][rows.rows]
+            recorder = self._run(place, int(tokens[0]))
+            recorder.round(tokens=tokens[rows.rows], parents=rows.parents, keep=keep, bonus=int(choice[keep[-1]]),
+                           choice=choice)
+            self._open[place, int(choice[keep[-1]])] = recorder
+
+    def _run(self, place: int, root: int) -> Recorder:
+        """The run that goes on with this root: at this place in the batch, else at another; else a new one."""
+        if self._every > 1:
+            known = [key for key in self._open if key[0] == place]
+        else:
+            known = [key for key in self._open if key[1] == root]
+        if known:
+            return self._open.pop(min(known, key=lambda key: abs(key[0] - place)))
+        if len(self._open) >= MOST_RUNS:
+            self._open.pop(next(iter(self._open))).close("stopped")
+        self._begun += 1
+        path = self._folder / f"sglang-{os.getpid()}-{self._begun:05}.jsonl.gz"
+        return Recorder(path, engine="sglang", method="eagle", token_text=self._token_text)
+
+
+class _Rows:
+    """A tree's rows, each after its parent: ``rows`` (n,) of SGLang's, their ``parents`` (n,), and the ``order`` that
+    an SGLang row has among them."""
+
+    def __init__(self, rows: list[int], parents: list[int]) -> None:
+        self.rows, self.parents = rows, parents
+        self.order = {row: place for place, row in enumerate(rows)}
+
+
+def _rows(next_child: Any, next_sibling: Any) -> _Rows:
+    """From first children and next siblings, in SGLang's order where that puts parents first, else breadth first. Rows
+    that hang nowhere are padding and left out."""
+    rows, parents = [0], [0]
+    for place, row in enumerate(rows):  # grows while it is walked
+        child = int(next_child[row])
+        while child >= 0 and len(rows) <= len(next_child):
+            rows.append(child)
+            parents.append(place)
+            child = int(next_sibling[child])
+    above = {row: rows[parent] for row, parent in zip(rows, parents)}  # noqa: B905 (runs beside older Pythons)
+    if all(above[row] < row for row in rows[1:]):  # as SGLang has them
+        rows = sorted(rows)
+        place_of = {row: place for place, row in enumerate(rows)}
+        parents = [place_of[above[row]] for row in rows]
+    return _Rows(rows, parents)

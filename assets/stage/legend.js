@@ -1,0 +1,43 @@
+// A panel's legend. It names only who is there: the drafters of this run by their names, and no tree that nobody lost.
+(function (Canopy) {
+  "use strict";
+
+  const HEADS = { head1: 0, head2: 1 };
+
+  class Legend {
+    // Entries: {glyph, label, color?, title?, origin? (shown where some node has it), ghost? (where a tree was not chosen)}.
+    constructor(stage, frame, entries) {
+      const { html } = Canopy.ink;
+      this.stage = stage;
+      this.list = html("ul", "cs-legend", frame);
+      this.list.setAttribute("aria-label", "Legend");
+      this.made = entries.map((entry) => ({ entry, ...this.item(entry) }));
+      stage.on("value", () => this.draw());
+      stage.on("begin", () => this.draw());
+    }
+
+    item({ glyph, label, color, title }) {
+      const { html } = Canopy.ink;
+      const item = html("li", "", this.list);
+      item.title = title || label;
+      const sign = html("span", "cs-glyph", item, glyph);
+      if (color) sign.style.color = `var(${color})`;
+      const words = html("span", "", item, label);
+      return { item, words };
+    }
+
+    draw() {
+      const { present, header } = this.stage;
+      for (const { entry, item, words } of this.made) {
+        const { origin, ghost, label } = entry;
+        item.hidden = Boolean((origin && !present.origins.has(origin)) || (ghost && !present.ghosts));
+        const name = origin in HEADS && header ? header.heads[HEADS[origin]] : "";
+        if (!(origin in HEADS)) continue;
+        Canopy.ink.write(words, name || label);
+        item.title = name ? `${name}, ${label} of this run` : label;
+      }
+    }
+  }
+
+  Canopy.Legend = Legend;
+})(window.Canopy = window.Canopy || {});

@@ -1,0 +1,28 @@
+"""Every command line: `python -m engine VERB …`. One module a verb, which adds its flags, runs, and sums up.
+
+``program.py`` is the one place where what a person typed becomes a sentence and an exit status; ``flags.py`` declares
+each flag once, ``values.py`` says what its value may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from engine.threads import settle
+
+settle()  # before any file of this room imports torch
+
+VERBS: Mapping[str, str] = MappingProxyType({
+    "generate": "answer one prompt and stream the text",
+    "bench": "how fast, and where the time of a round goes",
+    "check": "is it lossless? every method's text against plain decoding's",
+    "sweep": "which method and node budget are fastest here: measured, and kept in one file",
+    "record": "record the shipped lessons",
+    "whatif": "τ of every method at every budget from one run",
+    "doctor": "why is τ low? checks of every drafter",
+    "pace": "budget auto against every fixed budget, and predicted against measured speed",
+    "fetch": "get a rig's checkpoints and make them ready",
+    "train": "make a shipped rig from nothing",
+    "evaluate": "what the demo rig can do",
+})

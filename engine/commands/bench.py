@@ -1,0 +1,206 @@
+"""How fast, and where the time of a round goes: methods × budgets on a prompt file, interleaved, medians over repeats.
+
+    python -m engine bench --methods autoregressive dflash ddtree plain --budgets 16 32 64 --prompts FILE.jsonl
+
+``plain`` is DDTree the way the paper's reference runs it (``engine/runtime/measure/plain.py``), in the same process.
+Times are engine time without the prefill. ``forward`` is the part of ``verify`` spent inside the target's own forward
+pass; ``overhead`` is everything that is neither it nor the drafter. A table for people, then one JSON line.
+
+    python -m engine bench --shape qwen3-8b --random
+
+measures rounds on random weights of a published size instead, with a forced number of accepted tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Any, cast
+
+import torch
+from tqdm import tqdm
+
+from engine.acceptance_length import mean_length
+from engine.commands import flags, values
+from engine.commands.verb import Result, Verb
+from engine.errors import RequestError
+from engine.lab import order
+from engine.lab.control import Control
+from engine.lab.prompt_sets import prompt_set
+from engine.lab.settings import Reading, Setting, SweepPlan
+from engine.lab.sweeping import Task, measure, warm
+from engine.methods import METHODS, Method
+from engine.records import STAGES
+from engine.runtime.measure.bench import PLAIN, PLAIN_TREE, PlainLaboratory, RecordingLaboratory
+from engine.runtime.measure.busy import MOST, busy_processes
+from engine.runtime.measure.laboratory import LiveLaboratory
+from engine.runtime.measure.shape_bench import Shaped, shape_results, shape_table
+from engine.runtime.measure.shapes import SHAPES
+from engine.runtime.measure.timing import ForwardClock
+from engine.runtime.rigs.live import LiveRig
+from engine.runtime.rigs.rigs import open_rig
+
+BUDGETS, SHAPE_BUDGETS = (16, 32, 64, 128), (8, 16, 32, 64, 128, 256, 512)
+OFF, ON = "off", "on"
+ROWS: Mapping[str, Method] = {**METHODS, PLAIN: METHODS[PLAIN_TREE]}
+OWN_WAYS = {PLAIN: PLAIN}  # methods that something else than the rig's own loop runs
+
+
+@dataclass(frozen=True)
+class Point(Setting):
+    """A setting to measure; with ``recording`` on, runs carry text pieces and keep every round, as the page does.
+    It is measured ``beside`` so many busy processes; ``way`` names what measures it."""
+
+    recording: str = OFF
+    beside: int = 0
+    way: str = OFF
+
+
+@dataclass
+class Tally:
+    """What one repeat of one point adds up to."""
+
+    tokens: int = 0
+    rounds: int = 0
+    seconds: float = 0.0
+    forward_seconds: float = 0.0
+    stages: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+
+    def add(self, found: Reading, forward_seconds: float) -> None:
+        """Count a finished run."""
+        self.tokens += len(found.token_ids)
+        self.rounds += found.rounds
+        self.seconds += found.seconds
+        self.forward_seconds += forward_seconds
+        for stage, seconds in found.stage_seconds.items():
+            self.stages[stage] += seconds
+
+
+Tallies = Mapping[Point, Sequence[Tally]]
+
+
+def add(verb: argparse.ArgumentParser) -> None:
+    """The flags."""
+    flags.add_rig(verb)
+    flags.add_dtype(verb)
+    flags.add_methods(verb, ("autoregressive", "dflash", "ddtree", PLAIN), [PLAIN])
+    verb.add_argument("--budgets", type=values.budget, nargs="+", metavar="NODES", help="drafted nodes per round "
+                      f"(default: {' '.join(map(str, BUDGETS))}; with --shape {' '.join(map(str, SHAPE_BUDGETS))})")
+    flags.add_split(verb)
+    flags.add_drafters(verb, "drafters by name, for the methods that take so many")
+    flags.add_prompts(verb, "bench", 8)
+    verb.add_argument("--domain", type=values.name, help="only the prompts of this domain")
+    flags.add_max_tokens(verb, 128)
+    flags.add_repeats(verb)
+    verb.add_argument("--recording", nargs="+", type=values.one_of(OFF, ON), default=[OFF], metavar="OFF|ON",
+                      help="whether every round is recorded, as the page does: off, on or both (default: off)")
+    verb.add_argument("--beside", type=values.whole(0, MOST), default=0, metavar="N",
+                      help="measure everything beside so many busy processes too (default: 0)")
+    flags.add_json(verb)
+    verb.set_defaults(json=True)
+    shape = verb.add_argument_group("random weights instead of a rig")
+    shape.add_argument("--shape", type=values.one_of(*SHAPES), metavar="SHAPE", help=f"one of {', '.join(SHAPES)}")
+    shape.add_argument("--random", action="store_true", help="with --shape: nothing is downloaded")
+    shape.add_argument("--context", type=values.whole(1, 10**6), default=512, metavar="N", help="tokens of prefix")
+    shape.add_argument("--accepted", type=values.whole(0, 1000), default=6, metavar="N",
+                       help="drafted tokens that each round accepts, forced")
+    shape.add_argument("--rounds", type=values.whole(1, 10**5), default=20, metavar="N", help="rounds per median")
+
+
+def run(choice: argparse.Namespace) -> Result:
+    """Measure; what --json prints."""
+    if choice.shape:
+        return shape_results(Shaped(choice.shape, choice.budgets or SHAPE_BUDGETS, choice.context, choice.accepted,
+                                    choice.rounds, choice.dtype))
+    plan = plan_of(choice)
+    live = LiveRig(open_rig(choice.rig, choice.dtype))
+    tallies = interleaved(live, plan)
+    return {
+        "hardware": live.hardware, "dtype": plan.dtype, "torch": torch.__version__, "prompts": len(plan.prompts),
+        "heads": choice.heads, "domain": choice.domain, "repeats": plan.repeats,
+        "points": [row_of(point, found) for point, found in tallies.items()]}
+
+
+def plan_of(choice: argparse.Namespace) -> SweepPlan:
+    """What a command line asks for, as a plan whose settings are ``Point``s; the baseline has no budget."""
+    prompts = prompt_set(choice.prompts)
+    prompts = tuple(each for each in prompts if choice.domain in (None, each.domain))[:choice.limit]
+    if not prompts:
+        raise RequestError(f"{choice.prompts} has no prompt of the domain {choice.domain!r}.")
+    points = []
+    for method in choice.methods:
+        row = ROWS[method]
+        heads = tuple(choice.heads) if len(choice.heads) == row.heads else ()
+        for budget in (choice.budgets or BUDGETS) if row.heads else [0]:
+            points += [Point(method, budget, choice.split, heads, recording=each, beside=beside,
+                             way=OWN_WAYS.get(method, each))
+                       for each in choice.recording for beside in dict.fromkeys((0, choice.beside))]
+    return SweepPlan(prompts, tuple(dict.fromkeys(points)), choice.repeats, choice.max_tokens, 0, choice.rig,
+                     choice.dtype, choice.prompts)
+
+
+def interleaved(live: LiveRig, plan: SweepPlan) -> Tallies:
+    """A tally for each repeat of every point, the cells in a sweep's order, after each point has run once to warm up;
+    RequestError where one cannot be run, before anything is measured."""
+    ways = {OFF: LiveLaboratory(live), ON: RecordingLaboratory(live), PLAIN: PlainLaboratory(live)}
+    clock = ForwardClock(live.checkpoints.target.fastest)
+    tasks = [Task(cell, plan.ask(replace(cell, repeat=0))) for cell in order.cells(plan)]
+    for task in tasks[:len(plan.settings)]:
+        ways[_way(task)].check(task.ask)
+    for name, laboratory in ways.items():
+        warm(laboratory, [task for task in tasks if _way(task) == name], Control())
+    tallies = {point: [Tally() for _ in range(plan.repeats)] for point in plan.settings if isinstance(point, Point)}
+    for task in tqdm(tasks, unit="run"):
+        point = cast(Point, task.cell.setting)
+        with busy_processes(point.beside):
+            clock.seconds = 0.0
+            found = measure(ways[point.way], task)
+        if found.reading is None:
+            raise RequestError(found.failure)
+        tallies[point][task.cell.repeat].add(found.reading, clock.seconds)
+    return tallies
+
+
+def _way(task: Task) -> str:
+    """Which laboratory measures it."""
+    return cast(Point, task.cell.setting).way
+
+
+def row_of(point: Point, tallies: Sequence[Tally]) -> Result:
+    """Medians over the repeats of a point."""
+    rates = [tally.tokens / tally.seconds for tally in tallies]
+    first = tallies[0]
+    per_round = {stage: median(1e3 * tally.stages[stage] / tally.rounds for tally in tallies) for stage in STAGES}
+    inside = [tally.forward_seconds + tally.stages["draft"] for tally in tallies]
+    known = sum(per_round.values()) > 0 and first.forward_seconds > 0  # a captured round is one piece
+    return {
+        "method": point.method, "budget": point.budget, "split": point.split, "recording": point.recording,
+        "beside": point.beside,
+        "tau": round(mean_length(first.tokens, first.rounds), 3), "tokens": first.tokens,
+        "tokens_per_second": round(median(rates), 1), "spread": [round(min(rates), 1), round(max(rates), 1)],
+        "ms_per_round": round(median(1e3 * tally.seconds / tally.rounds for tally in tallies), 3),
+        "ms": {stage: round(value, 3) for stage, value in per_round.items()} if known else None,
+        "forward_ms": round(median(1e3 * tally.forward_seconds / tally.rounds for tally in tallies), 3),
+        "overhead_share": round(median(1 - part / tally.seconds for part, tally in zip(
+            inside, tallies, strict=True)), 4) if known else None}
+
+
+def summary(result: Result) -> str:
+    """The table for people."""
+    return shape_table(result) if "shape" in result else table(result["points"])
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows for people."""
+    lines = [f"{'method':15}{'budget':>7}{'rec':>5}{'beside':>8}{'tau':>7}{'tok/s':>9}{'ms/round':>10}{'forward':>9}"
+             f"{'overhead':>10}"]
+    for row in rows:
+        share = "" if row["overhead_share"] is None else f"{100 * float(str(row['overhead_share'])):.1f} %"
+        lines.append(f"{row['method']:15}{row['budget']:>7}{row['recording']:>5}{row['beside']:>8}{row['tau']:>7}"
+                     f"{row['tokens_per_second']:>9}{row['ms_per_round']:>10}{row['forward_ms']:>9}{share:>10}")
+    return "\n".join(lines)
+
+
+VERB = Verb(__doc__, add, run, summary)

@@ -1,0 +1,51 @@
+"""Why is τ low? Each drafter, run in every other way that is easy to get wrong.
+
+    python -m engine doctor --rig TARGET::DRAFTER --prompts FILE.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from dataclasses import asdict
+
+from engine.commands import flags
+from engine.commands.verb import Result, Verb
+from engine.lab.findings import DoctorFinding, worst_first
+from engine.lab.prompt_sets import prompt_set
+from engine.runtime.measure.doctor import diagnose
+from engine.runtime.rigs.rigs import open_rig
+
+
+def add(verb: argparse.ArgumentParser) -> None:
+    """The flags."""
+    flags.add_rig(verb)
+    flags.add_dtype(verb)
+    flags.add_prompts(verb, "check", 4)
+    verb.add_argument("--without-dtype", action="store_true", help="do not load the rig in the other dtype as well")
+    flags.add_json(verb)
+
+
+def run(choice: argparse.Namespace) -> Result:
+    """Examine, print what was found, and return what --json prints."""
+    prompts = [prompt.text for prompt in prompt_set(choice.prompts, choice.limit)]
+    rig = open_rig(choice.rig, choice.dtype)
+    other = next(name for name in flags.DTYPES if name != choice.dtype)
+    found = worst_first(diagnose(rig, prompts, None if choice.without_dtype else open_rig(choice.rig, other)))
+    print("\n".join(line(each) for each in found))
+    return {"rig": rig.name, "prompts": len(prompts), "dtype": choice.dtype, "findings": [asdict(one) for one in found],
+            "counts": dict(Counter(each.status for each in found))}
+
+
+def line(finding: DoctorFinding) -> str:
+    """One finding for people."""
+    advice = f"\n{'':34}→ {finding.advice}" if finding.advice else ""
+    return f"{finding.status:11}{finding.name:15}{finding.head:8}{finding.seen}{advice}"
+
+
+def summary(result: Result) -> str:
+    """The verdict."""
+    return "Verdict: " + ", ".join(f"{count} {status}" for status, count in result["counts"].items()) + "."
+
+
+VERB = Verb(__doc__, add, run, summary)

@@ -1,0 +1,117 @@
+"""The program `python -m engine VERB …`: from words to a verb that runs, and from what goes wrong to one sentence.
+
+Exit status: 0 done; 1 it could not be done, or what was checked does not hold; 2 the command line cannot be understood;
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from io import TextIOWrapper
+from typing import NoReturn
+
+from engine.commands import VERBS
+from engine.commands.verb import NOT_DONE, Verb
+from engine.errors import CanopyError
+
+NOT_UNDERSTOOD, INTERRUPTED = 2, 130
+NAME = "python -m engine"
+
+
+class UsageError(CanopyError):
+    """The command line cannot be understood."""
+
+
+class CommandLine(argparse.ArgumentParser):
+    """A parser that says what is wrong in one sentence, and leaves ending the process to the program."""
+
+    def error(self, message: str) -> NoReturn:
+        """"argument --limit: is '0'; …" becomes "--limit is '0'; …"."""
+        flag, colon, rest = message.removeprefix("argument ").partition(": ")
+        if not message.startswith("argument "):
+            said = f"{message[:1].upper()}{message[1:]}"
+        elif colon and rest.startswith("is "):
+            said = f"{flag.split('/')[0]} {rest}"
+        else:
+            said = f"{flag.split('/')[0]}: {rest}"
+        raise UsageError(f"{said}; see `{self.prog} --help`.")
+
+
+def understood(line: CommandLine, words: Sequence[str]) -> argparse.Namespace:
+    """What the words say. ``--flag=--`` would be no value at all to argparse, and then no type checks it."""
+    bare = [word for word in words if word.startswith("--") and word.endswith("=--")]
+    if bare:
+        line.error(f"argument {bare[0].partition('=')[0]}: is '--'; it has to be a value")
+    return line.parse_args(words)
+
+
+def verb_named(name: str) -> Verb:
+    """The verb of that name; they load torch, so only the one that is asked for is imported."""
+    found: Verb = import_module(f"engine.commands.{name}").VERB
+    return found
+
+
+def top_parser() -> CommandLine:
+    """The verbs, without their flags."""
+    lines = "\n".join(f"  {name:10}{what}" for name, what in VERBS.items())
+    top = CommandLine(prog=NAME, usage=f"{NAME} VERB [flags]", description="The engine from the command line.",
+                      epilog=f"verbs:\n{lines}\n\n`{NAME} VERB --help` shows a verb's flags.",
+                      formatter_class=argparse.RawDescriptionHelpFormatter)
+    top.add_argument("verb", metavar="VERB", choices=list(VERBS), help="what to do; see below")
+    return top
+
+
+def verb_parser(name: str) -> CommandLine:
+    """A verb's flags."""
+    verb = verb_named(name)
+    made = CommandLine(prog=f"{NAME} {name}", description=verb.description, allow_abbrev=False,
+                       formatter_class=argparse.RawDescriptionHelpFormatter)
+    verb.add(made)
+    return made
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run what was typed; the exit status. Whatever goes wrong on purpose is one sentence on stderr."""
+    words = sys.argv[1:] if words is None else words
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that has no τ
+    try:
+        name = understood(top_parser(), words[:1]).verb
+        choice = understood(verb_parser(name), words[1:])
+        return run(verb_named(name), choice)
+    except UsageError as error:
+        return _said(error, NOT_UNDERSTOOD)
+    except CanopyError as error:
+        return _said(error, NOT_DONE)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more at its end
+        return NOT_DONE
+    except OSError as error:
+        return _said(f"{error.filename or 'A file'} cannot be read or written: {error.strerror or error}.", NOT_DONE)
+    except KeyboardInterrupt as error:
+        return _said(str(error) or "Interrupted.", INTERRUPTED)
+
+
+def run(verb: Verb, choice: argparse.Namespace) -> int:
+    """Run a verb, print what came of it, and return its exit status."""
+    result = verb.run(choice)
+    if said := verb.summary(result):
+        print(said)
+    if choice.json:
+        print(json.dumps(result))
+    return verb.status(result)
+
+
+def _said(sentence: object, status: int) -> int:
+    print(sentence, file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

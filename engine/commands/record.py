@@ -1,0 +1,58 @@
+"""Record the shipped lessons: runs of the rig at hand, with a title and what they teach.
+
+    python -m engine record --lessons assets/traces/lessons.json --out assets/traces
+
+A lesson is a row of the JSON file: name, title, note, and the fields of an ask. Each is run twice and the second run
+is kept, so that what is recorded is not a first touch of cold memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+from datetime import date
+
+from engine.commands import flags, values
+from engine.commands.lessons import Lesson, read_lessons
+from engine.commands.verb import Result, Verb
+from engine.rig_names import RIGS_FOLDER
+from engine.runtime.rigs.live import LiveRig, serve
+from engine.trace import Trace, dump, gather, recorded, tau
+
+TRACES = RIGS_FOLDER / "traces"
+
+
+def add(verb: argparse.ArgumentParser) -> None:
+    """The flags."""
+    flags.add_rig(verb)
+    verb.add_argument("--lessons", type=values.readable_file, default=TRACES / "lessons.json", metavar="FILE")
+    verb.add_argument("--out", type=values.folder, default=TRACES, metavar="FOLDER", help="where the traces go")
+    flags.add_json(verb)
+
+
+def record(live: LiveRig, lesson: Lesson, today: str) -> Trace:
+    """The lesson's run, the second of two."""
+    gather(live.run(lesson.ask))
+    return recorded(gather(live.run(lesson.ask)), lesson.title, lesson.note, today)
+
+
+def run(choice: argparse.Namespace) -> Result:
+    """Record every row and print what came out."""
+    lessons = read_lessons(choice.lessons)
+    live, today, found = serve(choice.rig), date.today().isoformat(), []
+    for lesson in lessons:
+        trace = record(live, lesson, today)
+        rounds = [entry.round for entry in trace.entries]
+        dump(trace, choice.out / f"{lesson.name}.jsonl.gz")
+        row = {"name": lesson.name, "method": lesson.ask.method, "tau": round(tau(rounds), 4), "rounds": len(rounds),
+               "end": trace.end.reason}
+        print(f"{row['name']:18} {row['method']:15} τ {tau(rounds):5.2f} {row['rounds']:3} rounds {row['end']}")
+        found.append(row)
+    return {"lessons": found}
+
+
+def summary(result: Result) -> str:
+    """How many there are."""
+    return f"{len(result['lessons'])} lessons recorded."
+
+
+VERB = Verb(__doc__, add, run, summary)

@@ -1,0 +1,156 @@
+"""Which method and budget are fastest here: methods × budgets over a prompt set, interleaved, kept in one file.
+
+    python -m engine sweep --methods dflash ddtree joint --budgets 16 32 64 --prompts bench --out results.sqlite
+
+Plain decoding is always measured too. Stop it whenever you like; ``--resume`` goes on with the file's latest sweep, and
+takes its settings from there. A table for people, then one JSON line; exit status 1 where a run failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+from tqdm import tqdm
+
+from engine.commands import flags, values
+from engine.commands.verb import DONE, NOT_DONE, Result, Verb
+from engine.errors import FileError, RequestError
+from engine.files import replace_file
+from engine.lab.control import Control
+from engine.lab.planning import Choice, check, choose_budgets, settings
+from engine.lab.prompt_sets import prompt_set
+from engine.lab.report import Record, report, runs_csv, table_csv
+from engine.lab.settings import SweepPlan
+from engine.lab.store import Results, Store
+from engine.lab.sweeping import Alone, Crew, Progress, run_sweep
+from engine.limits import TRIED_BUDGETS
+from engine.records import Sampling
+from engine.runtime.measure.laboratory import laboratory
+from engine.runtime.measure.ray_workers import ray_crew
+
+MOST_WORKERS = 10_000
+DETAILS = ("domains", "histograms", "acceptance", "calibration")  # too long for a line; --report writes them
+
+
+def add(verb: argparse.ArgumentParser) -> None:
+    """The flags."""
+    what = verb.add_argument_group("what is measured")
+    flags.add_rig(what)
+    flags.add_dtype(what)
+    flags.add_methods(what, ("dflash", "ddtree", "joint"))
+    what.add_argument("--budgets", nargs="+", type=values.budget_words, default=[str(nodes) for nodes in TRIED_BUDGETS],
+                      metavar="NODES", help="drafted nodes per round; auto for as many as pay in each")
+    flags.add_split(what)
+    flags.add_drafters(what, "drafters by name, for the methods that take so many")
+    flags.add_sampling(what)
+    flags.add_prompts(what, "bench", None)
+    flags.add_repeats(what)
+    flags.add_max_tokens(what, 128)
+    how = verb.add_argument_group("how and where to")
+    flags.add_out(how, "--out", "the results file (default: results.sqlite)", Path("results.sqlite"))
+    how.add_argument("--resume", action="store_true", help="go on with the latest sweep of the file")
+    how.add_argument("--ray", type=values.text, metavar="ADDRESS", help="measure on a Ray cluster; 'local' starts one "
+                     "here")
+    how.add_argument("--workers", type=values.whole(1, MOST_WORKERS), metavar="N",
+                     help="how many Ray workers (default: one a GPU, else one a host)")
+    flags.add_out(how, "--csv", "write the table to this file")
+    flags.add_out(how, "--runs-csv", "write every run to this file")
+    flags.add_out(how, "--report", "write everything that the page draws to this file, as JSON")
+    flags.add_json(how)
+    verb.set_defaults(json=True)
+
+
+def plan_of(choice: argparse.Namespace) -> SweepPlan:
+    """The sweep that a command line asks for."""
+    sampling = Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
+    budgets, auto_budget = choose_budgets(" ".join(choice.budgets))
+    wanted = Choice(tuple(choice.methods), budgets, choice.split, tuple(choice.heads), sampling, auto_budget)
+    return SweepPlan(prompt_set(choice.prompts, choice.limit), settings(wanted), choice.repeats, choice.max_tokens,
+                     choice.seed, choice.rig, choice.dtype, choice.prompts)
+
+
+def latest(path: Path) -> tuple[int, SweepPlan]:
+    """The number and the plan of the file's latest sweep."""
+    with Results(path) as results:
+        sweeps = results.sweeps()
+    if not sweeps:
+        raise RequestError(f"There is no sweep in {path.name} to resume; begin one without --resume.")
+    return sweeps[-1].number, sweeps[-1].plan
+
+
+def crew_of(choice: argparse.Namespace, plan: SweepPlan) -> Crew:
+    """Who measures: this process, or Ray's workers."""
+    opened = partial(laboratory, plan.rig, plan.dtype)
+    if choice.ray is None:
+        return Alone(opened())
+    return ray_crew(opened, choice.ray, choice.workers)
+
+
+def sweep(choice: argparse.Namespace) -> Record:
+    """Measure, and return the report."""
+    number, plan = latest(choice.out) if choice.resume else (0, plan_of(choice))
+    crew = crew_of(choice, plan)
+    check(plan, crew.methods)
+    with Store(choice.out) as store:
+        number = number or store.begin(plan, crew.conditions)
+        stored = store.sweep(number)
+        show(run_sweep(store, number, crew, Control()), stored.done, len(plan))
+        made = report(store.sweep(number), measured := store.measured(number))
+    write(choice.csv, table_csv(made))
+    write(choice.runs_csv, runs_csv(plan, measured))
+    write(choice.report, json.dumps(made, ensure_ascii=False, indent=1))
+    return made
+
+
+def show(steps: Iterable[Progress], done: int, total: int) -> None:
+    """A bar of the cells that are done."""
+    with tqdm(total=total, initial=done, unit="run") as bar:
+        for step in steps:
+            bar.set_postfix_str("" if step.seconds_left is None else f"{step.seconds_left:.0f} s left")
+            bar.update(step.done - bar.n)
+
+
+def write(path: Path | None, text: str) -> None:
+    """Write a file that was asked for."""
+    try:
+        if path:
+            replace_file(path, text.encode())
+    except FileError as error:
+        raise RequestError(f"The file cannot be written to {error} The results are kept.") from error
+
+
+def table(made: Record) -> str:
+    """The rows for people; medians over prompts, with the 95 % interval where there are prompts enough for one."""
+    lines = [f"{'setting':28}{'tau':>7}{'tok/s':>9}{'95 %':>19}{'speed-up':>10}{'same text':>11}"]
+    for row in made["rows"]:
+        low, high = row["tokens_per_second_low"], row["tokens_per_second_high"]
+        bounds = "" if low is None else f"{low:.1f} to {high:.1f}"
+        faster = "" if row["speedup"] is None else f"{row['speedup']:.2f} ×"
+        same = f"{row['same_text']}/{row['compared']}"
+        lines.append(f"{row['label']:28}{row['tau']:>7.2f}{row['tokens_per_second']:>9.1f}{bounds:>19}{faster:>10}"
+                     f"{same:>11}")
+    lines += [f"{each['label']}: {each['failure']}" for each in made["failures"][:5]]
+    if best := made["recommended"]:
+        lines += ["", f"Fastest here: {best['label']}, {best['tokens_per_second']:.1f} tokens/s.", best["command"]]
+    return "\n".join(lines)
+
+
+def run(choice: argparse.Namespace) -> Result:
+    """Measure; what is too long for a line is in --report."""
+    try:
+        made = sweep(choice)
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(f"Stopped. What was measured is in {choice.out}; --resume goes on.") from error
+    return {name: value for name, value in made.items() if name not in DETAILS}
+
+
+def status(result: Result) -> int:
+    """1 where a run failed."""
+    return NOT_DONE if result["failed"] else DONE
+
+
+VERB = Verb(__doc__, add, run, table, status)

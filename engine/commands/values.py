@@ -1,0 +1,187 @@
+"""What a flag's value may be: words of the command line in, checked values out. Torch-free.
+
+Each raises ``ArgumentTypeError`` that goes on where the flag's name ends: "is 0; it has to lie between 1 and 1000".
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import socket
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.budget_policy import AUTO
+from engine.limits import MOST_NODES
+from engine.methods import METHODS
+from engine.turns import ROLES, Turn
+
+WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
+DECIMAL_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+LONGEST_SHOWN = 60  # characters of what was typed, in a sentence about it
+LONGEST_NAME = 1024  # characters of a rig, of two model ids or two folders
+SPLITS = tuple(dict.fromkeys(split for row in METHODS.values() for split in row.shares))
+
+
+def shown(word: str) -> str:
+    """What was typed, as a sentence quotes it."""
+    return repr(word if len(word) <= LONGEST_SHOWN else f"{word[:LONGEST_SHOWN]}…")
+
+
+def text(word: str) -> str:
+    """Any text but none at all; bytes that are not UTF-8 arrive as lone surrogates."""
+    try:
+        word.encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentTypeError(f"is {shown(word)}, which is not UTF-8; it has to be text") from error
+    if not word.strip():
+        raise ArgumentTypeError("is empty; write at least one character")
+    return word
+
+
+def name(word: str) -> str:
+    """A rig's, a drafter's or a prompt set's name."""
+    if "\0" in text(word) or len(word) > LONGEST_NAME:
+        raise ArgumentTypeError(f"is {shown(word)}, {len(word)} characters; it has to be a name of at most "
+                                f"{LONGEST_NAME}, without zero bytes")
+    return word
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """A whole number from ``least`` to ``most``."""
+    def read(word: str) -> int:
+        value = int(word) if WHOLE_NUMBER.fullmatch(word) else None
+        if value is None or not least <= value <= most:
+            raise ArgumentTypeError(f"is {shown(word)}; it has to be a whole number from {least} to {most}")
+        return value
+    return read
+
+
+budget = whole(0, MOST_NODES)
+
+
+def budget_or_auto(word: str) -> int | str:
+    """A number of drafted nodes, or ``auto``."""
+    return AUTO if word == AUTO else budget(word)
+
+
+def budget_words(words: str) -> str:
+    """One word of a list of budgets, commas allowed between them: ``16``, ``4,16``, ``auto``."""
+    found = words.replace(",", " ").split()
+    if not found:
+        raise ArgumentTypeError(f"is {shown(words)}; write at least one, as in: 16, 32, {AUTO}")
+    for word in found:
+        budget_or_auto(word)
+    return words
+
+
+def _number(word: str) -> float:
+    if not DECIMAL_NUMBER.fullmatch(word):
+        raise ArgumentTypeError(f"is {shown(word)}; it has to be a number")
+    value = float(word)
+    if not math.isfinite(value):
+        raise ArgumentTypeError(f"is {shown(word)}; it has to be a finite number")
+    return value
+
+
+def number(least: float, most: float, zero: bool = False) -> Callable[[str], float]:
+    """A number from ``least`` to ``most``; 0 too where ``zero``."""
+    def read(word: str) -> float:
+        value = _number(word)
+        if not (least <= value <= most or (zero and value == 0)):
+            raise ArgumentTypeError(
+                f"is {shown(word)}; it has to be {'0 or ' if zero else ''}a number from {least:g} to {most:g}")
+        return value
+    return read
+
+
+def share(word: str) -> float:
+    """A number above 0 and at most 1."""
+    value = _number(word)
+    if not 0 < value <= 1:
+        raise ArgumentTypeError(f"is {shown(word)}; it has to lie above 0 and be at most 1")
+    return value
+
+
+def method(word: str) -> str:
+    """The name of a row of ``METHODS``."""
+    return one_of(*METHODS)(word)
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """One of these words."""
+    def read(word: str) -> str:
+        if word not in words:
+            raise ArgumentTypeError(f"is {shown(word)}; choose one of {', '.join(words)}")
+        return word
+    return read
+
+
+def turn(word: str) -> Turn:
+    """ROLE:TEXT in its two parts."""
+    role, colon, said = text(word).partition(":")
+    if not colon or role not in ROLES:
+        raise ArgumentTypeError(f"is {shown(word)}; it has to be ROLE:TEXT, the role one of {', '.join(ROLES)}")
+    return role, said
+
+
+def readable_file(word: str) -> Path:
+    """A file that is there and may be read."""
+    path = _path(word)
+    if not path.exists():
+        raise ArgumentTypeError(f"is {shown(word)}, and there is no such file; name one that is there")
+    if path.is_dir() or not os.access(path, os.R_OK):
+        raise ArgumentTypeError(f"is {shown(word)}, which is a folder or may not be read; name a file that may be")
+    return path
+
+
+def readable(word: str) -> Path:
+    """A file or a folder that is there and may be read."""
+    path = _path(word)
+    if not path.exists() or not os.access(path, os.R_OK):
+        raise ArgumentTypeError(f"is {shown(word)}, and there is nothing that may be read; name a file or a folder")
+    return path
+
+
+def address(word: str) -> str:
+    """A name or an address that can be listened on."""
+    try:
+        socket.getaddrinfo(word or "\0", None)
+    except (OSError, ValueError) as error:
+        raise ArgumentTypeError(f"is {shown(word)}, which is no address; write one such as 127.0.0.1 or "
+                                "0.0.0.0") from error
+    return word
+
+
+def writable_file(word: str) -> Path:
+    """A file that can be made or written: its folder is there, and it is no folder itself."""
+    path = _path(word)
+    if not path.parent.is_dir():
+        raise ArgumentTypeError(f"is {shown(word)}, and its folder is not there; name a file in a folder that is")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ArgumentTypeError(f"is {shown(word)}, which is a folder or may not be written; name a file that may be")
+    return path
+
+
+def folder(word: str) -> Path:
+    """A folder that is there and may be written."""
+    path = _path(word)
+    if not path.is_dir() or not os.access(path, os.W_OK):
+        raise ArgumentTypeError(f"is {shown(word)}, which is no folder that may be written; name one that is there")
+    return path
+
+
+def _path(word: str) -> Path:
+    """A path that the file system can look for, whether or not something is there."""
+    if not word:
+        raise ArgumentTypeError("is empty; it has to be the path of a file")
+    try:
+        Path(word).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:
+        raise ArgumentTypeError(f"is {shown(word)}, which no file that may be looked at is called; name "
+                                "another") from error
+    return Path(word)

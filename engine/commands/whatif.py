@@ -1,0 +1,96 @@
+"""τ of every method at every budget from one run, and the speed that this machine's costs predict.
+
+    python -m engine whatif --trace run.jsonl.gz
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from engine.commands import flags, values
+from engine.commands.verb import Result, Verb, nothing_more
+from engine.errors import RequestError
+from engine.lab.forecast import Forecast, WhatIf
+from engine.limits import TRIED_BUDGETS
+from engine.records import Ask, Sampling
+from engine.runtime.measure.whatif import live_what_if, written
+from engine.runtime.rigs.live import LiveRig
+from engine.runtime.rigs.rigs import Rig, open_rig
+from engine.trace import Trace, gather, load
+
+OWN_RUN = ("ddtree", 64)  # how a prompt without a trace is answered first: any method gives the same text
+
+
+def add(verb: argparse.ArgumentParser) -> None:
+    """The flags."""
+    source = verb.add_mutually_exclusive_group(required=True)
+    source.add_argument("--trace", type=values.readable_file, metavar="FILE", help="a recorded run")
+    source.add_argument("--prompt", type=values.text, metavar="TEXT", help="or a prompt, which is answered first")
+    flags.add_rig(verb)
+    flags.add_dtype(verb, None, "the trace's own, else bfloat16")
+    flags.add_budgets(verb, TRIED_BUDGETS)
+    flags.add_methods(verb, ())
+    flags.add_temperature(verb)
+    flags.add_seed(verb)
+    flags.add_max_tokens(verb, 256)
+    verb.add_argument("--without-cost", action="store_true", help="measure no cost curve and predict no speed")
+    flags.add_json(verb)
+
+
+def run(choice: argparse.Namespace) -> Result:
+    """Read or make the run, forecast, and return what --json prints."""
+    trace = load(choice.trace) if choice.trace else None
+    rig = open_rig(choice.rig, choice.dtype or (trace.header.dtype if trace else "bfloat16"))
+    live = LiveRig(rig)
+    text = written(trace or _answered(rig, live, choice))
+    curve = None if choice.without_cost else live.curve(text.context, text.request.sampling)
+    found = live_what_if(live, text, choice.budgets, choice.methods, curve)
+    print(table(found))
+    return encoded(found)
+
+
+def _answered(rig: Rig, live: LiveRig, choice: argparse.Namespace) -> Trace:
+    method, budget = OWN_RUN
+    if 1 not in rig.defaults:
+        raise RequestError(f"{rig.name} has no drafter, so there is nothing to replay.")
+    sampling = Sampling(choice.temperature, seed=choice.seed)
+    return gather(live.run(Ask(choice.prompt, method, budget, choice.max_tokens, sampling)))
+
+
+def encoded(found: WhatIf) -> Result:
+    """The record as plain values, with what it derives."""
+    return {**asdict(found), "forecasts": [
+        {**asdict(each), "tau": round(each.tau, 4), "tokens": each.tokens,
+         "predicted_tokens_per_second": round(each.predicted_tokens_per_second, 1)} for each in found.forecasts]}
+
+
+def table(found: WhatIf) -> str:
+    """A row a method, a column a budget: τ, and below it the predicted tokens/s."""
+    budgets = sorted({each.budget for each in found.forecasts if each.pace == "fixed"})
+    lines = [f"{found.tokens} tokens of text; τ (root included), and predicted tokens/s below it",
+             f"{'':16}" + "".join(f"{budget:>8}" for budget in budgets) + f"{'auto':>8}"]
+    for method, split in dict.fromkeys((each.method, each.split) for each in found.forecasts):
+        own = {(each.budget if each.pace == "fixed" else -1): each for each in found.of(method, split)}
+        cells = [own.get(budget) for budget in [*budgets, -1]]
+        name = f"{method} {split}" if split == "each" else method
+        lines.append(f"{name:16}" + "".join(f"{_tau(each):>8}" for each in cells))
+        if found.cost:
+            lines.append(f"{'':16}" + "".join(f"{_speed(each):>8}" for each in cells))
+    if found.best:
+        lines.append(f"Fastest, predicted: {found.best.method} {found.best.split} at budget "
+                     f"{'auto' if found.best.pace == 'auto' else found.best.budget}.")
+    if found.departures:
+        lines.append(f"The target would choose another token at {found.departures} places ({found.dtype} rounding).")
+    return "\n".join([*lines, f"Took {found.seconds:.2f} s."])
+
+
+def _tau(each: Forecast | None) -> str:
+    return f"{each.tau:.2f}" if each else ""
+
+
+def _speed(each: Forecast | None) -> str:
+    return f"{each.predicted_tokens_per_second:.0f}" if each else ""
+
+
+VERB = Verb(__doc__, add, run, nothing_more)

@@ -1,0 +1,1 @@
+"""Any causal language model that shares the target's tokenizer, as a drafter that sees its path."""

@@ -1,0 +1,57 @@
+"""Any causal language model that shares the target's tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from engine.drafters.autoregressive.borrowing import borrows, load_borrowing
+from engine.drafters.autoregressive.drafter import AutoregressiveDrafter
+from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, must_fit
+from engine.errors import RigError
+from engine.runtime.checkpoints.architectures import causal_config
+from engine.runtime.checkpoints.files import called
+from engine.runtime.checkpoints.loading import load_causal, load_tokenizer
+from engine.runtime.target.target import TorchTarget
+
+
+def recognises(values: Mapping[str, Any]) -> bool:
+    """Any config.json: whether transformers knows it as a language model is said when it is planned."""
+    return True
+
+
+def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
+    """The plan of a language model as a drafter; RigError where its tokens are not the target's."""
+    config = causal_config(folder).get_text_config()
+    if (folder / "tokenizer.json").is_file():
+        _same_tokens(folder, target.folder)
+    else:
+        must_fit(folder, "no tokenizer of its own and a vocabulary of", config.vocab_size, target.config.vocab_size)
+    if borrows(folder):
+        must_fit(folder, "the target's embedding and a hidden size of", config.hidden_size, target.config.hidden_size)
+        return DrafterPlan((), partial(_load_borrowing, folder))
+    return DrafterPlan((), partial(_load, folder))
+
+
+def _load(folder: Path, target: TorchTarget) -> AutoregressiveDrafter:
+    model = load_causal(folder, target.model.dtype, target.device)
+    return AutoregressiveDrafter(model, target.config.vocab_size)
+
+
+def _load_borrowing(folder: Path, target: TorchTarget) -> AutoregressiveDrafter:
+    return AutoregressiveDrafter(load_borrowing(folder, target), target.config.vocab_size)
+
+
+def _same_tokens(folder: Path, target: Path) -> None:
+    """RigError where a token that both tokenizers know has two ids, or an id two tokens."""
+    own, wanted = load_tokenizer(folder).get_vocab(), load_tokenizer(target).get_vocab()
+    named = {place: token for token, place in wanted.items()}
+    for token, place in own.items():
+        if wanted.get(token, place) != place or named.get(place, token) != token:
+            raise RigError(f"The drafter in {called(folder)} has another tokenizer than the target: its token {place} "
+                           f"is {token!r}, the target's is {named.get(place)!r}. Choose a drafter that shares it.")
+
+
+autoregressive = Kind(recognises, plan)

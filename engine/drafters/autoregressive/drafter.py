@@ -1,0 +1,82 @@
+"""Any causal language model that shares the target's tokenizer, as a drafter with a cache of its own.
+
+It reads committed tokens, never the target's features, and is asked once a depth: its proposals are conditionals
+(papers 000 and 001, where the drafters see their path).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from engine.drafters.beam import PUBLISHED, Ancestry, Reach, grow
+from engine.records import Integers, Lattice
+from engine.runtime.target.cache import TreeCache
+from engine.runtime.target.inference import inferring
+from engine.runtime.target.masks import causal
+
+
+class AutoregressiveDrafter:
+    """``vocabulary`` is the target's: ids beyond it are never proposed."""
+
+    def __init__(self, model: PreTrainedModel, vocabulary: int, reach: Reach = PUBLISHED) -> None:
+        self.model, self.vocabulary, self.reach = model.eval(), vocabulary, reach
+        self.config = model.config.get_text_config()
+        self.limit = int(self.config.max_position_embeddings)
+        self._weight = model.get_input_embeddings().weight
+        self._cache: TreeCache | None = None
+        self._pending: list[int] = []
+        self._length = 0
+        self._ancestry = Ancestry(0, self._weight)
+        self._position = 0
+
+    def begin(self, rows: int) -> None:
+        """See ``decode.Drafter``: room for ``rows`` committed positions and one draft after them."""
+        self._cache = TreeCache(self.config, min(rows, self.limit) + self.reach.rows, self._weight)
+        self._pending, self._length = [], 0
+
+    def observe(self, token_ids: Integers, features: Tensor) -> None:
+        """See ``decode.Drafter``. The tokens wait for the next draft, whose first pass reads them with the root."""
+        self._pending += token_ids.tolist()
+
+    @inferring
+    def draft(self, root: int, width: int) -> Lattice:
+        """See ``decode.Drafter``. Nothing is proposed where the drafter's own context ends."""
+        left = self.limit - self._length - len(self._pending)
+        lattice = grow(self, root, self.reach.within(width, left))
+        if self._cache is not None:
+            self._cache.length = self._length
+        return lattice
+
+    def release(self) -> None:
+        """See ``decode.Drafter``."""
+        self._cache = None
+        self._pending, self._length = [], 0
+
+    def after_root(self, root: int) -> Tensor:
+        """See ``beam.PathModel``. The committed tokens stay in the cache, the root's row does not: the next draft
+        reads it again as one of them."""
+        tokens = torch.tensor([*self._pending, root], device=self._weight.device)
+        positions = torch.arange(self._length, self._length + len(tokens), device=tokens.device)
+        mask = causal(len(tokens), self._length, self._weight)
+        logits = self._rows(tokens, positions, mask, last=1)
+        self._length += len(self._pending)
+        self._pending = []
+        self._ancestry = Ancestry(self._length, self._weight)
+        self._position = self._length
+        return logits
+
+    def after(self, tokens: Tensor, parents: Tensor) -> Tensor:
+        """See ``beam.PathModel``."""
+        self._position += 1
+        positions = torch.full_like(tokens, self._position)
+        return self._rows(tokens, positions, self._ancestry.mask(parents), last=len(tokens))
+
+    def _rows(self, tokens: Tensor, positions: Tensor, mask: Tensor, last: int) -> Tensor:
+        """Logits (last, vocabulary) of the last rows of one pass after whatever the cache holds."""
+        output = self.model(
+            input_ids=tokens[None].clamp(max=len(self._weight) - 1), position_ids=positions[None],
+            attention_mask=mask, past_key_values=self._cache, use_cache=True, logits_to_keep=last)
+        self._cache.length += len(tokens)  # type: ignore[union-attr]  # made by ``begin``, before any draft
+        return output.logits[0, :, :self.vocabulary].float()

@@ -1,0 +1,147 @@
+"""Published block-diffusion checkpoints (DFlash): their options, wherever a checkpoint keeps them, and the drafter.
+
+Everything is the checkpoint's own: taps, mask token, block size, sliding layers, rotary embedding. A formula for the
+taps would be wrong for most published checkpoints. Options that later checkpoints added are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from torch import Tensor
+from transformers import PreTrainedConfig, Qwen3Config
+
+from engine.drafters.dflash.drafter import DFlashDrafter
+from engine.drafters.dflash.model import DFlashModel
+from engine.drafters.kinds import (
+    DrafterPlan,
+    Kind,
+    TargetFacts,
+    architectures,
+    must_be,
+    must_fit,
+    must_know,
+    must_tap,
+    nested,
+)
+from engine.errors import RigError
+from engine.runtime.checkpoints.files import called, filled, load_weights, placed, read_config
+from engine.runtime.target.target import TorchTarget
+
+NEEDED = ("mask_token_id", "target_layer_ids", "block_size")
+ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
+# Sizes that say nothing where what they belong to is switched off.
+COMPANIONS: Mapping[str, str] = MappingProxyType({
+    "swa_window_size": "use_swa", "conv_group_size": "conv_kernel_size", "selector_top_k": "selector_rank",
+    "top_k": "selector_rank"})
+NEUTRAL: Mapping[str, float] = MappingProxyType({"output_multiplier": 1.0, "partial_rotary_factor": 1.0})
+# What a config.json may hold besides the fields of a Qwen3 model without changing what is computed.
+SILENT = frozenset({
+    "auto_map", "block_size", "dflash_config", "num_target_layers", "torch_dtype", "rope_theta", "rope_scaling",
+    "quantization_config", "pretraining_tp", "tokenizer_class", "draft_vocab_size", "is_causal", "base_head", *NEEDED})
+
+
+def recognises(values: Mapping[str, Any]) -> bool:
+    """Whether a config.json has a block-diffusion drafter's own options, or says that it is one."""
+    return "dflash" in architectures(values) or "dflash_config" in values
+
+
+def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
+    """The plan of a block-diffusion drafter; RigError where it cannot run on this target as it was trained."""
+    config = head_config(folder)
+    options = config.dflash_config
+    taps = tuple(options["target_layer_ids"])
+    must_fit(folder, "hidden size", config.hidden_size, target.config.hidden_size)
+    must_fit(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
+    layers = read_config(folder).get("num_target_layers", options.get("num_target_layers"))
+    must_fit(folder, "a target of layers:", layers or target.config.num_hidden_layers, target.config.num_hidden_layers)
+    must_tap(folder, taps, target.config)
+    if not 0 <= options["mask_token_id"] < target.config.vocab_size:
+        raise RigError(f"The drafter in {called(folder)} has the mask token {options['mask_token_id']}; the target's "
+                       f"embedding has rows 0 to {target.config.vocab_size - 1}.")
+    # the angles are a formula: a drafter serves as far as its target does
+    config.max_position_embeddings = max(
+        config.max_position_embeddings, target.config.max_position_embeddings) + config.block_size
+    return DrafterPlan(taps, partial(_load, folder, config), sees_path=False, thinking=False)
+
+
+def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDrafter:
+    model = DFlashModel(config)
+    filled(model, head_weights(folder), folder)
+    return DFlashDrafter(placed(model, target.device, target.model.dtype), target.embedding, target.logits)
+
+
+def head_weights(folder: Path) -> dict[str, Tensor]:
+    """The drafter's weights. A specialist may hold only those in which it differs from another drafter: the one in the
+    folder beside its own that ``base_head`` in config.json names."""
+    base = read_config(folder).get("base_head")
+    if base is None:
+        return load_weights(folder)
+    beside = folder.parent / str(base)
+    if Path(str(base)).name != base or not beside.is_dir() or read_config(beside).get("base_head"):
+        raise RigError(f"config.json in {called(folder)} has base_head {base!r:.60}; it has to be the name of a whole "
+                       "drafter in a folder beside this one.")
+    return load_weights(beside) | load_weights(folder)
+
+
+def head_config(folder: Path) -> Qwen3Config:
+    """The drafter's config with block size, mask token and taps, wherever the checkpoint keeps them."""
+    values = read_config(folder)
+    inner = _options(folder, values)
+    known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT
+    _refuse(folder, {name: value for name, value in values.items() if name not in known})
+    _refuse(folder, {
+        name: value for name, value in inner.items() if name not in (*NEEDED, "num_target_layers", "causal")})
+    config = Qwen3Config(**{key: value for key, value in values.items() if key not in ("auto_map", "dflash_config")})
+    inner.setdefault("causal", values.get("is_causal"))  # of the sliding layers: they are, unless it is false
+    _refuse_model(folder, config, values, inner["causal"])
+    config.block_size, config.dflash_config = inner.pop("block_size"), inner
+    return config
+
+
+def _options(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The drafter's own options out of both places; RigError where one it needs is missing or of the wrong kind."""
+    inner = values.get("dflash_config") or {}
+    must_be(folder, {"dflash_config": inner}, dict, "an object")
+    options = dict(inner)
+    for name in NEEDED:
+        options.setdefault(name, values.get(name))
+        if options[name] is None:
+            raise RigError(f"config.json in {called(folder)} names no {name}, without which no DFlash drafter runs.")
+    must_be(folder, {"target_layer_ids": options["target_layer_ids"]}, list, "a list of layers")
+    must_be(folder, {name: options[name] for name in ("mask_token_id", "block_size")}, int, "a whole number")
+    if options["block_size"] < 2:
+        raise RigError(f"config.json in {called(folder)} has block_size {options['block_size']}; it has to be 2 or "
+                       "more.")
+    return options
+
+
+def _refuse(folder: Path, options: Mapping[str, Any]) -> None:
+    """Refuse options that are switched on and not implemented."""
+    must_know(folder, {
+        name: value for name, value in options.items()
+        if NEUTRAL.get(name, None) != value and not (
+            name in COMPANIONS and not options.get(COMPANIONS[name]))})
+
+
+def _refuse_model(folder: Path, config: Qwen3Config, values: Mapping[str, Any], causal: bool | None) -> None:
+    """Refuse fields of the model itself that the drafter's code does not follow."""
+    rope = config.rope_parameters or {}
+    kinds = set(config.layer_types or ["full_attention"])
+    slides = "sliding_attention" in kinds
+    must_know(folder, {
+        "layer_types": ", ".join(sorted(kinds - {"full_attention", "sliding_attention"})),
+        "sliding layers without a sliding_window": slides and not config.sliding_window,
+        "causal": bool(causal) and "full_attention" in kinds,
+        "quantization_config": "quantised weights" if values.get("quantization_config") else "",
+        "rope_parameters": nested(rope),
+        "rope_type": "" if rope.get("rope_type", "default") in ROPES else rope["rope_type"],
+        "partial_rotary_factor": "" if rope.get("partial_rotary_factor", 1.0) == 1.0 else rope["partial_rotary_factor"],
+        "hidden_act": "" if config.hidden_act == "silu" else config.hidden_act})
+
+
+dflash = Kind(recognises, plan)

@@ -1,0 +1,92 @@
+"""A block-diffusion drafter: one pass gives the marginals of a whole block."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from engine.drafters.dflash.marginals import marginals
+from engine.drafters.dflash.model import DFlashModel
+from engine.drafters.dflash.positions import proposals
+from engine.drafters.known_text import ReadText
+from engine.lab.replay import Proposals
+from engine.records import Integers, Lattice
+from engine.runtime.target.inference import inferring
+from engine.runtime.target.layers import KeysValues, Layer, Rotations, norm_of, turned
+from engine.runtime.target.products import Product, VocabularyProduct, side_by_side
+
+
+class DFlashDrafter:
+    """The drafter beside its context keys and values, which hold features of committed tokens only."""
+
+    def __init__(self, model: DFlashModel, embedding: nn.Module, head: VocabularyProduct) -> None:
+        self.model = model.eval()
+        self.embedding, self.head = embedding, head
+        self.block: int = model.config.block_size
+        self.mask_id: int = model.config.dflash_config["mask_token_id"]
+        self.layers = [Layer(layer, model.config.head_dim) for layer in model.layers]
+        self.norm, self._fused_norm = norm_of(model.norm), norm_of(model.hidden_norm)
+        self._fuse, self._keys_values = Product(side_by_side([model.fc])), KeysValues(self.layers)
+        self._block = torch.full((self.block,), self.mask_id, device=self.device)
+        self.rotations = Rotations(model.rotary_emb, model.norm.weight, model.config.max_position_embeddings)
+        self._sliding = sorted(set(model.windows) - {0})
+        self._groups = model.config.num_attention_heads // model.config.num_key_value_heads
+        self._context = torch.empty(0)
+        self._length = 0
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.fc.weight.device
+
+    @inferring
+    def begin(self, rows: int) -> None:
+        """See ``decode.Drafter``: room for ``rows`` committed positions and one block after them."""
+        config = self.model.config
+        self._length = 0
+        self._context = self.model.fc.weight.new_empty(
+            config.num_hidden_layers, 2, config.num_key_value_heads, rows + self.block, config.head_dim)
+
+    @inferring
+    def observe(self, token_ids: Integers, features: Tensor) -> None:
+        """See ``decode.Drafter``. features (tokens, taps × hidden size): each layer gets keys and values of them."""
+        end = self._length + len(token_ids)
+        keys, values = self.context_of(features)
+        keys = turned(keys, self.rotations.span(self._length, end))
+        self._context[:, 0, :, self._length:end] = keys.transpose(1, 2)
+        self._context[:, 1, :, self._length:end] = values.transpose(1, 2)
+        self._length = end
+
+    def context_of(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys, not turned yet, and values that features (rows, taps × hidden size) add to every layer: each
+        (layers, rows, kv heads, head size)."""
+        return self._keys_values.of(self._fused_norm(self._fuse(features)))
+
+    @inferring
+    def draft(self, root: int, width: int) -> Lattice:
+        """See ``decode.Drafter``: a lattice of block − 1 depths and one row each (paper 002, section 3)."""
+        end = self._length + self.block
+        self._block[0] = root
+        hidden, rotation = self.embedding(self._block), self.rotations.span(self._length, end)
+        masks = self._masks(end)
+        for layer, window, room in zip(self.layers, self.model.windows, self._context[:, :, :, :end], strict=True):
+            hidden = layer.run(hidden, rotation, room, masks[window])
+        return marginals(self.head(self.norm(hidden[1:])), width)
+
+    def proposals(self, text: ReadText, width: int) -> Proposals:
+        """See ``abilities.ReplayDrafter``."""
+        return proposals(self, text, width)
+
+    def _masks(self, end: int) -> dict[int, Tensor | None]:
+        """The mask of a block that ends at ``end`` for every window of a layer, see ``Layer.run``."""
+        found: dict[int, Tensor | None] = {0: None}
+        for window in self._sliding:
+            places = torch.arange(end, device=self.device)
+            far = ~self.model.near(window, places[-self.block:], places)
+            mask = self.model.fc.weight.new_zeros(self.block, end).masked_fill_(far, -torch.inf)
+            found[window] = mask.repeat(self._groups, 1)[None, None]
+        return found
+
+    def release(self) -> None:
+        """See ``decode.Drafter``."""
+        self._context = torch.empty(0)
+        self._length = 0

@@ -1,0 +1,85 @@
+"""What a drafter proposes at every position of a known text, many positions in one pass.
+
+Anchor p sees the features of the positions before p and its own block [token p, mask, …], as in decoding; here the
+blocks of several anchors are a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.drafters.abilities import BlockDrafter
+from engine.drafters.dflash.marginals import marginals
+from engine.drafters.dflash.model import Rotation
+from engine.drafters.known_text import ReadText
+from engine.lab.replay import Proposals
+from engine.records import Lattice
+
+MOST_BYTES = 96 * 2**20  # of the largest tensors of one batch of anchors
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a block is laid and read: roots (n,) to its tokens (n, block), positions to their rotation, and
+    the first of the block − 1 slots whose hidden states propose the next tokens in order."""
+
+    lay: Callable[[Tensor], Tensor]
+    rotation: Callable[[Tensor], Rotation]
+    first_slot: int = 1
+
+
+def usual(drafter: BlockDrafter) -> Manner:
+    """The drafter's own: root, mask, …, mask; every slot proposes in place."""
+    def lay(roots: Tensor) -> Tensor:
+        tokens = torch.full((len(roots), drafter.block), drafter.mask_id, device=roots.device)
+        tokens[:, 0] = roots
+        return tokens
+    return Manner(lay, drafter.model.rotation)
+
+
+@torch.inference_mode()
+def proposals(drafter: BlockDrafter, text: ReadText, width: int, manner: Manner | None = None) -> Proposals:
+    """The drafter's lattice at every anchor, ``width`` tokens a row; as many anchors in one pass as fit into
+    ``MOST_BYTES``."""
+    manner, size = manner or usual(drafter), len(text.token_ids)
+    context = drafter.model.context(text.features[None], manner.rotation(torch.arange(size, device=drafter.device)))
+    found: list[Lattice] = []
+    for anchors in torch.from_numpy(text.anchors).long().to(drafter.device).split(_batch(drafter, size)):
+        hidden = _denoised(drafter, text, context[..., :int(anchors[-1]), :], anchors, manner)
+        found += _lattices(drafter, hidden, width)
+    return found
+
+
+def _batch(drafter: BlockDrafter, size: int) -> int:
+    """Anchors a pass: keys, values and mask grow with the text, logits with the vocabulary."""
+    config = drafter.model.config
+    heads = 2 * config.num_key_value_heads * config.head_dim + config.num_attention_heads * drafter.block
+    anchor_bytes = 4 * ((size + drafter.block) * heads + 3 * drafter.block * config.vocab_size)
+    return int(max(1, min(64, MOST_BYTES // anchor_bytes)))
+
+
+def _denoised(drafter: BlockDrafter, text: ReadText, context: Tensor, anchors: Tensor, manner: Manner) -> Tensor:
+    """(anchors, block − 1, hidden): the slots that propose."""
+    count, block, length = len(anchors), drafter.block, context.shape[-2]
+    tokens = manner.lay(torch.from_numpy(text.token_ids).long().to(drafter.device)[anchors])
+    positions = anchors[:, None] + torch.arange(block, device=drafter.device)
+    cosines, sines = (each.view(count, 1, block, -1) for each in manner.rotation(positions.flatten()))
+    before = torch.arange(length, device=drafter.device) < anchors[:, None]
+    seen = torch.cat([before, before.new_ones(count, block)], -1)[:, None, None].expand(-1, 1, block, -1)
+    keys = torch.cat([torch.arange(length, device=drafter.device).expand(count, -1), positions], -1)
+    hidden = drafter.model(drafter.embedding(tokens), (cosines, sines), context.expand(-1, -1, count, -1, -1, -1), seen,
+                           (positions[:, None], keys[:, None]))
+    return hidden[:, manner.first_slot:manner.first_slot + block - 1]
+
+
+def _lattices(drafter: BlockDrafter, hidden: Tensor, width: int) -> list[Lattice]:
+    logits = drafter.head(hidden)
+    whole = marginals(logits.flatten(0, 1), width)
+    follow = np.broadcast_to(np.zeros(1, np.int32), (hidden.shape[1], *whole.tokens.shape[1:]))
+    tokens, logprobs = (each.reshape(len(hidden), -1, *each.shape[1:]) for each in (whole.tokens, whole.logprobs))
+    return [Lattice(*each, follow) for each in zip(tokens, logprobs, strict=True)]

@@ -1,0 +1,105 @@
+"""Kinds of drafter checkpoints: a folder and the target it is for in, a plan of the drafter out. One folder a kind.
+
+A plan is made from configs alone, so what does not fit is said before anything large is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedConfig
+
+from engine.decode import Drafter
+from engine.errors import RigError
+from engine.registry import Table
+from engine.runtime.checkpoints.files import called, read_config
+from engine.runtime.target.target import TorchTarget
+
+
+@dataclass(frozen=True)
+class TargetFacts:
+    """The target before it is loaded: its folder, for the tokenizer, and the config of its text model."""
+
+    folder: Path
+    config: PreTrainedConfig
+
+
+@dataclass(frozen=True)
+class DrafterPlan:
+    """What a drafter will be: the layers of the target that it reads, how to load it once the target is there, and
+    whether it sees its own path. ``thinking`` says whether it was trained on answers that think first."""
+
+    taps: tuple[int, ...]
+    load: Callable[[TorchTarget], Drafter]
+    sees_path: bool = True
+    thinking: bool = True
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of checkpoint: whether a config.json describes one, and the plan of one; RigError where it cannot run on
+    this target as it was trained."""
+
+    recognises: Callable[[Mapping[str, Any]], bool]
+    plan: Callable[[Path, TargetFacts], DrafterPlan]
+
+
+# Asked in this order; the last takes whatever is left for a language model.
+KINDS: Table[Kind] = Table("engine.drafters", "dflash", "eagle3", "autoregressive", module="checkpoint")
+
+
+def planned(folder: Path, target: TargetFacts) -> DrafterPlan:
+    """The plan of the drafter in a folder, by the first kind that recognises its config.json."""
+    values = read_config(folder)
+    return next(kind for kind in KINDS.values() if kind.recognises(values)).plan(folder, target)
+
+
+def architectures(values: Mapping[str, Any]) -> str:
+    """What a config.json calls its architectures, in small letters; TypeError where they are no names."""
+    return " ".join(values.get("architectures") or ()).lower()
+
+
+def must_fit(folder: Path, what: str, own: object, target: object) -> None:
+    """RigError where a drafter's figure is not the target's."""
+    if own != target:
+        raise RigError(f"The drafter in {called(folder)} has {what} {own}; the target has {target}. A drafter serves "
+                       "only the target it was trained on.")
+
+
+def must_tap(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) -> None:
+    """RigError where a tap is not a layer of the target."""
+    layers = int(target.num_hidden_layers)
+    beyond = [tap for tap in taps if not isinstance(tap, int) or not 0 <= tap < layers]
+    if beyond or not taps:
+        raise RigError(f"The drafter in {called(folder)} reads the target's layers "
+                       f"{', '.join(map(str, taps)) or 'none'}; the target has layers 0 to {layers - 1}. A drafter "
+                       "serves only the target it was trained on.")
+
+
+def must_be(folder: Path, values: Mapping[str, Any], kind: type, said: str) -> None:
+    """RigError naming the first of these fields of config.json that is not of the kind, ``said`` in words."""
+    for name, value in values.items():
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise RigError(f"config.json in {called(folder)} has {name} {value!r:.60}; it has to be {said}.")
+
+
+def nested(rope: Mapping[str, Any]) -> str:
+    """What is said of rotary parameters that differ from kind of layer to kind of layer; empty where they do not."""
+    return ", ".join(name for name, value in rope.items() if isinstance(value, Mapping))
+
+
+def off(value: object) -> bool:
+    """Whether an option's value switches it off."""
+    return value is None or value is False or value == 0 or value in ("", "none", [], {})
+
+
+def must_know(folder: Path, options: Mapping[str, Any]) -> None:
+    """RigError naming the options that change what the drafter computes and that are not implemented."""
+    unknown = {name: value for name, value in options.items() if not off(value)}
+    if unknown:
+        said = ", ".join(f"{name} = {str(value)[:60]}" for name, value in sorted(unknown.items()))
+        raise RigError(f"The drafter in {called(folder)} uses {said}, which is not supported; running it without would "
+                       "give other proposals than it was trained for.")

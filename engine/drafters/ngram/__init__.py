@@ -1,0 +1,1 @@
+"""Drafts from the text itself: what followed the last tokens before."""

@@ -1,0 +1,52 @@
+"""Writing a file so that nothing is destroyed: only an ordinary file is replaced, and only by a whole one."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+from types import MappingProxyType
+
+from engine.errors import FileError
+
+KINDS: Mapping[str, Callable[[int], bool]] = MappingProxyType({
+    "a folder": stat.S_ISDIR, "a device": stat.S_ISCHR, "a disk": stat.S_ISBLK, "a pipe": stat.S_ISFIFO,
+    "a socket": stat.S_ISSOCK})
+
+
+def kind_of(mode: int) -> str:
+    """What a file is, by its mode, in words; empty for an ordinary one."""
+    return next((kind for kind, is_kind in KINDS.items() if is_kind(mode)), "")
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Put a file in place of the one that is there, which appears whole or not at all. A link is followed: what it
+    leads to is replaced. FileError, which begins with the file's name, where that is no ordinary file."""
+    try:
+        target = Path(os.path.realpath(path))
+        if target.exists() and (kind := kind_of(target.stat().st_mode)):
+            raise FileError(f"{path.name or path}: it is {kind}, and only an ordinary file is replaced.")
+        _write_beside(target, data)
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise FileError(f"{path.name or path}: {said}.") from error
+
+
+def _write_beside(target: Path, data: bytes) -> None:
+    partial = target.with_name(f"{target.name}.{token_hex(4)}.part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        with open(os.open(partial, flags, 0o666), "wb") as file:
+            if target.exists():
+                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, target)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise

@@ -1,0 +1,1 @@
+"""What the page asks of rigs: to open one that takes another's place, and to measure with it."""

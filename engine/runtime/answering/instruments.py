@@ -1,0 +1,47 @@
+"""A live rig as the lab's bench: sweeps, what-ifs and cost curves of the very checkpoints that answer the page.
+
+Everything here needs the rig to itself; the page sees to that by its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.lab.control import Steps
+from engine.lab.cost import CostCurve
+from engine.lab.findings import DoctorFinding
+from engine.lab.forecast import WhatIf
+from engine.lab.prompt_sets import prompt_set
+from engine.limits import TRIED_BUDGETS
+from engine.runtime.measure.doctor import diagnose
+from engine.runtime.measure.laboratory import LiveLaboratory
+from engine.runtime.measure.whatif import live_what_if, written
+from engine.runtime.rigs.live import LiveRig
+from engine.trace import Trace
+
+EXAMINED = ("check", 4)  # the prompts of an examination: a shipped set, and how many of it
+
+
+class LiveInstruments:
+    """See ``explorer.rig.Instruments``. ``name`` is what the command line opens the rig by."""
+
+    reason = ""
+
+    def __init__(self, live: LiveRig, name: str) -> None:
+        self.rig = name
+        self.laboratory = LiveLaboratory(live)
+        self._live = live
+
+    def cost(self, trace: Trace) -> CostCurve:
+        """See ``explorer.rig.Instruments``."""
+        return self._live.curve(written(trace).context, trace.header.request.sampling)
+
+    def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
+        """See ``explorer.rig.Instruments``."""
+        return live_what_if(self._live, written(trace), TRIED_BUDGETS, (), self.cost(trace), steps)
+
+    def doctor(self, steps: Steps) -> Sequence[DoctorFinding]:
+        """See ``explorer.rig.Instruments``. The rig in another dtype is left to the command line: it would have to
+        be loaded a second time."""
+        name, count = EXAMINED
+        return diagnose(self._live.checkpoints, [prompt.text for prompt in prompt_set(name, count)], steps=steps)

@@ -1,0 +1,46 @@
+"""Rigs that take one another's place while the page runs: opened beside the one that answers, which is freed after."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass
+
+import torch
+
+from engine.runtime.answering.instruments import LiveInstruments
+from engine.runtime.checkpoints.opening import Opening, Tell
+from engine.runtime.rigs.live import LiveRig
+from engine.runtime.rigs.rigs import Rig, open_rig
+
+
+@dataclass(frozen=True)
+class OpenLiveRig:
+    """A rig as what answers prompts, and as what is measured with."""
+
+    source: LiveRig
+    instruments: LiveInstruments
+
+
+class LiveRigOpener:
+    """See ``explorer.sources.answering.RigOpener``."""
+
+    def open(self, name: str, beside: object, tell: Tell) -> OpenLiveRig:
+        """Load a rig while another one may answer; RigError says why it cannot be, and nothing of it stays."""
+        self.collect()  # what the caching allocator only holds back is free, too
+        running = beside.checkpoints if isinstance(beside, LiveRig) else None
+        opening = Opening(tell, running.name, held_bytes(running)) if running else Opening(tell)
+        live = LiveRig(open_rig(name, opening=opening))
+        return OpenLiveRig(live, LiveInstruments(live, name))
+
+    def collect(self) -> None:
+        """Give back the memory of what nobody refers to any more."""
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def held_bytes(rig: Rig) -> int:
+    """What the weights of a rig take."""
+    drafters = [getattr(head, "inside", head) for head in rig.heads.values()]
+    models = [rig.target.model, *(drafter.model for drafter in drafters if hasattr(drafter, "model"))]
+    return sum(value.nbytes for model in models for value in model.parameters())

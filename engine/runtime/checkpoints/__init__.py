@@ -1,0 +1,1 @@
+"""Where checkpoints come from and what is read of them: folders, the hub, memory, architectures."""

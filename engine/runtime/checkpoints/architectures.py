@@ -1,0 +1,91 @@
+"""Which models can be verified as trees: a causal language model with standard attention, and why another cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoConfig, PreTrainedConfig
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
+
+from engine.errors import RigError
+from engine.runtime.checkpoints.files import called, first_line, require
+
+SEEN_WHOLE = frozenset({"full_attention", "sliding_attention"})
+ALIBI = frozenset({"bloom", "mpt"})
+SMALLEST_WINDOW = 512  # positions: a text that ends before says nothing
+
+
+def causal_config(folder: Path) -> PreTrainedConfig:
+    """The config of a causal language model, or one sentence why it cannot serve. No code of the folder is run."""
+    require(folder, "config.json")
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RigError(f"config.json in {called(folder)} describes no model that transformers knows without running "
+                       f"code of the checkpoint ({first_line(error)}).") from error
+    kind = config.model_type
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise RigError(f"The model in {called(folder)} is a {kind}, for which transformers has no causal language "
+                       "model.")
+    reason = why_not(config)
+    if reason:
+        raise RigError(f"The model in {called(folder)} is a {kind}: {reason}.")
+    return config
+
+
+def why_not(config: PreTrainedConfig) -> str:
+    """Why trees of this architecture cannot be verified; empty where they can."""
+    text: Any = config.get_text_config()
+    odd = sorted(set(getattr(text, "layer_types", None) or ()) - SEEN_WHOLE)
+    if getattr(MODEL_FOR_CAUSAL_LM_MAPPING[type(config)], "_is_stateful", False) or any(
+            "linear" in kind or "mamba" in kind for kind in odd):
+        return "its layers carry a recurrent state, which cannot be wound back to a node of a tree"
+    if odd:
+        return f"its layers of kind {', '.join(odd)} are not standard attention"
+    if getattr(config, "is_encoder_decoder", False):
+        return "it has an encoder, and only decoders can be verified as trees"
+    if getattr(text, "kv_lora_rank", None):
+        return "it keeps compressed keys and values (latent attention), which the tree cache cannot hold"
+    if getattr(text, "num_kv_shared_layers", 0):
+        return "some of its layers share keys and values, which the tree cache cannot hold"
+    if text.model_type in ALIBI or getattr(text, "alibi", False):
+        return "its attention counts rows instead of positions (ALiBi), so siblings would see each other's distance"
+    if not isinstance(getattr(text, "num_attention_heads", None), int):
+        return "its layers differ in their number of heads, which the tree cache cannot hold"
+    window = window_of(text)
+    if 0 < window < SMALLEST_WINDOW:
+        return f"its attention sees {window} positions, fewer than the {SMALLEST_WINDOW} that a text needs"
+    quantised = quantised_by(config) or quantised_by(text)
+    return quantised and (f"its weights are quantised ({quantised}); Canopy reads bfloat16, float16 and float32 "
+                          "weights, so name an unquantised checkpoint")
+
+
+def quantised_by(config: Any) -> str:
+    """By what the weights are quantised, as the config says it; empty where they are not."""
+    said = getattr(config, "quantization_config", None) or getattr(config, "compression_config", None)
+    if not said:
+        return ""
+    options = said if isinstance(said, dict) else vars(said)
+    if options.get("load_in_4bit") or options.get("load_in_8bit"):
+        return "bitsandbytes"
+    return str(getattr(options.get("quant_method"), "value", options.get("quant_method")) or "by an unnamed method")
+
+
+def window_of(text: Any) -> int:
+    """How many positions its sliding layers see; 0 where every layer sees everything."""
+    kinds = getattr(text, "layer_types", None)
+    if not getattr(text, "use_sliding_window", True) or (kinds and "sliding_attention" not in kinds):
+        return 0
+    return int(getattr(text, "sliding_window", None) or 0)
+
+
+def within_window(config: PreTrainedConfig) -> str:
+    """Let texts of a model with sliding layers end where the first position would leave the window, as long as which
+    sliding and full attention are the same; a sentence that says so, empty where nothing slides."""
+    text: Any = config.get_text_config()
+    window = window_of(text)
+    if not 0 < window < text.max_position_embeddings:
+        return ""
+    text.max_position_embeddings = window
+    return f"Some layers of the target see {window} positions, so texts end there."

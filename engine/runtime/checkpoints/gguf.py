@@ -1,0 +1,168 @@
+"""GGUF files as targets: converted once, by transformers, into a folder that later starts read in seconds.
+
+The folder lies among the kept files under the hash of the GGUF file. It is written beside its place and renamed when
+it is whole, by one process at a time; what an interrupted conversion left is thrown away by the next.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+from gguf import GGUFReader, LlamaFileType
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+from engine.errors import RigError
+from engine.kept_files import VARIABLE, kept_files
+from engine.runtime.checkpoints.files import first_line
+from engine.runtime.checkpoints.opening import Tell, unheard
+
+MAGIC = b"GGUF"
+CARD = "gguf.json"  # beside the converted weights: what they were
+PART = re.compile(r"-\d{5}-of-(\d{5})$")
+OTHERS_SECONDS = 1800  # to wait for another process that converts the same file
+# What the weights are written as: as exact as they were where they were not quantised.
+DTYPES = {"F32": torch.float32, "F16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The file that a converted target came from: its name, its hash, and how its weights were quantised."""
+
+    file: str
+    sha256: str
+    quantisation: str
+
+    @property
+    def note(self) -> str:
+        """What whoever reads a run should know."""
+        return (f"The target's weights come from {self.file} ({self.quantisation}): lossless means against these "
+                "weights.")
+
+
+def converted(place: str, tell: Tell = unheard) -> Path:
+    """The folder of a GGUF file's target, converted if it never was; RigError says why there is none."""
+    file = Path(place).expanduser()
+    must_be_whole(file)
+    tell(f"Reading {file.name} …", None)
+    digest = sha256_of(file)
+    return converted_into(kept_files() / "gguf" / f"{file.stem}-{digest[:16]}", file, digest, tell)
+
+
+def converted_into(folder: Path, file: Path, digest: str, tell: Tell = unheard) -> Path:
+    """The same in a folder of one's choice, for a file whose hash is known."""
+    if (folder / CARD).is_file():
+        return folder
+    with kept_alone(folder, tell):
+        if not (folder / CARD).is_file():
+            tell(f"Converting {file.name}, once …", None)
+            quantisation = quantisation_of(file)
+            partial = folder.with_name(f"{folder.name}.part")
+            shutil.rmtree(partial, ignore_errors=True)
+            _convert(file, partial, quantisation)
+            (partial / CARD).write_text(json.dumps(asdict(Origin(file.name, digest, quantisation)), indent=1) + "\n")
+            shutil.rmtree(folder, ignore_errors=True)
+            partial.replace(folder)
+    return folder
+
+
+@contextmanager
+def kept_alone(folder: Path, tell: Tell) -> Iterator[None]:
+    """Room for a folder among the kept files, and nobody else who writes it; RigError where there is none."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder.with_name(f"{folder.name}.lock"))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            tell(f"Another process is making {folder.name}; waiting for it …", None)
+            lock.acquire(timeout=OTHERS_SECONDS)
+        try:
+            yield
+        finally:
+            lock.release()
+    except Timeout as error:
+        raise RigError(f"Another process has been making {folder} for {OTHERS_SECONDS // 60} minutes; end it, or "
+                       "delete the lock file beside that folder.") from error
+    except (OSError, SafetensorError) as error:
+        full = "No space left" in str(error) or getattr(error, "errno", None) == errno.EDQUOT
+        reason = "the disk is full" if full else getattr(error, "strerror", None) or first_line(error)
+        raise RigError(f"{folder} cannot be written ({reason}); make room there, or set {VARIABLE} to a folder that "
+                       "can be written.") from error
+
+
+def must_be_whole(file: Path) -> None:
+    """RigError where this is no GGUF file, or a part of several."""
+    if not file.is_file():
+        raise RigError(f"There is no file {str(file)!r}; name a GGUF file on this machine.")
+    part = PART.search(file.stem)
+    if part:
+        raise RigError(f"{file.name} is one of {int(part[1])} parts; only GGUF files in one piece are read, so merge "
+                       "them first (llama-gguf-split --merge).")
+    try:
+        with file.open("rb") as opened:
+            begin = opened.read(len(MAGIC))
+    except OSError as error:
+        raise RigError(f"{file.name} cannot be read ({(error.strerror or first_line(error)).lower()}).") from error
+    if begin != MAGIC:
+        raise RigError(f"{file.name} is no GGUF file: it begins with {begin!r} where {MAGIC!r} is expected.")
+
+
+def sha256_of(file: Path) -> str:
+    """The file's hash in hexadecimal digits."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def quantisation_of(file: Path) -> str:
+    """The name of the file's quantisation, such as Q4_1; RigError where its header or its tensors are not whole."""
+    try:
+        reader = GGUFReader(file)
+        said = reader.fields.get("general.file_type")
+        sizes: dict[str, int] = {}
+        for tensor in reader.tensors:
+            sizes[tensor.tensor_type.name] = sizes.get(tensor.tensor_type.name, 0) + int(tensor.n_bytes)
+        if said is not None:
+            name = LlamaFileType(int(said.contents())).name
+            return name.removeprefix("MOSTLY_").removeprefix("ALL_")
+        return max(sizes, key=lambda name: sizes[name])
+    except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
+        raise RigError(f"{file.name} is cut off or damaged ({first_line(error)}); fetch it again.") from error
+
+
+def _convert(file: Path, folder: Path, quantisation: str) -> None:
+    """The file's model and tokenizer as transformers reads them, without any code of the file being run."""
+    given: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True, "trust_remote_code": False}
+    try:
+        config = AutoConfig.from_pretrained(file.parent, **given)
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, **given)
+        model = AutoModelForCausalLM.from_pretrained(
+            file.parent, config=config, dtype=torch.float32,
+            quantization_config=GgufConfig(gguf_file=file.name, dequantize=True), **given)
+    except (ValueError, KeyError, TypeError, AttributeError, NotImplementedError, ImportError, RuntimeError) as error:
+        raise RigError(f"{file.name} holds a model of the architecture {_architecture(file)}, which transformers "
+                       f"cannot convert ({first_line(error)}).") from error
+    model.to(DTYPES.get(quantisation, torch.bfloat16)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _architecture(file: Path) -> str:
+    said = GGUFReader(file).fields.get("general.architecture")
+    return repr(str(said.contents())) if said else "of no name"
+
+
+def origin_of(folder: Path) -> Origin | None:
+    """The GGUF file that a target's folder was converted from; None for any other target."""
+    card = folder / CARD
+    return Origin(**json.loads(card.read_text(encoding="utf8"))) if card.is_file() else None

@@ -1,0 +1,57 @@
+"""Checkpoint folders to models. Safetensors only, no code from the checkpoint, and one sentence when it cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from engine.errors import RigError
+from engine.runtime.checkpoints.architectures import causal_config
+from engine.runtime.checkpoints.files import called, first_line, require, weight_files
+from engine.runtime.checkpoints.several_gpus import Places
+from engine.runtime.target.masks import take_any_mask
+
+WHOLE: Places = MappingProxyType({})
+
+
+def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: Places = WHOLE) -> PreTrainedModel:
+    """The causal language model of a local folder, in evaluation mode, ready for masks of trees: on the device, or
+    its modules on the GPUs that ``places`` gives them."""
+    config = causal_config(folder)
+    weight_files(folder)
+    capped = getattr(config.get_text_config(), "attn_logit_softcapping", None)  # which the fused kernel leaves out
+    try:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder, config=config, dtype=dtype, use_safetensors=True, local_files_only=True, trust_remote_code=False,
+            attn_implementation="eager" if capped else "sdpa", output_loading_info=True,
+            device_map=dict(places) or None)
+        model, report = loaded
+    except torch.OutOfMemoryError:
+        raise
+    except (OSError, SafetensorError, ValueError, RuntimeError, ImportError) as error:
+        raise RigError(
+            f"The model in {called(folder)} cannot be loaded ({first_line(error)}); fetch it again.") from error
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise RigError(f"The weights in {called(folder)} have no {missing[0]} (and {len(missing) - 1} more tensors); "
+                       "the checkpoint does not fit its own config.json, so fetch it again.")
+    text = model.config.get_text_config()
+    if getattr(text, "num_key_value_heads", None) is None:
+        text.num_key_value_heads = text.num_attention_heads  # older architectures do not name them apart
+    take_any_mask(model)
+    return (model if places else model.to(device)).eval()
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer beside a model."""
+    require(folder, "tokenizer_config.json" if list(folder.glob("*.model")) else "tokenizer.json")
+    try:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise RigError(
+            f"The tokenizer in {called(folder)} cannot be loaded ({first_line(error)}); fetch it again.") from error

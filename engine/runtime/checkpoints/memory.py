@@ -1,0 +1,63 @@
+"""Does a rig fit? Asked of the files' headers before anything large is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine.errors import RigError
+from engine.runtime.checkpoints.files import parameters
+from engine.runtime.checkpoints.opening import ALONE, Opening
+
+GIGA = 1e9
+USUAL_POSITIONS = 4096  # of a cache that a rig should at least have room for
+
+
+def must_fit_into_memory(folders: Sequence[Path], text: Any, dtype: torch.dtype, device: torch.device,
+                         opening: Opening = ALONE) -> None:
+    """RigError where the weights of the folders and a cache of usual length are more than what is free."""
+    weights, cache = _needed(folders, text, dtype)
+    free = _left(device, opening)
+    if weights + cache > free:
+        where = "the GPU" if device.type == "cuda" else "this machine"
+        raise RigError(
+            f"The rig needs about {(weights + cache) / GIGA:.1f} GB ({weights / GIGA:.1f} of weights in "
+            f"{str(dtype).removeprefix('torch.')}, {cache / GIGA:.1f} of cache), and {where} has {free / GIGA:.1f} GB "
+            f"free{_beside(opening)}; choose a smaller target, or free memory that other programs hold.")
+
+
+def fits(folders: Sequence[Path], text: Any, dtype: torch.dtype, device: torch.device, opening: Opening) -> bool:
+    """Whether ``must_fit_into_memory`` is content."""
+    return sum(_needed(folders, text, dtype)) <= _left(device, opening)
+
+
+def _needed(folders: Sequence[Path], text: Any, dtype: torch.dtype) -> tuple[int, int]:
+    """Bytes of weights and of a cache of usual length."""
+    weights = sum(parameters(folder) for folder in folders) * dtype.itemsize
+    return weights, cache_bytes(text, min(USUAL_POSITIONS, int(text.max_position_embeddings)), dtype)
+
+
+def _left(device: torch.device, opening: Opening) -> int:
+    return max(0, free_bytes(device) - (0 if device.type == "cuda" else opening.held_bytes))
+
+
+def _beside(opening: Opening) -> str:
+    return f" beside the {opening.beside}" if opening.beside else ""
+
+
+def cache_bytes(text: Any, positions: int, dtype: torch.dtype) -> int:
+    """Keys and values of so many positions."""
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    return 2 * int(text.num_hidden_layers) * int(heads) * int(size) * positions * dtype.itemsize
+
+
+def free_bytes(device: torch.device) -> int:
+    """What can still be allocated on the device; on the CPU all of the machine's memory counts."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

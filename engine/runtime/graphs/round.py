@@ -1,0 +1,182 @@
+"""One round as steps over a board of tensors; no step reads a number from the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from engine.methods import Method
+from engine.records import Sampling
+from engine.runtime.graphs.combine import COMBINE
+from engine.runtime.graphs.passes import GraphDrafter, GraphTarget
+from engine.runtime.graphs.rows import End, Kept, PaddedRows, kept, packed
+from engine.runtime.graphs.trees import BestFirst, Chain, Marginals, PaddedTree, planted
+from engine.runtime.target.passes import PassOutput
+from engine.runtime.target.sampling import choices, statistics
+
+Build = Callable[[Tensor, Tensor, Tensor], PaddedTree]  # (root, tokens, costs) -> tree of one drafter
+Accept = Callable[[PaddedTree, PaddedRows, Tensor], Tensor]  # (tree, rows, choices) -> accepted rows, (rows,) bool
+
+
+def best_first(nodes: int, width: int, depth: int, device: torch.device) -> Build:
+    """The exact best-first search."""
+    return BestFirst(nodes, width, depth, device)
+
+
+def chain(nodes: int, width: int, depth: int, device: torch.device) -> Build:
+    """The likeliest chain."""
+    return Chain(nodes, depth)
+
+
+BUILD: Mapping[str, Callable[[int, int, int, torch.device], Build]] = MappingProxyType(
+    {"best_first": best_first, "chain": chain})
+
+
+def agreed(tree: PaddedTree, rows: PaddedRows, choice: Tensor) -> Tensor:
+    """Rows whose token is the target's choice at their parent: ``acceptance.walk``."""
+    return tree.tokens == choice[tree.parents]
+
+
+@dataclass(frozen=True)
+class RoundSetting:
+    """What a CUDA-graph round is made for: the method's row, the request's numbers, the target's last position."""
+
+    method: Method
+    budget: int
+    shares: tuple[int, ...]
+    sampling: Sampling
+    stop_ids: tuple[int, ...]
+    context_limit: int
+
+    @property
+    def width(self) -> int:
+        """Tokens of each depth's marginal."""
+        return max(self.budget, 1)
+
+
+class Board:
+    """Where the text stands, and what the steps of the current round have found.
+
+    ``state`` (3,) int64 is the prefix length, the root, and the tokens left; ``draws`` (positions,) float64.
+    """
+
+    lattices: tuple[Marginals, ...]
+    candidates: tuple[PaddedTree, ...]
+    tree: PaddedTree
+    rows: PaddedRows
+    said: PassOutput
+    choice: Tensor
+    statistics: Tensor
+    kept: Kept
+    ended: Tensor
+
+    def __init__(self, context_limit: int, device: torch.device) -> None:
+        self.state = torch.zeros(3, dtype=torch.int64, device=device)
+        self.draws = torch.zeros(context_limit + 1, dtype=torch.float64, device=device)
+
+    @property
+    def length(self) -> Tensor:
+        return self.state[0]
+
+    @property
+    def root(self) -> Tensor:
+        return self.state[1]
+
+
+class GraphRound:
+    """The steps of a round for one setting. ``bucket`` is how many slots of the caches count as prefix."""
+
+    def __init__(self, setting: RoundSetting, target: GraphTarget, heads: Sequence[GraphDrafter],
+                 accept: Accept = agreed) -> None:
+        self.setting, self.target, self.heads, self.accept_rows = setting, target, tuple(heads), accept
+        device = target.slots.device
+        self.board = Board(setting.context_limit, device)
+        make, width = BUILD[setting.method.build], setting.width
+        vocabulary = target.fused.head.weight.shape[0]
+        self.builds = [make(nodes, min(width, vocabulary), head.depth, device)
+                       for head, nodes in zip(self.heads, setting.shares, strict=True)]
+        self.combine = COMBINE[setting.method.combine]
+        self.stop_ids = torch.tensor(setting.stop_ids, dtype=torch.int64, device=device)
+        self.deepest = deepest(setting, [head.depth for head in heads])
+
+    @property
+    def steps(self) -> list[tuple[str, Callable[[int], None]]]:
+        """Each with the stage that it counts to. Not kept: a round that holds itself would outlive its last use."""
+        return [("draft", self.draft), ("build", self.build), ("pack", self.pack), ("verify", self.verify),
+                ("verify", self.choose), ("accept", self.accept), ("keep", self.keep), ("draft", self.observe),
+                ("keep", self.advance)]
+
+    def run(self, bucket: int) -> None:
+        """All steps."""
+        for _, step in self.steps:
+            step(bucket)
+
+    def draft(self, bucket: int) -> None:
+        """Each drafter's marginals."""
+        on = self.board
+        on.lattices = tuple(head.draft(on.root, on.length, bucket, self.setting.width) for head in self.heads)
+
+    def build(self, bucket: int) -> None:
+        """Each drafter's tree, and the one that is verified."""
+        on = self.board
+        room = self.setting.context_limit - 1 - on.length
+        on.candidates = tuple(build(on.root, lattice.tokens, lattice.costs(room))
+                              for build, lattice in zip(self.builds, on.lattices, strict=True))
+        on.tree = self.combine(on.candidates, self.setting.budget) if on.candidates else bare(on.root, on.draws)
+
+    def pack(self, bucket: int) -> None:
+        """Who sees whom."""
+        self.board.rows = packed(self.board.tree, self.deepest)
+
+    def verify(self, bucket: int) -> None:
+        """The target's pass."""
+        on = self.board
+        on.said = self.target.verify(on.tree.tokens, on.rows.depths, on.rows.seen, on.length, bucket)
+
+    def choose(self, bucket: int) -> None:
+        """What the target says at each node."""
+        on = self.board
+        logits = on.said.logits.float()
+        on.choice, left = choices(logits, self.setting.sampling, on.draws[on.length + on.rows.depths + 1])
+        on.statistics = statistics(logits, on.choice, left, on.tree.tokens, on.tree.parents)
+
+    def accept(self, bucket: int) -> None:
+        """The walk, up to the end of the text."""
+        on = self.board
+        on.kept = kept(on.tree, on.rows, on.choice, self.accept_rows(on.tree, on.rows, on.choice),
+                       End(self.stop_ids, on.state[2], self.deepest))
+
+    def keep(self, bucket: int) -> None:
+        """The kept rows' slots move after the prefix; those after ``count`` stay hidden there."""
+        self.target.keep(self.board.kept.keep, self.board.length, bucket)
+
+    def observe(self, bucket: int) -> None:
+        """The drafters read the kept rows' features."""
+        on = self.board
+        positions = on.length + torch.arange(len(on.kept.keep), device=on.state.device)
+        if self.heads:
+            features = on.said.tapped.index_select(0, on.kept.keep)
+        for head in self.heads:
+            head.observe(features, positions)
+
+    def advance(self, bucket: int) -> None:
+        """The next round's prefix, root and tokens left."""
+        on = self.board
+        on.ended = on.state.clone()
+        count = on.kept.count
+        on.state.copy_(torch.stack([on.length + count, on.kept.bonus, on.state[2] - count]))
+
+
+def bare(root: Tensor, like: Tensor) -> PaddedTree:
+    """The tree that nobody drafted: its root."""
+    none = root.new_zeros(0)
+    return planted(root, none, none, like.new_zeros(0, dtype=torch.float32), 0)
+
+
+def deepest(setting: RoundSetting, depths: Sequence[int]) -> int:
+    """How deep the verified tree can be."""
+    return max((min(depth, nodes) for depth, nodes in zip(depths, setting.shares, strict=True)), default=0)

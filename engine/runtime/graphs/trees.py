@@ -1,0 +1,126 @@
+"""Draft trees in fixed shapes, and the two builders that need no host: exact best-first selection and the chain."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from engine.builders.best_first import marginal_pairs
+from engine.drafters.dflash.marginals import likeliest_tokens
+
+
+class PaddedTree(NamedTuple):
+    """tokens, parents, heads (rows,) int64; costs (rows,) float32, the cumulative −log probabilities; size () int64.
+
+    The first ``size`` rows are the nodes of a ``DraftTree``, in its order. The others are padding: token 0, no drafter,
+    cost ∞, and their own parent.
+    """
+
+    tokens: Tensor
+    parents: Tensor
+    costs: Tensor
+    heads: Tensor
+    size: Tensor
+
+
+class Marginals(NamedTuple):
+    """A drafter's block as a lattice of one row a depth: tokens (depth, width) int64, logprobs (depth, width) float32,
+    descending and normalised over the whole vocabulary."""
+
+    tokens: Tensor
+    logprobs: Tensor
+
+    def costs(self, deepest: Tensor) -> Tensor:
+        """−log probabilities, those of depths from ``deepest`` () on infinite."""
+        depths = torch.arange(len(self.logprobs), device=self.logprobs.device)[:, None]
+        return self.logprobs.abs().masked_fill(depths >= deepest, torch.inf)
+
+
+def marginals(logits: Tensor, width: int) -> Marginals:
+    """The ``width`` likeliest tokens of each row of logits (depth, vocabulary)."""
+    logprobs, tokens = likeliest_tokens(logits, width)
+    return Marginals(tokens, logprobs)
+
+
+def planted(root: Tensor, tokens: Tensor, parents: Tensor, costs: Tensor, nodes: int) -> PaddedTree:
+    """A one-drafter tree of 1 + ``nodes`` rows below ``root`` () from at most so many drafted nodes in order, the
+    impossible ones (cost ∞) last."""
+    zero, missing = root.new_zeros(1), nodes - len(tokens)
+    return settled(PaddedTree(
+        torch.cat([root[None], pad(tokens, (0, missing))]), torch.cat([zero, pad(parents, (0, missing))]),
+        torch.cat([costs.new_zeros(1), pad(costs, (0, missing), value=torch.inf)]),
+        torch.cat([zero, tokens.new_ones(nodes)]), zero[0]))
+
+
+def settled(tree: PaddedTree) -> PaddedTree:
+    """The same with its size counted and its padding laid out; rows of cost ∞ come last."""
+    padding = tree.costs.isinf()
+    rows = torch.arange(len(tree.tokens), device=tree.tokens.device)
+    return PaddedTree(
+        tree.tokens.masked_fill(padding, 0), torch.where(padding, rows, tree.parents), tree.costs,
+        tree.heads.masked_fill(padding, 0), (~padding).sum())
+
+
+class BestFirst:
+    """``builders.best_first`` for a fixed number of nodes, width and depth (paper 002, Algorithm 1).
+
+    Which parent can have which child among the best is known beforehand: each depth is one gather over these fixed
+    pairs and one stable sort, which settles ties as the order of the nodes does.
+    """
+
+    def __init__(self, nodes: int, width: int, depth: int, device: torch.device) -> None:
+        pairs = marginal_pairs(nodes, width)
+        self.nodes = nodes
+        self.levels = [min(nodes, width)]
+        self.pairs = [0]
+        while len(self.levels) < depth:
+            self.pairs.append(pairs.ends[min(self.levels[-1], len(pairs.ends) - 1)])
+            self.levels.append(min(self.pairs[-1], nodes))
+        self.parents, self.ranks = (torch.from_numpy(each).to(device) for each in (pairs.parents, pairs.ranks))
+        depths = np.arange(depth).repeat(self.levels)
+        places = np.asarray([0, *accumulate(self.levels, initial=1)])  # of the level above's first node
+        self.depths, self.above = (torch.from_numpy(each).to(device) for each in (depths, places[depths]))
+
+    def __call__(self, root: Tensor, tokens: Tensor, costs: Tensor) -> PaddedTree:
+        """The tree below ``root`` () of a lattice: tokens (depth, width), costs (depth, width) ≥ 0, ascending."""
+        children = costs.index_select(1, self.ranks)
+        reached, orders = [costs[0, :self.levels[0]]], []
+        for depth in range(1, len(self.levels)):
+            count = self.pairs[depth]
+            totals = reached[-1].index_select(0, self.parents[:count]) + children[depth, :count]
+            ordered, order = totals.sort(stable=True)
+            reached.append(ordered[:self.levels[depth]])
+            orders.append(order[:self.levels[depth]])
+        return self._assembled(root, tokens, torch.cat(reached), torch.cat([root.new_zeros(0), *orders]))
+
+    def _assembled(self, root: Tensor, tokens: Tensor, reached: Tensor, below: Tensor) -> PaddedTree:
+        """The best nodes of all levels; they lie depth by depth, each in its order. ``below`` are the pairs of all
+        nodes but the first level's."""
+        first = self.levels[0]
+        ranks = torch.cat([torch.arange(first, device=below.device), self.ranks.index_select(0, below)])
+        parents = torch.cat([below.new_zeros(first), self.parents.index_select(0, below)]) + self.above
+        ordered, order = reached.sort(stable=True)
+        ordered, order = ordered[:self.nodes], order[:self.nodes]
+        places = below.new_zeros(len(reached) + 1).scatter_(
+            0, order + 1, torch.arange(1, len(order) + 1, device=below.device))
+        chosen = tokens[self.depths[order], ranks[order]]
+        return planted(root, chosen, places[parents[order]], ordered, self.nodes)
+
+
+class Chain:
+    """``builders.chain``: the likeliest token of each depth, as far as it is possible."""
+
+    def __init__(self, nodes: int, depth: int) -> None:
+        self.nodes = min(nodes, depth)
+
+    def __call__(self, root: Tensor, tokens: Tensor, costs: Tensor) -> PaddedTree:
+        """See ``BestFirst``. Costs are added one after the other, as in float32 numpy does."""
+        totals = list(accumulate(costs[:self.nodes, 0].unbind()))
+        rows = torch.arange(self.nodes, device=tokens.device)
+        return planted(root, tokens[:self.nodes, 0], rows, torch.stack(totals) if totals else costs.new_zeros(0),
+                       self.nodes)

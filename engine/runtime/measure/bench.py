@@ -1,0 +1,70 @@
+"""What `bench` measures with beside the live rig: rounds with everything recorded, and the published plain loop.
+
+Each is a ``Laboratory``, so the cells of a bench are measured by the code that measures a sweep's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from time import perf_counter
+
+from engine.drafters.abilities import BlockDrafter
+from engine.errors import RequestError
+from engine.lab.reading import read
+from engine.lab.settings import AcceptanceCounts, Reading
+from engine.records import STAGES, Ask, Round
+from engine.runtime.measure.laboratory import LiveLaboratory
+from engine.runtime.measure.plain import PlainLoop
+from engine.trace import Entry, Line
+
+PLAIN, PLAIN_TREE = "plain", "ddtree"  # the name of the plain loop, and the method that it runs
+
+
+class RecordingLaboratory(LiveLaboratory):
+    """Runs with their text pieces, every round kept, as the page has them. The statistics of kept rounds are made when
+    they are shown or written, so not here."""
+
+    def measure(self, ask: Ask) -> Reading:
+        """See ``lab.settings.Laboratory``."""
+        kept: list[Line] = []
+        return read(self._rounds(self.live.run(ask), kept))
+
+    def _rounds(self, lines: Iterator[Line], kept: list[Line]) -> Iterator[Round]:
+        for line in lines:
+            kept.append(line)
+            if isinstance(line, Entry):
+                yield line.round
+
+
+class PlainLaboratory(LiveLaboratory):
+    """DDTree the way the paper's reference runs it, on the same weights: see ``plain.PlainLoop``."""
+
+    def check(self, ask: Ask) -> None:
+        """See ``LiveLaboratory``."""
+        super().check(_as_tree(ask))
+        self._drafter(ask)
+
+    def measure(self, ask: Ask) -> Reading:
+        """See ``lab.settings.Laboratory``. Rounds are lists of tokens, so there is nothing to say about their trees."""
+        request, loop = self.live.request(_as_tree(ask)), PlainLoop(self.rig.target, self._drafter(ask))
+        began = perf_counter()
+        state = loop.open(request)
+        rounds, marks = [], [perf_counter()]
+        for tokens in loop.rounds(request, state):
+            rounds.append(tokens)
+            marks.append(perf_counter())
+        return Reading(
+            tuple(token for tokens in rounds for token in tokens), tuple(map(len, rounds)), (), (),
+            tuple(after - before for before, after in pairwise(marks)), marks[0] - began,
+            dict.fromkeys(STAGES, 0.0), (), AcceptanceCounts(), -1, False)
+
+    def _drafter(self, ask: Ask) -> BlockDrafter:
+        ((name, drafter),) = self.rig.drafters(PLAIN_TREE, ask.heads).items()
+        if not isinstance(drafter, BlockDrafter):
+            raise RequestError(f"The plain loop drafts with a block-diffusion drafter; {name} is none.")
+        return drafter
+
+
+def _as_tree(ask: Ask) -> Ask:
+    return Ask(ask.prompt, PLAIN_TREE, ask.budget, ask.max_tokens, heads=ask.heads)

@@ -1,0 +1,225 @@
+"""Why is τ low? Run each drafter in every other manner that people got wrong, and see whether it fares better.
+
+Research notes, traps 1 to 6, 20 and 24. The measure is the most likely chain against the target's own greedy text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from itertools import permutations
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
+
+from engine.drafters.abilities import BlockDrafter
+from engine.drafters.dflash.positions import Manner, proposals, usual
+from engine.lab.control import Steps
+from engine.lab.findings import (
+    FINE,
+    SUSPICIOUS,
+    WRONG,
+    DoctorFinding,
+    Marks,
+    compared,
+    confidence_finding,
+    positions_finding,
+    stated,
+)
+from engine.records import Floats, Lattice
+from engine.runtime.measure.specimens import Specimen, fared, fared_otherwise, reread_specimen, specimen
+from engine.runtime.measure.target_findings import target_findings
+from engine.runtime.rigs.live import LiveRig
+from engine.runtime.rigs.rigs import Rig
+
+MOST_ORDERS = 6  # of taps: all of three; beyond that neighbours are swapped
+PLACES = 8  # at which the drafter itself is asked
+APART = 0.015  # in probability: rounding to bfloat16 gives 0.002, a wrong slot or context 0.04
+DTYPE_LOSS = 0.05
+CHECKS = 5  # in which a drafter is run otherwise than it is configured
+BASES = (1e4, 5e5, 1e6, 1e7)  # rotary bases of published models
+
+Ways = dict[str, tuple[Sequence[int], Manner | None]]
+
+
+def diagnose(rig: Rig, prompts: Sequence[str], other: Rig | None = None,
+             steps: Steps | None = None) -> list[DoctorFinding]:
+    """All findings of a rig. ``other`` is the same rig in another dtype, for that check; ``steps`` hears how far it
+    is."""
+    live, steps = LiveRig(rig), steps or Steps()
+    steps.expect(len(prompts))
+    specimens = []
+    for number, prompt in enumerate(prompts, start=1):
+        steps.begin(f"The target answers prompt {number} of {len(prompts)}.")
+        specimens.append(specimen(live, prompt))
+    return examine(rig, specimens, other, steps)
+
+
+def examine(rig: Rig, specimens: Sequence[Specimen], other: Rig | None = None,
+            steps: Steps | None = None) -> list[DoctorFinding]:
+    """The same over texts that the target has written already."""
+    heads = {name: head for name, head in rig.heads.items() if isinstance(head, BlockDrafter)}
+    steps = steps or Steps()
+    steps.expect(1 + (CHECKS + 1) * len(heads))
+    steps.begin("The target is examined.")
+    found = [*target_findings(rig, specimens)]
+    for name, head in heads.items():
+        found += _head_findings(rig, (name, head), specimens, steps)
+        found += _dtype_finding(rig, other, name, specimens)
+    return found
+
+
+def _head_findings(rig: Rig, named: tuple[str, BlockDrafter], specimens: Sequence[Specimen],
+                   steps: Steps) -> list[DoctorFinding]:
+    name, head = named
+    steps.begin(f"The drafter {name} as it is configured.")
+    own = fared(head, specimens, rig.target.taps)
+    tries: tuple[tuple[str, Ways, str], ...] = (
+        ("taps", _other_taps(rig), "Take the taps from the checkpoint's config, as outputs of those layers; here "
+         "{best} fares better."),
+        ("mask token", _other_masks(rig, head), "Lay the block with the mask token of the checkpoint's config; here "
+         "{best} fares better."),
+        ("slot 0", {"slot 0 is a mask": (rig.target.taps, _masked_root(head))},
+         "This drafter wants a mask in slot 0 and not the root's embedding; check its own code."),
+        ("slots", {"a slot proposes the next token": (rig.target.taps, _shifted(head))},
+         "This drafter's slots propose the token after them (draft_shift); read slots 0 to block − 2."),
+        ("rope", _other_bases(rig, head), "Use the rotary base of the checkpoint's config; here {best} fares better."))
+    found = []
+    for check, ways, advice in tries:
+        steps.begin(f"The drafter {name}: {check}.")
+        found.append(compared((check, name), own, fared_otherwise(head, specimens, ways), advice))
+    said = head.model.config.dflash_config
+    found[0] = stated(found[0], tuple(rig.target.taps), tuple(said["target_layer_ids"]))
+    found[1] = stated(found[1], head.mask_id, said["mask_token_id"])
+    return [*found, _base_finding(rig, name, head, found[-1]), _draft_finding(rig, name, head, specimens),
+            _vocabulary_finding(rig, name, head), confidence_finding(name, own), positions_finding(name, own)]
+
+
+def _other_taps(rig: Rig) -> Ways:
+    """The same taps in other orders, and their neighbours above and below."""
+    taps, layers = rig.target.taps, len(rig.target.model.base_model.layers)
+    orders = list(permutations(taps)) if len(taps) <= 3 else [
+        (*taps[:place], taps[place + 1], taps[place], *taps[place + 2:]) for place in range(len(taps) - 1)]
+    shifted = [tuple(tap + step for tap in taps) for step in (-1, 1)]
+    ways = [way for way in [*orders[:MOST_ORDERS], *shifted] if all(0 <= tap < layers for tap in way)]
+    return {f"layers {', '.join(map(str, way))}": (way, None) for way in ways if way != taps}
+
+
+def _other_masks(rig: Rig, head: BlockDrafter) -> Ways:
+    """The tokenizer's mask token and its other special tokens."""
+    tokenizer, rows = rig.tokenizer, rig.target.embedding.weight.shape[0]
+    ids = [tokenizer.mask_token_id, *tokenizer.all_special_ids, *tokenizer.added_tokens_decoder]
+    kept = [token for token in dict.fromkeys(ids) if token is not None and token != head.mask_id and token < rows]
+    return {f"token {token}": (rig.target.taps, _masked_with(head, token)) for token in kept[:8]}
+
+
+def _masked_with(head: BlockDrafter, mask_id: int) -> Manner:
+    def lay(roots: Tensor) -> Tensor:
+        tokens = torch.full((len(roots), head.block), mask_id, device=roots.device)
+        tokens[:, 0] = roots
+        return tokens
+    return Manner(lay, head.model.rotation)
+
+
+def _masked_root(head: BlockDrafter) -> Manner:
+    return Manner(lambda roots: torch.full((len(roots), head.block), head.mask_id, device=roots.device),
+                  head.model.rotation)
+
+
+def _shifted(head: BlockDrafter) -> Manner:
+    return Manner(usual(head).lay, head.model.rotation, first_slot=0)
+
+
+def _other_bases(rig: Rig, head: BlockDrafter) -> Ways:
+    """The target's rotary base and the usual ones."""
+    own = _base(head.model.config)
+    bases = [base for base in dict.fromkeys((_base(rig.target.config), *BASES)) if base and base != own]
+    return {f"base {base:g}": (rig.target.taps, _turned_by(head, base)) for base in bases}
+
+
+def _base(config: object) -> float:
+    parameters = getattr(config, "rope_parameters", None) or {}
+    return float(parameters.get("rope_theta", 0.0))
+
+
+def _turned_by(head: BlockDrafter, base: float) -> Manner:
+    config = deepcopy(head.model.config)
+    config.rope_parameters = {**(config.rope_parameters or {}), "rope_theta": base}
+    embedding = Qwen3RotaryEmbedding(config).to(head.device)
+
+    def rotation(positions: Tensor) -> tuple[Tensor, Tensor]:
+        cosines, sines = embedding(head.model.norm.weight, positions[None])
+        return cosines[0], sines[0]
+    return Manner(usual(head).lay, rotation)
+
+
+def _base_finding(rig: Rig, name: str, head: BlockDrafter, tried: DoctorFinding) -> DoctorFinding:
+    """Another base than the target's is odd, yet right where the drafter was trained so."""
+    own, target = _base(head.model.config), _base(rig.target.config)
+    seen = f"The drafter's rotary base is {own:g}, the target's {target:g}."
+    if own == target or tried.status == FINE:
+        return DoctorFinding("rope base", name, FINE, seen)
+    return DoctorFinding("rope base", name, SUSPICIOUS, seen, "Compare with the checkpoint's config.json.")
+
+
+@torch.inference_mode()
+def _draft_finding(rig: Rig, name: str, head: BlockDrafter, specimens: Sequence[Specimen]) -> DoctorFinding:
+    """Does the drafter as the loop calls it propose what the model proposes with the root in slot 0?"""
+    each, every = specimens[0], max(1, (len(specimens[0].token_ids) - specimens[0].start) // PLACES)
+    read = each.read(rig.target.taps, every)
+    live, done = [], 0
+    head.begin(len(each.token_ids))
+    for anchor in read.anchors.tolist():
+        head.observe(each.token_ids[done:anchor], read.features[done:anchor])
+        live.append(_sureness(head.draft(int(each.token_ids[anchor]), 1)))
+        done = anchor
+    head.release()
+
+    def apart(manner: Manner) -> float:
+        model = [_sureness(lattice) for lattice in proposals(head, read, 1, manner)]
+        return float(np.abs(np.stack(model) - np.stack(live)).mean())
+    own, masked = apart(usual(head)), apart(_masked_root(head))
+    seen = f"How sure it drafts in the loop is {own:.3f} off what its model says after the root's embedding."
+    if own <= APART:
+        return DoctorFinding("draft", name, FINE, seen)
+    if masked <= APART:
+        return DoctorFinding("slot 0", name, WRONG, f"{seen} With a mask token in slot 0 it is {masked:.3f}.",
+                             "Put the committed root token into slot 0 of the block, not the mask token.")
+    return DoctorFinding("draft", name, WRONG, seen, "The drafter's loop and its model differ: check the positions, "
+                         "the context that it keeps, and that it drops the block's own keys each round.")
+
+
+def _sureness(lattice: Lattice) -> Floats:
+    """The probability of the most likely token of each depth."""
+    return np.exp(lattice.logprobs[:, 0, 0])
+
+
+def _vocabulary_finding(rig: Rig, name: str, head: BlockDrafter) -> DoctorFinding:
+    rows, known, own = rig.target.embedding.weight.shape[0], len(rig.tokenizer), head.model.config.vocab_size
+    seen = (f"The tokenizer knows {known} tokens, the target has {rows} rows, the drafter's config says {own}; its "
+            f"mask token is {head.mask_id}.")
+    if known > rows or own != rows or not 0 <= head.mask_id < rows:
+        return DoctorFinding("vocabulary", name, WRONG, seen, "Drafter, tokenizer and target are not of one family: "
+                             "fetch the three that belong together.")
+    return DoctorFinding("vocabulary", name, FINE, seen)
+
+
+def _dtype_finding(rig: Rig, other: Rig | None, name: str, specimens: Sequence[Specimen]) -> list[DoctorFinding]:
+    """The drafter in both dtypes on the same text."""
+    if other is None:
+        return []
+    marks: Mapping[str, Marks] = {}
+    for each in (rig, other):
+        head = each.heads[name]
+        again = [reread_specimen(each.target, text.token_ids.tolist(), text.start) for text in specimens]
+        assert isinstance(head, BlockDrafter)
+        marks = {**marks, str(each.target.model.dtype).removeprefix("torch."): fared(head, again, each.target.taps)}
+    figures = {dtype: found.accepted for dtype, found in marks.items()}
+    said = ", ".join(f"{value:.2f} in {dtype}" for dtype, value in figures.items())
+    seen = f"Drafted tokens accepted a round: {said}."
+    lost = 1 - min(figures.values()) / max(max(figures.values()), 1e-9)
+    if lost <= DTYPE_LOSS:
+        return [DoctorFinding("dtype", name, FINE, seen)]
+    return [DoctorFinding("dtype", name, SUSPICIOUS, seen, "Rounding costs acceptance: run it in the better one.")]

@@ -1,0 +1,208 @@
+"""A crew of Ray workers: one actor a device holds the rig, a lost worker's cells are measured again elsewhere.
+
+Ray is optional (``requirements-ray.txt``). Every host needs this code, its packages and the rig at the same place.
+The results come back here, so the store keeps its one writer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import import_module
+from itertools import groupby
+from typing import Any
+
+from engine.errors import RequestError, RigError
+from engine.lab.control import Control
+from engine.lab.order import block
+from engine.lab.settings import Cell, Conditions, Laboratory, Measured
+from engine.lab.sweeping import Task, measure, warm
+
+MOST_ATTEMPTS = 3  # a cell whose worker is lost so often is given up
+MOST_LOSSES = 5  # a worker that is lost so often is not replaced
+GLANCE_SECONDS = 0.2  # how often a wait looks up to see whether somebody has paused or stopped the sweep
+
+OpenLaboratory = Callable[[], Laboratory]
+
+
+@dataclass(frozen=True)
+class About:
+    """What a worker measures on, the methods that it can run, its process id."""
+
+    conditions: Conditions
+    methods: tuple[str, ...]
+    process_id: int
+
+
+class RigWorker:
+    """What runs in a worker: the rig, opened once."""
+
+    def __init__(self, open_laboratory: OpenLaboratory) -> None:
+        self._laboratory = open_laboratory()
+
+    def about(self) -> About:
+        """See ``About``."""
+        return About(self._laboratory.conditions, tuple(self._laboratory.methods), os.getpid())
+
+    def prepare(self, tasks: Sequence[Task]) -> bool:
+        """Warm up for these tasks."""
+        return warm(self._laboratory, tasks, Control())
+
+    def measure(self, task: Task) -> Measured:
+        """See ``sweeping.measure``."""
+        return measure(self._laboratory, task)
+
+
+@dataclass
+class Hand:
+    """One worker's place: its actor, what it has yet to measure of its block, and how often it was lost."""
+
+    actor: Any
+    queue: deque[Task] = field(default_factory=deque)
+    losses: int = 0
+
+
+def ray_crew(open_laboratory: OpenLaboratory, address: str, workers: int | None = None) -> RayCrew:
+    """Connect to a cluster (``local`` starts one here) and open the rig on every worker: ``workers`` of them, else
+    one a GPU, else one a host. Raises RequestError without Ray or cluster, RigError where the rig does not open."""
+    if workers is not None and workers < 1:
+        raise RequestError(f"The workers are {workers}; they have to be 1 or more.")
+    try:
+        ray = import_module("ray")
+    except ModuleNotFoundError as error:
+        raise RequestError("Ray is not installed; install requirements-ray.txt, or leave --ray out.") from error
+    # a worker that is nicer than what else runs on its host would measure that instead
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
+    dashboard = {"include_dashboard": False} if address == "local" else {}
+    if not ray.is_initialized():
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR", **dashboard)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise RequestError(f"There is no Ray cluster at {address!r} ({error}); name one, or 'local'.") from error
+    return RayCrew(ray, open_laboratory, workers)
+
+
+class RayCrew:
+    """See ``sweeping.Crew``."""
+
+    def __init__(self, ray: Any, open_laboratory: OpenLaboratory, workers: int | None) -> None:
+        self.ray = ray
+        held = ray.cluster_resources()
+        devices = int(held.get("GPU", 0))
+        count = workers or devices or len([node for node in ray.nodes() if node["Alive"]])
+        if devices and count > devices:
+            raise RequestError(f"The cluster has {devices} GPUs and {count} workers were asked for; a GPU takes one.")
+        share = held.get("CPU", 1.0) / count
+        # a worker on this host would inherit this process's number of threads
+        threads = {"env_vars": {"OMP_NUM_THREADS": str(max(1, int(share)))}}
+        actor = ray.remote(RigWorker).options(
+            num_gpus=1 if devices else 0, num_cpus=int(share) if share >= 1 else share, runtime_env=threads)
+        self.hire = partial(actor.remote, open_laboratory)
+        self.hands = [Hand(self.hire()) for _ in range(count)]
+        try:
+            found = ray.get([hand.actor.about.remote() for hand in self.hands])
+        except ray.exceptions.RayError as error:
+            raise RigError(f"A Ray worker could not open the rig: {last_line(error)}") from error
+        self.methods: Sequence[str] = found[0].methods
+        self.process_ids = [about.process_id for about in found]
+        self.conditions = shared([about.conditions for about in found])
+
+    def work(self, tasks: Sequence[Task], control: Control) -> Iterator[Measured]:
+        """See ``sweeping.Crew``. A worker measures a block to its end, so that what is compared shares a device."""
+        return Shift(self, tasks, control).run()
+
+
+def shared(conditions: Sequence[Conditions]) -> Conditions:
+    """The conditions of all workers as one; RigError where they differ in more than their hardware."""
+    hardware = " + ".join(sorted({each.hardware for each in conditions}))
+    alike = {repr(replace(each, hardware=hardware)) for each in conditions}
+    if len(alike) > 1:
+        raise RigError(f"The Ray workers do not hold the same rig and versions: {'; '.join(sorted(alike))}.")
+    return replace(conditions[0], hardware=hardware)
+
+
+def last_line(error: Exception) -> str:
+    """The end of Ray's report: the error as the worker raised it."""
+    return str(error).strip().splitlines()[-1]
+
+
+class Shift:
+    """One sweep's tasks on their way to the hands and back. ``running`` has for every call under way whose it is and
+    the task, or None where the worker warms up."""
+
+    def __init__(self, crew: RayCrew, tasks: Sequence[Task], control: Control) -> None:
+        self.crew, self.tasks, self.control = crew, tasks, control
+        self.blocks = deque(deque(group) for _, group in groupby(tasks, lambda task: block(task.cell)))
+        self.hands = list(crew.hands)
+        self.running: dict[Any, tuple[Hand, Task | None]] = {}
+        self.attempts: Counter[Cell] = Counter()
+
+    def run(self) -> Iterator[Measured]:
+        """What came of every task, as it arrives."""
+        for hand in self.hands:
+            self._prepare(hand)
+        while self._work_is_left():
+            self._hand_out()
+            for reference in self._arrived():
+                found = self._collect(*self.running.pop(reference), reference)
+                if found:
+                    yield found
+
+    def _work_is_left(self) -> bool:
+        if any(task for _, task in self.running.values()):
+            return True
+        return not self.control.stopped and bool(self.blocks or any(hand.queue for hand in self.hands))
+
+    def _prepare(self, hand: Hand) -> None:
+        hand.queue.clear()
+        self.running[hand.actor.prepare.remote(self.tasks)] = hand, None
+
+    def _hand_out(self) -> None:
+        """A task for every hand that has nothing to do."""
+        if self.control.paused or self.control.stopped:
+            return
+        busy = {id(hand) for hand, _ in self.running.values()}
+        for hand in self.hands:
+            if id(hand) not in busy and (hand.queue or self.blocks):
+                hand.queue = hand.queue or self.blocks.popleft()
+                task = hand.queue.popleft()
+                self.running[hand.actor.measure.remote(task)] = hand, task
+
+    def _arrived(self) -> list[Any]:
+        if not self.running:
+            self.control.may_go_on()
+            return []
+        ready: list[Any] = self.crew.ray.wait(list(self.running), timeout=GLANCE_SECONDS)[0]
+        return ready
+
+    def _collect(self, hand: Hand, task: Task | None, reference: Any) -> Measured | None:
+        try:
+            found = self.crew.ray.get(reference)
+        except self.crew.ray.exceptions.RayActorError:
+            return self._replace(hand, task)
+        return found if task else None
+
+    def _replace(self, hand: Hand, task: Task | None) -> Measured | None:
+        """A worker is lost: its tasks go back to the front of the line, and another takes its place."""
+        left = [task, *hand.queue] if task else list(hand.queue)
+        hand.losses += 1
+        if hand.losses < MOST_LOSSES:
+            hand.actor = self.crew.hire()
+            self._prepare(hand)
+        else:
+            self.hands.remove(hand)
+            if not self.hands:
+                raise RigError(f"Every Ray worker was lost {MOST_LOSSES} times. What was measured is kept; look at the "
+                               "cluster and resume.")
+        given_up = None
+        if task:
+            self.attempts[task.cell] += 1
+            if self.attempts[task.cell] == MOST_ATTEMPTS:
+                left = left[1:]
+                given_up = Measured(task.cell, None, f"{MOST_ATTEMPTS} Ray workers were lost while they measured this.")
+        if left:
+            self.blocks.appendleft(deque(left))
+        return given_up

@@ -1,0 +1,92 @@
+"""Texts of a target with the outputs of all its layers: what the doctor tries a drafter on in every manner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from engine.drafters.abilities import BlockDrafter
+from engine.drafters.dflash.positions import Manner, proposals
+from engine.drafters.known_text import ReadText
+from engine.lab.findings import Marks, marks
+from engine.records import Ask, Integers
+from engine.runtime.rigs.live import LiveRig
+from engine.runtime.target.target import TorchTarget
+from engine.trace import committed_ids, gather
+
+TOKENS = 96  # of each specimen's answer
+ANCHORS = 160  # of all specimens together: enough to tell an eighth more from noise
+
+
+@dataclass(frozen=True, eq=False)
+class Specimen:
+    """Prompt and greedy answer: token_ids (all,) int32; states, each layer's output before the final norm, (all,
+    hidden size); the answer begins at ``start``."""
+
+    token_ids: Integers
+    states: tuple[Tensor, ...]
+    start: int
+
+    def read(self, taps: Sequence[int], every: int) -> ReadText:
+        """The text as a drafter with these taps would have it."""
+        return ReadText(self.token_ids, torch.cat([self.states[tap] for tap in taps], -1), self.start, every)
+
+
+def specimen(live: LiveRig, prompt: str) -> Specimen:
+    """The target's own answer to a prompt, read again with every layer tapped."""
+    trace = gather(live.run(Ask(prompt, "autoregressive", 0, TOKENS)))
+    prompt_ids = trace.header.request.prompt_ids
+    return reread_specimen(live.checkpoints.target, [
+        *prompt_ids, *committed_ids(entry.round for entry in trace.entries)], len(prompt_ids))
+
+
+@torch.inference_mode()
+def reread_specimen(target: TorchTarget, token_ids: Sequence[int], start: int) -> Specimen:
+    """Any text as a specimen of this target."""
+    states: dict[int, Tensor] = {}
+    layers: list[nn.Module] = list(target.model.base_model.layers)
+    hooks = [layer.register_forward_hook(_keep(states, number)) for number, layer in enumerate(layers)]
+    try:
+        target.model(input_ids=torch.tensor([token_ids], device=target.device), use_cache=False)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return Specimen(np.asarray(token_ids, np.int32), tuple(states[number] for number in range(len(layers))), start)
+
+
+def _keep(states: dict[int, Tensor], number: int) -> Callable[..., None]:
+    def hook(_module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
+        states[number] = (output if isinstance(output, Tensor) else output[0])[0]
+    return hook
+
+
+def stride(specimens: Sequence[Specimen]) -> int:
+    """Every so many places give about ``ANCHORS`` anchors."""
+    return max(1, sum(len(each.token_ids) - each.start for each in specimens) // ANCHORS)
+
+
+def fared(drafter: BlockDrafter, specimens: Sequence[Specimen], taps: Sequence[int],
+          manner: Manner | None = None) -> Marks:
+    """How the drafter's chain fares with these taps in this manner (its own without one)."""
+    every = stride(specimens)
+    chains, texts, beliefs = [], [], []
+    for each in specimens:
+        read = each.read(taps, every)
+        for anchor, lattice in zip(read.anchors.tolist(), proposals(drafter, read, 1, manner), strict=True):
+            following = np.full(lattice.depth, -1, np.int32)
+            said = each.token_ids[anchor + 1:anchor + 1 + lattice.depth]
+            following[:len(said)] = said
+            chains.append(lattice.tokens[:, 0, 0])
+            beliefs.append(np.exp(lattice.logprobs[:, 0, 0]))
+            texts.append(following)
+    return marks(np.stack(chains), np.stack(texts), np.stack(beliefs))
+
+
+def fared_otherwise(drafter: BlockDrafter, specimens: Sequence[Specimen], ways: Mapping[str, tuple[
+        Sequence[int], Manner | None]]) -> dict[str, Marks]:
+    """``fared`` by name for each (taps, manner)."""
+    return {name: fared(drafter, specimens, taps, manner) for name, (taps, manner) in ways.items()}

@@ -1,0 +1,148 @@
+"""A what-if on a rig: the text that the target wrote, in; every method's forecast at every budget, out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from engine.budget_policy import MOST_AUTO
+from engine.decode import Drafter
+from engine.drafters.abilities import ReplayDrafter
+from engine.drafters.known_text import ReadText, read_text
+from engine.errors import RequestError
+from engine.lab.control import Steps
+from engine.lab.cost import CostCurve
+from engine.lab.forecast import WhatIf
+from engine.lab.replay import Grower, Known, Proposals, Reread, reread
+from engine.lab.whatif import Point, builders_of, forecasts, gain, points
+from engine.limits import TRIED_BUDGETS, check_budget
+from engine.methods import METHODS, method_named
+from engine.records import Request
+from engine.runtime.rigs.live import LiveRig
+from engine.runtime.rigs.rigs import Rig
+from engine.trace import Trace, committed_ids
+
+MOST_DEPARTURES = 0.1  # of the text; beyond it another model wrote it
+
+
+@dataclass(frozen=True)
+class Written:
+    """A text and how it came about. ``heads`` are the drafters of its own run: methods with as many use them too."""
+
+    prompt: str
+    request: Request
+    token_ids: tuple[int, ...]
+    heads: tuple[str, ...] = ()
+
+    @property
+    def context(self) -> int:
+        """The prefix length in the middle of the text."""
+        return len(self.request.prompt_ids) + len(self.token_ids) // 2
+
+
+def written(trace: Trace) -> Written:
+    """The text of a recorded or finished run."""
+    header = trace.header
+    token_ids = tuple(committed_ids(entry.round for entry in trace.entries))
+    return Written(header.prompt, header.request, token_ids, header.heads)
+
+
+def what_if(rig: Rig, text: Written, budgets: Sequence[int] = TRIED_BUDGETS, methods: Sequence[str] = (),
+            curve: CostCurve | None = None, steps: Steps | None = None) -> WhatIf:
+    """Every method at every budget, and with a curve the predicted speed; ``steps`` hears how far it is. The rig must
+    not be running anything else.
+
+    RequestError where the text is empty, is not this target's, or a method cannot be replayed.
+    """
+    budgets = _checked(rig, text, budgets)
+    began = perf_counter()
+    found = points(_heads(rig, text, methods))
+    steps = steps or Steps()
+    steps.expect(len(found) + 1)
+    steps.begin("The target reads the text again.")
+    again = reread(text.request, text.token_ids, rig.target)
+    departures = _departures(text, again)
+    known = Known(np.asarray(text.token_ids, np.int32), len(text.request.prompt_ids), rig.target.context_limit)
+    growers = _growers(rig, text, again, (found, known, max(budgets)))
+    done = forecasts(found, budgets, known, growers, curve, steps)
+    gains = [gain(point, max(budgets), known, growers) for point in found if point.heads]
+    target = rig.target
+    return WhatIf(
+        text.prompt, rig.name, target.hardware, str(target.model.dtype).removeprefix("torch."),
+        text.request.sampling, known.start, len(text.token_ids), departures, tuple(done), tuple(gains), curve,
+        perf_counter() - began)
+
+
+def live_what_if(live: LiveRig, text: Written, budgets: Sequence[int], methods: Sequence[str],
+                 curve: CostCurve | None, steps: Steps | None = None) -> WhatIf:
+    """The same on a rig that also answers: waits until no run holds it."""
+    with live.held("while other budgets were replayed"):
+        return what_if(live.checkpoints, text, budgets, methods, curve, steps)
+
+
+def _checked(rig: Rig, text: Written, budgets: Sequence[int]) -> list[int]:
+    if not text.token_ids:
+        raise RequestError("The run wrote no token, so there is nothing to walk; choose one that has text.")
+    vocabulary = rig.target.config.vocab_size
+    most = max(*text.request.prompt_ids, *text.token_ids)
+    length = len(text.request.prompt_ids) + len(text.token_ids)
+    if most >= vocabulary or length > rig.target.context_limit:
+        raise RequestError(
+            f"The text was not written by {rig.name}: it has token {most} and {length} positions, where the target "
+            f"knows {vocabulary} tokens and {rig.target.context_limit} positions.")
+    if not budgets:
+        raise RequestError("No node budget was given; write at least one, as in: 16, 32, 64.")
+    for budget in budgets:
+        check_budget(budget)
+    return sorted(set(budgets))
+
+
+def _departures(text: Written, again: Reread) -> int:
+    count = int((again.choice != np.asarray(text.token_ids)).sum())
+    if count > max(1, MOST_DEPARTURES * len(text.token_ids)):
+        raise RequestError(
+            f"The target would have chosen another token at {count} of {len(text.token_ids)} places: the text was "
+            "written by other weights or under other sampling settings. Open the rig that wrote it.")
+    return count
+
+
+def _heads(rig: Rig, text: Written, methods: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """The drafters of each method; without ``methods`` those of all that can be replayed on this rig."""
+    own = method_named(text.request.method)
+    found = {}
+    for method in methods or [name for name, row in METHODS.items() if row.replayable]:
+        row = method_named(method)
+        if not row.replayable:
+            raise RequestError(
+                f"The method {method} cannot be replayed: a what-if needs a method that follows the text (walk) over "
+                f"drafters whose proposals do not depend on the budget (block diffusion), not {row.accept} over "
+                f"{row.family}.")
+        alike = (row.family, row.heads) == (own.family, own.heads)
+        if not methods and row.heads not in (0, *rig.defaults):
+            continue
+        drafters = rig.drafters(method, text.heads if alike else ())
+        if methods or all(isinstance(drafter, ReplayDrafter) for drafter in drafters.values()):
+            found[method] = tuple(drafters)
+    return found
+
+
+def _growers(rig: Rig, text: Written, again: Reread, wanted: tuple[list[Point], Known, int]) -> dict[
+        tuple[str, str], Grower]:
+    """A grower for each drafter and builder, over the drafter's proposals at every place."""
+    found, known, most = wanted
+    read = read_text(text.request.prompt_ids, text.token_ids, again.features)
+    most = max(most, MOST_AUTO)
+    drafters = {name: drafter for point in found for name, drafter in rig.drafters(point.method, point.heads).items()}
+    proposed = {name: _proposed(name, drafter, read, most) for name, drafter in drafters.items()}
+    return {(head, build): Grower(known, proposed[head], build, most) for head, build in builders_of(found)}
+
+
+def _proposed(name: str, drafter: Drafter, text: ReadText, width: int) -> Proposals:
+    if not isinstance(drafter, ReplayDrafter):
+        raise RequestError(f"The drafter {name} is a {type(drafter).__name__}, whose proposals depend on the budget; a "
+                           "what-if needs one that proposes the same whatever the budget, such as a block-diffusion "
+                           "drafter.")
+    return drafter.proposals(text, width)

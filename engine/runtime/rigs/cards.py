@@ -1,0 +1,89 @@
+"""The card of a rig: the rig.json in its folder, checked, as the parts that the rig is made of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import RigError
+from engine.rig_names import NGRAM
+from engine.runtime.checkpoints.files import called, first_line
+from engine.runtime.checkpoints.opening import Opening
+from engine.runtime.checkpoints.packaged import packaged
+
+CARD = "rig.json"
+KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+    "title": (str, "a text"), "heads": (list, "a list of names"), "defaults": (dict, "an object of lists of names"),
+    "revisions": (dict, "an object of texts"), "package": (dict, "an object of texts"),
+    "good_at": (str, "a text"), "familiar_nats": ((int, float), "a number")}
+NEEDED = ("title", "heads", "defaults")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a rig is made of, before anything is loaded: folders, and which drafters serve one and two at a time."""
+
+    title: str
+    target: Path
+    heads: Mapping[str, Path]
+    defaults: Mapping[int, tuple[str, ...]]
+    revisions: Mapping[str, str]
+    good_at: str = ""
+    familiar_nats: float = float("inf")
+
+
+def has_card(folder: Path) -> bool:
+    """Whether there is a rig in this folder; no for a name that no folder can have."""
+    try:
+        return (folder / CARD).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def card_parts(folder: Path, opening: Opening) -> Parts:
+    """The parts that a folder's card names, a target that is a package fetched; RigError says which field is missing
+    or of the wrong kind."""
+    card = _read(folder)
+    names = _names(folder, "heads", card["heads"])
+    defaults = {count: _names(folder, "defaults", chosen) for count, chosen in card["defaults"].items()}
+    for count, chosen in defaults.items():
+        if count not in ("0", "1", "2") or len(chosen) != int(count) or not {*chosen} <= {*names, NGRAM}:
+            raise RigError(f"{CARD} in {called(folder)} has {str(chosen)[:60]} for {count[:20]!r} drafters under "
+                           f"'defaults'; it has to be as many of {', '.join((*names, NGRAM))}, for \"1\" or \"2\".")
+    target, package = folder / "target", card.get("package")
+    if package and not target.is_dir():  # an image carries it there
+        target = packaged(folder.name, package, opening.tell)
+    return Parts(
+        card["title"], target, {name: folder / name for name in names},
+        {int(count): tuple(chosen) for count, chosen in defaults.items()},
+        {str(name): str(value) for name, value in card.get("revisions", {}).items()}, card.get("good_at", ""),
+        float(card.get("familiar_nats", "inf")))
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        card = json.loads((folder / CARD).read_text(encoding="utf8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise RigError(f"{CARD} in {called(folder)} is not JSON: {first_line(error)}.") from error
+    if not isinstance(card, dict):
+        raise RigError(f"{CARD} in {called(folder)} holds a {type(card).__name__}; it has to be an object.")
+    missing = [name for name in NEEDED if name not in card]
+    if missing:
+        raise RigError(f"{CARD} in {called(folder)} has no {missing[0]!r}.")
+    for name, (kind, said) in KINDS.items():
+        value = card.get(name)
+        if name in card and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise RigError(f"{CARD} in {called(folder)} has {str(value)[:60]!r} under {name!r}; it has to be {said}.")
+    return card
+
+
+def _names(folder: Path, field: str, value: Any) -> list[str]:
+    """Names of folders beside the card, and nothing that leads elsewhere."""
+    if not isinstance(value, list) or not all(
+            isinstance(name, str) and name and Path(name).name == name for name in value):
+        raise RigError(f"{CARD} in {called(folder)} has {str(value)[:60]!r} under {field!r}; it has to be a list of "
+                       "names of folders beside it.")
+    return value

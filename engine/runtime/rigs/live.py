@@ -1,0 +1,207 @@
+"""A rig that answers prompts: the live ``Source`` of the page, the command line and the benchmark."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from traceback import clear_frames
+
+import numpy as np
+import torch
+
+from engine.budget_policy import AUTO
+from engine.decode import Drafter, plan
+from engine.errors import RequestError
+from engine.lab.adaptive import AdaptiveBudget
+from engine.lab.cost import CostCurve
+from engine.methods import METHODS
+from engine.records import Ask, Integers, Request, Round, Sampling
+from engine.runtime.rigs.chat import Spelling, prompt_ids
+from engine.runtime.rigs.cost import CostBook
+from engine.runtime.rigs.loops import HostLoop, loop_on
+from engine.runtime.rigs.rigs import Rig, open_rig
+from engine.trace import End, Entry, Header, Line
+
+
+class LiveRig:
+    """One rig, one run at a time: a second run waits until the first has ended or was closed."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self._busy = threading.Lock()
+        self._costs = CostBook(rig)
+        self._loop = loop_on(rig.target)
+        self._spelling = Spelling(rig.tokenizer)
+
+    @property
+    def rig(self) -> str:
+        return self._rig.name
+
+    @property
+    def checkpoints(self) -> Rig:
+        return self._rig
+
+    @property
+    def hardware(self) -> str:
+        return self._rig.target.hardware
+
+    @property
+    def good_at(self) -> str:
+        return self._rig.good_at
+
+    @property
+    def methods(self) -> Sequence[str]:
+        return [name for name, row in METHODS.items() if row.family in self._rig.families or row.heads in (
+            0, *self._rig.defaults)]
+
+    @property
+    def heads(self) -> Sequence[str]:
+        return tuple(self._rig.heads)
+
+    def usual_heads(self, method: str) -> Sequence[str]:
+        """See ``explorer.source.Source``."""
+        return tuple(self._rig.drafters(method))
+
+    def request(self, ask: Ask) -> Request:
+        """The ask in tokens; RequestError where it cannot be."""
+        stop = self._rig.target.model.generation_config.eos_token_id
+        asked = prompt_ids(self._rig.tokenizer, ask.prompt, ask.turns, self._rig.chat)
+        return Request(
+            asked, ask.method, ask.budget, ask.max_tokens, ask.sampling,
+            frozenset([stop] if isinstance(stop, int) else stop or []), ask.split, ask.pace)
+
+    def run(self, ask: Ask) -> Iterator[Line]:
+        """See ``explorer.source.Source``."""
+        drafters = self._rig.drafters(ask.method, ask.heads)
+        request = self.request(ask)
+        plan(request, self._rig.target, list(drafters.values()))  # refuses now, and not only at the first line
+        return self._lines(ask, request, drafters)
+
+    @contextmanager
+    def rounds(self, ask: Ask) -> Iterator[Iterator[Round]]:
+        """The bare rounds of a run, for whoever measures: the rig is free by then, and nothing is spelt out."""
+        drafters = self._rig.drafters(ask.method, ask.heads)
+        request = self.request(ask)
+        with self.held(asked_of(request)):
+            rounds = self._decode(request, list(drafters.values()))
+            try:
+                yield rounds
+            finally:
+                rounds.close()  # type: ignore[attr-defined]
+
+    def _decode(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Round]:
+        """The rounds, at the request's pace; only while the rig is ours, since an adaptive one may measure first."""
+        if request.pace != AUTO or not drafters:
+            return self._loop.decode(request, drafters)
+        middle = len(request.prompt_ids) + request.max_tokens // 2
+        policy = AdaptiveBudget(self._costs.curve(middle, request.sampling))
+        return HostLoop(self._rig.target).decode(request, drafters, policy)
+
+    def curve(self, context: int, sampling: Sampling) -> CostCurve:
+        """What rounds cost here after ``context`` tokens; measured, in seconds, when it is asked for first."""
+        with self.held(f"while the cost of rounds after {context} tokens was measured"):
+            return self._costs.curve(context, sampling)
+
+    def _lines(self, ask: Ask, request: Request, drafters: Mapping[str, Drafter]) -> Iterator[Line]:
+        with self.held(asked_of(request)):
+            rounds = self._decode(request, list(drafters.values()))
+            named = np.zeros(self._rig.target.config.vocab_size, np.bool_)
+            named[list(request.prompt_ids)] = True
+            yield self._header(ask, request, tuple(drafters))
+            seconds, count, last = 0.0, 0, None
+            try:
+                while True:
+                    began = time.perf_counter()
+                    made = next(rounds, None)
+                    seconds += time.perf_counter() - began
+                    if made is None:
+                        break
+                    shown = token_ids(made)
+                    fresh = shown[~named[shown]]
+                    named[fresh] = True
+                    count, last = count + 1, made
+                    yield Entry(made, self._spelling.of(set(fresh.tolist())), seconds)
+                yield End(self._reason(request, last), count, seconds)
+            finally:
+                rounds.close()  # type: ignore[attr-defined]
+
+    @contextmanager
+    def held(self, wish: str) -> Iterator[None]:
+        """The rig, to the caller alone; RequestError where the device has no memory for the wish, which the next
+        one has again."""
+        with self._busy:
+            try:
+                yield
+            except torch.OutOfMemoryError as error:
+                clear_frames(error.__traceback__)  # they hold what was made until then
+                self._loop.close()
+                torch.cuda.empty_cache()
+                wanted = re.search(r"Tried to allocate ([\d.]+ \w+)", str(error))
+                more = f" ({wanted[1]} more was needed)" if wanted else ""
+                raise RequestError(f"The GPU ran out of memory{more} {wish}; lower the budget or max tokens, or "
+                                   "shorten the prompt.") from error
+
+    def close(self) -> None:
+        """Free what runs left behind; the weights go with the last reference to this."""
+        with self._busy:
+            self._loop.close()
+            self._rig.target.release()
+
+    def instead(self, reason: str) -> LiveRig:
+        """The same rig, saying with every run why another one is not running."""
+        note = f"{reason} The {self._rig.name} answers instead."
+        return LiveRig(replace(self._rig, notes=(note, *self._rig.notes)))
+
+    def _header(self, ask: Ask, request: Request, heads: tuple[str, ...]) -> Header:
+        target = self._rig.target
+        return Header(
+            request=request, prompt=ask.prompt, rig=self._rig.name, heads=heads, hardware=self.hardware,
+            dtype=str(target.model.dtype).removeprefix("torch."), context_limit=target.context_limit,
+            pieces=self._spelling.of(set(request.prompt_ids) | request.stop_ids),
+            revisions={**self._rig.revisions, "torch": torch.__version__}, note=self._note(ask.prompt),
+            turns=ask.turns)
+
+    def _note(self, prompt: str) -> str:
+        """What is to be said of the rig, and when the prompt surprises the target more than what it was trained for
+        ever does."""
+        notes = list(self._rig.notes)
+        if not math.isinf(self._rig.familiar_nats) and self.surprise(prompt) > self._rig.familiar_nats:
+            notes.append(f"This prompt lies outside what the {self._rig.name} was trained for. {self._rig.good_at}")
+        return " ".join(notes)
+
+    @torch.inference_mode()
+    def surprise(self, prompt: str) -> float:
+        """Mean negative log probability in nats of the user's words under the target."""
+        token_ids_ = prompt_ids(self._rig.tokenizer, prompt, (), self._rig.chat)
+        tokens = torch.tensor([token_ids_], device=self._rig.target.device)
+        logprobs = self._rig.target.model(input_ids=tokens, use_cache=False).logits[0, :-1].float().log_softmax(-1)
+        said = logprobs.gather(-1, tokens[0, 1:, None])[:, 0]
+        return -float(said.mean())
+
+    def _reason(self, request: Request, last: Round | None) -> str:
+        if last is None or last.acceptance.bonus in request.stop_ids:
+            return "stop"
+        written = last.start + len(last.acceptance.keep) - len(request.prompt_ids)
+        return "length" if written >= request.max_tokens else "context"
+
+
+def asked_of(request: Request) -> str:
+    """What a run asked the device for."""
+    return f"at a budget of {request.budget} nodes and {len(request.prompt_ids)} prompt tokens"
+
+
+def token_ids(made: Round) -> Integers:
+    """Every token that a round shows, some of them several times: proposals, nodes, choices, the bonus token."""
+    return np.concatenate([
+        *(draft.tokens.ravel() for draft in made.drafts), *(tree.tokens for tree in made.candidates), made.tree.tokens,
+        made.verification.choice, [made.acceptance.bonus]], dtype=np.int32)
+
+
+def serve(name: str) -> LiveRig:
+    """The rig of that name, ready to answer; RigError says what is missing or does not fit."""
+    return LiveRig(open_rig(name))

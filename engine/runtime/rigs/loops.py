@@ -1,0 +1,49 @@
+"""What runs the rounds of a rig: the host's loop, and on a GPU, where it is asked for, rounds as CUDA graphs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Protocol
+
+from engine.budget_policy import BudgetPolicy
+from engine.decode import Drafter, decode
+from engine.records import Request, Round
+from engine.runtime.target.inference import each_inferring
+from engine.runtime.target.target import TorchTarget
+
+CUDA_GRAPHS = "CANOPY_CUDA_GRAPHS"  # in the environment: 1 for rounds as CUDA graphs, which no GPU has run yet
+
+
+class Loop(Protocol):
+    """Decodes requests with one target."""
+
+    def decode(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Round]:
+        """See ``engine.decode.decode``."""
+
+    def close(self) -> None:
+        """Free what is kept from run to run."""
+
+
+class HostLoop:
+    """``engine.decode.decode``: between drafting and acceptance the host decides."""
+
+    def __init__(self, target: TorchTarget) -> None:
+        self.target = target
+
+    def decode(self, request: Request, drafters: Sequence[Drafter],
+               policy: BudgetPolicy | None = None) -> Iterator[Round]:
+        """See ``Loop``; a ``policy`` as in ``engine.decode.decode``."""
+        return each_inferring(decode(request, self.target, drafters, policy))
+
+    def close(self) -> None:
+        """See ``Loop``: every run frees its own."""
+
+
+def loop_on(target: TorchTarget) -> Loop:
+    """The loop of the target's device. The room of CUDA graphs is entered only where somebody asks for it."""
+    if target.device.type == "cuda" and os.environ.get(CUDA_GRAPHS) == "1":
+        graphed: Loop = import_module("engine.runtime.graphs.decode").GraphLoop(target)
+        return graphed
+    return HostLoop(target)

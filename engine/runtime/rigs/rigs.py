@@ -1,0 +1,179 @@
+"""Rigs: a target, its tokenizer and the drafters that were trained for it, as one set of checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from transformers import PreTrainedTokenizerBase
+
+from engine.decode import Drafter
+from engine.drafters.kinds import DrafterPlan, TargetFacts, planned
+from engine.drafters.narrowed import NarrowedDrafter
+from engine.drafters.ngram.drafter import NGramDrafter
+from engine.errors import RequestError, RigError
+from engine.methods import PATH, method_named
+from engine.rig_names import JOINT, NAMED, NGRAM, RIGS_FOLDER, pair_of, rig_names
+from engine.runtime.checkpoints.architectures import causal_config, within_window
+from engine.runtime.checkpoints.files import called, first_line
+from engine.runtime.checkpoints.gguf import origin_of
+from engine.runtime.checkpoints.loading import load_causal, load_tokenizer
+from engine.runtime.checkpoints.opening import ALONE, Opening
+from engine.runtime.checkpoints.several_gpus import places_of
+from engine.runtime.checkpoints.sources import fetch
+from engine.runtime.rigs.cards import Parts, card_parts, has_card
+from engine.runtime.rigs.chat import ChatStyle, chat_style
+from engine.runtime.target.self_test import must_verify_trees
+from engine.runtime.target.target import TorchTarget
+
+DTYPES: Mapping[str, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, StrictDataclassError)
+
+
+@dataclass(frozen=True)
+class Rig:
+    """``heads`` are drafters by name, of whatever kind; ``ngram`` is always one of them. ``defaults`` names those
+    that serve one and two drafters, ``families`` the one that serves methods of a family best; ``familiar_nats`` is the
+    mean surprise of a prompt above which it lies outside the rig's training, ``good_at`` says in a sentence what lies
+    inside; ``notes`` are sentences about the rig for whoever reads a run, ``opened`` is the name to open it by."""
+
+    name: str
+    target: TorchTarget
+    tokenizer: PreTrainedTokenizerBase
+    heads: Mapping[str, Drafter]
+    defaults: Mapping[int, tuple[str, ...]]
+    revisions: Mapping[str, str]
+    good_at: str = ""
+    familiar_nats: float = float("inf")
+    families: Mapping[str, str] = field(default_factory=dict)
+    chat: ChatStyle = ChatStyle()
+    notes: tuple[str, ...] = ()
+    opened: str = ""
+
+    def drafters(self, method: str, names: Sequence[str] = ()) -> Mapping[str, Drafter]:
+        """The drafters of a method by name, in order."""
+        row = method_named(method)
+        usual = (self.families[row.family],) if row.family in self.families else self.defaults.get(row.heads, ())
+        chosen = tuple(names) or usual
+        unknown = [name for name in chosen if name not in self.heads]
+        if unknown or len(chosen) != row.heads:
+            raise RequestError(
+                f"The method {method} takes {row.heads} of the drafters {', '.join(self.heads)}; "
+                f"asked for were {', '.join(chosen) or 'none'}.")
+        return {name: self.heads[name] for name in chosen}
+
+
+def open_rig(name: str, dtype: str = "bfloat16", device: str = "", opening: Opening = ALONE) -> Rig:
+    """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER (see ``sources``).
+
+    RigError says what is missing or does not fit, before anything large is read where that can be known.
+    """
+    if dtype not in DTYPES:
+        raise RigError(f"The dtype {dtype!r} is not supported; choose one of {', '.join(DTYPES)}.")
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    try:
+        return replace(load_rig(rig_parts(name, opening), DTYPES[dtype], place, opening), opened=name)
+    except torch.OutOfMemoryError as error:
+        torch.cuda.empty_cache()
+        raise RigError(f"The GPU ran out of memory while {name} was loaded ({first_line(error)}); choose a smaller "
+                       "target, or free memory that other programs hold.") from error
+
+
+def rig_parts(name: str, opening: Opening = ALONE) -> Parts:
+    """The folders of a rig, fetched where they are not here."""
+    if name in NAMED or JOINT in name:
+        return _pair_parts(name, opening)
+    folder = next((each for each in (Path(name), RIGS_FOLDER / name) if has_card(each)), None)
+    if folder is None:
+        raise RigError(f"There is no rig {name[:200]!r}; there are {', '.join(rig_names())}, or name a folder that "
+                       f"holds a rig.json, or a target and a drafter as TARGET{JOINT}DRAFTER.")
+    return card_parts(folder, opening)
+
+
+def _pair_parts(name: str, opening: Opening) -> Parts:
+    """A target and one or two drafters; with one, the n-gram drafter is the second drafter."""
+    pair = pair_of(name)
+    target = fetch(pair.target, opening.tell)
+    found = {f"drafter {number}" if len(pair.drafters) > 1 else "drafter": fetch(place, opening.tell)
+             for number, place in enumerate(pair.drafters, 1) if place != NGRAM}
+    names = (*found, NGRAM)[:2]
+    defaults: dict[int, tuple[str, ...]] = {1: names[:1]}
+    if len(names) == 2:
+        defaults[2] = names
+    return Parts(
+        name if name in NAMED else target.label, target.folder,
+        {head: each.folder for head, each in found.items()}, defaults,
+        {"target": target.label, **{head: each.label for head, each in found.items()}})
+
+
+def load_rig(parts: Parts, dtype: torch.dtype, device: torch.device, opening: Opening = ALONE) -> Rig:
+    """Check what configs and file headers say, then load target and drafters."""
+    with _configured(parts.target):
+        config = causal_config(parts.target)
+        facts = TargetFacts(parts.target, config.get_text_config())
+    plans = {name: _plan(folder, facts) for name, folder in parts.heads.items()}
+    with _configured(parts.target):
+        places = places_of([parts.target, *parts.heads.values()], config, dtype, device, opening)
+    opening.tell(f"Reading the weights of {called(parts.target)} …", None)
+    tokenizer = load_tokenizer(parts.target)
+    with _configured(parts.target):
+        model = load_causal(parts.target, dtype, device, places)
+    window = within_window(model.config)
+    taps = tuple(dict.fromkeys(tap for plan in plans.values() for tap in plan.taps))
+    if taps and not hasattr(model.base_model, "layers"):
+        raise RigError(f"The layers of a {model.config.model_type} cannot be tapped; name a drafter that reads none.")
+    target = TorchTarget(model, taps)
+    must_verify_trees(target)
+    opening.tell("Reading the drafters …", None)
+    heads: dict[str, Drafter] = {}
+    for name, plan in plans.items():
+        with _configured(parts.heads[name]):
+            heads[name] = _head(plan, target)
+    heads[NGRAM] = NGramDrafter(target.config.vocab_size)
+    style = chat_style(tokenizer, [plan.thinking for plan in plans.values()])
+    return Rig(
+        parts.title, target, tokenizer, heads, parts.defaults, parts.revisions, parts.good_at, parts.familiar_nats,
+        _families(plans), style, tuple(note for note in (window, style.note, _origin_note(parts.target)) if note))
+
+
+def _origin_note(folder: Path) -> str:
+    """What whoever reads a run should know of where the weights came from; empty where there is nothing to say."""
+    made = origin_of(folder)
+    return made.note if made else ""
+
+
+@contextmanager
+def _configured(folder: Path) -> Iterator[None]:
+    """What is read of a folder by its config.json: a value there that breaks it is said in one sentence."""
+    try:
+        yield
+    except WRONG_KIND as error:
+        said = " ".join(str(error).split())[:200].rstrip(".") or "no value"
+        raise RigError(f"config.json in {called(folder)} holds a value of the wrong kind ({type(error).__name__}: "
+                       f"{said}); correct it, or choose another revision.") from error
+
+
+def _plan(folder: Path, facts: TargetFacts) -> DrafterPlan:
+    """The plan of a drafter by its config.json."""
+    with _configured(folder):
+        return planned(folder, facts)
+
+
+def _families(plans: Mapping[str, DrafterPlan]) -> Mapping[str, str]:
+    """Which drafter a method gets by its family where neither a person nor the number of drafters decides."""
+    path = next((name for name, plan in plans.items() if plan.sees_path), NGRAM)
+    return {PATH: path, NGRAM: NGRAM}
+
+
+def _head(plan: DrafterPlan, target: TorchTarget) -> Drafter:
+    """The drafter of a plan, fed with its own taps where the target is tapped for others too."""
+    drafter = plan.load(target)
+    if not plan.taps or plan.taps == target.taps:
+        return drafter
+    size = target.config.hidden_size
+    columns = torch.cat([torch.arange(size) + size * target.taps.index(tap) for tap in plan.taps])
+    return NarrowedDrafter(drafter, columns.to(target.device))

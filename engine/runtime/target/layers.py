@@ -1,0 +1,188 @@
+"""Decoder layers in as few dispatches as they take.
+
+A layer of a small model waits for the interpreter, not for the arithmetic: transformers' own code spends some sixty
+dispatches on it, this some twenty. The target's passes and the drafters' share this code;
+``tests/engine/runtime/target/test_passes.py`` holds it to transformers'. How weights lie in memory: ``products.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
+
+from engine.runtime.target.products import Product, biases, joined, side_by_side
+
+Rotation = tuple[Tensor, Tensor]  # cosines and signed sines, (rows, 1, head size)
+
+
+class Norm:
+    """Root mean square norm over the last dimension with gains (…, size), in float32: √size × x / ‖x‖ × gain.
+
+    Torch has one kernel for it on a GPU; on the CPU its ``rms_norm`` makes eight calls, this five. ε enters as the
+    length that a vector of nothing has.
+    """
+
+    def __init__(self, gain: Tensor, epsilon: float) -> None:
+        size = gain.shape[-1]
+        self.gain, self.epsilon = gain, epsilon
+        self._scale = gain.detach().float() * sqrt(size)
+        self._least = self._scale.new_full((1,), sqrt(size * epsilon))
+
+    def __call__(self, states: Tensor) -> Tensor:
+        if states.device.type != "cpu":
+            gain = self.gain
+            return rms_norm(states, gain.shape[-1:], None, self.epsilon) * gain if gain.ndim > 1 else rms_norm(
+                states, gain.shape, gain, self.epsilon)
+        whole = states.float()
+        length = torch.linalg.vector_norm(whole, 2, -1, True).hypot_(self._least)
+        return whole.div(length).mul_(self._scale).to(states.dtype)
+
+
+class Rotations:
+    """Rotary factors by position, from a table that grows by doubling as texts do.
+
+    The first half of the sines is negated, so that turning a state needs no negation of it.
+    """
+
+    def __init__(self, rotary: nn.Module, like: Tensor, limit: int) -> None:
+        self.rotary, self.like, self.limit = rotary, like, limit
+        self._cosines = self._sines = like.new_empty(0)
+
+    def at(self, positions: Tensor, end: int) -> Rotation:
+        """Factors of positions (rows,), all below ``end``."""
+        self._reach(end)
+        return self._cosines.index_select(0, positions), self._sines.index_select(0, positions)
+
+    def span(self, start: int, end: int) -> Rotation:
+        """Factors of the positions from start up to, not including, end."""
+        self._reach(end)
+        return self._cosines[start:end], self._sines[start:end]
+
+    def _reach(self, end: int) -> None:
+        if end <= len(self._cosines):
+            return
+        whole = torch.arange(max(end, min(self.limit, 1 << end.bit_length())), device=self.like.device)
+        cosines, sines = (factor[0] for factor in self.rotary(self.like, whole[None]))
+        half = sines.shape[-1] // 2
+        self._cosines = cosines[:, None]
+        self._sines = torch.cat([-sines[:, :half], sines[:, half:]], -1)[:, None]
+
+
+def turned(states: Tensor, rotation: Rotation) -> Tensor:
+    """Rotary position embedding of states (…, rows, heads, head size)."""
+    cosines, sines = rotation
+    return torch.addcmul(states * cosines, states.roll(states.shape[-1] // 2, -1), sines)
+
+
+class Gated:
+    """An MLP with a gated SiLU."""
+
+    def __init__(self, mlp: Any) -> None:
+        self.gate_up = Product(side_by_side([mlp.gate_proj, mlp.up_proj]))
+        self.down = Product(side_by_side([mlp.down_proj]))
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        gate, up = self.gate_up(inputs).chunk(2, -1)
+        return self.down(silu(gate).mul_(up))
+
+
+class Experts:
+    """A mixture of experts: the model's own module, which transformers runs grouped by expert."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        found: Tensor = self.module(inputs[None])[0]
+        return found
+
+
+class Layer:
+    """Attention and MLP, or experts, of one pre-norm decoder layer with grouped queries and rotary positions."""
+
+    def __init__(self, layer: Any, head_size: int) -> None:
+        attention, mlp = layer.self_attn, layer.mlp
+        inputs = [attention.q_proj, attention.k_proj, attention.v_proj]
+        self.size = head_size
+        self.kv_heads = attention.k_proj.out_features // head_size
+        self.query_heads = attention.q_proj.out_features // head_size
+        self.inputs = Product(side_by_side(inputs), biases(inputs))
+        self.out = Product(side_by_side([attention.o_proj]), attention.o_proj.bias)
+        self.mlp = Gated(mlp) if hasattr(mlp, "gate_proj") else Experts(mlp)
+        self.first_norm, self.second_norm = norm_of(layer.input_layernorm), norm_of(layer.post_attention_layernorm)
+        self.head_norm = self._head_norm(attention)
+
+    def _head_norm(self, attention: Any) -> Norm | None:
+        """The norm of each query and key head: gains (query + kv heads, head size)."""
+        if not hasattr(attention, "q_norm"):
+            return None
+        gains = [attention.q_norm.weight.data.expand(self.query_heads, -1),
+                 attention.k_norm.weight.data.expand(self.kv_heads, -1)]
+        return Norm(torch.cat(gains), attention.q_norm.variance_epsilon)
+
+    def run(self, hidden: Tensor, rotation: Rotation, room: Tensor, mask: Tensor | None, spare: int = 0) -> Tensor:
+        """Hidden states (rows, hidden size) after this layer.
+
+        ``room`` (2, kv heads, keys, head size) holds the keys and values of all that came before; the rows' own are
+        written into its last places but the ``spare`` ones, which the mask hides. ``mask`` is (1, 1, groups × rows,
+        keys), see ``additive``.
+        """
+        rows, queries = len(hidden), self.query_heads
+        states = self.inputs(self.first_norm(hidden)).view(rows, -1, self.size)
+        both = states[:, :queries + self.kv_heads]
+        if self.head_norm is not None:
+            both = self.head_norm(both)
+        both = turned(both, rotation)
+        end = room.shape[2] - spare
+        room[0, :, end - rows:end] = both[:, queries:].transpose(0, 1)
+        room[1, :, end - rows:end] = states[:, queries + self.kv_heads:].transpose(0, 1)
+        asked = both[:, :queries].unflatten(1, (self.kv_heads, -1)).permute(1, 2, 0, 3).flatten(1, 2)
+        mixed = scaled_dot_product_attention(asked[None], room[:1], room[1:], attn_mask=mask)
+        mixed = mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3).reshape(rows, -1)
+        hidden = self.out(mixed).add_(hidden)
+        return self.mlp(self.second_norm(hidden)).add_(hidden)
+
+
+class KeysValues:
+    """The keys and values that several layers, alike in shape, make of the same inputs: one product for all."""
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        first = layers[0]
+        self.shape = (len(layers), 2 * first.kv_heads, first.size)
+        outputs = first.query_heads * first.size
+        biases_ = [layer.inputs.bias[outputs:] for layer in layers if layer.inputs.bias is not None]
+        self.product = Product(joined([layer.inputs.weight[outputs:] for layer in layers]),
+                               torch.cat(biases_) if biases_ else None)
+        norms = [layer.head_norm for layer in layers if layer.head_norm is not None]
+        self.key_norm = Norm(torch.stack([norm.gain[first.query_heads:] for norm in norms])[:, None],
+                             norms[0].epsilon) if norms else None
+
+    def of(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys, not turned yet, and values of normed inputs (rows, hidden size): each (layers, rows, kv heads,
+        head size)."""
+        keys, values = self.product(inputs).view(len(inputs), *self.shape).transpose(0, 1).chunk(2, 2)
+        return keys if self.key_norm is None else self.key_norm(keys), values
+
+
+def norm_of(module: Any) -> Norm:
+    """The norm that a module of transformers computes."""
+    return Norm(module.weight.data, module.variance_epsilon)
+
+
+def additive(seen: Tensor, prefix: int, groups: int, like: Tensor, spare: int = 0) -> Tensor:
+    """A mask for ``rows`` new rows after ``prefix`` cached ones, all of which they see, and before ``spare`` slots
+    that none sees: (1, 1, groups × rows, prefix + rows + spare), 0 or −inf. ``seen`` is (rows, rows) bool.
+
+    Query groups are folded into rows, so that the keys need not be repeated for every query head.
+    """
+    rows = len(seen)
+    mask = like.new_zeros(groups, rows, prefix + rows + spare)
+    mask[:, :, prefix:prefix + rows].masked_fill_(~seen, -torch.inf)
+    if spare:
+        mask[:, :, -spare:] = -torch.inf
+    return mask.flatten(0, 1)[None, None]

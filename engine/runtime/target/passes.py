@@ -1,0 +1,125 @@
+"""One forward pass of the target over new rows after its cache: the reference, which is transformers' own code, or the
+fused one, which does the same in fewer dispatches.
+
+Both write the rows' keys and values into the cache and return logits and the outputs of the tapped layers. The fused
+pass serves the architectures that it knows; everything else, and every prompt, goes through the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+from transformers import PreTrainedModel
+
+from engine.runtime.target.cache import SpreadCache, TreeCache
+from engine.runtime.target.hardware import gpus_of
+from engine.runtime.target.layers import Layer, Rotations, additive, norm_of
+from engine.runtime.target.products import VocabularyProduct
+
+KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
+# A tree's pass looks at so many slots, or a multiple: fused attention on a CPU compiles a kernel for each new number.
+WHOLE = 32
+STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
+
+
+AnyCache = TreeCache | SpreadCache
+
+
+class PassOutput(NamedTuple):
+    """logits (rows asked for, vocabulary) in the model's dtype; tapped (rows, taps × hidden size)."""
+
+    logits: Tensor
+    tapped: Tensor
+
+
+class ReferencePass(nn.Module):
+    """Transformers' own forward, with hooks on the tapped layers."""
+
+    def __init__(self, model: PreTrainedModel, taps: Sequence[int]) -> None:
+        super().__init__()
+        self.model, self.taps = model, tuple(taps)
+        self._tapped: dict[int, Tensor] = {}
+        for layer in self.taps:
+            model.base_model.layers[layer].register_forward_hook(self._tap(layer))
+
+    def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: AnyCache) -> PassOutput:
+        """Logits and taps of all rows. tokens, positions (rows,) integers; ``seen`` (rows, rows) bool,
+        who sees whom of them; without it each sees all."""
+        return self._run(tokens, positions, seen, cache, 0)
+
+    def prefill(self, tokens: Tensor, cache: AnyCache) -> PassOutput:
+        """A causal pass over a whole prompt (tokens,), with the logits of its last row alone."""
+        return self._run(tokens, torch.arange(len(tokens), device=tokens.device), None, cache, 1)
+
+    def _run(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: AnyCache, last: int) -> PassOutput:
+        mask = None if seen is None else additive(seen, cache.length, 1, self.model.get_input_embeddings().weight)
+        output = self.model(
+            input_ids=tokens.long()[None], position_ids=positions.long()[None], attention_mask=mask,
+            past_key_values=cache, use_cache=True, logits_to_keep=last)
+        tapped = [self._tapped.pop(layer)[0].to(tokens.device) for layer in self.taps]  # from wherever the layer lies
+        return PassOutput(output.logits[0].to(tokens.device), beside(tapped))
+
+    def _tap(self, layer: int):  # type: ignore[no-untyped-def]
+        def keep(_module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
+            self._tapped[layer] = output if isinstance(output, Tensor) else output[0]
+        return keep
+
+
+class FusedPass(nn.Module):
+    """The same arithmetic with ``layers.Layer``."""
+
+    def __init__(self, model: PreTrainedModel, taps: Sequence[int]) -> None:
+        super().__init__()
+        config = model.config.get_text_config()
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self.base, self.head = model.base_model, VocabularyProduct(model.get_output_embeddings())
+        self.norm = norm_of(self.base.norm)
+        self.layers = [Layer(layer, size) for layer in self.base.layers]
+        self.groups = config.num_attention_heads // config.num_key_value_heads
+        self.rotations = Rotations(
+            self.base.rotary_emb, self.base.embed_tokens.weight, config.max_position_embeddings)
+        self.taps = tuple(taps)
+
+    def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: TreeCache) -> PassOutput:
+        """See ``ReferencePass.forward``."""
+        hidden = embedding(tokens, self.base.embed_tokens.weight)
+        end = cache.length + len(tokens)
+        rotation = self.rotations.at(positions, end)
+        rooms = cache.room(len(tokens), 1 if seen is None else WHOLE)
+        spare = rooms.shape[3] - end
+        mask = None if seen is None else additive(seen, cache.length, self.groups, hidden, spare)
+        outputs = []
+        for layer, room in zip(self.layers, rooms, strict=True):
+            hidden = layer.run(hidden, rotation, room, mask, spare)
+            outputs.append(hidden)
+        logits = self.head(self.norm(hidden))
+        return PassOutput(logits, beside([outputs[layer] for layer in self.taps]))
+
+
+def beside(tapped: list[Tensor]) -> Tensor:
+    """What the tapped layers put out, (rows, hidden size) each, as one (rows, taps × hidden size)."""
+    return torch.cat(tapped, -1) if tapped else torch.empty(0)
+
+
+def fused_pass_serves(model: PreTrainedModel) -> bool:
+    """Whether the fused pass computes what this model does."""
+    config = model.config.get_text_config()
+    if config.model_type not in KNOWN:
+        return False
+    rope = getattr(config, "rope_parameters", None) or {}
+    window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
+    biased = any(module.bias is not None for name, module in model.base_model.layers.named_modules()
+                 if isinstance(module, nn.Linear) and not name.endswith(("q_proj", "k_proj", "v_proj", "o_proj")))
+    return (config.hidden_act == "silu" and window is None and not biased
+            and rope.get("rope_type", "default") in STEADY_ROPES
+            and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
+            and gpus_of(model) == 1)
+
+
+def fastest_pass(model: PreTrainedModel, reference: ReferencePass) -> ReferencePass | FusedPass:
+    """The fused forward pass where it serves the model, else the reference one."""
+    return FusedPass(model, reference.taps) if fused_pass_serves(model) else reference

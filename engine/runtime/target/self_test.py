@@ -1,0 +1,61 @@
+"""Does a target see a tree as a tree? One small pass beside plain ones, for architectures that nobody here has tried.
+
+A model that counts rows instead of positions, or that lets a node see its siblings, would write other text than it
+writes by itself, and nothing else would say so.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from engine.errors import RigError
+from engine.records import DraftTree, Sampling
+from engine.runtime.target.target import TorchTarget
+from engine.tree import pack, path_to
+
+TRIED = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})
+PREFIX, SIBLINGS, DEPTH = 6, 12, 3
+TOLERANCES_NATS = {torch.float32: 0.02}
+COARSE_NATS = 0.5  # what rounding to 16 bits does to a batch of rows, with room
+
+
+def must_verify_trees(target: TorchTarget) -> None:
+    """RigError where the last node of a small tree says something else than the same text in a plain pass."""
+    kind = target.config.model_type
+    if kind in TRIED:
+        return
+    try:
+        apart = strayed_nats(target)
+    except (TypeError, ValueError, RuntimeError, AttributeError, KeyError) as error:
+        said = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
+        raise RigError(f"A {kind} cannot be verified as a tree ({said}); choose a target with standard "
+                       "attention.") from error
+    if not apart <= TOLERANCES_NATS.get(target.model.dtype, COARSE_NATS):
+        raise RigError(f"A {kind} says something else in a tree than in a plain pass ({apart:.2f} nats apart), so its "
+                       "text would change; choose a target with standard attention.")
+
+
+@torch.inference_mode()
+def strayed_nats(target: TorchTarget) -> float:
+    """The largest difference of the log probabilities of the most likely token at the last node: many siblings lie
+    before its path, so a node that sees them is far off."""
+    random = np.random.default_rng(0)
+    least = min(int(target.config.vocab_size), 1000)
+    prompt = random.integers(0, least, PREFIX).tolist()
+    tokens = random.integers(0, least, 1 + SIBLINGS + DEPTH).astype(np.int32)
+    parents = np.asarray([0] * (SIBLINGS + 1) + list(range(SIBLINGS, SIBLINGS + DEPTH)), np.int32)
+    tree = DraftTree(tokens, parents, np.zeros(len(tokens), np.float32), np.ones(len(tokens), np.int32))
+    try:
+        target.prefill(prompt, len(tokens), Sampling())
+        said = target.verify(pack(tree, PREFIX))
+    finally:
+        target.release()
+    worst = 0.0
+    for node in (1, SIBLINGS, len(tree) - 1):
+        path = torch.tensor([[*prompt, *tokens[path_to(parents, node)].tolist()]], device=target.device)
+        logprobs = target.model(input_ids=path, use_cache=False).logits[0, -1].float().log_softmax(-1)
+        entropy = float(torch.special.entr(logprobs.exp()).sum())
+        worst = max(worst, abs(float(logprobs.max()) - float(said.logprobs[node])),
+                    abs(entropy - float(said.entropy[node])))
+    return worst

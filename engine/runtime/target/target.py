@@ -1,0 +1,137 @@
+"""The target: a causal language model of transformers as the loop's ``Target``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from engine.draws import position_draws
+from engine.errors import RequestError
+from engine.records import Floats, Integers, PackedTree, Sampling, Verification
+from engine.runtime.target.cache import SpreadCache, TreeCache
+from engine.runtime.target.hardware import gpus_of, hardware
+from engine.runtime.target.inference import inferring
+from engine.runtime.target.passes import AnyCache, FusedPass, PassOutput, ReferencePass, fastest_pass
+from engine.runtime.target.products import VocabularyProduct
+from engine.runtime.target.sampling import chosen, drawn, processed, verification
+from engine.runtime.target.waiting import Waiting
+
+NO_DRAWS = position_draws(0, 0)
+NOTHING = PassOutput(torch.empty(0), torch.empty(0))
+
+
+class TorchTarget:
+    """A model of transformers over a preallocated cache, an ancestor mask, and taps on a few layers.
+
+    ``taps`` are layer numbers whose outputs, before the final norm, the drafters read; nothing else is kept.
+    """
+
+    def __init__(self, model: PreTrainedModel, taps: Sequence[int]) -> None:
+        self.model = model.eval()
+        self.taps = tuple(taps)
+        self.config = model.config.get_text_config()
+        self.device: torch.device = model.device  # looked up once: transformers searches its modules each time
+        if self.device.type == "cuda":
+            # cuDNN's attention makes a plan for every new length, and lengths here are new each round
+            torch.backends.cuda.enable_cudnn_sdp(False)
+        self.reference = ReferencePass(model, self.taps)
+        self.fastest = fastest_pass(model, self.reference)
+        self._waiting = Waiting() if self.device.type == "cpu" else None
+        self._cache: AnyCache | None = None
+        self._sampling = Sampling()
+        self._draws = NO_DRAWS
+        self._said = NOTHING
+
+    @property
+    def context_limit(self) -> int:
+        return int(self.config.max_position_embeddings)
+
+    @property
+    def hardware(self) -> str:
+        """What it runs on, in words."""
+        return hardware(self.device, gpus_of(self.model))
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        """The input embedding, which block-diffusion drafters share."""
+        return self.model.get_input_embeddings()
+
+    @property
+    def head(self) -> nn.Linear:
+        """The output head, which block-diffusion drafters share."""
+        return self.model.get_output_embeddings()
+
+    @cached_property
+    def logits(self) -> VocabularyProduct:
+        """The output head as a product over the layout that the processor reads fastest: target and drafters share
+        it."""
+        return self.fastest.head if isinstance(self.fastest, FusedPass) else VocabularyProduct(self.head)
+
+    @inferring
+    def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Tensor]:
+        """See ``decode.Target``. Features are (prompt tokens, taps × hidden size) on the device."""
+        size = len(prompt_ids)
+        try:
+            self._cache = self._new_cache(size + rows)
+        except RuntimeError as error:  # torch's out-of-memory error is one too
+            raise RequestError(
+                f"A cache of {size + rows} positions does not fit into memory; lower max tokens or the node budget."
+            ) from error
+        self._sampling = sampling
+        self._draws = position_draws(sampling.seed, self.context_limit + 1)
+        self._said = self.reference.prefill(torch.tensor(prompt_ids, device=self.device), self._cache)
+        self._cache.length = size
+        choice = chosen(self._said.logits, sampling, self._draws[[size]])
+        return int(choice[0]), self._said.tapped
+
+    @inferring
+    def verify(self, packed: PackedTree) -> Verification:
+        """See ``decode.Target``: one pass with the mask of paper 000, section 4.2."""
+        if self._waiting:
+            self._waiting.adapt()
+        seen = torch.from_numpy(packed.seen).to(self.device) if len(packed.tokens) > 1 else None
+        self._said = self.fastest(
+            self._placed(packed.tokens), self._placed(packed.positions), seen, self._open_cache)
+        draws = self._draws.take(packed.positions + 1) if self._sampling.temperature else NO_DRAWS
+        return verification(self._said.logits, self._sampling, draws, packed)
+
+    @inferring
+    def commit(self, keep: Integers) -> Tensor:
+        """See ``decode.Target``. Features are (kept rows, taps × hidden size)."""
+        self._open_cache.keep(keep)
+        return self._said.tapped.index_select(0, self._placed(keep)) if self.taps else self._said.tapped
+
+    @inferring
+    def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
+        """See ``acceptance.Residual``."""
+        own = processed(self._said.logits[row:row + 1].float(), self._sampling)[0].exp()
+        left = own.clone()
+        left[torch.from_numpy(tokens.astype(np.int64))] -= torch.from_numpy(masses).to(left.device)
+        left.clamp_(min=0)
+        weights = left if left.sum() > 0 else own
+        return int(drawn(weights[None], torch.tensor([draw], device=weights.device))[0])
+
+    def release(self) -> None:
+        """Free the cache and what the last pass left."""
+        self._cache = None
+        self._said = NOTHING
+
+    def _new_cache(self, capacity: int) -> AnyCache:
+        if gpus_of(self.model) > 1:
+            return SpreadCache(capacity)
+        return TreeCache(self.config, capacity, self.embedding.weight)
+
+    @property
+    def _open_cache(self) -> AnyCache:
+        if self._cache is None:
+            raise RequestError("The run has ended and its cache is freed; start a new one.")
+        return self._cache
+
+    def _placed(self, numbers: Integers) -> Tensor:
+        """Indices (n,) int32 on the device."""
+        return torch.from_numpy(numbers).to(self.device)

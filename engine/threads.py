@@ -1,0 +1,95 @@
+"""How many threads a pass on the CPU takes and how they wait for each other, settled before torch is imported.
+
+Threads that meet at a barrier either spin or sleep. Spinning without end, the OpenMP default, costs nothing on an idle
+machine; where other programs run, a spinning thread holds the very processor that the awaited one needs, and a round
+takes fifty times as long. Sleeping at once never does that, and costs an idle machine half its speed on a small model.
+So threads spin for half a millisecond at most and then sleep, and ``runtime/target/waiting.py`` lets them sleep at once
+while ``OtherWork`` sees that the processors are wanted. Figures: ``LOG.md``. Torch-free, and without any import of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, MutableMapping
+from pathlib import Path
+from time import perf_counter
+
+WAITING = {  # GNU's OpenMP, then LLVM's and Intel's (milliseconds)
+    "OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "10000", "KMP_BLOCKTIME": "1"}
+NUMBER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+QUOTAS = (Path("/sys/fs/cgroup/cpu.max"), Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"))
+SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+STATISTICS = Path("/proc/stat")
+BUSY_FIELDS = (0, 1, 2, 5, 6)  # user, nice, system, interrupts; not idle, nor what waits for a disk
+
+
+def settle(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Set the waiting policy and the number of threads, each unless the person has. Call it before torch is imported:
+    the OpenMP library reads the environment as it is loaded."""
+    for name, value in WAITING.items():
+        environment.setdefault(name, value)
+    if not any(name in environment for name in NUMBER):
+        environment[NUMBER[0]] = str(cores())
+
+
+def cores() -> int:
+    """How many threads can compute at once: whole cores that this process may use, within its container's quota."""
+    allowed = processors()
+    whole = len({_siblings(number) for number in allowed}) if allowed else os.cpu_count() or 1
+    return max(1, min(whole, _quota()))
+
+
+def processors() -> tuple[int, ...]:
+    """The numbers of the processors that this process may use; none where the system does not say."""
+    if not hasattr(os, "sched_getaffinity"):
+        return ()
+    return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def _siblings(number: int) -> str:
+    """The processors that share a core with this one, as the system writes them."""
+    return _read(Path(SIBLINGS.format(number))) or str(number)
+
+
+def _quota() -> int:
+    """The processors' time that the container may use, rounded up to whole ones; 2¹⁵ where it has no limit."""
+    for path in QUOTAS:
+        words = _read(path).split()
+        if not words:
+            continue
+        period = words[1] if len(words) > 1 else _read(path.with_name("cpu.cfs_period_us")) or "100000"
+        if words[0].isdigit() and period.isdigit() and int(period):
+            return -(-int(words[0]) // int(period))
+    return 2**15
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf8").strip()
+    except OSError:
+        return ""
+
+
+class OtherWork:
+    """How many of the processors that this process may use other programs keep busy. Linux alone says so."""
+
+    def __init__(self, allowed: Iterable[int] = ()) -> None:
+        self._names = {f"cpu{number}" for number in allowed or processors()}
+        self._second = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+        self._last = self._look()
+
+    def since_last_asked(self) -> float:
+        """Processors that others used, on average, since the last call, or since this was made; 0.0 if unknown."""
+        before, self._last = self._last, self._look()
+        passed, busy, own = (now - then for now, then in zip(self._last, before, strict=True))
+        return max(0.0, (busy - own) / passed) if passed > 0 else 0.0
+
+    def _look(self) -> tuple[float, float, float]:
+        """Seconds by the clock, seconds that the processors were busy, seconds of this process."""
+        ticks = 0
+        for line in _read(STATISTICS).splitlines():
+            name, *fields = line.split()
+            if name in self._names:
+                ticks += sum(int(fields[place]) for place in BUSY_FIELDS)
+        times = os.times()
+        return perf_counter(), ticks / self._second, times.user + times.system

@@ -1,0 +1,26 @@
+"""A run as it happened: a header, an entry per round, an end. As JSON lines it is a trace file.
+
+A live engine yields the same three records as a recorded file does, so whoever reads them cannot tell the two
+apart except by the header's ``recorded`` date. Arrays are written as base64 of their bytes with dtype and shape,
+so a file reproduces every field of every ``Round`` bit for bit. No pickle: a stranger's file is only data, and it is
+read within bounds (``limits.py``) and checked to its last field (``checks.py``).
+"""
+
+from engine.trace.lines import (
+    End,
+    Entry,
+    Header,
+    Line,
+    Piece,
+    Trace,
+    committed_ids,
+    gather,
+    recorded,
+    tau,
+)
+from engine.trace.reading import UNREADABLE, decode_line, load, loads
+from engine.trace.writing import VERSION, dump, dumps, encode_line, encode_record
+
+__all__ = [
+    "UNREADABLE", "VERSION", "End", "Entry", "Header", "Line", "Piece", "Trace", "committed_ids", "decode_line",
+    "dump", "dumps", "encode_line", "encode_record", "gather", "load", "loads", "recorded", "tau"]

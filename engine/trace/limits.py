@@ -1,0 +1,38 @@
+"""How much a stranger's trace may make its reader hold. An ordinary trace stays far below each of these.
+
+The longest shipped recording has 2.2 MB in 9 lines; a round of 1,024 nodes with two heads takes 0.3 MB. Gzipped
+recordings are 3 to 8 times smaller than their text, a recorder's barest ones 12 times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one file: bytes as it lies there and unpacked, how often larger it may become, bytes and JSON values of a
+    line, rounds, tokens whose text is named. Of one round: nodes of a tree, cells of a lattice."""
+
+    file_bytes: int = 128 * 2**20
+    unpacked_bytes: int = 256 * 2**20
+    growth: int = 24
+    free_bytes: int = 2 * 2**20  # unpacked, that any file may have, however small
+    line_bytes: int = 16 * 2**20
+    line_values: int = 500_000
+    rounds: int = 65_536
+    pieces: int = 300_000
+
+
+LIMITS = Limits()
+UPLOADED = Limits(file_bytes=32 * 2**20)
+
+MOST_NODES = 2**14  # of a tree
+MOST_CELLS = 2**20  # of a lattice: depth × rows × k
+MOST_HEADS = 16
+MOST_PROMPT_TOKENS = 2**20
+LONGEST_TEXT = 2**20  # characters: a prompt
+LONGEST_NOTE = 2**13  # characters: a title, a sentence for the reader, what the hardware is
+LONGEST_NAME = 200  # characters: a method, a drafter, a stage, a reason
+LONGEST_PIECE = 2**10  # characters or bytes of one token
+LARGEST = 2**31 - 1  # of a token id, an index, a count

@@ -1,0 +1,100 @@
+"""The lines of a run, and what is read off them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.acceptance_length import mean_length
+from engine.errors import TraceError
+from engine.records import Request, Round
+from engine.turns import Turn
+
+Piece = str | tuple[int, ...]  # a token's text, or its bytes where they are not whole characters by themselves
+
+
+@dataclass(frozen=True)
+class Header:
+    """What was run, on what, when. ``heads`` names the drafters in order, ``pieces`` the prompt's tokens.
+
+    ``recorded`` is an ISO date for a recording and empty for a live run; ``note`` is a sentence for the reader (what a
+    recording teaches, or that the prompt lies outside what the rig was trained for); ``turns`` were before the prompt.
+    ``engine`` is whose rounds these are, empty for Canopy's own; each ``every``-th of them was recorded.
+    """
+
+    request: Request
+    prompt: str
+    rig: str
+    heads: tuple[str, ...]
+    hardware: str
+    dtype: str
+    context_limit: int
+    pieces: Mapping[int, Piece]
+    revisions: Mapping[str, str]
+    title: str = ""
+    note: str = ""
+    recorded: str = ""
+    turns: tuple[Turn, ...] = ()
+    engine: str = ""
+    every: int = 1
+
+    @property
+    def budget(self) -> int | None:
+        """The node budget; None where another engine did not say."""
+        return None if self.engine and not self.request.budget else self.request.budget
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A round, the text of the tokens that no earlier line has named, and the seconds since the run began."""
+
+    round: Round
+    pieces: Mapping[int, Piece]
+    elapsed_seconds: float
+
+
+@dataclass(frozen=True)
+class End:
+    """Why the text ended: ``stop`` token, ``length`` (max_tokens), ``context`` (no positions left), ``stopped``, or
+    ``cut``: the file ends there. A recorder ``dropped`` rounds for which it had no time, and ``refused`` wrong ones."""
+
+    reason: str
+    rounds: int
+    seconds: float
+    dropped: int = 0
+    refused: int = 0
+
+
+Line = Header | Entry | End
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A whole run in memory."""
+
+    header: Header
+    entries: tuple[Entry, ...]
+    end: End
+
+
+def gather(lines: Iterable[Line]) -> Trace:
+    """The lines of one finished run as a trace."""
+    header, *rest = list(lines)
+    if not isinstance(header, Header) or not rest or not isinstance(rest[-1], End):
+        raise TraceError("A trace is a header, its rounds and an end; this run has not ended.")
+    return Trace(header, tuple(line for line in rest if isinstance(line, Entry)), rest[-1])
+
+
+def committed_ids(rounds: Iterable[Round]) -> list[int]:
+    """The text's token ids, in order."""
+    return [token for made in rounds for token in made.committed.tolist()]
+
+
+def tau(rounds: Sequence[Round]) -> float:
+    """τ of these rounds, see ``acceptance_length``."""
+    return mean_length(sum(len(made.acceptance.keep) for made in rounds), len(rounds))
+
+
+def recorded(trace: Trace, title: str, note: str, date: str) -> Trace:
+    """The trace as a recording: with a title, what it teaches, and its ISO date."""
+    return replace(trace, header=replace(trace.header, title=title, note=note, recorded=date))

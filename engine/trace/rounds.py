@@ -1,0 +1,85 @@
+"""From the JSON of a trace file's line to a round. A round needs tokens, parents, keep and bonus (contract 7).
+
+What an engine did not record is said within the arrays, node by node: NaN where a float is unknown, -1 where a token
+is. Of the target's choices, those that the walk followed are known anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from engine.records import Acceptance, DraftTree, Integers, Lattice, Round, Trials, Verification
+from engine.trace.checks import listed, named, packed_array, seconds, whole
+from engine.trace.limits import MOST_HEADS
+from engine.trace.round_check import check_round
+
+INTEGERS, FLOATS = "<i4", "<f4"
+DTYPES = MappingProxyType({"Integers": INTEGERS, "Floats": FLOATS})  # by what ``records.py`` calls a field's type
+NOT_RECORDED = -1  # in place of a token id
+
+
+def completed(header: Mapping[str, Any]) -> dict[str, Any]:
+    """A header with what a recorder may leave out: empty words, and 0 for a number that nobody knows."""
+    unknown = {"method": "unknown", "prompt_ids": [], "budget": 0, "max_tokens": 0, "sampling": {}, "stop_ids": []}
+    blank = {"prompt": "", "heads": [], "hardware": "", "dtype": "", "context_limit": 0, "pieces": {}, "revisions": {}}
+    return {**blank, "rig": header.get("engine", ""), **header, "request": {**unknown, **header.get("request", {})}}
+
+
+def decode_round(value: Mapping[str, Any]) -> Round:
+    """A round that is sound; ValueError, LookupError or TypeError where it is not."""
+    kept = named(value["acceptance"], "acceptance")
+    trials = kept.get("trials")
+    acceptance = Acceptance(packed_array(kept["keep"], (INTEGERS,), "keep"), whole(kept["bonus"], "bonus token"),
+                            None if trials is None else _arrays(Trials, trials))
+    tree = _tree(value["tree"])
+    if not acceptance.keep.ndim == 1 == tree.tokens.ndim:
+        raise ValueError("keep-indices or a tree of several dimensions, where one is allowed")
+    made = Round(
+        index=whole(value["index"], "index of a round"), start=whole(value["start"], "start of a round"),
+        drafts=tuple(_arrays(Lattice, draft) for draft in listed(value.get("drafts", []), "drafts", MOST_HEADS)),
+        candidates=tuple(_tree(tree) for tree in listed(value.get("candidates", []), "candidates", MOST_HEADS)),
+        tree=tree, verification=_verification(value.get("verification", {}), tree, acceptance),
+        acceptance=acceptance, seconds=seconds(value.get("seconds", {})))
+    check_round(made)
+    return made
+
+
+def _arrays(kind: Any, value: Mapping[str, Any], **given: Any) -> Any:
+    """A record of arrays of one shape; ``given`` are those that the line may leave out."""
+    value = named(value, kind.__name__)
+    arrays = {field.name: packed_array(value[field.name], (DTYPES[str(field.type)],), field.name)
+              if field.name in value or field.name not in given else given[field.name] for field in fields(kind)}
+    shapes = {array.shape for array in arrays.values()}
+    if len(shapes) != 1 or len(shapes.pop()) != (3 if kind is Lattice else 1):
+        raise ValueError(f"a {kind.__name__} whose arrays do not fit each other")
+    return kind(**arrays)
+
+
+def _tree(value: Mapping[str, Any]) -> DraftTree:
+    """Where nobody says which drafter proposes a node, the first does."""
+    shape = packed_array(named(value, "tree")["tokens"], (INTEGERS,), "tokens").shape
+    heads = np.ones(shape, np.int32)
+    heads[:1] = 0
+    unknown = np.full(shape, np.nan, np.float32)
+    unknown[:1] = 0
+    return _arrays(DraftTree, value, logprobs=unknown, heads=heads)
+
+
+def _verification(value: Mapping[str, Any], tree: DraftTree, acceptance: Acceptance) -> Verification:
+    unknown = np.full(len(tree), np.nan, np.float32)
+    floats = {field.name: unknown.copy() for field in fields(Verification) if field.name != "choice"}
+    return _arrays(Verification, value, choice=_walked(tree, acceptance), **floats)
+
+
+def _walked(tree: DraftTree, acceptance: Acceptance) -> Integers:
+    """The choices that the walk followed: (n,) int32. Keep-indices outside of the tree are refused afterwards."""
+    choice = np.full(len(tree), NOT_RECORDED, np.int32)
+    keep = acceptance.keep[(acceptance.keep >= 0) & (acceptance.keep < len(tree))]
+    choice[keep[:-1]] = tree.tokens[keep[1:]]
+    choice[keep[-1:]] = acceptance.bonus
+    return choice

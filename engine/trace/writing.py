@@ -1,0 +1,68 @@
+"""From a trace to the bytes of its file."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.errors import FileError, TraceError
+from engine.files import replace_file
+from engine.trace.lines import End, Entry, Line, Trace
+
+VERSION = 4  # 1 had no ``pace``, which was always fixed; 2 no ``turns``; 3 none of what may be left out since
+
+
+def dump(trace: Trace, path: Path) -> None:
+    """Write a trace file, gzipped when its name ends in .gz. The file appears whole or not at all."""
+    data = dumps(trace)
+    if path.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)
+    try:
+        replace_file(path, data)
+    except FileError as error:
+        raise TraceError(f"The trace could not be written to {error}") from error
+
+
+def dumps(trace: Trace) -> bytes:
+    """The bytes of an uncompressed trace file."""
+    lines: tuple[Line, ...] = (trace.header, *trace.entries, trace.end)
+    return "".join(json.dumps(encode_line(line), separators=(",", ":")) + "\n" for line in lines).encode()
+
+
+def encode_line(line: Line) -> dict[str, Any]:
+    """A line as plain JSON values."""
+    if isinstance(line, End):
+        return {"end": asdict(line)}
+    pieces = {str(token): piece if isinstance(piece, str) else list(piece) for token, piece in line.pieces.items()}
+    if isinstance(line, Entry):
+        return {"round": encode_record(line.round), "pieces": pieces, "elapsed_seconds": line.elapsed_seconds}
+    request = {**_plain(line.request), "sampling": asdict(line.request.sampling),
+               "prompt_ids": list(line.request.prompt_ids), "stop_ids": sorted(line.request.stop_ids)}
+    header = {**_plain(line), "request": request, "pieces": pieces, "revisions": dict(line.revisions)}
+    return {"canopy_trace": VERSION, "header": header}
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def encode_record(record: Any) -> Any:
+    """A record of arrays as JSON values: an array becomes {dtype, shape, data}, a tuple a list."""
+    if isinstance(record, np.ndarray):
+        little = record.astype(record.dtype.newbyteorder("<"), copy=False)
+        data = base64.b64encode(np.ascontiguousarray(little).tobytes()).decode()
+        return {"dtype": little.dtype.str, "shape": list(record.shape), "data": data}
+    if isinstance(record, tuple | list):
+        return [encode_record(item) for item in record]
+    if isinstance(record, Mapping):
+        return dict(record)
+    if hasattr(record, "__dataclass_fields__"):
+        return {name: encode_record(value) for name, value in _plain(record).items()}
+    return record

@@ -1,0 +1,60 @@
+"""The target's own answers on disk: shards of token ids that are written once, whole, and never changed.
+
+A shard is a compressed numpy archive: ``tokens`` uint16 or int32, all conversations one after another; per
+conversation ``prompt`` and ``answer`` int32 (lengths in tokens), ``ended`` bool (whether the answer came to its end
+or was cut) and ``row`` int32 (its line in the prompt file of the same name).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from engine.training.batches import Conversation
+
+SMALL_IDS = 2**16  # vocabularies up to here are kept in two bytes a token
+VARIED = 0.5  # of an answer's runs of four tokens so many are different, or it goes round in circles
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One conversation, whether its answer ended, and its line in the prompt file."""
+
+    talk: Conversation
+    ended: bool
+    row: int
+
+
+def write_shard(path: Path, answers: Sequence[Answered]) -> None:
+    """The answers as a shard; a run that is killed in between leaves none."""
+    tokens = np.concatenate([np.asarray(each.talk.prompt + each.talk.response) for each in answers])
+    partial = path.with_suffix(".part")
+    with partial.open("wb") as file:
+        np.savez_compressed(
+            file, tokens=tokens.astype(np.uint16 if tokens.max() < SMALL_IDS else np.int32),
+            prompt=np.array([len(each.talk.prompt) for each in answers], np.int32),
+            answer=np.array([len(each.talk.response) for each in answers], np.int32),
+            ended=np.array([each.ended for each in answers]), row=np.array([each.row for each in answers], np.int32))
+    partial.replace(path)
+
+
+def read_shard(path: Path) -> Iterator[Answered]:
+    """The answers of a shard."""
+    with np.load(path, allow_pickle=False) as shard:
+        kept = {name: shard[name] for name in ("tokens", "prompt", "answer", "ended", "row")}
+    ends = np.cumsum(kept["prompt"] + kept["answer"])
+    for place, end in enumerate(ends):
+        middle = end - kept["answer"][place]
+        first = middle - kept["prompt"][place]
+        yield Answered(
+            Conversation(tuple(kept["tokens"][first:middle].tolist()), tuple(kept["tokens"][middle:end].tolist())),
+            bool(kept["ended"][place]), int(kept["row"][place]))
+
+
+def in_circles(tokens: Sequence[int]) -> bool:
+    """Whether an answer says the same again and again."""
+    runs = [tuple(tokens[place:place + 4]) for place in range(len(tokens) - 3)]
+    return len(set(runs)) < VARIED * len(runs)

@@ -1,0 +1,244 @@
+"""Train the heads of a rig on what its target answered by itself.
+
+    python -m engine.training.own_answers.heads --head chat
+    python -m engine.training.own_answers.heads --head code --begin-with chat
+
+Features of the answers lie on disk (``features``), so a step costs no pass of the target. A run goes on where it was
+stopped, meets the shards that came in the meantime, and exports the running mean of its weights, which at any time is
+as good as what a fall of the rate would give.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedModel, Qwen3Config
+
+from engine.drafters.dflash.model import DFlashModel
+from engine.runtime.checkpoints.loading import load_causal
+from engine.training.blocks import BlockShape, lay_blocks
+from engine.training.denoising import Course, Lesson, Trainee, train_head
+from engine.training.guessing import Distributions
+from engine.training.own_answers.features import FeatureShard
+from engine.training.own_answers.reading import Library, Wanted, choices, frequent
+from engine.training.places import target_folder, work_folder
+from engine.training.rates import optimizers
+from engine.training.target import SAVE_EVERY, Run, write_facts
+
+TAPS = (1, 10, 19, 28)
+MASK_ID = 0  # <|endoftext|>, which never stands in a conversation
+EXPORT_EVERY = 500  # steps
+LOOK_AGAIN = 400  # steps after which shards that came in the meantime are met
+FENCE = 3725  # the three backquotes
+FIRST_SCALE = 0.3  # of the target's final norm: less than a whole one, a head that knows nothing should not be sure
+
+
+@dataclass(frozen=True)
+class OwnRecipe:
+    """Everything that decides a head's run besides the code and the answers."""
+
+    head: str
+    steps: int
+    rows: int = 24
+    anchors: int = 24
+    block: BlockShape = field(default_factory=lambda: BlockShape(8, 4.0))
+    layers: int = 2
+    inner: int = 1536
+    matrix_rate: float = 4e-3
+    other_rate: float = 4e-3
+    weight_decay: float = 0.02
+    warmup_steps: int = 20
+    cooldown_share: float = 0.3
+    mean_over: float = 200.0  # steps
+    distribution_share: float = 0.5
+    choices: int = 4096
+    whole_steps: int = 300  # at last, over the whole vocabulary
+    taps: tuple[int, ...] = TAPS
+    learns: tuple[str, ...] = ("",)  # how the names of the tensors begin that are trained, and kept beside a base
+    begun_from: tuple[int, ...] = ()  # layers of the target whose weights its own begin with
+
+    @property
+    def main_steps(self) -> int:
+        """There is no finish with other data."""
+        return self.steps + 1
+
+    def rate_at(self, step: int) -> float:
+        """Share of the full rate: warm up, hold, and fall linearly to nothing."""
+        return min(1.0, (step + 1) / self.warmup_steps, (self.steps - step) / (self.steps * self.cooldown_share))
+
+
+def head_config(target: PreTrainedConfig, recipe: OwnRecipe) -> Qwen3Config:
+    """The published layout, with layers of the target's own shape."""
+    config = Qwen3Config(
+        vocab_size=target.vocab_size, hidden_size=target.hidden_size, intermediate_size=recipe.inner,
+        num_hidden_layers=recipe.layers, num_attention_heads=target.num_attention_heads,
+        num_key_value_heads=target.num_key_value_heads, head_dim=target.head_dim,
+        rope_theta=target.rope_parameters["rope_theta"], max_position_embeddings=target.max_position_embeddings,
+        tie_word_embeddings=False, bos_token_id=None, eos_token_id=target.eos_token_id,
+        pad_token_id=target.pad_token_id)
+    config.architectures = ["DFlashDraftModel"]
+    config.block_size = recipe.block.slots
+    config.num_target_layers = target.num_hidden_layers
+    config.dflash_config = {"mask_token_id": MASK_ID, "target_layer_ids": list(recipe.taps)}
+    return config
+
+
+def is_code(shard: FeatureShard, talk: NDArray[np.int64]) -> bool:
+    """Whether an answer holds a fenced block."""
+    start, prompt, whole = talk
+    return bool((shard.tokens[start + prompt:start + whole] == FENCE).any())
+
+
+def is_prose(shard: FeatureShard, talk: NDArray[np.int64]) -> bool:
+    """Whether it holds none."""
+    return not is_code(shard, talk)
+
+
+class RunningMean:
+    """The mean of a model's weights over the last steps, each step counting less the longer it is past."""
+
+    def __init__(self, model: nn.Module, over: float, file: Path) -> None:
+        self.model, self.over, self.file = model, over, file
+        self.weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
+        if file.exists():
+            self.weights = load_file(file)
+
+    @torch.no_grad()
+    def take(self, step: int) -> None:
+        """After a step: the mean moves towards the weights; early on it is of few steps."""
+        share = max(1 / self.over, 1 / (step + 1) ** 0.75)
+        for name, value in self.model.state_dict().items():
+            self.weights[name].lerp_(value, share)
+        if step % SAVE_EVERY == 0:
+            partial_file = self.file.with_suffix(".part")
+            save_file(self.weights, partial_file)
+            partial_file.replace(self.file)
+
+
+class Lessons:
+    """The lesson of each step; shards that came in the meantime are met now and then."""
+
+    def __init__(self, folder: Path, recipe: OwnRecipe, wanted: Wanted | None) -> None:
+        self.folder, self.recipe, self.wanted = folder, recipe, wanted
+        self._look(0)
+
+    def _look(self, step: int) -> None:
+        self._looked = step // LOOK_AGAIN
+        self.library = Library(self.folder, self.wanted)
+        self._frequent = frequent(self.library, self.recipe.choices)
+
+    def lesson(self, step: int) -> Lesson:
+        """The lesson of this step."""
+        if step // LOOK_AGAIN != self._looked:
+            self._look(step)
+        recipe = self.recipe
+        reading = self.library.reading(recipe.rows, step)
+        blocks = lay_blocks(reading.batch, recipe.anchors, step, recipe.block)
+        before, rows = blocks.before_labels(reading.batch.tokens.shape[1]), np.arange(recipe.rows)[:, None, None]
+        told = Distributions(reading.likely[rows, before], reading.logprobs[rows, before], recipe.distribution_share)
+        whole = step >= recipe.steps - recipe.whole_steps
+        some = None if whole else choices(blocks.labels, self._frequent, recipe.choices)
+        return Lesson(reading.taps, blocks, told, some)
+
+
+def begun(target: PreTrainedModel, recipe: OwnRecipe, first: Path | None) -> DFlashModel:
+    """A head to begin with: another one's weights, or random ones under the target's final norm."""
+    model = DFlashModel(head_config(target.config, recipe))
+    if first is not None:
+        model.load_state_dict(load_file(first / "model.safetensors"))
+    else:
+        with torch.no_grad():
+            model.norm.weight.copy_(target.model.norm.weight * FIRST_SCALE)
+        for layer, place in zip(model.layers, recipe.begun_from, strict=False):
+            layer.load_state_dict(target.model.layers[place].state_dict(), strict=False)
+    for name, value in model.named_parameters():
+        value.requires_grad_(name.startswith(recipe.learns))
+    return model.float()
+
+
+def export_mean(model: DFlashModel, weights: Mapping[str, Tensor], out: Path, facts: Mapping[str, Any]) -> None:
+    """config.json, model.safetensors in bfloat16 and training.json; of a specialist, what it has learnt and the name
+    of the head that has the rest."""
+    out.mkdir(parents=True, exist_ok=True)
+    model.config.save_pretrained(out)
+    learnt = [name for name, value in model.named_parameters() if value.requires_grad]
+    if len(learnt) < len(weights):
+        said = json.loads((out / "config.json").read_text())
+        (out / "config.json").write_text(json.dumps(said | {"base_head": BASE}, indent=2) + "\n")
+    save_file({name: weights[name].to(torch.bfloat16).contiguous() for name in learnt},
+              out / "model.safetensors", metadata={"format": "pt"})
+    write_facts(out, dict(facts), None)
+
+
+BASE = "chat"
+LEARNS: Mapping[str, tuple[str, ...]] = MappingProxyType({BASE: ("",), **dict.fromkeys(
+    ("prose", "code"), ("layers.1.", "norm."))})
+WANTED: Mapping[str, Wanted | None] = MappingProxyType({"chat": None, "prose": is_prose, "code": is_code})
+STEPS: Mapping[str, int] = MappingProxyType({"chat": 12_000, "prose": 1_500, "code": 1_500})
+
+
+def run_head(recipe: OwnRecipe, rig: str, first: Path | None, out: Path | None) -> None:
+    """Train the head to its last step, or go on, and export it."""
+    torch.manual_seed(0)
+    work = work_folder(rig)
+    target = load_causal(target_folder(rig), torch.float32, torch.device("cpu"))
+    model = begun(target, recipe, first)
+    run = Run(model, optimizers(model, recipe), work / recipe.head)
+    run.resume()
+    run.folder.mkdir(parents=True, exist_ok=True)
+    mean = RunningMean(model, recipe.mean_over, run.folder / "mean.safetensors")
+    lessons = Lessons(work / "features", recipe, WANTED[recipe.head.partition("-")[0]])
+    trainee = Trainee(model, target.model.embed_tokens.weight.detach(), MASK_ID)
+    del target
+
+    def export(loss: float, place: Path) -> None:
+        facts = {"recipe": asdict(recipe), "parameters": sum(value.numel() for value in model.parameters()),
+                 "steps": run.step, "blocks_seen": run.step * recipe.rows * recipe.anchors,
+                 "training_seconds": round(run.seconds), "answer_tokens": lessons.library.answer_tokens(),
+                 "final_loss_nats": round(loss, 4)}
+        export_mean(model, mean.weights, place, facts)
+
+    def after(step: int, loss: float) -> None:
+        mean.take(step)
+        if step % EXPORT_EVERY == 0:
+            export(loss, run.folder / "head")
+        if step % SAVE_EVERY == 0:
+            print(f"step {step}: {loss:.4f} nats, {run.seconds / step:.2f} s a step, "
+                  f"{lessons.library.answer_tokens()} tokens of answers", flush=True)
+    course = Course(recipe.head, recipe, lambda step: trainee(lessons.lesson(step)),
+                    lambda: optimizers(model, recipe), after=after)
+    export(train_head(run, course), out or run.folder / "head")
+
+
+def main() -> None:
+    """Train one head."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--head", required=True, help="chat, prose or code, with -NAME after it for a run of its own")
+    parser.add_argument("--rig", default="smollm2")
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--begin-with", type=Path, help="the folder of a head to begin with")
+    parser.add_argument("--begun-from", type=int, nargs="*", default=[], help="layers of the target to begin with")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--rows", type=int, default=OwnRecipe.rows)
+    parser.add_argument("--rate", type=float, default=OwnRecipe.matrix_rate)
+    parser.add_argument("--whole-steps", type=int, default=OwnRecipe.whole_steps)
+    choice = parser.parse_args()
+    recipe = OwnRecipe(
+        choice.head, choice.steps or STEPS[choice.head], begun_from=tuple(choice.begun_from), rows=choice.rows,
+        matrix_rate=choice.rate, whole_steps=choice.whole_steps, learns=LEARNS[choice.head.partition("-")[0]])
+    run_head(recipe, choice.rig, choice.begin_with, choice.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Prompt files for the target to answer: JSON lines with ``messages``, written once, never near a held-out prompt.
+
+Two in three are written by the target itself, which is asked for a user's turn; the others begin with the seeds, and
+some of those go on with a conversation that was answered before.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.prompts import read_prompts
+from engine.training.own_answers.answer_files import Answered, in_circles, read_shard
+from engine.training.own_answers.decoder import BatchDecoder, Choice, written
+from engine.training.own_answers.seeds import follow_up, seed_prompt
+
+PROMPTS_A_FILE = 384
+ROWS = 256
+LONGEST_TURN = 112  # tokens
+WARM = 1.0
+TOP_P = 0.95
+FOLLOW_UPS = 0.1  # of the seeded prompts
+LONGEST_BEFORE = 240  # tokens of a conversation that is gone on with
+ALIKE = 0.7  # of the words of both: more, and a prompt is a held-out one in other words
+LEAST_LETTERS, PLAIN = 8, 0.9
+
+Message = dict[str, str]
+
+
+class HeldOut:
+    """The prompts that no training may see."""
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        self._words = [words(prompt.text) for file in files for prompt in read_prompts(file)]
+
+    def near(self, text: str) -> bool:
+        """Whether a text is one of them, or nearly."""
+        own = words(text)
+        return any(len(own & other) > ALIKE * len(own | other) for other in self._words)
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, in small letters."""
+    return frozenset(re.findall(r"\w+", text.lower()))
+
+
+def write_prompts(path: Path, talks: Sequence[Sequence[Message]]) -> None:
+    """A prompt file, whole or not at all."""
+    partial = path.with_suffix(".part")
+    partial.write_text("".join(json.dumps({"messages": talk}) + "\n" for talk in talks), encoding="utf8")
+    partial.replace(path)
+
+
+def read_talks(path: Path) -> list[list[Message]]:
+    """The conversations of a prompt file, each ending with a user's turn."""
+    return [json.loads(line)["messages"] for line in path.read_text(encoding="utf8").splitlines()]
+
+
+def asked(text: str) -> list[Message]:
+    """A conversation that begins."""
+    return [{"role": "user", "content": text}]
+
+
+def self_written(decoder: BatchDecoder, tokenizer: Any, number: int,
+                 known: set[str]) -> list[list[Message]]:
+    """User's turns as the target writes them: not empty, not looping, in plain letters, and none twice."""
+    mark = "@@"
+    before = tokenizer.apply_chat_template(asked(mark), tokenize=False).split(mark)[0]
+    prompt = tokenizer.encode(before, add_special_tokens=False)
+    found: list[list[Message]] = []
+    tries = 0
+    while len(found) < PROMPTS_A_FILE:
+        choice = Choice(WARM, TOP_P, seed=1000 * number + tries)
+        tries += 1
+        for turn in written(decoder, [prompt] * ROWS, LONGEST_TURN, tokenizer.eos_token_id, choice):
+            text = tokenizer.decode(turn.tokens[:-1])
+            if turn.ended and not in_circles(turn.tokens) and is_plain(text) and text not in known:
+                known.add(text)
+                found.append(asked(text))
+    return found[:PROMPTS_A_FILE]
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text reads like something that a person types in English."""
+    plain = sum(letter.isascii() for letter in text)
+    return (text == text.strip() and len(text) >= LEAST_LETTERS and plain > PLAIN * len(text)
+            and "<|" not in text and text.replace("\n", " ").isprintable())
+
+
+def seeded(number: int, known: set[str], before: Sequence[Path], talk_of: Callable[[Answered], list[Message]]
+           ) -> list[list[Message]]:
+    """Seed prompts, some of them after a conversation from one of the answered shards ``before``."""
+    draw = random.Random(number)
+    earlier = [each for each in read_shard(draw.choice(before)) if each.ended and len(each.talk) < LONGEST_BEFORE
+               ] if before else []
+    found: list[list[Message]] = []
+    while len(found) < PROMPTS_A_FILE:
+        if earlier and draw.random() < FOLLOW_UPS:
+            found.append([*talk_of(draw.choice(earlier)), *asked(follow_up(draw))])
+            continue
+        text = seed_prompt(draw)
+        if text not in known:
+            known.add(text)
+            found.append(asked(text))
+    return found

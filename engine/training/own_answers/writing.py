@@ -1,0 +1,140 @@
+"""Let a rig's target write prompts and answer them, as long as wanted: the text that heads learn from.
+
+    python -m engine.training.own_answers.writing --rig smollm2 --tokens 3000000
+
+Each round makes a prompt file where none waits, answers one, and keeps what the target says of the answers
+(``features``). Everything is written once and whole, so it can be stopped at any time and goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from engine.prompts import read_prompts
+from engine.runtime.checkpoints.loading import load_causal, load_tokenizer
+from engine.training.batches import Conversation
+from engine.training.own_answers.answer_files import Answered, in_circles, read_shard, write_shard
+from engine.training.own_answers.decoder import BatchDecoder, written
+from engine.training.own_answers.features import write_features
+from engine.training.own_answers.heads import TAPS
+from engine.training.own_answers.prompts import HeldOut, Message, read_talks, seeded, self_written, write_prompts
+from engine.training.places import HELD_OUT, enough, held_out_files, target_folder, work_folder
+
+ROWS = 192  # answered together: more of them and the cache no longer fits the processor's
+LONGEST = 224  # tokens of an answer: each costs more than the one before it
+LONGEST_HELD_OUT = 320
+SHORTEST = 4
+SELF_WRITTEN = 2  # of three prompt files
+
+
+class Writer:
+    """The target at work, and the folders of what it writes."""
+
+    def __init__(self, rig: str) -> None:
+        folder = target_folder(rig)
+        self.model: Any = load_causal(folder, torch.bfloat16, torch.device("cpu"))
+        self.tokenizer: Any = load_tokenizer(folder)
+        self.decoder = BatchDecoder(self.model)
+        self.held_out = HeldOut(held_out_files())
+        self.prompts, self.answers, self.features = (
+            work_folder(rig) / name for name in ("prompts", "answers", "features"))
+        for each in (self.prompts, self.answers, self.features):
+            each.mkdir(parents=True, exist_ok=True)
+
+    def round(self) -> str:
+        """One shard further: its name."""
+        waiting = [path for path in sorted(self.prompts.glob("*.jsonl"), key=lambda path: path.stem.split("-")[::-1])
+                   if not self.shard(path.stem).exists()]
+        path = waiting[0] if waiting else self.more_prompts()
+        write_shard(self.shard(path.stem), self.answered(read_talks(path)))
+        self.read_again(path.stem)
+        return path.stem
+
+    def shard(self, name: str) -> Path:
+        """Where the answers to a prompt file lie."""
+        return self.answers / f"{name}.npz"
+
+    def more_prompts(self) -> Path:
+        """A new prompt file."""
+        files = sorted(self.prompts.glob("*.jsonl"))
+        known = {talk[0]["content"] for file in files for talk in read_talks(file)}
+        kinds = {kind: len(list(self.prompts.glob(f"{kind}-*.jsonl"))) for kind in ("self", "seed")}
+        own = kinds["self"] <= SELF_WRITTEN * kinds["seed"]
+        talks = self_written(self.decoder, self.tokenizer, kinds["self"], known) if own else seeded(
+            kinds["seed"], known, sorted(self.answers.glob("*.npz")), self.talk_of)
+        kind = "self" if own else "seed"
+        path = self.prompts / f"{kind}-{kinds[kind]:05d}.jsonl"
+        write_prompts(path, [talk for talk in talks if not self.held_out.near(talk[-1]["content"])])
+        return path
+
+    def talk_of(self, answered: Answered) -> list[Message]:
+        """The last exchange of an answered conversation, as messages."""
+        asked = self.tokenizer.decode(answered.talk.prompt).split("<|im_start|>user\n")[-1].split("<|im_end|>")[0]
+        said = self.tokenizer.decode(answered.talk.response[:-1])
+        return [{"role": "user", "content": asked}, {"role": "assistant", "content": said}]
+
+    def answered(self, talks: Sequence[Sequence[Message]]) -> list[Answered]:
+        """The target's greedy answers, up to where they loop; prompts of about one length at a time."""
+        prompts = [self.tokenizer.apply_chat_template(talk, add_generation_prompt=True)["input_ids"] for talk in talks]
+        order = np.argsort([len(each) for each in prompts], kind="stable").tolist()
+        found: list[Answered] = []
+        for first in range(0, len(order), ROWS):
+            rows = order[first:first + ROWS]
+            texts = written(self.decoder, [prompts[row] for row in rows], LONGEST, self.tokenizer.eos_token_id)
+            found += [Answered(Conversation(tuple(prompts[row]), text.tokens), text.ended, row)
+                      for row, text in zip(rows, texts, strict=True)
+                      if len(text.tokens) >= SHORTEST and not in_circles(text.tokens)]
+        return found
+
+    def hold_out(self) -> None:
+        """Answer what is held out, to measure heads on."""
+        folder = self.features.with_name(HELD_OUT)
+        if folder.exists():
+            return
+        prompts = [self.tokenizer.apply_chat_template(
+            [{"role": "user", "content": prompt.text}], add_generation_prompt=True)["input_ids"]
+            for prompt in read_prompts(held_out_files()[0])]
+        texts = written(self.decoder, prompts, LONGEST_HELD_OUT, self.tokenizer.eos_token_id)
+        talks = [Conversation(tuple(prompt), text.tokens) for prompt, text in zip(prompts, texts, strict=True)]
+        write_features(self.model, TAPS, talks, folder)
+
+    def read_again(self, name: str) -> None:
+        """Keep what the target says of a shard."""
+        if not (self.features / name).exists():
+            talks = [each.talk for each in read_shard(self.shard(name))]
+            write_features(self.model, TAPS, talks, self.features / name)
+
+    def tokens(self) -> int:
+        """Tokens of all answers so far."""
+        return sum(len(each.talk.response) for path in self.answers.glob("*.npz") for each in read_shard(path))
+
+
+def main() -> None:
+    """Write until there is enough."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rig", default="smollm2")
+    parser.add_argument("--tokens", type=int, default=3_000_000, help="tokens of answers in all")
+    choice = parser.parse_args()
+    writer = Writer(choice.rig)
+    writer.hold_out()
+    for path in sorted(writer.answers.glob("*.npz")):
+        writer.read_again(path.stem)
+    have = writer.tokens()
+    while have < choice.tokens:
+        began = time.perf_counter()
+        name = writer.round()
+        more = sum(len(each.talk.response) for each in read_shard(writer.shard(name)))
+        have += more
+        print(f"{name}: {more} tokens, {more / (time.perf_counter() - began):.0f} a second, {have} in all", flush=True)
+    enough(choice.rig).touch()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""Where the training of rigs with a target from elsewhere keeps its things: outside of the repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.kept_files import kept_files
+
+HELD_OUT = "held-out"  # the folder of features of conversations that are measured with
+
+
+def target_folder(rig: str) -> Path:
+    """The converted target of a rig."""
+    return kept_files() / "rigs" / rig / "target"
+
+
+def work_folder(rig: str) -> Path:
+    """Where a rig's prompts, answers, features and unfinished heads lie, each in a folder of its own."""
+    return kept_files() / "training" / rig
+
+
+def enough(rig: str) -> Path:
+    """The file that says that as many answers are written as were wanted."""
+    return work_folder(rig) / "enough"
+
+
+def held_out_files() -> list[Path]:
+    """The prompts that people wrote to measure with."""
+    prompts = Path(__file__).resolve().parents[2] / "assets" / "prompts"
+    return [prompts / "people.jsonl", *sorted(prompts.glob("reworded.jsonl"))]

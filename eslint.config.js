@@ -1,0 +1,31 @@
+// The browser's half as it is shipped: classic scripts, each a function around its own names, sharing one global.
+import js from "@eslint/js";
+import globals from "globals";
+
+export default [
+  js.configs.recommended,
+  {
+    files: ["assets/**/*.js"],
+    languageOptions: {
+      ecmaVersion: 2023,
+      sourceType: "script",
+      globals: { ...globals.browser, Plotly: "readonly" },
+    },
+    linterOptions: { reportUnusedDisableDirectives: "error" },
+    rules: {
+      "complexity": ["error", 17],
+      "eqeqeq": "error",
+      "max-lines": ["error", 250],
+      "max-lines-per-function": ["error", 40],
+      "max-params": ["error", 6],
+      "no-control-regex": "off", // control characters in a token are drawn as signs, so they are looked for
+      "no-eval": "error",
+      "no-implicit-globals": "error",
+      "no-implied-eval": "error",
+      "no-new-func": "error",
+      "no-var": "error",
+      "prefer-const": "error",
+      "strict": ["error", "function"],
+    },
+  },
+];

@@ -1,0 +1,131 @@
+"""What a run's speed is held against: plain decoding of the same question, measured briefly after the run where nobody
+waits; and where the run was slower than that, a few other settings beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from statistics import median, quantiles
+from time import monotonic
+from typing import Any
+
+from engine.budget_policy import AUTO, FIXED
+from engine.errors import RequestError
+from engine.lab.settings import BASELINE
+from engine.records import Ask
+from engine.trace import Entry, Header, Trace
+from explorer.browser_calls import Call, browser_call
+from explorer.lab.jobs import Job, Jobs
+from explorer.lessons import tokens_per_second
+from explorer.run_queue import RunQueue
+from explorer.sources.answering import AnsweringRig
+from explorer.view import View
+
+PLAIN_SECONDS, OTHER_SECONDS = 2.5, 1.5  # that a measurement may take
+MOST_TOKENS = 64
+LEAST_ROUNDS = 4  # fewer say nothing
+WARM_ROUNDS = 2  # are left out: caches and clocks settle
+UNSTEADY = 0.3  # of the median round: an interquartile range above it tells of other work on the machine
+SMALLER = (16, 4)  # node budgets that are tried where a larger one did not pay
+
+
+@dataclass(frozen=True)
+class Clocked:
+    """Rounds of a brief run: tokens kept and seconds of engine time of each."""
+
+    tokens: tuple[int, ...]
+    seconds: tuple[float, ...]
+
+    @property
+    def tokens_per_second(self) -> float:
+        return sum(self.tokens) / sum(self.seconds)
+
+    @property
+    def unsteady(self) -> bool:
+        """Whether equal rounds took such different times that something else must have been at work."""
+        if len(self.seconds) < LEAST_ROUNDS:
+            return False
+        low, _, high = quantiles(self.seconds, n=4)
+        return (high - low) / median(self.seconds) > UNSTEADY
+
+
+class Comparison:
+    """What the browser may ask once a run has ended."""
+
+    def __init__(self, rig: AnsweringRig, trace_of: Callable[[str], Trace], queue: RunQueue) -> None:
+        self._rig = rig
+        self._trace_of = trace_of
+        self._queue = queue
+        self._jobs = Jobs(queue)
+
+    def functions(self) -> list[Call]:
+        """What the browser calls by name."""
+        return [browser_call("compare", self.compare), browser_call("compared", self.compared)]
+
+    def compare(self, wanted: Mapping[str, Any]) -> View:
+        """Begin to measure what the run {"run"} is held against: {"job"}. RequestError where it has to wait for
+        somebody, or ran elsewhere."""
+        trace = self._trace_of(str(wanted.get("run")))
+        self._refuse(trace.header)
+        return {"job": self._jobs.start(lambda job: self._measured(trace, job))}
+
+    def compared(self, wanted: Mapping[str, Any]) -> View:
+        """How far it is; see ``Job``. The result: {tokens_per_second, seconds, unsteady, others: [{method, budget,
+        pace, tokens_per_second}], the fastest first}; None where somebody else wanted the machine meanwhile."""
+        return self._jobs.look(str(wanted.get("job"))).view()
+
+    def _refuse(self, header: Header) -> None:
+        source = self._rig.source
+        if (header.rig, header.hardware) != (source.rig, source.hardware):
+            raise RequestError(f"The run was made by the {header.rig} on {header.hardware}, which does not answer now.")
+        if self._queue.waiting():
+            raise RequestError("Somebody else's run or measurement is in progress; plain decoding was not measured.")
+
+    def _measured(self, trace: Trace, job: Job) -> View | None:
+        ask = ask_of(trace)
+        plain = self._clocked(replace(ask, method=BASELINE, budget=0, heads=(), pace=FIXED), PLAIN_SECONDS)
+        if plain is None:
+            return None
+        tried = others(ask) if tokens_per_second(trace) < plain.tokens_per_second else []
+        found = [(other, clocked) for other in tried if (clocked := self._clocked(other, OTHER_SECONDS))]
+        found.sort(key=lambda pair: -pair[1].tokens_per_second)
+        return {
+            "tokens_per_second": plain.tokens_per_second, "seconds": list(accumulate(plain.seconds)),
+            "unsteady": plain.unsteady, "others": [
+                {"method": other.method, "budget": other.budget, "pace": other.pace,
+                 "tokens_per_second": clocked.tokens_per_second} for other, clocked in found]}
+
+    def _clocked(self, ask: Ask, seconds: float) -> Clocked | None:
+        """The rounds of a brief run; None where somebody came to wait, or there were too few."""
+        rounds: list[tuple[int, float]] = []
+        until = monotonic() + seconds
+        lines = (line for line in self._rig.source.run(ask))
+        with closing(lines):
+            for line in lines:
+                if isinstance(line, Entry):
+                    rounds.append((len(line.round.acceptance.keep), sum(line.round.seconds.values())))
+                if self._queue.waiting() > 1:
+                    return None
+                if monotonic() > until and len(rounds) >= LEAST_ROUNDS + WARM_ROUNDS:
+                    break
+        counted = rounds[WARM_ROUNDS:] if len(rounds) >= LEAST_ROUNDS + WARM_ROUNDS else rounds
+        if not counted or not sum(spent for _, spent in counted):
+            return None
+        return Clocked(*zip(*counted, strict=True))
+
+
+def ask_of(trace: Trace) -> Ask:
+    """What was asked of the run, its text cut to what a brief measurement writes."""
+    header = trace.header
+    request = header.request
+    return Ask(
+        header.prompt, request.method, request.budget, min(MOST_TOKENS, request.max_tokens), request.sampling,
+        request.split, header.heads, request.pace, header.turns)
+
+
+def others(ask: Ask) -> list[Ask]:
+    """Settings of the same method that may pay where this one did not: auto, and smaller budgets."""
+    smaller = [replace(ask, budget=budget, pace=FIXED) for budget in SMALLER if budget < ask.budget]
+    return [replace(ask, pace=AUTO), *smaller] if ask.pace == FIXED else smaller

@@ -1,0 +1,141 @@
+"""Runs that another program writes into a trace file: shown as they grow, and listed where they lie in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from time import monotonic, sleep
+
+from engine.errors import CanopyError
+from engine.trace import End, Line, Trace, load
+from engine.trace.tail import TraceTail
+from explorer.runs import Runs, Window
+from explorer.view import View, add_line, blank_view
+
+SECONDS_BETWEEN_LOOKS = 0.05  # at the file
+SECONDS_BETWEEN_SEARCHES = 0.5  # for a newer file in the folder
+SECONDS_BETWEEN_SIGNS = 1.0  # of life, where nothing happens: a browser that has gone is noticed then
+MOST_LISTED = 100  # runs of a folder, the newest
+ENDINGS = (".jsonl", ".jsonl.gz")
+
+
+class GrowingRun:
+    """A file that is followed, and its lines so far, which everybody who looks shares."""
+
+    def __init__(self, path: Path, runs: Runs) -> None:
+        self.path = path
+        self.run = path.name
+        self.lines: list[Line] = []
+        self._runs = runs
+        self._runs.begin(self.run)
+        self.failure = ""
+        self._tail = TraceTail(path)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more can come."""
+        return bool(self.failure) or bool(self.lines) and isinstance(self.lines[-1], End)
+
+    def grow(self) -> None:
+        """Take in what was written since."""
+        try:
+            if not self.ended:
+                fresh = self._tail.lines()
+                self._runs.add(self.run, *fresh)
+                self.lines.extend(fresh)
+        except CanopyError as error:
+            self.failure = str(error)
+        if self.ended:
+            self._tail.close()
+
+    def replaced(self) -> bool:
+        """Whether another run has taken the place of the file."""
+        return self._tail.replaced()
+
+
+class Follow:
+    """A trace file, or the newest of a folder, as it grows. Everybody's browser asks for ``views``."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._runs = Runs()
+        self._lock = Lock()
+        self._growing: GrowingRun | None = None
+        self._searched = 0.0
+
+    def paths(self) -> list[Path]:
+        """The trace files, the newest first."""
+        if not self._place.is_dir():
+            return [self._place] if self._place.is_file() else []
+        found = []
+        for path in self._place.iterdir():
+            with suppress(OSError):  # one that is gone by now
+                if path.name.endswith(ENDINGS) and path.is_file():
+                    found.append((path.stat().st_mtime_ns, path))
+        return [path for _, path in sorted(found, reverse=True)[:MOST_LISTED]]
+
+    def listed(self) -> list[View]:
+        """The runs of the folder as a menu lists them: by the names of their files."""
+        return [{"name": path.name, "title": path.name} for path in self.paths()]
+
+    def trace(self, name: str) -> Trace | None:
+        """A listed run by the name of its file, as far as it goes; None where there is none of that name."""
+        if (known := self._runs.trace(name)) is not None:
+            return known
+        found = [path for path in self.paths() if path.name == name]
+        return load(found[0]) if found else None
+
+    def views(self) -> Iterator[View | None]:
+        """Stage values of the newest run as it grows, then of the next one; None is a sign of life."""
+        yield {**blank_view(), "followed": True, "message": f"Waiting for a run in {self._place.name} …"}
+        sight, told = _Sight(None), monotonic()
+        while True:
+            growing = self._newest()
+            if growing is not sight.growing:
+                sight = _Sight(growing)
+            view = sight.fresh()
+            if view is not None:
+                yield {**view, "followed": True, "listed": self.listed()}
+            elif monotonic() - told > SECONDS_BETWEEN_SIGNS:
+                yield None
+            else:
+                sleep(SECONDS_BETWEEN_LOOKS)
+                continue
+            told = monotonic()
+
+    def _newest(self) -> GrowingRun | None:
+        """The newest run, with what was written until now. Whoever asks first reads for all."""
+        with self._lock:
+            growing = self._growing
+            if monotonic() - self._searched > SECONDS_BETWEEN_SEARCHES:
+                self._searched = monotonic()
+                paths = self.paths()
+                if paths and (growing is None or growing.path != paths[0] or growing.replaced()):
+                    growing = self._growing = GrowingRun(paths[0], self._runs)
+            if growing is not None:
+                growing.grow()
+            return growing
+
+
+class _Sight:
+    """What one browser has seen of a run."""
+
+    def __init__(self, growing: GrowingRun | None) -> None:
+        self.growing = growing
+        self._view = blank_view(growing.run if growing else "")
+        self._window, self._seen = Window(), 0
+
+    def fresh(self) -> View | None:
+        """The stage value with what is new; None where nothing is."""
+        if self.growing is None:
+            return None
+        lines = self.growing.lines[self._seen:]
+        self._seen += len(lines)
+        before = self._view
+        for line in lines:
+            self._view = add_line(self._view, line)
+        if self.growing.failure and not lines:
+            self._view = {**before, "state": "error", "message": self.growing.failure}
+        return self._window.of(self._view) if self._view != before else None

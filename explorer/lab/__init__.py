@@ -1,0 +1,1 @@
+"""The lab of the page: sweeps, curves, races and reports. Never imports torch."""

@@ -1,0 +1,134 @@
+"""What a pass costs against what a node gains: the crossing of the two explains the best budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from engine.lab.cost import CostCurve
+from engine.lab.forecast import Gain, WhatIf
+from engine.methods import METHODS
+from explorer.lab.style import ACCENT, INK, QUIET, axis, drawn, look, paper
+
+Reals = NDArray[np.float64]
+LOWEST, FOOT = -4, -3.9  # powers of ten: where the axis of tokens begins, and where what it cannot show is marked
+BINS_PER_OCTAVE = 2  # in which realised gains and costs of single nodes are averaged
+
+
+def cost_figure(curve: CostCurve) -> dict[str, Any]:
+    """Milliseconds against rows: a pass with the range of eight in ten, a draft, and a round without a drafter."""
+    ticks = {"tickvals": _logarithms(curve.rows), "ticktext": [str(row) for row in curve.rows]}
+    figure = paper(xaxis=axis("rows of the pass, log₂", **_sparse(ticks)),
+                   yaxis=axis("milliseconds", rangemode="tozero"))
+    x = _logarithms(curve.rows)
+    figure.add_trace(go.Scatter(
+        x=[*x, *reversed(x)], y=[*curve.verify_high_ms, *reversed(curve.verify_low_ms)], fill="toself", mode="none",
+        fillcolor="var(--cost-band)", name="eight passes in ten", hoverinfo="skip"))
+    figure.add_trace(go.Scatter(
+        x=x, y=list(curve.verify_ms), mode="lines+markers", name="one pass of the target",
+        customdata=_column(curve.rows), line={"color": INK, "width": 2.2}, marker={"size": 6},
+        hovertemplate="%{customdata[0]} rows: %{y:.2f} ms a pass<extra></extra>"))
+    figure.add_trace(go.Scatter(
+        x=x, y=list(curve.draft_ms), mode="lines", name="one head's draft", customdata=_column(curve.rows),
+        line={"color": "var(--head1)", "width": 1.6, "dash": "dash"},
+        hovertemplate="a draft for %{customdata[0]} rows: %{y:.2f} ms<extra></extra>"))
+    figure.add_trace(go.Scatter(
+        x=[x[0], x[-1]], y=[curve.plain_ms] * 2, mode="lines", name="a round of plain decoding",
+        line={"color": "var(--method-plain)", "width": 1.4, "dash": "dot"},
+        hovertemplate="plain decoding: %{y:.2f} ms a token<extra></extra>"))
+    last = len(curve.rows) - 1
+    return drawn(figure, f"A pass over one row takes {curve.verify_ms[0]:.2f} milliseconds, over {curve.rows[last]} "
+                         f"rows {curve.verify_ms[last]:.2f}.")
+
+
+def _logarithms(values: Sequence[int]) -> list[float]:
+    return [float(value) for value in np.log2(values)]
+
+
+def _column(values: Sequence[int]) -> list[list[int]]:
+    return [[value] for value in values]
+
+
+def _sparse(ticks: dict[str, Any]) -> dict[str, Any]:
+    """Ticks at least an octave apart."""
+    kept: list[int] = []
+    for place, value in enumerate(ticks["tickvals"]):
+        if not kept or value - ticks["tickvals"][kept[-1]] >= 0.8:
+            kept.append(place)
+    return {name: [each[place] for place in kept] for name, each in ticks.items()}
+
+
+def gain_figure(found: WhatIf, gain: Gain) -> dict[str, Any]:
+    """Tokens that the n-th node adds to a round, against what its row costs, in tokens of the best rate.
+
+    A node pays while its gain lies above its cost. The cost of the n-th row is its milliseconds times the tokens
+    per millisecond of the best budget: Dinkelbach's price of a ratio, so that the lines cross at the best budget.
+    """
+    expected, realised = np.asarray(gain.expected), np.asarray(gain.realised)
+    nodes = np.arange(1, len(expected) + 1)
+    prices, best = priced(found, gain, realised)
+    figure = paper(
+        xaxis=axis("n-th best drafted node, log₂", **_octaves(len(nodes))),
+        yaxis=axis("tokens per round", type="log", range=[LOWEST, 0.1], exponentformat="none", dtick=1))
+    figure.add_trace(_line(nodes, expected, "the drafter's belief, q", "var(--head1)", "dash"))
+    centres, means = binned(realised)
+    figure.add_trace(go.Scatter(
+        x=list(np.log2(centres)), y=_above_zero(means), mode="lines+markers", name="how often it was kept",
+        line={"color": look(gain.method).color, "width": 2.2},
+        marker={"symbol": look(gain.method).symbol, "size": 7}, customdata=[[round(each)] for each in centres],
+        hovertemplate="around node %{customdata[0]}: kept in %{y:.2%} of the rounds<extra></extra>"))
+    never = [float(centre) for centre, mean in zip(centres, means, strict=True) if mean == 0]
+    if never:  # no place on a logarithmic axis: marked at its foot
+        figure.add_trace(go.Scatter(
+            x=list(np.log2(never)), y=[10 ** FOOT] * len(never), mode="markers", name="never kept",
+            marker={"symbol": "triangle-down-open", "size": 8, "color": look(gain.method).color},
+            customdata=[[round(each)] for each in never],
+            hovertemplate="around node %{customdata[0]}: kept in no round<extra></extra>"))
+    figure.add_trace(_line(*binned(prices), "what its row costs", QUIET, "solid"))
+    figure.add_vline(x=float(np.log2(max(best, 1))), line={"color": ACCENT, "width": 1.5, "dash": "dot"})
+    figure.add_annotation(
+        x=float(np.log2(max(best, 1))), y=0.98, yref="paper", yanchor="top", xanchor="left", showarrow=False,
+        text=f" best: {best} nodes, predicted", font={"color": ACCENT, "size": 12})
+    return drawn(figure, f"For {gain.method} the gain of a further node falls below the cost of its row at about "
+                         f"{best} nodes, predicted from this text.")
+
+
+def priced(found: WhatIf, gain: Gain, gains: Reals) -> tuple[Reals, int]:
+    """What each row costs, in tokens (n,), and the number of nodes with the most tokens per millisecond."""
+    assert found.cost is not None
+    heads, nodes = METHODS[gain.method].heads, len(gains)
+    builds = [each.build_ms for each in found.of(gain.method, gain.split)]
+    spent = np.asarray([found.cost.round_ms(n + 1, n, heads, max(builds, default=0.0)) for n in range(nodes + 1)])
+    tokens = 1 + np.concatenate([np.zeros(1), np.cumsum(gains)])
+    rates = tokens / spent
+    return np.diff(spent) * rates.max(), int(rates.argmax())
+
+
+def binned(values: Reals) -> tuple[Reals, Reals]:
+    """Means of the single nodes' values over stretches of like size on the logarithmic axis: centres and means."""
+    edges = np.unique(np.round(2 ** np.arange(0, np.log2(len(values) + 1), 1 / BINS_PER_OCTAVE)).astype(int))
+    edges = np.append(edges, len(values) + 1)
+    pairs = list(zip(edges, edges[1:], strict=False))
+    return (np.asarray([np.sqrt(low * (high - 1)) for low, high in pairs]),
+            np.asarray([values[low - 1:high - 1].mean() for low, high in pairs]))
+
+
+def _above_zero(values: Reals) -> list[float | None]:
+    """For a logarithmic axis: a gap where there is nothing."""
+    return [None if value <= 0 else float(value) for value in values]
+
+
+def _octaves(most: int) -> dict[str, Any]:
+    powers = range(int(np.log2(max(most, 1))) + 1)
+    return {"tickvals": list(powers), "ticktext": [str(2**power) for power in powers]}
+
+
+def _line(nodes: NDArray[Any], values: Reals, name: str, color: str, dash: str) -> go.Scatter:
+    return go.Scatter(
+        x=list(np.log2(nodes)), y=_above_zero(values), mode="lines", name=name,
+        line={"color": color, "width": 1.6, "dash": dash}, customdata=[[round(node)] for node in nodes],
+        hovertemplate=f"node %{{customdata[0]}}, {name}: %{{y:.3g}} tokens<extra></extra>")

@@ -1,0 +1,74 @@
+"""How far a sweep is, as the page takes it: state, runs done, time left, and the list of earlier ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from time import monotonic
+
+from engine.lab.report import sweep_command
+from engine.lab.settings import Measured
+from engine.lab.store import Stored
+from explorer.lab.sweeps import ActiveSweep, Sweeps
+from explorer.view import View
+
+SECONDS_BETWEEN_READS = 5.0  # of the results file's list, while nothing here is changing it
+MOST_LISTED = 40
+
+
+class SweepList:
+    """The sweeps of the results file, as a list that is cheap to ask for often."""
+
+    def __init__(self, sweeps: Sweeps) -> None:
+        self._sweeps = sweeps
+        self._known: list[Stored] = []
+        self._read_at = float("-inf")
+        self._read_for: tuple[int | None, str] = None, ""
+
+    def all(self) -> list[Stored]:
+        """The sweeps, the oldest first."""
+        active = self._sweeps.active()
+        state = (active.number if active else None), ""
+        fresh = active is not None or monotonic() - self._read_at < SECONDS_BETWEEN_READS
+        if not fresh or state != self._read_for:
+            self._known, self._read_at, self._read_for = self._sweeps.stored(), monotonic(), state
+        return self._known
+
+    def forget(self) -> None:
+        """Read the list anew when it is next asked for: the file was changed."""
+        self._read_at = float("-inf")
+
+    def chosen(self, wanted: object) -> Stored | None:
+        """The sweep asked for; without one, or where it is gone, that which is measured now, else the latest."""
+        known = {stored.number: stored for stored in self.all()}
+        active = self._sweeps.active()
+        numbers = [wanted, active.number if active else None, max(known, default=None)]
+        return next((known[number] for number in numbers if isinstance(number, int) and number in known), None)
+
+
+def progress_view(shelf: SweepList, sweeps: Sweeps, wanted: object) -> View:
+    """What the page shows of the chosen sweep; see ``assets/lab/sweep.js``."""
+    stored, active = shelf.chosen(wanted), sweeps.active()
+    listed = [_listed(each, sweeps.going(each.number)) for each in reversed(shelf.all()[-MOST_LISTED:])]
+    if stored is None:
+        return {"sweep": None, "state": "none", "message": "", "done": 0, "total": 0, "failed": 0,
+                "seconds_left": None, "busy_elsewhere": False, "command": "", "sweeps": listed}
+    going = sweeps.going(stored.number)
+    return {
+        **_listed(stored, going), "sweep": stored.number, "sweeps": listed, "command": sweep_command(stored.plan),
+        "message": going.message if going else "", "seconds_left": going.seconds_left if going else None,
+        "failed": sum(found.reading is None for found in list(going.found)) if going else 0,
+        "busy_elsewhere": active is not None and active.number != stored.number}
+
+
+def _listed(stored: Stored, going: ActiveSweep | None) -> View:
+    done = going.done if going else stored.done
+    usual = "done" if done == len(stored.plan) else "stopped"
+    return {"number": stored.number, "started": stored.started, "done": done, "total": len(stored.plan),
+            "state": going.state if going else usual}
+
+
+def seconds_per_run(measured: Sequence[Measured]) -> float | None:
+    """The mean time of a run, its prompt's reading included; None without one."""
+    spent = [found.reading.seconds + found.reading.prefill_seconds for found in measured if found.reading]
+    return fmean(spent) if spent else None

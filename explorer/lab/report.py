@@ -1,0 +1,152 @@
+"""What a measurement leaves the page as: one self-contained HTML file, a table, every run.
+
+The HTML holds the figures as data, plotly.js to draw them and everything that was said, so that it opens from disk
+without a network; what was measured, on what, and the command lines are plain text in it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from types import MappingProxyType
+from typing import Any
+
+import pandas
+from plotly.offline import get_plotlyjs
+
+from engine.errors import RequestError
+from engine.lab.report import report, runs_csv, table_csv
+from engine.lab.settings import Measured
+from engine.lab.store import Stored
+from engine.lab.summary import summarise
+from engine.methods import METHODS
+from explorer.bundle import ASSETS
+from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figure, histogram_figure
+from explorer.lab.table import curves_view, readings_at, table_view
+from explorer.share import Download
+from explorer.view import View
+
+PAGE = ASSETS / "lab" / "report.html"
+
+
+def figures(stored: Stored, measured: Sequence[Measured]) -> list[tuple[str, View]]:
+    """The figures of a report, each with its caption."""
+    summary = summarise(stored.plan.settings, measured)
+    drawn = [("τ and tokens per second against the node budget: medians over prompts with 95 % intervals. "
+              "Thin lines across: auto, where every round verifies as many nodes as pay.",
+              curves_view(summary, [], None)["figure"])]
+    best = summary.best
+    if best is None or not METHODS[best.setting.method].heads:
+        return drawn
+    nodes = best.setting.nodes
+    found = readings_at(measured, nodes)
+    label, readings = next(((label, each) for (method, label), each in found.items() if method == best.setting.method),
+                           next((label, each) for (_, label), each in found.items()))
+    at = f"at the node budget {nodes}"
+    return [*drawn,
+            (f"Acceptance lengths {at}: the share of rounds by tokens added, root included.", histogram_figure(found)),
+            (f"Acceptance by depth and rank of {label} {at}.", depth_rank_figure(label, readings)),
+            (f"Calibration {at}: expected tokens per round against those that came of it.", calibration_figure(found))]
+
+
+def html_page(stored: Stored, measured: Sequence[Measured]) -> str:
+    """The report as one file."""
+    made, table = report(stored, measured), table_view(summarise(stored.plan.settings, measured))
+    parts = {
+        "TITLE": escape(f"Measurement {stored.number}, {made['rig']}"), "VERDICT": _verdict(table),
+        "FACTS": _facts(made), "TABLE": _table(table["rows"]), "COMMANDS": _commands(made), "PLOTLY": get_plotlyjs(),
+        "FAILURES": _failures(made), "STYLE": (ASSETS / "stage.css").read_text("utf8") + (
+            ASSETS / "lab" / "lab.css").read_text("utf8"),
+        "FIGURES": _inside([{"caption": caption, **figure} for caption, figure in figures(stored, measured)]),
+        "DATA": _inside(made)}
+    # one pass over the page, so that nothing inside a part is taken for a mark
+    return re.sub(r"<!--([A-Z]+)-->", lambda mark: parts[mark[1]], PAGE.read_text("utf8"))
+
+
+def _inside(value: Any) -> str:
+    """JSON for a script element: nothing in it can end the element."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
+
+
+def _verdict(table: View) -> str:
+    best = table["best"]
+    if best is None:
+        return "<p>Nothing has been measured yet.</p>"
+    speedup = f", {best['speedup']['median']:.2f} times plain decoding" if best["speedup"] else ""
+    return (f"<h2>Fastest here: {escape(best['label'])}</h2><p>{best['speed']['median']:,.0f} tokens per second"
+            f"{speedup}, τ {best['tau']['median']:.2f} (root included). {escape(table['remark'])}</p>")
+
+
+def _facts(made: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(made["versions"].items()))
+    state = "complete" if made["complete"] else f"{made['done']} of {made['cells']} runs"
+    rows = {"Rig": made["rig"], "Hardware": made["hardware"], "Precision": made["dtype"], "Versions": versions,
+            "Prompts": f"{made['prompts']} of {made['prompt_set']}", "Repeats": made["repeats"],
+            "Max tokens": made["max_tokens"], "Seed": made["seed"], "Begun": made["started"], "State": state}
+    return "".join(f"<div><dt>{name}</dt><dd>{escape(str(value))}</dd></div>" for name, value in rows.items())
+
+
+def _table(rows: Sequence[View]) -> str:
+    head = "".join(f"<th scope='col'>{name}</th>" for name in (
+        "setting", "tokens/s", "× plain decoding", "τ", "runs", "same text"))
+    body = "".join(
+        f"<tr{' class=is-best' if row['best'] else ''}><th scope='row'>{escape(row['label'])}</th>"
+        f"<td>{_estimate(row['speed'], 0)}</td><td>{_estimate(row['speedup'], 2)}</td><td>{_estimate(row['tau'], 2)}"
+        f"</td><td>{row['runs']}</td><td>{row['same_text']} of {row['compared']}</td></tr>" for row in rows)
+    return f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+
+
+def _estimate(value: View | None, digits: int) -> str:
+    if value is None:
+        return "–"
+    low, high = (value["least"], value["most"]) if value["low"] is None else (value["low"], value["high"])
+    return f"<strong>{value['median']:,.{digits}f}</strong> <small>{low:,.{digits}f} – {high:,.{digits}f}</small>"
+
+
+def _commands(made: Mapping[str, Any]) -> str:
+    lines = [("The measurement again", made["command"])]
+    if made["recommended"]:
+        lines.append(("The recommended setting on a prompt", made["recommended"]["command"]))
+    return "".join(f"<h3>{name}</h3><pre>{escape(line)}</pre>" for name, line in lines)
+
+
+def _failures(made: Mapping[str, Any]) -> str:
+    items = "".join(f"<li>{escape(each['label'])}: {escape(each['failure'])}</li>" for each in made["failures"][:20])
+    return f"<h2>{len(made['failures'])} runs failed</h2><ul>{items}</ul>" if items else ""
+
+
+def _name(stored: Stored, ending: str) -> str:
+    return f"canopy-measurement-{stored.number}.{ending}"
+
+
+def _html(stored: Stored, measured: Sequence[Measured]) -> Download:
+    return Download(_name(stored, "html"), "text/html", html_page(stored, measured).encode())
+
+
+def _csv(stored: Stored, measured: Sequence[Measured]) -> Download:
+    return Download(_name(stored, "csv"), "text/csv", table_csv(report(stored, measured)).encode())
+
+
+def _parquet(stored: Stored, measured: Sequence[Measured]) -> Download:
+    """Every run; the whole report, settings, hardware and command lines included, is in the file's metadata."""
+    runs = pandas.read_csv(io.StringIO(runs_csv(stored.plan, measured)), keep_default_na=True)
+    runs.attrs["canopy"] = report(stored, measured)
+    packed = io.BytesIO()
+    runs.to_parquet(packed, index=False)
+    return Download(_name(stored, "parquet"), "application/vnd.apache.parquet", packed.getvalue())
+
+
+FORMS: Mapping[str, Callable[[Stored, Sequence[Measured]], Download]] = MappingProxyType(
+    {"html": _html, "csv": _csv, "parquet": _parquet})
+
+
+def saved(kind: str, stored: Stored, measured: Sequence[Measured]) -> Download:
+    """The measurement in one of the forms ``FORMS``; RequestError for another form, or with nothing measured."""
+    if kind not in FORMS:
+        raise RequestError(f"There is no report {kind[:20]!r}; choose one of {', '.join(FORMS)}.")
+    if not any(found.reading for found in measured):
+        raise RequestError("Nothing has been measured yet; press Measure first.")
+    return FORMS[kind](stored, measured)

@@ -1,0 +1,170 @@
+"""The lab behind the page: what the browser may ask of it, and the component that shows it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from plotly.offline import get_plotlyjs
+
+from engine.errors import RequestError
+from engine.lab.reading import reading_of
+from engine.lab.settings import BASELINE, Measured
+from engine.lab.store import Stored
+from engine.lab.summary import summarise
+from engine.methods import METHODS
+from engine.trace import Trace
+from explorer.browser_calls import browser_call
+from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figure, histogram_figure
+from explorer.lab.live import live_figure
+from explorer.lab.progress import SweepList, progress_view, seconds_per_run
+from explorer.lab.prompts import PromptSets
+from explorer.lab.report import saved
+from explorer.lab.style import looks_view
+from explorer.lab.sweep_form import OFFERED, OPENING, limits, plan_from
+from explorer.lab.sweeps import Sweeps
+from explorer.lab.table import curves_view, readings_at, table_view
+from explorer.lab.tools import Tools
+from explorer.run_queue import RunQueue
+from explorer.sources.answering import AnsweringRig
+from explorer.view import View
+
+TOOLS = ("what_if", "cost", "race", "doctor")  # what needs a rig besides sweeps
+
+
+class LabService:
+    """One rig, its sweeps, and whatever of them the browser asks for."""
+
+    def __init__(self, rig: AnsweringRig, trace_of: Callable[[str], Trace], queue: RunQueue, path: Path) -> None:
+        self._rig = rig
+        self._trace_of = trace_of
+        self._sets = PromptSets()
+        self._sweeps = Sweeps(rig, queue, path)
+        self._list = SweepList(self._sweeps)
+        self._tools = Tools(rig, trace_of, queue)
+
+    def functions(self) -> list[Callable[[Any], Any]]:
+        """What the browser calls by name; each takes one value and gives one, or {"error": a sentence}."""
+        answers: Mapping[str, Callable[[Any], Any]] = {
+            "lab_given": lambda _: self.given(), "lab_plotly": lambda _: self.plotly,
+            "lab_progress": self.progress, "lab_curves": self.curves,
+            "lab_start": self.start, "lab_control": self.control, "lab_delete": self.delete,
+            "lab_prompts": self.prompts, "lab_shapes": self.shapes, "lab_report": self.report,
+            "lab_what_if": self._tools.what_if, "lab_cost": self._tools.cost, "lab_race": self._tools.race,
+            "lab_doctor": self._tools.doctor, "lab_job": self._tools.job}
+        return [browser_call(name, answer) for name, answer in answers.items()]
+
+    def given(self) -> View:
+        """What the lab opens with: the choices there are, the defaults, the empty live figure. RequestError until the
+        page's first rig is there."""
+        if coming := self._rig.coming:
+            raise RequestError(coming.sentence())
+        instruments, opening = self._rig.instruments, OPENING.model_dump()
+        conditions = instruments.laboratory.conditions
+        methods = list(instruments.laboratory.methods)
+        settled = {**opening, "methods": [name for name in opening["methods"] if name in methods]}
+        return {
+            "rig": conditions.rig, "hardware": conditions.hardware, "reason": instruments.reason,
+            "looks": looks_view(), "live": live_figure(), "tools": [] if instruments.reason else list(TOOLS),
+            "settled": settled, "options": {
+                "methods": methods, "baseline": BASELINE, "budgets": list(OFFERED), "limits": limits(),
+                "sets": self._sets.view(),
+                "heads": {name: METHODS[name].heads for name in methods},
+                "summaries": {name: METHODS[name].summary for name in methods}}}
+
+    @cached_property
+    def plotly(self) -> str:
+        """plotly.js as base64 of its gzip: 2 MB that a browser asks for when it first opens the lab."""
+        return base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode()
+
+    def progress(self, wanted: Mapping[str, Any]) -> View:
+        """How far a sweep is: {"sweep": its number, or None for the one to look at}."""
+        return progress_view(self._list, self._sweeps, wanted.get("sweep"))
+
+    def start(self, form: Mapping[str, Any]) -> View:
+        """Begin the sweep that the form asks for."""
+        if self._rig.instruments.reason:
+            raise RequestError(self._rig.instruments.reason)
+        plan = plan_from(form, self._sets, self._rig.instruments.laboratory, self._rig.instruments.rig)
+        return {"sweep": self._sweeps.start(plan)}
+
+    def control(self, wanted: Mapping[str, Any]) -> View:
+        """Pause, resume or stop a sweep: {"do", "sweep"}."""
+        acts = {"pause": self._sweeps.pause, "resume": self._sweeps.resume, "stop": self._sweeps.stop}
+        act = acts.get(str(wanted.get("do")))
+        if act is None:
+            raise RequestError(f"A sweep cannot {str(wanted.get('do'))[:20]!r}; it can {', '.join(acts)}.")
+        stored = self._stored(wanted)
+        answering = self._rig.instruments.rig
+        if act == self._sweeps.resume and stored.plan.rig != answering:
+            raise RequestError(f"Sweep {stored.number} was begun on the rig {stored.plan.rig}, and {answering} answers "
+                               "now; choose that rig, then resume.")
+        act(stored.number)
+        return {}
+
+    def delete(self, wanted: Mapping[str, Any]) -> View:
+        """Forget a sweep and its results: {"sweep"}. Where that is gone, no other one takes its place."""
+        number = wanted.get("sweep")
+        if not isinstance(number, int):
+            raise RequestError("No measurement was named, so none is deleted.")
+        self._sweeps.delete(number)
+        self._list.forget()
+        return {}
+
+    def prompts(self, upload: Mapping[str, Any]) -> View:
+        """Take a prompt file; the sets there are now, and which is the new one."""
+        chosen = self._sets.add(upload)
+        return {"chosen": chosen, "sets": self._sets.view()}
+
+    def curves(self, wanted: Mapping[str, Any]) -> View:
+        """The curves and the table: {"sweep", "points": single runs of the browser, "what_if": a run's id}."""
+        stored = self._list.chosen(wanted.get("sweep"))
+        measured = self._sweeps.measured(stored.number) if stored else []
+        summary = summarise(stored.plan.settings if stored else (), measured)
+        forecast = self._tools.forecast(wanted.get("what_if"))
+        return {"curves": curves_view(summary, wanted.get("points") or [], forecast),
+                "table": table_view(summary) if stored else None,
+                "seconds_per_run": seconds_per_run(measured)}
+
+    def shapes(self, wanted: Mapping[str, Any]) -> View:
+        """Histogram, depth and rank, calibration: of a run {"run"}, or of {"sweep", "nodes", "line": of the map}."""
+        if "run" in wanted:
+            trace = self._trace_of(str(wanted["run"]))
+            method = trace.header.request.method
+            found = {(method, method): [reading_of(trace)]} if METHODS[method].heads else {}
+        else:
+            found = readings_at(self._measured(wanted), str(wanted.get("nodes")))
+        if not found:
+            return {"histogram": None, "map": None, "calibration": None}
+        line = str(wanted.get("line"))
+        label, chosen = next(((name, each) for (_, name), each in found.items() if name == line),
+                             next((name, each) for (_, name), each in found.items()))
+        return {"histogram": histogram_figure(found), "map": depth_rank_figure(label, chosen),
+                "calibration": calibration_figure(found)}
+
+    def report(self, wanted: Mapping[str, Any]) -> View:
+        """A measurement as a file: {"sweep", "kind": html, csv or parquet} gives {"name", "media", "data": base64}."""
+        stored = self._stored(wanted)
+        return saved(str(wanted.get("kind")), stored, self._sweeps.measured(stored.number)).as_json()
+
+    def _stored(self, wanted: Mapping[str, Any]) -> Stored:
+        found = self._list.chosen(wanted.get("sweep"))
+        if found is None:
+            raise RequestError("Nothing has been measured yet; press Measure first.")
+        return found
+
+    def _measured(self, wanted: Mapping[str, Any]) -> list[Measured]:
+        return self._sweeps.measured(self._stored(wanted).number)
+
+
+def lab_component(lab: LabService, template: str) -> gr.HTML:
+    """The lab as a part of the page. It tells of a setting to use by its event ``adopt``."""
+    return gr.HTML(
+        elem_id="canopy-lab", html_template=template, padding=False, apply_default_css=False,
+        server_functions=lab.functions(),
+        js_on_load="Canopy.lab.open(element, server, (setting) => trigger('adopt', setting));")

@@ -1,0 +1,159 @@
+"""A sweep as the page takes it: the table, the recommended setting, its curves, its rounds by setting."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from math import isfinite
+from typing import Any
+
+from engine.budget_policy import FIXED, PACES
+from engine.errors import RequestError
+from engine.lab.forecast import WhatIf
+from engine.lab.settings import Measured, Reading, Setting
+from engine.lab.statistics import Estimate, estimate
+from engine.lab.summary import Row, Summary
+from engine.methods import METHODS
+from explorer.lab.curve_points import CurvePoint, predicted, single, swept
+from explorer.lab.curves import curves_figure
+from explorer.lab.names import label_of, line_of
+from explorer.view import View
+
+STEADY = 0.35  # of its median: a spread of plain decoding's speed above it is not the prompts'
+MOST_RUNS = 1000  # single runs that a browser may send along
+
+
+def points_of(summary: Summary) -> list[CurvePoint]:
+    """A point of the curves for each row of the table."""
+    return [CurvePoint(row.setting, row.tau, row.tokens_per_second) for row in summary.rows]
+
+
+def table_view(summary: Summary) -> View:
+    """The table, the fastest first: {rows, best, remark}. ``best`` is the row with the most tokens/s of those that
+    are lossless; ``remark`` says in a sentence how sure that is."""
+    ordered = sorted(summary.rows, key=lambda row: -row.tokens_per_second.median)
+    rows = [row_view(row, summary.best) for row in ordered]
+    return {"rows": rows, "best": next((row for row in rows if row["best"]), None), "remark": remark(summary),
+            "standing": standing(summary.best)}
+
+
+def standing(best: Row | None) -> str:
+    """How the fastest setting stands against plain decoding: ``plain`` is it, ``few`` prompts give no interval,
+    ``unclear`` where the interval of the speed-up holds 1, else ``faster``; empty without a row."""
+    if best is None:
+        return ""
+    if not METHODS[best.setting.method].heads:
+        return "plain"
+    if best.speedup is None:
+        return ""
+    if best.speedup.low is None:
+        return "few"
+    return "faster" if best.speedup.low > 1 else "unclear"
+
+
+def unsteady(summary: Summary) -> str:
+    """That something else was at work on the machine, in a sentence: plain decoding takes as long whatever is asked,
+    so what its speed spreads is the machine's. Empty where it was steady, or has one prompt alone."""
+    plain = [row.tokens_per_second for row in summary.rows if not METHODS[row.setting.method].heads]
+    if not plain or (plain[0].most - plain[0].least) / plain[0].median <= STEADY:
+        return ""
+    return (f" Plain decoding alone ran at {plain[0].least:,.0f} to {plain[0].most:,.0f} tokens/s, so something else "
+            "was at work on this machine: measure again when it is quiet.")
+
+
+def row_view(row: Row, best: Row | None) -> View:
+    """A row as JSON values."""
+    setting = row.setting
+    return {
+        "label": label_of(setting), "line": line_of(setting), "method": setting.method, "budget": setting.budget,
+        "split": setting.split, "pace": setting.pace, "nodes": setting.nodes,
+        "tau": asdict(row.tau), "speed": asdict(row.tokens_per_second),
+        "speedup": asdict(row.speedup) if row.speedup else None, "runs": row.runs, "failed": row.failed,
+        "same_text": row.same_text, "compared": row.compared, "lossless": METHODS[setting.method].lossless,
+        "best": row is best}
+
+
+def remark(summary: Summary) -> str:
+    """How clear the lead of the fastest setting is: whose intervals reach up to its median."""
+    best = summary.best
+    if best is None:
+        return ""
+    return _lead(summary, best) + unsteady(summary)
+
+
+def _lead(summary: Summary, best: Row) -> str:
+    prompts = best.tokens_per_second.prompts
+    if best.tokens_per_second.low is None:
+        return f"Over {prompts} prompt{'s' if prompts > 1 else ''}; six or more give 95 % intervals."
+    if standing(best) == "plain":
+        return f"Over {prompts} prompts no drafter paid on this machine."
+    if standing(best) == "unclear" and best.speedup:
+        return (f"Over {prompts} prompts its speed-up lies between {best.speedup.low:.2f}× and "
+                f"{best.speedup.high:.2f}×, so it may be none; more prompts tell.")
+    close = [row for row in summary.rows if row is not best and METHODS[row.setting.method].lossless
+             and (row.tokens_per_second.high or 0) >= best.tokens_per_second.low
+             and row.tokens_per_second.median >= 0.95 * best.tokens_per_second.median]
+    if not close:
+        return f"Over {prompts} prompts; no other setting comes within 5 %."
+    names = ", ".join(label_of(row.setting) for row in sorted(
+        close, key=lambda row: -row.tokens_per_second.median)[:3])
+    return f"Over {prompts} prompts. Within 5 %, so not told apart by this measurement: {names}."
+
+
+def single_points(runs: Iterable[Mapping[str, Any]]) -> list[CurvePoint]:
+    """The single runs that a browser remembers, a point for each setting. What is malformed is left out: the browser
+    may have been closed while it wrote."""
+    by_setting: dict[Setting, list[tuple[float, float]]] = defaultdict(list)
+    for run in list(runs)[-MOST_RUNS:]:
+        found = _point_of(run)
+        if found is not None:
+            by_setting[found[0]].append(found[1])
+    return [CurvePoint(setting, estimate([tau for tau, _ in values]), estimate([speed for _, speed in values]), "runs")
+            for setting, values in by_setting.items()]
+
+
+def _point_of(run: Any) -> tuple[Setting, tuple[float, float]] | None:
+    try:
+        setting = Setting(str(run["method"]), int(run["budget"]), str(run.get("split") or "total"),
+                          temperature=float(run.get("temperature") or 0), pace=str(run.get("pace") or FIXED))
+        values = float(run["tau"]), float(run["tokens_per_second"])
+    except (TypeError, ValueError, LookupError, AttributeError):
+        return None
+    known = setting.method in METHODS and setting.pace in PACES and setting.budget >= 0
+    fits = known and all(isfinite(value) and value > 0 for value in values)
+    return (setting, values) if fits else None
+
+
+def predicted_points(found: WhatIf) -> list[CurvePoint]:
+    """A what-if's forecasts with a predicted speed."""
+    temperature = found.sampling.temperature
+    return [CurvePoint(Setting(each.method, each.budget, each.split, temperature=temperature, pace=each.pace),
+                 _exactly(each.tau), _exactly(each.predicted_tokens_per_second), "texts")
+            for each in found.forecasts if each.predicted_ms]
+
+
+def _exactly(value: float) -> Estimate:
+    return Estimate(value, None, None, value, value, 1)
+
+
+def curves_view(summary: Summary, runs: Iterable[Mapping[str, Any]], found: WhatIf | None) -> View:
+    """{figure, count}: the curves of a sweep, of single runs and of a what-if; count is how many points there are."""
+    layers = [swept(points_of(summary)), single(single_points(runs)),
+              predicted(predicted_points(found) if found else [])]
+    best = summary.best
+    marked = next((point for point in layers[0].points if best and point.setting == best.setting), None)
+    return {"figure": curves_figure(layers, marked), "count": sum(len(layer.points) for layer in layers)}
+
+
+def readings_at(measured: Sequence[Measured], nodes: str) -> dict[tuple[str, str], list[Reading]]:
+    """The readings of every drafting setting with that budget, a number or ``auto``, by method and curve; RequestError
+    where none is."""
+    found: dict[tuple[str, str], list[Reading]] = defaultdict(list)
+    for each in measured:
+        setting = each.cell.setting
+        if each.reading and setting.nodes == nodes and METHODS[setting.method].heads:
+            found[setting.method, line_of(setting)].append(each.reading)
+    if not found:
+        raise RequestError(f"Nothing was measured at the budget {nodes[:20]!r} yet; choose another one.")
+    return dict(found)

@@ -1,0 +1,90 @@
+"""The lab's short measurements: what-if and cost from a run, a race on a prompt, an examination of the rig."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from engine.errors import RequestError
+from engine.lab.control import Steps
+from engine.lab.findings import worst_first
+from engine.lab.forecast import WhatIf
+from engine.trace import Trace
+from explorer.lab.cost import cost_figure, gain_figure
+from explorer.lab.jobs import Job, Jobs
+from explorer.lab.race import race_plan_from, run
+from explorer.run_queue import RunQueue
+from explorer.sources.answering import AnsweringRig
+from explorer.view import View
+
+MOST_FORECASTS = 16  # what-ifs that are remembered; the oldest is forgotten first
+
+
+class Tools:
+    """Each begins a job and answers with its id; ``job`` says how far it is, and what came of it."""
+
+    def __init__(self, rig: AnsweringRig, trace_of: Callable[[str], Trace], queue: RunQueue) -> None:
+        self._rig = rig
+        self._trace_of = trace_of
+        self._jobs = Jobs(queue)
+        self._forecasts: OrderedDict[str, WhatIf] = OrderedDict()
+
+    def what_if(self, wanted: Mapping[str, Any]) -> View:
+        """Predict every setting from a run, {"run"}. The result names the forecast for the curves and the cost."""
+        name = str(wanted.get("run"))
+        trace = self._trace_of(name)
+
+        def work(job: Job) -> View:
+            if name not in self._forecasts:
+                job.message = "Measuring what a pass costs, then walking the text …"
+                self._forecasts[name] = self._rig.instruments.what_if(trace, Steps(job.hear))
+            while len(self._forecasts) > MOST_FORECASTS:
+                self._forecasts.popitem(last=False)
+            return {"what_if": name, "departures": self._forecasts[name].departures,
+                    "seconds": self._forecasts[name].seconds}
+        return {"job": self._jobs.start(work)}
+
+    def forecast(self, name: object) -> WhatIf | None:
+        """The what-if that was made from that run."""
+        return self._forecasts.get(str(name))
+
+    def cost(self, wanted: Mapping[str, Any]) -> View:
+        """The figures of a what-if: {"what_if", "line": of which method and split the gains are}."""
+        found = self.forecast(wanted.get("what_if"))
+        if found is None or found.cost is None:
+            raise RequestError("The cost of a pass has not been measured for this run yet; press Measure the cost.")
+        lines = {gain.method if gain.split == "total" else f"{gain.method} {gain.split}": gain for gain in found.gains}
+        if not lines:
+            raise RequestError("No method of this rig drafts, so there is no gain to draw.")
+        best = found.best
+        usual = [line for line, gain in lines.items()
+                 if best and (gain.method, gain.split) == (best.method, best.split)]
+        line = str(wanted.get("line"))
+        chosen = line if line in lines else [*usual, *lines][0]
+        about = found.cost
+        return {"cost": cost_figure(about), "gain": gain_figure(found, lines[chosen]), "lines": list(lines),
+                "line": chosen, "about": f"Measured on {about.hardware} in {about.dtype} after {about.context} "
+                                         f"tokens, {about.sampling}, medians of {about.repeats}."}
+
+    def race(self, form: Mapping[str, Any]) -> View:
+        """Begin a race; see ``race.race_plan_from``."""
+        instruments = self._rig.instruments
+        plan = race_plan_from(form, instruments.laboratory, instruments.rig)
+        return {"job": self._jobs.start(lambda job: run(self._rig.instruments.laboratory, plan, job))}
+
+    def doctor(self, _: Mapping[str, Any]) -> View:
+        """Begin an examination of the rig."""
+        def work(job: Job) -> View:
+            job.message = "Running every drafter as configured, and in each way that is easily misconfigured …"
+            return {"findings": [asdict(finding) for finding in worst_first(
+                self._rig.instruments.doctor(Steps(job.hear)))]}
+        return {"job": self._jobs.start(work)}
+
+    def job(self, wanted: Mapping[str, Any]) -> View:
+        """How far a job is: {"job", "stop": True to end it}."""
+        job = self._jobs.look(str(wanted.get("job")))
+        if wanted.get("stop"):
+            job.control.stop()
+        return job.view()

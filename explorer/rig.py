@@ -1,0 +1,66 @@
+"""What the page needs of a rig: a source of rounds (``source.py``), and instruments to measure with.
+
+The page knows a rig as these protocols alone, so that a live rig, a scripted one and none at all are the same to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.lab.control import Steps
+from engine.lab.cost import CostCurve
+from engine.lab.findings import DoctorFinding
+from engine.lab.forecast import WhatIf
+from engine.lab.settings import Laboratory
+from engine.trace import Trace
+from explorer.source import Source
+
+
+class Instruments(Protocol):
+    """A rig to measure with. Every method needs the rig to itself: the caller waits for its turn first.
+
+    Raises CanopyError, with a sentence for the person, where something cannot be done.
+    """
+
+    @property
+    def rig(self) -> str:
+        """The name that the command line opens the rig by."""
+
+    @property
+    def reason(self) -> str:
+        """Why nothing can be measured; empty where it can."""
+
+    @property
+    def laboratory(self) -> Laboratory:
+        """What sweeps and races measure with."""
+
+    def cost(self, trace: Trace) -> CostCurve:
+        """What a pass costs at the length and sampling of that run; measured when first asked for, then kept."""
+
+    def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
+        """The forecasts of every method at every budget for the text of that run, with the cost curve."""
+
+    def doctor(self, steps: Steps) -> Sequence[DoctorFinding]:
+        """Why τ may be low: what was checked, the worst first."""
+
+
+class OpenRig(Protocol):
+    """A rig that is loaded."""
+
+    @property
+    def source(self) -> Source:
+        """Answers prompts."""
+
+    @property
+    def instruments(self) -> Instruments:
+        """Measure."""
+
+
+@dataclass(frozen=True)
+class LoadedRig:
+    """See ``OpenRig``: its two parts side by side."""
+
+    source: Source
+    instruments: Instruments

@@ -1,0 +1,94 @@
+"""What a person asks of the rig: the fields of the bar, each checked, and the ``Ask`` that they come to."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from engine.budget_policy import FIXED, PACES
+from engine.errors import RequestError
+from engine.methods import METHODS, method_named, share_named
+from engine.records import Ask, Sampling
+from explorer.form_fields import (
+    BudgetField,
+    MaxTokensField,
+    PromptField,
+    TemperatureField,
+    TurnsField,
+    asked_for,
+    number,
+    whole_in,
+)
+
+LARGEST_SEED = 2**31 - 1
+MOST_TOP_K = 100_000
+MOST_HEADS = max(row.heads for row in METHODS.values())
+LONGEST_NAME = 200  # characters of a head's
+
+
+def _method(value: Any) -> str:
+    method_named(str(value))
+    return str(value)
+
+
+def _split(value: Any) -> str:
+    return str(value or "total")
+
+
+def _top_p(value: Any) -> float:
+    found = number("top-p", value, 0, 1)
+    if found == 0:
+        raise RequestError("top-p is 0, which leaves no token to choose; it has to lie above 0 and be at most 1.")
+    return found
+
+
+def _pace(value: Any) -> str:
+    pace = str(value or FIXED)
+    if pace not in PACES:
+        raise RequestError(f"There is no pace {pace[:20]!r}; choose one of {', '.join(PACES)}.")
+    return pace
+
+
+def _heads(value: Any) -> tuple[str, ...]:
+    """Which heads there are, and how many a method takes, the rig says."""
+    names = () if value is None else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise RequestError(f"The heads are {str(value)[:40]!r}; they have to be a list of the rig's heads by name.")
+    if len(names) > MOST_HEADS:
+        raise RequestError(f"There are {len(names)} heads; at most {MOST_HEADS} draft in any method.")
+    if long := [name for name in names if len(name) > LONGEST_NAME]:
+        raise RequestError(f"There is no head {long[0][:20]!r}…; a name has at most {LONGEST_NAME} characters.")
+    return tuple(names)
+
+
+class RunForm(BaseModel):
+    """The fields of a run with what each is where nobody says: the bar, the presets and other programs all go by
+    this list. Values arrive as they were filled in, so numbers may be missing, text, fractions or out of range;
+    RequestError says which field is wrong, what was seen and what is allowed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompt: PromptField = asked_for()
+    method: Annotated[str, BeforeValidator(_method)] = asked_for()
+    budget: BudgetField = asked_for()
+    split: Annotated[str, BeforeValidator(_split)] = "total"
+    temperature: TemperatureField = 0.0
+    top_k: Annotated[int, whole_in("top-k", 0, MOST_TOP_K)] = 0
+    top_p: Annotated[float, BeforeValidator(_top_p)] = 1.0
+    seed: Annotated[int, whole_in("The seed", 0, LARGEST_SEED)] = 0
+    max_tokens: MaxTokensField = 256
+    pace: Annotated[str, BeforeValidator(_pace)] = FIXED
+    heads: Annotated[tuple[str, ...], BeforeValidator(_heads)] = ()
+    turns: TurnsField = ()
+
+    def ask(self) -> Ask:
+        """What the engine is asked; RequestError where the method has no such split."""
+        share_named(method_named(self.method), self.split)
+        sampling = Sampling(self.temperature, self.top_k, self.top_p, self.seed)
+        return Ask(prompt=self.prompt, method=self.method, budget=self.budget, max_tokens=self.max_tokens,
+                   sampling=sampling, split=self.split, pace=self.pace, heads=self.heads, turns=self.turns)
+
+
+FIELDS = tuple(RunForm.model_fields)  # their names, in the order of the bar
+USUAL = {name: field.default for name, field in RunForm.model_fields.items() if field.default is not None}

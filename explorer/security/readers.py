@@ -1,0 +1,101 @@
+"""Who asked for a run, and whether anybody still listens: a place in the line is for those who wait for it.
+
+Gradio makes a run whether or not its answers are taken, and keeps them in memory. The gate therefore notes which
+streams of answers are open and are read, and a run asks whether its own is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+from time import monotonic
+
+from gradio.context import LocalContext
+from starlette.types import Message, Scope, Send
+
+from engine.errors import RequestError
+from explorer.security.logins import neighbourhood
+
+LAPSE_SECONDS = 30.0  # without anybody who listens
+STALL_SECONDS = 30.0  # for a piece of an answer to be taken
+MOST_REMEMBERED = 4096  # streams that have ended
+KEY = "canopy.readers"  # of the scope, by which a run finds them
+STREAMS = ("/gradio_api/queue/data", "/gradio_api/call/")
+
+
+class Readers:
+    """The open streams by what they are for: a browser's session, or an event of another program."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._open: Counter[str] = Counter()
+        self._left: OrderedDict[str, float] = OrderedDict()  # when nobody read it any more
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[None]:
+        """Somebody listens, as long as the block lasts."""
+        with self._lock:
+            self._open[name] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open[name] -= 1
+                if not self._open[name]:
+                    del self._open[name]
+                    self._left[name] = self._clock()
+                    self._left.move_to_end(name)
+                    while len(self._left) > MOST_REMEMBERED:
+                        self._left.popitem(last=False)
+
+    def silent_seconds(self, name: str, since: float) -> float:
+        """For how long nobody has listened, counted from ``since`` at the earliest."""
+        with self._lock:
+            return 0.0 if self._open[name] else self._clock() - max(since, self._left.get(name, since))
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Whoever asked for a run: from where, under what name their stream goes, and when."""
+
+    address: str
+    stream: str
+    readers: Readers
+    since: float
+
+    def check(self) -> None:
+        """RequestError where nobody listens any more."""
+        if self.readers.silent_seconds(self.stream, self.since) > LAPSE_SECONDS:
+            raise RequestError(f"Nobody has listened for {LAPSE_SECONDS:.0f} s, so the run was given up; ask again.")
+
+
+def asker() -> Asker | None:
+    """Who asked for what is being answered; None where that did not come through the gate."""
+    request = LocalContext.request.get(None)
+    scope = request.request.scope if request is not None and request.request is not None else {}
+    readers = scope.get(KEY)
+    if readers is None or not request.session_hash:
+        return None
+    address = neighbourhood((scope.get("client") or ("", 0))[0])
+    return Asker(address, request.session_hash, readers, monotonic())
+
+
+def stream_of(scope: Scope, query: dict[str, str]) -> str | None:
+    """The name of the stream that a request opens; None where it opens none."""
+    path = scope["path"]
+    if scope["method"] != "GET" or not path.startswith(STREAMS):
+        return None
+    return query.get("session_hash") or path.rstrip("/").rsplit("/", 1)[1]
+
+
+def impatient(send: Send) -> Send:
+    """Answers that nobody takes are not waited for."""
+    async def sent(message: Message) -> None:
+        async with asyncio.timeout(STALL_SECONDS):
+            await send(message)
+    return sent

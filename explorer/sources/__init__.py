@@ -1,0 +1,1 @@
+"""Where rounds come from: recordings, and the rig that answers now."""

@@ -1,0 +1,101 @@
+"""The rig that answers now: one thing to whoever asks, while the rig itself is loaded, failed, or changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Protocol
+
+from engine.errors import Cancelled
+from engine.lab.control import Control
+from explorer.rig import Instruments, OpenRig
+from explorer.source import Source
+from explorer.view import View
+
+Tell = Callable[[str, float | None], None]  # what is being done, and the share of it that is done where one is known
+
+
+class RigOpener(Protocol):
+    """Whoever opens rigs."""
+
+    def open(self, name: str, beside: Source, tell: Tell) -> OpenRig:
+        """The rig of that name, while ``beside`` goes on answering. What ``tell`` raises ends it.
+
+        Raises CanopyError, with a sentence for the person, where it cannot be opened.
+        """
+
+    def collect(self) -> None:
+        """Free the memory of rigs that nobody refers to any more."""
+
+
+@dataclass(frozen=True)
+class RigAccess:
+    """Who opens rigs, and where people may not choose one in the page, the sentence why."""
+
+    opener: RigOpener | None = None
+    closed: str = ""
+
+
+NO_RIG_ACCESS = RigAccess(closed="The rig of this page was chosen when it was started.")
+
+
+@dataclass
+class RigLoad:
+    """A rig that is being loaded, and how far it is. ``share`` lies between 0 and 1, None where nobody knows."""
+
+    name: str
+    message: str = "Looking at its files …"
+    share: float | None = None
+    control: Control = field(default_factory=Control)
+    ended: Event = field(default_factory=Event)
+
+    def tell(self, message: str, share: float | None = None) -> None:
+        """Take note; Cancelled where the person has changed their mind."""
+        if self.control.stopped:
+            raise Cancelled("The rig was not loaded; somebody cancelled it.")
+        self.message, self.share = message, share
+
+    def cancel(self) -> None:
+        """Give it up at the next step or piece of the download."""
+        self.control.stop()
+        self.message, self.share = "Cancelling after the step in hand …", None
+
+    def sentence(self) -> str:
+        """For whoever waits for it."""
+        done = "" if self.share is None else f" {self.share:.0%}."
+        return f"The rig {self.name} is being loaded; it answers by itself when it is there. {self.message}{done}"
+
+    def view(self) -> View:
+        """For the browser."""
+        return {"name": self.name, "message": self.message, "share": self.share}
+
+
+class AnsweringRig:
+    """What stands between the page and its rigs. Ask for ``source`` and ``instruments`` at every use and keep
+    neither, since another rig may answer the next time.
+
+    ``coming`` is the page's first rig while it is being loaded: runs wait for it. ``note`` is what every run says of
+    the rig besides its own notes; ``changes`` counts how often another rig took the place.
+    """
+
+    def __init__(self, rig: OpenRig, coming: RigLoad | None = None) -> None:
+        self._rig = rig
+        self.coming = coming
+        self.note = ""
+        self.changes = 0
+
+    @property
+    def source(self) -> Source:
+        """Answers prompts."""
+        return self._rig.source
+
+    @property
+    def instruments(self) -> Instruments:
+        """Measure."""
+        return self._rig.instruments
+
+    def take(self, rig: OpenRig, note: str = "") -> None:
+        """Let another rig answer from now on. Nothing may be running."""
+        self._rig, self.note = rig, note
+        self.changes += 1

@@ -1,0 +1,116 @@
+"""A rig without a model: it answers with the recording that was made of the same question, and measures nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from engine.errors import RequestError, RigError
+from engine.lab.control import Steps
+from engine.lab.cost import CostCurve
+from engine.lab.findings import DoctorFinding
+from engine.lab.forecast import WhatIf
+from engine.lab.settings import Conditions, Laboratory, Reading
+from engine.methods import METHODS
+from engine.records import Ask
+from engine.trace import Line, Piece, Trace
+from explorer.lessons import Lesson, Library
+from explorer.rig import LoadedRig
+from explorer.source import Source
+
+
+class Recordings:
+    """Serves recorded runs through the ``Source`` protocol. ``reason`` says why there is no model."""
+
+    def __init__(self, library: Library, reason: str) -> None:
+        self._library = library
+        self.reason = reason
+
+    @property
+    def rig(self) -> str:
+        """No rig runs here."""
+        return "recordings"
+
+    @property
+    def hardware(self) -> str:
+        """Nothing is computed."""
+        return "no model loaded"
+
+    @property
+    def methods(self) -> Sequence[str]:
+        """All of them, so that the page looks the same; only recorded questions are answered."""
+        return tuple(METHODS)
+
+    @property
+    def good_at(self) -> str:
+        """Nothing is answered but what was recorded."""
+        return ""
+
+    @property
+    def heads(self) -> Sequence[str]:
+        """None: what was recorded has its own."""
+        return ()
+
+    def usual_heads(self, method: str) -> Sequence[str]:
+        """See ``heads``."""
+        return ()
+
+    def run(self, ask: Ask) -> Iterator[Line]:
+        """The lines of the recording of the same prompt and method, the one nearest in budget where several are."""
+        fitting = [lesson for lesson in self._library.lessons.values() if _answers(lesson, ask)]
+        if not fitting:
+            raise RequestError(
+                f"{self.reason} Only recorded runs can be shown: pick one under Recordings, "
+                f"or run a prompt that was recorded with the method {ask.method}.")
+        nearest = min(fitting, key=lambda lesson: abs(lesson.trace.header.request.budget - ask.budget)).trace
+        yield nearest.header
+        yield from nearest.entries
+        yield nearest.end
+
+    def close(self) -> None:
+        """See ``Source``: nothing is held."""
+
+
+def _answers(lesson: Lesson, ask: Ask) -> bool:
+    header = lesson.trace.header
+    asked = (header.turns, header.prompt.strip(), header.request.method)
+    return asked == (ask.turns, ask.prompt.strip(), ask.method)
+
+
+class NoInstruments:
+    """No rig to measure with: the lab shows what was measured before, and says why nothing can be measured now."""
+
+    def __init__(self, source: Source, reason: str) -> None:
+        self.rig = source.rig
+        self.reason = reason
+        self.laboratory: Laboratory = _ClosedLaboratory(source, reason)
+
+    def cost(self, trace: Trace) -> CostCurve:
+        """See ``Instruments``."""
+        raise RigError(self.reason)
+
+    def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
+        """See ``Instruments``."""
+        raise RigError(self.reason)
+
+    def doctor(self, steps: Steps) -> Sequence[DoctorFinding]:
+        """See ``Instruments``."""
+        raise RigError(self.reason)
+
+
+class _ClosedLaboratory:
+    def __init__(self, source: Source, reason: str) -> None:
+        self.conditions = Conditions(source.rig, source.hardware, "")
+        self.methods: Sequence[str] = tuple(source.methods)
+        self._reason = reason
+
+    def measure(self, ask: Ask) -> Reading:
+        raise RigError(self._reason)
+
+    def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
+        return {}
+
+
+def recorded_rig(library: Library, reason: str) -> LoadedRig:
+    """The recordings in a rig's place; ``reason`` says why there is no model."""
+    source = Recordings(library, reason)
+    return LoadedRig(source, NoInstruments(source, reason))

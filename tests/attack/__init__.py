@@ -1,0 +1,1 @@
+"""A standing attack on Canopy: see ``SECURITY.md`` and ``make attack``."""

@@ -1,0 +1,186 @@
+"""What another website can do to a running Canopy, tried from a real browser: every endpoint that the server itself
+describes (its routes, the functions of its API, those of its page), in every way in which a page can ask.
+
+    python -m tests.browser.other_sites http://127.0.0.1:7860/
+
+counts the requests that got in, by where they came from. It asks a server for everything there is, deleting included:
+point it at one that may be lost.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import threading
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.browser.conftest import CHROMIUM, sync_api
+
+EVIL, REBOUND = "evil.example", "rebound.example"  # a website's name, and one that its owner lets lead to this machine
+RULES = f"--host-resolver-rules=MAP {EVIL} 127.0.0.1, MAP {REBOUND} 127.0.0.1"
+ATTEMPT = re.compile(r"[?&]attempt=(\d+)")
+AT_ONCE = 24
+REFUSED = 403
+
+TRY = """async (attempts) => {
+  const open = (make) => { const made = make(); document.body.append(made); return made; };
+  const frame = (name) => open(() => Object.assign(document.createElement("iframe"), { name, hidden: true }));
+  const ways = {
+    text: (url, body, signal) => fetch(url, { method: "POST", mode: "no-cors", body, signal,
+      credentials: "include", headers: { "Content-Type": "text/plain" } }),
+    json: (url, body, signal) => fetch(url, { method: "POST", body, signal, credentials: "include",
+      headers: { "Content-Type": "application/json" } }),
+    beacon: async (url, body) => { navigator.sendBeacon(url, body); },
+    form: async (url, body, signal, number) => {
+      frame(`form${number}`);
+      const form = open(() => Object.assign(document.createElement("form"),
+        { action: url, method: "post", enctype: "text/plain", target: `form${number}` }));
+      form.append(Object.assign(document.createElement("input"), { name: body.slice(0, -1) + ',"x":"', value: '"}' }));
+      form.submit();
+    },
+    get: (url, body, signal) => fetch(url, { signal, credentials: "include" }),
+    blind: (url, body, signal) => fetch(url, { mode: "no-cors", signal, credentials: "include" }),
+    script: async (url) => { open(() => Object.assign(document.createElement("script"), { src: url })); },
+    frame: async (url, body, signal, number) => { frame(`get${number}`).src = url; },
+    head: (url, body, signal) => fetch(url, { method: "HEAD", signal, credentials: "include" }),
+  };
+  const read = [];
+  await Promise.all(attempts.map(async ({ number, way, url, body }) => {
+    const answer = await ways[way](url, body, AbortSignal.timeout(20000), number).catch(() => null);
+    if (answer && answer.type !== "opaque" && answer.ok) read.push(number);
+  }));
+  await new Promise((done) => setTimeout(done, 700));
+  for (const made of document.querySelectorAll("iframe, form, script")) made.remove();
+  return read;
+}"""
+WAYS = {"POST": ("text", "json", "beacon", "form"), "GET": ("get", "blind", "script", "frame"), "HEAD": ("head",)}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Something that a server says it answers."""
+
+    method: str
+    path: str
+    body: Any = field(default=None, hash=False)
+
+
+@dataclass
+class Attempts:
+    """What came of asking for everything from one place: how many requests there were, which of them the server
+    refused and which it let in, and the answers that the other website could read. What the browser itself held back,
+    as the server did not allow it, is neither."""
+
+    made: int = 0
+    refused: list[str] = field(default_factory=list)
+    let_in: list[str] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
+
+
+def described(address: str) -> list[Endpoint]:
+    """The routes of the server's description, its API's named functions, and the functions of its page."""
+    routes = [Endpoint(method.upper(), re.sub(r"\{[^}]*\}", "x1", path), {})
+              for path, methods in _json(address, "openapi.json")["paths"].items() for method in methods]
+    named = [Endpoint("POST", f"/gradio_api/call/{'v2/' if second else ''}{name.strip('/')}", {"data": []})
+             for name in _json(address, "gradio_api/info?all_endpoints=true")["named_endpoints"]
+             for second in (False, True)]
+    config = _json(address, "config")
+    called = [Endpoint("POST", "/gradio_api/component_server", {
+        "data": {}, "component_id": part["id"], "session_hash": "evil", "fn_name": name})
+        for part in config["components"] for name in part["props"].get("server_fns") or ()]
+    joined = [Endpoint("POST", f"/gradio_api/{path}", {"data": [], "fn_index": each["id"], "session_hash": "evil"})
+              for each in config["dependencies"] if each["backend_fn"] for path in ("queue/join", "run/predict")]
+    return [*routes, *named, *called, *joined]
+
+
+def _json(address: str, path: str) -> Any:
+    with urllib.request.urlopen(f"{address}{path}", timeout=30) as answer:
+        return json.load(answer)
+
+
+def ask_for_all(page: sync_api.Page, address: str, endpoints: list[Endpoint]) -> Attempts:
+    """Ask from the page that is open for every endpoint in every way."""
+    tried = [(each, way) for each in endpoints for way in WAYS.get(each.method, ())]
+    found, statuses = Attempts(len(tried)), {}
+
+    def note(answer: sync_api.Response) -> None:
+        if (number := ATTEMPT.search(answer.url)) and answer.request.redirected_from is None:
+            statuses[int(number[1])] = answer.status
+
+    page.on("response", note)
+    for first in range(0, len(tried), AT_ONCE):
+        asked = [{"number": number, "way": way, "url": f"{address.rstrip('/')}{each.path}?attempt={number}",
+                  "body": json.dumps(each.body)}
+                 for number, (each, way) in enumerate(tried[first:first + AT_ONCE], first)]
+        found.read += [_said(tried[number]) for number in page.evaluate(TRY, asked)]
+    known = -1
+    while known < len(statuses):  # a busy machine answers late
+        known = len(statuses)
+        page.wait_for_timeout(1500)
+    page.remove_listener("response", note)
+    found.refused = [_said(tried[number]) for number, status in sorted(statuses.items()) if status == REFUSED]
+    found.let_in = [_said(tried[number]) for number, status in sorted(statuses.items()) if status != REFUSED]
+    return found
+
+
+def _said(tried: tuple[Endpoint, str]) -> str:
+    endpoint, way = tried
+    name = (endpoint.body or {}).get("fn_name", (endpoint.body or {}).get("fn_index", ""))
+    return f"{way}: {endpoint.method} {endpoint.path} {name}".rstrip()
+
+
+class _Blank(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>another website</title><body>")
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@contextmanager
+def website() -> Iterator[int]:
+    """The port of another website on this machine."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Blank)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+
+
+def places(address: str, port: int) -> dict[str, tuple[str, str]]:
+    """From where it is tried: the page that is opened, and the address that it asks."""
+    rebound = f"http://{REBOUND}:{urlsplit(address).port}/"
+    return {"another website": (f"http://{EVIL}:{port}/", address),
+            "another port of this machine": (f"http://127.0.0.1:{port}/", address),
+            "a name that was made to lead here": (rebound, rebound)}
+
+
+def main(address: str) -> None:
+    """Print what gets in."""
+    endpoints = described(address)
+    print(f"{len(endpoints)} endpoints")
+    with sync_api.sync_playwright() as playwright, website() as port:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", RULES])
+        for name, (opened, asked) in places(address, port).items():
+            page = browser.new_page()
+            page.goto(opened, wait_until="commit")
+            found = ask_for_all(page, asked, endpoints)
+            ways = Counter(said.split(":")[0] for said in found.let_in)
+            print(f"{name}: {found.made} requests, {len(found.refused)} refused, {len(found.let_in)} let in "
+                  f"{dict(ways)}, {len(found.read)} read", flush=True)
+            page.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

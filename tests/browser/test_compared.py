@@ -1,0 +1,45 @@
+"""A typed run gets its ×: plain decoding of the same prompt is measured after it, and what is slower is said to be."""
+
+from __future__ import annotations
+
+from tests.browser.conftest import Watched
+from tests.browser.doing import STAGE, STATE, ask, run
+
+
+def test_a_typed_run_gets_its_measured_speed_up(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    ask(page, "A question that nobody asked before")
+    run(page, "ddtree")
+    assert page.evaluate(f"{STATE}") == "done"
+    page.wait_for_function(f"{STAGE}.baseline !== null")
+    gain = page.evaluate(f"Canopy.against(Canopy.figures({STAGE}.rounds), {STAGE}.header, {STAGE}.baseline)")
+    figure = page.locator(".cs-metric-gain")
+    assert figure.locator(".cs-number").inner_text() == gain["text"] and "measured" in figure.inner_text()
+
+
+def test_what_is_slower_says_so_and_what_would_help(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    page.evaluate(f"""() => {{
+        const {{ server }} = {STAGE};
+        server.compare = async () => ({{ job: "made up" }});
+        server.compared = async () => ({{ state: "done", result: {{ tokens_per_second: 1e9, seconds: [], unsteady: true,
+            others: [{{ method: "ddtree", budget: 64, pace: "auto", tokens_per_second: 1.3e9 }}] }} }});
+    }}""")
+    run(page, "ddtree")
+    notice = page.locator(".cs-notice.is-slower")
+    notice.wait_for(state="visible")
+    words = notice.inner_text()
+    assert "slower than plain decoding" in words and "auto up to 64 1.30×" in words and "rough" in words
+    assert page.locator(".cs-metric-gain.is-slow").count() == 1
+    notice.get_by_role("button", name="Use auto up to 64").click()
+    page.wait_for_function("document.querySelector('#canopy-pace input').value.startsWith('auto')")
+    assert notice.is_hidden()
+
+
+def test_where_nobody_could_measure_it_says_so(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    page.evaluate(f"{STAGE}.server.compare = async () => ({{ error: 'Somebody runs.' }})")
+    ask(page, "Another question")
+    run(page, "ddtree")
+    page.wait_for_function(f"{STAGE}.comparing === ''")
+    assert "not measured" in page.locator(".cs-metric-gain").inner_text()

@@ -1,0 +1,125 @@
+"""``python -m engine.sweep`` as a person types it: once on the demo rig, else on the toy."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.commands import sweep
+from engine.commands.program import main, verb_parser
+from engine.errors import RequestError
+from engine.lab.report import sweep_command
+from engine.lab.settings import Reading
+from engine.lab.store import Results
+from engine.records import Ask
+from tests.engine.lab.scripted import ScriptedLaboratory
+
+SMALL = ("--methods", "ddtree", "joint", "--budgets", "16", "4,16", "--limit", "2", "--repeats", "1",
+         "--max-tokens", "16")
+
+
+@pytest.fixture()
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    """Run the command line in a folder of its own, on the toy; its exit status."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sweep, "laboratory", lambda rig, dtype: ScriptedLaboratory())
+
+    def run(*words: str) -> int:
+        return main(["sweep", *words])
+
+    return run
+
+
+def test_a_sweep_on_the_demo_rig(tmp_path: Path) -> None:
+    out, page = tmp_path / "results.sqlite", tmp_path / "report.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "engine.sweep", "--methods", "ddtree", "--budgets", "8", "--prompts", "bench", "--limit",
+         "1", "--repeats", "1", "--max-tokens", "12", "--dtype", "float32", "--out", str(out), "--report", str(page)],
+        capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    *table, last = done.stdout.strip().split("\n")
+    made = json.loads(last)
+    assert [row["label"] for row in made["rows"]] == ["autoregressive", "ddtree 8"]
+    assert [row["same_text"] for row in made["rows"]] == [1, 1]
+    assert made["rows"][1]["tau"] > 1 == made["rows"][0]["tau"]
+    assert any(line.startswith("ddtree 8 ") for line in table)
+    full = json.loads(page.read_text())
+    assert {**full, **made} == full
+    assert full["acceptance"] and full["calibration"] and full["histograms"]
+
+
+def test_a_table_for_people_and_a_line_for_machines(typed, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+    assert typed(*SMALL, "--csv", "table.csv", "--runs-csv", "runs.csv") == 0
+    made = json.loads(capsys.readouterr().out.strip().split("\n")[-1])
+    assert [row["label"] for row in made["rows"]] == ["autoregressive", "ddtree 4", "ddtree 16", "joint 4", "joint 16"]
+    assert (made["done"], made["complete"]) == (10, True)
+    assert len(Path("table.csv").read_text().splitlines()) == 1 + 5
+    assert len(Path("runs.csv").read_text().splitlines()) == 1 + 10
+
+
+def test_an_interrupted_sweep_resumes_with_its_own_settings(
+        typed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+    class Interrupted(ScriptedLaboratory):
+        def measure(self, ask: Ask) -> Reading:
+            if len(self.asked) == 5 + 4:  # five to warm up
+                raise KeyboardInterrupt
+            return super().measure(ask)
+
+    monkeypatch.setattr(sweep, "laboratory", lambda rig, dtype: Interrupted())
+    assert typed(*SMALL) == 130
+    assert "What was measured is in results.sqlite; --resume goes on." in capsys.readouterr().err
+    with Results(Path("results.sqlite")) as results:
+        assert [each.done for each in results.sweeps()] == [4]
+    monkeypatch.setattr(sweep, "laboratory", lambda rig, dtype: ScriptedLaboratory())
+    assert typed("--resume") == 0
+    made = json.loads(capsys.readouterr().out.strip().split("\n")[-1])
+    assert (made["sweep"], made["done"], made["complete"]) == (1, 10, True)
+    assert typed(*SMALL) == 0  # without --resume, a sweep of its own
+    assert json.loads(capsys.readouterr().out.strip().split("\n")[-1])["sweep"] == 2
+
+
+@pytest.mark.parametrize(("words", "sentence"), [
+    (("--methods", "nanogpt"), "This rig cannot run nanogpt; it runs autoregressive"),
+    (("--prompts", "novels"), "There is no prompt set and no file 'novels'; the sets are"),
+    (("--resume",), "There is no results file results.sqlite; a sweep makes one."),
+])
+def test_what_cannot_be_is_one_sentence_and_exit_status_one(
+        typed, words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+    assert typed(*words) == 1
+    said = capsys.readouterr()
+    assert said.err.strip().split("\n")[-1].startswith(sentence)
+    assert said.out == ""
+
+
+def test_a_table_whose_folder_went_meanwhile_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match=r"cannot be written to table\.csv: No such file or directory\. The"):
+        sweep.write(tmp_path / "gone" / "table.csv", "text")
+
+
+def test_a_sweep_with_a_run_that_failed_says_so_and_exits_1(
+        typed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+    class Refusing(ScriptedLaboratory):
+        def measure(self, ask: Ask) -> Reading:
+            if ask.heads:
+                raise RequestError("There is no drafter 'nosuch'.")
+            return super().measure(ask)
+
+    monkeypatch.setattr(sweep, "laboratory", lambda rig, dtype: Refusing())
+    assert typed("--methods", "ddtree", "--budgets", "4", "--limit", "1", "--repeats", "1", "--drafters", "nosuch") == 1
+    said = capsys.readouterr().out
+    assert "There is no drafter 'nosuch'." in said and json.loads(said.strip().split("\n")[-1])["failed"] == 1
+
+
+def test_the_command_of_a_sweep_asks_for_the_same_sweep() -> None:
+    words = ["--methods", "merged", "dflash", "--budgets", "8", "auto", "32", "--split", "each", "--heads", "math",
+             "code", "--temperature", "0.7", "--top-k", "20", "--seed", "3", "--limit", "2"]
+    plan = sweep.plan_of(verb_parser("sweep").parse_args(words))
+    assert [setting.label for setting in plan.settings if setting.pace == "auto"] == [
+        "merged auto each math+code T 0.7", "dflash auto T 0.7"]
+    again = sweep.plan_of(verb_parser("sweep").parse_args(shlex.split(sweep_command(plan))[4:]))
+    assert again == plan

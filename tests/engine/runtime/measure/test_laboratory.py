@@ -1,0 +1,63 @@
+"""The live rig as a laboratory: it measures what a run is, alone, and leaves the rig free."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from engine.errors import RequestError
+from engine.lab.reading import reading_of
+from engine.records import Ask, Sampling
+from engine.runtime.measure.laboratory import LiveLaboratory
+from engine.trace import gather
+from tests.engine.runtime.demo import demo_live
+
+PROMPT = "Lena has 4 bags with 7 marbles in each bag. How many marbles does she have?"
+
+
+@pytest.fixture(scope="module")
+def laboratory() -> LiveLaboratory:
+    return LiveLaboratory(demo_live())
+
+
+@pytest.mark.parametrize("ask", [
+    Ask(PROMPT, "joint", 24, 40), Ask(PROMPT, "merged", 16, 30, Sampling(0.8, seed=4), "each"),
+    Ask(PROMPT, "autoregressive", 0, 12)], ids=lambda ask: ask.method)
+def test_a_reading_is_what_the_trace_of_the_same_run_says(laboratory: LiveLaboratory, ask: Ask) -> None:
+    found, traced = laboratory.measure(ask), reading_of(gather(laboratory.live.run(ask)))
+    assert found.token_ids
+    for name in ("token_ids", "lengths", "rows", "expected", "gaps", "acceptance", "bonus", "cut"):
+        assert getattr(found, name) == getattr(traced, name)
+    assert found.prefill_seconds > 0
+    assert found.seconds == pytest.approx(sum(found.stage_seconds.values()), rel=0.2)
+    assert laboratory.pieces(found.token_ids).keys() == set(found.token_ids)
+
+
+def test_a_measurement_waits_for_the_rig_and_does_not_count_the_waiting(laboratory: LiveLaboratory) -> None:
+    other = laboratory.live.run(Ask(PROMPT, "ddtree", 8, 20))
+    next(other)
+    found = []
+    worker = threading.Thread(target=lambda: found.append(laboratory.measure(Ask(PROMPT, "autoregressive", 0, 2))))
+    worker.start()
+    time.sleep(1.5)
+    assert not found
+    other.close()
+    worker.join(60)
+    assert found[0].prefill_seconds + found[0].seconds < 1.5
+
+
+def test_what_cannot_be_served_leaves_the_rig_free(laboratory: LiveLaboratory) -> None:
+    for ask in (Ask(" "), Ask("word " * 5000), Ask(PROMPT, heads=("nobody",)), Ask(PROMPT, budget=-1)):
+        with pytest.raises(RequestError):
+            laboratory.measure(ask)
+    assert laboratory.measure(Ask(PROMPT, "dflash", 8, 4)).token_ids
+
+
+def test_the_conditions_name_the_rig_and_what_it_runs_on(laboratory: LiveLaboratory) -> None:
+    conditions = laboratory.conditions
+    assert (conditions.rig, conditions.dtype) == ("demo rig", "float32")
+    assert conditions.hardware
+    assert {"python", "torch", "transformers"} <= conditions.versions.keys()
+    assert {"autoregressive", "dflash", "ddtree", "routed", "merged", "joint"} <= set(laboratory.methods)

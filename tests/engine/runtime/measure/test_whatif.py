@@ -1,0 +1,128 @@
+"""What-if, cost curve and budget=auto on the demo rig: what is forecast is what a real run does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.drafters.dflash.positions import proposals
+from engine.drafters.known_text import read_text
+from engine.errors import RequestError
+from engine.lab.replay import reread
+from engine.prompts import read_prompts
+from engine.records import Ask, Sampling
+from engine.runtime.measure.whatif import Written, what_if, written
+from engine.runtime.rigs.cost import CostBook, bucket, measure, mock_tree
+from engine.trace import Trace, committed_ids, dumps, gather, loads
+from engine.tree import depths
+from tests.engine.material import GREEDY
+from tests.engine.runtime.demo import demo_live, demo_rig
+
+PROMPT = read_prompts(Path("assets/prompts/mixed.jsonl"))[1].text
+BUDGETS = (8, 32, 128)
+POINTS = (("dflash", "total"), ("ddtree", "total"), ("routed", "total"), ("merged", "total"), ("merged", "each"),
+          ("joint", "total"))
+
+
+def finished(method: str, budget: int, sampling: Sampling = GREEDY, **changes: object) -> Trace:
+    return gather(demo_live().run(Ask(PROMPT, method, budget, 48, sampling, **changes)))  # type: ignore[arg-type]
+
+
+def lengths(trace: Trace) -> tuple[int, ...]:
+    return tuple(len(entry.round.acceptance.keep) for entry in trace.entries)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, 0, 0.95, 5)], ids=["greedy", "sampled"])
+def test_forecast_lengths_are_those_of_real_runs(sampling: Sampling) -> None:
+    found = what_if(demo_rig(), written(finished("ddtree", 64, sampling)), BUDGETS)
+    assert found.departures == 0 and found.cost is None and found.best is None
+    for method, split in POINTS:
+        for each in found.of(method, split):
+            real = finished(method, each.budget, sampling, split=split)
+            assert each.lengths == lengths(real), (method, split, each.budget)
+            assert each.rows == tuple(len(entry.round.tree) for entry in real.entries)
+
+
+def test_methods_whose_heads_depend_on_the_budget_are_left_out_unless_named() -> None:
+    text, rig = written(finished("ddtree", 8)), demo_rig()
+    mixed_kinds = replace(rig, defaults={**rig.defaults, 2: ("math", "ngram")})
+    found = what_if(mixed_kinds, text, (8,))
+    assert {each.method for each in found.forecasts} == {"autoregressive", "dflash", "ddtree"}
+    with pytest.raises(RequestError, match="The drafter ngram is a NGramDrafter"):
+        what_if(mixed_kinds, text, (8,), ("routed",))
+
+
+def test_a_batch_of_anchors_proposes_what_the_drafter_does_one_by_one() -> None:
+    rig, text = demo_rig(), written(finished("ddtree", 64))
+    again = reread(text.request, text.token_ids, rig.target)
+    read = read_text(text.request.prompt_ids, text.token_ids, again.features)
+    head = rig.heads["code"]
+    batched = proposals(head, read, 16)
+    head.begin(len(read.token_ids))
+    done = 0
+    for anchor, lattice in list(zip(read.anchors.tolist(), batched, strict=True))[::7]:
+        head.observe(read.token_ids[done:anchor], read.features[done:anchor])
+        done = anchor
+        own = head.draft(int(read.token_ids[anchor]), 16)
+        assert np.array_equal(own.tokens[:, 0, 0], lattice.tokens[:, 0, 0])
+        assert np.abs(own.logprobs - lattice.logprobs).max() < 1e-3
+    head.release()
+
+
+def test_a_recorded_run_gives_the_same_what_if_and_its_own_heads_are_used() -> None:
+    trace = finished("ddtree", 16, heads=("code",))
+    found = what_if(demo_rig(), written(loads(dumps(trace))), (16,), ("ddtree",))
+    assert [each.lengths for each in found.forecasts] == [lengths(trace)]
+
+
+def test_bad_questions_get_one_sentence() -> None:
+    rig, text = demo_rig(), written(finished("ddtree", 8))
+    strange = replace(text, token_ids=tuple((token + 7) % 1000 for token in text.token_ids))
+    for bad, budgets, methods, said in (
+            (replace(text, token_ids=()), (8,), (), "wrote no token"),
+            (replace(text, token_ids=(10**6,)), (8,), (), "was not written by"),
+            (strange, (8,), (), "other weights"), (text, (-1,), (), "The node budget is -1"),
+            (text, (), (), "No node budget was given"), (text, (8,), ("nanogpt",), "cannot be replayed"),
+            (text, (8,), ("magic",), "There is no method 'magic'")):
+        with pytest.raises(RequestError) as caught:
+            what_if(rig, bad, budgets, methods)
+        assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert isinstance(text, Written) and rig.target._cache is None
+
+
+def test_the_cost_curve_is_measured_and_kept() -> None:
+    curve = measure(demo_rig(), 64, Sampling(), (1, 9, 129))
+    assert curve.rows == (1, 9, 129) and curve.repeats >= 2 and curve.context == 64
+    assert all(low <= middle <= high for low, middle, high in zip(
+        curve.verify_low_ms, curve.verify_ms, curve.verify_high_ms, strict=True))
+    assert 0 < curve.verify_ms[0] < curve.verify_ms[2] and min(curve.draft_ms) > 0 and curve.plain_ms > 0
+    assert [bucket(context, 1024) for context in (1, 64, 90, 91, 300)] == [64, 64, 64, 128, 256]
+    assert bucket(1020, 1024) < 1000 and bucket(1, 40) >= 1
+    tree = mock_tree(5, 129)
+    assert len(tree) == 129 and 15 <= depths(tree.parents).max() <= 20
+
+
+def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
+    book = CostBook(demo_rig())
+    live = demo_live()
+    live._costs = book  # one measurement serves the whole test
+    plain = gather(live.run(Ask(PROMPT, "autoregressive", 0, 48)))
+    trace = gather(live.run(Ask(PROMPT, "joint", 64, 48, pace="auto")))
+    assert committed_ids(entry.round for entry in trace.entries) == committed_ids(
+        entry.round for entry in plain.entries)
+    assert trace.header.request.pace == "auto" and loads(dumps(trace)).header.request.pace == "auto"
+    assert all(1 <= len(entry.round.tree) <= 65 for entry in trace.entries)
+    curve = book.curve(trace.header.request.max_tokens // 2 + len(trace.header.request.prompt_ids), Sampling())
+    found = what_if(demo_rig(), written(trace), (8, 32), ("joint", "autoregressive"), curve)
+    assert [(each.method, each.pace) for each in found.forecasts] == [
+        ("joint", "fixed"), ("joint", "fixed"), ("joint", "auto"), ("autoregressive", "fixed")]
+    assert all(each.predicted_tokens_per_second > 0 for each in found.forecasts)
+    assert found.best is not None
+
+
+def test_an_unknown_pace_is_refused() -> None:
+    with pytest.raises(RequestError, match="There is no pace 'fast'"):
+        gather(demo_live().run(Ask(PROMPT, "ddtree", 8, 4, pace="fast")))

@@ -1,0 +1,53 @@
+"""Conversations in templates: turns, thinking, tokenizers without a template, and text that plays a special token."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.errors import RequestError
+from engine.runtime.checkpoints.loading import load_tokenizer
+from engine.runtime.rigs.chat import ChatStyle, chat_style, prompt_ids
+from tests.engine.runtime.published import THINKING_TEMPLATE, TOKENIZER
+
+
+@pytest.fixture
+def tokenizer():
+    return load_tokenizer(TOKENIZER)
+
+
+def test_turns_come_before_the_prompt_in_the_template(tokenizer):
+    turns = (("system", "Be brief."), ("user", "3 + 4?"), ("assistant", "7 <|im_end|>"))
+    ids = prompt_ids(tokenizer, "And 5?", turns)
+    assert tokenizer.decode(ids) == (
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n3 + 4?<|im_end|>\n"
+        "<|im_start|>assistant\n7 <|im_end|><|im_end|>\n<|im_start|>user\nAnd 5?<|im_end|>\n<|im_start|>assistant\n")
+    assert ids.count(tokenizer.convert_tokens_to_ids("<|im_end|>")) == 4, "what a turn says stays text"
+    assert prompt_ids(tokenizer, "And 5?") == ids[-len(prompt_ids(tokenizer, "And 5?")):]
+
+
+def test_thinking_is_off_where_a_drafter_never_saw_it(tokenizer):
+    assert chat_style(tokenizer, [False]) == ChatStyle(), "this template cannot think"
+    tokenizer.chat_template = THINKING_TEMPLATE
+    assert chat_style(tokenizer, [True, True]) == chat_style(tokenizer, []) == ChatStyle()
+    style = chat_style(tokenizer, [True, False])
+    assert style.options == {"enable_thinking": False} and style.note.startswith("Thinking is off")
+    with_it, without = prompt_ids(tokenizer, "Hi"), prompt_ids(tokenizer, "Hi", (), style)
+    assert tokenizer.decode(without) == tokenizer.decode(with_it) + "<think>\n\n</think>\n\n"
+
+
+def test_a_tokenizer_without_a_template_gets_the_text_as_it_is(tokenizer):
+    tokenizer.chat_template = None
+    assert tokenizer.decode(prompt_ids(tokenizer, "two", (("user", "one"),))) == "one\ntwo"
+
+
+@pytest.mark.parametrize(("template", "turns", "said"), [
+    ("{{ messages }}", (("robot", "hi"),), "A turn has the role 'robot'; it has to be one of system, user, assistant."),
+    ("{{ raise_exception('No system turns.\nNone.') }}", (("system", "hi"),),
+     "The chat template of this rig does not take turns of system, user (No system turns)."),
+    ("{{ messages[-1].content }}", (("user", "hi"),), "leaves a turn out"),
+])
+def test_turns_that_the_template_does_not_take(tokenizer, template, turns, said):
+    tokenizer.chat_template = template
+    with pytest.raises(RequestError) as caught:
+        prompt_ids(tokenizer, "Hi", turns)
+    assert said in str(caught.value) and "\n" not in str(caught.value)

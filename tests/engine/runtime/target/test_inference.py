@@ -1,0 +1,56 @@
+"""Inference mode is entered once a round, and is nobody's between rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from engine.decode import decode
+from engine.records import Request, Round
+from engine.runtime.rigs.loops import HostLoop
+from engine.runtime.target.inference import each_inferring, inferring
+from tests.engine.runtime.small import small_drafter, small_target
+
+REQUEST = Request(tuple(range(5, 25)), "ddtree", 7, 20)
+
+
+def test_a_call_is_made_in_inference_mode_whoever_makes_it() -> None:
+    @inferring
+    def seen(number: int, *, more: int = 0) -> tuple[bool, int]:
+        return torch.is_inference_mode_enabled(), number + more
+
+    assert seen(1, more=2) == (True, 3) and not torch.is_inference_mode_enabled()
+    with torch.inference_mode():
+        assert seen(1) == (True, 1)
+    assert seen.__name__ == "seen"
+
+
+def test_rounds_are_the_same_and_the_mode_is_left_between_them() -> None:
+    target = small_target()
+    wanted = [made.committed.tolist() for made in decode(REQUEST, target, [small_drafter(target)])]
+    found = []
+    for made in HostLoop(target).decode(REQUEST, [small_drafter(target)]):
+        assert not torch.is_inference_mode_enabled()
+        found.append(made.committed.tolist())
+    assert found == wanted
+
+
+def test_what_a_round_raises_and_an_early_end_leave_the_mode_too() -> None:
+    ended = []
+
+    def rounds() -> Iterator[Round]:
+        try:
+            yield from decode(REQUEST, target, [small_drafter(target)])
+            raise ValueError("broken")
+        finally:
+            ended.append(torch.is_inference_mode_enabled())
+
+    target = small_target()
+    with pytest.raises(ValueError, match="broken"):
+        list(each_inferring(rounds()))
+    early = each_inferring(rounds())
+    next(early)
+    early.close()  # type: ignore[attr-defined]
+    assert len(ended) == 2 and not torch.is_inference_mode_enabled()

@@ -1,0 +1,283 @@
+"""The recorder: what it is given comes back from the file, it costs the loop little, and a wrong round ends nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import engine.recorder
+from engine.recorder import Recorder, RecorderError
+from engine.records import Request, Round
+from engine.toy import ToyTarget
+from engine.trace import Trace, load
+from tests.engine.material import WARM, heads_of, run
+from tests.engine.test_trace import same
+
+HOUSE = Path(__file__).parents[2]
+TREE = {"tokens": [7, 3, 4, 5], "parents": [0, 0, 1, 0]}
+
+
+def rounds_of(method: str, budget: int = 9) -> list[Round]:
+    """A toy run's rounds."""
+    target = ToyTarget(seed=2)
+    return run(Request((1, 2, 3), method, budget, 20, WARM), target, heads_of(method, target))
+
+
+def parts_of(made: Round) -> dict[str, Any]:
+    """A round as a loop would hand all of it over."""
+    def arrays(record: Any) -> dict[str, Any]:
+        return dict(vars(record))
+    verification = arrays(made.verification)
+    verification["choice_logprobs"] = verification.pop("logprobs")
+    trials = made.acceptance.trials
+    return {**arrays(made.tree), **verification, "keep": made.acceptance.keep, "bonus": made.acceptance.bonus,
+            "drafts": [arrays(draft) for draft in made.drafts],
+            "candidates": [arrays(tree) for tree in made.candidates],
+            "trials": trials and arrays(trials), "seconds": dict(made.seconds)}
+
+
+def recorded(path: Path, *rounds: dict[str, Any], **about: Any) -> Trace:
+    """The file of a loop that made these rounds, read again."""
+    with Recorder(path, **about) as recorder:
+        for parts in rounds:
+            recorder.round(**parts)
+    return load(path)
+
+
+@pytest.mark.parametrize("method", ["ddtree", "merged", "nanogpt", "autoregressive"])
+@pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
+def test_all_of_a_round_comes_back_bit_for_bit(method: str, name: str, tmp_path: Path) -> None:
+    rounds = rounds_of(method)
+    trace = recorded(tmp_path / name, *map(parts_of, rounds), method=method, prompt_ids=[1, 2, 3])
+    assert [entry.round.start for entry in trace.entries] == [made.start for made in rounds]
+    assert all(same(entry.round, made) for entry, made in zip(trace.entries, rounds, strict=True))
+    assert (trace.end.reason, trace.end.rounds) == ("stop", len(rounds))
+
+
+def test_four_parts_are_a_round(tmp_path: Path) -> None:
+    trace = recorded(
+        tmp_path / "run.jsonl.gz", {**TREE, "keep": [0, 1, 2], "bonus": 9}, {**TREE, "keep": [0], "bonus": 1},
+        prompt="Hi", method="a new one", engine="my loop 0.3")
+    first, second = (entry.round for entry in trace.entries)
+    assert first.committed.tolist() == [7, 3, 4]
+    assert first.verification.choice.tolist() == [3, 4, 9, -1]  # as the walk went; what else was chosen nobody said
+    assert np.isnan(first.verification.entropy).all()
+    assert np.isnan(first.tree.logprobs[1:]).all()
+    assert first.tree.heads.tolist() == [0, 1, 1, 1]
+    assert (first.start, second.start) == (0, 3)
+    header = trace.header
+    assert (header.prompt, header.request.method, header.engine) == ("Hi", "a new one", "my loop 0.3")
+    assert header.heads == ("drafter",)
+    assert header.recorded == time.strftime("%Y-%m-%d")
+
+
+def test_a_chain_is_a_tree(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "run.jsonl.gz", prompt_ids=[1, 2]) as recorder:
+        recorder.chain(drafted=[5, 6, 7], accepted=2, bonus=8, root=4)
+        recorder.chain(drafted=[1], accepted=0, bonus=2)
+        recorder.chain(drafted=[], accepted=0, bonus=3)
+    rounds = [entry.round for entry in load(tmp_path / "run.jsonl.gz").entries]
+    assert [made.tree.tokens.tolist() for made in rounds] == [[4, 5, 6, 7], [8, 1], [2]]
+    assert rounds[0].tree.parents.tolist() == [0, 0, 1, 2]
+    assert [made.committed.tolist() for made in rounds] == [[4, 5, 6], [8], [2]]
+    assert [made.start for made in rounds] == [2, 5, 6]
+
+
+def test_a_first_chain_without_its_root_is_refused(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "run.jsonl.gz") as recorder:
+        recorder.chain(drafted=[5], accepted=1, bonus=8)
+        recorder.chain(drafted=[5], accepted=1, bonus=9)
+    assert recorder.refused == 1
+    assert load(tmp_path / "run.jsonl.gz").entries[0].round.committed.tolist() == [8, 5]
+
+
+def test_log_probabilities_of_nodes_are_added_up(tmp_path: Path) -> None:
+    trace = recorded(tmp_path / "run.jsonl.gz", {**TREE, "keep": [0], "bonus": 9, "node_logprobs": [-9, -1, -2, -4]})
+    assert trace.entries[0].round.tree.logprobs.tolist() == [0, -1, -3, -4]
+
+
+def test_marginals_are_a_lattice_of_one_row(tmp_path: Path) -> None:
+    draft = {"tokens": [[1, 2], [3, 4]], "logprobs": [[-0.5, -1], [-0.25, -2]]}
+    trace = recorded(tmp_path / "run.jsonl.gz", {**TREE, "keep": [0], "bonus": 9, "drafts": [draft]})
+    lattice = trace.entries[0].round.drafts[0]
+    assert lattice.tokens.tolist() == [[[1, 2]], [[3, 4]]]
+    assert lattice.follow.shape == (2, 1, 2)
+
+
+@pytest.mark.parametrize("text", [{5: "five", 9: "nine"}, lambda token: {5: "five", 9: "nine"}[token]])
+def test_tokens_get_their_text_once_and_what_has_none_none(text: Any, tmp_path: Path) -> None:
+    trace = recorded(tmp_path / "run.jsonl.gz", *2 * [{**TREE, "keep": [0], "bonus": 9}], token_text=text,
+                     prompt_ids=[9, 1])
+    assert [dict(line.pieces) for line in (trace.header, *trace.entries)] == [{9: "nine"}, {5: "five"}, {}]
+
+
+def test_torch_tensors_are_taken_as_they_are(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    tensors = {name: torch.tensor(value) for name, value in TREE.items()}
+    logprobs = torch.tensor([0, -1, -2, -3], dtype=torch.bfloat16)
+    trace = recorded(
+        tmp_path / "run.jsonl.gz", {**tensors, "keep": torch.tensor([0, 1]), "bonus": torch.tensor(9)},
+        {**tensors, "keep": torch.tensor([0]), "bonus": torch.tensor([9]), "logprobs": logprobs,
+         "entropy": torch.ones(4, requires_grad=True)}, strict=True)
+    first, second = (entry.round for entry in trace.entries)
+    assert first.committed.tolist() == [7, 3]
+    assert second.tree.logprobs.tolist() == [0, -1, -2, -3]
+    assert second.verification.entropy.tolist() == [1] * 4
+
+
+def test_what_the_loop_changes_afterwards_changes_nothing(tmp_path: Path) -> None:
+    tokens, keep = np.asarray([7, 3, 4, 5]), [0, 1]
+    with Recorder(tmp_path / "run.jsonl.gz") as recorder:
+        recorder.round(tokens=tokens, parents=[0, 0, 1, 0], keep=keep, bonus=9)
+        tokens[:], keep[:] = 0, [3, 3]
+    assert load(tmp_path / "run.jsonl.gz").entries[0].round.committed.tolist() == [7, 3]
+
+
+WRONG = {
+    "node 2 has the parent 3": {"parents": [0, 0, 3, 0]}, "node 1 has the parent -1": {"parents": [0, -1, 0, 0]},
+    "the root has the parent 2": {"parents": [2, 0, 1, 0]}, "keep is [0, 2]": {"keep": [0, 2]},
+    "keep is [1]": {"keep": [1]}, "keep is []": {"keep": []}, "keep is [0, 0]": {"keep": [0, 0]},
+    "keep is [0, 9]": {"keep": [0, 9]}, "keep is [0, -1]": {"keep": [0, -1]},
+    "parents is of shape (3,), where (4,) fits": {"parents": [0, 0, 1]},
+    "choice is of shape (2,), where (4,) fits": {"choice": [1, 2]}, "tokens is of dtype float64": {"tokens": [.5] * 4},
+    "entropy is of dtype <U1": {"entropy": ["a"] * 4}, "bonus has 2 tokens": {"bonus": [1, 2]},
+    "32 bits": {"bonus": 2**31}, "each 0 or more": {"tokens": [7, -3, 4, 5]},
+    "A round has no 'choices'": {"choices": 1},
+    "a lattice is of shape (2,)": {"drafts": [{"tokens": [1, 2], "logprobs": [1, 2]}]}, "int": {"keep": 7},
+    "inhomogeneous": {"tokens": [[1], [2, 3]]}}
+
+
+@pytest.mark.parametrize("sentence", WRONG)
+def test_a_wrong_round_is_refused_in_a_sentence_and_ends_nothing(
+        sentence: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    right = {**TREE, "keep": [0], "bonus": 9}
+    wrong = {**right, **WRONG[sentence]}
+    with caplog.at_level(logging.WARNING):
+        trace = recorded(tmp_path / "run.jsonl", right, wrong, wrong, right)
+    assert [entry.round.index for entry in trace.entries] == [0, 3]
+    assert (trace.end.rounds, trace.end.refused) == (4, 2)
+    assert len(caplog.messages) == 1
+    assert sentence in caplog.messages[0]
+    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text("utf8").splitlines()]
+    assert [line["refused"]["index"] for line in lines if "refused" in line] == [1, 2]
+    with Recorder(tmp_path / "strict.jsonl", strict=True) as recorder, pytest.raises(RecorderError, match="Round 1 is"):
+        recorder.round(**wrong)
+
+
+def test_every_tenth_round_is_recorded_at_its_place(tmp_path: Path) -> None:
+    trace = recorded(tmp_path / "run.jsonl.gz", *25 * [{**TREE, "keep": [0, 1], "bonus": 9}], every=10)
+    assert [(entry.round.index, entry.round.start) for entry in trace.entries] == [(0, 0), (10, 20), (20, 40)]
+    assert (trace.header.every, trace.end.rounds) == (10, 25)
+
+
+def test_a_full_queue_drops_rounds_and_counts_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.recorder, "SECONDS_BETWEEN_WRITES", 60)
+    trace = recorded(tmp_path / "run.jsonl.gz", *20 * [{**TREE, "keep": [0], "bonus": 9}], most_waiting=5)
+    assert len(trace.entries) == 5
+    assert (trace.end.rounds, trace.end.dropped) == (20, 15)
+
+
+@pytest.mark.parametrize("about", [{"every": 0}, {"most_waiting": 0}, {"methods": "x"}])
+def test_a_recorder_that_cannot_be_says_so_at_once(about: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(RecorderError, match=r"^[A-Za-z].*\.$"):
+        Recorder(tmp_path / "run.jsonl.gz", **about)
+    with pytest.raises(RecorderError, match=r"^The trace run.jsonl cannot be written: No such file"):
+        Recorder(tmp_path / "nowhere" / "run.jsonl")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_disk_ends_the_recording_and_not_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+    with Recorder("/dev/full") as recorder:
+        for _ in range(4000):
+            recorder.round(**TREE, keep=[0], bonus=9)
+        recorder._thread.join(5)
+        recorder.round(**TREE, keep=[0], bonus=9)
+    assert recorder.dropped > 0
+    assert "Recording ends" in caplog.text
+
+
+WALL = """
+import sys
+class Wall:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] not in sys.stdlib_module_names | {"numpy", "recorder"}:
+            raise ImportError("blocked: " + name)
+sys.meta_path.insert(0, Wall())
+import recorder
+"""
+LOOP = WALL + """
+with recorder.Recorder("run.jsonl.gz", prompt="Hi", method="m", engine="e", token_text={7: "seven"}) as watched:
+    watched.round(tokens=[7, 3], parents=[-1, 0], keep=[0, 1], bonus=9, drafts=[{"tokens": [[3]], "logprobs": [[0]]}])
+"""
+KILLED = WALL + """
+import time
+watched = recorder.Recorder("run.jsonl.gz")
+for _ in range(1000):
+    watched.round(tokens=[7, 3], parents=[-1, 0], keep=[0, 1], bonus=9)
+    time.sleep(0.01)
+"""
+LEFT_OPEN = WALL + """
+watched = recorder.Recorder("run.jsonl.gz")
+watched.round(tokens=[7, 3], parents=[-1, 0], keep=[0, 1], bonus=9)
+"""
+
+
+def alone(folder: Path, program: str) -> subprocess.Popen[str]:
+    """A program in a process that has the copied file, numpy and the standard library, and nothing else."""
+    shutil.copy(HOUSE / "engine" / "recorder.py", folder)
+    start = f"import sys; sys.path.insert(0, {str(folder)!r})\n"
+    return subprocess.Popen(
+        [sys.executable, "-I", "-c", start + program], cwd=folder, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("program", [LOOP, LEFT_OPEN])
+def test_the_file_works_alone_with_numpy_only(program: str, tmp_path: Path) -> None:
+    done = alone(tmp_path, program)
+    assert (done.communicate(timeout=60)[1], done.returncode) == ("", 0)
+    trace = load(tmp_path / "run.jsonl.gz")
+    assert trace.entries[0].round.committed.tolist() == [7, 3]
+    assert trace.end.reason == "stop"
+
+
+def test_the_wall_around_it_holds(tmp_path: Path) -> None:
+    done = alone(tmp_path, WALL + "import torch")
+    assert "blocked: torch" in done.communicate(timeout=60)[1]
+
+
+def test_a_killed_process_leaves_its_rounds(tmp_path: Path) -> None:
+    loop = alone(tmp_path, KILLED)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and (
+            not (tmp_path / "run.jsonl.gz").exists() or (tmp_path / "run.jsonl.gz").stat().st_size < 1500):
+        time.sleep(0.02)
+    loop.send_signal(signal.SIGKILL)
+    loop.communicate()
+    trace = load(tmp_path / "run.jsonl.gz")
+    assert len(trace.entries) > 3
+    assert trace.end.reason == "cut"
+
+
+def test_a_round_of_64_nodes_costs_the_loop_little(tmp_path: Path) -> None:
+    """30 µs where the machine is quiet; the limit here is for one that is not."""
+    random = np.random.default_rng(1)
+    arrays = {name: random.integers(0, 1000, 64).astype(np.int32) for name in ("tokens", "choice")}
+    floats = {name: random.random(64, np.float32) for name in ("logprobs", "entropy", "gap", "offered")}
+    parents = np.maximum(np.arange(-1, 63, dtype=np.int32), 0)
+    took = []
+    with Recorder(tmp_path / "run.jsonl.gz", most_waiting=100) as recorder:
+        for _ in range(500):
+            began = time.perf_counter()
+            recorder.round(**arrays, parents=parents, **floats, keep=[0, 1, 2], bonus=9)
+            took.append(time.perf_counter() - began)
+            time.sleep(0.0002)
+    assert np.median(took) < 100e-6

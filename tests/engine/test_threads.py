@@ -1,0 +1,113 @@
+"""The waiting policy and the number of threads are settled before torch is imported, wherever a process begins."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.threads import NUMBER, WAITING, OtherWork, cores, processors, settle
+
+HOUSE = Path(__file__).parents[2]
+NAMES = (*WAITING, *NUMBER)
+# Run a program up to where it imports torch, and say what the environment is there.
+UP_TO_TORCH = f"""
+import json, os, runpy, sys
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            print(json.dumps({{name: os.environ.get(name) for name in {NAMES!r}}}), flush=True)
+            os._exit(0)
+sys.meta_path.insert(0, Watch())
+program, sys.argv = sys.argv[1], sys.argv[1:]
+if program.endswith(".py"):
+    runpy.run_path(program, run_name="__main__")
+else:
+    runpy.run_module(program, run_name="__main__", alter_sys=True)
+"""
+PROGRAMS = (
+    ("app.py", "--port", "1"), ("engine", "generate", "--prompt", "hi"), ("engine.bench", "--prompts", "none"),
+    ("engine.check", "--prompts", "none"), ("engine.record",), ("engine.sweep",), ("engine.commands.bench",),
+    ("engine.training.target",), ("engine.training.small",), ("engine.training.drafter",),
+    ("engine.training.evaluate",), ("engine.runtime.measure.laboratory",))
+
+
+def at_torch(*words: str, **settings: str) -> dict[str, str | None]:
+    """What a program's environment says where it imports torch."""
+    clean = {name: value for name, value in os.environ.items() if name not in (*NAMES, "PYTEST_XDIST_WORKER")}
+    program = "import sys; sys.path.insert(0, ''); " + UP_TO_TORCH + "import torch\n"
+    done = subprocess.run([sys.executable, "-c", program, *words], cwd=HOUSE, env={**clean, **settings},
+                          capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout, done.stderr
+    found: dict[str, str | None] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("words", PROGRAMS, ids=" ".join)
+def test_every_entry_point_settles_before_torch_is_imported(words: tuple[str, ...]) -> None:
+    assert at_torch(*words) == {**WAITING, "OMP_NUM_THREADS": str(cores()), "MKL_NUM_THREADS": None}
+
+
+def test_in_tests_threads_never_spin() -> None:
+    assert at_torch("tests/conftest.py")["GOMP_SPINCOUNT"] == "0"
+    assert at_torch("tests/conftest.py", PYTEST_XDIST_WORKER="gw0")["OMP_NUM_THREADS"] == "1"
+
+
+def test_what_the_person_set_stays() -> None:
+    own = {"GOMP_SPINCOUNT": "7", "OMP_NUM_THREADS": "1"}
+    assert at_torch("engine", "doctor", **own) == {**WAITING, **own, "MKL_NUM_THREADS": None}
+    settled = {"MKL_NUM_THREADS": "3"}
+    settle(settled)
+    assert settled == {**WAITING, "MKL_NUM_THREADS": "3"}
+
+
+def test_a_containers_quota_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for written, expected in (("150000 100000", 2), ("50000 100000", 1), ("max 100000", 8)):
+        (tmp_path / "cpu.max").write_text(written)
+        monkeypatch.setattr("engine.threads.QUOTAS", (tmp_path / "missing", tmp_path / "cpu.max"))
+        monkeypatch.setattr("engine.threads.processors", lambda: tuple(range(8)))
+        monkeypatch.setattr("engine.threads.SIBLINGS", str(tmp_path / "none{}"))
+        assert cores() == expected
+
+
+def test_the_older_kind_of_quota_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.threads.processors", lambda: tuple(range(8)))
+    monkeypatch.setattr("engine.threads.SIBLINGS", str(tmp_path / "none{}"))
+    monkeypatch.setattr("engine.threads.QUOTAS", (tmp_path / "cpu.cfs_quota_us",))
+    (tmp_path / "cpu.cfs_period_us").write_text("50000\n")
+    for written, expected in (("150000\n", 3), ("-1\n", 8)):
+        (tmp_path / "cpu.cfs_quota_us").write_text(written)
+        assert cores() == expected
+
+
+def test_two_processors_of_one_core_count_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.threads.processors", lambda: (0, 1, 2, 3))
+    monkeypatch.setattr("engine.threads.QUOTAS", ())
+    monkeypatch.setattr("engine.threads.SIBLINGS", str(tmp_path / "{}"))
+    for number, siblings in enumerate(("0,2", "1,3", "0,2", "1,3")):
+        (tmp_path / str(number)).write_text(siblings + "\n")
+    assert cores() == 2
+
+
+def test_other_work_is_what_is_busy_and_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    statistics, clock = tmp_path / "stat", iter((10.0, 12.0, 14.0))
+    monkeypatch.setattr("engine.threads.STATISTICS", statistics)
+    monkeypatch.setattr("engine.threads.perf_counter", lambda: next(clock))
+    own = os.times()
+    monkeypatch.setattr("engine.threads.os.times", lambda: own)
+    second = os.sysconf("SC_CLK_TCK")
+    statistics.write_text("cpu 9 9 9\ncpu0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0\ncpu2 0 0 0 0 0 0 0\n")
+    others = OtherWork((0, 1))
+    statistics.write_text(f"cpu0 {second} {second} 0 {9 * second} 0 0 0\ncpu1 0 0 {second} 0 5 0 0\n"
+                          f"cpu2 {second} 0 0 0 0 0 0\n")
+    assert others.since_last_asked() == pytest.approx(1.5)  # three seconds in two
+    assert others.since_last_asked() == 0
+
+
+def test_where_the_system_says_nothing_nobody_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.threads.STATISTICS", tmp_path / "missing")
+    assert OtherWork(processors()).since_last_asked() == 0

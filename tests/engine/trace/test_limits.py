@@ -1,0 +1,98 @@
+"""A small file cannot make its reader hold much, and what is no file is not read at all."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.errors import TraceError
+from engine.trace import dumps, load, loads
+from engine.trace.limits import LIMITS, Limits
+from tests.engine.test_trace import made
+from tests.engine.trace.bombs import BOMBS, HEADER, LINES, file_of, packed, zeros
+
+WHOLE = dumps(made("ddtree"))
+ORDINARY = Path(__file__).parents[3] / "assets" / "traces" / "too-large.jsonl.gz"
+
+
+def peak_bytes(act: Callable[[], object]) -> int:
+    """The most memory that was held on the way, arrays of numpy included."""
+    tracemalloc.start()
+    try:
+        act()
+    except TraceError as error:
+        assert str(error).endswith(".")
+    finally:
+        taken = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return taken
+
+
+@pytest.mark.parametrize("name", [name for name in BOMBS if name != "many_rounds"])
+def test_a_bomb_takes_no_more_than_ten_times_an_ordinary_trace(name: str) -> None:
+    bomb, ordinary = BOMBS[name](), ORDINARY.read_bytes()
+    with pytest.raises(TraceError, match="times its size|the most that is read|where"):
+        loads(bomb)
+    usual = peak_bytes(lambda: loads(ordinary)) / len(ordinary)
+    assert peak_bytes(lambda: loads(bomb)) < max(10 * usual * len(bomb), 3 * LIMITS.free_bytes + 2**20)
+
+
+def test_rounds_are_counted() -> None:
+    lines = [LINES[0], *[LINES[1]] * 30, LINES[-1]]
+    assert len(loads(file_of(*lines), limits=Limits(rounds=30)).entries) == 30
+    with pytest.raises(TraceError, match=r"line 31 cannot be read \(more than 29 rounds"):
+        loads(file_of(*lines), limits=Limits(rounds=29))
+
+
+@pytest.mark.parametrize(("limits", "sentence"), [
+    (Limits(file_bytes=1000), "has [0-9,]+ bytes, and at most 1,000 bytes are read"),
+    (Limits(unpacked_bytes=3000), "unpacks to more than 3,000 bytes"),
+    (Limits(line_bytes=500), "a line of more than 500 bytes"), (Limits(line_values=20), "more than 20 values"),
+    (Limits(pieces=5), "the text of more than 5 tokens"),
+    (Limits(growth=1, free_bytes=0), "more than 1 times its size")])
+def test_each_limit_has_its_sentence(limits: Limits, sentence: str, tmp_path: Path) -> None:
+    for data in (WHOLE, gzip.compress(WHOLE)):
+        if limits.growth == 1 and data is WHOLE:
+            continue
+        path = tmp_path / "run.jsonl"
+        path.write_bytes(data)
+        for read in (lambda: loads(data, "run.jsonl", limits), lambda: load(path, limits)):  # noqa: B023
+            with pytest.raises(TraceError, match=sentence) as refusal:
+                read()
+            assert "run.jsonl" in str(refusal.value)
+
+
+def test_large_trees_and_lattices_are_refused() -> None:
+    round_line = {"round": {"index": 0, "start": 0, "acceptance": {"keep": zeros(1), "bonus": 1},
+                            "tree": {"tokens": zeros(20_000), "parents": zeros(20_000)}},
+                  "pieces": {}, "elapsed_seconds": 0}
+    with pytest.raises(TraceError, match="a tree of 20,000 nodes, where 16,384 are allowed"):
+        loads(b"\n".join([packed(HEADER), packed(round_line), LINES[-1]]) + b"\n")
+
+
+def test_nesting_is_refused_however_deep() -> None:
+    for depth in (900, 1100, 100_000, 2_000_000):
+        with pytest.raises(TraceError, match="nested too deeply|values|cannot be read"):
+            loads(LINES[0] + b"\n" + b"[" * depth + b"]" * depth + b"\n")
+
+
+@pytest.mark.parametrize("place", ["/dev/zero", "/dev/null", "/proc/self/mem", "folder", "pipe", "", "a\0b", "x" * 300])
+def test_what_is_no_file_is_not_read(place: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    path = tmp_path / place if place and not place.startswith("/") else Path(place)
+    with pytest.raises(TraceError, match="cannot be read: it is a (device|folder|pipe)|cannot be read|no line"):
+        load(path)
+    if place == "/dev/zero":
+        assert peak_bytes(lambda: load(path)) < 2**20
+
+
+def test_a_file_of_several_gzip_parts_is_one() -> None:
+    half = len(WHOLE) // 2
+    parts = gzip.compress(WHOLE[:half]) + gzip.compress(WHOLE[half:]) + b"\0" * 512
+    assert dumps(loads(parts)) == WHOLE

@@ -1,0 +1,87 @@
+"""A growing trace file gives its lines as they become whole, packed or not, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.errors import TraceError
+from engine.recorder import Recorder
+from engine.trace import End, Entry, Header, Line, dumps, loads
+from engine.trace.tail import TraceTail
+from tests.engine.test_trace import WHOLE, same
+
+TRACE = loads(WHOLE)
+LINES: list[Line] = [TRACE.header, *TRACE.entries, TRACE.end]
+
+
+@pytest.mark.parametrize("step", [1, 777, 10**6])
+@pytest.mark.parametrize("packed", [False, True])
+def test_lines_come_as_they_become_whole(step: int, packed: bool, tmp_path: Path) -> None:
+    data = gzip.compress(WHOLE, mtime=0) if packed else WHOLE
+    step = max(step, len(data) // 400)
+    path, found = tmp_path / "run.jsonl", []
+    tail = TraceTail(path)
+    for place in range(0, len(data), step):
+        with path.open("ab") as file:
+            file.write(data[place:place + step])
+        found += tail.lines()
+        if not packed:
+            assert len(found) == WHOLE[:place + step].count(b"\n")
+    assert all(same(one, other) for one, other in zip(found, LINES, strict=True))
+    assert tail.lines() == []
+    assert not tail.replaced()
+
+
+def test_a_large_step_is_taken_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.trace.tail.STEP_BYTES", 500)
+    (tmp_path / "run.jsonl.gz").write_bytes(gzip.compress(WHOLE, mtime=0))
+    tail, steps = TraceTail(tmp_path / "run.jsonl.gz"), []
+    for _ in range(len(WHOLE) // 100):
+        steps.append(tail.lines())
+    assert [type(line) for step in steps for line in step] == [Header, *[Entry] * len(TRACE.entries), End]
+    assert max(map(len, steps)) < len(LINES)
+
+
+def test_another_file_in_its_place_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(WHOLE)
+    tail = TraceTail(path)
+    tail.lines()
+    assert not tail.replaced()
+    os.truncate(path, 10)
+    assert tail.replaced()
+    tail = TraceTail(path)
+    tail.lines()
+    (tmp_path / "other").write_bytes(WHOLE)
+    (tmp_path / "other").replace(path)
+    assert tail.replaced()
+    path.unlink()
+    assert not tail.replaced()  # what was shown stays, until there is another
+
+
+@pytest.mark.parametrize(("data", "said"), [
+    (b"nonsense\n", "line 1 cannot be read"), (b"\x1f\x8bnonsense, and more of it", "damaged"),
+    (WHOLE.split(b"\n")[1] + b"\n", "its first line is no trace header"),
+    (b'{"canopy_trace":9}\n', "version 9")])
+def test_what_is_no_trace_is_refused_in_a_sentence(data: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / "run.jsonl").write_bytes(data)
+    with pytest.raises(TraceError, match=said) as refusal:
+        TraceTail(tmp_path / "run.jsonl").lines()
+    assert str(refusal.value).endswith(".")
+    with pytest.raises(TraceError, match="cannot be read: No such file"):
+        TraceTail(tmp_path / "nowhere.jsonl").lines()
+
+
+def test_what_a_recorder_refused_is_no_line(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "run.jsonl.gz") as recorder:
+        recorder.round(tokens=[1], parents=[3], keep=[0], bonus=2)
+        recorder.round(tokens=[1], parents=[0], keep=[0], bonus=2)
+    assert [type(line) for line in TraceTail(tmp_path / "run.jsonl.gz").lines()] == [Header, Entry, End]
+
+
+def test_the_lines_are_those_of_the_whole_file() -> None:
+    assert dumps(TRACE) == WHOLE

@@ -1,0 +1,167 @@
+"""The lab's figures: where points stand, what is marked, what bad points of a browser do."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from engine.budget_policy import MOST_AUTO
+from engine.lab.settings import Setting
+from engine.lab.statistics import Estimate, estimate
+from engine.methods import METHODS
+from explorer.lab.curve_points import CurvePoint, Scale, predicted, said, single, swept
+from explorer.lab.curves import curves_figure
+from explorer.lab.live import live_figure
+from explorer.lab.service import LabService
+from explorer.lab.style import LOOKS, SPARE, looks_view
+from explorer.lab.table import single_points
+from explorer.run_queue import RunQueue
+from tests.explorer.lab.test_sweeps import until
+from tests.explorer.scripted import scripted_trace
+from tests.explorer.scripted_instruments import ScriptedInstruments
+from tests.explorer.scripted_rigs import answering
+
+CSS = Path("assets/lab/lab.css").read_text("utf8")
+
+
+def point(method: str, budget: int, tau: float, speed: float) -> CurvePoint:
+    return CurvePoint(Setting(method, budget), estimate([tau] * 6), estimate([speed] * 6))
+
+
+def auto(method: str, tau: float, speed: float, most: int = MOST_AUTO) -> CurvePoint:
+    return CurvePoint(Setting(method, most, pace="auto"), estimate([tau] * 6), estimate([speed] * 6))
+
+
+POINTS = [point("ddtree", 8, 3, 300), point("ddtree", 64, 5, 450), point("joint", 64, 6, 500),
+         point("autoregressive", 0, 1, 100)]
+
+
+def test_the_axis_is_logarithmic_and_zero_stands_left_of_it() -> None:
+    scale = Scale((0, 8, 64))
+    assert [scale.place(budget) for budget in (0, 8, 64)] == [2.0, 3.0, 6.0]
+    assert scale.ticks()["ticktext"] == ["0", "8", "64"]
+    assert Scale(()).place(0) == Scale((0,)).place(0) == 0.0
+
+
+def test_a_method_has_a_trace_in_each_plot_and_the_best_is_marked() -> None:
+    figure = curves_figure([swept(POINTS)], POINTS[2])
+    named = [(trace["name"], trace["yaxis"]) for trace in figure["data"] if trace.get("meta") == "swept"]
+    assert named == [(name, axis) for name in ("autoregressive", "ddtree", "joint") for axis in ("y", "y2")]
+    best = next(trace for trace in figure["data"] if trace.get("meta") == "best")
+    assert (best["x"], best["y"], best["yaxis"]) == ([6.0], [500], "y2")
+    assert "joint, 64 nodes" in figure["layout"]["annotations"][0]["text"] and "joint, 64 nodes" in figure["summary"]
+    plain = next(trace for trace in figure["data"] if trace["name"] == "autoregressive")
+    assert plain["x"] == [figure["zero"], 6.0] and plain["y"] == [1, 1]
+
+
+def test_auto_is_a_line_across_with_its_marker_in_a_place_without_a_number() -> None:
+    fastest = auto("joint", 7, 600)
+    figure = curves_figure([swept([*POINTS, auto("ddtree", 4, 440), fastest])], fastest)
+    assert (figure["zero"], figure["auto"]) == (2.0, 7.0)
+    axis = figure["layout"]["xaxis2"]
+    assert (axis["tickvals"][-2:], axis["ticktext"][-2:]) == ([6.0, 7.0], ["64", "auto"])
+    paced = [trace for trace in figure["data"] if trace["meta"] == "swept" and trace["customdata"][0][3] == "auto"]
+    marks, lines = paced[::2], paced[1::2]
+    assert [(trace["legendgroup"], trace["x"], trace["y"]) for trace in marks] == [
+        ("ddtree", [7.0], [4]), ("ddtree", [7.0], [440]), ("joint", [7.0], [7]), ("joint", [7.0], [600])]
+    assert [(trace["x"], trace["y"]) for trace in lines] == [
+        ([2.0, 7.0], 2 * trace["y"]) for trace in marks]
+    assert all("array" in trace["error_y"] and trace["marker"]["size"] == 8 for trace in marks)
+    assert all("error_y" not in trace and trace["marker"]["size"] == [0, 0] for trace in lines)
+    assert len({trace["marker"]["symbol"] for trace in marks}) == 2  # colour is not the only code
+    assert "<b>joint, auto</b>" in marks[-1]["customdata"][0][2]
+    curve = next(trace for trace in figure["data"] if trace["name"] == "ddtree")
+    assert curve["x"] == [3.0, 6.0]  # auto is no point of the curve
+    best = next(trace for trace in figure["data"] if trace.get("meta") == "best")
+    assert (best["x"], best["y"]) == ([7.0], [600])
+    assert "fastest: joint, auto" in figure["layout"]["annotations"][0]["text"]
+    plain = next(trace for trace in figure["data"] if trace["name"] == "autoregressive")
+    assert plain["x"] == [2.0, 7.0]
+    legend = [trace["name"] for trace in figure["data"] if trace.get("showlegend", True)]
+    assert legend == ["autoregressive", "ddtree", "joint"]
+
+
+def test_auto_alone_has_a_place_and_without_it_there_is_none() -> None:
+    assert curves_figure([swept(POINTS)], None)["auto"] is None
+    alone = curves_figure([swept([point("autoregressive", 0, 1, 100), auto("ddtree", 4, 440)])], None)
+    assert alone["layout"]["xaxis2"]["ticktext"] == ["0", "auto"] and alone["auto"] > alone["zero"]
+    guessed = curves_figure([predicted([*POINTS[:2], auto("ddtree", 4, 440)])], None)["data"]
+    line = next(trace for trace in guessed if trace["x"] == [2.0, 7.0])
+    assert line["mode"] == "lines" and line["hovertemplate"].endswith(", predicted<extra></extra>")
+
+
+def test_layers_are_told_apart_and_predictions_are_labelled() -> None:
+    figure = curves_figure([swept(POINTS), single(POINTS[:1]), predicted(POINTS[:2])], None)
+    by_meta = {trace["meta"]: trace for trace in figure["data"]}
+    assert by_meta["predicted"]["name"].endswith(", predicted")
+    assert by_meta["predicted"]["mode"] == "lines" and by_meta["predicted"]["line"]["dash"] == "dot"
+    assert by_meta["predicted"]["hovertemplate"].endswith(", predicted<extra></extra>")
+    assert by_meta["runs"]["marker"]["symbol"] == "circle-open"
+    legend = [trace["name"] for trace in figure["data"] if trace.get("showlegend", True)]
+    assert legend == ["autoregressive", "ddtree", "joint", "single runs", "predicted"]
+
+
+def test_intervals_and_their_words() -> None:
+    few, many = Estimate(5, None, None, 4, 7, 3), Estimate(5, 4.5, 6, 4, 7, 9)
+    figure = curves_figure([swept([CurvePoint(Setting("ddtree", 8), few, many)])], None)
+    tau, speed = (trace["error_y"] for trace in figure["data"][:2])
+    assert (tau["array"], tau["arrayminus"]) == ([2], [1]) and (speed["array"], speed["arrayminus"]) == ([1], [0.5])
+    words = CurvePoint(Setting("ddtree", 8), few, many)
+    assert said(words, "tau").endswith("3 prompts, 4.00 to 7.00")
+    assert said(words, "speed").endswith("9 prompts, 95 %: 4 to 6")
+
+
+def test_an_empty_figure_is_a_figure() -> None:
+    assert curves_figure([swept([])], None)["summary"] == "No setting has been measured."
+
+
+def test_single_runs_are_grouped_and_what_is_malformed_is_left_out() -> None:
+    good = {"method": "ddtree", "budget": 8, "split": "total", "temperature": 0, "tau": 3.0, "tokens_per_second": 90.0}
+    bad = [{}, None, 7, {**good, "method": "magic"}, {**good, "tau": "x"}, {**good, "tau": math.nan},
+           {**good, "budget": -1}, {**good, "tokens_per_second": 0}]
+    found = single_points([good, *bad, {**good, "tau": 5.0}, {**good, "temperature": 1},
+                          {**good, "pace": "auto"}])  # type: ignore[list-item]
+    assert [(each.line, each.label, each.tau.median, each.of) for each in found] == [
+        ("ddtree", "ddtree, 8 nodes", 4.0, "runs"), ("ddtree T 1", "ddtree T 1, 8 nodes", 3.0, "runs"),
+        ("ddtree", "ddtree, auto up to 8 nodes", 3.0, "runs")]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_a_look_of_its_own(method: str) -> None:
+    look = LOOKS[method]
+    assert look.color.startswith("var(--method-") and f"{look.color[4:-1]}:" in CSS
+    assert looks_view()[method]["dash"] == look.dash
+
+
+def test_no_two_looks_are_the_same() -> None:
+    looks = [*LOOKS.values(), *SPARE]
+    assert len({(each.color, each.dash) for each in looks}) == len({each.symbol for each in looks}) == len(looks)
+    assert not {each.color for each in SPARE} & {each.color for each in LOOKS.values()}
+
+
+def test_every_colour_is_there_in_both_themes() -> None:
+    light, dark = CSS.split("body.dark {")[0], CSS.split("body.dark {")[1].split("}")[0]
+    for name in {look.color[4:-1] for look in (*LOOKS.values(), *SPARE)}:
+        assert f"{name}:" in light and f"{name}:" in dark
+
+
+def test_the_live_figure_says_what_each_trace_is_filled_with() -> None:
+    assert [trace["meta"] for trace in live_figure()["data"]] == [
+        "tau.recent", "tau.all", "speed.recent", "speed.all", "speed.plain"]
+
+
+def test_what_if_is_drawn_as_predicted(tmp_path: Path) -> None:
+    lab = LabService(answering(None, ScriptedInstruments()), lambda run: scripted_trace("joint", 32), RunQueue(),
+                     tmp_path / "results.sqlite")
+    answers = {answer.__name__: answer for answer in lab.functions()}
+    begun = answers["lab_what_if"]({"run": "r"})
+    until(lambda: answers["lab_job"](begun)["state"] == "done")
+    assert answers["lab_job"](begun)["result"]["departures"] == 0
+    curves = lab.curves({"what_if": "r"})["curves"]
+    assert curves["count"] == 10
+    assert {trace["meta"] for trace in curves["figure"]["data"]} == {
+        "predicted", "key.predicted", "running.tau", "running.speed"}
+    json.dumps(curves)

@@ -1,0 +1,47 @@
+"""How the fastest setting stands against plain decoding, and whether the machine was quiet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.lab.settings import Setting
+from engine.lab.statistics import Estimate, estimate
+from engine.lab.summary import Row, Summary
+from explorer.lab.table import remark, standing, table_view
+
+STEADY = (100.0, 101.0, 99.0, 100.0, 102.0, 98.0, 100.0)
+
+
+def row(method: str, speeds: tuple[float, ...], speedup: Estimate | None) -> Row:
+    return Row(Setting(method, 0 if method == "autoregressive" else 32), len(speeds), 0, 100, 20, 5.0,
+               estimate([5.0] * len(speeds)), estimate(speeds), speedup, len(speeds), len(speeds))
+
+
+def found(speedups: tuple[float, ...], plain: tuple[float, ...] = STEADY) -> Summary:
+    rows = (row("autoregressive", plain, None), row("ddtree", (150.0,) * len(speedups), estimate(speedups)))
+    return Summary(rows, rows[1])
+
+
+def test_an_interval_that_holds_one_is_not_separable() -> None:
+    unclear = found((0.8, 1.4, 0.9, 1.3, 1.2, 1.1))
+    assert standing(unclear.best) == table_view(unclear)["standing"] == "unclear"
+    assert "between 0.80× and 1.40×" in remark(unclear)
+    assert standing(found((1.8, 1.4, 1.9, 1.3, 1.2, 1.1)).best) == "faster"
+
+
+def test_two_prompts_have_no_interval() -> None:
+    few = found((1.8, 1.9))
+    assert standing(few.best) == "few" and "six or more" in remark(few)
+
+
+def test_plain_decoding_may_be_the_fastest() -> None:
+    rows = found((0.5,) * 6).rows
+    summary = Summary(rows, rows[0])
+    assert standing(summary.best) == "plain" and "no drafter paid" in remark(summary)
+    assert standing(replace(summary, best=None).best) == ""
+
+
+def test_other_work_on_the_machine_is_said() -> None:
+    busy = found((1.8,) * 6, plain=(100.0, 60.0, 130.0, 100.0, 90.0, 110.0))
+    assert "something else was at work" in remark(busy)
+    assert "something else" not in remark(found((1.8,) * 6))

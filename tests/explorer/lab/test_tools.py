@@ -1,0 +1,235 @@
+"""Races, what-ifs, examinations, reports: what the page is given of them."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+
+from engine.budget_policy import MOST_AUTO
+from engine.errors import RequestError
+from engine.lab.forecast import Gain
+from explorer.lab.cost import binned, cost_figure, gain_figure, priced
+from explorer.lab.jobs import Job, Jobs
+from explorer.lab.race import parts, race_plan_from
+from explorer.lab.service import LabService
+from explorer.lab.tools import Tools
+from explorer.run_queue import RunQueue
+from explorer.sources.replay import NoInstruments
+from tests.explorer.lab.test_sweeps import FORM, lab_at, state, until
+from tests.explorer.scripted import CODE, STORY, ScriptedSource, scripted_trace
+from tests.explorer.scripted_instruments import ScriptedInstruments
+from tests.explorer.scripted_rigs import answering
+
+RACE = {"prompt": "How many books? ${7*6}", "methods": ["autoregressive", "ddtree", "joint"], "budget": 32,
+        "repeats": 3, "temperature": 0, "max_tokens": 512}
+
+
+def tools(queue: RunQueue | None = None, instruments: ScriptedInstruments | None = None) -> Tools:
+    return Tools(answering(None, instruments or ScriptedInstruments()),
+                 lambda run: scripted_trace("joint", 32), queue or RunQueue())
+
+
+def ended(made: Tools, begun: Mapping[str, Any]) -> Any:
+    until(lambda: made.job(begun)["state"] in ("done", "error", "stopped"))
+    return made.job(begun)
+
+
+def test_a_race_has_a_lane_each_and_every_lane_the_whole_text() -> None:
+    made = tools()
+    job = ended(made, made.race(RACE))
+    assert (job["state"], job["done"], job["total"]) == ("done", 9, 9)
+    lanes = job["result"]["lanes"]
+    assert [lane["label"] for lane in lanes] == ["autoregressive", "ddtree, 32 nodes", "joint, 32 nodes"]
+    for lane in lanes:
+        assert "".join("".join(lane["parts"]).split()) == "".join((STORY + CODE).split())
+        assert len(lane["parts"]) == len(lane["seconds"]) == len(lane["tokens"])
+        assert lane["difference"] == "" and lane["failure"] == ""
+        assert lane["speedup"]["median"] == pytest.approx(
+            lane["tokens_per_second"]["median"] / lanes[0]["tokens_per_second"]["median"])
+    assert job["result"]["seconds"] == max(lane["seconds"][-1] for lane in lanes)
+    json.dumps(job)
+
+
+def test_a_character_over_two_rounds_belongs_to_the_later_one() -> None:
+    tree = "🌳".encode()
+    pieces = {1: "a", 2: tuple(tree[:3]), 3: tuple(tree[3:])}
+    assert parts(pieces, [1, 2, 3, 1], [2, 4]) == ["a", "🌳a"]
+    assert parts(pieces, [1, 2], [1, 2]) == ["a", "\ufffd"]
+
+
+def test_a_race_goes_on_with_the_conversation_of_the_page() -> None:
+    instruments = ScriptedInstruments()
+    made = tools(instruments=instruments)
+    said = [["user", "</script>"], ["assistant", "${7*6}"]]
+    ended(made, made.race({**RACE, "turns": said}))
+    assert {ask.turns for ask in instruments.laboratory.asked} == {(("user", "</script>"), ("assistant", "${7*6}"))}
+    with pytest.raises(RequestError, match="Turn 1 has the role 'owner'"):
+        race_plan_from({**RACE, "turns": [["owner", "Hi"]]}, instruments.laboratory, "scripted")
+
+
+def test_a_race_may_have_lanes_of_auto() -> None:
+    instruments = ScriptedInstruments()
+    made = tools(instruments=instruments)
+    lanes = ended(made, made.race({**RACE, "auto": ["joint"]}))["result"]["lanes"]
+    assert [lane["label"] for lane in lanes] == [
+        "autoregressive", "ddtree, 32 nodes", "joint, 32 nodes", "joint, auto"]
+    assert lanes[3]["parts"] and "".join(lanes[3]["parts"]) == "".join(lanes[0]["parts"])
+    assert [lane["difference"] for lane in lanes] == [""] * 4
+    asked = {(ask.method, ask.pace, ask.budget) for ask in instruments.laboratory.asked}
+    assert {("joint", "fixed", 32), ("joint", "auto", MOST_AUTO)} < asked
+    alone = race_plan_from({**RACE, "methods": [], "auto": ["ddtree"]}, ScriptedInstruments().laboratory, "scripted")
+    assert [setting.label for setting in alone.settings] == ["autoregressive", "ddtree auto"]
+
+
+@pytest.mark.parametrize(("change", "sentence"), [
+    ({"prompt": "  "}, "The prompt is empty"), ({"methods": ["autoregressive"]}, "Nobody races"),
+    ({"repeats": 2}, "takes 3 or more"), ({"budget": "x"}, "The node budget is 'x'"),
+    ({"methods": ["magic"]}, "no method 'magic'")])
+def test_a_race_that_is_none_is_refused(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(RequestError, match=sentence):
+        race_plan_from({**RACE, **change}, ScriptedInstruments().laboratory, "scripted")
+
+
+def test_a_job_waits_its_turn_and_may_be_left() -> None:
+    queue = RunQueue()
+    jobs = Jobs(queue)
+    with queue.place():
+        first, second = jobs.look(jobs.start(lambda job: 1)), jobs.look(jobs.start(lambda job: 2))
+        until(lambda: "2 runs are ahead" in second.message)
+        second.control.stop()
+        until(lambda: second.state == "stopped")
+    until(lambda: first.state == "done")
+    assert (first.result, second.result) == (1, None)
+
+
+def test_a_failing_job_says_so_and_gives_its_place_up(caplog: pytest.LogCaptureFixture) -> None:
+    queue = RunQueue()
+    jobs = Jobs(queue)
+
+    def work(job: Job) -> None:
+        raise ZeroDivisionError("hidden detail")
+    failing = jobs.look(jobs.start(work))
+    until(lambda: failing.state == "error")
+    assert "ZeroDivisionError" in failing.message and "hidden detail" not in failing.message
+    until(lambda: jobs.look(jobs.start(lambda job: 1)).state == "done" or time.sleep(0.01))
+    with pytest.raises(RequestError, match="is gone"):
+        jobs.look("nobody")
+
+
+def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget() -> None:
+    made = tools()
+    with pytest.raises(RequestError, match="has not been measured"):
+        made.cost({"what_if": "r"})
+    assert ended(made, made.what_if({"run": "r"}))["result"]["what_if"] == "r"
+    answer = made.cost({"what_if": "r", "line": "joint"})
+    assert (answer["lines"], answer["line"]) == (["ddtree", "joint"], "joint")
+    found, gain = made.forecast("r"), Gain("joint", "total", (0.9,) * 200, tuple(0.8**n for n in range(1, 201)))
+    assert found is not None and found.cost is not None
+    prices, best = priced(found, gain, np.asarray(gain.realised))
+    assert gain.realised[best - 1] > prices[best - 1] and gain.realised[best] < prices[best]
+    assert f"best: {best} nodes, predicted" in gain_figure(found, gain)["layout"]["annotations"][0]["text"]
+    assert cost_figure(found.cost)["data"][1]["y"] == list(found.cost.verify_ms)
+
+
+def test_what_was_never_kept_is_marked_and_not_drawn() -> None:
+    made = tools()
+    ended(made, made.what_if({"run": "r"}))
+    found, kept = made.forecast("r"), Gain("joint", "total", (0.9,) * 64, (0.5,) * 64)
+    assert found is not None
+    bare = Gain("joint", "total", kept.expected, (*kept.realised[:30], *(0.0,) * 34))
+    lines = {line["name"]: line for line in gain_figure(found, bare)["data"]}
+    assert "never kept" not in {line["name"] for line in gain_figure(found, kept)["data"]}
+    line, marks = lines["how often it was kept"], lines["never kept"]
+    gaps = [x for x, y in zip(line["x"], line["y"], strict=True) if y is None]
+    assert gaps == marks["x"] and gaps[0] > np.log2(30)
+
+
+def test_bins_hold_every_node_once() -> None:
+    values = np.arange(1.0, 38.0)
+    centres, means = binned(values)
+    assert (np.diff(centres) > 0).all() and means[0] == 1.0
+    assert centres[-1] <= 37 and means[-1] <= 37
+
+
+def test_the_doctor_names_the_worst_first() -> None:
+    made = tools()
+    found = ended(made, made.doctor({}))["result"]["findings"]
+    assert [finding["status"] for finding in found] == ["wrong", "fine"]
+
+
+def test_the_doctor_tells_how_far_it_is_and_can_be_cancelled() -> None:
+    made = tools()
+    made._rig.instruments.doctor_seconds = 4.0  # type: ignore[attr-defined]
+    job = made.doctor({})["job"]
+    until(lambda: (made.job({"job": job})["share"] or 0) > 0.1)
+    assert made.job({"job": job})["message"].startswith("Step ")
+    made.job({"job": job, "stop": True})
+    until(lambda: made.job({"job": job})["state"] == "stopped")
+    assert made.job({"job": job})["result"] is None
+
+
+def test_without_a_rig_the_lab_says_why_and_shows_what_was_measured(tmp_path: Path) -> None:
+    lab = lab_at(tmp_path)
+    lab.start(FORM)
+    until(lambda: state(lab) == "done")
+    instruments = NoInstruments(ScriptedSource(), "The rig has no weights.")
+    closed = LabService(answering(None, instruments), lambda run: scripted_trace("joint", 8), RunQueue(),
+                        tmp_path / "results.sqlite")
+    given = closed.given()
+    assert given["reason"] == "The rig has no weights." and given["tools"] == []
+    assert closed.curves({})["table"]["best"] == lab.curves({})["table"]["best"]
+    with pytest.raises(RequestError, match="The rig has no weights"):
+        closed.start(FORM)
+
+
+def test_a_report_holds_everything_and_asks_nobody_for_anything(tmp_path: Path) -> None:
+    lab = lab_at(tmp_path)
+    with pytest.raises(RequestError, match="Nothing has been measured"):
+        lab.report({"sweep": None, "kind": "html"})
+    lab.start(FORM)
+    until(lambda: state(lab) == "done")
+    page = saved(lab, "html").decode()
+    table = lab.curves({})["table"]
+    assert f"Fastest here: {table['best']['label']}" in page and "python -m engine sweep" in page
+    assert all(row["label"] in page for row in table["rows"]) and "<!--" not in page.split("<script>")[0]
+    assert re.search(r"<(?:script|link|img)[^>]+(?:src|href)=", page.split("<script>")[0]) is None
+    drawings = json.loads(page.split('id="drawings">')[1].split("</script>")[0])
+    assert len(drawings) == 4 and drawings[0]["summary"].endswith(f"{table['best']['tau']['median']:.2f}.")
+
+
+def test_the_table_and_the_runs_as_files(tmp_path: Path) -> None:
+    lab = lab_at(tmp_path)
+    lab.start(FORM)
+    until(lambda: state(lab) == "done")
+    table = pandas.read_csv(io.BytesIO(saved(lab, "csv")))
+    fastest = table.loc[table["tokens_per_second"].idxmax()]
+    assert bool(fastest["recommended"]) and table["recommended"].sum() == 1
+    runs = pandas.read_parquet(io.BytesIO(saved(lab, "parquet")))
+    assert len(runs) == lab.progress({})["total"]
+    assert runs.attrs["canopy"]["hardware"] == "no hardware" and runs.attrs["canopy"]["recommended"]["command"]
+    with pytest.raises(RequestError, match="no report 'pdf'"):
+        lab.report({"sweep": None, "kind": "pdf"})
+
+
+def saved(lab: LabService, kind: str) -> bytes:
+    return base64.b64decode(lab.report({"sweep": None, "kind": kind})["data"])
+
+
+def test_nothing_that_somebody_named_becomes_part_of_the_page(tmp_path: Path) -> None:
+    lab = lab_at(tmp_path)
+    data = base64.b64encode(b'{"prompt": "<!--TITLE--> </script><img src=x>"}').decode()
+    chosen = lab.prompts({"name": "<img src=x>.jsonl", "data": data})["chosen"]
+    lab.start({**FORM, "set": chosen})
+    until(lambda: state(lab) == "done")
+    page = saved(lab, "html").decode()
+    assert "<img src=x>" not in page and "&lt;img src=x&gt;.jsonl" in page

@@ -1,0 +1,78 @@
+"""Instruments over the scripted source: sweeps of it take no model, and what they must come to can be foretold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.budget_policy import AUTO, FIXED, MOST_AUTO
+from engine.lab.control import Steps
+from engine.lab.cost import CostCurve
+from engine.lab.findings import FINE, WRONG, DoctorFinding
+from engine.lab.forecast import Forecast, Gain, WhatIf
+from engine.lab.reading import reading_of
+from engine.lab.settings import Conditions, Reading
+from engine.methods import METHODS
+from engine.records import Ask
+from engine.trace import Piece, Trace, gather
+from tests.explorer.scripted import CURVE, ScriptedSource
+
+METHODS_MEASURED = ("autoregressive", "dflash", "ddtree", "merged", "joint", "nanogpt_ratio")
+
+
+@dataclass
+class ScriptedLaboratory:
+    """Runs the script; a round takes ``ScriptedSource.pause_seconds`` of real time and steady measured time."""
+
+    pause_seconds: float = 0.0
+    conditions: Conditions = Conditions("scripted rig", "no hardware", "float32", {"script": "1"})
+    methods: tuple[str, ...] = METHODS_MEASURED
+    asked: list[Ask] = field(default_factory=list)
+
+    def measure(self, ask: Ask) -> Reading:
+        self.asked.append(ask)
+        return reading_of(gather(ScriptedSource(self.pause_seconds).run(ask)))
+
+    def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
+        named = ScriptedSource().script.pieces
+        return {token: named[token] for token in token_ids}
+
+
+class ScriptedInstruments:
+    """See ``explorer.rig.Instruments``."""
+
+    reason = ""
+    rig = "scripted"
+    doctor_seconds = 0.0
+
+    def __init__(self, pause_seconds: float = 0.0) -> None:
+        self.laboratory = ScriptedLaboratory(pause_seconds)
+
+    def cost(self, trace: Trace) -> CostCurve:
+        return CURVE
+
+    def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
+        header, found = trace.header, []
+        for method in ("ddtree", "joint"):
+            for budget, pace in ((0, FIXED), (8, FIXED), (32, FIXED), (128, FIXED), (MOST_AUTO, AUTO)):
+                ask = Ask(header.prompt, method, budget, pace=pace)
+                rounds = [entry.round for entry in gather(ScriptedSource().run(ask)).entries]
+                lengths, rows = (tuple(len(made.acceptance.keep) for made in rounds),
+                                 tuple(len(made.tree) for made in rounds))
+                cost = sum(self.cost(trace).round_ms(row, budget, METHODS[method].heads, 0.2) for row in rows)
+                found.append(Forecast(method, "total", budget, lengths, rows, 0.2, cost, pace))
+        gains = tuple(Gain(method, "total", tuple(0.8**node for node in range(1, 65)),
+                           tuple(0.7**node for node in range(1, 65))) for method in ("ddtree", "joint"))
+        return WhatIf(header.prompt, header.rig, header.hardware, header.dtype, header.request.sampling,
+                      len(header.request.prompt_ids), sum(found[0].lengths), 0, tuple(found), gains,
+                      self.cost(trace), 0.01)
+
+    def doctor(self, steps: Steps) -> Sequence[DoctorFinding]:
+        steps.expect(40)
+        for step in range(40):
+            steps.begin(f"Step {step + 1}.")
+            time.sleep(self.doctor_seconds / 40)
+        return (DoctorFinding("mask token", "story", WRONG, "The mask token is 7, and training used 3.",
+                              "Write mask_token_id = 3 into the head's config."),
+                DoctorFinding("rope", "story", FINE, "Positions agree to 0.0001."))

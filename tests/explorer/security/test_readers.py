@@ -1,0 +1,128 @@
+"""A place in the line is for those who wait: it lapses without a listener, and one address has a few."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from engine.errors import RequestError
+from engine.records import Ask
+from explorer.lab import jobs
+from explorer.lab.jobs import Jobs
+from explorer.lessons import Library
+from explorer.page import build
+from explorer.run_queue import MOST_PLACES, RunQueue
+from explorer.runs import Runs, Stream
+from explorer.security import readers
+from explorer.security.readers import LAPSE_SECONDS, Asker, Readers, stream_of
+from explorer.server import Listening, guarded
+from tests.explorer.scripted import ENDLESS, ScriptedSource
+from tests.explorer.scripted_rigs import answering
+
+ASK = Ask("How many books?", "ddtree", 16)
+
+
+class Clock:
+    """Stands still until it is set."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_silence_is_counted_from_when_the_last_one_left() -> None:
+    clock = Clock()
+    known = Readers(clock)
+    assert known.silent_seconds("a", since=990.0) == 10
+    with known.reading("a"), known.reading("a"):
+        clock.now += 100
+        assert known.silent_seconds("a", 990.0) == 0
+    assert known.silent_seconds("a", 990.0) == 0
+    clock.now += 7
+    assert known.silent_seconds("a", 990.0) == 7 and known.silent_seconds("b", 1100.0) == 7
+
+
+def test_streams_are_known_by_session_or_event() -> None:
+    def stream(method: str, path: str, **query: str) -> str | None:
+        return stream_of({"method": method, "path": path}, query)
+    assert stream("GET", "/gradio_api/queue/data", session_hash="s") == "s"
+    assert stream("GET", "/gradio_api/call/generate/abc") == stream("GET", "/gradio_api/call/v2/generate/abc/") == "abc"
+    assert stream("POST", "/gradio_api/call/generate") is None and stream("GET", "/config") is None
+
+
+def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    who = Asker("10.0.0.1", "s", Readers(clock), clock.now)
+    monkeypatch.setattr("explorer.runs.asker", lambda: who)
+    source = ScriptedSource()
+    stream = Stream(answering(source), Runs(), RunQueue()).watch(Ask(ENDLESS, "ddtree", 16))
+    with who.readers.reading("s"):
+        clock.now += 10 * LAPSE_SECONDS
+        states = [next(stream)["state"] for _ in range(5)]
+    assert states[-1] == "running" and not source.closed
+    clock.now += LAPSE_SECONDS + 1
+    *_, last = stream
+    assert last["state"] == "error" and "Nobody has listened for 30 s" in last["message"] and source.closed == 1
+
+
+def test_one_address_has_a_few_places_and_another_is_let_in() -> None:
+    queue = RunQueue()
+    held = [queue.place("10.0.0.1") for _ in range(MOST_PLACES)]
+    for place in held:
+        place.__enter__()
+    with pytest.raises(RequestError, match="4 runs of yours wait or run already"), queue.place("10.0.0.1"):
+        pass
+    with queue.place("10.0.0.2") as other, queue.place() as server:
+        assert (other.ahead(0), server.ahead(0)) == (MOST_PLACES, MOST_PLACES + 1)
+    held[0].__exit__(None, None, None)
+    with queue.place("10.0.0.1") as place:
+        assert place.ahead(0) == MOST_PLACES - 1
+
+
+def test_measurements_that_nobody_asks_about_lapse_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "LAPSE_SECONDS", 0.1)
+    queue = RunQueue()
+    kept = Jobs(queue)
+    with queue.place():
+        names = [kept.start(lambda _: 1) for _ in range(jobs.MOST_OPEN)]
+        with pytest.raises(RequestError, match="8 measurements wait or run already"):
+            kept.start(lambda _: 1)
+        for _ in range(100):
+            if all(job.state == "stopped" for job in kept._kept.values()):
+                break
+            asyncio.run(asyncio.sleep(0.1))
+    assert [kept.look(name).state for name in names] == ["stopped"] * jobs.MOST_OPEN
+
+
+def test_a_stream_that_is_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "STALL_SECONDS", 0.05)
+
+    async def stuck(_: Any) -> None:
+        await asyncio.sleep(5)
+    with pytest.raises(TimeoutError):
+        asyncio.run(readers.impatient(stuck)({"type": "http.response.body"}))  # type: ignore[arg-type]
+
+
+def test_runs_that_come_through_the_gate_know_who_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Asker | None] = []
+    found = readers.asker
+
+    def noted() -> Asker | None:
+        seen.append(found())
+        return seen[-1]
+    monkeypatch.setattr("explorer.runs.asker", noted)
+
+    async def act() -> str:
+        app = guarded(build(answering(ScriptedSource()), Library([])), Listening())
+        transport = httpx.ASGITransport(app, client=("10.0.0.1", 1))
+        async with app.router.lifespan_context(app), httpx.AsyncClient(
+                transport=transport, base_url="http://127.0.0.1:7860", timeout=60) as client:
+            begun = await client.post("/gradio_api/call/generate", json={"data": ["Hi", "ddtree", 4, 0, {}]})
+            return (await client.get(f"/gradio_api/call/generate/{begun.json()['event_id']}")).text
+    assert "event: complete" in asyncio.run(act())
+    assert seen[0] is not None and (seen[0].address, len(seen[0].stream)) == ("10.0.0.1", 32)

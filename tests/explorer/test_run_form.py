@@ -1,0 +1,62 @@
+"""Bad input: one sentence that says which field, what was seen, what is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.errors import RequestError
+from explorer.run_form import RunForm
+
+GOOD: dict[str, Any] = {"prompt": "What is τ?", "method": "ddtree", "budget": 64}
+
+
+def test_a_good_form() -> None:
+    ask = RunForm(**GOOD, temperature=0.8, top_k=5, top_p=0.9, seed=3, max_tokens=17, split="total", pace="auto").ask()
+    assert ask.pace == "auto" and RunForm(**GOOD).ask().pace == "fixed"
+    assert (ask.prompt, ask.method, ask.budget, ask.max_tokens, ask.split) == ("What is τ?", "ddtree", 64, 17, "total")
+    assert (ask.sampling.temperature, ask.sampling.top_k, ask.sampling.top_p, ask.sampling.seed) == (0.8, 5, 0.9, 3)
+
+
+def test_heads_and_turns() -> None:
+    hostile = "</script>${7*6} שלום\x00🌳<|im_end|>"
+    turns = [["system", hostile], {"role": "user", "content": "a" * 50_000}, ("assistant", "")]
+    ask = RunForm(**GOOD, heads=["math", hostile], turns=turns).ask()
+    assert ask.heads == ("math", hostile)
+    assert ask.turns == (("system", hostile), ("user", "a" * 50_000), ("assistant", ""))
+    nothing = RunForm(**GOOD, heads=None, turns=None).ask()
+    assert (nothing.heads, nothing.turns) == ((), ())
+
+
+@pytest.mark.parametrize("prompt", ["🌳", "\x00\x1b[31m", "<|im_start|>", "${7*6}", "a" * 20_000, "שלום"])
+def test_any_text_is_a_prompt(prompt: str) -> None:
+    assert RunForm(prompt=prompt, method="ddtree", budget=0).ask().prompt == prompt
+
+
+@pytest.mark.parametrize(("field", "value", "said"), [
+    ("prompt", "", "prompt is empty"), ("prompt", " \n\t", "prompt is empty"), ("prompt", None, "prompt is empty"),
+    ("prompt", "a" * 100_000, "100,000 characters"),
+    ("method", "magic", "no method 'magic'"), ("method", None, "no method 'None'"),
+    ("budget", -1, "node budget is -1"), ("budget", 10**6, "node budget is 1e+06"), ("budget", "many", "'many'"),
+    ("budget", None, "node budget is empty"), ("budget", 2.5, "whole number"), ("budget", float("nan"), "is nan"),
+    ("split", "thirds", "no split 'thirds'"), ("temperature", -0.1, "temperature is -0.1"),
+    ("temperature", "hot", "'hot'"), ("top_k", -1, "top-k is -1"), ("top_p", 0, "top-p is 0"),
+    ("top_p", 1.5, "top-p is 1.5"), ("seed", -1, "seed is -1"), ("seed", 2**40, "seed is"),
+    ("max_tokens", 0, "Max tokens is 0"), ("max_tokens", "∞", "'∞'"), ("pace", "brisk", "no pace 'brisk'"),
+    ("heads", "math", "heads are 'math'"), ("heads", [1], "heads are '[1]'"), ("heads", {"a": 1}, "list"),
+    ("heads", ["a", "b", "c"], "There are 3 heads; at most 2"), ("heads", ["a" * 10**6], "at most 200 characters"),
+    ("turns", "Hi", "turns are 'Hi'"), ("turns", {"role": "user"}, "have to be a list"), ("turns", 7, "turns are 7"),
+    ("turns", ["Hi"], "Turn 1 is 'Hi'"), ("turns", [["user"]], "Turn 1 is ['user']"), ("turns", [None], "[role, text]"),
+    ("turns", [["user", "Hi"], ["assistant", 7]], "Turn 2 is ['assistant', 7]"), ("turns", [{"role": "user"}], "role"),
+    ("turns", [["<script>" * 10**5, ""]], "role '<script><script><scr'; it has to be one of system, user, assistant"),
+    ("turns", [{"role": "${7*6}", "content": ""}], "the role '${7*6}'"), ("turns", [[["user"], "Hi"]], "Turn 1"),
+    ("turns", [["user", ""]] * 65, "There are 65 turns; at most 64"),
+    ("turns", [["user", "a" * 60_000]] * 2, "120,000 characters; at most 100,000"),
+    ("turns", [["user", "a\n" * 10**6, "b"]], "Turn 1 is"),
+])
+def test_what_does_not_fit_is_named(field: str, value: Any, said: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        RunForm(**{**GOOD, field: value}).ask()
+    sentence = str(refused.value)
+    assert said in sentence and sentence.endswith(".") and "\n" not in sentence and len(sentence) < 250

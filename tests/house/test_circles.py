@@ -1,0 +1,53 @@
+"""Rooms do not import each other in a circle. A room is a folder below ``engine/`` or ``explorer/``; a file that lies
+directly in one of the two is for everybody, and a node by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+from tests.house.test_layers import HOUSE, imports, sources
+
+ROOTS = (HOUSE, HOUSE / "engine", HOUSE / "explorer")
+
+
+def room(path: Path) -> str:
+    """The folder of a file, or the file where it lies in no room."""
+    return str((path if path.parent in ROOTS else path.parent).relative_to(HOUSE).with_suffix(""))
+
+
+def file_of(module: str) -> Path | None:
+    """The file of a module of ours; None for a name in one, and for what is not ours."""
+    place = HOUSE.joinpath(*module.split("."))
+    found = [path for path in (place.with_suffix(".py"), place / "__init__.py") if path.exists()]
+    return found[0] if found else None
+
+
+def graph(paths: list[Path]) -> dict[str, set[str]]:
+    """Which rooms each room imports; an empty ``__init__`` is imported by everybody and imports nobody."""
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        seen = {room(other) for name in imports(path) if (other := file_of(name)) and other.stat().st_size}
+        found.setdefault(room(path), set()).update(seen - {room(path)})
+    return found
+
+
+def circle(rooms: Mapping[str, set[str]]) -> list[str]:
+    """The rooms of a circle in order, or none."""
+    try:
+        TopologicalSorter(rooms).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_rooms_import_each_other_in_a_circle() -> None:
+    rooms = graph(sources("engine", "explorer"))
+    assert {"app", "engine/decode", "engine/builders", "engine/runtime/target", "explorer/lab"} <= rooms.keys()
+    assert circle(rooms) == []
+
+
+def test_a_circle_is_seen() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert set(circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}

@@ -1,0 +1,231 @@
+"""Contract 3: a builder, combiner, acceptance rule, method, drafter or panel is one new file (or folder) and one
+registration line. One of each is added to a copy of the tree, and runs there: in the loop, in the lab, on the page."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HOUSE = Path(__file__).parents[2]
+NEW_FILES = {
+    "engine/builders/pair.py": '''
+"""The two likeliest tokens of the first depth."""
+import numpy as np
+
+from engine.records import DraftTree, Lattice
+from engine.tree import plant
+
+
+def pair(lattice: Lattice, root: int, nodes: int) -> DraftTree:
+    """At most two drafted nodes, both children of the root."""
+    count = min(nodes, 2, lattice.tokens.shape[-1])
+    return plant(root, lattice.tokens[0, 0, :count], np.zeros(count, np.int32), lattice.logprobs[0, 0, :count])
+''',
+    "engine/combiners/first.py": '''
+"""The first head's tree."""
+from engine.records import DraftTree
+
+
+def first(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
+    """As it is."""
+    return trees[0]
+''',
+    "engine/acceptance/strolling.py": '''
+"""The walk, under another name."""
+from engine.acceptance.walk import walk
+
+
+def strolling(tree, verification, residual, random):
+    """See ``walk``."""
+    return walk(tree, verification, residual, random)
+''',
+    "engine/drafters/echo/__init__.py": '''
+"""A drafter that reads no layer of the target."""
+''',
+    "engine/drafters/echo/checkpoint.py": '''
+"""What an echo checkpoint may say: nothing but that it is one."""
+from engine.drafters.kinds import DrafterPlan, Kind
+from engine.drafters.ngram.drafter import NGramDrafter
+
+echo = Kind(recognises=lambda values: values.get("model_type") == "echo",
+            plan=lambda folder, target: DrafterPlan((), lambda made: NGramDrafter(target.config.vocab_size)))
+''',
+    "assets/panels/pulse.js": '''
+// A panel that says how many rows the round verified.
+(function (Canopy) {
+  "use strict";
+
+  Canopy.define({
+    name: "pulse", title: "Pulse", caption: "Rows of the round.", place: { row: "lower", share: 0.5 },
+    create: (host) => ({ draw(round) { host.textContent = round ? `${round.n} rows` : ""; }, select() {} }),
+  });
+})(window.Canopy = window.Canopy || {});
+''',
+}
+# What a registration line said before, and what it says then.
+NEW_LINES = {
+    "engine/builders/__init__.py": ('"expand", "full"', '"expand", "full", "pair"'),
+    "engine/combiners/__init__.py": ('"merged", "joint"', '"merged", "joint", "first"'),
+    "engine/acceptance/__init__.py": ('"sequential", "ratio"', '"sequential", "ratio", "strolling"'),
+    "engine/drafters/kinds.py": ('"engine.drafters", "dflash"', '"engine.drafters", "echo", "dflash"'),
+    "engine/methods.py": ('    "expand": Method(', '    "paired": Method(1, build="pair", combine="first", '
+                          'accept="strolling", summary="Two guesses a round."),\n    "expand": Method('),
+    "explorer/panels.py": ('"verifier", "cache"', '"verifier", "cache", "pulse"'),
+}
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the tree, without weights, to which one of each was added."""
+    folder = tmp_path_factory.mktemp("house")
+    for name in ("engine", "explorer", "tests", "assets"):
+        shutil.copytree(HOUSE / name, folder / name,
+                        ignore=shutil.ignore_patterns("*.safetensors", "__pycache__", "golden", "corpus"))
+    shutil.copy(HOUSE / "app.py", folder)
+    for name, text in NEW_FILES.items():
+        assert not (folder / name).exists(), f"{name} has to be new"
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text.lstrip(), "utf8")
+    for name, (before, after) in NEW_LINES.items():
+        old = (folder / name).read_text("utf8")
+        assert old.count(before) == 1, f"{name} has no place for a registration line"
+        (folder / name).write_text(old.replace(before, after), "utf8")
+    return folder
+
+
+def told(folder: Path, script: str) -> Any:
+    """What a script, run in the copy, prints as its last line."""
+    made = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False,
+                          timeout=300,
+                          env={**os.environ, "PYTHONPATH": str(folder), "GRADIO_ANALYTICS_ENABLED": "False"})
+    assert made.returncode == 0, made.stderr
+    return json.loads(made.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", NEW_LINES)
+def test_a_registration_is_one_line(extended: Path, name: str) -> None:
+    before, after = ((house / name).read_text("utf8").splitlines() for house in (HOUSE, extended))
+    changes = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
+    assert sum(line[0] == "+" for line in changes) == 1 and sum(line[0] == "-" for line in changes) <= 1, changes
+
+
+IN_THE_LAB = """
+import json, tempfile
+from pathlib import Path
+from engine.methods import METHODS
+from engine.trace import committed_ids
+from explorer.lab.curves import curves_figure
+from explorer.lab.service import LabService
+from explorer.run_queue import RunQueue
+from tests.explorer.lab.test_sweeps import FORM, until
+from tests.explorer.scripted import scripted_trace
+from tests.explorer.scripted_instruments import ScriptedInstruments
+from tests.explorer.scripted_rigs import answering
+
+def text(method):
+    return committed_ids([entry.round for entry in scripted_trace(method, 8).entries])
+
+instruments = ScriptedInstruments()
+instruments.laboratory.methods = tuple(METHODS)
+with tempfile.TemporaryDirectory() as folder:
+    lab = LabService(answering(None, instruments), scripted_trace, RunQueue(), Path(folder) / "results.sqlite")
+    given = lab.given()
+    lab.start({**FORM, "methods": ["paired"], "prompts": 1})
+    until(lambda: lab.progress({})["state"] in ("done", "error"))
+    answer = lab.curves({})
+looks = given["looks"]
+rounds = [entry.round for entry in scripted_trace("paired", 8).entries]
+print(json.dumps({
+    "same text": text("paired") == text("autoregressive"), "rows": max(len(made.tree) for made in rounds),
+    "offered": "paired" in given["options"]["methods"], "summary": given["options"]["summaries"]["paired"],
+    "like it": [name for name in looks if name != "paired" and looks[name]["color"] == looks["paired"]["color"]],
+    "look": looks["paired"], "measured": sorted({row["method"] for row in answer["table"]["rows"]}),
+    "same text measured": all(row["same_text"] == row["compared"] > 0 for row in answer["table"]["rows"]),
+    "drawn": sorted({trace["line"]["color"] for trace in answer["curves"]["figure"]["data"]
+                     if str(trace.get("name")).startswith("paired")})}))
+"""
+
+
+def test_a_new_method_runs_in_the_loop_and_in_the_lab(extended: Path) -> None:
+    found = told(extended, IN_THE_LAB)
+    assert found["same text"] and found["rows"] == 3, "the new builder, combiner and acceptance rule made these rounds"
+    assert found["offered"] and found["summary"] == "Two guesses a round."
+    assert found["measured"] == ["autoregressive", "paired"] and found["same text measured"]
+    assert found["like it"] == [] and found["drawn"] == [found["look"]["color"]]
+    style = (extended / "assets" / "lab" / "lab.css").read_text("utf8")
+    assert style.count(f"{found['look']['color'][4:-1]}:") == 2, "in light and in dark"
+
+
+WITH_TORCH = """
+import json, tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from engine.commands.check import lossless_points
+from engine.drafters.kinds import TargetFacts, planned
+
+with tempfile.TemporaryDirectory() as name:
+    (Path(name) / "config.json").write_text('{"model_type": "echo"}')
+    plan = planned(Path(name), TargetFacts(Path(name), SimpleNamespace(vocab_size=50)))
+print(json.dumps({"drafter": type(plan.load(None)).__name__, "checked": [method for method, _ in lossless_points()]}))
+"""
+
+
+def test_a_folder_is_a_kind_of_drafter_and_the_check_covers_the_method(extended: Path) -> None:
+    found = told(extended, WITH_TORCH)
+    assert found["drafter"] == "NGramDrafter", "the new kind recognised its config.json"
+    assert "paired" in found["checked"] and "nanogpt_ratio" not in found["checked"]
+
+
+ON_THE_PAGE = """
+import json
+from explorer.bundle import scripts
+from explorer.lessons import Library
+from explorer.page import build
+from tests.explorer.scripted_rigs import answering
+
+page = build(answering(), Library([]))
+method = next(block for block in page.blocks.values() if getattr(block, "elem_id", "") == "canopy-method")
+print(json.dumps({"methods": [value for _, value in method.choices], "scripts": [path.name for path in scripts()]}))
+"""
+
+
+def test_the_page_offers_the_method_and_carries_the_panel(extended: Path) -> None:
+    found = told(extended, ON_THE_PAGE)
+    assert "paired" in found["methods"]
+    order = [found["scripts"].index(name) for name in ("stage.js", "ink.js", "cache.js", "pulse.js", "mount.js")]
+    assert order == sorted(order)
+    mount = (extended / "assets" / "stage" / "mount.js").read_text("utf8")
+    assert not [name for name in ("tree", "marginals", "mask", "verifier", "cache") if f'"{name}"' in mount]
+
+
+@pytest.mark.long
+def test_the_panel_appears_and_draws(extended: Path) -> None:
+    conftest = pytest.importorskip("tests.browser.conftest")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    if not os.path.exists(conftest.CHROMIUM):
+        pytest.skip(f"There is no Chromium at {conftest.CHROMIUM}; set CHROMIUM to one.")
+    port = conftest.free_port()
+    server = subprocess.Popen([sys.executable, "-m", "tests.browser.serve", str(port), "0.01"], cwd=extended,
+                              env={**os.environ, "PYTHONPATH": str(extended)})
+    try:
+        conftest._wait_for(url := f"http://127.0.0.1:{port}/", server)
+        with sync_api.sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=conftest.CHROMIUM, args=["--no-sandbox"])
+            page = browser.new_page()
+            page.goto(f"{url}#mode=workbench")
+            page.set_default_timeout(conftest.PATIENCE_MS)
+            page.wait_for_selector(".cs-lower [data-panel=pulse] .cs-body:has-text('rows')")
+            names = "[...document.querySelectorAll('.cs-lower [data-panel]')].map((frame) => frame.dataset.panel)"
+            assert page.evaluate(names) == ["marginals", "mask", "verifier", "cache", "pulse"]
+            browser.close()
+    finally:
+        server.terminate()
+        server.wait(20)

@@ -1,0 +1,35 @@
+"""The browser's half keeps the house's sizes. Files are counted here; ESLint, which can tell where a function ends,
+counts functions and parameters in ``make lint``, by the numbers that are compared here."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.house.test_sizes import HOUSE, LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS, NAMES_THAT_SAY_NOTHING
+
+SCRIPTS = sorted((HOUSE / "assets").rglob("*.js"))
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(HOUSE)))
+def test_scripts_stay_small(path: Path) -> None:
+    assert len(path.read_text(encoding="utf8").splitlines()) <= LONGEST_FILE
+    assert path.stem not in NAMES_THAT_SAY_NOTHING
+
+
+def test_eslint_counts_by_the_same_numbers() -> None:
+    rules = dict(re.findall(r'"([\w-]+)": \["error", (\d+)\]', (HOUSE / "eslint.config.js").read_text(encoding="utf8")))
+    assert rules["max-lines"] == str(LONGEST_FILE)
+    assert rules["max-lines-per-function"] == str(LONGEST_FUNCTION)
+    assert rules["max-params"] == str(MOST_PARAMETERS)
+
+
+def test_the_checkers_are_pinned_and_name_no_registry() -> None:
+    packages = json.loads((HOUSE / "package.json").read_text(encoding="utf8"))["devDependencies"]
+    assert {"eslint", "typescript"} <= packages.keys()
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in packages.values())
+    locked = json.loads((HOUSE / "package-lock.json").read_text(encoding="utf8"))["packages"]
+    assert [name for name, each in locked.items() if "resolved" in each] == []
