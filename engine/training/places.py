@@ -1,10 +1,15 @@
-"""Where the training of rigs with a target from elsewhere keeps its things: outside of the repository."""
+"""Where the training of rigs with a target from elsewhere keeps its things.
+
+The answers, which take longest to make, lie beside the rig's card, so that another machine goes on from them; all that
+follows from them lies outside of the repository.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from engine.kept_files import kept_files
+from engine.rig_names import RIGS_FOLDER
 
 HELD_OUT = "held-out"  # the folder of features of conversations that are measured with
 
@@ -14,8 +19,13 @@ def target_folder(rig: str) -> Path:
     return kept_files() / "rigs" / rig / "target"
 
 
+def answers_folder(rig: str) -> Path:
+    """Where the target's own answers lie."""
+    return RIGS_FOLDER / rig / "answers"
+
+
 def work_folder(rig: str) -> Path:
-    """Where a rig's prompts, answers, features and unfinished heads lie, each in a folder of its own."""
+    """Where a rig's prompts, features and unfinished heads lie, each in a folder of its own."""
     return kept_files() / "training" / rig
 
 

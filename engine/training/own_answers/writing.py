@@ -25,7 +25,7 @@ from engine.training.own_answers.decoder import BatchDecoder, written
 from engine.training.own_answers.features import write_features
 from engine.training.own_answers.heads import TAPS
 from engine.training.own_answers.prompts import HeldOut, Message, read_talks, seeded, self_written, write_prompts
-from engine.training.places import HELD_OUT, enough, held_out_files, target_folder, work_folder
+from engine.training.places import HELD_OUT, answers_folder, enough, held_out_files, target_folder, work_folder
 
 ROWS = 192  # answered together: more of them and the cache no longer fits the processor's
 LONGEST = 224  # tokens of an answer: each costs more than the one before it
@@ -43,8 +43,8 @@ class Writer:
         self.tokenizer: Any = load_tokenizer(folder)
         self.decoder = BatchDecoder(self.model)
         self.held_out = HeldOut(held_out_files())
-        self.prompts, self.answers, self.features = (
-            work_folder(rig) / name for name in ("prompts", "answers", "features"))
+        self.answers = answers_folder(rig)
+        self.prompts, self.features = (work_folder(rig) / name for name in ("prompts", "features"))
         for each in (self.prompts, self.answers, self.features):
             each.mkdir(parents=True, exist_ok=True)
 
@@ -63,12 +63,12 @@ class Writer:
 
     def more_prompts(self) -> Path:
         """A new prompt file."""
-        files = sorted(self.prompts.glob("*.jsonl"))
-        known = {talk[0]["content"] for file in files for talk in read_talks(file)}
-        kinds = {kind: len(list(self.prompts.glob(f"{kind}-*.jsonl"))) for kind in ("self", "seed")}
+        shards = sorted(self.answers.glob("*.npz"))
+        known = {self.turns_of(each)[0] for shard in shards for each in read_shard(shard)}
+        kinds = {kind: sum(shard.stem.startswith(kind) for shard in shards) for kind in ("self", "seed")}
         own = kinds["self"] <= SELF_WRITTEN * kinds["seed"]
         talks = self_written(self.decoder, self.tokenizer, kinds["self"], known) if own else seeded(
-            kinds["seed"], known, sorted(self.answers.glob("*.npz")), self.talk_of)
+            kinds["seed"], known, shards, self.talk_of)
         kind = "self" if own else "seed"
         path = self.prompts / f"{kind}-{kinds[kind]:05d}.jsonl"
         write_prompts(path, [talk for talk in talks if not self.held_out.near(talk[-1]["content"])])
@@ -76,9 +76,13 @@ class Writer:
 
     def talk_of(self, answered: Answered) -> list[Message]:
         """The last exchange of an answered conversation, as messages."""
-        asked = self.tokenizer.decode(answered.talk.prompt).split("<|im_start|>user\n")[-1].split("<|im_end|>")[0]
         said = self.tokenizer.decode(answered.talk.response[:-1])
-        return [{"role": "user", "content": asked}, {"role": "assistant", "content": said}]
+        return [{"role": "user", "content": self.turns_of(answered)[-1]}, {"role": "assistant", "content": said}]
+
+    def turns_of(self, answered: Answered) -> list[str]:
+        """What the user said in an answered conversation, turn by turn."""
+        parts = self.tokenizer.decode(answered.talk.prompt).split("<|im_start|>user\n")[1:]
+        return [part.split("<|im_end|>")[0] for part in parts]
 
     def answered(self, talks: Sequence[Sequence[Message]]) -> list[Answered]:
         """The target's greedy answers, up to where they loop; prompts of about one length at a time."""
