@@ -19,6 +19,7 @@ JOINT, PIN = "::", "@"
 NGRAM = "ngram"
 EMBEDDED_RIG = "demo"  # needs neither network nor set-up: what serves where another rig cannot
 DEFAULT_RIG = EMBEDDED_RIG  # what answers where nobody names a rig
+AUTO_DTYPE = "auto"  # the dtype that is fastest on this processor
 GGUF = ".gguf"  # how a file of that format is called
 
 

@@ -118,7 +118,8 @@ def run(choice: argparse.Namespace) -> Result:
     live = LiveRig(open_rig(choice.rig, choice.dtype))
     tallies = interleaved(live, plan)
     return {
-        "hardware": live.hardware, "dtype": plan.dtype, "torch": torch.__version__, "prompts": len(plan.prompts),
+        "hardware": live.hardware, "dtype": live.checkpoints.dtype, "torch": torch.__version__,
+        "prompts": len(plan.prompts),
         "heads": choice.heads, "domain": choice.domain, "repeats": plan.repeats,
         "points": [row_of(point, found) for point, found in tallies.items()]}
 

@@ -14,6 +14,7 @@ from engine.commands.verb import Result, Verb
 from engine.lab.findings import DoctorFinding, worst_first
 from engine.lab.prompt_sets import prompt_set
 from engine.runtime.measure.doctor import diagnose
+from engine.runtime.rigs.precision import DTYPES
 from engine.runtime.rigs.rigs import open_rig
 
 
@@ -30,11 +31,11 @@ def run(choice: argparse.Namespace) -> Result:
     """Examine, print what was found, and return what --json prints."""
     prompts = [prompt.text for prompt in prompt_set(choice.prompts, choice.limit)]
     rig = open_rig(choice.rig, choice.dtype)
-    other = next(name for name in flags.DTYPES if name != choice.dtype)
+    other = next(name for name in DTYPES if name != rig.target.dtype)
     found = worst_first(diagnose(rig, prompts, None if choice.without_dtype else open_rig(choice.rig, other)))
     print("\n".join(line(each) for each in found))
-    return {"rig": rig.name, "prompts": len(prompts), "dtype": choice.dtype, "findings": [asdict(one) for one in found],
-            "counts": dict(Counter(each.status for each in found))}
+    return {"rig": rig.name, "prompts": len(prompts), "dtype": rig.target.dtype,
+            "findings": [asdict(one) for one in found], "counts": dict(Counter(each.status for each in found))}
 
 
 def line(finding: DoctorFinding) -> str:

@@ -39,7 +39,7 @@ def run(choice: argparse.Namespace) -> Result:
     scores = {domain: domain_scores(rig, domain, choice) for domain in choice.domains}
     for domain, found in scores.items():
         print(domain + ": " + ", ".join(f"{name} {value:.3f}" for name, value in found.items()))
-    return {"prompts": choice.prompts, "budget": choice.budget, "dtype": choice.dtype, **scores}
+    return {"prompts": choice.prompts, "budget": choice.budget, "dtype": rig.dtype, **scores}
 
 
 def summary(result: Result) -> str:

@@ -53,8 +53,8 @@ def run(choice: argparse.Namespace) -> Result:
     rates = {domain: _rates(domain, tokens, seconds, choice) for domain in (
         *dict.fromkeys(domain for domain, _ in prompts), ALL)}
     errors = [abs(predicted[key] / (tokens[key[:2]] / seconds[key]) - 1) for key in predicted]
-    result = {"method": choice.method, "dtype": choice.dtype, "prompts": len(prompts), "repeats": choice.repeats,
-              "domains": rates, "prediction_error": {
+    result = {"method": choice.method, "dtype": live.checkpoints.dtype, "prompts": len(prompts),
+              "repeats": choice.repeats, "domains": rates, "prediction_error": {
                   "median": round(median(errors), 4), "by_budget": _by_budget(predicted, tokens, seconds)}}
     print(table(result))
     return result

@@ -14,6 +14,7 @@ from engine.errors import RequestError
 from engine.lab.forecast import Forecast, WhatIf
 from engine.limits import TRIED_BUDGETS
 from engine.records import Ask, Sampling
+from engine.rig_names import AUTO_DTYPE
 from engine.runtime.measure.whatif import live_what_if, written
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig, open_rig
@@ -28,7 +29,7 @@ def add(verb: argparse.ArgumentParser) -> None:
     source.add_argument("--trace", type=values.readable_file, metavar="FILE", help="a recorded run")
     source.add_argument("--prompt", type=values.text, metavar="TEXT", help="or a prompt, which is answered first")
     flags.add_rig(verb)
-    flags.add_dtype(verb, None, "the trace's own, else bfloat16")
+    flags.add_dtype(verb, None, "the trace's own, else auto")
     flags.add_budgets(verb, TRIED_BUDGETS)
     flags.add_methods(verb, ())
     flags.add_temperature(verb)
@@ -41,7 +42,7 @@ def add(verb: argparse.ArgumentParser) -> None:
 def run(choice: argparse.Namespace) -> Result:
     """Read or make the run, forecast, and return what --json prints."""
     trace = load(choice.trace) if choice.trace else None
-    rig = open_rig(choice.rig, choice.dtype or (trace.header.dtype if trace else "bfloat16"))
+    rig = open_rig(choice.rig, choice.dtype or (trace.header.dtype if trace else AUTO_DTYPE))
     live = LiveRig(rig)
     text = written(trace or _answered(rig, live, choice))
     curve = None if choice.without_cost else live.curve(text.context, text.request.sampling)

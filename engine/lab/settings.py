@@ -15,6 +15,7 @@ from engine.acceptance_length import mean_length
 from engine.budget_policy import FIXED
 from engine.prompts import Prompt
 from engine.records import Ask, Sampling
+from engine.rig_names import AUTO_DTYPE
 from engine.trace import Piece
 
 BASELINE = "autoregressive"  # what speed-up is measured against, in every sweep and race
@@ -75,7 +76,7 @@ class SweepPlan:
     max_tokens: int = 128
     seed: int = 0
     rig: str = "demo"
-    dtype: str = "bfloat16"
+    dtype: str = AUTO_DTYPE
     prompt_set: str = ""
 
     def __len__(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from engine.rig_names import AUTO_DTYPE
 from engine.runtime.answering.instruments import LiveInstruments
 from engine.runtime.checkpoints.opening import Opening, Tell
 from engine.runtime.rigs.live import LiveRig
@@ -22,14 +23,17 @@ class OpenLiveRig:
 
 
 class LiveRigOpener:
-    """See ``explorer.sources.answering.RigOpener``."""
+    """See ``explorer.sources.answering.RigOpener``; rigs are opened in ``dtype``."""
+
+    def __init__(self, dtype: str = AUTO_DTYPE) -> None:
+        self.dtype = dtype
 
     def open(self, name: str, beside: object, tell: Tell) -> OpenLiveRig:
         """Load a rig while another one may answer; RigError says why it cannot be, and nothing of it stays."""
         self.collect()  # what the caching allocator only holds back is free, too
         running = beside.checkpoints if isinstance(beside, LiveRig) else None
         opening = Opening(tell, running.name, held_bytes(running)) if running else Opening(tell)
-        live = LiveRig(open_rig(name, opening=opening))
+        live = LiveRig(open_rig(name, self.dtype, opening=opening))
         return OpenLiveRig(live, LiveInstruments(live, name))
 
     def collect(self) -> None:
@@ -42,5 +46,6 @@ class LiveRigOpener:
 def held_bytes(rig: Rig) -> int:
     """What the weights of a rig take."""
     drafters = [getattr(head, "inside", head) for head in rig.heads.values()]
-    models = [rig.target.model, *(drafter.model for drafter in drafters if hasattr(drafter, "model"))]
+    targets = [each.model for each in (rig.target, rig.plain_target) if each]
+    models = [*targets, *(drafter.model for drafter in drafters if hasattr(drafter, "model"))]
     return sum(value.nbytes for model in models for value in model.parameters())

@@ -215,7 +215,7 @@ def _dtype_finding(rig: Rig, other: Rig | None, name: str, specimens: Sequence[S
         head = each.heads[name]
         again = [reread_specimen(each.target, text.token_ids.tolist(), text.start) for text in specimens]
         assert isinstance(head, BlockDrafter)
-        marks = {**marks, str(each.target.model.dtype).removeprefix("torch."): fared(head, again, each.target.taps)}
+        marks = {**marks, each.target.dtype: fared(head, again, each.target.taps)}
     figures = {dtype: found.accepted for dtype, found in marks.items()}
     said = ", ".join(f"{value:.2f} in {dtype}" for dtype, value in figures.items())
     seen = f"Drafted tokens accepted a round: {said}."

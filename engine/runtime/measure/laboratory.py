@@ -27,8 +27,7 @@ class LiveLaboratory:
     def conditions(self) -> Conditions:
         versions = {**self.rig.revisions, "python": platform.python_version(), "torch": torch.__version__,
                     "transformers": transformers.__version__}
-        return Conditions(self.rig.name, self.live.hardware,
-                          str(self.rig.target.model.dtype).removeprefix("torch."), versions)
+        return Conditions(self.rig.name, self.live.hardware, self.rig.dtype, versions)
 
     @property
     def methods(self) -> Sequence[str]:

@@ -30,7 +30,7 @@ from engine.runtime.graphs.trees import PaddedTree
 from engine.runtime.measure.plain import PlainLoop
 from engine.runtime.measure.shapes import Shape, random_pair, shape_named
 from engine.runtime.measure.timing import timed, timed_with
-from engine.runtime.rigs.rigs import DTYPES
+from engine.runtime.rigs.precision import DTYPES, USUAL
 from engine.runtime.target.hardware import hardware
 from engine.runtime.target.target import TorchTarget
 
@@ -209,7 +209,7 @@ def shape_results(choice: Shaped) -> dict[str, object]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     shape = shape_named(choice.shape)
     must_fit_after(shape, choice.context)
-    pair = random_pair(shape, DTYPES[choice.dtype], device)
+    pair = random_pair(shape, DTYPES.get(choice.dtype, DTYPES[USUAL]), device)
     trial = Trial(*pair, choice.rounds, choice.context, choice.accepted)
     step_ms, _ = round_ms(trial.machine("autoregressive", 0), trial)
     rate = bandwidth(device)

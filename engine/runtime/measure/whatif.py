@@ -71,7 +71,7 @@ def what_if(rig: Rig, text: Written, budgets: Sequence[int] = TRIED_BUDGETS, met
     gains = [gain(point, max(budgets), known, growers) for point in found if point.heads]
     target = rig.target
     return WhatIf(
-        text.prompt, rig.name, target.hardware, str(target.model.dtype).removeprefix("torch."),
+        text.prompt, rig.name, target.hardware, target.dtype,
         text.request.sampling, known.start, len(text.token_ids), departures, tuple(done), tuple(gains), curve,
         perf_counter() - began)
 

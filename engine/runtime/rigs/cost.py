@@ -15,12 +15,12 @@ from engine.acceptance.walk import walk
 from engine.decode import Drafter
 from engine.lab.cost import CostCurve
 from engine.records import DraftTree, Integers, Sampling
+from engine.runtime.rigs.mock import CHAIN, mock_tree
 from engine.runtime.rigs.rigs import Rig
-from engine.tree import pack, plant
+from engine.tree import pack
 
 # budgets and the root, and whole tiles of a matrix unit: a row more than 16, 32 or 64 is a step
 ROWS = (1, 2, 3, 5, 9, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
-CHAIN = 15  # the mock tree's first nodes are a chain: as deep as a block, and as bushy as a draft tree below
 FEWEST_REPEATS, MOST_REPEATS = 3, 25
 SMALL = 129  # rows up to which the later repeats go: there a choice turns on a tenth of a millisecond
 MOST_SECONDS = 4.0
@@ -87,7 +87,7 @@ def _curve(rig: Rig, at: tuple[int, Sampling], mocks: Mapping[int, list[Mock]], 
     median, low, high = (tuple(float(value) for value in column) for column in zip(*spread, strict=True))
     target = rig.target
     return CostCurve(
-        rig.name, target.hardware, str(target.model.dtype).removeprefix("torch."),
+        rig.name, target.hardware, target.dtype,
         "sampled" if sampling.temperature else "greedy", context, len(mocks[sizes[0]]), sizes, median, low, high,
         tuple(float(np.median([mock.draft_ms for mock in mocks[size]])) for size in sizes),
         float(np.median([mock.overhead_ms for found in mocks.values() for mock in found])),
@@ -130,10 +130,3 @@ def _mock(rig: Rig, head: Drafter | None, tree: DraftTree, start: int) -> Mock:
     marks.append(perf_counter())
     draft, packing, verify, keep, observe = (1e3 * float(lap) for lap in np.diff(marks))
     return Mock(len(tree), draft + observe, verify, packing + keep)
-
-
-def mock_tree(root: int, rows: int) -> DraftTree:
-    """A tree of ``rows`` rows with the depth of a block: a chain, and after it four children to a node."""
-    nodes = np.arange(1, rows, dtype=np.int32)
-    parents = np.where(nodes <= CHAIN, nodes - 1, (nodes - CHAIN - 1) // 4).astype(np.int32)
-    return plant(root, np.full(rows - 1, root, np.int32), parents, np.zeros(rows - 1, np.float32))

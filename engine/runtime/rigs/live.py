@@ -21,6 +21,7 @@ from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import CostCurve
 from engine.methods import METHODS
 from engine.records import Ask, Integers, Request, Round, Sampling
+from engine.rig_names import AUTO_DTYPE
 from engine.runtime.rigs.chat import Spelling, prompt_ids
 from engine.runtime.rigs.cost import CostBook
 from engine.runtime.rigs.loops import HostLoop, loop_on
@@ -36,6 +37,7 @@ class LiveRig:
         self._busy = threading.Lock()
         self._costs = CostBook(rig)
         self._loop = loop_on(rig.target)
+        self._plain_loop = loop_on(rig.plain_target) if rig.plain_target else self._loop
         self._spelling = Spelling(rig.tokenizer)
 
     @property
@@ -96,7 +98,9 @@ class LiveRig:
 
     def _decode(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Round]:
         """The rounds, at the request's pace; only while the rig is ours, since an adaptive one may measure first."""
-        if request.pace != AUTO or not drafters:
+        if not drafters:
+            return self._plain_loop.decode(request, drafters)
+        if request.pace != AUTO:
             return self._loop.decode(request, drafters)
         middle = len(request.prompt_ids) + request.max_tokens // 2
         policy = AdaptiveBudget(self._costs.curve(middle, request.sampling))
@@ -139,7 +143,7 @@ class LiveRig:
                 yield
             except torch.OutOfMemoryError as error:
                 clear_frames(error.__traceback__)  # they hold what was made until then
-                self._loop.close()
+                self._free()
                 torch.cuda.empty_cache()
                 wanted = re.search(r"Tried to allocate ([\d.]+ \w+)", str(error))
                 more = f" ({wanted[1]} more was needed)" if wanted else ""
@@ -149,8 +153,13 @@ class LiveRig:
     def close(self) -> None:
         """Free what runs left behind; the weights go with the last reference to this."""
         with self._busy:
-            self._loop.close()
-            self._rig.target.release()
+            self._free()
+            for target in filter(None, (self._rig.target, self._rig.plain_target)):
+                target.release()
+
+    def _free(self) -> None:
+        self._loop.close()
+        self._plain_loop.close()
 
     def instead(self, reason: str) -> LiveRig:
         """The same rig, saying with every run why another one is not running."""
@@ -158,10 +167,10 @@ class LiveRig:
         return LiveRig(replace(self._rig, notes=(note, *self._rig.notes)))
 
     def _header(self, ask: Ask, request: Request, heads: tuple[str, ...]) -> Header:
-        target = self._rig.target
+        target = self._rig.target if heads else self._rig.plain_target or self._rig.target
         return Header(
             request=request, prompt=ask.prompt, rig=self._rig.name, heads=heads, hardware=self.hardware,
-            dtype=str(target.model.dtype).removeprefix("torch."), context_limit=target.context_limit,
+            dtype=target.dtype, context_limit=target.context_limit,
             pieces=self._spelling.of(set(request.prompt_ids) | request.stop_ids),
             revisions={**self._rig.revisions, "torch": torch.__version__}, note=self._note(ask.prompt),
             turns=ask.turns)
@@ -202,6 +211,6 @@ def token_ids(made: Round) -> Integers:
         made.verification.choice, [made.acceptance.bonus]], dtype=np.int32)
 
 
-def serve(name: str) -> LiveRig:
+def serve(name: str, dtype: str = AUTO_DTYPE) -> LiveRig:
     """The rig of that name, ready to answer; RigError says what is missing or does not fit."""
-    return LiveRig(open_rig(name))
+    return LiveRig(open_rig(name, dtype))

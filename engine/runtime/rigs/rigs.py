@@ -17,7 +17,7 @@ from engine.drafters.narrowed import NarrowedDrafter
 from engine.drafters.ngram.drafter import NGramDrafter
 from engine.errors import RequestError, RigError
 from engine.methods import PATH, method_named
-from engine.rig_names import JOINT, NAMED, NGRAM, RIGS_FOLDER, pair_of, rig_names
+from engine.rig_names import AUTO_DTYPE, JOINT, NAMED, NGRAM, RIGS_FOLDER, pair_of, rig_names
 from engine.runtime.checkpoints.architectures import causal_config, within_window
 from engine.runtime.checkpoints.files import called, first_line
 from engine.runtime.checkpoints.gguf import origin_of
@@ -27,10 +27,11 @@ from engine.runtime.checkpoints.several_gpus import places_of
 from engine.runtime.checkpoints.sources import fetch
 from engine.runtime.rigs.cards import Parts, card_parts, has_card
 from engine.runtime.rigs.chat import ChatStyle, chat_style
+from engine.runtime.rigs.precision import DTYPES, Precision, precision
 from engine.runtime.target.self_test import must_verify_trees
 from engine.runtime.target.target import TorchTarget
 
-DTYPES: Mapping[str, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+DTYPE_NAMES = (AUTO_DTYPE, *DTYPES)
 WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, StrictDataclassError)
 
 
@@ -39,7 +40,8 @@ class Rig:
     """``heads`` are drafters by name, of whatever kind; ``ngram`` is always one of them. ``defaults`` names those
     that serve one and two drafters, ``families`` the one that serves methods of a family best; ``familiar_nats`` is the
     mean surprise of a prompt above which it lies outside the rig's training, ``good_at`` says in a sentence what lies
-    inside; ``notes`` are sentences about the rig for whoever reads a run, ``opened`` is the name to open it by."""
+    inside; ``notes`` are sentences about the rig for whoever reads a run, ``opened`` is the name to open it by;
+    ``plain_target`` is the same model in the dtype that plain decoding is fastest in, where that is another one."""
 
     name: str
     target: TorchTarget
@@ -53,6 +55,13 @@ class Rig:
     chat: ChatStyle = ChatStyle()
     notes: tuple[str, ...] = ()
     opened: str = ""
+    plain_target: TorchTarget | None = None
+
+    @property
+    def dtype(self) -> str:
+        """In words; plain decoding's too where it has its own."""
+        own = self.target.dtype
+        return f"{own}, plain decoding {self.plain_target.dtype}" if self.plain_target else own
 
     def drafters(self, method: str, names: Sequence[str] = ()) -> Mapping[str, Drafter]:
         """The drafters of a method by name, in order."""
@@ -68,15 +77,16 @@ class Rig:
 
 
 def open_rig(name: str, dtype: str = "bfloat16", device: str = "", opening: Opening = ALONE) -> Rig:
-    """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER (see ``sources``).
+    """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER (see ``sources``); in the dtype that is
+    fastest on this processor where it is "auto" (see ``precision``).
 
     RigError says what is missing or does not fit, before anything large is read where that can be known.
     """
-    if dtype not in DTYPES:
-        raise RigError(f"The dtype {dtype!r} is not supported; choose one of {', '.join(DTYPES)}.")
+    if dtype not in DTYPE_NAMES:
+        raise RigError(f"The dtype {dtype!r} is not supported; choose one of {', '.join(DTYPE_NAMES)}.")
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     try:
-        return replace(load_rig(rig_parts(name, opening), DTYPES[dtype], place, opening), opened=name)
+        return replace(load_rig(rig_parts(name, opening), dtype, place, opening), opened=name)
     except torch.OutOfMemoryError as error:
         torch.cuda.empty_cache()
         raise RigError(f"The GPU ran out of memory while {name} was loaded ({first_line(error)}); choose a smaller "
@@ -110,18 +120,19 @@ def _pair_parts(name: str, opening: Opening) -> Parts:
         {"target": target.label, **{head: each.label for head, each in found.items()}})
 
 
-def load_rig(parts: Parts, dtype: torch.dtype, device: torch.device, opening: Opening = ALONE) -> Rig:
+def load_rig(parts: Parts, dtype: str, device: torch.device, opening: Opening = ALONE) -> Rig:
     """Check what configs and file headers say, then load target and drafters."""
     with _configured(parts.target):
         config = causal_config(parts.target)
         facts = TargetFacts(parts.target, config.get_text_config())
     plans = {name: _plan(folder, facts) for name, folder in parts.heads.items()}
     with _configured(parts.target):
-        places = places_of([parts.target, *parts.heads.values()], config, dtype, device, opening)
+        chosen = precision(dtype, parts.target, device, opening)
+        places = places_of([parts.target, *parts.heads.values()], config, DTYPES[chosen.trees], device, opening)
     opening.tell(f"Reading the weights of {called(parts.target)} …", None)
     tokenizer = load_tokenizer(parts.target)
     with _configured(parts.target):
-        model = load_causal(parts.target, dtype, device, places)
+        model = load_causal(parts.target, DTYPES[chosen.trees], device, places)
     window = within_window(model.config)
     taps = tuple(dict.fromkeys(tap for plan in plans.values() for tap in plan.taps))
     if taps and not hasattr(model.base_model, "layers"):
@@ -137,7 +148,15 @@ def load_rig(parts: Parts, dtype: torch.dtype, device: torch.device, opening: Op
     style = chat_style(tokenizer, [plan.thinking for plan in plans.values()])
     return Rig(
         parts.title, target, tokenizer, heads, parts.defaults, parts.revisions, parts.good_at, parts.familiar_nats,
-        _families(plans), style, tuple(note for note in (window, style.note, _origin_note(parts.target)) if note))
+        _families(plans), style, tuple(note for note in (window, style.note, _origin_note(parts.target)) if note),
+        plain_target=_plain_target(parts.target, chosen, device))
+
+
+def _plain_target(folder: Path, chosen: Precision, device: torch.device) -> TorchTarget | None:
+    """The target once more, in the dtype that is plain decoding's own."""
+    if chosen.plain == chosen.trees:
+        return None
+    return TorchTarget(load_causal(folder, DTYPES[chosen.plain], device), ())
 
 
 def _origin_note(folder: Path) -> str:

@@ -52,6 +52,11 @@ class TorchTarget:
         return int(self.config.max_position_embeddings)
 
     @property
+    def dtype(self) -> str:
+        """What its weights are in, by name."""
+        return str(self.model.dtype).removeprefix("torch.")
+
+    @property
     def hardware(self) -> str:
         """What it runs on, in words."""
         return hardware(self.device, gpus_of(self.model))

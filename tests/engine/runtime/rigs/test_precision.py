@@ -1,0 +1,96 @@
+"""The dtype that nobody named: measured once, remembered, and plain decoding may have its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import RigError
+from engine.records import Ask
+from engine.rig_names import AUTO_DTYPE
+from engine.runtime.rigs import precision
+from engine.runtime.rigs.live import LiveRig
+from engine.runtime.rigs.precision import PassTimes
+from engine.runtime.rigs.rigs import open_rig
+from engine.trace import committed_ids, gather
+
+SLOW_BFLOAT16 = {"float32": PassTimes(12.0, 15.0), "bfloat16": PassTimes(8.0, 40.0)}  # AVX2 alone, about
+TILES = {"float32": PassTimes(12.0, 15.0), "bfloat16": PassTimes(5.0, 8.0)}
+
+
+class Measured:
+    """Stands in for measuring, and counts."""
+
+    def __init__(self, times: dict[str, PassTimes]) -> None:
+        self.times, self.asked = times, 0
+
+    def __call__(self, folder: Path, dtype: object) -> PassTimes:
+        self.asked += 1
+        return self.times[str(dtype).removeprefix("torch.")]
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for what is remembered."""
+    monkeypatch.setenv("CANOPY_CACHE", str(tmp_path))
+    return tmp_path / "precision.json"
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, times: dict[str, PassTimes]) -> Measured:
+    measured = Measured(times)
+    monkeypatch.setattr(precision, "pass_times", measured)
+    return measured
+
+
+def test_trees_and_plain_decoding_each_get_what_is_fastest_for_them(kept, monkeypatch):
+    stand_in(monkeypatch, SLOW_BFLOAT16)
+    rig = open_rig("demo", AUTO_DTYPE, "cpu")
+    assert (rig.target.dtype, rig.dtype) == ("float32", "float32, plain decoding bfloat16")
+    live = LiveRig(rig)
+    runs = {method: gather(live.run(Ask("What is 3 + 4?", method, 16, 12))) for method in ("autoregressive", "ddtree")}
+    assert runs["autoregressive"].header.dtype == "bfloat16" and runs["ddtree"].header.dtype == "float32"
+    alone = gather(LiveRig(open_rig("demo", "bfloat16", "cpu")).run(Ask("What is 3 + 4?", "autoregressive", 0, 12)))
+    assert committed_ids(entry.round for entry in runs["autoregressive"].entries) == committed_ids(
+        entry.round for entry in alone.entries)
+
+
+def test_one_copy_where_one_dtype_is_fastest_for_both(kept, monkeypatch):
+    stand_in(monkeypatch, TILES)
+    rig = open_rig("demo", AUTO_DTYPE, "cpu")
+    assert rig.plain_target is None and rig.dtype == "bfloat16"
+
+
+def test_it_is_measured_once_and_again_where_nothing_can_be_read(kept, monkeypatch):
+    measured = stand_in(monkeypatch, TILES)
+    open_rig("demo", AUTO_DTYPE, "cpu")
+    open_rig("demo", AUTO_DTYPE, "cpu")
+    assert measured.asked == 2  # both dtypes, once
+    kept.write_text('{"half', "utf8")
+    open_rig("demo", AUTO_DTYPE, "cpu")
+    assert measured.asked == 4
+
+
+def test_a_folder_that_cannot_be_written_costs_only_the_memory(kept, monkeypatch):
+    measured = stand_in(monkeypatch, TILES)
+    kept.mkdir()  # where the file should be
+    assert open_rig("demo", AUTO_DTYPE, "cpu").dtype == open_rig("demo", AUTO_DTYPE, "cpu").dtype == "bfloat16"
+    assert measured.asked == 4
+
+
+def test_nothing_is_measured_for_a_named_dtype_or_a_large_target(kept, monkeypatch):
+    measured = stand_in(monkeypatch, SLOW_BFLOAT16)
+    assert open_rig("demo", "float32", "cpu").dtype == "float32"
+    monkeypatch.setattr(precision, "LARGEST", 1000)
+    assert open_rig("demo", AUTO_DTYPE, "cpu").dtype == "bfloat16"
+    assert measured.asked == 0
+
+
+def test_what_is_measured_is_the_targets_own_passes(kept):
+    found = precision.pass_times(Path("assets/demo/target"), precision.DTYPES["float32"])
+    assert found.one > 0 and 0 < found.tree < 60_000
+
+
+def test_no_other_word_is_a_dtype():
+    with pytest.raises(RigError, match="'float16' is not supported; choose one of auto, float32, bfloat16"):
+        open_rig("demo", "float16")
