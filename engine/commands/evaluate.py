@@ -2,7 +2,8 @@
 
     python -m engine evaluate --json
 
-Greedy, on prompts of the test split, which training never drew.
+Greedy, on prompts of the test split, which training never drew; with --reworded on prompts of the same domains that a
+person worded, which no template made.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 
 from engine.commands import flags, values
 from engine.commands.verb import Result, Verb
+from engine.errors import RequestError
 from engine.rig_names import EMBEDDED_RIG
 from engine.runtime.rigs.rigs import open_rig
 from engine.training.evaluate import CHECKS, domain_scores
@@ -24,6 +26,8 @@ def add(verb: argparse.ArgumentParser) -> None:
                       help="test prompts per domain (default: 200)")
     verb.add_argument("--domains", type=values.one_of(*CHECKS), nargs="+", default=["math", "code", "mixed"],
                       metavar="DOMAIN", help=f"of {', '.join(CHECKS)}")
+    verb.add_argument("--reworded", action="store_true",
+                      help="all prompts that a person worded, instead of --prompts of the test split")
     verb.add_argument("--budget", type=values.budget, default=64, metavar="NODES")
     flags.add_max_tokens(verb, 256)
     verb.add_argument("--run-code", action="store_true", help="run the programs that the model writes, each in a "
@@ -34,12 +38,15 @@ def add(verb: argparse.ArgumentParser) -> None:
 
 def run(choice: argparse.Namespace) -> Result:
     """Evaluate every domain; what --json prints."""
+    if choice.reworded and "mixed" in choice.domains:
+        raise RequestError("Nobody worded prompts of the domain mixed; choose --domains math code explain.")
     choice.run_code = choice.run_code or choice.rig == EMBEDDED_RIG
     rig = open_rig(choice.rig, choice.dtype)
     scores = {domain: domain_scores(rig, domain, choice) for domain in choice.domains}
     for domain, found in scores.items():
         print(domain + ": " + ", ".join(f"{name} {value:.3f}" for name, value in found.items()))
-    return {"prompts": choice.prompts, "budget": choice.budget, "dtype": rig.dtype, **scores}
+    asked = "reworded" if choice.reworded else choice.prompts
+    return {"prompts": asked, "budget": choice.budget, "dtype": rig.dtype, **scores}
 
 
 def summary(result: Result) -> str:

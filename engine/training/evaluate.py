@@ -2,12 +2,14 @@
 
     python -m engine evaluate --json
 
-Greedy, on prompts of the test split, which training never drew.
+Greedy, on prompts of the test split, which training never drew; with --reworded on prompts of the same domains that a
+person worded, which no template made.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +22,7 @@ from tqdm import tqdm
 
 from engine.decode import decode
 from engine.records import Ask, Round
+from engine.rig_names import RIGS_FOLDER
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig
 from engine.trace import committed_ids, tau
@@ -27,6 +30,7 @@ from engine.training.confined import runs_to_its_end
 from engine.training.corpus.items import Item
 from engine.training.corpus.mixture import unseen_items
 
+REWORDED = RIGS_FOLDER / "prompts" / "reworded.jsonl"
 HEADS = ("math", "code", "all")
 
 
@@ -67,15 +71,8 @@ def function_runs(text: str, check: str) -> bool:
     return fenced is not None and runs_to_its_end(f"{fenced[1]}\n{check}")
 
 
-def nothing_to_check(text: str, check: str) -> bool:
-    """Explanations are read by people; here only that there is one."""
-    return bool(text.strip())
-
-
-CHECKS: Mapping[str, Callable[[str, str], bool]] = MappingProxyType(
-    {"math": exact_answer, "code": function_runs, "mixed": function_runs, "explain": nothing_to_check})
-
-
+CHECKS: Mapping[str, Callable[[str, str], bool] | None] = MappingProxyType(  # explanations only people can judge
+    {"math": exact_answer, "code": function_runs, "mixed": function_runs, "explain": None})
 WRITTEN = tuple(domain for domain, check in CHECKS.items() if check is function_runs)  # whose answers are run
 
 
@@ -96,17 +93,25 @@ def mean_accepted(runs: Sequence[Sequence[Round]]) -> float:
     return tau([made for run in runs for made in run])
 
 
+def reworded_items(domain: str) -> list[Item]:
+    """The prompts of a domain that a person worded; training may not see them."""
+    rows = [json.loads(row) for row in REWORDED.read_text(encoding="utf8").splitlines()]
+    return [Item(domain, row["prompt"], "", row.get("answer", row.get("check", "")))
+            for row in rows if row["domain"] == domain]
+
+
 def domain_scores(rig: Rig, domain: str, choice: argparse.Namespace) -> dict[str, float]:
     """Right answers under autoregressive-equal text, τ per setting, and the heads that routing picked."""
-    items = unseen_items(domain, choice.prompts)
+    items = reworded_items(domain) if choice.reworded else unseen_items(domain, choice.prompts)
     scores: dict[str, float] = {}
     for setting in SETTINGS[domain]:
         runs = [answer(rig, item, setting, choice) for item in tqdm(items, desc=f"{domain} {setting.name}")]
         scores[setting.name] = round(mean_accepted(runs), 3)
         if "tokens" not in scores:
-            if choice.run_code or domain not in WRITTEN:
+            check = CHECKS[domain]
+            if check and (choice.run_code or domain not in WRITTEN):
                 texts = [rig.tokenizer.decode(committed_ids(rounds)) for rounds in runs]
-                right = [CHECKS[domain](text, item.check) for text, item in zip(texts, items, strict=True)]
+                right = [check(text, item.check) for text, item in zip(texts, items, strict=True)]
                 scores["right"] = float(np.mean(right))
             scores["tokens"] = float(np.mean([sum(len(made.acceptance.keep) for made in run) for run in runs]))
         if setting is ROUTED:
