@@ -13,7 +13,7 @@ export default [
     },
     linterOptions: { reportUnusedDisableDirectives: "error" },
     rules: {
-      "complexity": ["error", 17],
+      "complexity": ["error", 12],
       "eqeqeq": "error",
       "max-lines": ["error", 250],
       "max-lines-per-function": ["error", 40],

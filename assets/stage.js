@@ -71,11 +71,8 @@
     // Takes what the server sends: the latest rounds of the same run, or another run. What was made is kept until
     // something new is there: a run that fails before its first round leaves the stage as it was.
     show(value) {
-      if (!value || typeof value !== "object" || !value.state) return;
-      if (value.followed) this.tell("followed", value);
-      if (value.followed && this.elsewhere) return;
+      if (!value?.state || this.passesBy(value)) return;
       const other = value.run !== this.value.run;
-      if (value.run === this.halted && BUSY.includes(value.state)) return;
       if (other && value.rounds.length === 0 && this.rounds.length > 0) {
         this.coming = BUSY.includes(value.state) ? value.run : null;
         this.say(value.end ? "error" : value.state, value.end ? NOTHING : value.message || "Reading the prompt …");
@@ -88,6 +85,12 @@
       this.tell("value", { other });
       this.tell("state", this.value);
       this.settle(other);
+    }
+
+    // News of a run that is followed while another one is looked at, or late news of one that was halted.
+    passesBy(value) {
+      if (value.followed) this.tell("followed", value);
+      return (value.followed && this.elsewhere) || (value.run === this.halted && BUSY.includes(value.state));
     }
 
     begin(value) {

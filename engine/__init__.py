@@ -1,0 +1,1 @@
+"""The method: decoding with draft trees, and everything that measures it."""

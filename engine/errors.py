@@ -1,13 +1,13 @@
 """Everything that can go wrong on purpose, as one sentence each.
 
     CanopyError
-    ├── RequestError      the request cannot be served as asked (prompt, budget, method, numbers)
-    ├── RigError          a checkpoint or a set of them cannot be used (missing, truncated, mismatched)
-    ├── TraceError        a trace file is not one, is of another version, or is cut off
-    ├── FileError         a file cannot be written where it was asked for
-    ├── ResultsError      a results file of the lab is not one, is in use, or cannot be written
-    ├── PresetError       a preset that the page would offer cannot be run
-    └── Cancelled         somebody changed their mind; nothing went wrong
+    ├── RequestError       the request cannot be served as asked (prompt, budget, method, numbers)
+    ├── RigError           a checkpoint or a set of them cannot be used (missing, truncated, mismatched)
+    ├── TraceError         a trace file is not one, is of another version, or is cut off
+    ├── FileError          a file cannot be written where it was asked for
+    ├── ResultsError       a results file of the lab is not one, is in use, or cannot be written
+    ├── PresetError        a preset that the page would offer cannot be run
+    └── CancellationError  somebody changed their mind; nothing went wrong
 
 A message says what is wrong, what was seen, and what is allowed. The page and the command line print it as it is.
 """
@@ -43,5 +43,5 @@ class PresetError(CanopyError):
     """A file of presets is not one, or a preset in it cannot be run."""
 
 
-class Cancelled(CanopyError):
+class CancellationError(CanopyError):
     """Somebody changed their mind."""

@@ -28,6 +28,7 @@ class Outcome:
 
     @property
     def tokens_per_second(self) -> float:
+        """Tokens per second of engine time, 0 where no time was spent."""
         return len(self.token_ids) / self.seconds if self.seconds else 0.0
 
 

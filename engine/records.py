@@ -82,6 +82,7 @@ class Lattice:
 
     @property
     def depth(self) -> int:
+        """How many positions after the root it has proposals for."""
         return int(self.tokens.shape[0])
 
     def cut(self, depth: int) -> Lattice:

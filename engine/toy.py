@@ -40,6 +40,7 @@ class ToyTarget:
 
     @property
     def context_limit(self) -> int:
+        """See ``decode.Target``."""
         return self._limit
 
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Features]:

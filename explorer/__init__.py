@@ -1,0 +1,1 @@
+"""The page: what a decoding run looks like."""

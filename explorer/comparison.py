@@ -40,6 +40,7 @@ class Clocked:
 
     @property
     def tokens_per_second(self) -> float:
+        """Over all its rounds."""
         return sum(self.tokens) / sum(self.seconds)
 
     @property

@@ -79,7 +79,7 @@ def joined(named: Mapping[int, Piece], token_ids: Iterable[int]) -> str:
 
 def tree_graph(made: Round, named: Mapping[int, Piece]) -> networkx.DiGraph:
     """A round's draft tree with everything known of each node as attributes; edges lead from parent to child."""
-    import networkx  # when it is first wanted: a sixth of a second that the page would start later
+    import networkx  # noqa: PLC0415 - when first wanted: a sixth of a second that the page would start later
 
     graph = networkx.DiGraph(round=made.index + 1)
     kept, depth = set(made.acceptance.keep.tolist()), depths(made.tree.parents)
@@ -129,7 +129,7 @@ def _columns_file(run: str, trace: Trace, number: int) -> Download:
 def _tree_file(run: str, trace: Trace, number: int) -> Download:
     if not 0 <= number < len(trace.entries):
         raise RequestError(f"There is no round {number + 1}; this run has {len(trace.entries)}.")
-    import networkx  # see ``tree_graph``
+    import networkx  # noqa: PLC0415 - see ``tree_graph``
 
     graph = tree_graph(trace.entries[number].round, pieces_of(trace))
     text = "\n".join(networkx.generate_graphml(graph, named_key_ids=True))

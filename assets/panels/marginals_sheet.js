@@ -76,7 +76,7 @@
     drawTitle(head, left, wide) {
       const { ink } = Canopy;
       const { round } = this;
-      const name = (round.heads_names || [])[head] || `drafter ${head + 1}`;
+      const name = round.heads_names[head] || `drafter ${head + 1}`;
       const colour = ink.ORIGIN[HEADS[head]];
       const scored = round.drafts.length > 1 && round.scores.length > head;
       const bar = scored ? Math.min(64, wide * 0.18) : 0;

@@ -96,13 +96,17 @@
       }
     }
 
+    inside(x, y) {
+      const { height, width } = this.marks.scene;
+      return y > -9 && y < height + 9 && x > -90 && x < width;
+    }
+
     drawNode(node, y) {
-      const { round, camera, layout, folded, height, width, tokens } = this.marks.scene;
+      const { round, camera, layout, folded, tokens } = this.marks.scene;
       const radius = this.marks.radius;
       const x = this.marks.at(node)[0] + radius + 3;
-      const seen = y > -9 && y < height + 9 && x > -90 && x < width;
       const ghost = node >= round.n;
-      if (!seen || folded.has(node) || (!ghost && this.marks.lit(node))) return;
+      if (!this.inside(x, y) || folded.has(node) || (!ghost && this.marks.lit(node))) return;
       const inner = layout.children[node].length > 0;
       const room = inner ? this.marks.lead - radius - 5 : camera.column * 0.8 - radius;
       const text = ink.short(round.show(tokens(node)), room, LABEL_FONT);

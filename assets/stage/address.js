@@ -78,14 +78,18 @@
         const other = asked.trace && asked.trace !== this.stage.value.run;
         if (other) await this.lessons.open(asked.trace, { still: true });
         const known = !asked.trace || asked.trace === this.stage.value.run;
-        if (known && asked.round !== null) this.stage.go(asked.round - 1, {});
-        if (known && asked.node !== null && asked.node !== this.stage.pinned) this.stage.pin({ node: asked.node });
+        if (known) this.point(asked);
         if ((asked.panel || null) !== this.frames.filling) this.frames.full(asked.panel);
         if (this.tree && this.tree.camera.recall(asked.zoom)) this.tree.resize();
         return known && asked.round !== null;
       } finally {
         this.held = false;
       }
+    }
+
+    point({ round, node }) {
+      if (round !== null) this.stage.go(round - 1, {});
+      if (node !== null && node !== this.stage.pinned) this.stage.pin({ node });
     }
   }
 

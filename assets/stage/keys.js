@@ -41,11 +41,7 @@
     }
 
     press(event) {
-      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-      const typing = event.target.closest && event.target.closest("input, textarea, select, [contenteditable=true], [role=listbox]");
-      if (typing && !(event.key === "Escape" && typing.closest(".cs-search"))) return;
-      if (event.key === " " && event.target.closest && event.target.closest("button, [role=button], summary")) return;
-      if (SCROLLS.includes(event.key) && scrolling(event.target)) return; // what has the focus is scrolled
+      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || taken(event)) return;
       const entry = this.table.find(({ keys }) => keys.includes(event.key));
       if (!entry || (this.parts.stage.mode === "lab" && !["?", "Escape"].includes(event.key))) return;
       event.preventDefault();
@@ -78,6 +74,14 @@
       if (help.close() || duel.close() || (rigs && rigs.close()) || search.close() || (tour && tour.stop()) || frames.full(null) || notices.dismiss()) return;
       if (stage.pinned !== null) stage.pin(null);
     }
+  }
+
+  // Keys that what has the focus needs itself: a field is typed in, a button is pressed, a region is scrolled.
+  function taken({ key, target }) {
+    const within = (selector) => target.closest && target.closest(selector);
+    const field = within("input, textarea, select, [contenteditable=true], [role=listbox]");
+    if (field) return !(key === "Escape" && field.closest(".cs-search"));
+    return (key === " " && within("button, [role=button], summary")) || (SCROLLS.includes(key) && scrolling(target));
   }
 
   function scrolling(element) {

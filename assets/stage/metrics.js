@@ -55,16 +55,19 @@
       const run = Canopy.figures(rounds);
       const against = Canopy.against(run, header, stage.baseline);
       const plain = !header || header.heads.length === 0;
-      for (const figure of FIGURES) {
-        const { item, number, note } = this.items.get(figure.name);
-        item.hidden = Boolean(figure.compared) && (plain || (figure.name === "cost" && !against));
-        Canopy.ink.write(number, rounds.length && stage.round ? figure.text(run, against, stage.round) : "–");
-        if (figure.name === "round" && stage.round) Canopy.ink.write(note, cost(stage.round));
-        if (figure.name === "gain") Canopy.ink.write(note, against ? "measured" : stage.comparing || "not measured");
-      }
+      for (const figure of FIGURES) this.drawFigure(figure, run, against, plain);
       const { classList } = this.items.get("gain").item;
       classList.toggle("is-slow", Boolean(against && against.slower));
       classList.toggle("is-fast", Boolean(against && !against.slower));
+    }
+
+    drawFigure(figure, run, against, plain) {
+      const { round, comparing } = this.stage;
+      const { item, number, note } = this.items.get(figure.name);
+      item.hidden = Boolean(figure.compared) && (plain || (figure.name === "cost" && !against));
+      Canopy.ink.write(number, round ? figure.text(run, against, round) : "–");
+      if (figure.name === "round" && round) Canopy.ink.write(note, cost(round));
+      if (figure.name === "gain") Canopy.ink.write(note, against ? "measured" : comparing || "not measured");
     }
   }
 

@@ -167,13 +167,18 @@
       this.form.hidden = Boolean(state.closed);
       this.closed.hidden = !state.closed;
       if (!this.named.childElementCount) for (const { name, note } of state.named) this.radio(this.named, name, name, note);
+      this.drawLoading(state);
+      write(this.failure, this.refusal || state.failure);
+    }
+
+    drawLoading({ loading, coming, rig }) {
+      const { write } = Canopy.ink;
       this.load.disabled = Boolean(loading);
       this.cancel.hidden = this.bar.hidden = !loading;
       if (loading && loading.share !== null) this.bar.value = loading.share;
       else this.bar.removeAttribute("value");
       write(this.said, loading ? `${loading.name}: ${loading.message}` : "");
-      write(this.meanwhile, loading && !state.coming ? `Until it answers, ${state.rig} does; what is measured meanwhile may come out slower.` : "");
-      write(this.failure, this.refusal || state.failure);
+      write(this.meanwhile, loading && !coming ? `Until it answers, ${rig} does; what is measured meanwhile may come out slower.` : "");
     }
 
     open() {

@@ -19,19 +19,19 @@ MOST_PROMPTS = 10**6
 
 
 def add_rig(verb: Flags) -> None:
-    """--rig"""
+    """Add --rig."""
     verb.add_argument("--rig", type=values.name, default=DEFAULT_RIG, metavar="NAME",
                       help=f"a rig's name, a folder with a rig.json, or TARGET::DRAFTER (default: {DEFAULT_RIG})")
 
 
 def add_dtype(verb: Flags, default: str | None = AUTO_DTYPE, else_: str = AUTO_DTYPE) -> None:
-    """--dtype"""
+    """Add --dtype."""
     verb.add_argument("--dtype", type=values.one_of(*DTYPES), default=default, metavar="DTYPE",
                       help=f"{', '.join(DTYPES)}; {AUTO_DTYPE} is what is fastest on this processor (default: {else_})")
 
 
 def add_prompts(verb: Flags, default: str | list[str] | None, limit: int | None, count: str | None = None) -> None:
-    """--prompts and --limit; without a default the file has to be named."""
+    """Add --prompts and --limit; without a default the file has to be named."""
     several = "; several files" if count else ""
     verb.add_argument("--prompts", type=values.name, default=default, required=default is None, nargs=count,
                       metavar="SET", help=f"a shipped set by name, or a file of JSON lines{several}")
@@ -40,26 +40,26 @@ def add_prompts(verb: Flags, default: str | list[str] | None, limit: int | None,
 
 
 def add_method(verb: Flags) -> None:
-    """--method"""
+    """Add --method."""
     verb.add_argument("--method", type=values.method, default="ddtree", metavar="METHOD",
                       help=f"one of {', '.join(METHODS)} (default: ddtree)")
 
 
 def add_methods(verb: Flags, default: Sequence[str], more: Sequence[str] = ()) -> None:
-    """--methods"""
+    """Add --methods."""
     names = (*METHODS, *more)
     verb.add_argument("--methods", type=values.one_of(*names), nargs="+", default=list(default), metavar="METHOD",
                       help=f"of {', '.join(names)} (default: {' '.join(default) or 'all'})")
 
 
 def add_budget(verb: Flags) -> None:
-    """--budget"""
+    """Add --budget."""
     verb.add_argument("--budget", type=values.budget_or_auto, default=64, metavar="NODES",
                       help=f"drafted nodes per round, or {AUTO} (default: 64)")
 
 
 def add_budgets(verb: Flags, default: Sequence[int]) -> None:
-    """--budgets"""
+    """Add --budgets."""
     verb.add_argument("--budgets", type=values.budget, nargs="+", default=list(default), metavar="NODES",
                       help=f"drafted nodes per round (default: {' '.join(map(str, default))})")
 
@@ -70,25 +70,25 @@ def nodes_and_pace(budget: int | str) -> tuple[int, str]:
 
 
 def add_split(verb: Flags) -> None:
-    """--split"""
+    """Add --split."""
     verb.add_argument("--split", type=values.one_of(*values.SPLITS), default="total", metavar="SPLIT",
                       help=f"what the budget means for merged: {' or '.join(values.SPLITS)} (default: total)")
 
 
 def add_drafters(verb: Flags, what: str = "drafters by name, in order") -> None:
-    """--drafters, or by its other name --heads"""
+    """Add --drafters, or by its other name --heads."""
     verb.add_argument("--drafters", "--heads", dest="heads", type=values.name, nargs="*", default=[], metavar="NAME",
                       help=what)
 
 
 def add_temperature(verb: Flags) -> None:
-    """--temperature"""
+    """Add --temperature."""
     verb.add_argument("--temperature", type=values.number(COLDEST, HOTTEST, zero=True), default=0.0, metavar="T",
                       help="0 is greedy (default)")
 
 
 def add_sampling(verb: Flags) -> None:
-    """--temperature, --top-k, --top-p and --seed"""
+    """Add --temperature, --top-k, --top-p and --seed."""
     add_temperature(verb)
     verb.add_argument("--top-k", type=values.whole(0, LARGEST), default=0, metavar="K", help="0 cuts nothing (default)")
     add_top_p(verb)
@@ -96,32 +96,32 @@ def add_sampling(verb: Flags) -> None:
 
 
 def add_top_p(verb: Flags) -> None:
-    """--top-p"""
+    """Add --top-p."""
     verb.add_argument("--top-p", type=values.share, default=1.0, metavar="P", help="1 cuts nothing (default)")
 
 
 def add_seed(verb: Flags) -> None:
-    """--seed"""
+    """Add --seed."""
     verb.add_argument("--seed", type=values.whole(0, LARGEST), default=0, metavar="N", help="of the draws (default: 0)")
 
 
 def add_max_tokens(verb: Flags, default: int) -> None:
-    """--max-tokens"""
+    """Add --max-tokens."""
     verb.add_argument("--max-tokens", type=values.whole(1, MOST_TOKENS), default=default, metavar="N",
                       help=f"where a text ends at the latest (default: {default})")
 
 
 def add_repeats(verb: Flags, default: int = 3) -> None:
-    """--repeats"""
+    """Add --repeats."""
     verb.add_argument("--repeats", type=values.whole(1, MOST_REPEATS), default=default, metavar="N",
                       help=f"how often each is measured (default: {default})")
 
 
 def add_out(verb: Flags, name: str, what: str, default: Path | None = None) -> None:
-    """A file to write"""
+    """Add a flag for a file to write."""
     verb.add_argument(name, type=values.writable_file, default=default, metavar="FILE", help=what)
 
 
 def add_json(verb: Flags) -> None:
-    """--json"""
+    """Add --json."""
     verb.add_argument("--json", action="store_true", help="print one JSON object as the last line")

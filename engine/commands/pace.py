@@ -22,7 +22,7 @@ from engine.commands.verb import Result, Verb
 from engine.lab.prompt_sets import prompt_set
 from engine.outcome import outcome
 from engine.records import Ask
-from engine.runtime.measure.whatif import live_what_if, written
+from engine.runtime.measure.whatif import Alternatives, live_what_if, written
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import open_rig
 from engine.trace import gather
@@ -74,7 +74,7 @@ def _forecast(live: LiveRig, prompts: Sequence[tuple[str, str]], choice: argpars
         text = written(gather(live.run(_ask(prompt, choice.budgets[0], choice))))
         curve = live.curve(text.context, text.request.sampling)
         tokens[domain, prompt] = len(text.token_ids)
-        for each in live_what_if(live, text, choice.budgets, [choice.method], curve).forecasts:
+        for each in live_what_if(live, text, Alternatives(choice.budgets, [choice.method], curve)).forecasts:
             if each.pace == FIXED:
                 predicted[domain, prompt, each.budget] = each.predicted_tokens_per_second
     return tokens, predicted

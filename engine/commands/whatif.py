@@ -15,7 +15,7 @@ from engine.lab.forecast import Forecast, WhatIf
 from engine.limits import TRIED_BUDGETS
 from engine.records import Ask, Sampling
 from engine.rig_names import AUTO_DTYPE
-from engine.runtime.measure.whatif import live_what_if, written
+from engine.runtime.measure.whatif import Alternatives, live_what_if, written
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig, open_rig
 from engine.trace import Trace, gather, load
@@ -46,7 +46,7 @@ def run(choice: argparse.Namespace) -> Result:
     live = LiveRig(rig)
     text = written(trace or _answered(rig, live, choice))
     curve = None if choice.without_cost else live.curve(text.context, text.request.sampling)
-    found = live_what_if(live, text, choice.budgets, choice.methods, curve)
+    found = live_what_if(live, text, Alternatives(choice.budgets, choice.methods, curve))
     print(table(found))
     return encoded(found)
 

@@ -59,9 +59,11 @@ class Calibration:
 
 
 def promises(logprobs: Sequence[float], sizes: Sequence[int]) -> list[float]:
-    """The tokens that each whole step of a tree promises, from its nodes' log probabilities, best first. (For dozens of
-    nodes Python's own loops take no longer than numpy's calls, and leave more of what the target's pass needs in the
-    processor's caches.)"""
+    """The tokens that each whole step of a tree promises, from its nodes' log probabilities, best first.
+
+    For dozens of nodes Python's own loops take no longer than numpy's calls, and leave more of what the target's pass
+    needs in the processor's caches.
+    """
     reached = [0.0, *accumulate(map(exp, logprobs))]
     marks = [reached[size] for size in sizes if size < len(reached)]
     return [mark - before for mark, before in zip(marks, [0.0, *marks], strict=False)]

@@ -53,10 +53,12 @@ class Control:
 
     @property
     def paused(self) -> bool:
+        """Whether it waits."""
         return not self._going.is_set()
 
     @property
     def stopped(self) -> bool:
+        """Whether it was told to stop."""
         return self._stopped.is_set()
 
     @property

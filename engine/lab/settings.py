@@ -147,6 +147,7 @@ class Reading:
 
     @property
     def rounds(self) -> int:
+        """How many rounds the text took."""
         return len(self.lengths)
 
     @property

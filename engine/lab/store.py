@@ -53,6 +53,7 @@ class Stored:
 
     @property
     def finished(self) -> bool:
+        """Whether every cell of the plan is done."""
         return self.done == len(self.plan)
 
 

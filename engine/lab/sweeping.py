@@ -65,10 +65,12 @@ class Alone:
 
     @property
     def conditions(self) -> Conditions:
+        """See ``Crew``."""
         return self._laboratory.conditions
 
     @property
     def methods(self) -> Sequence[str]:
+        """See ``Crew``."""
         return self._laboratory.methods
 
     def work(self, tasks: Sequence[Task], control: Control) -> Iterator[Measured]:

@@ -9,7 +9,6 @@ import numpy as np
 
 from engine.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.lab.adaptive import AdaptiveBudget, best_order
-from engine.lab.control import Steps
 from engine.lab.cost import CostCurve
 from engine.lab.forecast import Forecast, Gain
 from engine.lab.replay import Grower, Known, Replay, Step, replay
@@ -38,20 +37,12 @@ def builders_of(found: Sequence[Point]) -> set[tuple[str, str]]:
     return {(head, METHODS[point.method].build) for point in found for head in point.heads}
 
 
-def forecasts(found: Sequence[Point], budgets: Sequence[int], known: Known,
-              growers: Mapping[tuple[str, str], Grower], curve: CostCurve | None,
-              steps: Steps | None = None) -> list[Forecast]:
-    """Every point at every budget, and with a curve at ``auto`` too; a method without drafters has budget 0 only. Each
-    point is a step of ``steps``."""
-    done, steps = [], steps or Steps()
-    for point in found:
-        steps.begin(f"The method {point.method} at every budget.")
-        rounds = replay(point.method, point.split, growers, known, point.heads)
-        for budget in budgets if point.heads else (0,):
-            done.append(forecast(point, budget, rounds, curve))
-        if curve and point.heads:
-            done.append(adaptive_forecast(point, rounds, curve))
-    return done
+def forecasts(point: Point, budgets: Sequence[int], known: Known, growers: Mapping[tuple[str, str], Grower],
+              curve: CostCurve | None) -> list[Forecast]:
+    """A point at every budget, and with a curve at ``auto`` too; a method without drafters has budget 0 only."""
+    rounds = replay(point.method, point.split, growers, known, point.heads)
+    done = [forecast(point, budget, rounds, curve) for budget in (budgets if point.heads else (0,))]
+    return [*done, adaptive_forecast(point, rounds, curve)] if curve and point.heads else done
 
 
 def forecast(point: Point, budget: int, rounds: Replay, curve: CostCurve | None) -> Forecast:

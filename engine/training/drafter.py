@@ -63,14 +63,17 @@ class HeadRecipe:
 
     @property
     def shape(self) -> Shape:
+        """Rows of a step, and tokens of a row."""
         return Shape(self.rows, self.row_length)
 
     @property
     def main_steps(self) -> int:
+        """Steps before the finish."""
         return self.tokens // (self.rows * self.row_length)
 
     @property
     def steps(self) -> int:
+        """All steps, the finish included."""
         return self.main_steps + self.finish_tokens // (self.rows * self.row_length)
 
     def shares_at(self, step: int) -> Shares:

@@ -60,6 +60,7 @@ class CrossEntropies(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, at: Tensor, masses: Tensor, weights: Tensor) -> Tensor:
+        """The weighted sum, a scalar float32."""
         whole = logits.float()
         norms = whole.logsumexp(-1)
         losses = norms * masses.sum(-1) - (whole.gather(-1, at) * masses).sum(-1)
@@ -70,6 +71,7 @@ class CrossEntropies(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *given: Tensor) -> tuple[Tensor | None, ...]:
+        """Times what was handed down; see the class."""
         (slope,) = ctx.saved_tensors
         return (slope * given[0], *[None] * 3)  # no gradient for what is not learned
 

@@ -52,10 +52,12 @@ class Recipe:
 
     @property
     def main_steps(self) -> int:
+        """Steps before the finish."""
         return self.tokens // self.tokens_per_step
 
     @property
     def steps(self) -> int:
+        """All steps, the finish included."""
         return self.main_steps + self.finish_tokens // self.tokens_per_step
 
     def shape_at(self, step: int) -> Shape:
@@ -107,6 +109,7 @@ class Run(Generic[Model]):
 
     @property
     def file(self) -> Path:
+        """Where the run is kept."""
         return self.folder / "training.pt"
 
     def save(self) -> None:

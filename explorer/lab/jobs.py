@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from engine.errors import Cancelled, CanopyError, RequestError
+from engine.errors import CancellationError, CanopyError, RequestError
 from engine.lab.control import Control
 from explorer.run_queue import RunQueue
 from explorer.view import View
@@ -38,9 +38,9 @@ class Job:
     asked: float = field(default_factory=monotonic)  # when somebody last asked how far it is
 
     def hear(self, message: str, share: float) -> None:
-        """Take note of a step; Cancelled where the person has changed their mind."""
+        """Take note of a step; CancellationError where the person has changed their mind."""
         if self.control.stopped:
-            raise Cancelled("It was stopped.")
+            raise CancellationError("It was stopped.")
         self.message, self.share = message, share
 
     def view(self) -> View:
@@ -88,7 +88,7 @@ class Jobs:
                 job.state, job.message = "running", ""
                 job.result = work(job)
             job.state = "stopped" if job.control.stopped else "done"
-        except Cancelled:
+        except CancellationError:
             job.state, job.message = "stopped", ""
         except CanopyError as error:
             job.state, job.message = "error", str(error)

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 
 @dataclass
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818 - an answer on its way
     """Raised where a check fails, caught where the answer is sent."""
 
     status: int

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Protocol
 
-from engine.errors import Cancelled
+from engine.errors import CancellationError
 from engine.lab.control import Control
 from explorer.rig import Instruments, OpenRig
 from explorer.source import Source
@@ -51,9 +51,9 @@ class RigLoad:
     ended: Event = field(default_factory=Event)
 
     def tell(self, message: str, share: float | None = None) -> None:
-        """Take note; Cancelled where the person has changed their mind."""
+        """Take note; CancellationError where the person has changed their mind."""
         if self.control.stopped:
-            raise Cancelled("The rig was not loaded; somebody cancelled it.")
+            raise CancellationError("The rig was not loaded; somebody cancelled it.")
         self.message, self.share = message, share
 
     def cancel(self) -> None:

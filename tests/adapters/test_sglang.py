@@ -72,15 +72,19 @@ def walk(accept_index: Any, candidates: Any, next_token: Any, next_sibling: Any,
             row = below
 
 
-def verify_now(predicts: Any, accept_index: Any, accept_token_num: Any, candidates: Any, retrieve_index: Any,
-               retrieve_next_token: Any, retrieve_next_sibling: Any, target_predict: Any, topk: int = -1) -> Any:
+def verify_now(  # noqa: PLR0913, PLR0917 - SGLang's signature
+        predicts: Any, accept_index: Any, accept_token_num: Any, candidates: Any, retrieve_index: Any,
+        retrieve_next_token: Any, retrieve_next_sibling: Any, target_predict: Any, topk: int = -1,
+) -> Any:
     """As the function is called today."""
     walk(accept_index, candidates, retrieve_next_token, retrieve_next_sibling, target_predict)
     return predicts, accept_index, accept_token_num
 
 
-def verify_before(predicts: Any, accept_index: Any, accept_token_num: Any, candidates: Any, retrive_index: Any,
-                  retrive_next_token: Any, retrive_next_sibling: Any, target_predict: Any, topk: int = -1) -> Any:
+def verify_before(  # noqa: PLR0913, PLR0917 - SGLang's signature
+        predicts: Any, accept_index: Any, accept_token_num: Any, candidates: Any, retrive_index: Any,
+        retrive_next_token: Any, retrive_next_sibling: Any, target_predict: Any, topk: int = -1,
+) -> Any:
     """As it was called in older versions."""
     walk(accept_index, candidates, retrive_next_token, retrive_next_sibling, target_predict)
     return predicts, accept_index, accept_token_num

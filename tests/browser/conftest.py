@@ -22,7 +22,7 @@ CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/c
 START_SECONDS = 180
 ROOT = Path(__file__).resolve().parents[2]
 PORT = "PORT"
-PATIENCE_MS = int(os.environ.get("PATIENCE_MS", 90_000))  # for busy machines; a quiet one needs a second
+PATIENCE_MS = int(os.environ.get("PATIENCE_MS", "90000"))  # for busy machines; a quiet one needs a second
 
 
 @pytest.hookimpl(tryfirst=True)  # before ``-m`` chooses

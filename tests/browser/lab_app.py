@@ -28,7 +28,7 @@ class App:
         _wait_for(self.url, self.process)
 
     def kill(self) -> None:
-        """kill -9: nothing of it gets to say goodbye."""
+        """As ``kill -9`` does: nothing of it gets to say goodbye."""
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait(20)
 

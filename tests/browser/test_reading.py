@@ -1,5 +1,8 @@
 """What an accessibility checker would ask of our own elements: names, roles, contrast in both themes, order of focus,
-live regions. (axe-core is in no package that is installed, so its rules are written out here for what is ours.)"""
+live regions.
+
+axe-core's own rules run in test_axe.py; here are those for elements that it cannot judge.
+"""
 
 from __future__ import annotations
 

@@ -62,9 +62,9 @@ def test_the_walk_is_the_deepest_node_whose_every_step_was_chosen(tree: DraftTre
     reached = [node for node in range(len(tree)) if on_the_walk(tree, matched, node)]
     lengths = []
     for node in reached:
-        length = 0
-        while node != 0:
-            node, length = int(tree.parents[node]), length + 1
+        above, length = node, 0
+        while above != 0:
+            above, length = int(tree.parents[above]), length + 1
         lengths.append(length)
     assert found.keep[-1] == reached[int(np.argmax(lengths))]
     assert found.keep[0] == 0

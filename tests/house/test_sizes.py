@@ -12,7 +12,7 @@ HOUSE = Path(__file__).parents[2]
 FILES = [HOUSE / "app.py", *sorted((HOUSE / "engine").rglob("*.py")), *sorted((HOUSE / "explorer").rglob("*.py"))]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS, MOST_RETURNED = 250, 40, 6, 3
+LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS, MOST_RETURNED = 250, 40, 5, 3
 NINE_IN_TEN = 20
 ALONE = {"engine/recorder.py": 360}  # copied alone into other projects, so that it cannot be several files
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "misc"}

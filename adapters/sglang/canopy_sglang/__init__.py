@@ -19,7 +19,7 @@ log = logging.getLogger("canopy.sglang")
 
 def register() -> None:
     """Wrap SGLang's greedy verification. A folder is all it needs; without one it leaves SGLang as it is."""
-    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType  # noqa: PLC0415 - not there without SGLang
 
     folder = os.environ.get("CANOPY_TRACES", "")
     if not folder:
@@ -34,6 +34,6 @@ def _token_text() -> Any:
     name = os.environ.get("CANOPY_TOKENIZER", "")
     if not name:
         return {}
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer  # noqa: PLC0415 - where it is asked for: it takes seconds
 
     return AutoTokenizer.from_pretrained(name).decode

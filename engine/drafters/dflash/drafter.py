@@ -36,6 +36,7 @@ class DFlashDrafter:
 
     @property
     def device(self) -> torch.device:
+        """Where the drafter runs."""
         return self.model.fc.weight.device
 
     @inferring

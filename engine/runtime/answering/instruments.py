@@ -12,10 +12,9 @@ from engine.lab.cost import CostCurve
 from engine.lab.findings import DoctorFinding
 from engine.lab.forecast import WhatIf
 from engine.lab.prompt_sets import prompt_set
-from engine.limits import TRIED_BUDGETS
 from engine.runtime.measure.doctor import diagnose
 from engine.runtime.measure.laboratory import LiveLaboratory
-from engine.runtime.measure.whatif import live_what_if, written
+from engine.runtime.measure.whatif import Alternatives, live_what_if, written
 from engine.runtime.rigs.live import LiveRig
 from engine.trace import Trace
 
@@ -38,7 +37,7 @@ class LiveInstruments:
 
     def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
         """See ``explorer.rig.Instruments``."""
-        return live_what_if(self._live, written(trace), TRIED_BUDGETS, (), self.cost(trace), steps)
+        return live_what_if(self._live, written(trace), Alternatives(curve=self.cost(trace)), steps)
 
     def doctor(self, steps: Steps) -> Sequence[DoctorFinding]:
         """See ``explorer.rig.Instruments``. The rig in another dtype is left to the command line: it would have to

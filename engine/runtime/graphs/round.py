@@ -80,10 +80,12 @@ class Board:
 
     @property
     def length(self) -> Tensor:
+        """Committed positions, a scalar int64."""
         return self.state[0]
 
     @property
     def root(self) -> Tensor:
+        """The root's token, a scalar int64."""
         return self.state[1]
 
 

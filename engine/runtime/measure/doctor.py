@@ -219,7 +219,7 @@ def _dtype_finding(rig: Rig, other: Rig | None, name: str, specimens: Sequence[S
     figures = {dtype: found.accepted for dtype, found in marks.items()}
     said = ", ".join(f"{value:.2f} in {dtype}" for dtype, value in figures.items())
     seen = f"Drafted tokens accepted a round: {said}."
-    lost = 1 - min(figures.values()) / max(max(figures.values()), 1e-9)
+    lost = 1 - min(figures.values()) / max(*figures.values(), 1e-9)
     if lost <= DTYPE_LOSS:
         return [DoctorFinding("dtype", name, FINE, seen)]
     return [DoctorFinding("dtype", name, SUSPICIOUS, seen, "Rounding costs acceptance: run it in the better one.")]

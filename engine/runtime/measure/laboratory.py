@@ -25,12 +25,14 @@ class LiveLaboratory:
 
     @property
     def conditions(self) -> Conditions:
+        """See ``lab.settings.Laboratory``."""
         versions = {**self.rig.revisions, "python": platform.python_version(), "torch": torch.__version__,
                     "transformers": transformers.__version__}
         return Conditions(self.rig.name, self.live.hardware, self.rig.dtype, versions)
 
     @property
     def methods(self) -> Sequence[str]:
+        """See ``lab.settings.Laboratory``."""
         return self.live.methods
 
     def check(self, ask: Ask) -> None:

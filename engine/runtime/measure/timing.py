@@ -29,8 +29,10 @@ def timed_with(prepare: Callable[[], Given], call: Callable[[Given], object], re
 
 
 class ForwardClock:
-    """A module's forward pass, and the seconds inside it, summed. On the CPU the call is the work. (Hooks would do, but
-    a module with hooks takes a tenth of a percent of a round longer to be called.)"""
+    """A module's forward pass, and the seconds inside it, summed. On the CPU the call is the work.
+
+    Hooks would do, but a module with hooks takes a tenth of a percent of a round longer to be called.
+    """
 
     def __init__(self, module: nn.Module) -> None:
         self.seconds = 0.0

@@ -15,7 +15,7 @@ from engine.drafters.known_text import ReadText, read_text
 from engine.errors import RequestError
 from engine.lab.control import Steps
 from engine.lab.cost import CostCurve
-from engine.lab.forecast import WhatIf
+from engine.lab.forecast import Forecast, WhatIf
 from engine.lab.replay import Grower, Known, Proposals, Reread, reread
 from engine.lab.whatif import Point, builders_of, forecasts, gain, points
 from engine.limits import TRIED_BUDGETS, check_budget
@@ -50,16 +50,26 @@ def written(trace: Trace) -> Written:
     return Written(header.prompt, header.request, token_ids, header.heads)
 
 
-def what_if(rig: Rig, text: Written, budgets: Sequence[int] = TRIED_BUDGETS, methods: Sequence[str] = (),
-            curve: CostCurve | None = None, steps: Steps | None = None) -> WhatIf:
-    """Every method at every budget, and with a curve the predicted speed; ``steps`` hears how far it is. The rig must
-    not be running anything else.
+@dataclass(frozen=True)
+class Alternatives:
+    """What else might have been asked for: node budgets, and methods, all that can be replayed where none is named.
+
+    With a cost curve their speed is predicted, and ``auto`` is among the budgets.
+    """
+
+    budgets: Sequence[int] = TRIED_BUDGETS
+    methods: Sequence[str] = ()
+    curve: CostCurve | None = None
+
+
+def what_if(rig: Rig, text: Written, tried: Alternatives, steps: Steps | None = None) -> WhatIf:
+    """Every alternative to what wrote the text; ``steps`` hears how far it is. The rig must not be running otherwise.
 
     RequestError where the text is empty, is not this target's, or a method cannot be replayed.
     """
-    budgets = _checked(rig, text, budgets)
+    budgets = _checked(rig, text, tried.budgets)
     began = perf_counter()
-    found = points(_heads(rig, text, methods))
+    found = points(_heads(rig, text, tried.methods))
     steps = steps or Steps()
     steps.expect(len(found) + 1)
     steps.begin("The target reads the text again.")
@@ -67,20 +77,22 @@ def what_if(rig: Rig, text: Written, budgets: Sequence[int] = TRIED_BUDGETS, met
     departures = _departures(text, again)
     known = Known(np.asarray(text.token_ids, np.int32), len(text.request.prompt_ids), rig.target.context_limit)
     growers = _growers(rig, text, again, (found, known, max(budgets)))
-    done = forecasts(found, budgets, known, growers, curve, steps)
+    done: list[Forecast] = []
+    for point in found:
+        steps.begin(f"The method {point.method} at every budget.")
+        done += forecasts(point, budgets, known, growers, tried.curve)
     gains = [gain(point, max(budgets), known, growers) for point in found if point.heads]
     target = rig.target
     return WhatIf(
         text.prompt, rig.name, target.hardware, target.dtype,
-        text.request.sampling, known.start, len(text.token_ids), departures, tuple(done), tuple(gains), curve,
+        text.request.sampling, known.start, len(text.token_ids), departures, tuple(done), tuple(gains), tried.curve,
         perf_counter() - began)
 
 
-def live_what_if(live: LiveRig, text: Written, budgets: Sequence[int], methods: Sequence[str],
-                 curve: CostCurve | None, steps: Steps | None = None) -> WhatIf:
+def live_what_if(live: LiveRig, text: Written, tried: Alternatives, steps: Steps | None = None) -> WhatIf:
     """The same on a rig that also answers: waits until no run holds it."""
     with live.held("while other budgets were replayed"):
-        return what_if(live.checkpoints, text, budgets, methods, curve, steps)
+        return what_if(live.checkpoints, text, tried, steps)
 
 
 def _checked(rig: Rig, text: Written, budgets: Sequence[int]) -> list[int]:

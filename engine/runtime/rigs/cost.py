@@ -39,6 +39,7 @@ class Mock:
 
     @property
     def round_ms(self) -> float:
+        """Drafting, verifying and what is around them."""
         return self.draft_ms + self.verify_ms + self.overhead_ms
 
 

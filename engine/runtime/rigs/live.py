@@ -42,27 +42,33 @@ class LiveRig:
 
     @property
     def rig(self) -> str:
+        """The rig's name."""
         return self._rig.name
 
     @property
     def checkpoints(self) -> Rig:
+        """The loaded rig itself."""
         return self._rig
 
     @property
     def hardware(self) -> str:
+        """What the target runs on, in words."""
         return self._rig.target.hardware
 
     @property
     def good_at(self) -> str:
+        """What the rig's models were trained for, in words."""
         return self._rig.good_at
 
     @property
     def methods(self) -> Sequence[str]:
+        """The methods that this rig's drafters can serve."""
         return [name for name, row in METHODS.items() if row.family in self._rig.families or row.heads in (
             0, *self._rig.defaults)]
 
     @property
     def heads(self) -> Sequence[str]:
+        """The names of its drafters."""
         return tuple(self._rig.heads)
 
     def usual_heads(self, method: str) -> Sequence[str]:

@@ -34,6 +34,7 @@ class Norm:
         self._least = self._scale.new_full((1,), sqrt(size * epsilon))
 
     def __call__(self, states: Tensor) -> Tensor:
+        """Of states whose last dimension is normalised, in their dtype."""
         if states.device.type != "cpu":
             gain = self.gain
             return rms_norm(states, gain.shape[-1:], None, self.epsilon) * gain if gain.ndim > 1 else rms_norm(
@@ -87,6 +88,7 @@ class Gated:
         self.down = Product(side_by_side([mlp.down_proj]))
 
     def __call__(self, inputs: Tensor) -> Tensor:
+        """Of inputs (rows, hidden size), and as large."""
         gate, up = self.gate_up(inputs).chunk(2, -1)
         return self.down(silu(gate).mul_(up))
 
@@ -98,6 +100,7 @@ class Experts:
         self.module = module
 
     def __call__(self, inputs: Tensor) -> Tensor:
+        """Of inputs (rows, hidden size), and as large."""
         found: Tensor = self.module(inputs[None])[0]
         return found
 

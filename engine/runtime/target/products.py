@@ -32,6 +32,7 @@ class Product:
         self._laid_out = laid_out(weight) if weight.nbytes <= LAID_OUT_BYTES and tiles(weight) else None
 
     def __call__(self, inputs: Tensor) -> Tensor:
+        """Of inputs (…, inputs): (…, outputs)."""
         if self._laid_out is None:
             return linear(inputs, self.weight, self.bias)
         return by_layout(inputs, self._laid_out, self.bias)
@@ -49,6 +50,7 @@ class VocabularyProduct(Product):
         self._alone = single(self.weight)
 
     def __call__(self, inputs: Tensor) -> Tensor:
+        """Of inputs (…, inputs): (…, outputs)."""
         if self._alone and inputs.shape[:-1].numel() == 1:  # a single row is read off faster as it is
             return linear(inputs, self.weight, self.bias)
         return super().__call__(inputs)

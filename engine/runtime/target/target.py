@@ -49,6 +49,7 @@ class TorchTarget:
 
     @property
     def context_limit(self) -> int:
+        """See ``decode.Target``."""
         return int(self.config.max_position_embeddings)
 
     @property

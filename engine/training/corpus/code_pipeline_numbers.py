@@ -67,7 +67,7 @@ NUMBER_GATHERS = (
            "str",
            ("parts", "pieces", "texts"), ("int",), '"-".join($acc)'),
     Gather("ordered", ("returns a sorted list of $things", "lists $things in increasing order"), "[]",
-           "$acc.append($e)", "sorted($stream)", lambda v: sorted(v), "list[E]", ("result", "output", "kept"),
+           "$acc.append($e)", "sorted($stream)", sorted, "list[E]", ("result", "output", "kept"),
            finish="sorted($acc)"),
     *SHARED_GATHERS,
 )

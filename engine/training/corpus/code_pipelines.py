@@ -41,7 +41,7 @@ def _body(pipeline: Pipeline, style: str) -> str:
     """The function's unindented body in one of ``STYLES``."""
     test, item, gather = pipeline.keep.test, pipeline.item, pipeline.gather
     value = fill(pipeline.change.expression, x=item)
-    if style == "line" or style == "steps":
+    if style in ("line", "steps"):
         stream = f"{value} for {item} in {pipeline.argument}" + (f" if {fill(test, x=item)}" if test else "")
         if style == "line":
             return "return " + fill(gather.line, stream=stream, listed=f"[{stream}]")

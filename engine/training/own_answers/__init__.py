@@ -1,0 +1,1 @@
+"""Training drafters on what their target itself answers."""

@@ -57,6 +57,7 @@ class Cache:
 
     @property
     def room(self) -> int:
+        """How many positions a row can hold."""
         return self.keys[0].shape[-1]
 
     def grow(self) -> None:

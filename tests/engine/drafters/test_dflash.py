@@ -33,8 +33,8 @@ def visible(query, key, window, causal):
     return query - window < key and (not causal or key <= query)
 
 
-def reference(model: DFlashModel, features, block, start, windows=(0, 0), causal=True):
-    """Hidden states of the block, one loop a head, attention written out."""
+def reference(model: DFlashModel, features, block, start, sight):
+    """The block's hidden states, one loop a head, attention written out; ``sight``: each layer's (window, causal)."""
     config, weights = model.config, dict(model.named_parameters())
     epsilon, size = config.rms_norm_eps, config.head_dim
     theta = config.rope_parameters["rope_theta"]
@@ -54,7 +54,7 @@ def reference(model: DFlashModel, features, block, start, windows=(0, 0), causal
         group = queries.shape[1] // keys.shape[1]
         mixed = []
         hidden_places = torch.tensor([
-            [not visible(query, key, windows[number], causal) for key in range(start + len(block))]
+            [not visible(query, key, *sight[number]) for key in range(start + len(block))]
             for query in here.tolist()])
         for head in range(queries.shape[1]):
             scores = queries[:, head] @ keys[:, head // group].T / size ** 0.5
@@ -85,7 +85,8 @@ def test_the_drafter_equals_the_reference_whatever_the_cache_saw_before(steps, w
     lattice = drafter.draft(7, target.config.vocab_size)
     tokens = torch.tensor([7] + [MASK_ID] * (drafter.block - 1))
     with torch.no_grad():
-        hidden = reference(drafter.model, features, drafter.embedding(tokens), done, (window, 0), causal is not False)
+        hidden = reference(drafter.model, features, drafter.embedding(tokens), done,
+                           ((window, causal is not False), (0, causal is not False)))
         wanted = drafter.head(hidden[1:]).log_softmax(-1)
     found = torch.empty_like(wanted)
     found.scatter_(1, torch.from_numpy(lattice.tokens[:, 0]).long(), torch.from_numpy(lattice.logprobs[:, 0]))

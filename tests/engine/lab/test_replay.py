@@ -108,7 +108,8 @@ def test_trees_nest_exactly_and_others_are_built_anew() -> None:
 
 def test_forecasts_have_a_line_a_point_and_tau_never_falls_with_the_budget_of_one_tree() -> None:
     known = known_text(request(GREEDY))
-    found = forecasts([Point("autoregressive", "total", ()), *REPLAYED], TRIED_BUDGETS[:6], known, growers(known), None)
+    found = [each for point in (Point("autoregressive", "total", ()), *REPLAYED)
+             for each in forecasts(point, TRIED_BUDGETS[:6], known, growers(known), None)]
     assert [each.tau for each in found if each.method == "autoregressive"] == [1.0]
     for point in REPLAYED:
         line = [each for each in found if (each.method, each.split) == (point.method, point.split)]
@@ -125,7 +126,7 @@ def test_gains_are_the_trees_own_chances_and_what_came_of_them() -> None:
     grown = growers(known)
     for point in REPLAYED:
         found = gain(point, 32, known, grown)
-        lengths = forecasts([point], [32], known, grown, None)[0].lengths
+        lengths = forecasts(point, [32], known, grown, None)[0].lengths
         assert sum(found.realised) == pytest.approx(sum(lengths) / len(lengths) - 1)
         assert found.expected[0] > found.expected[-1] > 0
         assert all(0 <= chance <= 1 for chance in found.expected)

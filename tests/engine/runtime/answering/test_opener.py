@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import app
-from engine.errors import Cancelled, RigError
+from engine.errors import CancellationError, RigError
 from engine.records import Ask
 from engine.runtime.answering import opener
 from engine.runtime.answering.opener import LiveRigOpener, OpenLiveRig, held_bytes
@@ -120,10 +120,10 @@ def test_a_gpu_says_by_itself_what_is_free(monkeypatch: pytest.MonkeyPatch) -> N
 def test_cancelled_between_two_steps_nothing_more_is_read(names: tuple[str, str],
                                                           monkeypatch: pytest.MonkeyPatch) -> None:
     def tell(message: str, share: float | None) -> None:
-        raise Cancelled("Somebody changed their mind.")
+        raise CancellationError("Somebody changed their mind.")
 
     monkeypatch.setattr(rigs, "load_causal", lambda *_: pytest.fail("the weights were read"))
-    with pytest.raises(Cancelled):
+    with pytest.raises(CancellationError):
         LiveRigOpener().open(names[0], None, tell)
 
 

@@ -16,7 +16,7 @@ import pytest
 from huggingface_hub import constants
 from huggingface_hub.utils import _xet
 
-from engine.errors import Cancelled, RigError
+from engine.errors import CancellationError, RigError
 from engine.runtime.checkpoints import sources
 from engine.runtime.checkpoints.sources import Fetched, Progress, fetch
 
@@ -97,9 +97,9 @@ def test_cut_off_it_keeps_whole_files_and_begins_the_other_anew(hub: Hub) -> Non
     def until_the_second_shard(message: str, share: float | None) -> None:
         told.append(share)
         if share and share > 0.7:
-            raise Cancelled("Somebody changed their mind.")
+            raise CancellationError("Somebody changed their mind.")
 
-    with pytest.raises(Cancelled):
+    with pytest.raises(CancellationError):
         fetch("own/model", until_the_second_shard)
     hub.asked.clear()
     again: list[float] = []
@@ -125,7 +125,7 @@ def test_safetensors_beside_pickles_are_what_is_read(hub: Hub) -> None:
 
 
 def cancelled(message: str, share: float | None) -> None:
-    raise Cancelled("Somebody changed their mind.")
+    raise CancellationError("Somebody changed their mind.")
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -136,7 +136,7 @@ def test_cancelled_where_the_hub_swallows_it(monkeypatch: pytest.MonkeyPatch, fa
         piece = tqdm_class(total=10, unit="B", disable=True)
         begun.set()
         for _piece in range(3):
-            with suppress(Cancelled):  # as in a thread that is not Python's
+            with suppress(CancellationError):  # as in a thread that is not Python's
                 piece.update(5)
         if fails:
             raise RuntimeError("Operation cancelled: task 9 was cancelled")
@@ -148,7 +148,7 @@ def test_cancelled_where_the_hub_swallows_it(monkeypatch: pytest.MonkeyPatch, fa
 
     monkeypatch.setattr(sources, "snapshot_download", download)
     monkeypatch.setattr(sources, "_stop_xet", lambda: stopped.append(1))
-    with pytest.raises(Cancelled):
+    with pytest.raises(CancellationError):
         fetch("own/model", tell)
     assert stopped == [1]
 
@@ -157,11 +157,11 @@ def test_the_bar_of_files_ends_it_before_the_next_file() -> None:
     bar = Progress("own/model", "main", cancelled).bar()
     piece, between = bar(total=10, unit="B", disable=True), bar(total=3, disable=True)
     piece.update(1)  # the Xet client is told to stop; what is raised in its threads is lost
-    with pytest.raises(Cancelled):
+    with pytest.raises(CancellationError):
         between.update(1)
-    with pytest.raises(Cancelled):
+    with pytest.raises(CancellationError):
         piece.update(1)
-    with pytest.raises(Cancelled):
+    with pytest.raises(CancellationError):
         Progress("own/model", "main", cancelled).bar()(total=3, disable=True).update(1)
 
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from engine.decode import decode
-from engine.errors import Cancelled, RequestError, RigError
+from engine.errors import CancellationError, RequestError, RigError
 from engine.outcome import outcome
 from engine.records import Request, Sampling
 from engine.runtime.checkpoints import memory
@@ -139,7 +139,7 @@ def test_an_index_that_names_no_files(pair: Path, part: str, index: Any, said: s
     assert sentence.startswith(f"model.safetensors.index.json in {part} ") and said in sentence
 
 
-@pytest.mark.parametrize("error", [Cancelled("No."), RequestError("No."), MemoryError(), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [CancellationError("No."), RequestError("No."), MemoryError(), KeyboardInterrupt()])
 def test_what_is_no_fault_of_a_config_is_not_said_of_it(pair: Path, monkeypatch: pytest.MonkeyPatch,
                                                         error: BaseException) -> None:
     def fails(*_: Any) -> None:

@@ -14,7 +14,7 @@ from engine.errors import RequestError
 from engine.lab.replay import reread
 from engine.prompts import read_prompts
 from engine.records import Ask, Sampling
-from engine.runtime.measure.whatif import Written, what_if, written
+from engine.runtime.measure.whatif import Alternatives, Written, what_if, written
 from engine.runtime.rigs.cost import CostBook, bucket, measure, mock_tree
 from engine.trace import Trace, committed_ids, dumps, gather, loads
 from engine.tree import depths
@@ -37,7 +37,7 @@ def lengths(trace: Trace) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, 0, 0.95, 5)], ids=["greedy", "sampled"])
 def test_forecast_lengths_are_those_of_real_runs(sampling: Sampling) -> None:
-    found = what_if(demo_rig(), written(finished("ddtree", 64, sampling)), BUDGETS)
+    found = what_if(demo_rig(), written(finished("ddtree", 64, sampling)), Alternatives(BUDGETS))
     assert found.departures == 0 and found.cost is None and found.best is None
     for method, split in POINTS:
         for each in found.of(method, split):
@@ -49,10 +49,10 @@ def test_forecast_lengths_are_those_of_real_runs(sampling: Sampling) -> None:
 def test_methods_whose_heads_depend_on_the_budget_are_left_out_unless_named() -> None:
     text, rig = written(finished("ddtree", 8)), demo_rig()
     mixed_kinds = replace(rig, defaults={**rig.defaults, 2: ("math", "ngram")})
-    found = what_if(mixed_kinds, text, (8,))
+    found = what_if(mixed_kinds, text, Alternatives((8,)))
     assert {each.method for each in found.forecasts} == {"autoregressive", "dflash", "ddtree"}
     with pytest.raises(RequestError, match="The drafter ngram is a NGramDrafter"):
-        what_if(mixed_kinds, text, (8,), ("routed",))
+        what_if(mixed_kinds, text, Alternatives((8,), ("routed",)))
 
 
 def test_a_batch_of_anchors_proposes_what_the_drafter_does_one_by_one() -> None:
@@ -74,7 +74,7 @@ def test_a_batch_of_anchors_proposes_what_the_drafter_does_one_by_one() -> None:
 
 def test_a_recorded_run_gives_the_same_what_if_and_its_own_heads_are_used() -> None:
     trace = finished("ddtree", 16, heads=("code",))
-    found = what_if(demo_rig(), written(loads(dumps(trace))), (16,), ("ddtree",))
+    found = what_if(demo_rig(), written(loads(dumps(trace))), Alternatives((16,), ("ddtree",)))
     assert [each.lengths for each in found.forecasts] == [lengths(trace)]
 
 
@@ -88,7 +88,7 @@ def test_bad_questions_get_one_sentence() -> None:
             (text, (), (), "No node budget was given"), (text, (8,), ("nanogpt",), "cannot be replayed"),
             (text, (8,), ("magic",), "There is no method 'magic'")):
         with pytest.raises(RequestError) as caught:
-            what_if(rig, bad, budgets, methods)
+            what_if(rig, bad, Alternatives(budgets, methods))
         assert said in str(caught.value) and "\n" not in str(caught.value)
     assert isinstance(text, Written) and rig.target._cache is None
 
@@ -116,7 +116,7 @@ def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
     assert trace.header.request.pace == "auto" and loads(dumps(trace)).header.request.pace == "auto"
     assert all(1 <= len(entry.round.tree) <= 65 for entry in trace.entries)
     curve = book.curve(trace.header.request.max_tokens // 2 + len(trace.header.request.prompt_ids), Sampling())
-    found = what_if(demo_rig(), written(trace), (8, 32), ("joint", "autoregressive"), curve)
+    found = what_if(demo_rig(), written(trace), Alternatives((8, 32), ("joint", "autoregressive"), curve))
     assert [(each.method, each.pace) for each in found.forecasts] == [
         ("joint", "fixed"), ("joint", "fixed"), ("joint", "auto"), ("autoregressive", "fixed")]
     assert all(each.predicted_tokens_per_second > 0 for each in found.forecasts)

@@ -62,7 +62,7 @@ def frequencies(target: dict[str, Any], size: int) -> Tensor:
 
 
 def turned(states: Tensor, positions: Tensor, speeds: Tensor) -> Tensor:
-    """states (rows, heads, size): pairs (i, i + size / 2) turn by position × speed."""
+    """States (rows, heads, size): pairs (i, i + size / 2) turn by position × speed."""
     angles = (positions[:, None].double() * speeds).float()[:, None]
     first, second = states.chunk(2, -1)
     return torch.cat([first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()], -1)
