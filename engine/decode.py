@@ -1,104 +1,27 @@
-"""The decode loop, and what it asks of a target and of a drafter. Torch-free: the toy and the real one run here.
+"""The decode loop: rounds that answer a request, or several requests that share their passes. Torch-free: the toy and
+the real target run here.
 
     draft ─► build ─► combine ─► pack ─► verify ─► accept ─► keep ─► observe
 
-A round costs one pass of each drafter and one of the target. The loop is an iterator: whoever consumes it decides
-when the next round runs, and closing it releases the cache.
+A round costs one pass of each drafter and one of the target, for one text or for many. The loop is an iterator: whoever
+consumes it decides when the next round runs, and closing it releases the caches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.acceptance import ACCEPTANCE_RULES, AcceptanceRule, Residual
-from engine.budget_policy import PACES, BudgetPolicy, FixedBudget
-from engine.builders import BUILDERS, Builder
+from engine.budget_policy import BudgetPolicy
 from engine.clock import Clock
-from engine.combiners import COMBINERS, Combiner
 from engine.draws import trial_draws
-from engine.errors import RequestError
-from engine.limits import check_budget, check_max_tokens, check_sampling
-from engine.methods import Share, method_named, share_named
-from engine.records import Acceptance, DraftTree, Integers, Lattice, PackedTree, Request, Round, Sampling, Verification
+from engine.plan import Drafter, Features, JointDrafter, JointTarget, Plan, Target, plan
+from engine.records import Acceptance, DraftTree, Integers, Lattice, PackedTree, Request, Round, Verification
 from engine.tree import pack
 
-Features = Any  # the target's tapped hidden states, on its device: the loop only carries them to the drafters
-
-
-class Target(Residual, Protocol):
-    """The model whose text it is."""
-
-    @property
-    def context_limit(self) -> int:
-        """How many positions the target knows."""
-
-    def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Features]:
-        """Read the prompt into an empty cache with room for ``rows`` more rows; its choice after the prompt,
-        and the features of every prompt position."""
-
-    def verify(self, packed: PackedTree) -> Verification:
-        """One pass over the packed rows after the cache. The cache keeps the rows until ``commit``."""
-
-    def commit(self, keep: Integers) -> Features:
-        """Keep these rows of the last pass, in this order, drop the others, and return the kept rows' features."""
-
-    def release(self) -> None:
-        """Free the cache."""
-
-
-class Drafter(Protocol):
-    """A drafter: proposes what may follow the root, having observed what was committed."""
-
-    def begin(self, rows: int) -> None:
-        """Forget everything; make room for a text of ``rows`` positions."""
-
-    def observe(self, token_ids: Integers, features: Features) -> None:
-        """Committed tokens, in order, with the target's features of their positions."""
-
-    def draft(self, root: int, width: int) -> Lattice:
-        """What may follow ``root``, the ``width`` most likely tokens of each row."""
-
-    def release(self) -> None:
-        """Free whatever ``begin`` and ``observe`` allocated."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A request with its names looked up, and the drafters that serve it."""
-
-    request: Request
-    heads: tuple[Drafter, ...]
-    build: Builder
-    combine: Combiner
-    accept: AcceptanceRule
-    share: Share
-    policy: BudgetPolicy = field(default_factory=FixedBudget)
-
-
-def plan(request: Request, target: Target, drafters: Sequence[Drafter]) -> Plan:
-    """Look the request's names up and check its numbers against the target and the drafters at hand."""
-    method = method_named(request.method)
-    if len(drafters) < method.heads:
-        raise RequestError(
-            f"The method {request.method} needs {method.heads} drafters; this rig has {len(drafters)}.")
-    check_budget(request.budget)
-    if request.pace not in PACES:
-        raise RequestError(f"There is no pace {request.pace!r}; choose one of {', '.join(PACES)}.")
-    check_max_tokens(request.max_tokens)
-    if not request.prompt_ids:
-        raise RequestError("The prompt is empty; write at least one character.")
-    if len(request.prompt_ids) >= target.context_limit:
-        raise RequestError(
-            f"The prompt has {len(request.prompt_ids)} tokens; the target knows {target.context_limit} positions, "
-            f"so shorten it to at most {target.context_limit - 1}.")
-    check_sampling(request.sampling)
-    return Plan(
-        request, tuple(drafters[:method.heads]), BUILDERS[method.build], COMBINERS[method.combine],
-        ACCEPTANCE_RULES[method.accept], share_named(method, request.split))
+UNREAD = -1  # the root of a text whose prompt was not read yet
 
 
 def decode(request: Request, target: Target, drafters: Sequence[Drafter],
@@ -108,77 +31,170 @@ def decode(request: Request, target: Target, drafters: Sequence[Drafter],
     Without a ``policy`` every round drafts and verifies the whole budget. Raises RequestError before the first round
     when the request cannot be served.
     """
+    return _rounds(run_of(request, target, drafters, policy))
+
+
+def run_of(request: Request, target: Target, drafters: Sequence[Drafter], policy: BudgetPolicy | None = None) -> Run:
+    """A request checked, and about to be answered; RequestError where it cannot be."""
     work = plan(request, target, drafters)
-    return _rounds(replace(work, policy=policy) if policy else work, target)
+    return Run(replace(work, policy=policy) if policy else work, target)
 
 
-def _rounds(work: Plan, target: Target) -> Iterator[Round]:
-    request, random = work.request, trial_draws(work.request.sampling.seed)
-    start, left, index = len(request.prompt_ids), request.max_tokens, 0
+def _rounds(run: Run) -> Iterator[Round]:
     try:
-        root = _open(work, target)
-        while left > 0 and root not in request.stop_ids and start < target.context_limit:
-            made = _round(work, target, Standing(index, start, root, left), random)
-            start += len(made.acceptance.keep)
-            left -= len(made.acceptance.keep)
-            root, index = made.acceptance.bonus, index + 1
-            yield made
+        run.open()
+        while run.goes_on:
+            yield step([run])[0]
     finally:
-        target.release()
-        for head in work.heads:
+        run.close()
+
+
+class Run:
+    """A request that is being answered: where its text stands, and the target and drafters that serve it alone."""
+
+    def __init__(self, work: Plan, target: Target) -> None:
+        self.work, self.target = work, target
+        self.start, self.left, self.index = len(work.request.prompt_ids), work.request.max_tokens, 0
+        self.root = UNREAD
+        self._random = trial_draws(work.request.sampling.seed)
+
+    def open(self) -> None:
+        """Read the prompt."""
+        request, heads, limit = self.work.request, self.work.heads, self.target.context_limit
+        prompt_ids = np.asarray(request.prompt_ids, np.int32)
+        rows = min(len(prompt_ids) + request.max_tokens, limit)
+        for head in heads:
+            head.begin(rows)
+        most = 1 + sum(self.work.share(request.budget, len(heads)))
+        self.root, features = self.target.prefill(
+            request.prompt_ids, rows - len(prompt_ids) + most, request.sampling)
+        for head in heads:
+            head.observe(prompt_ids, features)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its text has a next round."""
+        return (self.left > 0 and self.root not in self.work.request.stop_ids
+                and self.start < self.target.context_limit)
+
+    def opened(self) -> Opened:
+        """What its next round drafts."""
+        drafting, budget = self.work.policy.opens(len(self.work.heads), self.work.request.budget)
+        return Opened(self.work.heads[:drafting], self.root, budget, self.target.context_limit - self.start - 1)
+
+    def built(self, opened: Opened, drafts: tuple[Lattice, ...]) -> Built:
+        """The trees of what was drafted."""
+        shares = self.work.share(opened.budget, len(drafts))
+        candidates = tuple(
+            self.work.build(draft, self.root, share) for draft, share in zip(drafts, shares, strict=True))
+        whole = self.work.combine(candidates, opened.budget) if candidates else None
+        return Built(drafts, candidates, self.work.policy.cut(whole) if whole else bare(self.root))
+
+    def accepted(self, tree: DraftTree, said: Verification) -> Acceptance:
+        """What the target keeps of the verified tree."""
+        kept = self.work.accept(tree, said, self.target, self._random)
+        acceptance = _end_of_text(kept, tree, self.work.request, self.left)
+        self.work.policy.learn(tree, acceptance)
+        return acceptance
+
+    def observe(self, tree: DraftTree, acceptance: Acceptance, features: Features) -> None:
+        """Tell the drafters what was committed."""
+        for head in self.work.heads:
+            head.observe(tree.tokens.take(acceptance.keep), features)
+
+    def ended(self, built: Built, said: Verification, acceptance: Acceptance, seconds: dict[str, float]) -> Round:
+        """The round as a record; the text stands after it."""
+        made = Round(self.index, self.start, built.drafts, built.candidates, built.tree, said, acceptance, seconds)
+        self.start += len(acceptance.keep)
+        self.left -= len(acceptance.keep)
+        self.root, self.index = acceptance.bonus, self.index + 1
+        return made
+
+    def close(self) -> None:
+        """Free the caches."""
+        self.target.release()
+        for head in self.work.heads:
             head.release()
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where the text stands when a round begins: its number, the prefix length, the root, the tokens left."""
+class Opened:
+    """What a round drafts: who, from which root, for how many nodes, and how deep a tree may still grow."""
 
-    index: int
-    start: int
+    heads: tuple[Drafter, ...]
     root: int
-    left: int
+    budget: int
+    deepest: int
 
 
-def _open(work: Plan, target: Target) -> int:
-    prompt_ids = np.asarray(work.request.prompt_ids, np.int32)
-    rows = min(len(prompt_ids) + work.request.max_tokens, target.context_limit)
-    for head in work.heads:
-        head.begin(rows)
-    most = 1 + sum(work.share(work.request.budget, len(work.heads)))
-    root, features = target.prefill(work.request.prompt_ids, rows - len(prompt_ids) + most, work.request.sampling)
-    for head in work.heads:
-        head.observe(prompt_ids, features)
-    return root
+@dataclass(frozen=True)
+class Built:
+    """What a round verifies, and what it was made from."""
+
+    drafts: tuple[Lattice, ...]
+    candidates: tuple[DraftTree, ...]
+    tree: DraftTree
 
 
-def _round(work: Plan, target: Target, at: Standing, random: np.random.Generator) -> Round:
+def step(runs: Sequence[Run]) -> list[Round]:
+    """One round of every run: one pass of each drafter that drafts for several together, and one of the target. The
+    seconds of each are those of all together."""
     clock = Clock()
-    drafting, budget = work.policy.opens(len(work.heads), work.request.budget)
-    deepest = target.context_limit - at.start - 1
-    drafts = tuple(head.draft(at.root, max(budget, 1)).cut(deepest) for head in work.heads[:drafting])
+    opened = [run.opened() for run in runs]
+    drafts = _drafted(opened)
     clock.lap("draft")
-    shares = work.share(budget, drafting)
-    candidates = tuple(work.build(draft, at.root, share) for draft, share in zip(drafts, shares, strict=True))
-    tree = work.policy.cut(work.combine(candidates, budget)) if candidates else bare(at.root)
+    built = [run.built(each, own) for run, each, own in zip(runs, opened, drafts, strict=True)]
     clock.lap("build")
-    packed = pack(tree, at.start)
+    packed = [pack(each.tree, run.start) for run, each in zip(runs, built, strict=True)]
     clock.lap("pack")
-    verification = target.verify(packed)
+    said = _verified(runs, packed)
     clock.lap("verify")
-    acceptance = _end_of_text(work.accept(tree, verification, target, random), tree, work.request, at.left)
-    work.policy.learn(tree, acceptance)
+    accepted = [run.accepted(each.tree, own) for run, each, own in zip(runs, built, said, strict=True)]
     clock.lap("accept")
-    features = target.commit(acceptance.keep)
+    features = [run.target.commit(each.keep) for run, each in zip(runs, accepted, strict=True)]
     clock.lap("keep")
-    for head in work.heads:
-        head.observe(tree.tokens.take(acceptance.keep), features)
+    for run, each, kept, own in zip(runs, built, accepted, features, strict=True):
+        run.observe(each.tree, kept, own)
     clock.lap("draft")
-    return Round(at.index, at.start, drafts, candidates, tree, verification, acceptance, clock.seconds())
+    seconds = clock.seconds()
+    return [run.ended(each, own, kept, seconds)
+            for run, each, own, kept in zip(runs, built, said, accepted, strict=True)]
+
+
+def _drafted(opened: Sequence[Opened]) -> list[tuple[Lattice, ...]]:
+    """What every drafter proposes, by run."""
+    wishes = [(head, each) for each in opened for head in each.heads]
+    lattices = iter([head.draft(each.root, max(each.budget, 1)) for head, each in wishes] if len(opened) == 1
+                    else _drafted_together(wishes))
+    return [tuple(next(lattices).cut(each.deepest) for _ in each.heads) for each in opened]
+
+
+def _drafted_together(wishes: Sequence[tuple[Drafter, Opened]]) -> list[Lattice]:
+    """One pass for all forks of a drafter that can, a pass for each of the others."""
+    groups: dict[int, list[int]] = {}
+    for place, (head, _) in enumerate(wishes):
+        groups.setdefault(id(head.weights if isinstance(head, JointDrafter) else head), []).append(place)
+    found: dict[int, Lattice] = {}
+    for places in groups.values():
+        heads, wanted = zip(*(wishes[place] for place in places), strict=True)
+        roots, widths = [each.root for each in wanted], [max(each.budget, 1) for each in wanted]
+        made = heads[0].draft_together(heads, roots, widths) if isinstance(heads[0], JointDrafter) else [
+            heads[0].draft(roots[0], widths[0])]
+        found.update(zip(places, made, strict=True))
+    return [found[place] for place in range(len(wishes))]
+
+
+def _verified(runs: Sequence[Run], packed: Sequence[PackedTree]) -> list[Verification]:
+    """What the target says of every tree."""
+    first = runs[0].target
+    if len(runs) > 1 and isinstance(first, JointTarget):
+        return first.verify_together([run.target for run in runs], packed)
+    return [run.target.verify(own) for run, own in zip(runs, packed, strict=True)]
 
 
 def bare(root: int) -> DraftTree:
     """The tree that nobody drafted: its root."""
-    zero = np.zeros(1, np.int32)
+    zero: Integers = np.zeros(1, np.int32)
     return DraftTree(np.asarray([root], np.int32), zero, np.zeros(1, np.float32), zero)
 
 

@@ -1,19 +1,20 @@
 """A small target and a drafter in numpy, exact and fast: every rule of the loop is tested against them.
 
-The target is a table: what follows depends on the last three tokens. It obeys the whole ``decode.Target``
+The target is a table: what follows depends on the last three tokens. It obeys the whole ``plan.Target``
 contract, position draws included, and refuses what breaks it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.decode import Features
 from engine.draws import position_draws
+from engine.plan import Features
 from engine.records import Floats, Integers, Lattice, PackedTree, Sampling, Verification
 
 ORDER = 3  # tokens of context; positions before the text count as token 0
@@ -40,11 +41,11 @@ class ToyTarget:
 
     @property
     def context_limit(self) -> int:
-        """See ``decode.Target``."""
+        """See ``plan.Target``."""
         return self._limit
 
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Features]:
-        """See ``decode.Target``. The features are the tokens themselves."""
+        """See ``plan.Target``. The features are the tokens themselves."""
         self.text, self._sampling = list(prompt_ids), sampling
         self._draws = position_draws(sampling.seed, self._limit + 1)
         self._rows = np.asarray([self.context(self.text)], np.int32)
@@ -52,7 +53,7 @@ class ToyTarget:
         return int(choice[0]), np.asarray(prompt_ids, np.int32)
 
     def verify(self, packed: PackedTree) -> Verification:
-        """See ``decode.Target``: each row's context is its ancestors' tokens and the text before them."""
+        """See ``plan.Target``: each row's context is its ancestors' tokens and the text before them."""
         self._packed, size = packed, packed.size
         self._rows = self._contexts(packed)
         choice = self.choose(self._rows, packed.positions[:size] + 1)
@@ -65,7 +66,7 @@ class ToyTarget:
             choice, own[nodes, choice], -(np.exp(own) * own).sum(-1), top[:, -1] - top[:, -2], offered, allowed)
 
     def commit(self, keep: Integers) -> Features:
-        """See ``decode.Target``. ValueError for rows that are no path down from the root of the last pass."""
+        """See ``plan.Target``. ValueError for rows that are no path down from the root of the last pass."""
         packed = self._packed
         if packed is None or keep[0] != 0 or any(packed.parents[node] != parent for parent, node in pairwise(keep)):
             raise ValueError(f"The rows {keep.tolist()} are no path from the root of the last pass.")
@@ -75,9 +76,15 @@ class ToyTarget:
         return kept
 
     def release(self) -> None:
-        """See ``decode.Target``; ``released`` counts how often."""
+        """See ``plan.Target``; ``released`` counts how often."""
         self.text, self._packed = [], None
         self.released += 1
+
+    def fork(self) -> ToyTarget:
+        """See ``plan.Target``."""
+        other = copy(self)
+        other.text, other._packed = [], None
+        return other
 
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
         """See ``acceptance.Residual``."""
@@ -131,17 +138,17 @@ class ToyDrafter:
         self._marginals: dict[int, Table] = {}
 
     def begin(self, rows: int) -> None:
-        """See ``decode.Drafter``."""
+        """See ``plan.Drafter``."""
         self.text = []
 
     def observe(self, token_ids: Integers, features: Features) -> None:
-        """See ``decode.Drafter``. The features have to be the tokens, as ``ToyTarget`` gives them."""
+        """See ``plan.Drafter``. The features have to be the tokens, as ``ToyTarget`` gives them."""
         if not np.array_equal(token_ids, features):
             raise ValueError(f"The tokens {token_ids.tolist()} come with the features of {features.tolist()}.")
         self.text += token_ids.tolist()
 
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``decode.Drafter``."""
+        """See ``plan.Drafter``."""
         context = self.target.context([*self.text[-ORDER:], root])
         if context not in self._marginals:
             self._marginals[context] = self._blurred(context)
@@ -151,9 +158,15 @@ class ToyDrafter:
                        np.zeros_like(tokens[:, None]))
 
     def release(self) -> None:
-        """See ``decode.Drafter``; ``released`` counts how often."""
+        """See ``plan.Drafter``; ``released`` counts how often."""
         self.text = []
         self.released += 1
+
+    def fork(self) -> ToyDrafter:
+        """See ``plan.Drafter``."""
+        other = copy(self)
+        other.text = []
+        return other
 
     def _blurred(self, context: int) -> Table:
         """(depth, vocabulary) float32 log probabilities."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
-from engine.decode import Drafter
+from engine.plan import Drafter, JointDrafter
 from engine.records import Integers, Lattice
 
 
@@ -15,17 +17,34 @@ class NarrowedDrafter:
         self.inside, self.columns = inside, columns
 
     def begin(self, rows: int) -> None:
-        """See ``decode.Drafter``."""
+        """See ``plan.Drafter``."""
         self.inside.begin(rows)
 
     def observe(self, token_ids: Integers, features: Tensor) -> None:
-        """See ``decode.Drafter``. features (tokens, all taps × hidden size)."""
+        """See ``plan.Drafter``. features (tokens, all taps × hidden size)."""
         self.inside.observe(token_ids, features.index_select(-1, self.columns))
 
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``decode.Drafter``."""
+        """See ``plan.Drafter``."""
         return self.inside.draft(root, width)
 
+    def fork(self) -> NarrowedDrafter:
+        """See ``plan.Drafter``."""
+        return NarrowedDrafter(self.inside.fork(), self.columns)
+
+    @property
+    def weights(self) -> object:
+        """See ``plan.JointDrafter``."""
+        return self.inside.weights if isinstance(self.inside, JointDrafter) else self.inside
+
+    def draft_together(self, forks: Sequence[NarrowedDrafter], roots: Sequence[int], widths: Sequence[int]
+                       ) -> list[Lattice]:
+        """See ``plan.JointDrafter``; a pass for each where the drafter inside cannot."""
+        inside = [fork.inside for fork in forks]
+        if isinstance(self.inside, JointDrafter):
+            return self.inside.draft_together(inside, roots, widths)
+        return [head.draft(*own) for head, *own in zip(inside, roots, widths, strict=True)]
+
     def release(self) -> None:
-        """See ``decode.Drafter``."""
+        """See ``plan.Drafter``."""
         self.inside.release()

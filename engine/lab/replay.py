@@ -16,9 +16,10 @@ from engine.acceptance.walk import longest_path
 from engine.budget_policy import BudgetPolicy, FixedBudget
 from engine.builders import BUILDERS
 from engine.combiners import COMBINERS
-from engine.decode import Features, Target, bare
+from engine.decode import bare
 from engine.errors import RequestError
 from engine.methods import Method, method_named, share_named
+from engine.plan import Features, Target
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Request
 from engine.tree import beginning, depths, pack, plant
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from engine.decode import Drafter, Target, decode
+from engine.decode import decode
 from engine.drafters.ngram.drafter import NGramDrafter
 from engine.methods import METHODS
+from engine.plan import Drafter, Target
 from engine.records import DraftTree, Lattice, Request, Round, Sampling
 from engine.toy import ToyDrafter, ToyTarget
 

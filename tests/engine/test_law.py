@@ -15,8 +15,9 @@ from math import erfc, sqrt
 import numpy as np
 import pytest
 
-from engine.decode import Drafter, decode
+from engine.decode import decode
 from engine.methods import METHODS
+from engine.plan import Drafter
 from engine.records import Integers, Request, Sampling
 from engine.toy import ToyDrafter, ToyTarget, drawn
 from tests.engine.material import LOSSLESS, heads_of, text

@@ -6,6 +6,9 @@ It reads committed tokens, never the target's features, and is asked once a dept
 
 from __future__ import annotations
 
+from copy import copy
+from typing import Self
+
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -32,25 +35,31 @@ class AutoregressiveDrafter:
         self._position = 0
 
     def begin(self, rows: int) -> None:
-        """See ``decode.Drafter``: room for ``rows`` committed positions and one draft after them."""
+        """See ``plan.Drafter``: room for ``rows`` committed positions and one draft after them."""
         self._cache = TreeCache(self.config, min(rows, self.limit) + self.reach.rows, self._weight)
         self._pending, self._length = [], 0
 
     def observe(self, token_ids: Integers, features: Tensor) -> None:
-        """See ``decode.Drafter``. The tokens wait for the next draft, whose first pass reads them with the root."""
+        """See ``plan.Drafter``. The tokens wait for the next draft, whose first pass reads them with the root."""
         self._pending += token_ids.tolist()
 
     @inferring
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``decode.Drafter``. Nothing is proposed where the drafter's own context ends."""
+        """See ``plan.Drafter``. Nothing is proposed where the drafter's own context ends."""
         left = self.limit - self._length - len(self._pending)
         lattice = grow(self, root, self.reach.within(width, left))
         if self._cache is not None:
             self._cache.length = self._length
         return lattice
 
+    def fork(self) -> Self:
+        """See ``plan.Drafter``."""
+        other = copy(self)
+        other.release()
+        return other
+
     def release(self) -> None:
-        """See ``decode.Drafter``."""
+        """See ``plan.Drafter``."""
         self._cache = None
         self._pending, self._length = [], 0
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
+
 import torch
 from torch import Tensor, nn
 
@@ -12,7 +15,7 @@ from engine.drafters.known_text import ReadText
 from engine.lab.replay import Proposals
 from engine.records import Integers, Lattice
 from engine.runtime.target.inference import inferring
-from engine.runtime.target.layers import KeysValues, Layer, Rotations, norm_of, turned
+from engine.runtime.target.layers import KeysValues, Layer, Rotations, View, norm_of, turned
 from engine.runtime.target.products import Product, VocabularyProduct, side_by_side
 
 
@@ -41,7 +44,7 @@ class DFlashDrafter:
 
     @inferring
     def begin(self, rows: int) -> None:
-        """See ``decode.Drafter``: room for ``rows`` committed positions and one block after them."""
+        """See ``plan.Drafter``: room for ``rows`` committed positions and one block after them."""
         config = self.model.config
         self._length = 0
         self._context = self.model.fc.weight.new_empty(
@@ -49,7 +52,7 @@ class DFlashDrafter:
 
     @inferring
     def observe(self, token_ids: Integers, features: Tensor) -> None:
-        """See ``decode.Drafter``. features (tokens, taps × hidden size): each layer gets keys and values of them."""
+        """See ``plan.Drafter``. features (tokens, taps × hidden size): each layer gets keys and values of them."""
         end = self._length + len(token_ids)
         keys, values = self.context_of(features)
         keys = turned(keys, self.rotations.span(self._length, end))
@@ -64,14 +67,47 @@ class DFlashDrafter:
 
     @inferring
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``decode.Drafter``: a lattice of block − 1 depths and one row each (paper 002, section 3)."""
+        """See ``plan.Drafter``: a lattice of block − 1 depths and one row each (paper 002, section 3)."""
         end = self._length + self.block
-        self._block[0] = root
-        hidden, rotation = self.embedding(self._block), self.rotations.span(self._length, end)
+        hidden, rotation = self.embedding(self._rooted(root)), self.rotations.span(self._length, end)
         masks = self._masks(end)
         for layer, window, room in zip(self.layers, self.model.windows, self._context[:, :, :, :end], strict=True):
             hidden = layer.run(hidden, rotation, room, masks[window])
         return marginals(self.head(self.norm(hidden[1:])), width)
+
+    @property
+    def weights(self) -> object:
+        """See ``plan.JointDrafter``."""
+        return self.model
+
+    @inferring
+    def draft_together(self, forks: Sequence[DFlashDrafter], roots: Sequence[int], widths: Sequence[int]
+                       ) -> list[Lattice]:
+        """See ``plan.JointDrafter``: one block after another, each over its own context."""
+        ends = [fork._length + self.block for fork in forks]
+        hidden = self.embedding(torch.cat([fork._rooted(root) for fork, root in zip(forks, roots, strict=True)]))
+        spans = [self.rotations.span(end - self.block, end) for end in ends]
+        rotation = torch.cat([cosines for cosines, _ in spans]), torch.cat([sines for _, sines in spans])
+        masks = [self._masks(end) for end in ends]
+        for number, (layer, window) in enumerate(zip(self.layers, self.model.windows, strict=True)):
+            hidden = layer.run_together(hidden, rotation, [
+                View(self.block, fork._context[number, :, :, :end], mask[window])
+                for fork, end, mask in zip(forks, ends, masks, strict=True)])
+        proposed = hidden.unflatten(0, (len(forks), self.block))[:, 1:].flatten(0, 1)
+        logits = self.head(self.norm(proposed)).split(self.block - 1)
+        return [marginals(own, width) for own, width in zip(logits, widths, strict=True)]
+
+    def _rooted(self, root: int) -> Tensor:
+        """The block's tokens, (block,) int64: the root and mask tokens."""
+        self._block[0] = root
+        return self._block
+
+    def fork(self) -> DFlashDrafter:
+        """See ``plan.Drafter``."""
+        other = copy(self)
+        other._block = self._block.clone()
+        other.release()
+        return other
 
     def proposals(self, text: ReadText, width: int) -> Proposals:
         """See ``abilities.ReplayDrafter``."""
@@ -88,6 +124,6 @@ class DFlashDrafter:
         return found
 
     def release(self) -> None:
-        """See ``decode.Drafter``."""
+        """See ``plan.Drafter``."""
         self._context = torch.empty(0)
         self._length = 0

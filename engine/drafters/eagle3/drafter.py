@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
+from typing import Self
+
 import torch
 from torch import Tensor, nn
 
@@ -33,7 +36,7 @@ class Eagle3Drafter:
 
     @inferring
     def begin(self, rows: int) -> None:
-        """See ``decode.Drafter``: room for ``rows`` committed positions and one draft after them."""
+        """See ``plan.Drafter``: room for ``rows`` committed positions and one draft after them."""
         config = self.model.config
         self._room = self._weight.new_empty(
             2, config.num_key_value_heads, rows + self.reach.rows, config.head_dim)
@@ -42,17 +45,23 @@ class Eagle3Drafter:
 
     @inferring
     def observe(self, token_ids: Integers, features: Tensor) -> None:
-        """See ``decode.Drafter``. features (tokens, taps × hidden size)."""
+        """See ``plan.Drafter``. features (tokens, taps × hidden size)."""
         self._features = torch.cat([self._features, features])
         self._tokens += token_ids.tolist()
 
     @inferring
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``decode.Drafter``."""
+        """See ``plan.Drafter``."""
         return grow(self, root, self.reach.within(width, width))
 
+    def fork(self) -> Self:
+        """See ``plan.Drafter``."""
+        other = copy(self)
+        other.release()
+        return other
+
     def release(self) -> None:
-        """See ``decode.Drafter``."""
+        """See ``plan.Drafter``."""
         self._room = self._features = self._hidden = torch.empty(0)
         self._tokens, self._length = [], 0
 

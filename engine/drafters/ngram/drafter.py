@@ -13,7 +13,7 @@ from heapq import nsmallest
 
 import numpy as np
 
-from engine.decode import Features
+from engine.plan import Features
 from engine.records import Integers, Lattice
 
 NOTHING = -1  # stands before the first token of a text
@@ -52,18 +52,18 @@ class NGramDrafter:
         self._context: Context = (NOTHING, NOTHING)
 
     def begin(self, rows: int) -> None:
-        """See ``decode.Drafter``."""
+        """See ``plan.Drafter``."""
         self._tallies = Tallies()
         self._context = (NOTHING, NOTHING)
 
     def observe(self, token_ids: Integers, features: Features) -> None:
-        """See ``decode.Drafter``. The features are not looked at."""
+        """See ``plan.Drafter``. The features are not looked at."""
         for token in token_ids.tolist():
             self._tallies.count(self._context, token)
             self._context = self._context[1], token
 
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``decode.Drafter``: min(width, own width) tokens a row, a row per distinct context of a depth."""
+        """See ``plan.Drafter``: min(width, own width) tokens a row, a row per distinct context of a depth."""
         width = min(width, self.width)
         common = self._most_common(width)
         levels: list[list[list[tuple[int, float]]]] = []
@@ -78,8 +78,12 @@ class NGramDrafter:
             contexts = deeper
         return _lattice(levels, follows, width)
 
+    def fork(self) -> NGramDrafter:
+        """See ``plan.Drafter``: it has no weights to share."""
+        return NGramDrafter(self.vocabulary, self.depth, self.width)
+
     def release(self) -> None:
-        """See ``decode.Drafter``."""
+        """See ``plan.Drafter``."""
         self.begin(0)
 
     def _most_common(self, width: int) -> list[int]:

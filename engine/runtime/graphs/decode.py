@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from engine.budget_policy import FIXED
-from engine.decode import Drafter, plan
 from engine.drafters.abilities import BlockDrafter
 from engine.errors import RequestError
 from engine.methods import method_named
+from engine.plan import Drafter, plan
 from engine.records import Request, Round
 from engine.runtime.graphs.machine import RUNNERS, Machine, inside, setting_of
 from engine.runtime.graphs.passes import SMALLEST_BUCKET, bucket_of

@@ -9,7 +9,6 @@ from time import perf_counter
 import numpy as np
 
 from engine.budget_policy import MOST_AUTO
-from engine.decode import Drafter
 from engine.drafters.abilities import ReplayDrafter
 from engine.drafters.known_text import ReadText, read_text
 from engine.errors import RequestError
@@ -20,6 +19,7 @@ from engine.lab.replay import Grower, Known, Proposals, Reread, reread
 from engine.lab.whatif import Point, builders_of, forecasts, gain, points
 from engine.limits import TRIED_BUDGETS, check_budget
 from engine.methods import METHODS, method_named
+from engine.plan import Drafter
 from engine.records import Request
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig

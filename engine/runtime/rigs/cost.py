@@ -12,8 +12,8 @@ from time import perf_counter
 import numpy as np
 
 from engine.acceptance.walk import walk
-from engine.decode import Drafter
 from engine.lab.cost import CostCurve
+from engine.plan import Drafter
 from engine.records import DraftTree, Integers, Sampling
 from engine.runtime.rigs.mock import CHAIN, mock_tree
 from engine.runtime.rigs.rigs import Rig

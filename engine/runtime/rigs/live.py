@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from engine.budget_policy import AUTO
-from engine.decode import Drafter, plan
 from engine.errors import RequestError
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import CostCurve
 from engine.methods import METHODS
+from engine.plan import Drafter, plan
 from engine.records import Ask, Integers, Request, Round, Sampling
 from engine.rig_names import AUTO_DTYPE
 from engine.runtime.rigs.chat import Spelling, prompt_ids

@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import Protocol
 
 from engine.budget_policy import BudgetPolicy
-from engine.decode import Drafter, decode
+from engine.decode import decode
+from engine.plan import Drafter
 from engine.records import Request, Round
 from engine.runtime.target.inference import each_inferring
 from engine.runtime.target.target import TorchTarget

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -105,6 +105,15 @@ class Experts:
         return found
 
 
+class View(NamedTuple):
+    """What some of a pass's rows see, see ``Layer.run``: ``rows`` of them, their ``room``, ``mask`` and ``spare``."""
+
+    rows: int
+    room: Tensor
+    mask: Tensor | None
+    spare: int = 0
+
+
 class Layer:
     """Attention and MLP, or experts, of one pre-norm decoder layer with grouped queries and rotary positions."""
 
@@ -135,18 +144,36 @@ class Layer:
         written into its last places but the ``spare`` ones, which the mask hides. ``mask`` is (1, 1, groups × rows,
         keys), see ``additive``.
         """
-        rows, queries = len(hidden), self.query_heads
-        states = self.inputs(self.first_norm(hidden)).view(rows, -1, self.size)
-        both = states[:, :queries + self.kv_heads]
+        heads, values = self._projected(hidden, rotation)
+        return self._closed(self._attended(heads, values, View(len(hidden), room, mask, spare)), hidden)
+
+    def run_together(self, hidden: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
+        """The rows of several texts one after another, each with its own view; all else is one product for all."""
+        heads, values = self._projected(hidden, rotation)
+        rows = [view.rows for view in views]
+        mixed = [self._attended(*own) for own in zip(heads.split(rows), values.split(rows), views, strict=True)]
+        return self._closed(torch.cat(mixed), hidden)
+
+    def _projected(self, hidden: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
+        """Query and key heads, turned, (rows, query + kv heads, head size), and values (rows, kv heads, head size)."""
+        states = self.inputs(self.first_norm(hidden)).view(len(hidden), -1, self.size)
+        both = states[:, :self.query_heads + self.kv_heads]
         if self.head_norm is not None:
             both = self.head_norm(both)
-        both = turned(both, rotation)
-        end = room.shape[2] - spare
+        return turned(both, rotation), states[:, self.query_heads + self.kv_heads:]
+
+    def _attended(self, both: Tensor, values: Tensor, view: View) -> Tensor:
+        """What the rows of one text attend to: (rows, query heads × head size)."""
+        queries, rows, room = self.query_heads, view.rows, view.room
+        end = room.shape[2] - view.spare
         room[0, :, end - rows:end] = both[:, queries:].transpose(0, 1)
-        room[1, :, end - rows:end] = states[:, queries + self.kv_heads:].transpose(0, 1)
+        room[1, :, end - rows:end] = values.transpose(0, 1)
         asked = both[:, :queries].unflatten(1, (self.kv_heads, -1)).permute(1, 2, 0, 3).flatten(1, 2)
-        mixed = scaled_dot_product_attention(asked[None], room[:1], room[1:], attn_mask=mask)
-        mixed = mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3).reshape(rows, -1)
+        mixed = scaled_dot_product_attention(asked[None], room[:1], room[1:], attn_mask=view.mask)
+        return mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3).reshape(rows, -1)
+
+    def _closed(self, mixed: Tensor, hidden: Tensor) -> Tensor:
+        """The rest of the layer, after attention."""
         hidden = self.out(mixed).add_(hidden)
         return self.mlp(self.second_norm(hidden)).add_(hidden)
 

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from engine.runtime.target.cache import SpreadCache, TreeCache
 from engine.runtime.target.hardware import gpus_of
-from engine.runtime.target.layers import Layer, Rotations, additive, norm_of
+from engine.runtime.target.layers import Layer, Rotations, View, additive, norm_of
 from engine.runtime.target.products import VocabularyProduct
 
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
@@ -34,6 +34,20 @@ class PassOutput(NamedTuple):
 
     logits: Tensor
     tapped: Tensor
+
+
+class Part(NamedTuple):
+    """One text's rows of a pass: arguments of ``ReferencePass.forward``."""
+
+    tokens: Tensor
+    positions: Tensor
+    seen: Tensor | None
+    cache: TreeCache
+
+    @property
+    def end(self) -> int:
+        """The slots that its rows and all before them fill."""
+        return self.cache.length + len(self.tokens)
 
 
 class ReferencePass(nn.Module):
@@ -86,18 +100,38 @@ class FusedPass(nn.Module):
 
     def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: TreeCache) -> PassOutput:
         """See ``ReferencePass.forward``."""
+        part = Part(tokens, positions, seen, cache)
         hidden = embedding(tokens, self.base.embed_tokens.weight)
-        end = cache.length + len(tokens)
-        rotation = self.rotations.at(positions, end)
-        rooms = cache.room(len(tokens), 1 if seen is None else WHOLE)
-        spare = rooms.shape[3] - end
-        mask = None if seen is None else additive(seen, cache.length, self.groups, hidden, spare)
+        rotation = self.rotations.at(positions, part.end)
+        rooms, mask, spare = self._seen_by(part, hidden)
         outputs = []
         for layer, room in zip(self.layers, rooms, strict=True):
             hidden = layer.run(hidden, rotation, room, mask, spare)
             outputs.append(hidden)
-        logits = self.head(self.norm(hidden))
-        return PassOutput(logits, beside([outputs[layer] for layer in self.taps]))
+        return PassOutput(self.head(self.norm(hidden)), beside([outputs[layer] for layer in self.taps]))
+
+    def together(self, parts: Sequence[Part]) -> list[PassOutput]:
+        """One pass over the rows of several texts, each with its own cache."""
+        rows = [len(part.tokens) for part in parts]
+        hidden = embedding(torch.cat([part.tokens for part in parts]), self.base.embed_tokens.weight)
+        rotation = self.rotations.at(torch.cat([part.positions for part in parts]), max(part.end for part in parts))
+        seen_by = [self._seen_by(part, hidden) for part in parts]
+        outputs = []
+        for number, layer in enumerate(self.layers):
+            hidden = layer.run_together(hidden, rotation, [
+                View(count, rooms[number], mask, spare)
+                for count, (rooms, mask, spare) in zip(rows, seen_by, strict=True)])
+            outputs.append(hidden)
+        logits, tapped = self.head(self.norm(hidden)), beside([outputs[layer] for layer in self.taps])
+        said = tapped.split(rows) if self.taps else [tapped] * len(rows)
+        return [PassOutput(*own) for own in zip(logits.split(rows), said, strict=True)]
+
+    def _seen_by(self, part: Part, like: Tensor) -> tuple[Tensor, Tensor | None, int]:
+        """The room of every layer for a part's rows, their mask, and the spare slots at the end."""
+        rooms = part.cache.room(len(part.tokens), 1 if part.seen is None else WHOLE)
+        spare = rooms.shape[3] - part.end
+        return rooms, None if part.seen is None else additive(
+            part.seen, part.cache.length, self.groups, like, spare), spare
 
 
 def beside(tapped: list[Tensor]) -> Tensor:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +18,7 @@ from engine.records import Floats, Integers, PackedTree, Sampling, Verification
 from engine.runtime.target.cache import SpreadCache, TreeCache
 from engine.runtime.target.hardware import gpus_of, hardware
 from engine.runtime.target.inference import inferring
-from engine.runtime.target.passes import AnyCache, FusedPass, PassOutput, ReferencePass, fastest_pass
+from engine.runtime.target.passes import AnyCache, FusedPass, Part, PassOutput, ReferencePass, fastest_pass
 from engine.runtime.target.products import VocabularyProduct
 from engine.runtime.target.sampling import chosen, drawn, processed, verification
 from engine.runtime.target.waiting import Waiting
@@ -49,7 +51,7 @@ class TorchTarget:
 
     @property
     def context_limit(self) -> int:
-        """See ``decode.Target``."""
+        """See ``plan.Target``."""
         return int(self.config.max_position_embeddings)
 
     @property
@@ -80,7 +82,7 @@ class TorchTarget:
 
     @inferring
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Tensor]:
-        """See ``decode.Target``. Features are (prompt tokens, taps × hidden size) on the device."""
+        """See ``plan.Target``. Features are (prompt tokens, taps × hidden size) on the device."""
         size = len(prompt_ids)
         try:
             self._cache = self._new_cache(size + rows)
@@ -97,18 +99,42 @@ class TorchTarget:
 
     @inferring
     def verify(self, packed: PackedTree) -> Verification:
-        """See ``decode.Target``: one pass with the mask of paper 000, section 4.2."""
+        """See ``plan.Target``: one pass with the mask of paper 000, section 4.2."""
         if self._waiting:
             self._waiting.adapt()
+        return self._heard(packed, self.fastest(*self._rows(packed)))
+
+    @inferring
+    def verify_together(self, forks: Sequence[TorchTarget], packed: Sequence[PackedTree]) -> list[Verification]:
+        """See ``plan.JointTarget``. Where only the reference forward pass serves the model, a pass for each."""
+        if not isinstance(self.fastest, FusedPass):
+            return [fork.verify(own) for fork, own in zip(forks, packed, strict=True)]
+        if self._waiting:
+            self._waiting.adapt()
+        outputs = self.fastest.together(
+            [Part(*fork._rows(own)) for fork, own in zip(forks, packed, strict=True)])
+        return [fork._heard(own, output) for fork, own, output in zip(forks, packed, outputs, strict=True)]
+
+    def fork(self) -> TorchTarget:
+        """See ``plan.Target``: the same weights and passes, a cache of its own."""
+        other = copy(self)
+        other.release()
+        return other
+
+    def _rows(self, packed: PackedTree) -> tuple[Tensor, Tensor, Tensor | None, Any]:
+        """What a pass over a tree is given."""
         seen = torch.from_numpy(packed.seen).to(self.device) if len(packed.tokens) > 1 else None
-        self._said = self.fastest(
-            self._placed(packed.tokens), self._placed(packed.positions), seen, self._open_cache)
+        return self._placed(packed.tokens), self._placed(packed.positions), seen, self._open_cache
+
+    def _heard(self, packed: PackedTree, output: PassOutput) -> Verification:
+        """What a pass says of a tree; its output is kept for ``commit``."""
+        self._said = output
         draws = self._draws.take(packed.positions + 1) if self._sampling.temperature else NO_DRAWS
-        return verification(self._said.logits, self._sampling, draws, packed)
+        return verification(output.logits, self._sampling, draws, packed)
 
     @inferring
     def commit(self, keep: Integers) -> Tensor:
-        """See ``decode.Target``. Features are (kept rows, taps × hidden size)."""
+        """See ``plan.Target``. Features are (kept rows, taps × hidden size)."""
         self._open_cache.keep(keep)
         return self._said.tapped.index_select(0, self._placed(keep)) if self.taps else self._said.tapped
 

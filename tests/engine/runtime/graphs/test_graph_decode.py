@@ -14,8 +14,9 @@ import pytest
 import torch
 from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
-from engine.decode import Drafter, decode
+from engine.decode import decode
 from engine.errors import RequestError
+from engine.plan import Drafter
 from engine.records import Ask, DraftTree, Request, Round, Sampling
 from engine.runtime.graphs import graphs, machine
 from engine.runtime.graphs.decode import GraphLoop, serves

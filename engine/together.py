@@ -1,0 +1,85 @@
+"""Several requests answered at once: their rounds share the passes of target and drafters, and nothing else.
+
+Each text stands at its own position, with its own method, budget, sampling, tree and caches, so it is the text of the
+request alone. A request that has ended makes room for the next at the following round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.budget_policy import BudgetPolicy
+from engine.decode import Run, run_of, step
+from engine.plan import Drafter, Target
+from engine.records import Request, Round
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request with the drafters that serve it, and who decides its budgets where it is not fixed."""
+
+    request: Request
+    drafters: Sequence[Drafter]
+    policy: BudgetPolicy | None = None
+
+
+class Batch:
+    """The requests that are being answered, by number. It works on forks of the target and the drafters."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._runs: dict[int, Run] = {}
+        self._admitted = 0
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def admit(self, asked: Asked) -> int:
+        """Read the prompt of one more request: its number. RequestError where it cannot be served, which leaves the
+        others as they are."""
+        run = run_of(asked.request, self._target.fork(), [head.fork() for head in asked.drafters], asked.policy)
+        try:
+            run.open()
+        except BaseException:
+            run.close()
+            raise
+        number, self._admitted = self._admitted, self._admitted + 1
+        self._runs[number] = run
+        self._leave(number)
+        return number
+
+    def round(self) -> list[tuple[int, Round]]:
+        """One round of every request, with its number. Those that have ended leave."""
+        numbers = list(self._runs)
+        made = step(list(self._runs.values())) if numbers else []
+        for number in numbers:
+            self._leave(number)
+        return list(zip(numbers, made, strict=True))
+
+    def drop(self, number: int) -> None:
+        """Free the caches of a request; the others go on."""
+        run = self._runs.pop(number, None)
+        if run:
+            run.close()
+
+    def close(self) -> None:
+        """Free everything."""
+        for number in list(self._runs):
+            self.drop(number)
+
+    def _leave(self, number: int) -> None:
+        if not self._runs[number].goes_on:
+            self.drop(number)
+
+
+def decode_together(asked: Iterable[Asked], target: Target, at_once: int) -> Iterator[tuple[int, Round]]:
+    """The rounds of many requests, each with the request's place, ``at_once`` of them at a time."""
+    batch, waiting = Batch(target), list(asked)[::-1]
+    try:
+        while batch or waiting:
+            while waiting and len(batch) < at_once:
+                batch.admit(waiting.pop())
+            yield from batch.round()
+    finally:
+        batch.close()

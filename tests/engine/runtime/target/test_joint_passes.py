@@ -1,0 +1,81 @@
+"""One pass over several texts is a pass over each: the demo rig's target and drafters, in float32."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.decode import decode
+from engine.plan import JointDrafter, JointTarget
+from engine.records import Ask, Sampling
+from engine.runtime.rigs.live import LiveRig
+from engine.runtime.target.passes import FusedPass
+from engine.together import Asked, decode_together
+from engine.trace import committed_ids
+from tests.engine.runtime.demo import demo_live, demo_rig
+
+ASKS = (
+    Ask("Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?", "ddtree", 16, 40),
+    Ask("Write a Python function that doubles every number of a list.", "routed", 31, 40),
+    Ask("What is speculative decoding?", "autoregressive", 0, 25),
+    Ask("Mia buys 3 pens for 2 dollars each. What does she pay?", "merged", 24, 40, Sampling(0.8, 0, 0.95, 3)),
+    Ask("What is a node budget?", "joint", 7, 30),
+    Ask("Lea has 12 cards and gives away 5. How many are left?", "expand", 12, 30, heads=("small",)),
+    Ask("What is a draft tree?", "nanogpt", 9, 30),
+    Ask("What is the root?", "dflash", 15, 30),
+)
+
+
+def asked(live: LiveRig, ask: Ask) -> Asked:
+    return Asked(live.request(ask), list(demo_rig().drafters(ask.method, ask.heads).values()))
+
+
+@pytest.fixture(scope="module")
+def alone() -> list[list[int]]:
+    live = demo_live()
+    found = []
+    for ask in ASKS:
+        one = asked(live, ask)
+        found.append(committed_ids(decode(one.request, demo_rig().target, one.drafters)))
+    return found
+
+
+@pytest.mark.parametrize("at_once", [2, 5, 8])
+def test_texts_of_all_methods_at_once_equal_those_alone(alone: list[list[int]], at_once: int) -> None:
+    live = demo_live()
+    assert isinstance(demo_rig().target, JointTarget)
+    made = list(decode_together([asked(live, ask) for ask in ASKS], demo_rig().target, at_once))
+    found = [committed_ids(each for number, each in made if number == place) for place in range(len(ASKS))]
+    assert found == alone
+
+
+def test_the_passes_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    live, passes, rows = demo_live(), [], []
+    own = FusedPass.together
+
+    def counted(self, parts):
+        passes.append(len(parts))
+        rows.append(sum(len(part.tokens) for part in parts))
+        return own(self, parts)
+
+    monkeypatch.setattr(FusedPass, "together", counted)
+    made = list(decode_together([asked(live, ASKS[0]), asked(live, ASKS[1])], demo_rig().target, 2))
+    both = min(sum(number == place for number, _ in made) for place in range(2))
+    assert passes == [2] * both and min(rows) > 2
+
+
+def test_a_block_drafted_beside_others_is_the_block() -> None:
+    head = demo_rig().heads["math"]
+    assert isinstance(head, JointDrafter)
+    target, forks = demo_rig().target, [head.fork() for _ in range(3)]
+    for length, fork in zip((5, 40, 17), forks, strict=True):
+        prompt = np.arange(length, dtype=np.int32) + 7
+        _, features = target.prefill(prompt.tolist(), 1, Sampling())
+        fork.begin(length + 1)
+        fork.observe(prompt, features)
+    target.release()
+    together = head.draft_together(forks, [3, 9, 27], [4, 8, 16])
+    for lattice, fork, root, width in zip(together, forks, (3, 9, 27), (4, 8, 16), strict=True):
+        single = fork.draft(root, width)
+        np.testing.assert_array_equal(lattice.tokens, single.tokens)
+        np.testing.assert_allclose(lattice.logprobs, single.logprobs, atol=2e-5)

@@ -1,0 +1,87 @@
+"""Several requests at once: each text is the request's own, whoever runs beside it, ends, or is dropped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine.decode import decode
+from engine.errors import RequestError
+from engine.methods import METHODS
+from engine.records import Request, Round, Sampling
+from engine.together import Asked, Batch, decode_together
+from engine.toy import ToyTarget
+from tests.engine.material import GREEDY, WARM, heads_of, run, text
+
+PROMPTS = ((1, 2, 3, 1, 2), (4,), (0, 0, 7, 5, 1, 1, 2, 6, 3), (2, 6))
+
+
+def mixture(sampling: Sampling) -> list[Request]:
+    """Every method with prompts, budgets, lengths and seeds of all kinds."""
+    return [Request(PROMPTS[place % 4], method, (0, 7, 31, 64)[place % 4], 20 + 9 * (place % 5),
+                    replace(sampling, seed=place), frozenset([place % 8]) if place % 3 else frozenset())
+            for place, method in enumerate([*METHODS, *METHODS])]
+
+
+def texts(made: list[tuple[int, Round]], count: int) -> list[list[int]]:
+    return [text([each for number, each in made if number == place]) for place in range(count)]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 4, 8, 100])
+@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
+def test_every_text_is_that_of_the_request_alone(sampling: Sampling, at_once: int) -> None:
+    target, requests = ToyTarget(seed=2), mixture(sampling)
+    alone = [text(run(request, target, heads_of(request.method, target))) for request in requests]
+    asked = [Asked(request, heads_of(request.method, target)) for request in requests]
+    assert texts(list(decode_together(asked, target, at_once)), len(requests)) == alone
+    assert len(set(map(tuple, alone))) > 10
+
+
+def test_who_ends_makes_room_at_the_next_round() -> None:
+    target = ToyTarget(seed=2)
+    lengths = (3, 30, 5, 4)
+    asked = [Asked(Request(PROMPTS[0], "autoregressive", 0, length, GREEDY), []) for length in lengths]
+    order = [number for number, _ in decode_together(asked, target, 2)]
+    assert order[:6] == [0, 1] * 3 and order[6:8] == [1, 2]
+    assert [order.count(number) for number in range(4)] == list(lengths)
+
+
+def test_a_dropped_request_disturbs_no_other() -> None:
+    target, request = ToyTarget(seed=2), Request(PROMPTS[0], "ddtree", 15, 60, GREEDY)
+    alone = text(run(request, target, heads_of("ddtree", target)))
+    batch = Batch(target)
+    kept, dropped = (batch.admit(Asked(request, heads_of("ddtree", target))) for _ in range(2))
+    found = [made for _ in range(3) for number, made in batch.round() if number == kept]
+    batch.drop(dropped)
+    batch.drop(dropped)
+    while len(batch):
+        found += [made for number, made in batch.round() if number == kept]
+    assert text(found) == alone
+
+
+def test_a_request_that_cannot_be_served_leaves_the_others() -> None:
+    target = ToyTarget(seed=2, context_limit=40)
+    batch = Batch(target)
+    number = batch.admit(Asked(Request(PROMPTS[0], "autoregressive", 0, 5, GREEDY), []))
+    for wrong in (Request(()), Request(PROMPTS[0], "ddtree"), Request((1,) * 40)):
+        with pytest.raises(RequestError):
+            batch.admit(Asked(wrong, []))
+    assert [each for each, _ in batch.round()] == [number]
+
+
+def test_an_empty_batch_has_no_rounds_and_a_prompt_that_ends_at_once_has_none() -> None:
+    target = ToyTarget(seed=2)
+    assert Batch(target).round() == []
+    root, _ = target.prefill(PROMPTS[0], 1, GREEDY)
+    batch = Batch(target)
+    batch.admit(Asked(Request(PROMPTS[0], "autoregressive", 0, 5, GREEDY, frozenset([root])), []))
+    assert len(batch) == 0
+
+
+def test_one_request_is_the_loop_itself() -> None:
+    target, request = ToyTarget(seed=2), Request(PROMPTS[0], "ddtree", 15, 40, GREEDY)
+    alone = list(decode(request, target, heads_of("ddtree", target)))
+    made = [each for _, each in decode_together([Asked(request, heads_of("ddtree", target))], target, 8)]
+    assert [each.acceptance.keep.tolist() for each in made] == [each.acceptance.keep.tolist() for each in alone]
+    assert all(set(each.seconds) == set(alone[0].seconds) for each in made)
