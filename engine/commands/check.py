@@ -5,41 +5,45 @@
 float32 at the given temperature, 0 by default. Above it, plain decoding and the rules that keep the target's choices
 share one draw a position, so their texts are equal too. A rule with draws of its own (``sequential``) writes another
 text with the same distribution: it is not compared there, which the output says, but in tests/engine/test_law.py.
-The exit status is 1 when a text differs.
+With --together several requests, mixed, share their passes. The exit status is 1 when a text differs.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from tqdm import tqdm
 
 from engine.commands import flags, values
 from engine.commands.verb import DONE, NOT_DONE, Result, Verb
-from engine.decode import decode
 from engine.errors import RequestError
 from engine.lab.prompt_sets import prompt_set
 from engine.methods import METHODS, Method
-from engine.outcome import Outcome, outcome
+from engine.prompts import Prompt
 from engine.records import Ask, Sampling
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig, open_rig
+from engine.together import Asked, decode_together
 
 BUDGETS = (0, 1, 7, 15, 64, 256)
+MOST_TOGETHER = 64
 MOST_NAMED = 20  # of the texts that differ
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A text that is not the autoregressive one: where it departs, counted in generated tokens."""
+    """A text that is not the autoregressive one: where it departs, counted in generated tokens, and how many requests
+    were answered at once."""
 
     prompt: str
     method: str
     split: str
     budget: int
     place: int
+    together: int
 
 
 def lossless_points(temperature: float = 0.0) -> list[tuple[str, str]]:
@@ -62,23 +66,44 @@ def exact_in_law_only(temperature: float) -> list[str]:
     return [name for name, row in drafting().items() if not equal_text(row, temperature)]
 
 
-def answer(rig: Rig, live: LiveRig, ask: Ask) -> Outcome:
-    """The ask run to its end."""
-    return outcome(decode(live.request(ask), rig.target, list(rig.drafters(ask.method).values())))
+def asks_of(prompt: str, choice: argparse.Namespace) -> list[Ask]:
+    """Everything that is to write the text of plain decoding."""
+    return [Ask(prompt, method, budget, choice.max_tokens, sampling_of(choice), split)
+            for method, split in lossless_points(choice.temperature) for budget in choice.budgets]
 
 
-def differences(rig: Rig, prompt: str, choice: argparse.Namespace) -> Iterator[Difference]:
-    """Where the methods' answers to one prompt depart from the autoregressive one."""
+def plain_ask(prompt: str, choice: argparse.Namespace) -> Ask:
+    """The prompt decoded plainly."""
+    return Ask(prompt, "autoregressive", 0, choice.max_tokens, sampling_of(choice))
+
+
+def sampling_of(choice: argparse.Namespace) -> Sampling:
+    """How every text of a check is drawn."""
+    return Sampling(choice.temperature, 0, choice.top_p, choice.seed)
+
+
+def texts(rig: Rig, asks: Sequence[Ask], at_once: int) -> list[list[int]]:
+    """The token ids of every ask, ``at_once`` of them sharing their passes."""
     live = LiveRig(rig)
-    sampling = Sampling(choice.temperature, 0, choice.top_p, choice.seed)
-    plain = answer(rig, live, Ask(prompt, "autoregressive", 0, choice.max_tokens, sampling)).token_ids
-    for method, split in lossless_points(choice.temperature):
-        for budget in choice.budgets:
-            found = answer(rig, live, Ask(prompt, method, budget, choice.max_tokens, sampling, split)).token_ids
-            if found != plain:
-                place = next((index for index, (one, other) in enumerate(zip(plain, found, strict=False))
-                              if one != other), min(len(plain), len(found)))
-                yield Difference(prompt, method, split, budget, place)
+    asked = [Asked(live.request(ask), list(rig.drafters(ask.method).values())) for ask in asks]
+    written: list[list[int]] = [[] for _ in asks]
+    for place, made in decode_together(asked, rig.target, at_once):
+        written[place] += made.committed.tolist()
+    return written
+
+
+def differences(rig: Rig, prompts: Sequence[str], choice: argparse.Namespace, at_once: int) -> Iterator[Difference]:
+    """Where the methods' answers to some prompts depart from the autoregressive ones, which are written alone. The
+    order is drawn, so that methods, budgets and prompts of all kinds run beside each other."""
+    asks = [ask for prompt in prompts for ask in asks_of(prompt, choice)]
+    random.Random(choice.seed).shuffle(asks)
+    plain = dict(zip(prompts, texts(rig, [plain_ask(prompt, choice) for prompt in prompts], 1), strict=True))
+    for ask, found in zip(asks, texts(rig, asks, at_once), strict=True):
+        wanted = plain[ask.prompt]
+        if found != wanted:
+            place = next((index for index, (one, other) in enumerate(zip(wanted, found, strict=False))
+                          if one != other), min(len(wanted), len(found)))
+            yield Difference(ask.prompt, ask.method, ask.split, ask.budget, place, at_once)
 
 
 def add(verb: argparse.ArgumentParser) -> None:
@@ -88,11 +113,20 @@ def add(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--skip", type=values.whole(0, flags.MOST_PROMPTS), default=0, metavar="N",
                       help="leave the first so many prompts out")
     flags.add_budgets(verb, BUDGETS)
+    verb.add_argument("--together", type=values.whole(1, MOST_TOGETHER), nargs="+", default=[1], metavar="N",
+                      help="answer so many requests at once, in shared passes; several numbers one after another "
+                      "(default: 1)")
     flags.add_max_tokens(verb, 48)
     flags.add_temperature(verb)
     flags.add_top_p(verb)
     flags.add_seed(verb)
     flags.add_json(verb)
+
+
+def groups(prompts: Sequence[Prompt], at_once: int) -> list[list[str]]:
+    """The prompts whose answers are mixed: as many as are answered at once."""
+    words = [prompt.text for prompt in prompts]
+    return [words[first:first + at_once] for first in range(0, len(words), at_once)]
 
 
 def run(choice: argparse.Namespace) -> Result:
@@ -101,14 +135,16 @@ def run(choice: argparse.Namespace) -> Result:
     if not prompts:
         raise RequestError(f"{choice.prompts} holds no more than {choice.skip} prompts, and --skip leaves those out.")
     rig = open_rig(choice.rig, "float32")
-    found = [each for prompt in tqdm(prompts, unit="prompt") for each in differences(rig, prompt.text, choice)]
+    found = [each for at_once in choice.together for prompts_ in tqdm(groups(prompts, at_once), unit="prompts")
+             for each in differences(rig, prompts_, choice, at_once)]
     points, apart = lossless_points(choice.temperature), exact_in_law_only(choice.temperature)
-    texts = len(prompts) * len(choice.budgets) * len(points)
+    count = len(prompts) * len(choice.budgets) * len(points) * len(choice.together)
     for each in found[:MOST_NAMED]:
-        print(f"{each.method} ({each.split}) at budget {each.budget} departs at token {each.place}: "
-              f"{each.prompt[:60]!r}")
-    return {"texts": texts, "equal": texts - len(found), "prompts": len(prompts), "methods": points,
-            "not_compared": apart, "budgets": choice.budgets, "differences": [asdict(each) for each in found]}
+        print(f"{each.method} ({each.split}) at budget {each.budget}, {each.together} at once, departs at token "
+              f"{each.place}: {each.prompt[:60]!r}")
+    return {"texts": count, "equal": count - len(found), "prompts": len(prompts), "methods": points,
+            "not_compared": apart, "budgets": choice.budgets, "together": choice.together,
+            "differences": [asdict(each) for each in found]}
 
 
 def summary(result: Result) -> str:

@@ -81,6 +81,14 @@ def test_check_compares_texts(run: Callable[..., Done]):
     assert result["equal"] == result["texts"] == 8 and result["differences"] == []
 
 
+def test_check_compares_texts_of_requests_that_share_their_passes(run: Callable[..., Done]):
+    done = run("engine.check", "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
+               "--max-tokens", "12", "--together", "1", "3", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.strip().split("\n")[-1])
+    assert result["equal"] == result["texts"] == 32 and result["together"] == [1, 3]
+
+
 def test_check_compares_texts_where_the_rule_keeps_the_targets_choices(run: Callable[..., Done]):
     done = run("engine.check", "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
                "--max-tokens", "24", "--temperature", "0.8", "--json")
