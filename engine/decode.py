@@ -8,7 +8,7 @@ when the next round runs, and closing it releases the cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -102,7 +102,7 @@ def plan(request: Request, target: Target, drafters: Sequence[Drafter]) -> Plan:
 
 
 def decode(request: Request, target: Target, drafters: Sequence[Drafter],
-           policy: BudgetPolicy | None = None) -> Iterator[Round]:
+           policy: BudgetPolicy | None = None) -> Generator[Round, None, None]:
     """The rounds that answer a request, each yielded as soon as its tokens are committed.
 
     Without a ``policy`` every round drafts and verifies the whole budget. Raises RequestError before the first round
@@ -112,7 +112,7 @@ def decode(request: Request, target: Target, drafters: Sequence[Drafter],
     return _rounds(replace(work, policy=policy) if policy else work, target)
 
 
-def _rounds(work: Plan, target: Target) -> Iterator[Round]:
+def _rounds(work: Plan, target: Target) -> Generator[Round, None, None]:
     request, random = work.request, trial_draws(work.request.sampling.seed)
     start, left, index = len(request.prompt_ids), request.max_tokens, 0
     try:

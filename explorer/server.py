@@ -52,7 +52,9 @@ def guarded(page: gr.Blocks, listening: Listening) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, middleware=[Middleware(Gate, guard)])
     page.queue(max_size=WAITING_ROOM, api_open=False)
     options: dict[str, Any] = {**launch_options(), "auth": listening.auth}
-    return gr.mount_gradio_app(app, page, "/", server_name=listening.host, server_port=listening.port, **options)
+    mounted: FastAPI = gr.mount_gradio_app(
+        app, page, "/", server_name=listening.host, server_port=listening.port, **options)
+    return mounted
 
 
 def sockets_of(host: str, port: int) -> list[socket.socket]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import Qwen3ForCausalLM
 
-from engine.decode import decode
+from engine.decode import Drafter, decode
 from engine.drafters.autoregressive.drafter import AutoregressiveDrafter
 from engine.drafters.beam import Reach
 from engine.methods import METHODS
@@ -36,7 +36,8 @@ def drafter(depth: int = 4, width: int = 5) -> AutoregressiveDrafter:
 
 def paths(lattice: Lattice) -> list[tuple[tuple[int, ...], int]]:
     """Every path that leads to a row of probability above 0, with the row."""
-    found, level = [], [((), 0)]
+    found: list[tuple[tuple[int, ...], int]] = []
+    level: list[tuple[tuple[int, ...], int]] = [((), 0)]
     for depth in range(lattice.depth):
         found += level
         level = [((*tokens, int(lattice.tokens[depth, row, rank])), int(lattice.follow[depth, row, rank]))
@@ -98,7 +99,7 @@ def test_every_method_with_this_head_writes_the_autoregressive_text(method: str,
 def test_heads_of_two_kinds_serve_together(method: str) -> None:
     target = small_target()
     wanted = outcome(decode(Request(PROMPT, "autoregressive", 0, 30), target, [])).token_ids
-    kinds = [drafter(), small_drafter(target)]
+    kinds: list[Drafter] = [drafter(), small_drafter(target)]
     for heads in (kinds, kinds[::-1]):
         for budget in (1, 8, 33):
             assert outcome(decode(Request(PROMPT, method, budget, 30), target, heads)).token_ids == wanted
