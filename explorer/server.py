@@ -79,6 +79,6 @@ def _socket(host: str, port: int) -> socket.socket:
         made.listen(socket.SOMAXCONN)
     except (OSError, OverflowError, UnicodeError) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise RequestError(f"The page cannot be served on {host[:80]}, port {port}: {said}. Name another --host or "
+        raise RequestError(f"The page cannot be served on {host[:80]}, port {port}: {said}; name another --host or "
                            "--port.") from error
     return made
