@@ -36,7 +36,7 @@ run: setup
 
 lint: setup lint-browser
 	$(BIN)/ruff check .
-	$(BIN)/mypy engine explorer app.py
+	$(BIN)/mypy engine explorer adapters tests app.py
 
 # The browser's half: ESLint (eslint.config.js) and the types that TypeScript finds in it (tsconfig.json). Nothing of
 # either is shipped, so who has no Node.js may do without; where changes are taken in, nobody may.

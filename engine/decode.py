@@ -9,7 +9,7 @@ consumes it decides when the next round runs, and closing it releases the caches
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +25,7 @@ UNREAD = -1  # the root of a text whose prompt was not read yet
 
 
 def decode(request: Request, target: Target, drafters: Sequence[Drafter],
-           policy: BudgetPolicy | None = None) -> Iterator[Round]:
+           policy: BudgetPolicy | None = None) -> Generator[Round, None, None]:
     """The rounds that answer a request, each yielded as soon as its tokens are committed.
 
     Without a ``policy`` every round drafts and verifies the whole budget. Raises RequestError before the first round
@@ -40,7 +40,7 @@ def run_of(request: Request, target: Target, drafters: Sequence[Drafter], policy
     return Run(replace(work, policy=policy) if policy else work, target)
 
 
-def _rounds(run: Run) -> Iterator[Round]:
+def _rounds(run: Run) -> Generator[Round, None, None]:
     try:
         run.open()
         while run.goes_on:

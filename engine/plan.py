@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from engine.acceptance import ACCEPTANCE_RULES, AcceptanceRule, Residual
 from engine.budget_policy import PACES, BudgetPolicy, FixedBudget
@@ -38,7 +38,7 @@ class Target(Residual, Protocol):
     def release(self) -> None:
         """Free the cache."""
 
-    def fork(self) -> Self:
+    def fork(self) -> Target:
         """The same weights for another text: a cache of its own, empty."""
 
 
@@ -65,7 +65,7 @@ class Drafter(Protocol):
     def release(self) -> None:
         """Free whatever ``begin`` and ``observe`` allocated."""
 
-    def fork(self) -> Self:
+    def fork(self) -> Drafter:
         """The same weights for another text, of which nothing was observed yet."""
 
 

@@ -112,7 +112,8 @@ class ToyTarget:
     def choose(self, rows: Integers, positions: NDArray[np.integer]) -> Integers:
         """One token per context row, (n,) int32: the argmax, or the draw of the position that it is for."""
         if self._sampling.temperature == 0:
-            return self.table[rows].argmax(-1).astype(np.int32)
+            likeliest: Integers = self.table[rows].argmax(-1).astype(np.int32)
+            return likeliest
         return drawn(np.exp(self.processed()[rows]), self._draws[positions])
 
     def _contexts(self, packed: PackedTree) -> Integers:
@@ -206,10 +207,12 @@ def drawn(weights: Table, draws: NDArray[np.float64]) -> Integers:
     heights = weights.astype(np.float64).cumsum(-1)
     chosen = (heights <= (draws * heights[:, -1])[:, None]).sum(-1)
     last = weights.shape[-1] - 1 - (weights[:, ::-1] > 0).argmax(-1)
-    return np.minimum(chosen, last).astype(np.int32)
+    tokens: Integers = np.minimum(chosen, last).astype(np.int32)
+    return tokens
 
 
 def _normalised(logits: NDArray[np.floating]) -> Table:
     """Log-softmax in float64, as float32."""
     shifted = logits - logits.max(-1, keepdims=True)
-    return (shifted - np.log(np.exp(shifted, dtype=np.float64).sum(-1, keepdims=True))).astype(np.float32)
+    table: Table = (shifted - np.log(np.exp(shifted, dtype=np.float64).sum(-1, keepdims=True))).astype(np.float32)
+    return table

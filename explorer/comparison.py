@@ -102,8 +102,7 @@ class Comparison:
         """The rounds of a brief run; None where somebody came to wait, or there were too few."""
         rounds: list[tuple[int, float]] = []
         until = monotonic() + seconds
-        lines = (line for line in self._rig.source.run(ask))
-        with closing(lines):
+        with closing(self._rig.source.run(ask)) as lines:
             for line in lines:
                 if isinstance(line, Entry):
                     rounds.append((len(line.round.acceptance.keep), sum(line.round.seconds.values())))

@@ -76,7 +76,7 @@ class Stream:
         self._runs = runs
         self._queue = queue
 
-    def watch(self, ask: Ask) -> Iterator[View]:
+    def watch(self, ask: Ask) -> Generator[View, None, None]:
         """Stage values of a new run, each with its latest rounds, the last with its end or its error. It waits for the
         page's first rig, then for its turn.
 

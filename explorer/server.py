@@ -52,7 +52,9 @@ def guarded(page: gr.Blocks, listening: Listening) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, middleware=[Middleware(Gate, guard)])
     page.queue(max_size=WAITING_ROOM, api_open=False)
     options: dict[str, Any] = {**launch_options(), "auth": listening.auth}
-    return gr.mount_gradio_app(app, page, "/", server_name=listening.host, server_port=listening.port, **options)
+    mounted: FastAPI = gr.mount_gradio_app(
+        app, page, "/", server_name=listening.host, server_port=listening.port, **options)
+    return mounted
 
 
 def sockets_of(host: str, port: int) -> list[socket.socket]:
@@ -77,6 +79,6 @@ def _socket(host: str, port: int) -> socket.socket:
         made.listen(socket.SOMAXCONN)
     except (OSError, OverflowError, UnicodeError) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise RequestError(f"The page cannot be served on {host[:80]}, port {port}: {said}. Name another --host or "
+        raise RequestError(f"The page cannot be served on {host[:80]}, port {port}: {said}; name another --host or "
                            "--port.") from error
     return made

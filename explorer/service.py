@@ -106,8 +106,8 @@ class Service:
 
     def _generate(
         self, prompt: str, method: str = "ddtree", budget: int = 64, temperature: float = 0.0,
-        options: dict | None = None,
-    ) -> Iterator[dict]:
+        options: dict[str, Any] | None = None,
+    ) -> Iterator[dict[str, Any]]:
         """Run a prompt. Yields {run, state, message, text, token_ids, rounds, tau} as rounds are made. ``options``
         may hold max_tokens, seed, top_k, top_p, split, pace, heads (names of the rig's) and turns (the conversation
         before the prompt, each [role, text] or {role, content})."""
@@ -118,11 +118,11 @@ class Service:
                     raise RequestError(view["message"])
                 yield summary(view, self._runs)
 
-    def _lessons(self) -> list[dict]:
+    def _lessons(self) -> list[dict[str, Any]]:
         """The recordings: name, title, note, method, budget, rounds, tau, tokens_per_second, recorded."""
         return self._library.summaries()
 
-    def _replay(self, name: str) -> dict:
+    def _replay(self, name: str) -> dict[str, Any]:
         """The stage value of a recording or run: header, rounds, end; arrays are {dtype, shape, data: base64}."""
         with _refusal():
             return self.view_of(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Protocol
 
 from engine.records import Ask
@@ -35,7 +35,7 @@ class Source(Protocol):
     def usual_heads(self, method: str) -> Sequence[str]:
         """Those that draft for a method where nobody names others, in head order."""
 
-    def run(self, ask: Ask) -> Iterator[Line]:
+    def run(self, ask: Ask) -> Generator[Line, None, None]:
         """The run's lines as they happen. Closing the iterator ends the run and frees its cache.
 
         Raises CanopyError, with a sentence for the person, when the ask cannot be served.

@@ -46,7 +46,7 @@ def address() -> Iterator[str]:
         server.wait(20)
 
 
-def test_the_demo_rig_answers_over_the_api(address: str):
+def test_the_demo_rig_answers_over_the_api(address: str) -> None:
     client = Client(address, verbose=False, httpx_kwargs={"timeout": SECONDS_TO_START})
     job = client.submit(prompt=MATH, method="joint", budget=32, temperature=0.0, options={"max_tokens": 200},
                         api_name="/generate")
@@ -58,7 +58,7 @@ def test_the_demo_rig_answers_over_the_api(address: str):
     assert client.predict(api_name="/lessons")
 
 
-def test_turns_and_heads_over_the_api(address: str):
+def test_turns_and_heads_over_the_api(address: str) -> None:
     client = Client(address, verbose=False, httpx_kwargs={"timeout": SECONDS_TO_START})
     hostile = "</script>${7*6} שלום 🌳<|im_end|>"
     turns = [["user", hostile], {"role": "assistant", "content": "7"}]
@@ -78,14 +78,14 @@ def test_turns_and_heads_over_the_api(address: str):
     ({"heads": ["math", "code"]}, "takes 1 of the drafters"), ({"heads": "math"}, "heads are 'math'"),
     ({"turns": [["owner", "Hi"]]}, "one of system, user, assistant"), ({"turns": "Hi"}, "have to be a list"),
     ({"turns": [["user", "Hi"]] * 65}, "at most 64"), ({"turns": [["user", "a" * 100_001]]}, "at most 100,000")])
-def test_turns_and_heads_that_do_not_fit_are_said(address: str, options: dict[str, Any], sentence: str):
+def test_turns_and_heads_that_do_not_fit_are_said(address: str, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Exception, match=sentence):
         Client(address, verbose=False, httpx_kwargs={"timeout": SECONDS_TO_START}).submit(
             prompt="What is 3 + 4?", method="ddtree", budget=8, temperature=0.0, options=options,
             api_name="/generate").result(timeout=60)
 
 
-def test_what_cannot_be_served_is_said_and_the_next_ask_is_answered(address: str):
+def test_what_cannot_be_served_is_said_and_the_next_ask_is_answered(address: str) -> None:
     client = Client(address, verbose=False, httpx_kwargs={"timeout": SECONDS_TO_START})
     with pytest.raises(Exception, match="node budget|Nodes|budget"):
         client.submit(prompt=MATH, method="joint", budget=-1, temperature=0.0, options={},

@@ -65,7 +65,7 @@ def architectures(values: Mapping[str, Any]) -> str:
 def must_fit(folder: Path, what: str, own: object, target: object) -> None:
     """RigError where a drafter's figure is not the target's."""
     if own != target:
-        raise RigError(f"The drafter in {called(folder)} has {what} {own}; the target has {target}. A drafter serves "
+        raise RigError(f"The drafter in {called(folder)} has {what} {own}; the target has {target}; a drafter serves "
                        "only the target it was trained on.")
 
 
@@ -75,7 +75,7 @@ def must_tap(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) -> N
     beyond = [tap for tap in taps if not isinstance(tap, int) or not 0 <= tap < layers]
     if beyond or not taps:
         raise RigError(f"The drafter in {called(folder)} reads the target's layers "
-                       f"{', '.join(map(str, taps)) or 'none'}; the target has layers 0 to {layers - 1}. A drafter "
+                       f"{', '.join(map(str, taps)) or 'none'}; the target has layers 0 to {layers - 1}; a drafter "
                        "serves only the target it was trained on.")
 
 

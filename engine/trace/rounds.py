@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from engine.trace.round_check import check_round
 
 INTEGERS, FLOATS = "<i4", "<f4"
 DTYPES = MappingProxyType({"Integers": INTEGERS, "Floats": FLOATS})  # by what ``records.py`` calls a field's type
+Arrays = TypeVar("Arrays", Lattice, DraftTree, Verification, Trials)
 NOT_RECORDED = -1  # in place of a token id
 
 
@@ -49,7 +50,7 @@ def decode_round(value: Mapping[str, Any]) -> Round:
     return made
 
 
-def _arrays(kind: Any, value: Mapping[str, Any], **given: Any) -> Any:
+def _arrays(kind: type[Arrays], value: Mapping[str, Any], **given: Any) -> Arrays:
     """A record of arrays of one shape; ``given`` are those that the line may leave out."""
     value = named(value, kind.__name__)
     arrays = {field.name: packed_array(value[field.name], (DTYPES[str(field.type)],), field.name)

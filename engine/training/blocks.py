@@ -34,11 +34,13 @@ class Blocks:
     @property
     def slots(self) -> int:
         """Tokens of a block, the root's included."""
-        return self.labels.shape[-1] + 1
+        slots: int = self.labels.shape[-1] + 1
+        return slots
 
     def before_labels(self, length: int) -> NDArray[np.int64]:
         """The place in the row of the token before each label, (rows, m, slots − 1); what lies beyond is the last."""
-        return np.minimum(self.anchors[:, :, None] + np.arange(self.slots - 1), length - 1)
+        places: NDArray[np.int64] = np.minimum(self.anchors[:, :, None] + np.arange(self.slots - 1), length - 1)
+        return places
 
 
 def lay_blocks(batch: Batch, anchors: int, seed: int, shape: BlockShape) -> Blocks:

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from engine.drafters.dflash.model import DFlashModel
 from engine.training.blocks import Blocks, block_mask
 from engine.training.guessing import Distributions, Guesses, guess_loss
-from engine.training.target import Run
+from engine.training.target import Model, Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,8 @@ class Trainee(nn.Module):
         hidden = self.head(
             nn.functional.embedding(tokens.flatten(1), self.embedding), (cosines[:, None], sines[:, None]),
             context, block_mask(anchors, length, slots))
-        return hidden.unflatten(1, (count, slots))[:, :, 1:].flatten(0, 2)
+        masked: Tensor = hidden.unflatten(1, (count, slots))[:, :, 1:].flatten(0, 2)
+        return masked
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Course:
     after: Callable[[int, float], None] = lambda step, loss: None
 
 
-def train_head(run: Run, course: Course) -> float:
+def train_head(run: Run[Model], course: Course) -> float:
     """Train to the schedule's last step; the running loss in nats at the end."""
     running, schedule = 0.0, course.schedule
     with tqdm(total=schedule.steps, initial=run.step, unit="step", mininterval=5, desc=course.name) as bar:

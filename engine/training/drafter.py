@@ -137,7 +137,8 @@ def course(model: DFlashModel, recipe: HeadRecipe, teacher: Teacher, tokenizer: 
     def loss(step: int) -> Tensor:
         batch = batch_of(step)
         features = teacher.features(torch.from_numpy(batch.tokens).to(device))
-        return trainee(Lesson(features, lay_blocks(batch, recipe.anchors, step, BLOCK)))
+        found: Tensor = trainee(Lesson(features, lay_blocks(batch, recipe.anchors, step, BLOCK)))
+        return found
     return Course(recipe.head, recipe, loss, lambda: optimizers(model, recipe), device.type)
 
 

@@ -49,7 +49,8 @@ def guess_loss(states: Tensor, embedding: Tensor, guesses: Guesses) -> Tensor:
         shares = shares / shares.sum(-1, keepdim=True).clamp_min(LEAST_MASS)
         at, masses = torch.cat([at, likely], -1), torch.cat([masses * (1 - told.share), shares * told.share], -1)
     weights = weights / weights.sum().clamp_min(LEAST_MASS)
-    loss: Tensor = CrossEntropies.apply(nn.functional.linear(states, table), at.clamp_min(0), masses, weights)
+    loss: Tensor = CrossEntropies.apply(  # type: ignore[no-untyped-call]  # torch's
+        nn.functional.linear(states, table), at.clamp_min(0), masses, weights)
     return loss
 
 

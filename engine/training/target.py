@@ -165,7 +165,7 @@ def train(run: Run[Qwen3ForCausalLM], recipe: Recipe, tokenizer: PreTrainedToken
                 recipe.shares_at(run.step), tokenizer, recipe.shape_at(run.step), f"{recipe.seed}-{run.step}")
             tokens, weights = batch_tensors(batch, device)
             with torch.autocast(device.type, torch.bfloat16):
-                logits = compiled(input_ids=tokens, use_cache=False).logits
+                logits = compiled(input_ids=tokens, use_cache=False).logits  # type: ignore[no-untyped-call]
             loss = weighted_loss(logits, tokens, weights)
             running = loss.item() if running == 0 else 0.95 * running + 0.05 * loss.item()
             run.learn(loss, recipe.rate_at(run.step))

@@ -71,8 +71,8 @@ class Jobs:
     def look(self, name: str) -> Job:
         """The job of that id; RequestError where it is gone."""
         if name not in self._kept:
-            raise RequestError("That measurement is gone: the server was started anew, or made many since. "
-                               "Begin it again.")
+            raise RequestError("That measurement is gone: the server was started anew, or made many since; "
+                               "begin it again.")
         self._kept[name].asked = monotonic()
         return self._kept[name]
 

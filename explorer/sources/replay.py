@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
 from engine.errors import RequestError, RigError
 from engine.lab.control import Steps
@@ -54,7 +54,7 @@ class Recordings:
         """See ``heads``."""
         return ()
 
-    def run(self, ask: Ask) -> Iterator[Line]:
+    def run(self, ask: Ask) -> Generator[Line, None, None]:
         """The lines of the recording of the same prompt and method, the one nearest in budget where several are."""
         fitting = [lesson for lesson in self._library.lessons.values() if _answers(lesson, ask)]
         if not fitting:

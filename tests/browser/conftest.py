@@ -16,8 +16,8 @@ from pathlib import Path
 from urllib.error import URLError
 
 import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
 
-sync_api = pytest.importorskip("playwright.sync_api")
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 START_SECONDS = 180
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,11 +81,11 @@ def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[sync_api.Browser]:
+def browser() -> Iterator[Browser]:
     """Chromium, or a skip where there is none."""
     if not os.path.exists(CHROMIUM):
         pytest.skip(f"There is no Chromium at {CHROMIUM}; set CHROMIUM to one.")
-    with sync_api.sync_playwright() as playwright:
+    with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield made
         made.close()
@@ -95,11 +95,11 @@ def browser() -> Iterator[sync_api.Browser]:
 class Watched:
     """A page with everything it complained of or asked for elsewhere."""
 
-    page: sync_api.Page
+    page: Page
     complaints: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
 
-    def open(self, url: str) -> sync_api.Page:
+    def open(self, url: str) -> Page:
         """Go there and wait for the stage."""
         self.page.goto(url)
         self.page.wait_for_selector(".cs-stage")
@@ -108,7 +108,7 @@ class Watched:
 
 
 @contextmanager
-def visit(browser: sync_api.Browser, address: str) -> Iterator[Watched]:
+def visit(browser: Browser, address: str) -> Iterator[Watched]:
     """A person with a browser of their own; fails if the page logged an error or asked anybody else for anything."""
     context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce",
                                   accept_downloads=True)
@@ -124,14 +124,14 @@ def visit(browser: sync_api.Browser, address: str) -> Iterator[Watched]:
 
 
 @pytest.fixture
-def watched(browser: sync_api.Browser, address: str) -> Iterator[Watched]:
+def watched(browser: Browser, address: str) -> Iterator[Watched]:
     """A fresh page of one person."""
     with visit(browser, address) as made:
         yield made
 
 
 @pytest.fixture
-def neighbour(browser: sync_api.Browser, address: str) -> Iterator[Watched]:
+def neighbour(browser: Browser, address: str) -> Iterator[Watched]:
     """The page of somebody else."""
     with visit(browser, address) as made:
         yield made

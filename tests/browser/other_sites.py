@@ -22,7 +22,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.browser.conftest import CHROMIUM, sync_api
+from playwright import sync_api
+
+from tests.browser.conftest import CHROMIUM
 
 EVIL, REBOUND = "evil.example", "rebound.example"  # a website's name, and one that its owner lets lead to this machine
 RULES = f"--host-resolver-rules=MAP {EVIL} 127.0.0.1, MAP {REBOUND} 127.0.0.1"

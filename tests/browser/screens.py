@@ -39,7 +39,7 @@ MOST = """() => {
 def take(browser: Browser, url: str, name: str) -> None:
     """One picture, in 256 colours of which the rare ones are not lost: a median cut would drop whole origins."""
     scheme, view = PICTURES[name]
-    page = browser.new_page(viewport=SIZE, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+    page = browser.new_page(viewport=SIZE, color_scheme=scheme, reduced_motion="reduce")
     page.goto(url + view.format(most=1))
     page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
     page.evaluate(f"Canopy.parts.player.go({page.evaluate(MOST)} - 1, {{}})")

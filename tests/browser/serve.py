@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from engine.records import Ask
@@ -27,7 +27,7 @@ class Timed(ScriptedSource):
 
     log = Path(os.devnull)
 
-    def run(self, ask: Ask) -> Iterator[Line]:
+    def run(self, ask: Ask) -> Generator[Line, None, None]:
         with self.log.open("a") as file:
             for line in super().run(ask):
                 if isinstance(line, Entry):

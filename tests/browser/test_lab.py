@@ -45,7 +45,7 @@ def opened(page: Any, url: str) -> None:
     page.wait_for_function(f"window.Canopy && {LAB} && {LAB}.curves && {LAB}.library.plotly")
 
 
-def choose(page: Any, methods: list[str], budgets: list[int]) -> None:
+def choose(page: Any, methods: list[str], budgets: list[int | str]) -> None:
     """Tick these and nothing else."""
     if not page.locator(".lab-sweep details").evaluate("details => details.open"):
         page.click(".lab-sweep summary")

@@ -7,8 +7,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from gradio_client import Client
+from playwright import sync_api
 
-from tests.browser.conftest import CHROMIUM, sync_api
+from tests.browser.conftest import CHROMIUM
 from tests.browser.other_sites import EVIL, RULES, ask_for_all, described, places, website
 
 SITES = ("another website", "another port of this machine", "a name that was made to lead here")

@@ -91,6 +91,7 @@ def test_trials_are_shown_in_turn_with_their_draws(drawings: Any) -> None:
     made = make("nanogpt", 40)
     show(drawings, made)
     trials = made.round.acceptance.trials
+    assert trials is not None
     titles = [title for title in drawings.locator(".cp-offer.is-tried").evaluate_all(
         "(marks) => marks.map((mark) => mark.title)")]
     assert len(titles) == len(trials.nodes)

@@ -79,7 +79,7 @@ CONTRAST = """(ours) => {
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("mode", ["story", "workbench"])
 def test_names_roles_and_contrast(watched: Watched, address: str, scheme: str, mode: str) -> None:
-    watched.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    watched.page.emulate_media(color_scheme=scheme)
     page = watched.open(f"{address}#trace=merged&mode={mode}&round=4")
     page.wait_for_function(f"{STAGE}.current === 3 && !Canopy.parts.frames.planned")
     page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")

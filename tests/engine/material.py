@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -82,7 +83,7 @@ def heap_prefixes(lattice: Lattice, nodes: int) -> list[Prefix]:
     popped: list[Prefix] = []
     turns = [0] * (lattice.depth + 1)
 
-    def entry(depth: int, above: tuple, rank: int) -> tuple:  # type: ignore[type-arg]
+    def entry(depth: int, above: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
         score, turn, tokens, row = above
         total = score + lattice.logprobs[depth, row, rank]
         return (-total, depth, turn, rank), above, tokens

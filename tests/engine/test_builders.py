@@ -77,7 +77,8 @@ def test_an_empty_lattice_and_no_nodes_give_the_bare_root(name: str) -> None:
 @given(lattices(), st.integers(0, 6))
 def test_chain_follows_rank_one(lattice: Lattice, nodes: int) -> None:
     expected: list[Prefix] = []
-    score, tokens, row = np.float32(0), (), 0
+    score, row = np.float32(0), 0
+    tokens: tuple[int, ...] = ()
     for depth in range(min(nodes, lattice.depth)):
         score += lattice.logprobs[depth, row, 0]
         tokens = (*tokens, int(lattice.tokens[depth, row, 0]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -190,7 +191,8 @@ def refused(request: Request, heads: int = 2) -> str:
     ({"sampling": Sampling(top_p=1.5)}, "1.5", "at most 1"),
     ({"sampling": Sampling(seed=-1)}, "-1", "0 or more"),
 ])
-def test_a_request_that_cannot_be_served_is_refused_in_a_sentence(wrong: dict, seen: str, allowed: str) -> None:  # type: ignore[type-arg]
+def test_a_request_that_cannot_be_served_is_refused_in_a_sentence(
+        wrong: dict[str, Any], seen: str, allowed: str) -> None:
     sentence = refused(replace(Request(PROMPT), **wrong))
     assert seen in sentence
     assert allowed in sentence
@@ -209,7 +211,7 @@ def test_closing_the_iterator_releases_the_cache(method: str) -> None:
     rounds = decode(Request(PROMPT, method, 7, 60), target, heads)
     next(rounds)
     assert target.released == 0
-    rounds.close()  # type: ignore[attr-defined]
+    rounds.close()
     assert target.released == 1
     assert target.text == []
     assert [head.released for head in heads] == [1] * len(heads)

@@ -14,6 +14,7 @@ from math import erfc, sqrt
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from engine.decode import decode
 from engine.methods import METHODS
@@ -46,7 +47,8 @@ def exact_law(target: ToyTarget, sampling: Sampling) -> np.ndarray:
             chance *= table[target.context(so_far), token]
             so_far.append(token)
         law.append(chance)
-    return np.asarray(law) / np.sum(law)
+    found: NDArray[np.float64] = np.asarray(law) / np.sum(law)
+    return found
 
 
 @dataclass(frozen=True)

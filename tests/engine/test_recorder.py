@@ -118,7 +118,8 @@ def test_marginals_are_a_lattice_of_one_row(tmp_path: Path) -> None:
 def test_tokens_get_their_text_once_and_what_has_none_none(text: Any, tmp_path: Path) -> None:
     trace = recorded(tmp_path / "run.jsonl.gz", *2 * [{**TREE, "keep": [0], "bonus": 9}], token_text=text,
                      prompt_ids=[9, 1])
-    assert [dict(line.pieces) for line in (trace.header, *trace.entries)] == [{9: "nine"}, {5: "five"}, {}]
+    pieces = [trace.header.pieces, *(entry.pieces for entry in trace.entries)]
+    assert [dict(each) for each in pieces] == [{9: "nine"}, {5: "five"}, {}]
 
 
 def test_torch_tensors_are_taken_as_they_are(tmp_path: Path) -> None:
@@ -143,7 +144,7 @@ def test_what_the_loop_changes_afterwards_changes_nothing(tmp_path: Path) -> Non
     assert load(tmp_path / "run.jsonl.gz").entries[0].round.committed.tolist() == [7, 3]
 
 
-WRONG = {
+WRONG: dict[str, dict[str, Any]] = {
     "node 2 has the parent 3": {"parents": [0, 0, 3, 0]}, "node 1 has the parent -1": {"parents": [0, -1, 0, 0]},
     "the root has the parent 2": {"parents": [2, 0, 1, 0]}, "keep is [0, 2]": {"keep": [0, 2]},
     "keep is [1]": {"keep": [1]}, "keep is []": {"keep": []}, "keep is [0, 0]": {"keep": [0, 0]},

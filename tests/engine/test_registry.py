@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,13 +15,13 @@ from engine.errors import RequestError
 from engine.methods import METHODS, halves, method_named, share_named, whole
 from engine.registry import Table
 
-TABLES = {"builders": BUILDERS, "combiners": COMBINERS, "acceptance": ACCEPTANCE_RULES}
+TABLES: dict[str, Table[Any]] = {"builders": BUILDERS, "combiners": COMBINERS, "acceptance": ACCEPTANCE_RULES}
 ENGINE = Path(__file__).parents[2] / "engine"
 
 
 @pytest.mark.parametrize("package", list(TABLES))
 def test_a_file_a_function_and_a_registered_name_are_one_and_the_same(package: str) -> None:
-    table: Table = TABLES[package]  # type: ignore[type-arg, assignment]
+    table = TABLES[package]
     files = {path.stem for path in (ENGINE / package).glob("*.py")} - {"__init__"}
     assert set(table) == files
     assert len(table) == len(files)

@@ -18,11 +18,27 @@ from engine.errors import TraceError
 from engine.methods import METHODS
 from engine.records import Request
 from engine.toy import ToyTarget
-from engine.trace import End, Entry, Header, Trace, committed_ids, dump, dumps, gather, load, loads, recorded, tau
+from engine.trace import (
+    End,
+    Entry,
+    Header,
+    Line,
+    Piece,
+    Trace,
+    committed_ids,
+    dump,
+    dumps,
+    gather,
+    load,
+    loads,
+    recorded,
+    tau,
+)
 from engine.trace.limits import Limits
 from tests.engine.material import WARM, heads_of, run, text
 
-PIECES = {0: "a", 1: " <script>", 2: "\n", 3: "${7*6}", 4: "שלום", 5: (240, 159), 6: "\u2028", 7: "🌳"}
+PIECES: dict[int, Piece] = {
+    0: "a", 1: " <script>", 2: "\n", 3: "${7*6}", 4: "שלום", 5: (240, 159), 6: "\u2028", 7: "🌳"}
 
 
 def made(method: str, budget: int = 9, most: int = 20) -> Trace:
@@ -90,7 +106,8 @@ def test_text_and_tau_are_those_of_the_run() -> None:
 def test_gather_wants_a_whole_run() -> None:
     trace = made("ddtree")
     assert same(gather([trace.header, *trace.entries, trace.end]), trace)
-    for lines in ([], [trace.header], [trace.header, *trace.entries], [*trace.entries, trace.end]):
+    unfinished: list[list[Line]] = [[], [trace.header], [trace.header, *trace.entries], [*trace.entries, trace.end]]
+    for lines in unfinished:
         with pytest.raises((TraceError, ValueError)):
             gather(lines)
 
@@ -210,7 +227,7 @@ def test_changed_bytes_are_read_or_refused(data: st.DataObject) -> None:
         assert str(error).endswith(".")
 
 
-ODD = st.sampled_from([
+ODD: st.SearchStrategy[Any] = st.sampled_from([
     None, True, -1, 0, 1, 2**40, 1e999, -1e999, "", "x", "AAAA", [], [[]], [-1], {}, {"dtype": "|O"}])
 
 

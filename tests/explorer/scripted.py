@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,7 +65,8 @@ class Script:
 
 def write_script() -> Script:
     """The script with ids given in order of first use; id 0 ends the text."""
-    parts, known = [*pieces_of(STORY), *pieces_of(CODE)], {}
+    parts = [*pieces_of(STORY), *pieces_of(CODE)]
+    known: dict[Piece, int] = {}
     for part in [*parts, *OTHERS]:
         known.setdefault(part, len(known) + 1)
     return Script([known[part] for part in parts], {0: "", **{token: part for part, token in known.items()}},
@@ -89,6 +90,9 @@ class ScriptedTarget:
         self.context_limit = 2**14 if endless else 1024
         self.written = 0
         self.released = 0
+
+    def fork(self) -> ScriptedTarget:
+        return ScriptedTarget(self.script, self.endless)
 
     def next_token(self, place: int) -> int:
         ids = self.script.ids
@@ -146,6 +150,9 @@ class ScriptedHead:
 
     def release(self) -> None: ...
 
+    def fork(self) -> ScriptedHead:
+        return self
+
     def draft(self, root: int, width: int) -> Lattice:
         base, width = self.target.written, max(2, min(width, len(self.script.others)))
         tokens, logprobs = [], []
@@ -190,7 +197,7 @@ class ScriptedSource:
     def usual_heads(self, method: str) -> Sequence[str]:
         return self.heads[:METHODS[method].heads]
 
-    def run(self, ask: Ask) -> Iterator[Line]:
+    def run(self, ask: Ask) -> Generator[Line, None, None]:
         asked = re.fullmatch(r"Go on for (\d+) tokens\.", ask.prompt)
         target = ScriptedTarget(self.script, bool(asked))
         names = ask.heads or tuple(self.usual_heads(ask.method))

@@ -67,8 +67,9 @@ def test_the_newest_run_of_a_folder_is_followed_and_all_are_listed(tmp_path: Pat
         assert view["run"] == "new.jsonl.gz"
         assert view["from"] == 0
         assert [run["name"] for run in view["listed"]] == ["new.jsonl.gz", "old.jsonl"]
-    assert follow.trace("old.jsonl").end.rounds == 1
-    assert len(follow.trace("new.jsonl.gz").entries) == 3
+    old, new = follow.trace("old.jsonl"), follow.trace("new.jsonl.gz")
+    assert old is not None and old.end.rounds == 1
+    assert new is not None and len(new.entries) == 3
     assert follow.trace("../new.jsonl.gz") is None
 
 

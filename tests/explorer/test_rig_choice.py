@@ -24,8 +24,9 @@ from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from explorer.sources.answering import NO_RIG_ACCESS, AnsweringRig, RigAccess, RigLoad
 from explorer.sources.replay import recorded_rig
+from tests.engine.lab.scripted import ScriptedLaboratory
 from tests.explorer.lab.test_sweeps import FORM, until
-from tests.explorer.scripted import scripted_trace
+from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_rigs import ScriptedRigs, scripted_rig
 
 PROMPTS = ASSETS / "prompts"
@@ -40,6 +41,19 @@ class Switching:
         self.first = scripted_rig("first")
         self.rig = AnsweringRig(self.first)
         self.choice = RigChoice(self.rig, self.queue, RigAccess(self.rigs))
+
+    @property
+    def laboratory(self) -> ScriptedLaboratory:
+        """What the rig that answers is measured with."""
+        found = self.rig.instruments.laboratory
+        assert isinstance(found, ScriptedLaboratory)
+        return found
+
+    @property
+    def released(self) -> bool:
+        """Whether the first rig's source was closed."""
+        assert isinstance(self.first.source, ScriptedSource)
+        return self.first.source.released
 
     def state(self) -> dict[str, Any]:
         return self.choice.state({})
@@ -56,14 +70,14 @@ def test_the_old_rig_answers_until_the_new_one_is_there_and_is_let_go_of() -> No
     assert begun["loading"]["name"] == "second" and begun["rig"] == "first rig"
     assert made.rigs.told.wait(20)
     assert made.state()["loading"] == {"name": "second", "message": "Reading the weights …", "share": 0.5}
-    assert gather(made.rig.source.run(ASK)).header.rig == "first rig" and not made.first.source.released
+    assert gather(made.rig.source.run(ASK)).header.rig == "first rig" and not made.released
     made.rigs.go.set()
     now = made.ended()
     assert (now["rig"], now["opened"], now["changes"], now["failure"]) == ("second rig", "second", 1, "")
     assert now["good_at"] == "It is good at second." and made.rigs.beside == ["first rig"]
     assert list(made.rig.source.methods) == ["autoregressive", "ddtree"]
     assert made.rig.instruments.rig == "second" and gather(made.rig.source.run(ASK)).header.rig == "second rig"
-    assert made.rigs.collected == 1 and made.first.source.released
+    assert made.rigs.collected == 1 and made.released
 
 
 @pytest.mark.parametrize(("failure", "said"), [
@@ -156,12 +170,12 @@ def test_the_lab_measures_the_rig_that_answers_and_no_sweep_goes_on_with_another
     made.rigs.go.set()
     made.choice.choose({"rig": "second"})
     made.ended()
-    made.rig.instruments.laboratory.asked.clear()
+    made.laboratory.asked.clear()
     with pytest.raises(RequestError, match="Sweep 1 was begun on the rig first, and second answers now"):
         lab.control({"do": "resume", "sweep": number})
     lab.start({**FORM, "methods": ["autoregressive", "ddtree"], "prompts": 1})
     until(lambda: lab.progress({})["state"] == "done")
-    assert made.rig.instruments.laboratory.asked
+    assert made.laboratory.asked
     assert "--rig second" in lab.progress({})["command"]
 
 

@@ -21,11 +21,11 @@ def test_a_good_form() -> None:
 
 def test_heads_and_turns() -> None:
     hostile = "</script>${7*6} שלום\x00🌳<|im_end|>"
-    turns = [["system", hostile], {"role": "user", "content": "a" * 50_000}, ("assistant", "")]
-    ask = RunForm(**GOOD, heads=["math", hostile], turns=turns).ask()
+    turns: Any = [["system", hostile], {"role": "user", "content": "a" * 50_000}, ("assistant", "")]
+    ask = RunForm(**{**GOOD, "heads": ["math", hostile], "turns": turns}).ask()
     assert ask.heads == ("math", hostile)
     assert ask.turns == (("system", hostile), ("user", "a" * 50_000), ("assistant", ""))
-    nothing = RunForm(**GOOD, heads=None, turns=None).ask()
+    nothing = RunForm(**{**GOOD, "heads": None, "turns": None}).ask()
     assert (nothing.heads, nothing.turns) == ((), ())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import pytest
 
@@ -26,7 +26,7 @@ class Failing(ScriptedSource):
 
     failure: Exception = RigError("The weights are gone; fetch them again.")
 
-    def run(self, ask: Ask) -> Iterator[Line]:
+    def run(self, ask: Ask) -> Generator[Line, None, None]:
         for count, line in enumerate(super().run(ask)):
             if count == 3:
                 raise self.failure
@@ -114,7 +114,7 @@ def test_an_unforeseen_failure_is_told_and_logged(caplog: pytest.LogCaptureFixtu
 
 def test_what_is_remembered_is_bounded_by_bytes() -> None:
     trace = scripted_trace("ddtree")
-    lines = (trace.header, *trace.entries, trace.end)
+    lines: list[Line] = [trace.header, *trace.entries, trace.end]
     size = sum(map(held_bytes, lines))
     runs = Runs(most_bytes=3 * size)
     for name in "abcd":
@@ -142,4 +142,5 @@ def test_the_weight_of_a_run_is_near_what_it_takes() -> None:
     trace = loads(data)
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert 0.5 < sum(map(held_bytes, (trace.header, *trace.entries))) / taken < 3
+    lines: list[Line] = [trace.header, *trace.entries]
+    assert 0.5 < sum(map(held_bytes, lines)) / taken < 3

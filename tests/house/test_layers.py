@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -101,7 +102,7 @@ def compared_with_a_name(node: ast.AST) -> bool:
     return asks and any(isinstance(constant.value, str) for constant in constants)
 
 
-def asks_what_a_method_is(node: ast.AST) -> bool:
+def asks_what_a_method_is(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
     """``def is_merged(method)``: a decision by name in disguise."""
     return isinstance(node, ast.FunctionDef) and node.name.startswith("is_") and any(
         given.arg == "method" or (given.arg == "self" and "heads" in ast.unparse(node))

@@ -51,7 +51,7 @@ def _same_tokens(folder: Path, target: Path) -> None:
     for token, place in own.items():
         if wanted.get(token, place) != place or named.get(place, token) != token:
             raise RigError(f"The drafter in {called(folder)} has another tokenizer than the target: its token {place} "
-                           f"is {token!r}, the target's is {named.get(place)!r}. Choose a drafter that shares it.")
+                           f"is {token!r}, the target's is {named.get(place)!r}; choose a drafter that shares it.")
 
 
 autoregressive = Kind(recognises, plan)

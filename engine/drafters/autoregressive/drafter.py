@@ -88,4 +88,5 @@ class AutoregressiveDrafter:
             input_ids=tokens[None].clamp(max=len(self._weight) - 1), position_ids=positions[None],
             attention_mask=mask, past_key_values=self._cache, use_cache=True, logits_to_keep=last)
         self._cache.length += len(tokens)  # type: ignore[union-attr]  # made by ``begin``, before any draft
-        return output.logits[0, :, :self.vocabulary].float()
+        logits: Tensor = output.logits[0, :, :self.vocabulary].float()
+        return logits

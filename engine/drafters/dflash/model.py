@@ -34,7 +34,8 @@ def windows_of(config: Qwen3Config) -> tuple[int, ...]:
 def rotated(states: Tensor, rotation: Rotation) -> Tensor:
     """Rotary position embedding of states (…, rows, head size)."""
     cosines, sines = rotation
-    return states * cosines + rotate_half(states) * sines
+    made: Tensor = states * cosines + rotate_half(states) * sines
+    return made
 
 
 class DFlashAttention(nn.Module):
@@ -54,7 +55,8 @@ class DFlashAttention(nn.Module):
 
     def heads(self, states: Tensor) -> Tensor:
         """(batch, rows, heads × size) to (batch, heads, rows, size)."""
-        return states.unflatten(-1, (-1, self.size)).transpose(1, 2)
+        parted: Tensor = states.unflatten(-1, (-1, self.size)).transpose(1, 2)
+        return parted
 
     def keys_values(self, states: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
         """Keys and values of states (batch, rows, hidden): each (batch, kv heads, rows, head size)."""
@@ -66,7 +68,8 @@ class DFlashAttention(nn.Module):
         queries = rotated(self.q_norm(self.q_proj(hidden).unflatten(-1, (-1, self.size))).transpose(1, 2), rotation)
         mixed = nn.functional.scaled_dot_product_attention(
             queries, keys, values, attn_mask=mask, enable_gqa=self.groups > 1)
-        return self.o_proj(mixed.transpose(1, 2).flatten(-2))
+        made: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(-2))
+        return made
 
 
 class DFlashLayer(nn.Module):
@@ -130,9 +133,10 @@ class DFlashModel(nn.Module):
                     raise ValueError("The drafter has sliding layers; the pass needs the positions of slots and keys.")
                 near = self.near(window, *places)
                 mask = near if seen is None else seen & near
-            normed = layer.input_layernorm(hidden)
-            own_keys, own_values = layer.self_attn.keys_values(normed, rotation)
+            inputs = layer.input_layernorm(hidden)
+            own_keys, own_values = layer.self_attn.keys_values(inputs, rotation)
             hidden = hidden + layer.self_attn(
-                normed, rotation, torch.cat([keys, own_keys], -2), torch.cat([values, own_values], -2), mask)
+                inputs, rotation, torch.cat([keys, own_keys], -2), torch.cat([values, own_values], -2), mask)
             hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
-        return self.norm(hidden)
+        normed: Tensor = self.norm(hidden)
+        return normed

@@ -74,7 +74,8 @@ def _denoised(drafter: BlockDrafter, text: ReadText, context: Tensor, anchors: T
     keys = torch.cat([torch.arange(length, device=drafter.device).expand(count, -1), positions], -1)
     hidden = drafter.model(drafter.embedding(tokens), (cosines, sines), context.expand(-1, -1, count, -1, -1, -1), seen,
                            (positions[:, None], keys[:, None]))
-    return hidden[:, manner.first_slot:manner.first_slot + block - 1]
+    proposing: Tensor = hidden[:, manner.first_slot:manner.first_slot + block - 1]
+    return proposing
 
 
 def _lattices(drafter: BlockDrafter, hidden: Tensor, width: int) -> list[Lattice]:

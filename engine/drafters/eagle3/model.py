@@ -51,7 +51,8 @@ class Eagle3Attention(nn.Module):
         mixed = scaled_dot_product_attention(
             rotated(queries, rows.rotation)[None], room[0][None], room[1][None], attn_mask=rows.mask,
             enable_gqa=self.groups > 1)
-        return self.o_proj(mixed[0].transpose(0, 1).flatten(-2))
+        made: Tensor = self.o_proj(mixed[0].transpose(0, 1).flatten(-2))
+        return made
 
 
 class Eagle3Layer(nn.Module):
@@ -69,7 +70,8 @@ class Eagle3Layer(nn.Module):
         """Hidden states (rows, hidden) of rows whose embedded tokens and hidden states are normed apart."""
         both = torch.cat([self.input_layernorm(rows.embedded), self.hidden_norm(rows.hidden)], -1)
         hidden = rows.hidden + self.self_attn(both, rows, room)
-        return hidden + self.mlp(self.post_attention_layernorm(hidden))
+        made: Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
+        return made
 
 
 class Eagle3Model(nn.Module):
@@ -100,4 +102,6 @@ class Eagle3Model(nn.Module):
         """Over the target's vocabulary, (rows, vocabulary) float32: −inf for what the draft vocabulary leaves out."""
         drafted = self.lm_head(self.norm(hidden)).float()
         whole = drafted.new_full((len(hidden), self.config.vocab_size), -torch.inf)
-        return whole.index_copy_(1, self.d2t + torch.arange(len(self.d2t), device=self.d2t.device), drafted)
+        places = self.d2t + torch.arange(len(self.d2t), device=self.d2t.device)
+        logits: Tensor = whole.index_copy_(1, places, drafted)
+        return logits

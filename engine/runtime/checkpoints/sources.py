@@ -130,14 +130,15 @@ class Progress:
                 self.twice = str(named.get("name")).endswith(".transfer")  # the same bytes, as they travel
                 if self.counts_files:
                     progress.begin()
-                super().__init__(*given, **named)
+                super().__init__(*given, **named)  # type: ignore[no-untyped-call]  # tqdm's
 
             def update(self, n: float | None = 1) -> bool | None:
                 self.here += n or 0
                 if self.total and not (self.counts_files or self.twice):
                     progress.came(self.here, self.total)
                 progress.ask(must_raise=self.counts_files)
-                return super().update(n)
+                drawn: bool | None = super().update(n)
+                return drawn
         return Telling
 
     def begin(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 from engine.budget_policy import FIXED
@@ -41,7 +41,7 @@ class GraphLoop:
         self._kind: tuple[object, ...] = ()
         self._machine: Machine | None = None
 
-    def decode(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Round]:
+    def decode(self, request: Request, drafters: Sequence[Drafter]) -> Generator[Round, None, None]:
         """The rounds of ``engine.decode.decode``, by itself where CUDA-graph rounds do not serve the request."""
         work = plan(request, self.target, drafters)
         if not serves(request, self.target, drafters):
@@ -52,7 +52,7 @@ class GraphLoop:
         """Free caches and graphs."""
         self._machine = None
 
-    def _rounds(self, request: Request, heads: Sequence[Drafter]) -> Iterator[Round]:
+    def _rounds(self, request: Request, heads: Sequence[Drafter]) -> Generator[Round, None, None]:
         try:
             machine = self._machine_for(request, heads)
             yield from machine.rounds(request, machine.open(request), self.smallest)

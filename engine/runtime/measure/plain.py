@@ -117,7 +117,8 @@ class PlainLoop:
         positions = torch.arange(state.length, state.length + drafter.block, device=device)
         places = torch.arange(state.length + drafter.block, device=device)
         hidden = head(drafter.embedding(tokens), head.rotation(positions), state.context, None, (positions, places))
-        return drafter.head(hidden[0, 1:]).float().log_softmax(-1).cpu()
+        logprobs: Tensor = drafter.head(hidden[0, 1:]).float().log_softmax(-1).cpu()
+        return logprobs
 
     def _round(self, state: PlainState, budget: int) -> list[int]:
         self._since = perf_counter()

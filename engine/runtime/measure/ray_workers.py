@@ -105,7 +105,7 @@ class RayCrew:
         try:
             found = ray.get([hand.actor.about.remote() for hand in self.hands])
         except ray.exceptions.RayError as error:
-            raise RigError(f"A Ray worker could not open the rig: {last_line(error)}") from error
+            raise RigError(f"A Ray worker could not open the rig: {last_line(error).rstrip('.')}.") from error
         self.methods: Sequence[str] = found[0].methods
         self.process_ids = [about.process_id for about in found]
         self.conditions = shared([about.conditions for about in found])
@@ -195,8 +195,8 @@ class Shift:
         else:
             self.hands.remove(hand)
             if not self.hands:
-                raise RigError(f"Every Ray worker was lost {MOST_LOSSES} times. What was measured is kept; look at the "
-                               "cluster and resume.")
+                raise RigError(f"Every Ray worker was lost {MOST_LOSSES} times; what was measured is kept, so look at "
+                               "the cluster and resume.")
         given_up = None
         if task:
             self.attempts[task.cell] += 1

@@ -117,7 +117,7 @@ def _departures(text: Written, again: Reread) -> int:
     if count > max(1, MOST_DEPARTURES * len(text.token_ids)):
         raise RequestError(
             f"The target would have chosen another token at {count} of {len(text.token_ids)} places: the text was "
-            "written by other weights or under other sampling settings. Open the rig that wrote it.")
+            "written by other weights or under other sampling settings, so open the rig that wrote it.")
     return count
 
 

@@ -60,7 +60,7 @@ class CostBook:
 
 def bucket(context: int, context_limit: int) -> int:
     """The power of two nearest to ``context`` in ratio, as far as the mock rounds fit after it."""
-    length = max(SMALLEST_CONTEXT, 2 ** round(log2(max(1, context))))
+    length = max(SMALLEST_CONTEXT, 1 << round(log2(max(1, context))))
     return max(1, min(length, context_limit - len(ROWS) - PLAIN_ROUNDS - CHAIN - len(ROWS)))
 
 

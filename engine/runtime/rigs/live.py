@@ -6,7 +6,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from traceback import clear_frames
@@ -83,7 +83,7 @@ class LiveRig:
             asked, ask.method, ask.budget, ask.max_tokens, ask.sampling,
             frozenset([stop] if isinstance(stop, int) else stop or []), ask.split, ask.pace)
 
-    def run(self, ask: Ask) -> Iterator[Line]:
+    def run(self, ask: Ask) -> Generator[Line, None, None]:
         """See ``explorer.source.Source``."""
         drafters = self._rig.drafters(ask.method, ask.heads)
         request = self.request(ask)
@@ -91,7 +91,7 @@ class LiveRig:
         return self._lines(ask, request, drafters)
 
     @contextmanager
-    def rounds(self, ask: Ask) -> Iterator[Iterator[Round]]:
+    def rounds(self, ask: Ask) -> Iterator[Generator[Round, None, None]]:
         """The bare rounds of a run, for whoever measures: the rig is free by then, and nothing is spelt out."""
         drafters = self._rig.drafters(ask.method, ask.heads)
         request = self.request(ask)
@@ -100,9 +100,9 @@ class LiveRig:
             try:
                 yield rounds
             finally:
-                rounds.close()  # type: ignore[attr-defined]
+                rounds.close()
 
-    def _decode(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Round]:
+    def _decode(self, request: Request, drafters: Sequence[Drafter]) -> Generator[Round, None, None]:
         """The rounds, at the request's pace; only while the rig is ours, since an adaptive one may measure first."""
         if not drafters:
             return self._plain_loop.decode(request, drafters)
@@ -117,7 +117,7 @@ class LiveRig:
         with self.held(f"while the cost of rounds after {context} tokens was measured"):
             return self._costs.curve(context, sampling)
 
-    def _lines(self, ask: Ask, request: Request, drafters: Mapping[str, Drafter]) -> Iterator[Line]:
+    def _lines(self, ask: Ask, request: Request, drafters: Mapping[str, Drafter]) -> Generator[Line, None, None]:
         with self.held(asked_of(request)):
             rounds = self._decode(request, list(drafters.values()))
             named = np.zeros(self._rig.target.config.vocab_size, np.bool_)
@@ -138,7 +138,7 @@ class LiveRig:
                     yield Entry(made, self._spelling.of(set(fresh.tolist())), seconds)
                 yield End(self._reason(request, last), count, seconds)
             finally:
-                rounds.close()  # type: ignore[attr-defined]
+                rounds.close()
 
     @contextmanager
     def held(self, wish: str) -> Iterator[None]:

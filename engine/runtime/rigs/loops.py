@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from importlib import import_module
 from typing import Protocol
 
@@ -20,7 +20,7 @@ CUDA_GRAPHS = "CANOPY_CUDA_GRAPHS"  # in the environment: 1 for rounds as CUDA g
 class Loop(Protocol):
     """Decodes requests with one target."""
 
-    def decode(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Round]:
+    def decode(self, request: Request, drafters: Sequence[Drafter]) -> Generator[Round, None, None]:
         """See ``engine.decode.decode``."""
 
     def close(self) -> None:
@@ -34,7 +34,7 @@ class HostLoop:
         self.target = target
 
     def decode(self, request: Request, drafters: Sequence[Drafter],
-               policy: BudgetPolicy | None = None) -> Iterator[Round]:
+               policy: BudgetPolicy | None = None) -> Generator[Round, None, None]:
         """See ``Loop``; a ``policy`` as in ``engine.decode.decode``."""
         return each_inferring(decode(request, self.target, drafters, policy))
 

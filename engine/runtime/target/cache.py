@@ -12,7 +12,7 @@ from transformers import Cache, PretrainedConfig
 from engine.records import Integers
 
 
-class TreeCache(Cache):
+class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not read
     """Keys and values of every layer in one tensor: (layers, 2, kv heads, capacity, head size).
 
     ``length`` slots are committed. A pass writes its rows after them; ``keep`` moves the rows that stay to the
@@ -61,7 +61,7 @@ class TreeCache(Cache):
         self.length = end
 
 
-class SpreadCache(Cache):
+class SpreadCache(Cache):  # type: ignore[misc]  # see above
     """A ``TreeCache`` of a model whose layers lie on several devices: each layer's keys and values, (2, 1, kv heads,
     capacity, head size), lie where the layer runs, from its first pass on."""
 

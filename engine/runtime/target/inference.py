@@ -3,7 +3,7 @@ and what it calls looks only whether somebody has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -26,7 +26,7 @@ def inferring(call: Callable[Given, Found]) -> Callable[Given, Found]:
     return inside
 
 
-def each_inferring(rounds: Iterator[Round]) -> Iterator[Round]:
+def each_inferring(rounds: Generator[Round, None, None]) -> Generator[Round, None, None]:
     """Each round made in inference mode, and handed out outside of it: the mode is the thread's."""
     try:
         while True:
@@ -36,4 +36,4 @@ def each_inferring(rounds: Iterator[Round]) -> Iterator[Round]:
                 return
             yield made
     finally:
-        rounds.close()  # type: ignore[attr-defined]
+        rounds.close()

@@ -67,12 +67,14 @@ class TorchTarget:
     @property
     def embedding(self) -> nn.Embedding:
         """The input embedding, which block-diffusion drafters share."""
-        return self.model.get_input_embeddings()
+        embedding: nn.Embedding = self.model.get_input_embeddings()
+        return embedding
 
     @property
     def head(self) -> nn.Linear:
         """The output head, which block-diffusion drafters share."""
-        return self.model.get_output_embeddings()
+        head: nn.Linear = self.model.get_output_embeddings()
+        return head
 
     @cached_property
     def logits(self) -> VocabularyProduct:

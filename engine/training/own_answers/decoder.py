@@ -58,7 +58,7 @@ class Cache:
     @property
     def room(self) -> int:
         """How many positions a row can hold."""
-        return self.keys[0].shape[-1]
+        return int(self.keys[0].shape[-1])
 
     def grow(self) -> None:
         """Room for more positions."""
@@ -153,7 +153,8 @@ def _side_by_side(*projections: Any) -> Product:
 def normed(states: Tensor, norm: Any) -> Tensor:
     """Root mean square norm, in float32 as the model's own."""
     found = rms_norm(states.float(), states.shape[-1:], None, norm.variance_epsilon)
-    return found.to(states.dtype) * norm.weight.detach()
+    made: Tensor = found.to(states.dtype) * norm.weight.detach()
+    return made
 
 
 def drawn(logits: Tensor, choice: Choice, generator: torch.Generator) -> Tensor:

@@ -41,7 +41,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return typed
 
 
-def test_generate_prints_one_json_object_last_and_writes_the_trace(tmp_path: Path):
+def test_generate_prints_one_json_object_last_and_writes_the_trace(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl.gz"
     words = ("--method", "joint", "--budget", "32", "--prompt", MATH, "--json", "--trace", str(file))
     done = subprocess.run([sys.executable, "-m", "engine", "generate", *words], capture_output=True, text=True,
@@ -55,13 +55,13 @@ def test_generate_prints_one_json_object_last_and_writes_the_trace(tmp_path: Pat
     assert len(load(file).entries) == result["rounds"]
 
 
-def test_a_bad_ask_is_one_sentence_and_exit_status_two(run: Callable[..., Done]):
+def test_a_bad_ask_is_one_sentence_and_exit_status_two(run: Callable[..., Done]) -> None:
     done = run("engine", "generate", "--method", "magic", "--prompt", "hi")
     assert done.returncode == 2
     assert done.stderr.startswith("--method is 'magic'; choose one of") and done.stderr.count("\n") == 1
 
 
-def test_bench_prints_a_table_and_one_json_line(run: Callable[..., Done]):
+def test_bench_prints_a_table_and_one_json_line(run: Callable[..., Done]) -> None:
     done = run("engine.bench", "--methods", "autoregressive", "ddtree", "plain", "--budgets", "16", "--prompts",
                "assets/prompts/bench.jsonl", "--limit", "1", "--max-tokens", "24", "--repeats", "1")
     assert done.returncode == 0, done.stderr
@@ -73,7 +73,7 @@ def test_bench_prints_a_table_and_one_json_line(run: Callable[..., Done]):
     assert 0 < found["ddtree"]["overhead_share"] < 1
 
 
-def test_check_compares_texts(run: Callable[..., Done]):
+def test_check_compares_texts(run: Callable[..., Done]) -> None:
     done = run("engine.check", "--prompts", "assets/prompts/check.jsonl", "--limit", "1", "--budgets", "7",
                "--max-tokens", "12", "--json")
     assert done.returncode == 0, done.stderr
@@ -81,7 +81,7 @@ def test_check_compares_texts(run: Callable[..., Done]):
     assert result["equal"] == result["texts"] == 8 and result["differences"] == []
 
 
-def test_check_compares_texts_of_requests_that_share_their_passes(run: Callable[..., Done]):
+def test_check_compares_texts_of_requests_that_share_their_passes(run: Callable[..., Done]) -> None:
     done = run("engine.check", "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
                "--max-tokens", "12", "--together", "1", "3", "--json")
     assert done.returncode == 0, done.stderr
@@ -89,7 +89,7 @@ def test_check_compares_texts_of_requests_that_share_their_passes(run: Callable[
     assert result["equal"] == result["texts"] == 32 and result["together"] == [1, 3]
 
 
-def test_check_compares_texts_where_the_rule_keeps_the_targets_choices(run: Callable[..., Done]):
+def test_check_compares_texts_where_the_rule_keeps_the_targets_choices(run: Callable[..., Done]) -> None:
     done = run("engine.check", "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
                "--max-tokens", "24", "--temperature", "0.8", "--json")
     assert done.returncode == 0, done.stdout
@@ -99,7 +99,7 @@ def test_check_compares_texts_where_the_rule_keeps_the_targets_choices(run: Call
     assert "Not compared above temperature 0: nanogpt, exact in distribution" in done.stdout
 
 
-def test_prompt_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_prompt_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for content, said in ((b"", "holds no prompt"), (b"{", "line 1 is not JSON"), (b"\xff\xfe", "is not UTF-8"),
                           (b'{"prompt": 3}', "line 1 has no text"), (b"[1]", "line 1 has no text")):
         file = tmp_path / "prompts.jsonl"

@@ -17,7 +17,8 @@ def run(*words: str) -> dict[str, object]:
     verb = verb_named(words[0])
     result = verb.run(verb_parser(words[0]).parse_args(words[1:]))
     assert isinstance(verb.summary(result), str)
-    return json.loads(json.dumps(result))  # whatever --json prints can be read
+    read: dict[str, object] = json.loads(json.dumps(result))  # whatever --json prints can be read
+    return read
 
 
 def test_generate_at_its_own_pace_and_what_if_of_its_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

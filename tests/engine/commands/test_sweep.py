@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ SMALL = ("--methods", "ddtree", "joint", "--budgets", "16", "4,16", "--limit", "
 
 
 @pytest.fixture()
-def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Run the command line in a folder of its own, on the toy; its exit status."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sweep, "laboratory", lambda rig, dtype: ScriptedLaboratory())
@@ -53,7 +54,8 @@ def test_a_sweep_on_the_demo_rig(tmp_path: Path) -> None:
     assert full["acceptance"] and full["calibration"] and full["histograms"]
 
 
-def test_a_table_for_people_and_a_line_for_machines(typed, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+def test_a_table_for_people_and_a_line_for_machines(
+        typed: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert typed(*SMALL, "--csv", "table.csv", "--runs-csv", "runs.csv") == 0
     made = json.loads(capsys.readouterr().out.strip().split("\n")[-1])
     assert [row["label"] for row in made["rows"]] == ["autoregressive", "ddtree 4", "ddtree 16", "joint 4", "joint 16"]
@@ -63,7 +65,7 @@ def test_a_table_for_people_and_a_line_for_machines(typed, capsys: pytest.Captur
 
 
 def test_an_interrupted_sweep_resumes_with_its_own_settings(
-        typed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+        typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     class Interrupted(ScriptedLaboratory):
         def measure(self, ask: Ask) -> Reading:
             if len(self.asked) == 5 + 4:  # five to warm up
@@ -89,7 +91,7 @@ def test_an_interrupted_sweep_resumes_with_its_own_settings(
     (("--resume",), "There is no results file results.sqlite; a sweep makes one."),
 ])
 def test_what_cannot_be_is_one_sentence_and_exit_status_one(
-        typed, words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+        typed: Callable[..., int], words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert typed(*words) == 1
     said = capsys.readouterr()
     assert said.err.strip().split("\n")[-1].startswith(sentence)
@@ -102,7 +104,7 @@ def test_a_table_whose_folder_went_meanwhile_is_one_sentence(tmp_path: Path) -> 
 
 
 def test_a_sweep_with_a_run_that_failed_says_so_and_exits_1(
-        typed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+        typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     class Refusing(ScriptedLaboratory):
         def measure(self, ask: Ask) -> Reading:
             if ask.heads:

@@ -14,6 +14,7 @@ from engine.drafters.autoregressive.drafter import AutoregressiveDrafter
 from engine.drafters.beam import Reach
 from engine.methods import METHODS
 from engine.outcome import outcome
+from engine.plan import Drafter
 from engine.records import Lattice, Request, Sampling
 from engine.trace.round_check import check_round
 from tests.engine.runtime.small import VOCABULARY, small_config, small_drafter, small_target
@@ -36,7 +37,8 @@ def drafter(depth: int = 4, width: int = 5) -> AutoregressiveDrafter:
 
 def paths(lattice: Lattice) -> list[tuple[tuple[int, ...], int]]:
     """Every path that leads to a row of probability above 0, with the row."""
-    found, level = [], [((), 0)]
+    found: list[tuple[tuple[int, ...], int]] = []
+    level: list[tuple[tuple[int, ...], int]] = [((), 0)]
     for depth in range(lattice.depth):
         found += level
         level = [((*tokens, int(lattice.tokens[depth, row, rank])), int(lattice.follow[depth, row, rank]))
@@ -98,7 +100,7 @@ def test_every_method_with_this_head_writes_the_autoregressive_text(method: str,
 def test_heads_of_two_kinds_serve_together(method: str) -> None:
     target = small_target()
     wanted = outcome(decode(Request(PROMPT, "autoregressive", 0, 30), target, [])).token_ids
-    kinds = [drafter(), small_drafter(target)]
+    kinds: list[Drafter] = [drafter(), small_drafter(target)]
     for heads in (kinds, kinds[::-1]):
         for budget in (1, 8, 33):
             assert outcome(decode(Request(PROMPT, method, budget, 30), target, heads)).token_ids == wanted

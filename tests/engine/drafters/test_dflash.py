@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from torch.nn.functional import silu
 
 from engine.drafters.dflash.model import DFlashModel
@@ -13,11 +16,11 @@ from engine.drafters.known_text import ReadText
 from tests.engine.runtime.small import MASK_ID, small_drafter, small_head_model, small_target
 
 
-def norm(states, weight, epsilon):
+def norm(states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     return weight * states / torch.sqrt(states.pow(2).mean(-1, keepdim=True) + epsilon)
 
 
-def turned(states, positions, theta):
+def turned(states: Tensor, positions: Tensor, theta: float) -> Tensor:
     """Rotary embedding of (rows, heads, size): pairs (i, i + size / 2) turn by position × theta^(−2i / size)."""
     half = states.shape[-1] // 2
     angles = positions[:, None].float() * theta ** (-torch.arange(half).float() / half)
@@ -26,14 +29,15 @@ def turned(states, positions, theta):
     return torch.cat([first * cosines - second * sines, second * cosines + first * sines], -1)
 
 
-def visible(query, key, window, causal):
+def visible(query: int, key: int, window: int, causal: bool) -> bool:
     """Whether a slot at one position sees what lies at another, in a layer with this window, 0 for none."""
     if window == 0:
         return True
     return query - window < key and (not causal or key <= query)
 
 
-def reference(model: DFlashModel, features, block, start, sight):
+def reference(model: DFlashModel, features: Tensor, block: Tensor, start: int,
+              sight: Sequence[tuple[int, bool]]) -> Tensor:
     """The block's hidden states, one loop a head, attention written out; ``sight``: each layer's (window, causal)."""
     config, weights = model.config, dict(model.named_parameters())
     epsilon, size = config.rms_norm_eps, config.head_dim
@@ -42,7 +46,7 @@ def reference(model: DFlashModel, features, block, start, sight):
     before, here = torch.arange(start), start + torch.arange(len(block))
     hidden = block
     for number in range(config.num_hidden_layers):
-        def part(name, number=number):
+        def part(name: str, number: int = number) -> Tensor:
             return weights[f"layers.{number}.{name}.weight"]
         normed = norm(hidden, part("input_layernorm"), epsilon)
         sources = torch.cat([fused, normed])
@@ -72,14 +76,15 @@ LAYERS = [(0, None), (1, None), (4, None), (40, None), (4, False), (40, False)]
 
 @pytest.mark.parametrize(("window", "causal"), LAYERS)
 @pytest.mark.parametrize("steps", [[9], [4, 5], [1, 1, 1, 6]])
-def test_the_drafter_equals_the_reference_whatever_the_cache_saw_before(steps, window, causal):
+def test_the_drafter_equals_the_reference_whatever_the_cache_saw_before(
+        steps: list[int], window: int, causal: bool | None) -> None:
     target, drafter = small_target(), small_drafter(small_target(), window=window, causal=causal)
     torch.manual_seed(5)
     features = torch.randn(sum(steps), drafter.model.fc.in_features)
     drafter.begin(64)
     done = 0
     for step in steps:
-        drafter.observe(np.arange(step), features[done:done + step])
+        drafter.observe(np.arange(step, dtype=np.int32), features[done:done + step])
         drafter.draft(3, 4)  # what a round leaves behind must not reach the next
         done += step
     lattice = drafter.draft(7, target.config.vocab_size)
@@ -94,7 +99,7 @@ def test_the_drafter_equals_the_reference_whatever_the_cache_saw_before(steps, w
 
 
 @pytest.mark.parametrize(("window", "causal"), LAYERS)
-def test_the_anchors_of_a_text_propose_what_the_drafter_does(window, causal):
+def test_the_anchors_of_a_text_propose_what_the_drafter_does(window: int, causal: bool | None) -> None:
     drafter = small_drafter(small_target(), window=window, causal=causal)
     torch.manual_seed(6)
     text = ReadText(np.arange(3, 17, dtype=np.int32), torch.randn(14, drafter.model.fc.in_features), 5)
@@ -106,17 +111,17 @@ def test_the_anchors_of_a_text_propose_what_the_drafter_does(window, causal):
         np.testing.assert_array_equal(found.tokens, wanted.tokens)
 
 
-def test_sliding_layers_without_positions_are_refused():
+def test_sliding_layers_without_positions_are_refused() -> None:
     model = small_head_model(window=4)
     rows = torch.zeros(1, 6, 48)
     with pytest.raises(ValueError, match="needs the positions"):
         model(rows, model.rotation(torch.arange(6)), torch.zeros(2, 2, 1, 2, 0, 16))
 
 
-def test_the_lattice_is_normalised_before_the_cut_and_sorted():
+def test_the_lattice_is_normalised_before_the_cut_and_sorted() -> None:
     drafter = small_drafter(small_target())
     drafter.begin(16)
-    drafter.observe(np.arange(3), torch.randn(3, drafter.model.fc.in_features))
+    drafter.observe(np.arange(3, dtype=np.int32), torch.randn(3, drafter.model.fc.in_features))
     whole, cut = drafter.draft(7, 97), drafter.draft(7, 5)
     assert cut.tokens.shape == (drafter.block - 1, 1, 5) and cut.tokens.dtype == np.int32
     np.testing.assert_array_equal(cut.logprobs, whole.logprobs[..., :5])
@@ -124,7 +129,7 @@ def test_the_lattice_is_normalised_before_the_cut_and_sorted():
     assert (np.diff(cut.logprobs, axis=-1) <= 0).all()
 
 
-def test_the_tensor_names_are_the_published_ones():
+def test_the_tensor_names_are_the_published_ones() -> None:
     names = set(small_head_model().state_dict())
     assert {"fc.weight", "hidden_norm.weight", "norm.weight", "layers.0.self_attn.q_proj.weight",
             "layers.0.self_attn.k_norm.weight", "layers.1.mlp.down_proj.weight",

@@ -32,7 +32,7 @@ from tests.engine.runtime.published import (
 LLAMA = "Llama-3.1-8B-Instruct"
 DRAFT, WHOLE = 200, 1536
 LAYERS, TAPS = 8, (1, 3, 4)  # what goes into layers 2, 8 / 2 and 8 − 3
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLMEagle3"], "attention_bias": False, "attention_dropout": 0.0, "bos_token_id": 1,
     "draft_vocab_size": DRAFT, "eos_token_id": 2, "hidden_act": "silu", "initializer_range": 0.02,
     "max_position_embeddings": 2048, "mlp_bias": False, "model_type": "llama", "num_hidden_layers": 1,
@@ -75,7 +75,8 @@ def rig(folders: Path) -> Rig:
 
 
 def normed(states: Tensor, weight: Tensor) -> Tensor:
-    return weight * states / torch.sqrt(states.pow(2).mean(-1, keepdim=True) + CONFIG["rms_norm_eps"])
+    epsilon: float = CONFIG["rms_norm_eps"]
+    return weight * states / torch.sqrt(states.pow(2).mean(-1, keepdim=True) + epsilon)
 
 
 def turned(states: Tensor, positions: Tensor) -> Tensor:
@@ -139,7 +140,8 @@ def test_every_row_is_what_the_equations_say_behind_that_path(folders: Path, rig
         np.testing.assert_allclose(lattice.logprobs[len(path), row], said.topk(10).values.numpy(), atol=1e-5, rtol=1e-5)
 
 
-def test_where_the_checkpoint_names_no_layers_the_published_ones_are_read(folders: Path, rig: Rig, tmp_path: Path):
+def test_where_the_checkpoint_names_no_layers_the_published_ones_are_read(
+        folders: Path, rig: Rig, tmp_path: Path) -> None:
     assert rig.target.taps == TAPS
     named = write_eagle3(tmp_path / "named", 2, eagle_config={
         "eagle_aux_hidden_state_layer_ids": [0, 4], "use_aux_hidden_state": True})
@@ -191,7 +193,8 @@ def test_each_of_two_heads_sees_its_own_taps(folders: Path, rig: Rig) -> None:
     ({"eagle_config": {"parallel_draft_step": 3}}, "uses parallel_draft_step = 3"),
     ({"draft_vocab_size": 100}, "tensor d2t has shape (200,) where (100,) is expected"),
 ])
-def test_heads_that_cannot_run_as_they_were_trained(folders: Path, tmp_path: Path, changes: dict, said: str) -> None:
+def test_heads_that_cannot_run_as_they_were_trained(folders: Path, tmp_path: Path, changes: dict[str, Any],
+                                                     said: str) -> None:
     head = write_eagle3(tmp_path / "head", **changes)
     with pytest.raises(RigError) as caught:
         open_rig(f"{folders / 'target'}::{head}", "float32")

@@ -61,7 +61,7 @@ class ScriptedLaboratory:
     drift: float = 0.0
     methods: Sequence[str] = WALKERS
     asked: list[Ask] = field(default_factory=list)
-    turns: count = field(default_factory=count)  # type: ignore[type-arg]
+    turns: count[int] = field(default_factory=count)
 
     @property
     def conditions(self) -> Conditions:

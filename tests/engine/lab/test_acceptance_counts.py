@@ -70,7 +70,7 @@ def test_a_rank_is_read_in_the_row_that_the_path_leads_to() -> None:
     follow = np.asarray([[[0, 1], [0, 0]], [[0, 0], [0, 0]]], np.int32)
     lattice = Lattice(tokens, np.full((2, 2, 2), -1, np.float32), follow)
     made = rounds_of(Ask("x", "ddtree", 2, 4))[0]
-    tree = DraftTree(*(np.asarray(row, np.int32) for row in ([1, 6, 8], [0, 0, 1])),
+    tree = DraftTree(np.asarray([1, 6, 8], np.int32), np.asarray([0, 0, 1], np.int32),
                      np.asarray([0, -1, -2], np.float32), np.asarray([0, 1, 1], np.int32))
     made = replace(made, drafts=(lattice,), tree=tree, acceptance=replace(
         made.acceptance, keep=np.asarray([0, 1, 2], np.int32)))

@@ -10,7 +10,7 @@ import pytest
 from engine.errors import RequestError
 from engine.lab.control import Control
 from engine.lab.difference import Difference, first_difference
-from engine.lab.race import lanes, race_plan, run_race
+from engine.lab.race import Spread, lanes, race_plan, run_race
 from engine.lab.settings import Measured, Reading, Setting, SweepPlan
 from engine.records import Ask
 from tests.engine.lab.scripted import WALKERS, ScriptedLaboratory, rounds_of, toy_plan
@@ -51,7 +51,7 @@ def test_a_lane_replays_its_median_run_on_the_wall_clock(plan: SweepPlan, measur
         assert lane.tokens_per_second.least < lane.tokens_per_second.most
         assert lane.difference is None
         assert all(token in race.pieces for token in lane.shown.token_ids)
-    assert race.lanes[0].speedup == type(race.lanes[0].speedup)(1, 1, 1)
+    assert race.lanes[0].speedup == Spread(1, 1, 1)
     assert len({lane.shown.token_ids for lane in race.lanes if lane.shown}) == 1
     tree, plain = race.lanes[2], race.lanes[0]
     assert tree.speedup and tree.tokens_per_second and plain.tokens_per_second

@@ -6,6 +6,7 @@ import gzip
 import os
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ def test_each_limit_has_its_sentence(limits: Limits, sentence: str, tmp_path: Pa
             continue
         path = tmp_path / "run.jsonl"
         path.write_bytes(data)
-        for read in (lambda: loads(data, "run.jsonl", limits), lambda: load(path, limits)):  # noqa: B023
+        for read in (partial(loads, data, "run.jsonl", limits), partial(load, path, limits)):
             with pytest.raises(TraceError, match=sentence) as refusal:
                 read()
             assert "run.jsonl" in str(refusal.value)

@@ -22,7 +22,7 @@ RIG = Path("assets/demo/target")
 TARGET, TOKENIZER = load_causal(RIG, torch.float32, torch.device("cpu")), load_tokenizer(RIG)
 
 
-def test_answers_are_what_plain_decoding_writes():
+def test_answers_are_what_plain_decoding_writes() -> None:
     items = list(islice(training_items(HEAD_SHARES["all"], "own"), 4))
     talks = [conversation(item, TOKENIZER) for item in items]
     assert len({len(talk.prompt) for talk in talks}) > 1, "prompts of one length prove nothing of the padding"
@@ -30,17 +30,17 @@ def test_answers_are_what_plain_decoding_writes():
     for item, talk, found in zip(items, talks, answered(TARGET, TOKENIZER, talks, 256), strict=True):
         with live.rounds(Ask(item.prompt, "autoregressive", 0, 200)) as rounds:
             written = outcome(rounds).token_ids
-        assert found.prompt == talk.prompt
+        assert found is not None and found.prompt == talk.prompt
         assert TOKENIZER.decode(found.response) == TOKENIZER.decode(written) + "<|im_end|>\n"
 
 
-def test_an_answer_that_does_not_end_in_time_is_left_out():
+def test_an_answer_that_does_not_end_in_time_is_left_out() -> None:
     talks = [conversation(item, TOKENIZER) for item in islice(training_items(HEAD_SHARES["all"], "own"), 2)]
     assert answered(TARGET, TOKENIZER, talks, max(len(talk.prompt) for talk in talks) + 3) == [None, None]
 
 
 @pytest.mark.long
-def test_a_batch_is_a_function_of_its_step_and_is_read_again_by_others():
+def test_a_batch_is_a_function_of_its_step_and_is_read_again_by_others() -> None:
     def batches() -> OwnAnswers:
         return OwnAnswers(TARGET, TOKENIZER, HEAD_SHARES["code"], Shape(1, 256), "t")
 

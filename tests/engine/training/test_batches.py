@@ -16,7 +16,7 @@ SLOTS = SHAPE.slots
 TOKENIZER = AutoTokenizer.from_pretrained("assets/demo/target")
 
 
-def test_training_never_draws_a_test_prompt():
+def test_training_never_draws_a_test_prompt() -> None:
     items = training_items(TARGET_SHARES, "check")
     drawn = [next(items) for _ in range(2000)]
     assert not any(is_test(item) for item in drawn)
@@ -24,7 +24,7 @@ def test_training_never_draws_a_test_prompt():
     assert len(kept) == 30 * len(MAKERS) and not kept & {item.prompt for item in drawn}
 
 
-def test_a_batch_is_a_function_of_its_seed_and_holds_whole_items():
+def test_a_batch_is_a_function_of_its_seed_and_holds_whole_items() -> None:
     shape = Shape(4, 256)
     one, same, other = (make_batch(TARGET_SHARES, TOKENIZER, shape, seed) for seed in ("a", "a", "b"))
     np.testing.assert_array_equal(one.tokens, same.tokens)
@@ -35,13 +35,13 @@ def test_a_batch_is_a_function_of_its_seed_and_holds_whole_items():
     assert (one.weights[one.answer] == 1).all() and one.answer.mean() > 0.4
 
 
-def test_the_answer_is_the_response_and_its_end():
+def test_the_answer_is_the_response_and_its_end() -> None:
     talk = conversation(Item("math", "2 + 2?", "Answer: 4"), TOKENIZER)
     assert TOKENIZER.decode(talk.response) == "Answer: 4<|im_end|>\n"
     assert TOKENIZER.decode(talk.prompt).endswith("<|im_start|>assistant\n")
 
 
-def test_blocks_are_labelled_with_what_follows_and_stop_at_the_end_of_the_answer():
+def test_blocks_are_labelled_with_what_follows_and_stop_at_the_end_of_the_answer() -> None:
     batch = make_batch(TARGET_SHARES, TOKENIZER, Shape(3, 256), "blocks")
     blocks = lay_blocks(batch, 5, 0, SHAPE)
     for row in range(3):
@@ -54,7 +54,7 @@ def test_blocks_are_labelled_with_what_follows_and_stop_at_the_end_of_the_answer
                     assert labels[slot - 1] == batch.tokens[row, anchor + slot]
 
 
-def test_a_block_sees_the_features_before_its_anchor_and_itself():
+def test_a_block_sees_the_features_before_its_anchor_and_itself() -> None:
     mask = block_mask(torch.tensor([[3, 0]]), 5, SLOTS)[0, 0]
     assert mask.shape == (2 * SLOTS, 5 + 2 * SLOTS)
     assert mask[0, :5].tolist() == [True, True, True, False, False]

@@ -7,6 +7,7 @@ import io
 import random
 import re
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -23,7 +24,7 @@ EQUATION = re.compile(r"\d+(?: [-+*/=] \d+)+")
 
 def code_of(item: Item) -> str:
     """The one fenced block of the response."""
-    blocks = BLOCK.findall(item.response)
+    blocks: list[str] = BLOCK.findall(item.response)
     assert len(blocks) == 1
     return blocks[0]
 
@@ -37,7 +38,7 @@ def printed_by(item: Item) -> str:
 
 
 @pytest.mark.parametrize("maker", [make_code, make_mixed])
-def test_functions_pass_their_checks_and_print_what_is_said(maker) -> None:
+def test_functions_pass_their_checks_and_print_what_is_said(maker: Callable[[random.Random], Item]) -> None:
     for seed in range(SEED_COUNT):
         item = maker(random.Random(seed))
         closing = item.response.rsplit("```\n", 1)[1]
@@ -47,7 +48,7 @@ def test_functions_pass_their_checks_and_print_what_is_said(maker) -> None:
 
 
 @pytest.mark.parametrize("maker", [make_code, make_mixed])
-def test_prompt_names_the_function_with_its_arguments(maker) -> None:
+def test_prompt_names_the_function_with_its_arguments(maker: Callable[[random.Random], Item]) -> None:
     for seed in range(SEED_COUNT):
         item = maker(random.Random(seed))
         head = re.search(r"def (\w+)\((.*?)\)(?: -> .*)?:\n", code_of(item))

@@ -6,6 +6,7 @@ import random
 import re
 from functools import cache
 
+from engine.training.corpus.explain_records import Chat, Pair, Reason
 from engine.training.corpus.explanations import CHATS, NOTIONS, PAIRS, QUESTIONS, REASONS, make_explain
 from engine.training.corpus.items import Item, is_test
 
@@ -26,11 +27,14 @@ def test_tables_are_large_enough() -> None:
     assert len(set(frames)) == len(frames) >= 12
 
 
+ANSWERED: tuple[Pair | Reason | Chat, ...] = (*PAIRS, *REASONS, *CHATS)
+
+
 def test_every_answer_is_reached() -> None:
     seen = {item.response for item in _draws()}
     for notion in NOTIONS:
         assert {notion.short, notion.plain, notion.how} <= seen, notion.name
-    assert {row.answer for row in (*PAIRS, *REASONS, *CHATS)} <= seen
+    assert {row.answer for row in ANSWERED} <= seen
 
 
 def test_prompts_are_many_and_in_both_splits() -> None:
@@ -62,7 +66,7 @@ def test_answers_are_short_sentences() -> None:
             assert 25 <= len(answer.split()) <= 60, notion.name
         assert 10 <= len(notion.short.split()) <= 45, notion.short
         assert notion.plain.startswith(notion.short)
-    for row in (*PAIRS, *REASONS, *CHATS):
+    for row in ANSWERED:
         assert 25 <= len(row.answer.split()) <= 60, row.answer
         assert row.answer.endswith((".", "!"))
 

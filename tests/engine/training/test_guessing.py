@@ -21,6 +21,7 @@ def test_loss_and_derivative_are_torchs(share: float, some: bool) -> None:
     choices = torch.tensor([3, 4, 5, 6, 1, 0, 7, 8, 9]) if some else None  # 19 cannot be chosen: it counts nothing
     loss = guess_loss(states, embedding, Guesses(labels, weights, Distributions(likely, logprobs, share), choices))
     loss.backward()
+    assert states.grad is not None
     found, states.grad = states.grad.clone(), None
     logits = states @ embedding.T
     if choices is not None:

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import torch
 
+from engine.drafters.dflash.drafter import DFlashDrafter
+from engine.drafters.dflash.model import DFlashModel
 from engine.runtime.checkpoints.loading import load_causal, load_tokenizer
 from engine.runtime.rigs.rigs import open_rig
 from engine.training.denoising import train_head
-from engine.training.drafter import DFlashModel, HeadRecipe, Teacher, course, export_head, head_config
+from engine.training.drafter import HeadRecipe, Teacher, course, export_head, head_config
 from engine.training.rates import optimizers
 from engine.training.target import Run
 
 
-def test_a_head_learns_and_its_export_loads(tmp_path: Path):
+def test_a_head_learns_and_its_export_loads(tmp_path: Path) -> None:
     target = load_causal(Path("assets/demo/target"), torch.float32, torch.device("cpu"))
     tokenizer = load_tokenizer(Path("assets/demo/target"))
     recipe = HeadRecipe("math", tokens=2 * 2 * 256, rows=2, anchors=3)
@@ -27,6 +29,7 @@ def test_a_head_learns_and_its_export_loads(tmp_path: Path):
     assert run.step == recipe.steps == 2 and math.isfinite(loss)
     assert not torch.equal(before, model.fc.weight) and run.file.exists()
     export_head(run, recipe, tmp_path / "head", loss)
-    again = open_rig(f"assets/demo/target::{tmp_path / 'head'}", "float32").heads["drafter"].model
-    torch.testing.assert_close(again.fc.weight, model.fc.weight.to(torch.bfloat16).float())
+    again = open_rig(f"assets/demo/target::{tmp_path / 'head'}", "float32").heads["drafter"]
+    assert isinstance(again, DFlashDrafter)
+    torch.testing.assert_close(again.model.fc.weight, model.fc.weight.to(torch.bfloat16).float())
     assert json.loads((tmp_path / "head" / "training.json").read_text())["blocks_seen"] == 12

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from engine.decode import decode
+from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.errors import RigError
 from engine.prompts import read_prompts
 from engine.records import Request
@@ -175,7 +176,9 @@ def test_a_specialist_may_hold_only_what_differs(folder: Path, features: Path, t
     config = (whole / "config.json").read_text()
     (own / "config.json").write_text(config.replace("{", '{"base_head": "head",', 1))
     heads = open_rig(f"{folder}::{whole}::{own}", "float32").heads
-    base, other = heads["drafter 1"].model.state_dict(), heads["drafter 2"].model.state_dict()
+    first, second = heads["drafter 1"], heads["drafter 2"]
+    assert isinstance(first, DFlashDrafter) and isinstance(second, DFlashDrafter)
+    base, other = first.model.state_dict(), second.model.state_dict()
     for name, value in base.items():
         torch.testing.assert_close(other[name], value + ("layers.1" in name), atol=0.01, rtol=0)
     for odd in ('"../head"', '"none"', "3"):

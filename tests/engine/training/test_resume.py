@@ -29,7 +29,7 @@ def steps(run: Run[nn.Sequential], count: int) -> None:
         run.step += 1
 
 
-def test_resume_equals_never_stopped(tmp_path: Path):
+def test_resume_equals_never_stopped(tmp_path: Path) -> None:
     whole, first = make_run(tmp_path / "whole"), make_run(tmp_path / "parts")
     steps(whole, 8)
     steps(first, 5)
@@ -42,7 +42,7 @@ def test_resume_equals_never_stopped(tmp_path: Path):
         torch.testing.assert_close(one, other)
 
 
-def test_rates_warm_up_hold_and_fall_and_the_finish_does_so_again_from_lower():
+def test_rates_warm_up_hold_and_fall_and_the_finish_does_so_again_from_lower() -> None:
     recipe = Recipe(tokens=6144 * 1000, finish_tokens=6144 * 300)
     rates = [recipe.rate_at(step) for step in range(recipe.steps)]
     first, finish = rates[:1000], rates[1000:]
@@ -51,7 +51,7 @@ def test_rates_warm_up_hold_and_fall_and_the_finish_does_so_again_from_lower():
     assert max(finish) == recipe.finish_rate and finish[0] < 0.05 and 0 < finish[-1] < 0.01
 
 
-def test_the_finish_leans_on_code_and_has_rows_of_the_whole_context():
+def test_the_finish_leans_on_code_and_has_rows_of_the_whole_context() -> None:
     recipe = Recipe(tokens=6144 * 10, finish_tokens=6144 * 12)
     assert {recipe.shape_at(step).length for step in range(10)} == {256}
     assert {recipe.shape_at(step).length for step in range(10, 22)} == {256, 1024}

@@ -14,7 +14,7 @@ from engine.training.small import SmallRecipe, small_config
 DEMO = Path("assets/demo")
 
 
-def test_the_shipped_model_is_the_recipes():
+def test_the_shipped_model_is_the_recipes() -> None:
     config = small_config(load_tokenizer(DEMO / "target"))
     shipped = json.loads((DEMO / "small" / "config.json").read_text())
     assert {name: shipped[name] for name in ("hidden_size", "num_hidden_layers", "vocab_size", "head_dim")} == {
@@ -24,5 +24,5 @@ def test_the_shipped_model_is_the_recipes():
     assert facts["tokens_seen"] == SmallRecipe().steps * SmallRecipe().tokens_per_step <= 3e6
 
 
-def test_it_costs_little_beside_the_target():
+def test_it_costs_little_beside_the_target() -> None:
     assert parameters(DEMO / "small") * 12 < parameters(DEMO / "target")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,10 +121,10 @@ def test_an_empty_figure_is_a_figure() -> None:
 
 def test_single_runs_are_grouped_and_what_is_malformed_is_left_out() -> None:
     good = {"method": "ddtree", "budget": 8, "split": "total", "temperature": 0, "tau": 3.0, "tokens_per_second": 90.0}
-    bad = [{}, None, 7, {**good, "method": "magic"}, {**good, "tau": "x"}, {**good, "tau": math.nan},
+    bad: list[Any] = [{}, None, 7, {**good, "method": "magic"}, {**good, "tau": "x"}, {**good, "tau": math.nan},
            {**good, "budget": -1}, {**good, "tokens_per_second": 0}]
     found = single_points([good, *bad, {**good, "tau": 5.0}, {**good, "temperature": 1},
-                          {**good, "pace": "auto"}])  # type: ignore[list-item]
+                          {**good, "pace": "auto"}])
     assert [(each.line, each.label, each.tau.median, each.of) for each in found] == [
         ("ddtree", "ddtree, 8 nodes", 4.0, "runs"), ("ddtree T 1", "ddtree T 1, 8 nodes", 3.0, "runs"),
         ("ddtree", "ddtree, auto up to 8 nodes", 3.0, "runs")]

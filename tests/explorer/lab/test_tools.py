@@ -6,7 +6,6 @@ import base64
 import io
 import json
 import re
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 from engine.budget_policy import MOST_AUTO
 from engine.errors import RequestError
 from engine.lab.forecast import Gain
+from engine.trace import Piece
 from explorer.lab.cost import binned, cost_figure, gain_figure, priced
 from explorer.lab.jobs import Job, Jobs
 from explorer.lab.race import parts, race_plan_from
@@ -62,7 +62,7 @@ def test_a_race_has_a_lane_each_and_every_lane_the_whole_text() -> None:
 
 def test_a_character_over_two_rounds_belongs_to_the_later_one() -> None:
     tree = "🌳".encode()
-    pieces = {1: "a", 2: tuple(tree[:3]), 3: tuple(tree[3:])}
+    pieces: dict[int, Piece] = {1: "a", 2: tuple(tree[:3]), 3: tuple(tree[3:])}
     assert parts(pieces, [1, 2, 3, 1], [2, 4]) == ["a", "🌳a"]
     assert parts(pieces, [1, 2], [1, 2]) == ["a", "\ufffd"]
 
@@ -121,7 +121,8 @@ def test_a_failing_job_says_so_and_gives_its_place_up(caplog: pytest.LogCaptureF
     failing = jobs.look(jobs.start(work))
     until(lambda: failing.state == "error")
     assert "ZeroDivisionError" in failing.message and "hidden detail" not in failing.message
-    until(lambda: jobs.look(jobs.start(lambda job: 1)).state == "done" or time.sleep(0.01))
+    after = jobs.start(lambda job: 1)
+    until(lambda: jobs.look(after).state == "done")
     with pytest.raises(RequestError, match="is gone"):
         jobs.look("nobody")
 

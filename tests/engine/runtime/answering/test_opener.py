@@ -50,6 +50,7 @@ def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
     rig = AnsweringRig(opened(names[0], told))
     assert told == ["Reading the weights of qwen …", "Reading the drafters …"]
     assert gather(rig.source.run(Ask("Hi", "ddtree", 8, 6))).entries
+    assert isinstance(rig.source, LiveRig)
     weights = weakref.ref(rig.source.checkpoints.target.model)
     choice = RigChoice(rig, RunQueue(), RigAccess(LiveRigOpener()))
     choice.choose({"rig": names[1]})
@@ -87,6 +88,7 @@ def test_the_app_itself_holds_on_to_no_rig(names: tuple[str, str], monkeypatch: 
 def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
         names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     rig = AnsweringRig(opened(names[0], []))
+    assert isinstance(rig.source, LiveRig)
     held = held_bytes(rig.source.checkpoints)
     monkeypatch.setattr(memory, "free_bytes", lambda device: held + 100_000)
     choice = RigChoice(rig, RunQueue(), RigAccess(LiveRigOpener()))
@@ -111,7 +113,7 @@ def test_a_gpu_says_by_itself_what_is_free(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(memory, "parameters", lambda folder: 1000)
     text = SimpleNamespace(num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1, head_dim=1,
                            hidden_size=1, max_position_embeddings=64)
-    asked: list[Any] = [[Path("target")], text, torch.bfloat16]
+    asked: tuple[list[Path], Any, torch.dtype] = [Path("target")], text, torch.bfloat16
     memory.must_fit_into_memory(*asked, torch.device("cuda"), Opening(held_bytes=10**12))
     with pytest.raises(RigError, match="has 0.0 GB free beside the old"):
         memory.must_fit_into_memory(*asked, torch.device("cpu"), Opening(beside="old", held_bytes=10**12))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from engine.errors import RigError
 from engine.rig_names import from_hub
 from engine.runtime.checkpoints import gguf as reading
-from engine.runtime.checkpoints import packaged as packages
 from engine.runtime.checkpoints.gguf import converted, origin_of
 from engine.runtime.checkpoints.loading import load_causal
 from engine.runtime.checkpoints.packaged import packaged
@@ -208,8 +208,8 @@ def test_a_wheel_that_is_another_one(kept: Path, monkeypatch: pytest.MonkeyPatch
     def given(command: list[str], **options: Any) -> Any:
         place = Path(command[command.index("--dest") + 1])
         (place / "nobody_has_this-1-py3-none-any.whl").write_text("another one")
-        return packages.subprocess.CompletedProcess(command, 0, "", "")
-    monkeypatch.setattr(packages.subprocess, "run", given)
+        return subprocess.CompletedProcess(command, 0, "", "")
+    monkeypatch.setattr(subprocess, "run", given)
     with pytest.raises(RigError, match="is not the file that is meant: its SHA-256 begins with"):
         packaged("made-up", PACKAGE)
     assert not (kept / "rigs" / "made-up" / "target").exists()
@@ -217,8 +217,8 @@ def test_a_wheel_that_is_another_one(kept: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_no_network(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(command: list[str], **options: Any) -> Any:
-        return packages.subprocess.CompletedProcess(command, 1, "", "ERROR: Could not find a version\nERROR: more")
-    monkeypatch.setattr(packages.subprocess, "run", refused)
+        return subprocess.CompletedProcess(command, 1, "", "ERROR: Could not find a version\nERROR: more")
+    monkeypatch.setattr(subprocess, "run", refused)
     with pytest.raises(RigError, match=r"nobody-has-this==1, which carries the target, cannot be fetched .*"
                                        r"\(Could not find a version\); connect and try again"):
         packaged("made-up", PACKAGE)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.drafters.abilities import BlockDrafter
 from engine.errors import RigError
 from engine.runtime.rigs.rigs import open_rig
 
@@ -29,40 +30,40 @@ def refused(rig: Path) -> str:
     return sentence
 
 
-def test_an_unknown_rig_names_those_there_are():
+def test_an_unknown_rig_names_those_there_are() -> None:
     with pytest.raises(RigError, match="There is no rig 'nowhere'; there are .*demo"):
         open_rig("nowhere")
 
 
-def test_an_unknown_dtype_names_those_there_are():
+def test_an_unknown_dtype_names_those_there_are() -> None:
     with pytest.raises(RigError, match="float16.*float32, bfloat16"):
         open_rig("demo", "float16")
 
 
-def test_missing_weights(rig: Path):
+def test_missing_weights(rig: Path) -> None:
     (rig / "math" / "model.safetensors").unlink()
     assert "math has no model.safetensors" in refused(rig)
 
 
-def test_truncated_head(rig: Path):
+def test_truncated_head(rig: Path) -> None:
     path = rig / "code" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:100_000])
     assert "model.safetensors in code is cut off or damaged" in refused(rig)
 
 
-def test_truncated_target(rig: Path):
+def test_truncated_target(rig: Path) -> None:
     path = next((rig / "target").glob("model-00001*.safetensors"))
     path.write_bytes(path.read_bytes()[:100_000])
     assert "model-00001-of-00002.safetensors in target is cut off or damaged" in refused(rig)
 
 
-def test_missing_shard(rig: Path):
+def test_missing_shard(rig: Path) -> None:
     next((rig / "target").glob("model-00002*.safetensors")).unlink()
     assert "1 of its 2 weight files are missing, the first being model-00002-of-00002.safetensors" in refused(rig)
 
 
 @pytest.mark.parametrize("field", ["mask_token_id", "target_layer_ids", "block_size"])
-def test_a_head_config_without_what_it_needs(rig: Path, field: str):
+def test_a_head_config_without_what_it_needs(rig: Path, field: str) -> None:
     path = rig / "math" / "config.json"
     config = json.loads(path.read_text())
     config.pop(field, None)
@@ -72,7 +73,7 @@ def test_a_head_config_without_what_it_needs(rig: Path, field: str):
 
 
 @pytest.mark.parametrize("field", ["mask_token_id", "target_layer_ids", "block_size"])
-def test_both_places_of_a_head_option_are_read(rig: Path, field: str):
+def test_both_places_of_a_head_option_are_read(rig: Path, field: str) -> None:
     path = rig / "math" / "config.json"
     config = json.loads(path.read_text())
     places = (config, config["dflash_config"])
@@ -81,12 +82,13 @@ def test_both_places_of_a_head_option_are_read(rig: Path, field: str):
         place[field] = value
         path.write_text(json.dumps(config))
         head = open_rig(str(rig)).heads["math"]
+        assert isinstance(head, BlockDrafter)
         assert {"mask_token_id": head.mask_id, "block_size": head.block,
                 "target_layer_ids": head.model.config.dflash_config["target_layer_ids"]}[field] == value
         place.pop(field)
 
 
-def test_a_head_of_another_width(rig: Path):
+def test_a_head_of_another_width(rig: Path) -> None:
     path = rig / "math" / "config.json"
     config = json.loads(path.read_text())
     config["intermediate_size"] += 8
@@ -94,12 +96,12 @@ def test_a_head_of_another_width(rig: Path):
     assert "does not fit its own config" in refused(rig)
 
 
-def test_a_rig_card_that_is_not_json(rig: Path):
+def test_a_rig_card_that_is_not_json(rig: Path) -> None:
     (rig / "rig.json").write_text("{")
     assert "rig.json in rig is not JSON" in refused(rig)
 
 
-def test_the_weights_stay_small():
+def test_the_weights_stay_small() -> None:
     files = [path for path in DEMO.rglob("*.safetensors")]
     assert len(files) >= 5
     assert sum(path.stat().st_size for path in files) <= 48e6

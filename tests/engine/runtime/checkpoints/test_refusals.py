@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from engine.decode import decode
+from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.errors import CancellationError, RequestError, RigError
 from engine.outcome import outcome
 from engine.records import Request, Sampling
@@ -178,8 +179,9 @@ def test_sliding_layers_are_the_checkpoints_own(pair: Path, outer: dict[str, Any
         values["dflash_config"].update(inner)
 
     changed(pair / "head", slide)
-    model = opened(pair).heads["drafter"].model
-    assert model.windows == (12, 0) and model.causal is causal
+    head = opened(pair).heads["drafter"]
+    assert isinstance(head, DFlashDrafter)
+    assert head.model.windows == (12, 0) and head.model.causal is causal
 
 
 def test_options_that_are_switched_off_change_nothing(pair: Path) -> None:
@@ -187,7 +189,8 @@ def test_options_that_are_switched_off_change_nothing(pair: Path) -> None:
            "conv_group_size": 4, "selector_rank": 0, "output_multiplier": 1.0,
            "final_logit_softcapping": None, "projector_type": "none"}
     changed(pair / "head", lambda values: values["dflash_config"].update(off))
-    assert opened(pair).heads["drafter"].block == 8
+    head = opened(pair).heads["drafter"]
+    assert isinstance(head, DFlashDrafter) and head.block == 8
 
 
 def test_biased_projections_are_loaded_where_the_config_says_so(pair: Path) -> None:

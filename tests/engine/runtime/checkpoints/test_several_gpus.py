@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
 from engine.errors import RigError
 from engine.records import DraftTree, Sampling
-from engine.runtime.checkpoints import loading, several_gpus
+from engine.runtime.checkpoints import several_gpus
 from engine.runtime.checkpoints.architectures import causal_config
 from engine.runtime.checkpoints.opening import ALONE
 from engine.runtime.checkpoints.several_gpus import balanced, places_of
@@ -79,7 +80,7 @@ def test_every_module_has_a_place_and_what_the_drafters_share_lies_with_them(
     assert set(places.values()) == {0, 1} and len(places) == 6 + 4
     assert {places[name] for name in ("model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head")} == {0}
     with torch.device("meta"):
-        model = several_gpus.AutoModelForCausalLM.from_config(causal_config(folders[0]))
+        model = AutoModelForCausalLM.from_config(causal_config(folders[0]))
     assert not [name for name, _ in model.named_parameters() if not name.startswith(tuple(places))]
 
 
@@ -88,7 +89,7 @@ def test_why_not(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RigError, match="the 2 GPUs have 0.0, 0.0 GB free, of which 90 % are taken at most"):
         found(folders)
     with torch.device("meta"):
-        model = several_gpus.AutoModelForCausalLM.from_config(causal_config(folders[0]))
+        model = AutoModelForCausalLM.from_config(causal_config(folders[0]))
     monkeypatch.setattr(type(model.base_model), "layers", None, raising=False)
     del model.base_model._modules["layers"]
     with pytest.raises(RigError, match="The layers of a qwen3 cannot be told apart"):
@@ -98,7 +99,7 @@ def test_why_not(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_places_reach_the_loader_and_nothing_is_moved_afterwards(
         folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
-    load = loading.AutoModelForCausalLM.from_pretrained
+    load = AutoModelForCausalLM.from_pretrained
 
     def loaded(*where: Any, device_map: dict[str, int] | None, **named: Any) -> Any:
         given["device_map"] = device_map
@@ -108,7 +109,7 @@ def test_the_places_reach_the_loader_and_nothing_is_moved_afterwards(
         return model, report
 
     places = {"model.embed_tokens": 0, "model.layers.0": 0, "model.layers.1": 1}
-    monkeypatch.setattr(loading.AutoModelForCausalLM, "from_pretrained", loaded)
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", loaded)
     monkeypatch.setattr(rigs, "places_of", lambda *_: places)
     rig = open_rig(f"{folders[0]}::{folders[1]}", "float32", "cpu")
     assert given["device_map"] == places and gpus_of(rig.target.model) == 2

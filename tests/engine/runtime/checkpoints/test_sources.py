@@ -20,18 +20,17 @@ from huggingface_hub.errors import (
 )
 
 from engine.errors import RigError
-from engine.rig_names import NAMED, Pair, from_hub, pair_of
+from engine.rig_names import NAMED, RIGS_FOLDER, Pair, from_hub, pair_of, rig_names
 from engine.runtime.checkpoints import sources
 from engine.runtime.checkpoints.files import called
 from engine.runtime.checkpoints.opening import Opening
-from engine.runtime.rigs import rigs
-from engine.runtime.rigs.rigs import open_rig, rig_names, rig_parts
+from engine.runtime.rigs.rigs import open_rig, rig_parts
 from tests.engine.runtime.published import write_short, write_short_dflash
 
 COMMIT = "b968826d9c46dd6066d109eabc6255188de91218"
 
 
-def test_names_of_pairs():
+def test_names_of_pairs() -> None:
     assert pair_of("a/b@v1 :: ./here") == Pair("a/b@v1", ("./here",))
     assert pair_of("x::y::ngram").drafters == ("y", "ngram")
     assert pair_of("qwen3-8b").target == f"Qwen/Qwen3-8B@{COMMIT}"
@@ -40,7 +39,7 @@ def test_names_of_pairs():
             pair_of(wrong)
 
 
-def test_what_would_be_looked_up(tmp_path: Path):
+def test_what_would_be_looked_up(tmp_path: Path) -> None:
     assert from_hub("demo") == from_hub("no::") == ()
     assert from_hub(f"{tmp_path}::ngram") == ()
     assert from_hub(f"{tmp_path}::own/head@v2") == ("own/head@v2",)
@@ -49,7 +48,7 @@ def test_what_would_be_looked_up(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", list(NAMED))
-def test_named_rigs_are_pinned_to_commits(name):
+def test_named_rigs_are_pinned_to_commits(name: str) -> None:
     pair = NAMED[name]
     for place in (pair.target, *pair.drafters):
         assert re.fullmatch(r"[\w-]+/[\w.-]+@[0-9a-f]{40}", place)
@@ -78,7 +77,7 @@ def cached(cache: Path, model: str) -> Path:
     return cache / f"models--{model.replace('/', '--')}" / "snapshots" / COMMIT
 
 
-def test_what_lies_in_the_hubs_cache_goes_by_its_name(hub: list[tuple[str, str]], tmp_path: Path):
+def test_what_lies_in_the_hubs_cache_goes_by_its_name(hub: list[tuple[str, str]], tmp_path: Path) -> None:
     told: list[str] = []
     open_rig("qwen3-8b", "float32", opening=Opening(lambda message, share: told.append(message)))
     assert "Reading the weights of Qwen/Qwen3-8B …" in told
@@ -98,7 +97,7 @@ def test_what_lies_in_the_hubs_cache_goes_by_its_name(hub: list[tuple[str, str]]
     assert called(Path("assets/demo/target")) == "target" and called(Path()) == Path().resolve().name
 
 
-def test_a_named_rig_is_fetched_and_says_which_commits_it_is(hub: list[tuple[str, str]]):
+def test_a_named_rig_is_fetched_and_says_which_commits_it_is(hub: list[tuple[str, str]]) -> None:
     rig = open_rig("qwen3-8b", "float32")
     pair = NAMED["qwen3-8b"]
     assert [f"{model}@{revision}" for model, revision in hub] == [pair.target, *pair.drafters]
@@ -107,14 +106,14 @@ def test_a_named_rig_is_fetched_and_says_which_commits_it_is(hub: list[tuple[str
         "target": "Qwen/Qwen3-8B@b968826d9c46", "drafter": "z-lab/Qwen3-8B-DFlash-b16@b968826d9c46"}
 
 
-def test_a_revision_is_pinned_and_a_folder_is_not_looked_up(hub: list[tuple[str, str]], tmp_path: Path):
+def test_a_revision_is_pinned_and_a_folder_is_not_looked_up(hub: list[tuple[str, str]], tmp_path: Path) -> None:
     local = write_short(tmp_path / "local", "Qwen3-8B")
     parts = rig_parts(f"{local}::z-lab/Qwen3-8B-DFlash-b16@v1.2::ngram")
     assert hub == [("z-lab/Qwen3-8B-DFlash-b16", "v1.2")]
     assert parts.title == "local" and parts.defaults == {1: ("drafter 1",), 2: ("drafter 1", "ngram")}
 
 
-def test_neither_a_folder_nor_an_id():
+def test_neither_a_folder_nor_an_id() -> None:
     with pytest.raises(RigError, match="There is no folder 'not/a/folder', and it is no model id of"):
         open_rig("not/a/folder::ngram")
     with pytest.raises(RigError, match="There is no rig 'nowhere'; there are .*TARGET::DRAFTER"):
@@ -141,7 +140,8 @@ def answer(status: int) -> httpx2.Response:
     (RuntimeError("Data processing error: no such chunk"), "downloaded (Data processing error: no such chunk)"),
     (ValueError("The file is too large. "), "downloaded (The file is too large); try again"),
 ])
-def test_what_the_hub_refuses_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch, error: Exception, said: str):
+def test_what_the_hub_refuses_is_said_in_one_sentence(
+        monkeypatch: pytest.MonkeyPatch, error: Exception, said: str) -> None:
     def download(*_: Any, **__: Any) -> str:
         raise error
 
@@ -151,15 +151,15 @@ def test_what_the_hub_refuses_is_said_in_one_sentence(monkeypatch: pytest.Monkey
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_offline_the_real_hub_client_answers_with_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_offline_the_real_hub_client_answers_with_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(RigError, match="Qwen/Qwen3-8B is not complete on this machine and the hub cannot be reached"):
         open_rig("qwen3-8b")
 
 
-def test_a_rig_of_another_folder_needs_no_assets(tmp_path: Path):
-    shutil.copytree(rigs.RIGS_FOLDER / "demo", tmp_path / "own")
+def test_a_rig_of_another_folder_needs_no_assets(tmp_path: Path) -> None:
+    shutil.copytree(RIGS_FOLDER / "demo", tmp_path / "own")
     rig = open_rig(str(tmp_path / "own"), "float32")
     assert list(rig.heads) == ["math", "code", "all", "small", "ngram"]
     assert list(rig.drafters("expand")) == ["small"] and list(rig.drafters("nanogpt")) == ["ngram"]

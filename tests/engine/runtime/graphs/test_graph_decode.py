@@ -23,6 +23,7 @@ from engine.runtime.graphs.decode import GraphLoop, serves
 from engine.runtime.graphs.graphs import Graphs
 from engine.runtime.graphs.passes import bucket_of
 from engine.runtime.rigs.loops import CUDA_GRAPHS, HostLoop, loop_on
+from engine.runtime.target.passes import FusedPass
 from engine.runtime.target.target import TorchTarget
 from engine.tree import path_to
 from tests.engine.runtime.demo import demo_live, demo_rig
@@ -30,7 +31,7 @@ from tests.engine.runtime.small import TAPS, small_config, small_drafter, small_
 
 PROMPT = tuple(range(5, 25))
 METHODS = ["autoregressive", "dflash", "ddtree", "routed", "merged", "joint"]
-CLOSE = {"atol": 2e-4, "rtol": 1e-4}
+CLOSE: dict[str, Any] = {"atol": 2e-4, "rtol": 1e-4}
 
 
 def nodes_of(tree: DraftTree) -> Counter[tuple[tuple[int, ...], int]]:
@@ -159,8 +160,9 @@ def test_closing_frees_the_caches() -> None:
     gc.disable()  # memory of a device must not wait for the collector
     try:
         next(rounds)
+        assert loop._machine is not None
         slots = weakref.ref(loop._machine.cache.slots)
-        rounds.close()  # type: ignore[attr-defined]
+        rounds.close()
         assert slots() is None
     finally:
         gc.enable()
@@ -193,9 +195,11 @@ def test_out_of_memory_in_a_capture_ends_the_run_and_not_the_captures(monkeypatc
 
 
 def test_experts_that_a_graph_cannot_hold_are_run_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    graphs.must_be_capturable(small_target().fastest)
+    small, experts = small_target().fastest, experts_target().fastest
+    assert isinstance(small, FusedPass) and isinstance(experts, FusedPass)
+    graphs.must_be_capturable(small)
     with pytest.raises(RuntimeError, match="chosen on the host"):
-        graphs.must_be_capturable(experts_target().fastest)
+        graphs.must_be_capturable(experts)
 
 
 def test_graphs_are_parked_after_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ class Transfers(TorchDispatchMode):
     """Notes copies to another device."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's
         self.seen: list[str] = []
 
     def __torch_dispatch__(self, call: Any, types: Any, given: Any = (), named: Any = None) -> Any:

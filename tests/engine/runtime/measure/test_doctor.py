@@ -118,7 +118,7 @@ def test_a_wrong_rotary_base_is_named() -> None:
 class Forgetful(DFlashDrafter):
     """Keeps its context one position too far to the left."""
 
-    def observe(self, token_ids, features):  # type: ignore[no-untyped-def]
+    def observe(self, token_ids, features) -> None:  # type: ignore[no-untyped-def]
         super().observe(token_ids[1:], features[1:])
 
 

@@ -159,7 +159,7 @@ def test_a_cell_that_takes_every_worker_with_it_is_given_up() -> None:
 
 def test_a_cluster_that_loses_everybody_says_so() -> None:
     cluster = Cluster(lambda name, given: name == "prepare")
-    with pytest.raises(RigError, match=r"^Every Ray worker was lost 5 times\. What was measured is kept"):
+    with pytest.raises(RigError, match=r"^Every Ray worker was lost 5 times; what was measured is kept"):
         list(crew_on(cluster).work(TASKS, Control()))
     assert cluster.hired == 2 * MOST_LOSSES
 
@@ -175,7 +175,7 @@ def test_a_stop_lets_the_runs_in_hand_end() -> None:
 
 
 def test_what_is_wrong_with_a_cluster_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(RigError, match=r"^A Ray worker could not open the rig: about was lost$"):
+    with pytest.raises(RigError, match=r"^A Ray worker could not open the rig: about was lost\.$"):
         crew_on(Cluster(lambda name, given: name == "about"))
     crowded = Cluster()
     crowded.held = {"CPU": 8.0, "GPU": 2.0}

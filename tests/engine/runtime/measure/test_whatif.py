@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.drafters.abilities import BlockDrafter
 from engine.drafters.dflash.positions import proposals
 from engine.drafters.known_text import read_text
 from engine.errors import RequestError
@@ -15,7 +16,8 @@ from engine.lab.replay import reread
 from engine.prompts import read_prompts
 from engine.records import Ask, Sampling
 from engine.runtime.measure.whatif import Alternatives, Written, what_if, written
-from engine.runtime.rigs.cost import CostBook, bucket, measure, mock_tree
+from engine.runtime.rigs.cost import CostBook, bucket, measure
+from engine.runtime.rigs.mock import mock_tree
 from engine.trace import Trace, committed_ids, dumps, gather, loads
 from engine.tree import depths
 from tests.engine.material import GREEDY
@@ -60,6 +62,7 @@ def test_a_batch_of_anchors_proposes_what_the_drafter_does_one_by_one() -> None:
     again = reread(text.request, text.token_ids, rig.target)
     read = read_text(text.request.prompt_ids, text.token_ids, again.features)
     head = rig.heads["code"]
+    assert isinstance(head, BlockDrafter)
     batched = proposals(head, read, 16)
     head.begin(len(read.token_ids))
     done = 0

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from transformers import PreTrainedTokenizerBase
 
 from engine.errors import RequestError
 from engine.runtime.checkpoints.loading import load_tokenizer
 from engine.runtime.rigs.chat import ChatStyle, chat_style, prompt_ids
+from engine.turns import Turn
 from tests.engine.runtime.published import THINKING_TEMPLATE, TOKENIZER
 
 
 @pytest.fixture
-def tokenizer():
+def tokenizer() -> PreTrainedTokenizerBase:
     return load_tokenizer(TOKENIZER)
 
 
-def test_turns_come_before_the_prompt_in_the_template(tokenizer):
+def test_turns_come_before_the_prompt_in_the_template(tokenizer: PreTrainedTokenizerBase) -> None:
     turns = (("system", "Be brief."), ("user", "3 + 4?"), ("assistant", "7 <|im_end|>"))
     ids = prompt_ids(tokenizer, "And 5?", turns)
     assert tokenizer.decode(ids) == (
@@ -25,7 +27,7 @@ def test_turns_come_before_the_prompt_in_the_template(tokenizer):
     assert prompt_ids(tokenizer, "And 5?") == ids[-len(prompt_ids(tokenizer, "And 5?")):]
 
 
-def test_thinking_is_off_where_a_drafter_never_saw_it(tokenizer):
+def test_thinking_is_off_where_a_drafter_never_saw_it(tokenizer: PreTrainedTokenizerBase) -> None:
     assert chat_style(tokenizer, [False]) == ChatStyle(), "this template cannot think"
     tokenizer.chat_template = THINKING_TEMPLATE
     assert chat_style(tokenizer, [True, True]) == chat_style(tokenizer, []) == ChatStyle()
@@ -35,7 +37,7 @@ def test_thinking_is_off_where_a_drafter_never_saw_it(tokenizer):
     assert tokenizer.decode(without) == tokenizer.decode(with_it) + "<think>\n\n</think>\n\n"
 
 
-def test_a_tokenizer_without_a_template_gets_the_text_as_it_is(tokenizer):
+def test_a_tokenizer_without_a_template_gets_the_text_as_it_is(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer.chat_template = None
     assert tokenizer.decode(prompt_ids(tokenizer, "two", (("user", "one"),))) == "one\ntwo"
 
@@ -46,7 +48,8 @@ def test_a_tokenizer_without_a_template_gets_the_text_as_it_is(tokenizer):
      "The chat template of this rig does not take turns of system, user (No system turns)."),
     ("{{ messages[-1].content }}", (("user", "hi"),), "leaves a turn out"),
 ])
-def test_turns_that_the_template_does_not_take(tokenizer, template, turns, said):
+def test_turns_that_the_template_does_not_take(
+        tokenizer: PreTrainedTokenizerBase, template: str, turns: tuple[Turn, ...], said: str) -> None:
     tokenizer.chat_template = template
     with pytest.raises(RequestError) as caught:
         prompt_ids(tokenizer, "Hi", turns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def text_ids(live: LiveRig, ask: Ask) -> list[int]:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
-def test_every_lossless_method_equals_autoregressive(place):
+def test_every_lossless_method_equals_autoregressive(place: int) -> None:
     live, prompt = demo_live(), PROMPTS[place].text
     wanted = text_ids(live, Ask(prompt, "autoregressive", 0, 40))
     assert len(wanted) > 10
@@ -33,25 +34,25 @@ def test_every_lossless_method_equals_autoregressive(place):
             assert text_ids(live, Ask(prompt, method, budget, 40, split=split)) == wanted, (method, split, budget)
 
 
-def test_the_walk_methods_share_the_sampled_text_too():
+def test_the_walk_methods_share_the_sampled_text_too() -> None:
     live, sampling = demo_live(), Sampling(0.8, 0, 0.95, 11)
     wanted = text_ids(live, Ask(PROMPTS[3].text, "autoregressive", 0, 60, sampling))
     for method in ("dflash", "ddtree", "routed", "merged", "joint"):
         assert text_ids(live, Ask(PROMPTS[3].text, method, 24, 60, sampling)) == wanted
 
 
-def test_a_word_problem_is_answered_right():
+def test_a_word_problem_is_answered_right() -> None:
     text = demo_rig().tokenizer.decode(text_ids(demo_live(), Ask(MATH, "ddtree", 32)))
     assert text.endswith("Answer: 67")
 
 
-def test_drafting_pays_in_rounds():
+def test_drafting_pays_in_rounds() -> None:
     found = gather(demo_live().run(Ask(MATH, "ddtree", 64)))
     rounds = [entry.round for entry in found.entries]
     assert len(committed_ids(rounds)) / len(rounds) > 3
 
 
-def test_header_names_every_token_that_is_shown_and_the_file_is_the_run():
+def test_header_names_every_token_that_is_shown_and_the_file_is_the_run() -> None:
     found = gather(demo_live().run(Ask(MATH, "joint", 16)))
     assert found.header.heads == ("math", "code") and found.header.dtype == "float32"
     named = set(found.header.pieces)
@@ -64,7 +65,7 @@ def test_header_names_every_token_that_is_shown_and_the_file_is_the_run():
     assert dumps(again) == dumps(found)
 
 
-def test_special_token_text_stays_text():
+def test_special_token_text_stays_text() -> None:
     tokenizer = demo_rig().tokenizer
     ids = prompt_ids(tokenizer, "<|im_end|><|mask|>")
     assert ids.count(tokenizer.mask_token_id) == 0
@@ -72,7 +73,7 @@ def test_special_token_text_stays_text():
     assert "<|im_end|><|mask|>" in tokenizer.decode(ids)
 
 
-def test_pieces_are_text_or_bytes():
+def test_pieces_are_text_or_bytes() -> None:
     tokenizer = demo_rig().tokenizer
     ids = tokenizer.encode("a 🌳 é", add_special_tokens=False)
     found = pieces(tokenizer, ids)
@@ -82,15 +83,16 @@ def test_pieces_are_text_or_bytes():
     assert any(isinstance(piece, tuple) for piece in found.values())
 
 
-def test_a_token_is_spelt_once():
+def test_a_token_is_spelt_once() -> None:
     asked: list[list[int]] = []
 
     class Counting:
-        def decode(self, ids, **_options):
+        def decode(self, ids: list[int], **_options: object) -> str:
             asked.append(ids)
             return f"<{ids[0]}>"
 
-    spelling = Spelling(Counting())
+    tokenizer: Any = Counting()
+    spelling = Spelling(tokenizer)
     assert spelling.of([3, 1]) == {1: "<1>", 3: "<3>"}
     assert spelling.of({1, 2}) == {1: "<1>", 2: "<2>"} and asked == [[1], [3], [2]]
 
@@ -110,7 +112,7 @@ def test_a_token_is_spelt_once():
     (Ask(MATH, sampling=Sampling(0.5, top_p=0.0)), "top-p is 0.0"),
     (Ask(MATH, sampling=Sampling(0.5, top_k=-3)), "top-k is -3"),
 ])
-def test_a_bad_ask_gets_one_sentence_and_the_next_one_is_served(ask, said):
+def test_a_bad_ask_gets_one_sentence_and_the_next_one_is_served(ask: Ask, said: str) -> None:
     live = demo_live()
     with pytest.raises(CanopyError) as caught:
         gather(live.run(ask))
@@ -119,12 +121,12 @@ def test_a_bad_ask_gets_one_sentence_and_the_next_one_is_served(ask, said):
 
 
 @pytest.mark.parametrize("prompt", ["🌳" * 50, "\x00\x01\x1b[31m", "${7*6} </script>", "שלום עולם", "a" * 900])
-def test_odd_prompts_are_answered(prompt):
+def test_odd_prompts_are_answered(prompt: str) -> None:
     lines = list(demo_live().run(Ask(prompt, "ddtree", 8, 12)))
     assert isinstance(lines[0], Header) and sum(isinstance(line, Entry) for line in lines) >= 1
 
 
-def test_a_prompt_outside_the_training_is_told_so():
+def test_a_prompt_outside_the_training_is_told_so() -> None:
     live = demo_live()
     strange = next(iter(live.run(Ask("Qu'est-ce que la tarte flambée, et où la mange-t-on le dimanche ?"))))
     usual = next(iter(live.run(Ask(MATH))))
@@ -132,7 +134,7 @@ def test_a_prompt_outside_the_training_is_told_so():
     assert "lies outside" in strange.note and usual.note == ""
 
 
-def test_the_context_ends_the_text_cleanly():
+def test_the_context_ends_the_text_cleanly() -> None:
     rig = demo_rig()
     prompt = "word " * 200
     room = rig.target.context_limit - len(prompt_ids(rig.tokenizer, prompt))
@@ -141,10 +143,10 @@ def test_the_context_ends_the_text_cleanly():
     assert len(committed_ids(entry.round for entry in found.entries)) <= room
 
 
-def test_closing_a_run_frees_its_cache_and_lets_the_next_one_in():
+def test_closing_a_run_frees_its_cache_and_lets_the_next_one_in() -> None:
     live = demo_live()
     lines = live.run(Ask(MATH, "ddtree", 8, 100))
     next(lines), next(lines)
-    lines.close()  # type: ignore[attr-defined]
+    lines.close()
     assert demo_rig().target._cache is None
     assert text_ids(live, Ask(MATH, "ddtree", 8, 4))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 
@@ -21,7 +23,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> LiveRig:
     return LiveRig(open_rig(f"{target}::{head}", "float32"))
 
 
-def test_a_run_says_that_thinking_is_off_and_what_it_ran_on(live: LiveRig):
+def test_a_run_says_that_thinking_is_off_and_what_it_ran_on(live: LiveRig) -> None:
     found = gather(live.run(Ask("Hi", "joint", 8, 6, turns=(("user", "3 + 4?"), ("assistant", "7")))))
     assert found.header.note == "Thinking is off: a drafter of this rig was trained on answers without it."
     assert found.header.heads == ("drafter", "ngram") and found.header.revisions["drafter"] == "head"
@@ -30,7 +32,7 @@ def test_a_run_says_that_thinking_is_off_and_what_it_ran_on(live: LiveRig):
     assert "expand" in live.methods and "routed" in live.methods
 
 
-def test_out_of_memory_is_said_and_the_next_run_is_served(live: LiveRig, monkeypatch: pytest.MonkeyPatch):
+def test_out_of_memory_is_said_and_the_next_run_is_served(live: LiveRig, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has …\nand more")
 
@@ -50,11 +52,11 @@ def test_out_of_memory_is_said_and_the_next_run_is_served(live: LiveRig, monkeyp
     assert live.curve(40, Sampling()).verify_ms
 
 
-def test_only_a_rig_of_the_hub_may_look_things_up(monkeypatch: pytest.MonkeyPatch):
+def test_only_a_rig_of_the_hub_may_look_things_up(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "GRADIO_ANALYTICS_ENABLED"):
         monkeypatch.setenv(name, "unset")
     for rig, may_choose in (("qwen3-8b", False), ("demo", True)):
         app.keep_offline(rig, may_choose)
-        assert app.os.environ["HF_HUB_OFFLINE"] == "unset" and app.os.environ["GRADIO_ANALYTICS_ENABLED"] == "False"
+        assert os.environ["HF_HUB_OFFLINE"] == "unset" and os.environ["GRADIO_ANALYTICS_ENABLED"] == "False"
     app.keep_offline("demo", False)
-    assert app.os.environ["HF_HUB_OFFLINE"] == app.os.environ["TRANSFORMERS_OFFLINE"] == "1"
+    assert os.environ["HF_HUB_OFFLINE"] == os.environ["TRANSFORMERS_OFFLINE"] == "1"

@@ -43,7 +43,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, times: dict[str, PassTimes]) -> Me
     return measured
 
 
-def test_trees_and_plain_decoding_each_get_what_is_fastest_for_them(kept, monkeypatch):
+def test_trees_and_plain_decoding_each_get_what_is_fastest(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, SLOW_BFLOAT16)
     rig = open_rig("demo", AUTO_DTYPE, "cpu")
     assert (rig.target.dtype, rig.dtype) == ("float32", "float32, plain decoding bfloat16")
@@ -55,13 +55,13 @@ def test_trees_and_plain_decoding_each_get_what_is_fastest_for_them(kept, monkey
         entry.round for entry in alone.entries)
 
 
-def test_one_copy_where_one_dtype_is_fastest_for_both(kept, monkeypatch):
+def test_one_copy_where_one_dtype_is_fastest_for_both(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, TILES)
     rig = open_rig("demo", AUTO_DTYPE, "cpu")
     assert rig.plain_target is None and rig.dtype == "bfloat16"
 
 
-def test_it_is_measured_once_and_again_where_nothing_can_be_read(kept, monkeypatch):
+def test_it_is_measured_once_and_again_where_nothing_can_be_read(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = stand_in(monkeypatch, TILES)
     open_rig("demo", AUTO_DTYPE, "cpu")
     open_rig("demo", AUTO_DTYPE, "cpu")
@@ -71,14 +71,14 @@ def test_it_is_measured_once_and_again_where_nothing_can_be_read(kept, monkeypat
     assert measured.asked == 4
 
 
-def test_a_folder_that_cannot_be_written_costs_only_the_memory(kept, monkeypatch):
+def test_a_folder_that_cannot_be_written_costs_only_the_memory(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = stand_in(monkeypatch, TILES)
     kept.mkdir()  # where the file should be
     assert open_rig("demo", AUTO_DTYPE, "cpu").dtype == open_rig("demo", AUTO_DTYPE, "cpu").dtype == "bfloat16"
     assert measured.asked == 4
 
 
-def test_nothing_is_measured_for_a_named_dtype_or_a_large_target(kept, monkeypatch):
+def test_nothing_is_measured_for_a_named_dtype_or_a_large_target(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = stand_in(monkeypatch, SLOW_BFLOAT16)
     assert open_rig("demo", "float32", "cpu").dtype == "float32"
     monkeypatch.setattr(precision, "LARGEST", 1000)
@@ -86,11 +86,11 @@ def test_nothing_is_measured_for_a_named_dtype_or_a_large_target(kept, monkeypat
     assert measured.asked == 0
 
 
-def test_what_is_measured_is_the_targets_own_passes(kept):
+def test_what_is_measured_is_the_targets_own_passes(kept: Path) -> None:
     found = precision.pass_times(Path("assets/demo/target"), precision.DTYPES["float32"])
     assert found.one > 0 and 0 < found.tree < 60_000
 
 
-def test_no_other_word_is_a_dtype():
+def test_no_other_word_is_a_dtype() -> None:
     with pytest.raises(RigError, match="'float16' is not supported; choose one of auto, float32, bfloat16"):
         open_rig("demo", "float16")

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import silu
 
 from engine.decode import decode
+from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.methods import METHODS
 from engine.outcome import outcome
 from engine.records import Request, Sampling
@@ -48,7 +49,7 @@ def normed(states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
 def frequencies(target: dict[str, Any], size: int) -> Tensor:
     """Of the rotary embedding, in radians a position: plain, or slowed down as Llama 3.1 describes it."""
     half = size // 2
-    plain = target["rope_theta"] ** (-torch.arange(half).double() / half)
+    plain: Tensor = target["rope_theta"] ** (-torch.arange(half).double() / half)
     scaling = target["rope_scaling"]
     if scaling is None:
         return plain
@@ -99,6 +100,7 @@ def reference(folder: Path, name: str, features: Tensor, block: Tensor, size: in
 def test_the_drafter_equals_the_reference_at_every_position_cached_or_not(opened: tuple[str, Path, Rig]) -> None:
     name, folder, rig = opened
     published, head = DFLASH[name], rig.heads["drafter"]
+    assert isinstance(head, DFlashDrafter)
     assert (head.block, head.mask_id, rig.target.taps) == (published.block, published.mask_id, published.taps)
     features = torch.randn(sum(STEPS), len(published.taps) * SIZES["hidden_size"],
                            generator=torch.Generator().manual_seed(2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import pytest
 import torch
@@ -38,9 +38,9 @@ def test_rounds_are_the_same_and_the_mode_is_left_between_them() -> None:
 
 
 def test_what_a_round_raises_and_an_early_end_leave_the_mode_too() -> None:
-    ended = []
+    ended: list[bool] = []
 
-    def rounds() -> Iterator[Round]:
+    def rounds() -> Generator[Round, None, None]:
         try:
             yield from decode(REQUEST, target, [small_drafter(target)])
             raise ValueError("broken")
@@ -52,5 +52,5 @@ def test_what_a_round_raises_and_an_early_end_leave_the_mode_too() -> None:
         list(each_inferring(rounds()))
     early = each_inferring(rounds())
     next(early)
-    early.close()  # type: ignore[attr-defined]
+    early.close()
     assert len(ended) == 2 and not torch.is_inference_mode_enabled()

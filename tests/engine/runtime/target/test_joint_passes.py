@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from engine.decode import decode
 from engine.plan import JointDrafter, JointTarget
 from engine.records import Ask, Sampling
 from engine.runtime.rigs.live import LiveRig
-from engine.runtime.target.passes import FusedPass
+from engine.runtime.target.passes import FusedPass, Part, PassOutput
 from engine.together import Asked, decode_together
 from engine.trace import committed_ids
 from tests.engine.runtime.demo import demo_live, demo_rig
@@ -50,10 +52,12 @@ def test_texts_of_all_methods_at_once_equal_those_alone(alone: list[list[int]], 
 
 
 def test_the_passes_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    live, passes, rows = demo_live(), [], []
+    live = demo_live()
+    passes: list[int] = []
+    rows: list[int] = []
     own = FusedPass.together
 
-    def counted(self, parts):
+    def counted(self: FusedPass, parts: Sequence[Part]) -> list[PassOutput]:
         passes.append(len(parts))
         rows.append(sum(len(part.tokens) for part in parts))
         return own(self, parts)

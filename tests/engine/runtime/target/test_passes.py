@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention
@@ -45,7 +47,7 @@ OTHERS = {
 }
 
 
-def model_of(config: PretrainedConfig) -> torch.nn.Module:
+def model_of(config: PretrainedConfig) -> Any:
     """Random weights, large enough that a wrong angle or gain shows."""
     torch.manual_seed(3)
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa").eval()
@@ -89,7 +91,7 @@ def test_attention_may_lay_its_result_out_by_rows(monkeypatch: pytest.MonkeyPatc
     own = ReferencePass(model_of(SERVED["qwen3"]), TAPS)
     expected, _ = said_by(own, own, ROWS)
 
-    def by_rows(*given: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:  # as a GPU's memory-efficient kernel does
+    def by_rows(*given: Any, **named: Any) -> torch.Tensor:  # as a GPU's memory-efficient kernel does
         return scaled_dot_product_attention(*given, **named).transpose(1, 2).contiguous().transpose(1, 2)
 
     monkeypatch.setattr("engine.runtime.target.layers.scaled_dot_product_attention", by_rows)

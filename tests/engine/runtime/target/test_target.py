@@ -13,7 +13,7 @@ from engine.decode import decode
 from engine.lazy_verification import LazyVerification
 from engine.methods import METHODS
 from engine.outcome import outcome
-from engine.records import DraftTree, Request, Sampling, Verification
+from engine.records import DraftTree, Request, Round, Sampling, Verification
 from engine.runtime.target.target import TorchTarget
 from engine.tree import pack, path_to
 from tests.engine.runtime.small import TAPS, small_drafter, small_target
@@ -32,10 +32,11 @@ def plain_logits(target: TorchTarget, token_ids: list[int]) -> torch.Tensor:
     copy = Qwen3ForCausalLM(target.model.config).eval()
     copy.load_state_dict(target.model.state_dict())
     with torch.no_grad():
-        return copy(torch.tensor([token_ids])).logits[0, -1]
+        logits: torch.Tensor = copy(torch.tensor([token_ids])).logits[0, -1]
+    return logits
 
 
-def test_every_node_sees_exactly_its_own_path():
+def test_every_node_sees_exactly_its_own_path() -> None:
     target = small_target()
     root, _ = target.prefill(PROMPT, 20, Sampling())
     tree = tree_below(root)
@@ -54,7 +55,7 @@ def test_every_node_sees_exactly_its_own_path():
             assert said.offered[node] == pytest.approx(float(before[path[-1]]), abs=1e-4)
 
 
-def test_padding_rows_change_nothing():
+def test_padding_rows_change_nothing() -> None:
     target = small_target()
     root, _ = target.prefill(PROMPT, 40, Sampling())
     tree = tree_below(root)
@@ -64,7 +65,7 @@ def test_padding_rows_change_nothing():
 
 
 @pytest.mark.parametrize("keep", [[0], [0, 1, 3, 7], [0, 2, 5, 6], [0, 1, 4]])
-def test_the_next_pass_after_keep_equals_one_without_a_cache(keep):
+def test_the_next_pass_after_keep_equals_one_without_a_cache(keep: list[int]) -> None:
     target = small_target()
     root, _ = target.prefill(PROMPT, 40, Sampling())
     tree = tree_below(root)
@@ -86,7 +87,7 @@ def test_the_next_pass_after_keep_equals_one_without_a_cache(keep):
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, 0, 0.95, 3), Sampling(1.3, 12, 1.0, 4)])
 @pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.family == "dflash"])
-def test_every_method_writes_the_autoregressive_text(method, sampling):
+def test_every_method_writes_the_autoregressive_text(method: str, sampling: Sampling) -> None:
     target = small_target()
     heads = [small_drafter(target, seed) for seed in (1, 2)]
     wanted = outcome(decode(Request(PROMPT, "autoregressive", 0, 40, sampling), target, [])).token_ids
@@ -97,8 +98,9 @@ def test_every_method_writes_the_autoregressive_text(method, sampling):
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, top_p=0.9, seed=3)], ids=["greedy", "sampled"])
-def test_statistics_that_are_read_after_the_run_are_those_of_their_round(sampling, monkeypatch):
-    def run():
+def test_statistics_that_are_read_after_the_run_are_those_of_their_round(
+        sampling: Sampling, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> list[Round]:
         target = small_target()
         return list(decode(Request(PROMPT, "ddtree", 12, 20, sampling), target, [small_drafter(target, 1)]))
 
@@ -112,10 +114,10 @@ def test_statistics_that_are_read_after_the_run_are_those_of_their_round(samplin
             np.testing.assert_array_equal(getattr(found, field.name), getattr(wanted, field.name))
         assert set(vars(found)) == {field.name for field in fields(Verification)}, "the logits are let go"
         with pytest.raises(AttributeError, match="sureness"):
-            _ = found.sureness
+            _ = found.sureness  # type: ignore[attr-defined]
 
 
-def test_release_frees_the_cache_and_closing_the_iterator_releases():
+def test_release_frees_the_cache_and_closing_the_iterator_releases() -> None:
     target = small_target()
     rounds = decode(Request(PROMPT, "autoregressive", 0, 40), target, [])
     next(rounds)
@@ -124,7 +126,7 @@ def test_release_frees_the_cache_and_closing_the_iterator_releases():
     assert target._cache is None and target._said.tapped.numel() == 0
 
 
-def test_five_thousand_rounds_do_not_grow_the_process():
+def test_five_thousand_rounds_do_not_grow_the_process() -> None:
     import gc
     import resource
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from time import monotonic, sleep
 
 import pytest
 import torch
 
 from engine.runtime.target.waiting import Waiting
-from engine.threads import processors
+from engine.threads import OtherWork, processors
 
 
-@dataclass
-class Told:
+class Told(OtherWork):
     """Other work as a test tells it."""
 
-    busy: float = 0.0
+    busy = 0.0
 
     def since_last_asked(self) -> float:
         return self.busy
