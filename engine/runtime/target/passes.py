@@ -8,7 +8,7 @@ pass serves the architectures that it knows; everything else, and every prompt, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -42,12 +42,12 @@ class Part(NamedTuple):
     tokens: Tensor
     positions: Tensor
     seen: Tensor | None
-    cache: TreeCache
+    cache: Any  # the fused pass's is a ``TreeCache``
 
     @property
     def end(self) -> int:
         """The slots that its rows and all before them fill."""
-        return self.cache.length + len(self.tokens)
+        return int(self.cache.length) + len(self.tokens)
 
 
 class ReferencePass(nn.Module):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -114,7 +113,7 @@ class TorchTarget:
         if self._waiting:
             self._waiting.adapt()
         outputs = self.fastest.together(
-            [Part(*fork._rows(own)) for fork, own in zip(forks, packed, strict=True)])
+            [fork._rows(own) for fork, own in zip(forks, packed, strict=True)])
         return [fork._heard(own, output) for fork, own, output in zip(forks, packed, outputs, strict=True)]
 
     def fork(self) -> TorchTarget:
@@ -123,10 +122,10 @@ class TorchTarget:
         other.release()
         return other
 
-    def _rows(self, packed: PackedTree) -> tuple[Tensor, Tensor, Tensor | None, Any]:
+    def _rows(self, packed: PackedTree) -> Part:
         """What a pass over a tree is given."""
         seen = torch.from_numpy(packed.seen).to(self.device) if len(packed.tokens) > 1 else None
-        return self._placed(packed.tokens), self._placed(packed.positions), seen, self._open_cache
+        return Part(self._placed(packed.tokens), self._placed(packed.positions), seen, self._open_cache)
 
     def _heard(self, packed: PackedTree, output: PassOutput) -> Verification:
         """What a pass says of a tree; its output is kept for ``commit``."""
