@@ -32,7 +32,7 @@ MOST_NAMED = 20  # of the texts that differ
 
 
 @dataclass(frozen=True)
-class Difference:
+class TextDifference:
     """A text that is not the autoregressive one: where it departs, counted in generated tokens."""
 
     prompt: str
@@ -67,7 +67,7 @@ def answer(rig: Rig, live: LiveRig, ask: Ask) -> Outcome:
     return outcome(decode(live.request(ask), rig.target, list(rig.drafters(ask.method).values())))
 
 
-def differences(rig: Rig, prompt: str, choice: argparse.Namespace) -> Iterator[Difference]:
+def differences(rig: Rig, prompt: str, choice: argparse.Namespace) -> Iterator[TextDifference]:
     """Where the methods' answers to one prompt depart from the autoregressive one."""
     live = LiveRig(rig)
     sampling = Sampling(choice.temperature, 0, choice.top_p, choice.seed)
@@ -78,7 +78,7 @@ def differences(rig: Rig, prompt: str, choice: argparse.Namespace) -> Iterator[D
             if found != plain:
                 place = next((index for index, (one, other) in enumerate(zip(plain, found, strict=False))
                               if one != other), min(len(plain), len(found)))
-                yield Difference(prompt, method, split, budget, place)
+                yield TextDifference(prompt, method, split, budget, place)
 
 
 def add(verb: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ from engine.training.target import Model, Run
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class DenoisingStep:
     """One step's material: features (rows, length, taps × hidden size), blocks, the target's distributions where they
     are known, and the tokens that the head chooses from, int64, where they are not all."""
 
@@ -57,7 +57,7 @@ class Trainee(nn.Module):
         self.head, self.mask_id = head, mask_id
         self.register_buffer("embedding", embedding.clone())
 
-    def forward(self, lesson: Lesson) -> Tensor:
+    def forward(self, lesson: DenoisingStep) -> Tensor:
         """Weighted cross entropy in nats over all blocks of a lesson."""
         blocks = lesson.blocks
         guesses = Guesses(blocks.labels, blocks.weights, lesson.distributions, lesson.choices)

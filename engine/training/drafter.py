@@ -25,10 +25,10 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qw
 
 from engine.drafters.dflash.model import DFlashModel
 from engine.training.answers import OwnAnswers
-from engine.training.batches import Batch, Shape, make_batch
+from engine.training.batches import Batch, RowShape, make_batch
 from engine.training.blocks import BlockShape, lay_blocks
 from engine.training.corpus.mixture import HEAD_FINISH_SHARES, HEAD_OWN_SHARES, HEAD_SHARES, Shares
-from engine.training.denoising import Course, Lesson, Trainee, train_head
+from engine.training.denoising import Course, DenoisingStep, Trainee, train_head
 from engine.training.rates import optimizers
 from engine.training.target import Run, write_facts
 
@@ -62,9 +62,9 @@ class HeadRecipe:
     answers: str = "corpus"  # or "target": its own, greedy
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> RowShape:
         """Rows of a step, and tokens of a row."""
-        return Shape(self.rows, self.row_length)
+        return RowShape(self.rows, self.row_length)
 
     @property
     def main_steps(self) -> int:
@@ -137,7 +137,7 @@ def course(model: DFlashModel, recipe: HeadRecipe, teacher: Teacher, tokenizer: 
     def loss(step: int) -> Tensor:
         batch = batch_of(step)
         features = teacher.features(torch.from_numpy(batch.tokens).to(device))
-        found: Tensor = trainee(Lesson(features, lay_blocks(batch, recipe.anchors, step, BLOCK)))
+        found: Tensor = trainee(DenoisingStep(features, lay_blocks(batch, recipe.anchors, step, BLOCK)))
         return found
     return Course(recipe.head, recipe, loss, lambda: optimizers(model, recipe), device.type)
 

@@ -28,10 +28,10 @@ from transformers import PreTrainedConfig, PreTrainedModel, Qwen3Config
 from engine.drafters.dflash.model import DFlashModel
 from engine.runtime.checkpoints.loading import load_causal
 from engine.training.blocks import BlockShape, lay_blocks
-from engine.training.denoising import Course, Lesson, Trainee, train_head
+from engine.training.denoising import Course, DenoisingStep, Trainee, train_head
 from engine.training.guessing import Distributions
 from engine.training.own_answers.features import FeatureShard
-from engine.training.own_answers.reading import Library, Wanted, choices, frequent
+from engine.training.own_answers.reading import AnswerShards, Wanted, choices, frequent
 from engine.training.places import target_folder, work_folder
 from engine.training.rates import optimizers
 from engine.training.target import SAVE_EVERY, Run, write_facts
@@ -135,10 +135,10 @@ class Lessons:
 
     def _look(self, step: int) -> None:
         self._looked = step // LOOK_AGAIN
-        self.library = Library(self.folder, self.wanted)
+        self.library = AnswerShards(self.folder, self.wanted)
         self._frequent = frequent(self.library, self.recipe.choices)
 
-    def lesson(self, step: int) -> Lesson:
+    def lesson(self, step: int) -> DenoisingStep:
         """The lesson of this step."""
         if step // LOOK_AGAIN != self._looked:
             self._look(step)
@@ -149,7 +149,7 @@ class Lessons:
         told = Distributions(reading.likely[rows, before], reading.logprobs[rows, before], recipe.distribution_share)
         whole = step >= recipe.steps - recipe.whole_steps
         some = None if whole else choices(blocks.labels, self._frequent, recipe.choices)
-        return Lesson(reading.taps, blocks, told, some)
+        return DenoisingStep(reading.taps, blocks, told, some)
 
 
 def begun(target: PreTrainedModel, recipe: OwnRecipe, first: Path | None) -> DFlashModel:
