@@ -1,4 +1,4 @@
-"""Training items with the target's own answers: a head has to guess what the target says, not what the corpus does.
+"""Training items with the target's own answers: a drafter has to guess what the target says, not what the corpus does.
 
 Where the corpus draws one of several ways to put it, the target always takes its likeliest: of its greedy answers to
 training prompts 14 % are the corpus' own, word by word.

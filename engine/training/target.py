@@ -5,7 +5,7 @@
         --finish-rate 0.12 --seed polish --work .training/polish
 
 Seeded, resumable (run it again with the same arguments), with a progress bar. The second command goes on from the
-exported weights at a rate that the heads, which were trained on the first one's features, do not feel.
+exported weights at a rate that the drafters, which were trained on the first one's features, do not feel.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ NAME = "small"
 
 @dataclass(frozen=True)
 class LayerRecipe(OwnRecipe):
-    """As a head's; ``begun_from`` are the layers of the target that become its own. No blocks are laid: ``anchors``
-    and ``block`` are a head's alone."""
+    """As a drafter's; ``begun_from`` are the layers of the target that become its own. No blocks are laid: ``anchors``
+    and ``block`` are a drafter's alone."""
 
     head: str = NAME
     steps: int = 6000

@@ -1,4 +1,4 @@
-"""Let a rig's target write prompts and answer them, as long as wanted: the text that heads learn from.
+"""Let a rig's target write prompts and answer them, as long as wanted: the text that drafters learn from.
 
     python -m engine.training.own_answers.writing --rig smollm2 --tokens 3000000
 
@@ -94,7 +94,7 @@ class Writer:
         return found
 
     def hold_out(self) -> None:
-        """Answer what is held out, to measure heads on."""
+        """Answer what is held out, to measure drafters on."""
         folder = self.features.with_name(HELD_OUT)
         if folder.exists():
             return
