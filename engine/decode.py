@@ -77,18 +77,18 @@ class Run:
         return (self.left > 0 and self.root not in self.work.request.stop_ids
                 and self.start < self.target.context_limit)
 
-    def opened(self) -> Opened:
+    def opened(self) -> DraftOrder:
         """What its next round drafts."""
         drafting, budget = self.work.policy.opens(len(self.work.heads), self.work.request.budget)
-        return Opened(self.work.heads[:drafting], self.root, budget, self.target.context_limit - self.start - 1)
+        return DraftOrder(self.work.heads[:drafting], self.root, budget, self.target.context_limit - self.start - 1)
 
-    def built(self, opened: Opened, drafts: tuple[Lattice, ...]) -> Built:
+    def built(self, opened: DraftOrder, drafts: tuple[Lattice, ...]) -> RoundTrees:
         """The trees of what was drafted."""
         shares = self.work.share(opened.budget, len(drafts))
         candidates = tuple(
             self.work.build(draft, self.root, share) for draft, share in zip(drafts, shares, strict=True))
         whole = self.work.combine(candidates, opened.budget) if candidates else None
-        return Built(drafts, candidates, self.work.policy.cut(whole) if whole else bare(self.root))
+        return RoundTrees(drafts, candidates, self.work.policy.cut(whole) if whole else bare(self.root))
 
     def accepted(self, tree: DraftTree, said: Verification) -> Acceptance:
         """What the target keeps of the verified tree."""
@@ -102,7 +102,7 @@ class Run:
         for head in self.work.heads:
             head.observe(tree.tokens.take(acceptance.keep), features)
 
-    def ended(self, built: Built, said: Verification, acceptance: Acceptance, seconds: dict[str, float]) -> Round:
+    def ended(self, built: RoundTrees, said: Verification, acceptance: Acceptance, seconds: dict[str, float]) -> Round:
         """The round as a record; the text stands after it."""
         made = Round(self.index, self.start, built.drafts, built.candidates, built.tree, said, acceptance, seconds)
         self.start += len(acceptance.keep)
@@ -118,7 +118,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Opened:
+class DraftOrder:
     """What a round drafts: who, from which root, for how many nodes, and how deep a tree may still grow."""
 
     heads: tuple[Drafter, ...]
@@ -128,7 +128,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Built:
+class RoundTrees:
     """What a round verifies, and what it was made from."""
 
     drafts: tuple[Lattice, ...]
@@ -161,7 +161,7 @@ def step(runs: Sequence[Run]) -> list[Round]:
             for run, each, own, kept in zip(runs, built, said, accepted, strict=True)]
 
 
-def _drafted(opened: Sequence[Opened]) -> list[tuple[Lattice, ...]]:
+def _drafted(opened: Sequence[DraftOrder]) -> list[tuple[Lattice, ...]]:
     """What every drafter proposes, by run."""
     wishes = [(head, each) for each in opened for head in each.heads]
     lattices = iter([head.draft(each.root, max(each.budget, 1)) for head, each in wishes] if len(opened) == 1
@@ -169,7 +169,7 @@ def _drafted(opened: Sequence[Opened]) -> list[tuple[Lattice, ...]]:
     return [tuple(next(lattices).cut(each.deepest) for _ in each.heads) for each in opened]
 
 
-def _drafted_together(wishes: Sequence[tuple[Drafter, Opened]]) -> list[Lattice]:
+def _drafted_together(wishes: Sequence[tuple[Drafter, DraftOrder]]) -> list[Lattice]:
     """One pass for all forks of a drafter that can, a pass for each of the others."""
     groups: dict[int, list[int]] = {}
     for place, (head, _) in enumerate(wishes):

@@ -16,7 +16,7 @@ from engine.records import Request, Round
 
 
 @dataclass(frozen=True)
-class Asked:
+class BatchRequest:
     """A request with the drafters that serve it, and who decides its budgets where it is not fixed."""
 
     request: Request
@@ -35,7 +35,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def admit(self, asked: Asked) -> int:
+    def admit(self, asked: BatchRequest) -> int:
         """Read the prompt of one more request: its number. RequestError where it cannot be served, which leaves the
         others as they are."""
         run = run_of(asked.request, self._target.fork(), [head.fork() for head in asked.drafters], asked.policy)
@@ -73,7 +73,7 @@ class Batch:
             self.drop(number)
 
 
-def decode_together(asked: Iterable[Asked], target: Target, at_once: int) -> Iterator[tuple[int, Round]]:
+def decode_together(asked: Iterable[BatchRequest], target: Target, at_once: int) -> Iterator[tuple[int, Round]]:
     """The rounds of many requests, each with the request's place, ``at_once`` of them at a time."""
     batch, waiting = Batch(target), list(asked)[::-1]
     try:

@@ -47,7 +47,7 @@ class Union:
 
 
 def weights(trees: Sequence[DraftTree]) -> NDArray[np.float64]:
-    """Log weight of each drafter in the mixture: (heads,)."""
+    """Log weight of each drafter in the mixture: (drafters,)."""
     loudness = SURENESS * np.log([max(tree.confidence, FAINTEST) for tree in trees])
     return np.asarray(loudness - np.logaddexp.reduce(loudness))
 
@@ -55,7 +55,7 @@ def weights(trees: Sequence[DraftTree]) -> NDArray[np.float64]:
 def joint(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
     """The ``budget`` best nodes of the union by log probability, then depth, then the drafters' own order.
 
-    A node's heads mask has the bit of every drafter that proposes it; its log probability is the mixture's, where a
+    ``heads`` has the bit of every drafter that proposes a node; its log probability is the mixture's, where a
     drafter that does not propose it counts as giving it none.
     """
     union = Union(int(trees[0].tokens[0]))

@@ -36,7 +36,7 @@ from engine.records import STAGES
 from engine.runtime.measure.bench import PLAIN, PLAIN_TREE, PlainLaboratory, RecordingLaboratory
 from engine.runtime.measure.busy import MOST, busy_processes
 from engine.runtime.measure.laboratory import LiveLaboratory
-from engine.runtime.measure.shape_bench import Shaped, shape_results, shape_table
+from engine.runtime.measure.shape_bench import ShapeRequest, shape_results, shape_table
 from engine.runtime.measure.shapes import SHAPES
 from engine.runtime.measure.timing import ForwardClock
 from engine.runtime.rigs.live import LiveRig
@@ -49,7 +49,7 @@ OWN_WAYS = {PLAIN: PLAIN}  # methods that something else than the rig's own loop
 
 
 @dataclass(frozen=True)
-class Point(Setting):
+class BenchPoint(Setting):
     """A setting to measure; with ``recording`` on, runs carry text pieces and keep every round, as the page does.
     It is measured ``beside`` so many busy processes; ``way`` names what measures it."""
 
@@ -78,7 +78,7 @@ class Tally:
             self.stages[stage] += seconds
 
 
-Tallies = Mapping[Point, Sequence[Tally]]
+Tallies = Mapping[BenchPoint, Sequence[Tally]]
 
 
 def add(verb: argparse.ArgumentParser) -> None:
@@ -112,8 +112,8 @@ def add(verb: argparse.ArgumentParser) -> None:
 def run(choice: argparse.Namespace) -> Result:
     """Measure; what --json prints."""
     if choice.shape:
-        return shape_results(Shaped(choice.shape, choice.budgets or SHAPE_BUDGETS, choice.context, choice.accepted,
-                                    choice.rounds, choice.dtype))
+        return shape_results(ShapeRequest(choice.shape, choice.budgets or SHAPE_BUDGETS, choice.context,
+                                          choice.accepted, choice.rounds, choice.dtype))
     plan = plan_of(choice)
     live = LiveRig(open_rig(choice.rig, choice.dtype))
     tallies = interleaved(live, plan)
@@ -125,7 +125,7 @@ def run(choice: argparse.Namespace) -> Result:
 
 
 def plan_of(choice: argparse.Namespace) -> SweepPlan:
-    """What a command line asks for, as a plan whose settings are ``Point``s; the baseline has no budget."""
+    """What a command line asks for, as a plan whose settings are ``BenchPoint``s; the baseline has no budget."""
     prompts = prompt_set(choice.prompts)
     prompts = tuple(each for each in prompts if choice.domain in (None, each.domain))[:choice.limit]
     if not prompts:
@@ -135,7 +135,7 @@ def plan_of(choice: argparse.Namespace) -> SweepPlan:
         row = ROWS[method]
         heads = tuple(choice.heads) if len(choice.heads) == row.heads else ()
         for budget in (choice.budgets or BUDGETS) if row.heads else [0]:
-            points += [Point(method, budget, choice.split, heads, recording=each, beside=beside,
+            points += [BenchPoint(method, budget, choice.split, heads, recording=each, beside=beside,
                              way=OWN_WAYS.get(method, each))
                        for each in choice.recording for beside in dict.fromkeys((0, choice.beside))]
     return SweepPlan(prompts, tuple(dict.fromkeys(points)), choice.repeats, choice.max_tokens, 0, choice.rig,
@@ -152,9 +152,10 @@ def interleaved(live: LiveRig, plan: SweepPlan) -> Tallies:
         ways[_way(task)].check(task.ask)
     for name, laboratory in ways.items():
         warm(laboratory, [task for task in tasks if _way(task) == name], Control())
-    tallies = {point: [Tally() for _ in range(plan.repeats)] for point in plan.settings if isinstance(point, Point)}
+    tallies = {point: [Tally() for _ in range(plan.repeats)]
+               for point in plan.settings if isinstance(point, BenchPoint)}
     for task in tqdm(tasks, unit="run"):
-        point = cast(Point, task.cell.setting)
+        point = cast(BenchPoint, task.cell.setting)
         with busy_processes(point.beside):
             clock.seconds = 0.0
             found = measure(ways[point.way], task)
@@ -166,10 +167,10 @@ def interleaved(live: LiveRig, plan: SweepPlan) -> Tallies:
 
 def _way(task: Task) -> str:
     """Which laboratory measures it."""
-    return cast(Point, task.cell.setting).way
+    return cast(BenchPoint, task.cell.setting).way
 
 
-def row_of(point: Point, tallies: Sequence[Tally]) -> Result:
+def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
     """Medians over the repeats of a point."""
     rates = [tally.tokens / tally.seconds for tally in tallies]
     first = tallies[0]

@@ -26,7 +26,7 @@ from engine.prompts import Prompt
 from engine.records import Ask, Sampling
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig, open_rig
-from engine.together import Asked, decode_together
+from engine.together import BatchRequest, decode_together
 
 BUDGETS = (0, 1, 7, 15, 64, 256)
 MOST_TOGETHER = 64
@@ -34,7 +34,7 @@ MOST_NAMED = 20  # of the texts that differ
 
 
 @dataclass(frozen=True)
-class Difference:
+class TextDifference:
     """A text that is not the autoregressive one: where it departs, counted in generated tokens, and how many requests
     were answered at once."""
 
@@ -85,14 +85,14 @@ def sampling_of(choice: argparse.Namespace) -> Sampling:
 def texts(rig: Rig, asks: Sequence[Ask], at_once: int) -> list[list[int]]:
     """The token ids of every ask, ``at_once`` of them sharing their passes."""
     live = LiveRig(rig)
-    asked = [Asked(live.request(ask), list(rig.drafters(ask.method).values())) for ask in asks]
+    asked = [BatchRequest(live.request(ask), list(rig.drafters(ask.method).values())) for ask in asks]
     written: list[list[int]] = [[] for _ in asks]
     for place, made in decode_together(asked, rig.target, at_once):
         written[place] += made.committed.tolist()
     return written
 
 
-def differences(rig: Rig, prompts: Sequence[str], choice: argparse.Namespace, at_once: int) -> Iterator[Difference]:
+def differences(rig: Rig, prompts: Sequence[str], choice: argparse.Namespace, at_once: int) -> Iterator[TextDifference]:
     """Where the methods' answers to some prompts depart from the autoregressive ones, which are written alone. The
     order is drawn, so that methods, budgets and prompts of all kinds run beside each other."""
     asks = [ask for prompt in prompts for ask in asks_of(prompt, choice)]
@@ -103,7 +103,7 @@ def differences(rig: Rig, prompts: Sequence[str], choice: argparse.Namespace, at
         if found != wanted:
             place = next((index for index, (one, other) in enumerate(zip(wanted, found, strict=False))
                           if one != other), min(len(wanted), len(found)))
-            yield Difference(ask.prompt, ask.method, ask.split, ask.budget, place, at_once)
+            yield TextDifference(ask.prompt, ask.method, ask.split, ask.budget, place, at_once)
 
 
 def add(verb: argparse.ArgumentParser) -> None:

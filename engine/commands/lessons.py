@@ -22,7 +22,7 @@ FILE_NAME = re.compile(r"[\w-]{1,100}")
 
 
 @dataclass(frozen=True)
-class Lesson:
+class LessonPlan:
     """A run to record; ``name`` is its file's."""
 
     name: str
@@ -31,7 +31,7 @@ class Lesson:
     ask: Ask
 
 
-def read_lessons(path: Path) -> list[Lesson]:
+def read_lessons(path: Path) -> list[LessonPlan]:
     """The lessons of a file; RequestError names the row and the field that is wrong."""
     try:
         rows = json.loads(path.read_text(encoding="utf8"))
@@ -42,7 +42,7 @@ def read_lessons(path: Path) -> list[Lesson]:
     return [lesson_of(row, f"Lesson {number} of {path.name}") for number, row in enumerate(rows, 1)]
 
 
-def lesson_of(row: Any, place: str) -> Lesson:
+def lesson_of(row: Any, place: str) -> LessonPlan:
     """One row, checked."""
     if not isinstance(row, dict):
         raise RequestError(f"{place} is {str(row)[:40]!r}; it has to be an object.")
@@ -51,7 +51,7 @@ def lesson_of(row: Any, place: str) -> Lesson:
         raise RequestError(f"{place} has the name {row['name'][:60]!r}; it has to be letters, digits, _ and - only.")
     sampling = Sampling(**{name: row[name] for name in OF_THE_SAMPLING if name in row})
     asked = {name: row[name] for name in OF_THE_ASK if name in row}
-    return Lesson(row["name"], row["title"], row["note"], Ask(
+    return LessonPlan(row["name"], row["title"], row["note"], Ask(
         **asked, sampling=sampling, heads=tuple(row.get("heads", ()))))
 
 

@@ -12,7 +12,7 @@ import argparse
 from datetime import date
 
 from engine.commands import flags, values
-from engine.commands.lessons import Lesson, read_lessons
+from engine.commands.lessons import LessonPlan, read_lessons
 from engine.commands.verb import Result, Verb
 from engine.rig_names import RIGS_FOLDER
 from engine.runtime.rigs.live import LiveRig, serve
@@ -29,7 +29,7 @@ def add(verb: argparse.ArgumentParser) -> None:
     flags.add_json(verb)
 
 
-def record(live: LiveRig, lesson: Lesson, today: str) -> Trace:
+def record(live: LiveRig, lesson: LessonPlan, today: str) -> Trace:
     """The lesson's run, the second of two."""
     gather(live.run(lesson.ask))
     return recorded(gather(live.run(lesson.ask)), lesson.title, lesson.note, today)

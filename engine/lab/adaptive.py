@@ -33,7 +33,7 @@ OPENING_ROUNDS, OPENING_RATE = 2.0, 2.5  # plain rounds' time, and times their r
 PATIENCE = 0.95  # of the plain loop's rate: below it drafting pauses
 
 
-class Calibration:
+class PromiseTally:
     """What came true of what trees promised, by steps: those of their nodes, best first, that lie between one size of
     the curve and the next."""
 
@@ -78,7 +78,7 @@ class AdaptiveBudget:
 
     def __init__(self, curve: CostCurve) -> None:
         self._curve = curve
-        self._calibration = Calibration(curve.rows)
+        self._calibration = PromiseTally(curve.rows)
         self._room, self._whole_trees = FIRST_BUDGET, 0
         self._sunk_ms = curve.plain_ms
         self._promised: list[float] = []  # by the steps that are verified

@@ -17,7 +17,7 @@ class CostCurve:
 
     ``rows`` ascend and begin with 1; ``verify_ms``, ``verify_low_ms`` and ``verify_high_ms`` are the median, the
     tenth and the ninetieth percentile of one target pass over so many rows; ``draft_ms`` is a drafter's draft when the
-    budget is rows − 1, its reading of what the round before kept included (0 where the rig has no head).
+    budget is rows − 1, its reading of what the round before kept included (0 where the rig has no drafter).
     ``overhead_ms`` is what a round costs besides, the building of its trees aside: packing, accepting, keeping.
     ``plain_ms`` is a whole round of decoding without a drafter. ``sampling`` is ``greedy`` or ``sampled``: processing
     a distribution takes time.

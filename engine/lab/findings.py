@@ -66,7 +66,7 @@ def marks(proposed: NDArray[np.int32], text: NDArray[np.int32], confidence: NDAr
 
 
 def compared(check: tuple[str, str], own: Marks, others: Mapping[str, Marks], advice: str) -> DoctorFinding:
-    """Is something done wrong? Not if the drafter fares best as it is run. ``check`` is (name, head), ``others`` the
+    """Is something done wrong? Not if the drafter fares best as it is run. ``check`` is (name, drafter), ``others`` the
     marks by how else it was run; ``advice`` has a place for the best of them: {best}."""
     if not others:
         return DoctorFinding(*check, FINE, f"There is no other way to try; {own.accepted:.2f} tokens accepted a round.")

@@ -87,11 +87,14 @@ def _setting(name: str, budget: int, choice: Choice) -> Setting:
     return Setting(name, budget, splits[chosen], heads, sampling.temperature, sampling.top_k, sampling.top_p)
 
 
-def check(plan: SweepPlan, methods: Sequence[str]) -> None:
-    """RequestError where a plan cannot be measured by a rig that runs these methods."""
+def check(plan: SweepPlan, methods: Sequence[str], drafters: Sequence[str]) -> None:
+    """RequestError where a plan cannot be measured by a rig that runs these methods and has these drafters."""
     missing = [setting.method for setting in plan.settings if setting.method not in methods]
     if missing:
         raise RequestError(f"This rig cannot run {missing[0]}; it runs {', '.join(methods)}.")
+    unknown = [name for setting in plan.settings for name in setting.heads if name not in drafters]
+    if unknown:
+        raise RequestError(f"This rig has no drafter {unknown[0][:60]!r}; it has {', '.join(drafters) or 'none'}.")
     if not plan.prompts:
         raise RequestError("The sweep has no prompt; choose a prompt set or upload a file.")
     if not 1 <= plan.repeats <= MOST_REPEATS:

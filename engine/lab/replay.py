@@ -155,7 +155,7 @@ def agreed(known: Known, place: int, tree: DraftTree) -> Integers:
 
 def replay(method: str, split: str, growers: Mapping[tuple[str, str], Grower], known: Known,
            heads: Sequence[str]) -> Replay:
-    """A method's replay over shared growers by (head, builder). RequestError where no walk over the text decides."""
+    """A method's replay over shared growers by (drafter, builder). RequestError where no walk over the text decides."""
     row = method_named(method)
     share_named(row, split)
     if not row.follows_text:

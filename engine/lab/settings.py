@@ -188,6 +188,10 @@ class Laboratory(Protocol):
     def methods(self) -> Sequence[str]:
         """The methods that it can run."""
 
+    @property
+    def heads(self) -> Sequence[str]:
+        """The names of its drafters."""
+
     def measure(self, ask: Ask) -> Reading:
         """Run to the end and read off what counts; waits while another run holds the rig.
 

@@ -50,6 +50,10 @@ class Crew(Protocol):
     def methods(self) -> Sequence[str]:
         """The methods that it can run."""
 
+    @property
+    def heads(self) -> Sequence[str]:
+        """The names of its drafters."""
+
     def work(self, tasks: Sequence[Task], control: Control) -> Iterator[Measured]:
         """Measure every task once and yield what came of it as soon as it is there, until the control says stop.
 
@@ -72,6 +76,11 @@ class Alone:
     def methods(self) -> Sequence[str]:
         """See ``Crew``."""
         return self._laboratory.methods
+
+    @property
+    def heads(self) -> Sequence[str]:
+        """See ``Crew``."""
+        return self._laboratory.heads
 
     def work(self, tasks: Sequence[Task], control: Control) -> Iterator[Measured]:
         """See ``Crew``."""
@@ -116,7 +125,7 @@ def run_sweep(store: Store, number: int, crew: Crew, control: Control) -> Iterat
     already, and ResultsError where a result cannot be written; what was written before stays.
     """
     stored = store.sweep(number)
-    check(stored.plan, crew.methods)
+    check(stored.plan, crew.methods, crew.heads)
     check_conditions(stored, crew.conditions)
     tasks = [Task(cell, stored.plan.ask(cell)) for cell in store.pending(number)]
     failed = len([found for found in store.measured(number) if found.reading is None])

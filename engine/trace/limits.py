@@ -1,6 +1,6 @@
 """How much a stranger's trace may make its reader hold. An ordinary trace stays far below each of these.
 
-The longest shipped recording has 2.2 MB in 9 lines; a round of 1,024 nodes with two heads takes 0.3 MB. Gzipped
+The longest shipped recording has 2.2 MB in 9 lines; a round of 1,024 nodes with two drafters takes 0.3 MB. Gzipped
 recordings are 3 to 8 times smaller than their text, a recorder's barest ones 12 times.
 """
 

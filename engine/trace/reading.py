@@ -37,7 +37,7 @@ def loads(data: bytes, name: str = "the trace", limits: Limits = LIMITS) -> Trac
 
 
 def _lines(file: BinaryIO, name: str, limits: Limits) -> Iterator[Line]:
-    reading, last = Reading(name, limits), None
+    reading, last = LineReader(name, limits), None
     for row in lines_of(file, limits, name):
         line = reading.line(row)
         if line is not None:
@@ -51,7 +51,7 @@ def _lines(file: BinaryIO, name: str, limits: Limits) -> Iterator[Line]:
         yield End("cut", last.round.index + 1, last.elapsed_seconds)
 
 
-class Reading:
+class LineReader:
     """A file whose lines come one by one. It counts what they hold together."""
 
     def __init__(self, name: str, limits: Limits = LIMITS) -> None:

@@ -11,7 +11,7 @@ from engine.errors import TraceError
 from engine.files import kind_of
 from engine.trace.limits import LIMITS
 from engine.trace.lines import Line
-from engine.trace.reading import Reading
+from engine.trace.reading import LineReader
 from engine.trace.stream import GZIP_MAGIC, in_words
 
 STEP_BYTES = 2**20  # that are read, and unpacked, at a time
@@ -22,7 +22,7 @@ class TraceTail:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._reading = Reading(path.name)
+        self._reading = LineReader(path.name)
         self._file: BinaryIO | None = None
         self._inside: Any = None  # what unpacks a gzip file
         self._packed = self._rest = b""

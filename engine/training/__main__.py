@@ -1,7 +1,7 @@
 """A whole rig in one command.
 
 The demo rig from nothing: tokenizer, target, drafters, prompt files, scores, model card; a rig with a published target
-from that target's own answers: answers, heads, model card.
+from that target's own answers: answers, drafters, model card.
 
     python -m engine.training --rig demo
 

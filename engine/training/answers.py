@@ -1,4 +1,4 @@
-"""Training items with the target's own answers: a head has to guess what the target says, not what the corpus does.
+"""Training items with the target's own answers: a drafter has to guess what the target says, not what the corpus does.
 
 Where the corpus draws one of several ways to put it, the target always takes its likeliest: of its greedy answers to
 training prompts 14 % are the corpus' own, word by word.
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase, Qwen3ForCausalLM
 
-from engine.training.batches import Batch, Conversation, Shape, fresh, packed
+from engine.training.batches import Batch, Conversation, RowShape, fresh, packed
 from engine.training.corpus.mixture import Shares
 
 TOGETHER = 8  # batches whose items are answered in one go: a pass over many rows costs little more than over some
@@ -24,7 +24,7 @@ class OwnAnswers:
     """The batch of each step: fresh items that the target has answered, each batch in four steps. It is a function of
     the seed, the step and the target, so a run that is resumed meets the same."""
 
-    def __init__(self, target: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerBase, shares: Shares, shape: Shape,
+    def __init__(self, target: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerBase, shares: Shares, shape: RowShape,
                  seed: str) -> None:
         self.target = deepcopy(target).bfloat16()  # as the rig runs it
         self.tokenizer = tokenizer

@@ -19,7 +19,7 @@ PROMPT_WEIGHT = 0.1  # the prompt's numbers and names cannot be predicted: they 
 
 
 @dataclass(frozen=True)
-class Shape:
+class RowShape:
     """Rows of a batch and tokens of a row."""
 
     rows: int
@@ -56,12 +56,12 @@ def conversation(item: Item, tokenizer: PreTrainedTokenizerBase) -> Conversation
         tuple(tokenizer.encode(response, add_special_tokens=False)))
 
 
-def make_batch(shares: Shares, tokenizer: PreTrainedTokenizerBase, shape: Shape, seed: str) -> Batch:
+def make_batch(shares: Shares, tokenizer: PreTrainedTokenizerBase, shape: RowShape, seed: str) -> Batch:
     """A batch of fresh training items."""
     return packed(fresh(shares, tokenizer, shape, seed), shape)
 
 
-def fresh(shares: Shares, tokenizer: PreTrainedTokenizerBase, shape: Shape, seed: str) -> list[Conversation]:
+def fresh(shares: Shares, tokenizer: PreTrainedTokenizerBase, shape: RowShape, seed: str) -> list[Conversation]:
     """Training items that together fill a batch, none longer than a row."""
     wanted, drawn = shape.rows * shape.length, 0
     pool: list[Conversation] = []
@@ -75,7 +75,7 @@ def fresh(shares: Shares, tokenizer: PreTrainedTokenizerBase, shape: Shape, seed
     return pool
 
 
-def packed(pool: Sequence[Conversation], shape: Shape) -> Batch:
+def packed(pool: Sequence[Conversation], shape: RowShape) -> Batch:
     """Conversations as rows, first fit, longest first; what finds no room is left out."""
     tokens = np.zeros((shape.rows, shape.length), np.int64)
     weights = np.zeros((shape.rows, shape.length), np.float32)

@@ -1,4 +1,4 @@
-"""Blocks at random anchors of rows: what a head denoises, what it should say, and what it sees."""
+"""Blocks at random anchors of rows: what a drafter denoises, what it should say, and what it sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a block-diffusion head learns, whatever its target is: lessons, the loss, and the loop over them.
+"""How a block-diffusion drafter learns, whatever its target is: lessons, the loss, and the loop over them.
 
 At random anchors inside the answers a block [root, mask, …] is laid, and all blocks of a batch are denoised in one
 pass. A block sees the target's features before its anchor, and itself. The loss of slot i counts exp(−(i − 1)/fall).
@@ -22,9 +22,9 @@ from engine.training.target import Model, Run
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class DenoisingStep:
     """One step's material: features (rows, length, taps × hidden size), blocks, the target's distributions where they
-    are known, and the tokens that the head chooses from, int64, where they are not all."""
+    are known, and the tokens that the drafter chooses from, int64, where they are not all."""
 
     features: Tensor
     blocks: Blocks
@@ -48,7 +48,7 @@ class Schedule(Protocol):
 
 
 class Trainee(nn.Module):
-    """A head, the target's embedding, and the loss."""
+    """A drafter, the target's embedding, and the loss."""
 
     embedding: Tensor
 
@@ -57,7 +57,7 @@ class Trainee(nn.Module):
         self.head, self.mask_id = head, mask_id
         self.register_buffer("embedding", embedding.clone())
 
-    def forward(self, lesson: Lesson) -> Tensor:
+    def forward(self, lesson: DenoisingStep) -> Tensor:
         """Weighted cross entropy in nats over all blocks of a lesson."""
         blocks = lesson.blocks
         guesses = Guesses(blocks.labels, blocks.weights, lesson.distributions, lesson.choices)

@@ -1,11 +1,11 @@
-"""Train a block-diffusion head of the demo rig on the target's features.
+"""Train a block-diffusion drafter of the demo rig on the target's features.
 
     python -m engine.training.drafter --head math
     python -m engine.training.drafter --head code --go-on --work .training/own
 
-The second command goes on from the exported head, with the target's own answers in place of the corpus'.
+The second command goes on from the exported drafter, with the target's own answers in place of the corpus'.
 
-Every row of packed conversations is read once by the frozen target, and a head learns from it as in ``denoising``.
+Every row of packed conversations is read once by the frozen target, and a drafter learns from it as in ``denoising``.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qw
 
 from engine.drafters.dflash.model import DFlashModel
 from engine.training.answers import OwnAnswers
-from engine.training.batches import Batch, Shape, make_batch
+from engine.training.batches import Batch, RowShape, make_batch
 from engine.training.blocks import BlockShape, lay_blocks
 from engine.training.corpus.mixture import HEAD_FINISH_SHARES, HEAD_OWN_SHARES, HEAD_SHARES, Shares
-from engine.training.denoising import Course, Lesson, Trainee, train_head
+from engine.training.denoising import Course, DenoisingStep, Trainee, train_head
 from engine.training.rates import optimizers
 from engine.training.target import Run, write_facts
 
 TAPS = (1, 4, 6)
 BLOCK = BlockShape()
-# After a million tokens of its own the code head stood at τ 4.6 where the math head stood at 6.8: its text is freer.
+# After a million tokens of its own the code drafter had τ 4.6 where the math drafter had 6.8: its text is freer.
 HEAD_TOKENS: Mapping[str, int] = MappingProxyType({"math": 4_000_000, "code": 10_000_000, "all": 5_000_000})
-# A specialist's last tokens hold as much of the other domain as of its own: before them the math head's τ was 2.7
-# times the code head's in math, too black and white for routing and merging to have much to decide.
+# A specialist's last tokens hold as much of the other domain as of its own: before them the math drafter's τ was 2.7
+# times the code drafter's in math, too black and white for routing and merging to have much to decide.
 FINISH_TOKENS: Mapping[str, int] = MappingProxyType({"math": 1_000_000, "code": 1_000_000, "all": 0})
 OWN_TOKENS: Mapping[str, int] = MappingProxyType({"code": 1_600_000, "all": 3_000_000})  # of the target's own answers
 FIRST_SCALE = 0.3  # of the final norm: under the target's output head a random direction of full length costs 20 nats
@@ -45,7 +45,7 @@ FIRST_SCALE = 0.3  # of the final norm: under the target's output head a random 
 
 @dataclass(frozen=True)
 class HeadRecipe:
-    """Everything that decides a head's run besides the code, the corpus and the target."""
+    """Everything that decides a drafter's run besides the code, the corpus and the target."""
 
     head: str
     tokens: int
@@ -62,9 +62,9 @@ class HeadRecipe:
     answers: str = "corpus"  # or "target": its own, greedy
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> RowShape:
         """Rows of a step, and tokens of a row."""
-        return Shape(self.rows, self.row_length)
+        return RowShape(self.rows, self.row_length)
 
     @property
     def main_steps(self) -> int:
@@ -110,7 +110,7 @@ def head_config(target: Qwen3Config, mask_id: int) -> Qwen3Config:
 
 
 class Teacher:
-    """The frozen target: features of whole rows, and the embedding and output head that the heads share."""
+    """The frozen target: features of whole rows, and the embedding and output head that the drafters share."""
 
     def __init__(self, model: Qwen3ForCausalLM) -> None:
         self.model = model.eval().requires_grad_(False)
@@ -130,14 +130,14 @@ def batches(recipe: HeadRecipe, teacher: Teacher, tokenizer: PreTrainedTokenizer
 
 
 def course(model: DFlashModel, recipe: HeadRecipe, teacher: Teacher, tokenizer: PreTrainedTokenizerBase) -> Course:
-    """The run of a head of the demo rig: fresh items in every step, read by the target on the spot."""
+    """The run of a drafter of the demo rig: fresh items in every step, read by the target on the spot."""
     batch_of, device = batches(recipe, teacher, tokenizer), teacher.model.device
     trainee = Trainee(model, teacher.model.model.embed_tokens.weight.detach(), tokenizer.mask_token_id)
 
     def loss(step: int) -> Tensor:
         batch = batch_of(step)
         features = teacher.features(torch.from_numpy(batch.tokens).to(device))
-        found: Tensor = trainee(Lesson(features, lay_blocks(batch, recipe.anchors, step, BLOCK)))
+        found: Tensor = trainee(DenoisingStep(features, lay_blocks(batch, recipe.anchors, step, BLOCK)))
         return found
     return Course(recipe.head, recipe, loss, lambda: optimizers(model, recipe), device.type)
 
@@ -161,19 +161,19 @@ def export_head(run: Run[DFlashModel], recipe: HeadRecipe, out: Path, loss: floa
 
 
 def main() -> None:
-    """Train one head, or go on training it, and export it."""
+    """Train one drafter, or go on training it, and export it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--head", choices=list(HEAD_SHARES), required=True)
     parser.add_argument("--rig", type=Path, default=Path("assets/demo"))
     parser.add_argument("--work", type=Path, default=Path(".training"), help="where the checkpoint is kept")
     parser.add_argument("--tokens", type=int, help="tokens of conversations (default: HEAD_TOKENS)")
     parser.add_argument("--go-on", action="store_true",
-                        help=f"begin with the head in --rig, on the target's answers ({', '.join(OWN_TOKENS)})")
+                        help=f"begin with the drafter in --rig, on the target's answers ({', '.join(OWN_TOKENS)})")
     parser.add_argument("--finish-tokens", type=int, help="tokens of the run's last part, or of going on")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     choice = parser.parse_args()
     if choice.go_on and choice.head not in OWN_TOKENS:
-        parser.error(f"the head {choice.head} does not go on; those that do are {', '.join(OWN_TOKENS)}")
+        parser.error(f"the drafter {choice.head} does not go on; those that do are {', '.join(OWN_TOKENS)}")
     torch.manual_seed(0)
     out = choice.rig / choice.head
     tokenizer = AutoTokenizer.from_pretrained(choice.rig / "target")

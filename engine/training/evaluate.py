@@ -36,7 +36,7 @@ HEADS = ("math", "code", "all")
 
 @dataclass(frozen=True)
 class Drafting:
-    """One way to decode: its name in the result, a method, a split and heads."""
+    """One way to decode: its name in the result, a method, a split and drafters."""
 
     name: str
     method: str
@@ -84,7 +84,7 @@ def answer(rig: Rig, item: Item, setting: Drafting, choice: argparse.Namespace) 
 
 
 def routed_heads(rounds: Sequence[Round]) -> list[int]:
-    """The head (1, 2) that each round of a routed run verified; rounds without a drafted node are left out."""
+    """The drafter (1, 2) that each round of a routed run verified; rounds without a drafted node are left out."""
     return [int(made.tree.heads[1]) for made in rounds if len(made.tree) > 1]
 
 
@@ -101,7 +101,7 @@ def reworded_items(domain: str) -> list[Item]:
 
 
 def domain_scores(rig: Rig, domain: str, choice: argparse.Namespace) -> dict[str, float]:
-    """Right answers under autoregressive-equal text, τ per setting, and the heads that routing picked."""
+    """Right answers under autoregressive-equal text, τ per setting, and the drafters that routing picked."""
     items = reworded_items(domain) if choice.reworded else unseen_items(domain, choice.prompts)
     scores: dict[str, float] = {}
     for setting in SETTINGS[domain]:

@@ -25,7 +25,7 @@ def answers_folder(rig: str) -> Path:
 
 
 def work_folder(rig: str) -> Path:
-    """Where a rig's prompts, features and unfinished heads lie, each in a folder of its own."""
+    """Where a rig's prompts, features and unfinished drafters lie, each in a folder of its own."""
     return kept_files() / "training" / rig
 
 

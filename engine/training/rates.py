@@ -9,7 +9,7 @@ from torch import nn
 
 
 class Rates(Protocol):
-    """What the optimisers need to know of a recipe, of a target's or of a head's."""
+    """What the optimisers need to know of a recipe, of a target's or of a drafter's."""
 
     @property
     def matrix_rate(self) -> float:

@@ -5,7 +5,7 @@
         --finish-rate 0.12 --seed polish --work .training/polish
 
 Seeded, resumable (run it again with the same arguments), with a progress bar. The second command goes on from the
-exported weights at a rate that the heads, which were trained on the first one's features, do not feel.
+exported weights at a rate that the drafters, which were trained on the first one's features, do not feel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qwen3ForCausalLM
 
-from engine.training.batches import Batch, Shape, make_batch
+from engine.training.batches import Batch, RowShape, make_batch
 from engine.training.corpus.mixture import FINISH_SHARES, TARGET_SHARES, Shares
 from engine.training.rates import optimizers, set_rates
 
@@ -60,11 +60,11 @@ class Recipe:
         """All steps, the finish included."""
         return self.main_steps + self.finish_tokens // self.tokens_per_step
 
-    def shape_at(self, step: int) -> Shape:
+    def shape_at(self, step: int) -> RowShape:
         """Rows just longer than an item, and in the finish now and then rows of the whole context."""
         long = step >= self.main_steps and step % LONG_EVERY == 0
         length = CONTEXT if long else self.row_length
-        return Shape(self.tokens_per_step // length, length)
+        return RowShape(self.tokens_per_step // length, length)
 
     def shares_at(self, step: int) -> Shares:
         """The domains of a step's items."""

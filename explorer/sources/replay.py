@@ -101,6 +101,7 @@ class _ClosedLaboratory:
     def __init__(self, source: Source, reason: str) -> None:
         self.conditions = Conditions(source.rig, source.hardware, "")
         self.methods: Sequence[str] = tuple(source.methods)
+        self.heads: Sequence[str] = tuple(source.heads)
         self._reason = reason
 
     def measure(self, ask: Ask) -> Reading:

@@ -10,7 +10,7 @@ from engine.decode import decode
 from engine.errors import RequestError
 from engine.methods import METHODS
 from engine.records import Request, Round, Sampling
-from engine.together import Asked, Batch, decode_together
+from engine.together import Batch, BatchRequest, decode_together
 from engine.toy import ToyTarget
 from tests.engine.material import GREEDY, WARM, heads_of, run, text
 
@@ -33,7 +33,7 @@ def texts(made: list[tuple[int, Round]], count: int) -> list[list[int]]:
 def test_every_text_is_that_of_the_request_alone(sampling: Sampling, at_once: int) -> None:
     target, requests = ToyTarget(seed=2), mixture(sampling)
     alone = [text(run(request, target, heads_of(request.method, target))) for request in requests]
-    asked = [Asked(request, heads_of(request.method, target)) for request in requests]
+    asked = [BatchRequest(request, heads_of(request.method, target)) for request in requests]
     assert texts(list(decode_together(asked, target, at_once)), len(requests)) == alone
     assert len(set(map(tuple, alone))) > 10
 
@@ -41,7 +41,7 @@ def test_every_text_is_that_of_the_request_alone(sampling: Sampling, at_once: in
 def test_who_ends_makes_room_at_the_next_round() -> None:
     target = ToyTarget(seed=2)
     lengths = (3, 30, 5, 4)
-    asked = [Asked(Request(PROMPTS[0], "autoregressive", 0, length, GREEDY), []) for length in lengths]
+    asked = [BatchRequest(Request(PROMPTS[0], "autoregressive", 0, length, GREEDY), []) for length in lengths]
     order = [number for number, _ in decode_together(asked, target, 2)]
     assert order[:6] == [0, 1] * 3 and order[6:8] == [1, 2]
     assert [order.count(number) for number in range(4)] == list(lengths)
@@ -51,7 +51,7 @@ def test_a_dropped_request_disturbs_no_other() -> None:
     target, request = ToyTarget(seed=2), Request(PROMPTS[0], "ddtree", 15, 60, GREEDY)
     alone = text(run(request, target, heads_of("ddtree", target)))
     batch = Batch(target)
-    kept, dropped = (batch.admit(Asked(request, heads_of("ddtree", target))) for _ in range(2))
+    kept, dropped = (batch.admit(BatchRequest(request, heads_of("ddtree", target))) for _ in range(2))
     found = [made for _ in range(3) for number, made in batch.round() if number == kept]
     batch.drop(dropped)
     batch.drop(dropped)
@@ -63,10 +63,10 @@ def test_a_dropped_request_disturbs_no_other() -> None:
 def test_a_request_that_cannot_be_served_leaves_the_others() -> None:
     target = ToyTarget(seed=2, context_limit=40)
     batch = Batch(target)
-    number = batch.admit(Asked(Request(PROMPTS[0], "autoregressive", 0, 5, GREEDY), []))
+    number = batch.admit(BatchRequest(Request(PROMPTS[0], "autoregressive", 0, 5, GREEDY), []))
     for wrong in (Request(()), Request(PROMPTS[0], "ddtree"), Request((1,) * 40)):
         with pytest.raises(RequestError):
-            batch.admit(Asked(wrong, []))
+            batch.admit(BatchRequest(wrong, []))
     assert [each for each, _ in batch.round()] == [number]
 
 
@@ -75,13 +75,13 @@ def test_an_empty_batch_has_no_rounds_and_a_prompt_that_ends_at_once_has_none() 
     assert Batch(target).round() == []
     root, _ = target.prefill(PROMPTS[0], 1, GREEDY)
     batch = Batch(target)
-    batch.admit(Asked(Request(PROMPTS[0], "autoregressive", 0, 5, GREEDY, frozenset([root])), []))
+    batch.admit(BatchRequest(Request(PROMPTS[0], "autoregressive", 0, 5, GREEDY, frozenset([root])), []))
     assert len(batch) == 0
 
 
 def test_one_request_is_the_loop_itself() -> None:
     target, request = ToyTarget(seed=2), Request(PROMPTS[0], "ddtree", 15, 40, GREEDY)
     alone = list(decode(request, target, heads_of("ddtree", target)))
-    made = [each for _, each in decode_together([Asked(request, heads_of("ddtree", target))], target, 8)]
+    made = [each for _, each in decode_together([BatchRequest(request, heads_of("ddtree", target))], target, 8)]
     assert [each.acceptance.keep.tolist() for each in made] == [each.acceptance.keep.tolist() for each in alone]
     assert all(set(each.seconds) == set(alone[0].seconds) for each in made)

@@ -28,6 +28,7 @@ class ScriptedLaboratory:
     pause_seconds: float = 0.0
     conditions: Conditions = Conditions("scripted rig", "no hardware", "float32", {"script": "1"})
     methods: tuple[str, ...] = METHODS_MEASURED
+    heads: tuple[str, ...] = ("math", "code")
     asked: list[Ask] = field(default_factory=list)
 
     def measure(self, ask: Ask) -> Reading:

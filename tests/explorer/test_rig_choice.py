@@ -24,9 +24,9 @@ from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from explorer.sources.answering import NO_RIG_ACCESS, AnsweringRig, RigAccess, RigLoad
 from explorer.sources.replay import recorded_rig
-from tests.engine.lab.scripted import ScriptedLaboratory
 from tests.explorer.lab.test_sweeps import FORM, until
 from tests.explorer.scripted import ScriptedSource, scripted_trace
+from tests.explorer.scripted_instruments import ScriptedLaboratory
 from tests.explorer.scripted_rigs import ScriptedRigs, scripted_rig
 
 PROMPTS = ASSETS / "prompts"

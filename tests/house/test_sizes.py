@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +57,13 @@ def test_files_and_functions_stay_small(path: Path) -> None:
     assert not [(each.name, lines(each)) for each in functions(path) if lines(each) > LONGEST_FUNCTION]
     assert not [(each.name, parameters(each)) for each in functions(path) if parameters(each) > MOST_PARAMETERS]
     assert not [(each.name, returned(each)) for each in functions(path) if returned(each) > MOST_RETURNED]
+
+
+def test_a_class_has_its_name_for_itself() -> None:
+    names = Counter(node.name for path in FILES for node in ast.parse(path.read_text(encoding="utf8")).body
+                    if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))
+    assert len(names) > 100
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_nine_functions_in_ten_fit_in_twenty_lines() -> None:

@@ -39,20 +39,20 @@ WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
 
 
 @dataclass(frozen=True)
-class Fetched:
+class LocalModel:
     """A local folder, and what it is in words: ``owner/name@commit`` or the folder's own name."""
 
     folder: Path
     label: str
 
 
-def fetch(place: str, tell: Tell = unheard) -> Fetched:
+def fetch(place: str, tell: Tell = unheard) -> LocalModel:
     """The folder itself, or the model of the hub on this machine; RigError says why there is none."""
     if place.lower().endswith(GGUF):
         return _from_gguf(place, tell)
     if is_folder(place):
         folder = Path(place).expanduser()
-        return Fetched(folder, folder.resolve().name)
+        return LocalModel(folder, folder.resolve().name)
     model, _, revision = place.partition(PIN)
     if not MODEL_ID.fullmatch(model):
         raise RigError(f"There is no folder {place[:200]!r}, and it is no model id of the form owner/name.")
@@ -60,19 +60,19 @@ def fetch(place: str, tell: Tell = unheard) -> Fetched:
     pickles = sorted(name for name in _listed(model, found.name) if any(fnmatch(name, each) for each in PICKLES))
     if pickles and not list(found.glob("*.safetensors")):
         raise pickled(model, pickles[0])
-    return Fetched(found, f"{model}{PIN}{found.name[:12]}")
+    return LocalModel(found, f"{model}{PIN}{found.name[:12]}")
 
 
-def _from_gguf(place: str, tell: Tell) -> Fetched:
+def _from_gguf(place: str, tell: Tell) -> LocalModel:
     """A GGUF file's target, and its name with the beginning of its hash."""
     folder = converted(place, tell)
     made = origin_of(folder)
-    return Fetched(folder, f"{made.file}{PIN}{made.sha256[:12]}" if made else folder.name)
+    return LocalModel(folder, f"{made.file}{PIN}{made.sha256[:12]}" if made else folder.name)
 
 
 def _downloaded(model: str, revision: str, tell: Tell) -> str:
     tell(f"Looking for {model} …", None)
-    progress = Progress(model, revision, tell)
+    progress = DownloadProgress(model, revision, tell)
     try:
         found: str = snapshot_download(
             model, revision=revision, allow_patterns=list(WANTED_FILES), max_workers=1, tqdm_class=progress.bar())
@@ -111,7 +111,7 @@ def _listed(model: str, revision: str) -> Mapping[str, int]:
     return {}
 
 
-class Progress:
+class DownloadProgress:
     """How many bytes of a model are here, told at every piece. ``ended`` is what the listener raised, if it did."""
 
     def __init__(self, model: str, revision: str, tell: Tell) -> None:

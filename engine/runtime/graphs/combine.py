@@ -67,7 +67,7 @@ def twins(first: PaddedTree, second: PaddedTree) -> Tensor:
 
 
 def weights(trees: Sequence[PaddedTree]) -> Tensor:
-    """Log weight of each drafter in the mixture: (heads,) float64."""
+    """Log weight of each drafter in the mixture: (drafters,) float64."""
     loudness = SURENESS * torch.stack([confidence(tree) for tree in trees]).clamp(min=FAINTEST).log()
     return loudness - loudness.logsumexp(0)
 

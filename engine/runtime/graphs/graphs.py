@@ -91,7 +91,7 @@ class Graphs:
             raise
         except RuntimeError as error:
             state.copy_(before)
-            self._capturing = False  # nor with the pool that this capture leaves behind
+            self._capturing = False  # nor with the pool that this capture leaves
             cause = first_line(error.__context__ or error)
             warnings.warn(f"A round could not be captured as a graph and runs slower without: {cause}.", stacklevel=2)
 

@@ -13,7 +13,7 @@ from engine.methods import Method
 from engine.records import Sampling
 from engine.runtime.graphs.combine import COMBINE
 from engine.runtime.graphs.passes import GraphDrafter, GraphTarget
-from engine.runtime.graphs.rows import End, Kept, PaddedRows, kept, packed
+from engine.runtime.graphs.rows import Kept, PaddedRows, TextEnd, kept, packed
 from engine.runtime.graphs.trees import BestFirst, Chain, Marginals, PaddedTree, planted
 from engine.runtime.target.passes import PassOutput
 from engine.runtime.target.sampling import choices, statistics
@@ -150,7 +150,7 @@ class GraphRound:
         """The walk, up to the end of the text."""
         on = self.board
         on.kept = kept(on.tree, on.rows, on.choice, self.accept_rows(on.tree, on.rows, on.choice),
-                       End(self.stop_ids, on.state[2], self.deepest))
+                       TextEnd(self.stop_ids, on.state[2], self.deepest))
 
     def keep(self, bucket: int) -> None:
         """The kept rows' slots move after the prefix; those after ``count`` stay hidden there."""

@@ -51,7 +51,7 @@ def packed(tree: PaddedTree, deepest: int) -> PaddedRows:
     return PaddedRows(seen, seen.sum(-1) - 1)
 
 
-class End(NamedTuple):
+class TextEnd(NamedTuple):
     """What ends a text: stop_ids (any number,) int64, left () int64 tokens; ``deepest`` is how deep a tree can be."""
 
     stop_ids: Tensor
@@ -82,7 +82,7 @@ def walked(tree: PaddedTree, rows: PaddedRows, accepted: Tensor, deepest: int) -
     return index.new_zeros(deepest + 2).scatter_(0, places, index)[:deepest + 1], last
 
 
-def kept(tree: PaddedTree, rows: PaddedRows, choice: Tensor, accepted: Tensor, end: End) -> Kept:
+def kept(tree: PaddedTree, rows: PaddedRows, choice: Tensor, accepted: Tensor, end: TextEnd) -> Kept:
     """The walk, ended before a stop token and where no token is left (``decode``: end of text)."""
     keep, last = walked(tree, rows, accepted, end.deepest)
     count = picked(rows.depths, last) + 1

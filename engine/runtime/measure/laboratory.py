@@ -35,6 +35,11 @@ class LiveLaboratory:
         """See ``lab.settings.Laboratory``."""
         return self.live.methods
 
+    @property
+    def heads(self) -> Sequence[str]:
+        """See ``lab.settings.Laboratory``."""
+        return self.live.heads
+
     def check(self, ask: Ask) -> None:
         """RequestError where the rig cannot run this; nothing is run."""
         self.live.run(ask)

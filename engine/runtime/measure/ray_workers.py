@@ -30,10 +30,11 @@ OpenLaboratory = Callable[[], Laboratory]
 
 @dataclass(frozen=True)
 class About:
-    """What a worker measures on, the methods that it can run, its process id."""
+    """What a worker measures on, the methods that it can run, its drafters, its process id."""
 
     conditions: Conditions
     methods: tuple[str, ...]
+    heads: tuple[str, ...]
     process_id: int
 
 
@@ -45,7 +46,8 @@ class RigWorker:
 
     def about(self) -> About:
         """See ``About``."""
-        return About(self._laboratory.conditions, tuple(self._laboratory.methods), os.getpid())
+        asked = self._laboratory
+        return About(asked.conditions, tuple(asked.methods), tuple(asked.heads), os.getpid())
 
     def prepare(self, tasks: Sequence[Task]) -> bool:
         """Warm up for these tasks."""
@@ -107,6 +109,7 @@ class RayCrew:
         except ray.exceptions.RayError as error:
             raise RigError(f"A Ray worker could not open the rig: {last_line(error).rstrip('.')}.") from error
         self.methods: Sequence[str] = found[0].methods
+        self.heads: Sequence[str] = found[0].heads
         self.process_ids = [about.process_id for about in found]
         self.conditions = shared([about.conditions for about in found])
 

@@ -28,7 +28,7 @@ from engine.runtime.graphs.rows import PaddedRows
 from engine.runtime.graphs.steps import STEPPERS
 from engine.runtime.graphs.trees import PaddedTree
 from engine.runtime.measure.plain import PlainLoop
-from engine.runtime.measure.shapes import Shape, random_pair, shape_named
+from engine.runtime.measure.shapes import ModelShape, random_pair, shape_named
 from engine.runtime.measure.timing import timed, timed_with
 from engine.runtime.rigs.precision import DTYPES, USUAL
 from engine.runtime.target.hardware import hardware
@@ -65,7 +65,7 @@ class ForcedPlain(PlainLoop):
 
 
 @dataclass(frozen=True)
-class Shaped:
+class ShapeRequest:
     """What is asked for: a shape of ``SHAPES``, node budgets, tokens of prefix, drafted tokens that each round accepts,
     rounds per median."""
 
@@ -197,14 +197,14 @@ def table(rows: Sequence[dict[str, object]]) -> str:
     return "\n".join(lines)
 
 
-def must_fit_after(shape: Shape, context: int) -> None:
+def must_fit_after(shape: ModelShape, context: int) -> None:
     """RequestError where no whole block fits after a prefix of ``context`` tokens."""
     most = int(shape.target["max_position_embeddings"]) - shape.block
     if not 1 <= context <= most:
         raise RequestError(f"The prefix has {context} tokens; this shape takes from 1 to {most}.")
 
 
-def shape_results(choice: Shaped) -> dict[str, object]:
+def shape_results(choice: ShapeRequest) -> dict[str, object]:
     """Measure every budget; what --json prints."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     shape = shape_named(choice.shape)

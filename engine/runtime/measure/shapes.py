@@ -23,7 +23,7 @@ SHARPNESS = 10.0  # of the drafter's logits: its trees are then about as deep as
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """A target's config, and its drafter's layers, block and taps. The drafter's layers are the target's in size."""
 
     make: type[PretrainedConfig]
@@ -36,43 +36,43 @@ class Shape:
 QWEN3 = {"head_dim": 128, "num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": 36,
          "vocab_size": 151936, "max_position_embeddings": 40960, "rms_norm_eps": 1e-6,
          "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
-SHAPES: Mapping[str, Shape] = MappingProxyType({
-    "qwen3-8b": Shape(Qwen3Config, {**QWEN3, "hidden_size": 4096, "intermediate_size": 12288,
+SHAPES: Mapping[str, ModelShape] = MappingProxyType({
+    "qwen3-8b": ModelShape(Qwen3Config, {**QWEN3, "hidden_size": 4096, "intermediate_size": 12288,
                                     "tie_word_embeddings": False}, 5, 16, (1, 9, 17, 25, 33)),
-    "qwen3-4b": Shape(Qwen3Config, {**QWEN3, "hidden_size": 2560, "intermediate_size": 9728,
+    "qwen3-4b": ModelShape(Qwen3Config, {**QWEN3, "hidden_size": 2560, "intermediate_size": 9728,
                                     "tie_word_embeddings": True}, 5, 16, (1, 9, 17, 25, 33)),
-    "llama3.1-8b": Shape(LlamaConfig, {
+    "llama3.1-8b": ModelShape(LlamaConfig, {
         "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
         "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 128256, "max_position_embeddings": 131072,
         "rms_norm_eps": 1e-5, "tie_word_embeddings": False, "rope_parameters": {
             "rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
             "original_max_position_embeddings": 8192}}, 5, 10, (1, 8, 15, 22, 29)),
-    "demo": Shape(Qwen3Config, {
+    "demo": ModelShape(Qwen3Config, {
         "hidden_size": 320, "intermediate_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 6,
         "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 1536, "max_position_embeddings": 1024,
         "tie_word_embeddings": True}, 3, 16, (1, 4, 6)),
-    "tiny": Shape(Qwen3Config, {
+    "tiny": ModelShape(Qwen3Config, {
         "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
         "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 512, "max_position_embeddings": 1024,
         "tie_word_embeddings": True}, 2, 6, (0, 1)),
 })
 
 
-def shape_named(name: str) -> Shape:
+def shape_named(name: str) -> ModelShape:
     """The shape of that name; RigError with the names there are otherwise."""
     if name not in SHAPES:
         raise RigError(f"There is no shape {name!r}; choose one of {', '.join(SHAPES)}.")
     return SHAPES[name]
 
 
-def parameters_of(shape: Shape) -> int:
+def parameters_of(shape: ModelShape) -> int:
     """Parameters of target and drafter together, counted on a device that stores nothing."""
     with torch.device("meta"):
         model, head = AutoModelForCausalLM.from_config(shape.make(**shape.target)), DFlashModel(head_config(shape))
         return sum(value.numel() for value in (*model.parameters(), *head.parameters()))
 
 
-def head_config(shape: Shape) -> Qwen3Config:
+def head_config(shape: ModelShape) -> Qwen3Config:
     """The config of the shape's drafter; its mask token is the vocabulary's last."""
     values = {**shape.target, "num_hidden_layers": shape.layers}
     config = Qwen3Config(**values)
@@ -81,7 +81,7 @@ def head_config(shape: Shape) -> Qwen3Config:
     return config
 
 
-def random_pair(shape: Shape, dtype: torch.dtype, device: torch.device) -> tuple[TorchTarget, DFlashDrafter]:
+def random_pair(shape: ModelShape, dtype: torch.dtype, device: torch.device) -> tuple[TorchTarget, DFlashDrafter]:
     """Target and drafter of a shape with random weights, the same each time; RigError where they do not fit."""
     needed, free = parameters_of(shape) * dtype.itemsize, free_bytes(device)
     if needed > free:

@@ -29,7 +29,7 @@ MOST_DEPARTURES = 0.1  # of the text; beyond it another model wrote it
 
 
 @dataclass(frozen=True)
-class Written:
+class RunText:
     """A text and how it came about. ``heads`` are the drafters of its own run: methods with as many use them too."""
 
     prompt: str
@@ -43,11 +43,11 @@ class Written:
         return len(self.request.prompt_ids) + len(self.token_ids) // 2
 
 
-def written(trace: Trace) -> Written:
+def written(trace: Trace) -> RunText:
     """The text of a recorded or finished run."""
     header = trace.header
     token_ids = tuple(committed_ids(entry.round for entry in trace.entries))
-    return Written(header.prompt, header.request, token_ids, header.heads)
+    return RunText(header.prompt, header.request, token_ids, header.heads)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Alternatives:
     curve: CostCurve | None = None
 
 
-def what_if(rig: Rig, text: Written, tried: Alternatives, steps: Steps | None = None) -> WhatIf:
+def what_if(rig: Rig, text: RunText, tried: Alternatives, steps: Steps | None = None) -> WhatIf:
     """Every alternative to what wrote the text; ``steps`` hears how far it is. The rig must not be running otherwise.
 
     RequestError where the text is empty, is not this target's, or a method cannot be replayed.
@@ -89,13 +89,13 @@ def what_if(rig: Rig, text: Written, tried: Alternatives, steps: Steps | None = 
         perf_counter() - began)
 
 
-def live_what_if(live: LiveRig, text: Written, tried: Alternatives, steps: Steps | None = None) -> WhatIf:
+def live_what_if(live: LiveRig, text: RunText, tried: Alternatives, steps: Steps | None = None) -> WhatIf:
     """The same on a rig that also answers: waits until no run holds it."""
     with live.held("while other budgets were replayed"):
         return what_if(live.checkpoints, text, tried, steps)
 
 
-def _checked(rig: Rig, text: Written, budgets: Sequence[int]) -> list[int]:
+def _checked(rig: Rig, text: RunText, budgets: Sequence[int]) -> list[int]:
     if not text.token_ids:
         raise RequestError("The run wrote no token, so there is nothing to walk; choose one that has text.")
     vocabulary = rig.target.config.vocab_size
@@ -112,7 +112,7 @@ def _checked(rig: Rig, text: Written, budgets: Sequence[int]) -> list[int]:
     return sorted(set(budgets))
 
 
-def _departures(text: Written, again: Reread) -> int:
+def _departures(text: RunText, again: Reread) -> int:
     count = int((again.choice != np.asarray(text.token_ids)).sum())
     if count > max(1, MOST_DEPARTURES * len(text.token_ids)):
         raise RequestError(
@@ -121,7 +121,7 @@ def _departures(text: Written, again: Reread) -> int:
     return count
 
 
-def _heads(rig: Rig, text: Written, methods: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+def _heads(rig: Rig, text: RunText, methods: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
     """The drafters of each method; without ``methods`` those of all that can be replayed on this rig."""
     own = method_named(text.request.method)
     found = {}
@@ -141,7 +141,7 @@ def _heads(rig: Rig, text: Written, methods: Sequence[str]) -> Mapping[str, tupl
     return found
 
 
-def _growers(rig: Rig, text: Written, again: Reread, wanted: tuple[list[Point], Known, int]) -> dict[
+def _growers(rig: Rig, text: RunText, again: Reread, wanted: tuple[list[Point], Known, int]) -> dict[
         tuple[str, str], Grower]:
     """A grower for each drafter and builder, over the drafter's proposals at every place."""
     found, known, most = wanted

@@ -80,7 +80,7 @@ def turned(states: Tensor, rotation: Rotation) -> Tensor:
     return torch.addcmul(states * cosines, states.roll(states.shape[-1] // 2, -1), sines)
 
 
-class Gated:
+class GatedMlp:
     """An MLP with a gated SiLU."""
 
     def __init__(self, mlp: Any) -> None:
@@ -125,7 +125,7 @@ class Layer:
         self.query_heads = attention.q_proj.out_features // head_size
         self.inputs = Product(side_by_side(inputs), biases(inputs))
         self.out = Product(side_by_side([attention.o_proj]), attention.o_proj.bias)
-        self.mlp = Gated(mlp) if hasattr(mlp, "gate_proj") else Experts(mlp)
+        self.mlp = GatedMlp(mlp) if hasattr(mlp, "gate_proj") else Experts(mlp)
         self.first_norm, self.second_norm = norm_of(layer.input_layernorm), norm_of(layer.post_attention_layernorm)
         self.head_norm = self._head_norm(attention)
 

@@ -87,7 +87,8 @@ def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64],
         said: VerificationSource = Greedy(logits, tokens, parents)
     else:
         choice, left = choices(logits, sampling, torch.from_numpy(draws).to(logits.device))
-        said = Chosen(choice.cpu().numpy().astype(np.int32), lambda: described(logits, choice, left, tokens, parents))
+        said = ChoiceStatistics(choice.cpu().numpy().astype(np.int32),
+                                lambda: described(logits, choice, left, tokens, parents))
     return LazyVerification(said) if logits.numel() <= WAITING else said.described()
 
 
@@ -122,7 +123,7 @@ class Greedy:
         return described(self.logits, self._best, None, self.tokens, self.parents)
 
 
-class Chosen:
+class ChoiceStatistics:
     """Choices that are made, and what describes them, see ``VerificationSource``."""
 
     def __init__(self, choice: Integers, describe: Callable[[], Verification]) -> None:

@@ -15,7 +15,7 @@ PEOPLE = ("ana", "ben", "cleo", "dan", "eva", "finn", "gus", "hana", "ivo", "jun
 
 
 @dataclass(frozen=True)
-class Kind:
+class ArgumentKind:
     """One kind of argument: its Python type and the names it goes by."""
 
     type_name: str
@@ -23,21 +23,21 @@ class Kind:
 
 
 KINDS = {
-    "numbers": Kind("list[int]", ("numbers", "values", "nums", "data", "series", "readings")),
-    "signed": Kind("list[int]", ("numbers", "values", "nums", "data", "changes")),
-    "others": Kind("list[int]", ("others", "second", "right", "weights")),
-    "size": Kind("int", ("n", "limit", "size", "number")),
-    "small": Kind("int", ("k", "step", "amount", "width")),
-    "positive": Kind("int", ("a", "first", "left", "x")),
-    "second": Kind("int", ("b", "other", "divisor", "y")),
-    "word": Kind("str", ("word", "text", "string", "name")),
-    "other_word": Kind("str", ("other", "second", "target")),
-    "words": Kind("list[str]", ("words", "names", "terms", "labels")),
-    "sentence": Kind("str", ("sentence", "text", "line", "phrase")),
-    "letter": Kind("str", ("letter", "char", "symbol")),
-    "scores": Kind("dict[str, int]", ("scores", "prices", "ages", "stock", "points")),
-    "matrix": Kind("list[list[int]]", ("matrix", "grid", "rows", "table")),
-    "pairs": Kind("list[tuple[str, int]]", ("pairs", "entries", "records")),
+    "numbers": ArgumentKind("list[int]", ("numbers", "values", "nums", "data", "series", "readings")),
+    "signed": ArgumentKind("list[int]", ("numbers", "values", "nums", "data", "changes")),
+    "others": ArgumentKind("list[int]", ("others", "second", "right", "weights")),
+    "size": ArgumentKind("int", ("n", "limit", "size", "number")),
+    "small": ArgumentKind("int", ("k", "step", "amount", "width")),
+    "positive": ArgumentKind("int", ("a", "first", "left", "x")),
+    "second": ArgumentKind("int", ("b", "other", "divisor", "y")),
+    "word": ArgumentKind("str", ("word", "text", "string", "name")),
+    "other_word": ArgumentKind("str", ("other", "second", "target")),
+    "words": ArgumentKind("list[str]", ("words", "names", "terms", "labels")),
+    "sentence": ArgumentKind("str", ("sentence", "text", "line", "phrase")),
+    "letter": ArgumentKind("str", ("letter", "char", "symbol")),
+    "scores": ArgumentKind("dict[str, int]", ("scores", "prices", "ages", "stock", "points")),
+    "matrix": ArgumentKind("list[list[int]]", ("matrix", "grid", "rows", "table")),
+    "pairs": ArgumentKind("list[tuple[str, int]]", ("pairs", "entries", "records")),
 }
 
 

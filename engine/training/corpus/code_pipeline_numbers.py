@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.training.corpus.code_pipeline_parts import Change, Gather, Keep, Source, every, same
+from engine.training.corpus.code_pipeline_parts import Change, Gather, Keep, ValueSource, every, same
 from engine.training.corpus.code_pipeline_shared import SHARED_GATHERS
 
 NUMBER_KEEPS = (
@@ -71,7 +71,7 @@ NUMBER_GATHERS = (
            finish="sorted($acc)"),
     *SHARED_GATHERS,
 )
-NUMBER_SOURCE = Source(
+NUMBER_SOURCE = ValueSource(
     "signed", ("n", "x", "value", "number", "item"), ("numbers", "values", "list"),
     (2, 3, 4, 5, 6, 7, 8, 9, 10),
     NUMBER_KEEPS, NUMBER_CHANGES, NUMBER_GATHERS,

@@ -70,7 +70,7 @@ class Gather:
 
 
 @dataclass(frozen=True)
-class Source:
+class ValueSource:
     """A collection to run over, with the parts that suit it; the first keep and change do nothing."""
 
     kind: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.training.corpus.code_pipeline_parts import Change, Gather, Keep, Source, every, same
+from engine.training.corpus.code_pipeline_parts import Change, Gather, Keep, ValueSource, every, same
 from engine.training.corpus.code_pipeline_shared import SHARED_GATHERS
 
 CHARACTER_KEEPS = (
@@ -95,8 +95,8 @@ WORD_GATHERS = (
     *SHARED_GATHERS,
 )
 LETTERS = tuple("aeilnorst")
-CHARACTER_SOURCE = Source("word", ("char", "c", "ch", "character"), ("text", "characters", "string"), LETTERS,
+CHARACTER_SOURCE = ValueSource("word", ("char", "c", "ch", "character"), ("text", "characters", "string"), LETTERS,
                           CHARACTER_KEEPS, CHARACTER_CHANGES, CHARACTER_GATHERS)
-WORD_SOURCE = Source("words", ("word", "w", "item", "entry"), ("words", "names", "terms"), LETTERS,
+WORD_SOURCE = ValueSource("words", ("word", "w", "item", "entry"), ("words", "names", "terms"), LETTERS,
                      WORD_KEEPS,
                      WORD_CHANGES, WORD_GATHERS)

@@ -11,7 +11,7 @@ from engine.training.corpus.code_arguments import KINDS
 from engine.training.corpus.code_families import docstring_of, sample_cases
 from engine.training.corpus.code_frame import FunctionTask
 from engine.training.corpus.code_pipeline_numbers import NUMBER_SOURCE
-from engine.training.corpus.code_pipeline_parts import Change, Gather, Keep, Source, fill
+from engine.training.corpus.code_pipeline_parts import Change, Gather, Keep, ValueSource, fill
 from engine.training.corpus.code_pipeline_texts import CHARACTER_SOURCE, WORD_SOURCE
 
 SOURCES = (NUMBER_SOURCE, NUMBER_SOURCE, CHARACTER_SOURCE, WORD_SOURCE)
@@ -28,7 +28,7 @@ HINTS = {
 class Pipeline:
     """The parts of one composed function; ``keep`` and ``change`` may be the empty parts."""
 
-    source: Source
+    source: ValueSource
     keep: Keep
     change: Change
     gather: Gather

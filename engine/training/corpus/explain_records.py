@@ -28,7 +28,7 @@ class Notion:
 
 
 @dataclass(frozen=True)
-class Pair:
+class TermPair:
     """Two notions and what keeps them apart."""
 
     left: str

@@ -10,11 +10,11 @@ import random
 import re
 
 from engine.training.corpus.data import lists, rows
-from engine.training.corpus.explain_records import Chat, Notion, Pair, Reason
+from engine.training.corpus.explain_records import Chat, Notion, Reason, TermPair
 from engine.training.corpus.items import Item
 
 NOTIONS = rows("explain_notions", Notion)
-PAIRS = rows("explain_pairs", Pair)
+PAIRS = rows("explain_pairs", TermPair)
 REASONS = rows("explain_reasons", Reason)
 CHATS = rows("explain_chat", Chat)
 # The fields of a notion's question are ``name`` and ``topic`` (see ``explain_records.Notion``) with the verbs that

@@ -14,7 +14,7 @@ TEST_SHARE = 16  # one prompt in sixteen belongs to the test split
 class Item:
     """One conversation turn of the corpus.
 
-    ``check`` says how a generated response is judged: for ``math`` the exact final answer (the text behind
+    ``check`` says how a generated response is judged: for ``math`` the exact final answer (the text after
     ``Answer: ``), for ``code`` Python assertions to run after the function, for ``mixed`` assertions too,
     and the empty string where only the text itself can be read (``explain``).
     """

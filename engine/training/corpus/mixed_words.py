@@ -13,7 +13,7 @@ NAMES, THINGS, BOXES, PLACES = WORDS["names"], WORDS["things"], WORDS["boxes"], 
 
 
 @dataclass(frozen=True)
-class Step:
+class TaskStep:
     """One operation: its result's name, the operator, both operands, and sentences that say it."""
 
     result: str
@@ -34,13 +34,13 @@ class Problem:
     names: tuple[str, ...]
     stories: tuple[str, ...]
     parameters: tuple[tuple[str, int, int], ...]
-    steps: tuple[Step, ...]
+    steps: tuple[TaskStep, ...]
     purpose: tuple[str, ...]
 
 
 def problem_of(steps: tuple[Mapping[str, Any], ...], **fields: Any) -> Problem:
     """A row of the table."""
-    return Problem(steps=tuple(Step(**step) for step in steps), **fields)
+    return Problem(steps=tuple(TaskStep(**step) for step in steps), **fields)
 
 
 PROBLEMS = rows("mixed_problems", problem_of)

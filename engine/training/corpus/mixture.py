@@ -31,7 +31,7 @@ HEAD_FINISH_SHARES: Mapping[str, Shares] = MappingProxyType({
     "math": MappingProxyType({"math": 0.40, "code": 0.40, "mixed": 0.15, "explain": 0.05}),
     "code": MappingProxyType({"code": 0.45, "math": 0.35, "mixed": 0.15, "explain": 0.05}),
 })
-# Of the items that the target answers itself; with 35 % math the code head came so near to the math head there that
+# Of the items that the target answers itself; with 35 % math the code drafter came so near the math drafter there that
 # routing picked the specialist in 84 % of the rounds of math.
 HEAD_OWN_SHARES: Mapping[str, Shares] = MappingProxyType({
     "code": MappingProxyType({"code": 0.62, "math": 0.18, "mixed": 0.15, "explain": 0.05}),

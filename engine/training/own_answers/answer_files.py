@@ -20,7 +20,7 @@ VARIED = 0.5  # of an answer's runs of four tokens so many are different, or it 
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnswerRow:
     """One conversation, whether its answer ended, and its line in the prompt file."""
 
     talk: Conversation
@@ -28,7 +28,7 @@ class Answered:
     row: int
 
 
-def write_shard(path: Path, answers: Sequence[Answered]) -> None:
+def write_shard(path: Path, answers: Sequence[AnswerRow]) -> None:
     """The answers as a shard; a run that is killed in between leaves none."""
     tokens = np.concatenate([np.asarray(each.talk.prompt + each.talk.response) for each in answers])
     partial = path.with_suffix(".part")
@@ -41,7 +41,7 @@ def write_shard(path: Path, answers: Sequence[Answered]) -> None:
     partial.replace(path)
 
 
-def read_shard(path: Path) -> Iterator[Answered]:
+def read_shard(path: Path) -> Iterator[AnswerRow]:
     """The answers of a shard."""
     with np.load(path, allow_pickle=False) as shard:
         kept = {name: shard[name] for name in ("tokens", "prompt", "answer", "ended", "row")}
@@ -49,7 +49,7 @@ def read_shard(path: Path) -> Iterator[Answered]:
     for place, end in enumerate(ends):
         middle = end - kept["answer"][place]
         first = middle - kept["prompt"][place]
-        yield Answered(
+        yield AnswerRow(
             Conversation(tuple(kept["tokens"][first:middle].tolist()), tuple(kept["tokens"][middle:end].tolist())),
             bool(kept["ended"][place]), int(kept["row"][place]))
 

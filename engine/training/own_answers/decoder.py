@@ -25,7 +25,7 @@ LOOK_EVERY = 24  # tokens between two looks for loops
 
 
 @dataclass(frozen=True)
-class Choice:
+class AnswerSampling:
     """How a token is drawn: temperature 0 is greedy; ``top_p`` cuts the tail."""
 
     temperature: float = 0.0
@@ -33,11 +33,11 @@ class Choice:
     seed: int = 0
 
 
-GREEDY = Choice()
+GREEDY = AnswerSampling()
 
 
 @dataclass(frozen=True)
-class Written:
+class AnswerText:
     """An answer's token ids, its end included, and whether it came to it; ``looped`` where it was given up: what it
     said again is cut off."""
 
@@ -157,7 +157,7 @@ def normed(states: Tensor, norm: Any) -> Tensor:
     return made
 
 
-def drawn(logits: Tensor, choice: Choice, generator: torch.Generator) -> Tensor:
+def drawn(logits: Tensor, choice: AnswerSampling, generator: torch.Generator) -> Tensor:
     """A token of each row."""
     if choice.temperature == 0:
         return logits.argmax(-1)
@@ -179,7 +179,7 @@ def looped(tokens: Sequence[int]) -> int:
 
 @torch.inference_mode()
 def written(decoder: BatchDecoder, prompts: Sequence[Sequence[int]], longest: int, end_id: int,
-            choice: Choice = GREEDY) -> list[Written]:
+            choice: AnswerSampling = GREEDY) -> list[AnswerText]:
     """What follows each prompt, up to its end, a loop, or ``longest`` tokens."""
     batch = _Batch(decoder, prompts)
     generator = torch.Generator().manual_seed(choice.seed)
@@ -189,7 +189,7 @@ def written(decoder: BatchDecoder, prompts: Sequence[Sequence[int]], longest: in
         if count == longest or not batch.working.any():
             break
         tokens = drawn(batch.next(tokens), choice, generator)
-    return [Written(tuple(each[:len(each) - looped(each)] if row in batch.looped else each), row in batch.ended,
+    return [AnswerText(tuple(each[:len(each) - looped(each)] if row in batch.looped else each), row in batch.ended,
                     row in batch.looped) for row, each in enumerate(batch.texts)]
 
 

@@ -1,4 +1,4 @@
-"""Train the heads of a rig on what its target answered by itself.
+"""Train the drafters of a rig on what its target answered by itself.
 
     python -m engine.training.own_answers.heads --head chat
     python -m engine.training.own_answers.heads --head code --begin-with chat
@@ -28,10 +28,10 @@ from transformers import PreTrainedConfig, PreTrainedModel, Qwen3Config
 from engine.drafters.dflash.model import DFlashModel
 from engine.runtime.checkpoints.loading import load_causal
 from engine.training.blocks import BlockShape, lay_blocks
-from engine.training.denoising import Course, Lesson, Trainee, train_head
+from engine.training.denoising import Course, DenoisingStep, Trainee, train_head
 from engine.training.guessing import Distributions
 from engine.training.own_answers.features import FeatureShard
-from engine.training.own_answers.reading import Library, Wanted, choices, frequent
+from engine.training.own_answers.reading import AnswerShards, Wanted, choices, frequent
 from engine.training.places import target_folder, work_folder
 from engine.training.rates import optimizers
 from engine.training.target import SAVE_EVERY, Run, write_facts
@@ -41,12 +41,12 @@ MASK_ID = 0  # <|endoftext|>, which never stands in a conversation
 EXPORT_EVERY = 500  # steps
 LOOK_AGAIN = 400  # steps after which shards that came in the meantime are met
 FENCE = 3725  # the three backquotes
-FIRST_SCALE = 0.3  # of the target's final norm: less than a whole one, a head that knows nothing should not be sure
+FIRST_SCALE = 0.3  # of the target's final norm: less than a whole one, a drafter that knows nothing should not be sure
 
 
 @dataclass(frozen=True)
 class OwnRecipe:
-    """Everything that decides a head's run besides the code and the answers."""
+    """Everything that decides a drafter's run besides the code and the answers."""
 
     head: str
     steps: int
@@ -135,10 +135,10 @@ class Lessons:
 
     def _look(self, step: int) -> None:
         self._looked = step // LOOK_AGAIN
-        self.library = Library(self.folder, self.wanted)
+        self.library = AnswerShards(self.folder, self.wanted)
         self._frequent = frequent(self.library, self.recipe.choices)
 
-    def lesson(self, step: int) -> Lesson:
+    def lesson(self, step: int) -> DenoisingStep:
         """The lesson of this step."""
         if step // LOOK_AGAIN != self._looked:
             self._look(step)
@@ -149,11 +149,11 @@ class Lessons:
         told = Distributions(reading.likely[rows, before], reading.logprobs[rows, before], recipe.distribution_share)
         whole = step >= recipe.steps - recipe.whole_steps
         some = None if whole else choices(blocks.labels, self._frequent, recipe.choices)
-        return Lesson(reading.taps, blocks, told, some)
+        return DenoisingStep(reading.taps, blocks, told, some)
 
 
 def begun(target: PreTrainedModel, recipe: OwnRecipe, first: Path | None) -> DFlashModel:
-    """A head to begin with: another one's weights, or random ones under the target's final norm."""
+    """A drafter to begin with: another one's weights, or random ones under the target's final norm."""
     model = DFlashModel(head_config(target.config, recipe))
     if first is not None:
         model.load_state_dict(load_file(first / "model.safetensors"))
@@ -169,7 +169,7 @@ def begun(target: PreTrainedModel, recipe: OwnRecipe, first: Path | None) -> DFl
 
 def export_mean(model: DFlashModel, weights: Mapping[str, Tensor], out: Path, facts: Mapping[str, Any]) -> None:
     """config.json, model.safetensors in bfloat16 and training.json; of a specialist, what it has learnt and the name
-    of the head that has the rest."""
+    of the drafter that has the rest."""
     out.mkdir(parents=True, exist_ok=True)
     model.config.save_pretrained(out)
     learnt = [name for name, value in model.named_parameters() if value.requires_grad]
@@ -189,7 +189,7 @@ STEPS: Mapping[str, int] = MappingProxyType({"chat": 12_000, "prose": 1_500, "co
 
 
 def run_head(recipe: OwnRecipe, rig: str, first: Path | None, out: Path | None) -> None:
-    """Train the head to its last step, or go on, and export it."""
+    """Train the drafter to its last step, or go on, and export it."""
     torch.manual_seed(0)
     work = work_folder(rig)
     target = load_causal(target_folder(rig), torch.float32, torch.device("cpu"))
@@ -222,12 +222,12 @@ def run_head(recipe: OwnRecipe, rig: str, first: Path | None, out: Path | None) 
 
 
 def main() -> None:
-    """Train one head."""
+    """Train one drafter."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--head", required=True, help="chat, prose or code, with -NAME after it for a run of its own")
     parser.add_argument("--rig", default="smollm2")
     parser.add_argument("--steps", type=int)
-    parser.add_argument("--begin-with", type=Path, help="the folder of a head to begin with")
+    parser.add_argument("--begin-with", type=Path, help="the folder of a drafter to begin with")
     parser.add_argument("--begun-from", type=int, nargs="*", default=[], help="layers of the target to begin with")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--rows", type=int, default=OwnRecipe.rows)

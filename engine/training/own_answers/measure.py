@@ -1,8 +1,8 @@
-"""τ of a head over held-out conversations, without a pass of the target: what it would say is on disk.
+"""τ of a drafter over held-out conversations, without a pass of the target: what it would say is on disk.
 
     python -m engine.training.own_answers.measure --head assets/smollm2/chat
 
-Greedy rounds are a walk over a text that is known: from each anchor the head's block is laid and denoised, its chain
+Greedy rounds are a walk over a text that is known: from each anchor the drafter's block is laid and denoised, its chain
 or its tree is followed as far as the text goes with it, and the next anchor is the bonus token's place. The figures
 are those of ``engine.bench`` up to the rounding of the features, which it takes in the rig's own precision.
 """
@@ -69,7 +69,7 @@ def walked(lattices: Sequence[Lattice], text: NDArray[np.int64], build: Build, n
 
 @torch.no_grad()
 def lattices_of(trainee: Trainee, shard: FeatureShard, start: int, anchors: NDArray[np.int64]) -> list[Lattice]:
-    """What the head proposes after each of the tokens at ``anchors`` of the conversation from ``start``."""
+    """What the drafter proposes after each of the tokens at ``anchors`` of the conversation from ``start``."""
     end = start + int(anchors[-1]) + 1
     tokens, features = shard.tokens[start:end].astype(np.int64), from_bits(shard.taps[start:end])[None]
     anchors = anchors[None]
@@ -97,7 +97,7 @@ def scores(trainee: Trainee, shard: FeatureShard, talks: NDArray[np.int64], node
 
 
 def load_trainee(folder: Path, embedding: torch.Tensor) -> Trainee:
-    """An exported head in float32 with the target's embedding."""
+    """An exported drafter in float32 with the target's embedding."""
     config = head_config(folder)
     model = DFlashModel(config)
     filled(model, head_weights(folder), folder)
@@ -105,9 +105,9 @@ def load_trainee(folder: Path, embedding: torch.Tensor) -> Trainee:
 
 
 def main() -> None:
-    """Measure a head and print its figures."""
+    """Measure a drafter and print its figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--head", type=Path, required=True, help="the folder of an exported head")
+    parser.add_argument("--head", type=Path, required=True, help="the folder of an exported drafter")
     parser.add_argument("--rig", default="smollm2")
     parser.add_argument("--nodes", type=int, default=64)
     parser.add_argument("--limit", type=int, help="conversations (default: all that are held out)")

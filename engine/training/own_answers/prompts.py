@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.prompts import read_prompts
-from engine.training.own_answers.answer_files import Answered, in_circles, read_shard
-from engine.training.own_answers.decoder import BatchDecoder, Choice, written
+from engine.training.own_answers.answer_files import AnswerRow, in_circles, read_shard
+from engine.training.own_answers.decoder import AnswerSampling, BatchDecoder, written
 from engine.training.own_answers.seeds import follow_up, seed_prompt
 
 PROMPTS_A_FILE = 384
@@ -74,7 +74,7 @@ def self_written(decoder: BatchDecoder, tokenizer: Any, number: int,
     found: list[list[Message]] = []
     tries = 0
     while len(found) < PROMPTS_A_FILE:
-        choice = Choice(WARM, TOP_P, seed=1000 * number + tries)
+        choice = AnswerSampling(WARM, TOP_P, seed=1000 * number + tries)
         tries += 1
         for turn in written(decoder, [prompt] * ROWS, LONGEST_TURN, tokenizer.eos_token_id, choice):
             text = tokenizer.decode(turn.tokens[:-1])
@@ -91,7 +91,7 @@ def is_plain(text: str) -> bool:
             and "<|" not in text and text.replace("\n", " ").isprintable())
 
 
-def seeded(number: int, known: set[str], before: Sequence[Path], talk_of: Callable[[Answered], list[Message]]
+def seeded(number: int, known: set[str], before: Sequence[Path], talk_of: Callable[[AnswerRow], list[Message]]
            ) -> list[list[Message]]:
     """Seed prompts, some of them after a conversation from one of the answered shards ``before``."""
     draw = random.Random(number)

@@ -23,7 +23,7 @@ Wanted = Callable[[FeatureShard, NDArray[np.int64]], bool]
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class TargetReading:
     """A batch and what the target says of it: taps (rows, length, taps × hidden) bfloat16; likely (rows, length, k)
     int64 and logprobs (rows, length, k) float32 of the token after each."""
 
@@ -33,7 +33,7 @@ class Reading:
     logprobs: NDArray[np.float32]
 
 
-class Library:
+class AnswerShards:
     """The shards of a folder."""
 
     def __init__(self, folder: Path, wanted: Wanted | None = None) -> None:
@@ -51,7 +51,7 @@ class Library:
         return int(sum(self.shards[shard].talks[talk, 2] - self.shards[shard].talks[talk, 1]
                        for shard, talk in self.places))
 
-    def reading(self, rows: int, seed: int, tapped: bool = True) -> Reading:
+    def reading(self, rows: int, seed: int, tapped: bool = True) -> TargetReading:
         """A batch of ``rows`` conversations of about one length; without taps where nobody reads them."""
         draw = np.random.Generator(np.random.Philox(seed))
         middle, reach = int(draw.integers(len(self))), max(rows, int(len(self) * NEAR))
@@ -59,7 +59,7 @@ class Library:
         chosen = low + draw.choice(min(2 * reach, len(self) - low), rows, replace=False)
         return self._joined([self.places[place] for place in chosen], tapped)
 
-    def _joined(self, places: Sequence[tuple[int, int]], tapped: bool) -> Reading:
+    def _joined(self, places: Sequence[tuple[int, int]], tapped: bool) -> TargetReading:
         """The conversations at these places, padded at their ends to the longest."""
         spans = [(self.shards[shard], self.shards[shard].talks[talk]) for shard, talk in places]
         rows, longest = len(spans), max(int(talk[2]) for _, talk in spans)
@@ -75,10 +75,10 @@ class Library:
                 taps[row, :whole] = shard.taps[span]
             ids[row, :whole], logprobs[row, :whole] = shard.likely[span], shard.logprobs[span]
             answer[row, prompt:whole] = True
-        return Reading(Batch(tokens, answer.astype(np.float32), answer), from_bits(taps), ids, logprobs)
+        return TargetReading(Batch(tokens, answer.astype(np.float32), answer), from_bits(taps), ids, logprobs)
 
 
-def frequent(library: Library, count: int) -> Tensor:
+def frequent(library: AnswerShards, count: int) -> Tensor:
     """The ``count`` most frequent tokens of the answers, int64."""
     seen = np.zeros(2**17, np.int64)
     for shard, talk in library.places:

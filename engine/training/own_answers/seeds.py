@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 FOLDER = Path(__file__).with_name("seeds")
-# How often each kind is drawn. Code has its share, so that a head of its own has something to learn.
+# How often each kind is drawn. Code has its share, so that a drafter of its own has something to learn.
 KINDS: Mapping[str, float] = MappingProxyType({
     "tasks": 0.30, "code_tasks": 0.18, "snippets": 0.03, "text_tasks": 0.14, "letter_tasks": 0.06, "greetings": 0.03,
     "questions": 0.12, "sums": 0.06, "list_tasks": 0.08})

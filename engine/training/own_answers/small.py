@@ -26,7 +26,7 @@ from engine.runtime.checkpoints.loading import load_causal
 from engine.training.denoising import Course, train_head
 from engine.training.guessing import Distributions, Guesses, guess_loss
 from engine.training.own_answers.heads import EXPORT_EVERY, OwnRecipe, RunningMean
-from engine.training.own_answers.reading import Library, choices, frequent
+from engine.training.own_answers.reading import AnswerShards, choices, frequent
 from engine.training.places import target_folder, work_folder
 from engine.training.rates import optimizers
 from engine.training.target import SAVE_EVERY, Run, write_facts
@@ -36,8 +36,8 @@ NAME = "small"
 
 @dataclass(frozen=True)
 class LayerRecipe(OwnRecipe):
-    """As a head's; ``begun_from`` are the layers of the target that become its own. No blocks are laid: ``anchors``
-    and ``block`` are a head's alone."""
+    """As a drafter's; ``begun_from`` are the layers of the target that become its own. No blocks are laid: ``anchors``
+    and ``block`` are a drafter's alone."""
 
     head: str = NAME
     steps: int = 6000
@@ -64,7 +64,7 @@ class LayerLessons:
     def __init__(self, model: PreTrainedModel, folder: Path, recipe: LayerRecipe) -> None:
         self.model: Any = model
         self.recipe = recipe
-        self.library = Library(folder)
+        self.library = AnswerShards(folder)
         self._frequent = frequent(self.library, recipe.choices)
 
     def loss(self, step: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Let a rig's target write prompts and answer them, as long as wanted: the text that heads learn from.
+"""Let a rig's target write prompts and answer them, as long as wanted: the text that drafters learn from.
 
     python -m engine.training.own_answers.writing --rig smollm2 --tokens 3000000
 
@@ -20,7 +20,7 @@ import torch
 from engine.prompts import read_prompts
 from engine.runtime.checkpoints.loading import load_causal, load_tokenizer
 from engine.training.batches import Conversation
-from engine.training.own_answers.answer_files import Answered, in_circles, read_shard, write_shard
+from engine.training.own_answers.answer_files import AnswerRow, in_circles, read_shard, write_shard
 from engine.training.own_answers.decoder import BatchDecoder, written
 from engine.training.own_answers.features import write_features
 from engine.training.own_answers.heads import TAPS
@@ -74,31 +74,31 @@ class Writer:
         write_prompts(path, [talk for talk in talks if not self.held_out.near(talk[-1]["content"])])
         return path
 
-    def talk_of(self, answered: Answered) -> list[Message]:
+    def talk_of(self, answered: AnswerRow) -> list[Message]:
         """The last exchange of an answered conversation, as messages."""
         said = self.tokenizer.decode(answered.talk.response[:-1])
         return [{"role": "user", "content": self.turns_of(answered)[-1]}, {"role": "assistant", "content": said}]
 
-    def turns_of(self, answered: Answered) -> list[str]:
+    def turns_of(self, answered: AnswerRow) -> list[str]:
         """What the user said in an answered conversation, turn by turn."""
         parts = self.tokenizer.decode(answered.talk.prompt).split("<|im_start|>user\n")[1:]
         return [part.split("<|im_end|>")[0] for part in parts]
 
-    def answered(self, talks: Sequence[Sequence[Message]]) -> list[Answered]:
+    def answered(self, talks: Sequence[Sequence[Message]]) -> list[AnswerRow]:
         """The target's greedy answers, up to where they loop; prompts of about one length at a time."""
         prompts = [self.tokenizer.apply_chat_template(talk, add_generation_prompt=True)["input_ids"] for talk in talks]
         order = np.argsort([len(each) for each in prompts], kind="stable").tolist()
-        found: list[Answered] = []
+        found: list[AnswerRow] = []
         for first in range(0, len(order), ROWS):
             rows = order[first:first + ROWS]
             texts = written(self.decoder, [prompts[row] for row in rows], LONGEST, self.tokenizer.eos_token_id)
-            found += [Answered(Conversation(tuple(prompts[row]), text.tokens), text.ended, row)
+            found += [AnswerRow(Conversation(tuple(prompts[row]), text.tokens), text.ended, row)
                       for row, text in zip(rows, texts, strict=True)
                       if len(text.tokens) >= SHORTEST and not in_circles(text.tokens)]
         return found
 
     def hold_out(self) -> None:
-        """Answer what is held out, to measure heads on."""
+        """Answer what is held out, to measure drafters on."""
         folder = self.features.with_name(HELD_OUT)
         if folder.exists():
             return

@@ -87,6 +87,7 @@ def test_an_interrupted_sweep_resumes_with_its_own_settings(
 
 @pytest.mark.parametrize(("words", "sentence"), [
     (("--methods", "nanogpt"), "This rig cannot run nanogpt; it runs autoregressive"),
+    (("--drafters", "nosuch", "--methods", "ddtree"), "This rig has no drafter 'nosuch'; it has math, code."),
     (("--prompts", "novels"), "There is no prompt set and no file 'novels'; the sets are"),
     (("--resume",), "There is no results file results.sqlite; a sweep makes one."),
 ])
@@ -95,7 +96,7 @@ def test_what_cannot_be_is_one_sentence_and_exit_status_one(
     assert typed(*words) == 1
     said = capsys.readouterr()
     assert said.err.strip().split("\n")[-1].startswith(sentence)
-    assert said.out == ""
+    assert said.out == "" and not Path("results.sqlite").exists(), "refused before anything is measured or written"
 
 
 def test_a_table_whose_folder_went_meanwhile_is_one_sentence(tmp_path: Path) -> None:
@@ -108,13 +109,13 @@ def test_a_sweep_with_a_run_that_failed_says_so_and_exits_1(
     class Refusing(ScriptedLaboratory):
         def measure(self, ask: Ask) -> Reading:
             if ask.heads:
-                raise RequestError("There is no drafter 'nosuch'.")
+                raise RequestError("The drafter is gone; fetch it again.")
             return super().measure(ask)
 
     monkeypatch.setattr(sweep, "laboratory", lambda rig, dtype: Refusing())
-    assert typed("--methods", "ddtree", "--budgets", "4", "--limit", "1", "--repeats", "1", "--drafters", "nosuch") == 1
+    assert typed("--methods", "ddtree", "--budgets", "4", "--limit", "1", "--repeats", "1", "--drafters", "math") == 1
     said = capsys.readouterr().out
-    assert "There is no drafter 'nosuch'." in said and json.loads(said.strip().split("\n")[-1])["failed"] == 1
+    assert "The drafter is gone; fetch it again." in said and json.loads(said.strip().split("\n")[-1])["failed"] == 1
 
 
 def test_the_command_of_a_sweep_asks_for_the_same_sweep() -> None:

@@ -60,6 +60,7 @@ class ScriptedLaboratory:
     hardware: str = "no hardware"
     drift: float = 0.0
     methods: Sequence[str] = WALKERS
+    heads: Sequence[str] = ("math", "code")
     asked: list[Ask] = field(default_factory=list)
     turns: count[int] = field(default_factory=count)
 

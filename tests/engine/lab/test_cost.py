@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.decode import decode
-from engine.lab.adaptive import LONGEST_PAUSE, AdaptiveBudget, Calibration, best_order, promises
+from engine.lab.adaptive import LONGEST_PAUSE, AdaptiveBudget, PromiseTally, best_order, promises
 from engine.lab.cost import CostCurve
 from engine.methods import METHODS
 from engine.records import Acceptance, DraftTree, Request
@@ -59,7 +59,7 @@ def test_steps_promise_what_their_nodes_do() -> None:
 
 
 def test_calibration_learns_that_a_drafter_promises_too_much() -> None:
-    calibration, sure = Calibration((1, 3, 5, 9)), [1.0, 1.8, 1.8]
+    calibration, sure = PromiseTally((1, 3, 5, 9)), [1.0, 1.8, 1.8]
     for _ in range(60):
         calibration.learn(sure, [0, 1])
     assert calibration.tokens(sure) == pytest.approx([1, 2, 2.2], abs=0.3), "one of two nodes, and none of the next"

@@ -75,8 +75,10 @@ def test_settings_that_cannot_be_get_a_sentence(choice: Choice, sentence: str) -
 
 def test_plans_that_cannot_be_measured_get_a_sentence() -> None:
     plan = toy_plan()
-    check(plan, WALKERS)
+    check(plan, WALKERS, ())
     for wrong, sentence in (
+            (replace(plan, settings=(replace(plan.settings[1], heads=("math",)),)),
+             "This rig has no drafter 'math'; it has none"),
             (replace(plan, prompts=()), "The sweep has no prompt"),
             (replace(plan, repeats=0), r"The repeats are 0; they have to lie between 1 and 1000\."),
             (replace(plan, repeats=10**9), "The repeats are 1000000000"),
@@ -85,7 +87,7 @@ def test_plans_that_cannot_be_measured_get_a_sentence() -> None:
             (replace(plan, prompts=plan.prompts * 1000, repeats=1000),
              r"The sweep has 15000000 runs \(3000 prompts × 5 settings × 1000 repeats\)")):
         with pytest.raises(RequestError, match=f"^{sentence}"):
-            check(wrong, WALKERS)
+            check(wrong, WALKERS, ())
 
 
 def test_shipped_sets_go_by_name() -> None:

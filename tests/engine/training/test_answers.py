@@ -15,7 +15,7 @@ from engine.runtime.checkpoints.loading import load_causal, load_tokenizer
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import open_rig
 from engine.training.answers import READINGS, TOGETHER, OwnAnswers, answered
-from engine.training.batches import Shape, conversation
+from engine.training.batches import RowShape, conversation
 from engine.training.corpus.mixture import HEAD_SHARES, training_items
 
 RIG = Path("assets/demo/target")
@@ -42,7 +42,7 @@ def test_an_answer_that_does_not_end_in_time_is_left_out() -> None:
 @pytest.mark.long
 def test_a_batch_is_a_function_of_its_step_and_is_read_again_by_others() -> None:
     def batches() -> OwnAnswers:
-        return OwnAnswers(TARGET, TOKENIZER, HEAD_SHARES["code"], Shape(1, 256), "t")
+        return OwnAnswers(TARGET, TOKENIZER, HEAD_SHARES["code"], RowShape(1, 256), "t")
 
     one, other = batches(), batches()
     first, again = one.batch(0), one.batch(TOGETHER)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from transformers import AutoTokenizer
 
-from engine.training.batches import Shape, conversation, make_batch
+from engine.training.batches import RowShape, conversation, make_batch
 from engine.training.blocks import BlockShape, block_mask, lay_blocks
 from engine.training.corpus.items import Item, is_test
 from engine.training.corpus.mixture import MAKERS, TARGET_SHARES, training_items, unseen_items
@@ -25,7 +25,7 @@ def test_training_never_draws_a_test_prompt() -> None:
 
 
 def test_a_batch_is_a_function_of_its_seed_and_holds_whole_items() -> None:
-    shape = Shape(4, 256)
+    shape = RowShape(4, 256)
     one, same, other = (make_batch(TARGET_SHARES, TOKENIZER, shape, seed) for seed in ("a", "a", "b"))
     np.testing.assert_array_equal(one.tokens, same.tokens)
     assert not np.array_equal(one.tokens, other.tokens)
@@ -42,7 +42,7 @@ def test_the_answer_is_the_response_and_its_end() -> None:
 
 
 def test_blocks_are_labelled_with_what_follows_and_stop_at_the_end_of_the_answer() -> None:
-    batch = make_batch(TARGET_SHARES, TOKENIZER, Shape(3, 256), "blocks")
+    batch = make_batch(TARGET_SHARES, TOKENIZER, RowShape(3, 256), "blocks")
     blocks = lay_blocks(batch, 5, 0, SHAPE)
     for row in range(3):
         for anchor, labels, weights in zip(blocks.anchors[row], blocks.labels[row], blocks.weights[row], strict=True):

@@ -6,7 +6,7 @@ import random
 import re
 from functools import cache
 
-from engine.training.corpus.explain_records import Chat, Pair, Reason
+from engine.training.corpus.explain_records import Chat, Reason, TermPair
 from engine.training.corpus.explanations import CHATS, NOTIONS, PAIRS, QUESTIONS, REASONS, make_explain
 from engine.training.corpus.items import Item, is_test
 
@@ -27,7 +27,7 @@ def test_tables_are_large_enough() -> None:
     assert len(set(frames)) == len(frames) >= 12
 
 
-ANSWERED: tuple[Pair | Reason | Chat, ...] = (*PAIRS, *REASONS, *CHATS)
+ANSWERED: tuple[TermPair | Reason | Chat, ...] = (*PAIRS, *REASONS, *CHATS)
 
 
 def test_every_answer_is_reached() -> None:

@@ -24,13 +24,13 @@ from engine.training.batches import Conversation
 from engine.training.blocks import BlockShape
 from engine.training.denoising import Course, Trainee, train_head
 from engine.training.own_answers import seeds
-from engine.training.own_answers.answer_files import Answered, in_circles, read_shard, write_shard
-from engine.training.own_answers.decoder import BatchDecoder, Choice, looped, written
+from engine.training.own_answers.answer_files import AnswerRow, in_circles, read_shard, write_shard
+from engine.training.own_answers.decoder import AnswerSampling, BatchDecoder, looped, written
 from engine.training.own_answers.features import from_bits, open_shard, write_features
 from engine.training.own_answers.heads import Lessons, OwnRecipe, begun, export_mean
 from engine.training.own_answers.measure import load_trainee, scores
 from engine.training.own_answers.prompts import HeldOut, is_plain, seeded
-from engine.training.own_answers.reading import Library, choices, frequent
+from engine.training.own_answers.reading import AnswerShards, choices, frequent
 from engine.training.own_answers.small import LayerLessons, LayerRecipe, export_layers, some_layers
 from engine.training.rates import optimizers
 from engine.training.target import Run
@@ -80,10 +80,10 @@ def test_answers_are_those_of_the_model_itself(model: Any, talks: list[Conversat
 
 def test_sampling_follows_its_seed_and_its_tail_is_cut(model: Any) -> None:
     decoder, prompts = BatchDecoder(model), [(5, 6, 7)] * 4
-    one, same, other = (written(decoder, prompts, 8, END, Choice(1.0, 0.9, seed)) for seed in (1, 1, 2))
+    one, same, other = (written(decoder, prompts, 8, END, AnswerSampling(1.0, 0.9, seed)) for seed in (1, 1, 2))
     assert one == same != other
     greedy = written(decoder, prompts, 8, END)
-    assert written(decoder, prompts, 8, END, Choice(1.0, 1e-6)) == greedy
+    assert written(decoder, prompts, 8, END, AnswerSampling(1.0, 1e-6)) == greedy
 
 
 def test_loops_and_circles() -> None:
@@ -93,7 +93,7 @@ def test_loops_and_circles() -> None:
 
 
 def test_a_shard_gives_back_what_was_written(tmp_path: Path, talks: list[Conversation]) -> None:
-    answers = [Answered(talk, number % 2 == 0, 10 + number) for number, talk in enumerate(talks)]
+    answers = [AnswerRow(talk, number % 2 == 0, 10 + number) for number, talk in enumerate(talks)]
     write_shard(tmp_path / "a.npz", answers)
     assert list(read_shard(tmp_path / "a.npz")) == answers
 
@@ -114,7 +114,7 @@ def test_features_are_the_targets_own(model: Any, talks: list[Conversation], fea
 
 
 def test_a_batch_lays_each_conversation_beside_what_was_said_of_it(features: Path, talks: list[Conversation]) -> None:
-    library = Library(features)
+    library = AnswerShards(features)
     assert len(library) == len(talks) and library.answer_tokens() == sum(len(talk.response) for talk in talks)
     reading = library.reading(4, 7)
     assert reading.taps.shape[1] % 64 == 0 and (library.reading(4, 7).batch.tokens == reading.batch.tokens).all()
@@ -244,7 +244,7 @@ def test_what_is_held_out_is_known_in_other_words_too() -> None:
 
 
 def test_seeded_prompts_go_on_with_conversations(tmp_path: Path) -> None:
-    write_shard(tmp_path / "a.npz", [Answered(Conversation((1, 2), (3, 2)), True, 0)])
+    write_shard(tmp_path / "a.npz", [AnswerRow(Conversation((1, 2), (3, 2)), True, 0)])
     made = seeded(0, set(), [tmp_path / "a.npz"], lambda answered: [
         {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}])
     lengths = {len(talk) for talk in made}

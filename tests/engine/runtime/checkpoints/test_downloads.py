@@ -18,7 +18,7 @@ from huggingface_hub.utils import _xet
 
 from engine.errors import CancellationError, RigError
 from engine.runtime.checkpoints import sources
-from engine.runtime.checkpoints.sources import Fetched, Progress, fetch
+from engine.runtime.checkpoints.sources import DownloadProgress, LocalModel, fetch
 
 COMMIT = "b968826d9c46dd6066d109eabc6255188de91218"
 PIECE, SHARD = 1000, 3000
@@ -84,7 +84,7 @@ def test_a_download_counts_all_bytes_of_all_files(hub: Hub, monkeypatch: pytest.
     monkeypatch.setattr(sources, "GIGA", 1000.0)
     told: list[tuple[str, float | None]] = []
     found = fetch("own/model", lambda *each: told.append(each))
-    assert found == Fetched(found.folder, "own/model@b968826d9c46") and found.folder.name == COMMIT
+    assert found == LocalModel(found.folder, "own/model@b968826d9c46") and found.folder.name == COMMIT
     assert [name for name, _ in hub.asked] == list(FILES)
     assert told[0] == ("Looking for own/model …", None) and told[-1] == ("Fetching own/model: 6.00 of 6.00 GB", 1.0)
     shares = [share for _, share in told if share is not None]
@@ -154,7 +154,7 @@ def test_cancelled_where_the_hub_swallows_it(monkeypatch: pytest.MonkeyPatch, fa
 
 
 def test_the_bar_of_files_ends_it_before_the_next_file() -> None:
-    bar = Progress("own/model", "main", cancelled).bar()
+    bar = DownloadProgress("own/model", "main", cancelled).bar()
     piece, between = bar(total=10, unit="B", disable=True), bar(total=3, disable=True)
     piece.update(1)  # the Xet client is told to stop; what is raised in its threads is lost
     with pytest.raises(CancellationError):
@@ -162,13 +162,13 @@ def test_the_bar_of_files_ends_it_before_the_next_file() -> None:
     with pytest.raises(CancellationError):
         piece.update(1)
     with pytest.raises(CancellationError):
-        Progress("own/model", "main", cancelled).bar()(total=3, disable=True).update(1)
+        DownloadProgress("own/model", "main", cancelled).bar()(total=3, disable=True).update(1)
 
 
 @pytest.mark.parametrize("disable", [True, False])
 def test_bytes_are_told_once_however_they_travel(disable: bool) -> None:
     told: list[tuple[str, float | None]] = []
-    bar = Progress("own/model", "main", lambda *each: told.append(each)).bar()
+    bar = DownloadProgress("own/model", "main", lambda *each: told.append(each)).bar()
     here = bar(total=0, initial=0, unit="B", unit_scale=True, disable=disable, name="huggingface_hub.snapshot_download")
     travels = bar(total=0, unit="B", disable=disable, name="huggingface_hub.snapshot_download.transfer")
     here.total = travels.total = 4_000_000_000  # files add to it as they begin
@@ -180,7 +180,7 @@ def test_bytes_are_told_once_however_they_travel(disable: bool) -> None:
 def test_the_hubs_xet_client_stops_at_once() -> None:
     hf_xet = pytest.importorskip("hf_xet")
     silent = socket.create_server(("127.0.0.1", 0))
-    bar = Progress("own/model", "main", cancelled).bar()(total=10, unit="B", disable=True)
+    bar = DownloadProgress("own/model", "main", cancelled).bar()(total=10, unit="B", disable=True)
     ended, until = Event(), int(time.time()) + 3600
 
     def work() -> None:

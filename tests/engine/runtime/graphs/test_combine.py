@@ -15,7 +15,7 @@ from engine.combiners.joint import weights as numpy_weights
 from engine.methods import halves
 from engine.records import DraftTree, Lattice
 from engine.runtime.graphs.combine import COMBINE, confidence, mixed, weights
-from engine.runtime.graphs.rows import End, ancestors, depths_of, kept, packed
+from engine.runtime.graphs.rows import TextEnd, ancestors, depths_of, kept, packed
 from engine.runtime.graphs.trees import PaddedTree
 from engine.tree import ancestors as numpy_ancestors
 from engine.tree import depths
@@ -91,7 +91,7 @@ def test_the_walk_is_the_longest_accepted_path_up_to_the_end_of_the_text(
     tokens = tree.tokens[path].tolist()
     length = min([left, *(place for place, token in enumerate(tokens) if token in stop_ids)])
     found = kept(whole, packed(whole, 14), choice, torch.from_numpy(accepted),
-                 End(torch.tensor(sorted(stop_ids), dtype=torch.long), torch.tensor(left), 14))
+                 TextEnd(torch.tensor(sorted(stop_ids), dtype=torch.long), torch.tensor(left), 14))
     assert found.keep.tolist()[:len(path)] == path
     assert int(found.count) == min(length, len(path))
     assert int(found.bonus) == (tokens[length] if length < len(path) else 100 + path[-1])

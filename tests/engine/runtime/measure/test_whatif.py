@@ -15,7 +15,7 @@ from engine.errors import RequestError
 from engine.lab.replay import reread
 from engine.prompts import read_prompts
 from engine.records import Ask, Sampling
-from engine.runtime.measure.whatif import Alternatives, Written, what_if, written
+from engine.runtime.measure.whatif import Alternatives, RunText, what_if, written
 from engine.runtime.rigs.cost import CostBook, bucket, measure
 from engine.runtime.rigs.mock import mock_tree
 from engine.trace import Trace, committed_ids, dumps, gather, loads
@@ -93,7 +93,7 @@ def test_bad_questions_get_one_sentence() -> None:
         with pytest.raises(RequestError) as caught:
             what_if(rig, bad, Alternatives(budgets, methods))
         assert said in str(caught.value) and "\n" not in str(caught.value)
-    assert isinstance(text, Written) and rig.target._cache is None
+    assert isinstance(text, RunText) and rig.target._cache is None
 
 
 def test_the_cost_curve_is_measured_and_kept() -> None:

@@ -12,7 +12,7 @@ from engine.plan import JointDrafter, JointTarget
 from engine.records import Ask, Sampling
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.target.passes import FusedPass, Part, PassOutput
-from engine.together import Asked, decode_together
+from engine.together import BatchRequest, decode_together
 from engine.trace import committed_ids
 from tests.engine.runtime.demo import demo_live, demo_rig
 
@@ -28,8 +28,8 @@ ASKS = (
 )
 
 
-def asked(live: LiveRig, ask: Ask) -> Asked:
-    return Asked(live.request(ask), list(demo_rig().drafters(ask.method, ask.heads).values()))
+def asked(live: LiveRig, ask: Ask) -> BatchRequest:
+    return BatchRequest(live.request(ask), list(demo_rig().drafters(ask.method, ask.heads).values()))
 
 
 @pytest.fixture(scope="module")
