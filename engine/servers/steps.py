@@ -1,0 +1,58 @@
+"""Which tokens of an answer each step of the server wrote: from what it reported, and from how its chunks arrived.
+
+A step writes the drafted tokens that it accepted and one of the target's own. The first token comes from reading the
+prompt. A server may leave out of its report the steps in which nothing was drafted; each of them wrote one token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.servers.report import Report
+
+
+@dataclass(frozen=True)
+class Step:
+    """``written`` tokens of the text, at least one; ``drafted`` is how many were tried."""
+
+    written: int
+    drafted: int
+
+
+def steps_of_chunks(sizes: Sequence[int], width: int) -> list[Step]:
+    """Each chunk taken for a step. ``sizes`` count the tokens of chunks from the second token of the text on; ``width``
+    is how many the server drafts in every step, 0 where that is not known."""
+    return [Step(size, max(width, size - 1)) for size in sizes if size]
+
+
+def steps_of_report(sizes: Sequence[int], report: Report) -> list[Step] | None:
+    """The steps that the server reported; None where it told of none, or they do not fit the tokens."""
+    accepted, drafted = report.accepted, report.drafted
+    if not accepted:
+        return None
+    alone = sum(sizes) - sum(accepted) - len(accepted)
+    if alone > 0:
+        return _joined(sizes, report)
+    last = accepted[-1] + 1 + alone  # what lies after a stop token is accepted, too, and is not written
+    if last < 1:
+        return None
+    written = [*(kept + 1 for kept in accepted[:-1]), last]
+    return [Step(*pair) for pair in zip(written, drafted, strict=True)]
+
+
+def _joined(sizes: Sequence[int], report: Report) -> list[Step] | None:
+    """Chunks of one token that no reported step explains are steps without a draft. Where either fits, the report
+    comes first."""
+    told, found = list(zip(report.accepted, report.drafted, strict=True)), []
+    for place, size in enumerate(sizes):
+        kept, tried = told[0] if told else (-2, 0)
+        cut = place == len(sizes) - 1 and len(told) == 1 and size <= kept
+        if size == kept + 1 or cut:
+            found.append(Step(size, tried))
+            told.pop(0)
+        elif size == 1:
+            found.append(Step(1, 0))
+        elif size:
+            return None
+    return None if told else found
