@@ -32,20 +32,16 @@ MOST_CONNECTIONS = 20
 
 
 class Client:
-    """One server. ``transport`` stands in for the network in tests; several threads may ask at once."""
+    """One server. Several threads may ask at once."""
 
-    def __init__(self, address: str, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(self, address: str) -> None:
         self.address = server_address(address)
-        key = os.environ.get(SERVER_KEY, "").strip()
-        headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {key}"} if key else {})}
+        self._key = _key()
+        key = {"Authorization": b"Bearer " + self._key} if self._key else {}
         timeout = httpx.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS)
         limits = httpx.Limits(max_connections=MOST_CONNECTIONS, keepalive_expiry=5.0)
-        try:
-            self._http = httpx.Client(headers=headers, timeout=timeout, limits=limits, follow_redirects=False,
-                                      trust_env=False, transport=transport)
-        except (ValueError, UnicodeError) as error:
-            raise ServerError(f"The key in {SERVER_KEY} holds signs that no header may have; look at it again."
-                              ) from error
+        self._http = httpx.Client(headers={"Accept-Encoding": "identity", **key}, timeout=timeout, limits=limits,
+                                  follow_redirects=False, trust_env=False)
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None,
             seconds: float = ANSWER_SECONDS) -> Mapping[str, Any]:
@@ -83,7 +79,7 @@ class Client:
     def _check(self, response: httpx.Response, path: str, kind: str) -> None:
         if response.status_code != 200:
             said = b"" if response.is_redirect else self._whole(response, REFUSAL_BYTES, ANSWER_SECONDS)
-            raise refusal(self.address, path, response, said)
+            raise refusal(self.address, path, response, said.replace(self._key, "…".encode()) if self._key else said)
         coded = response.headers.get("content-encoding", "identity")
         if coded.lower() != "identity":
             raise ServerError(f"{self.address} sends its answer packed as {coded[:20]!r}, which was not asked for.")
@@ -105,3 +101,10 @@ class Client:
                 raise ServerError(f"{self.address} had not finished its answer after {seconds:g} s, which is the most "
                                   "that is waited.")
             yield piece
+
+
+def _key() -> bytes:
+    key = os.environ.get(SERVER_KEY, "").strip()
+    if not (key.isascii() and (key.isprintable() or not key)):
+        raise ServerError(f"The key in {SERVER_KEY} holds signs that no header may have; look at it again.")
+    return key.encode()

@@ -41,7 +41,7 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
         *whole, rest = (rest + piece).split(b"\n")
         yield from whole
         if len(rest) > LONGEST_LINE:
-            raise ServerError(f"The server sent a line of more than {LONGEST_LINE // 2**20} MiB, the most that is taken.")
+            raise ServerError(f"The server sent a line of more than {LONGEST_LINE // 2**20} MiB, which is too long.")
     if rest.strip():
         yield rest
 

@@ -15,12 +15,14 @@ LARGEST = 2**31 - 1
 @dataclass(frozen=True)
 class Report:
     """``accepted`` and ``drafted`` count tokens, one number a step in order; empty where the server tells of no steps.
-    ``width`` is the most that it drafts in a step, 0 where it does not say; ``said`` are its own figures in words."""
+    ``width`` is the most that it drafts in a step, 0 where it does not say; ``steps`` counts them, None where it does
+    not; ``said`` are its own figures in words."""
 
     said: str
     accepted: tuple[int, ...] = ()
     drafted: tuple[int, ...] = ()
     width: int = 0
+    steps: int | None = None
 
 
 def section(event: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.errors import ServerError
@@ -23,32 +23,30 @@ LONGEST_NAME = 200  # characters of a model's name or a version
 
 @dataclass(frozen=True)
 class Server:
-    """An open server; ``trial`` is what it reported when it was tried, None where that was nothing."""
+    """An open server; ``trial`` is what it reported when it was tried, None where that was nothing; ``width`` is how
+    many tokens each of its steps drafted then, 0 where it does not tell of each."""
 
     client: Client
     kind: Kind
     model: str
     version: str
     context_limit: int
-    trial: Report | None
+    trial: Report | None = None
+    width: int = 0
 
     @property
     def title(self) -> str:
         """Kind and version."""
         return f"{self.kind.title} {self.version}".strip()
 
-    @property
-    def reports(self) -> str:
-        """What it tells of a request, in a sentence."""
-        if self.trial and self.trial.accepted:
-            return f"{self.title} reports every step: how many tokens it drafted, and how many it accepted."
-        told = "sums alone" if self.trial else "nothing of speculation"
+    def tells(self, report: Report | None) -> str:
+        """What it tells of a request that it reported this of, in a sentence."""
+        if report and report.accepted:
+            return f"{self.title} reports its steps: how many tokens each drafted, and how many it accepted."
+        if report and report.steps == 0:
+            return f"{self.title} drafted nothing for this text; where it drafts, it reports it."
+        told = "sums alone" if report else "nothing of speculation"
         return f"{self.title} reports {told}: a chunk of its answer is shown as a round. {self.kind.more}"
-
-    @property
-    def width(self) -> int:
-        """How many tokens a step drafts where every step is reported, else 0."""
-        return self.trial.width if self.trial and self.trial.accepted else 0
 
     @contextmanager
     def answer(self, ask: Ask) -> Iterator[Iterator[Mapping[str, Any]]]:
@@ -74,8 +72,8 @@ def open_server(client: Client) -> Server:
         raise ServerError(f"{client.address} calls its model {str(model)[:40]!r}; it has to have a name.")
     kind = next((kind for kind in KINDS.values() if kind.owner == owner), UNKNOWN)
     limit = listed[0].get("max_model_len")
-    server = Server(client, kind, model, _version(client, kind), limit if type(limit) is int and limit > 0 else 0, None)
-    return Server(client, kind, model, server.version, server.context_limit, _trial(server))
+    server = Server(client, kind, model, _version(client, kind), limit if type(limit) is int and limit > 0 else 0)
+    return _tried(server)
 
 
 def body_of(ask: Ask, model: str, kind: Kind) -> dict[str, Any]:
@@ -98,10 +96,12 @@ def _version(client: Client, kind: Kind) -> str:
     return found[:LONGEST_NAME] if isinstance(found, str) else ""
 
 
-def _trial(server: Server) -> Report | None:
-    reader, found = AnswerReader(), None
+def _tried(server: Server) -> Server:
+    """The server with what it reports of a short answer."""
+    reader, found, written = AnswerReader(), None, 0
     with server.answer(TRIAL) as events:
         for event in events:
-            reader.take(event)
+            written += len(reader.take(event))
             found = server.kind.report(event) or found
-    return found
+    told = found and found.accepted and sum(found.accepted) + len(found.accepted) >= written - 1  # steps and no others
+    return replace(server, trial=found, width=found.width if found and told else 0)

@@ -28,22 +28,21 @@ def steps_of_chunks(sizes: Sequence[int], width: int) -> list[Step]:
 
 def steps_of_report(sizes: Sequence[int], report: Report) -> list[Step] | None:
     """The steps that the server reported; None where it told of none, or they do not fit the tokens."""
-    accepted, drafted = report.accepted, report.drafted
-    if not accepted:
+    return (_joined(sizes, report) or _counted(sum(sizes), report)) if report.accepted else None
+
+
+def _counted(tokens: int, report: Report) -> list[Step] | None:
+    """Where chunks hold several steps: by the report alone, where it has them all."""
+    written = [kept + 1 for kept in report.accepted]
+    written[-1] -= sum(written) - tokens  # what lies after a stop token is accepted, too, and is not written
+    if not 1 <= written[-1] <= report.accepted[-1] + 1:
         return None
-    alone = sum(sizes) - sum(accepted) - len(accepted)
-    if alone > 0:
-        return _joined(sizes, report)
-    last = accepted[-1] + 1 + alone  # what lies after a stop token is accepted, too, and is not written
-    if last < 1:
-        return None
-    written = [*(kept + 1 for kept in accepted[:-1]), last]
-    return [Step(*pair) for pair in zip(written, drafted, strict=True)]
+    return [Step(*pair) for pair in zip(written, report.drafted, strict=True)]
 
 
 def _joined(sizes: Sequence[int], report: Report) -> list[Step] | None:
-    """Chunks of one token that no reported step explains are steps without a draft. Where either fits, the report
-    comes first."""
+    """Where a chunk is a step: those of one token that no reported step explains are steps without a draft. Where
+    either fits, the report comes first."""
     told, found = list(zip(report.accepted, report.drafted, strict=True)), []
     for place, size in enumerate(sizes):
         kept, tried = told[0] if told else (-2, 0)

@@ -24,7 +24,7 @@ def _report(event: Mapping[str, Any]) -> Report | None:
         "num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens"))
     said = (f"vLLM's own figures: mean acceptance length {rate(given, 'mean_acceptance_length')} over {steps} steps, "
             f"{kept} of {tried} drafted tokens accepted.")
-    return Report(said, accepted, drafted, count(given, "num_spec_tokens") or 0)
+    return Report(said, accepted, drafted, count(given, "num_spec_tokens") or 0, steps)
 
 
 vllm = Kind(

@@ -59,8 +59,8 @@ class AttachedServer:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.rig = f"{server.model} at {server.client.address}"
-        self.hardware = f"{server.title} at {server.client.address}"
-        self.good_at = server.reports
+        self.hardware = server.title
+        self.good_at = server.tells(server.trial)
 
     def usual_heads(self, method: str) -> Sequence[str]:
         """See ``explorer.source.Source``: the server has chosen."""
@@ -83,7 +83,7 @@ class AttachedServer:
                 if tokens:
                     began = began or perf_counter()
                     if not written.text:
-                        yield self._header(ask, reader)
+                        yield self._header(ask, reader, self.server.trial)
                     yield from self._chunk(reader, written, tokens, perf_counter() - began, shown)
         if not written.text:
             raise RequestError(f"{self.rig} wrote nothing; ask something else, or change the temperature.")
@@ -102,19 +102,19 @@ class AttachedServer:
             yield Entry(made, _pieces(written.text[place:]), now)
 
     def _anew(self, ask: Ask, reader: AnswerReader, written: Written, steps: Sequence[Step]) -> Iterator[Line]:
-        yield self._header(ask, reader)
+        yield self._header(ask, reader, written.report)
         reached = 0
         for made, step in zip(rounds_of(len(reader.prompt_ids), written.text, steps), steps, strict=True):
             tokens = written.text[reached:reached + step.written + 1]
             reached += step.written
             yield Entry(made, _pieces(tokens), written.at(reached))
 
-    def _header(self, ask: Ask, reader: AnswerReader) -> Header:
-        request = Request(reader.prompt_ids, SERVED, self.server.width, ask.max_tokens, ask.sampling)
+    def _header(self, ask: Ask, reader: AnswerReader, report: Report | None) -> Header:
+        request = Request(reader.prompt_ids, SERVED, report.width if report else 0, ask.max_tokens, ask.sampling)
         return Header(
             request, ask.prompt, self.rig, self.heads, self.hardware, "", self.server.context_limit,
             {UNKNOWN_TOKEN: UNKNOWN_PIECE}, {self.server.kind.title: self.server.version}, turns=ask.turns,
-            note=f"{self.server.reports} Times are those at which the text arrived here.", engine=self.server.title)
+            note=f"{self.server.tells(report)} Times are those at which the text arrived here.", engine=self.server.title)
 
     def _end(self, reader: AnswerReader, written: Written, steps: Sequence[Step]) -> End:
         said = written.report.said if written.report else ""
@@ -135,6 +135,6 @@ def attach(address: str, tell: Tell, client: Client | None = None) -> LoadedRig:
     client = client or Client(address)
     tell(f"Asking {client.address} what it is …", None)
     source = AttachedServer(open_server(client))
-    reason = (f"{source.rig} is a running server: the tab Server measures it, all other measurements need a rig that "
-              "this page opened itself.")
+    reason = (f"{source.good_at} In the lab the tab Server measures it; all other measurements need a rig that this "
+              "page opened itself.")
     return LoadedRig(source, NoInstruments(source, reason, client.address))
