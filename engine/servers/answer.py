@@ -93,7 +93,7 @@ def _piece(told: Mapping[str, Any]) -> Piece:
 
 
 def _logprob(told: Mapping[str, Any]) -> float:
-    value = told.get("logprob")
+    value: Any = told.get("logprob")
     known = isinstance(value, int | float) and math.isfinite(value) and value <= 0
     return float(value) if known else math.nan
 

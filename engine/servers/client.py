@@ -37,7 +37,7 @@ class Client:
     def __init__(self, address: str) -> None:
         self.address = server_address(address)
         self._key = _key()
-        key = {"Authorization": b"Bearer " + self._key} if self._key else {}
+        key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         timeout = httpx.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS)
         limits = httpx.Limits(max_connections=MOST_CONNECTIONS, keepalive_expiry=5.0)
         self._http = httpx.Client(headers={"Accept-Encoding": "identity", **key}, timeout=timeout, limits=limits,
@@ -79,7 +79,9 @@ class Client:
     def _check(self, response: httpx.Response, path: str, kind: str) -> None:
         if response.status_code != 200:
             said = b"" if response.is_redirect else self._whole(response, REFUSAL_BYTES, ANSWER_SECONDS)
-            raise refusal(self.address, path, response, said.replace(self._key, "…".encode()) if self._key else said)
+            if self._key:
+                said = said.replace(self._key.encode(), "…".encode())
+            raise refusal(self.address, path, response, said)
         coded = response.headers.get("content-encoding", "identity")
         if coded.lower() != "identity":
             raise ServerError(f"{self.address} sends its answer packed as {coded[:20]!r}, which was not asked for.")
@@ -103,8 +105,8 @@ class Client:
             yield piece
 
 
-def _key() -> bytes:
+def _key() -> str:
     key = os.environ.get(SERVER_KEY, "").strip()
     if not (key.isascii() and (key.isprintable() or not key)):
         raise ServerError(f"The key in {SERVER_KEY} holds signs that no header may have; look at it again.")
-    return key.encode()
+    return key

@@ -18,6 +18,7 @@ from engine.servers.server import Server, open_server
 from engine.servers.steps import Step, steps_of_chunks, steps_of_report
 from engine.trace import End, Entry, Header, Line, Piece
 from explorer.rig import LoadedRig
+from explorer.source import Source
 from explorer.sources.answering import Tell
 from explorer.sources.replay import NoInstruments
 
@@ -110,11 +111,12 @@ class AttachedServer:
             yield Entry(made, _pieces(tokens), written.at(reached))
 
     def _header(self, ask: Ask, reader: AnswerReader, report: Report | None) -> Header:
+        note = f"{self.server.tells(report)} Times are those at which the text arrived here."
         request = Request(reader.prompt_ids, SERVED, report.width if report else 0, ask.max_tokens, ask.sampling)
         return Header(
             request, ask.prompt, self.rig, self.heads, self.hardware, "", self.server.context_limit,
             {UNKNOWN_TOKEN: UNKNOWN_PIECE}, {self.server.kind.title: self.server.version}, turns=ask.turns,
-            note=f"{self.server.tells(report)} Times are those at which the text arrived here.", engine=self.server.title)
+            note=note, engine=self.server.title)
 
     def _end(self, reader: AnswerReader, written: Written, steps: Sequence[Step]) -> End:
         said = written.report.said if written.report else ""
@@ -128,6 +130,11 @@ class AttachedServer:
 
 def _pieces(tokens: Sequence[Token]) -> dict[int, Piece]:
     return {token.id: token.piece for token in tokens}
+
+
+def server_of(source: Source) -> Server | None:
+    """The server behind a source; None where it is a rig of this page's own."""
+    return source.server if isinstance(source, AttachedServer) else None
 
 
 def attach(address: str, tell: Tell, client: Client | None = None) -> LoadedRig:

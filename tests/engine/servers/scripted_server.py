@@ -1,4 +1,4 @@
-"""An HTTP server that says what a test wrote: for what servers do wrong. What they do right is recorded from real ones."""
+"""An HTTP server that says what a test wrote: what servers do wrong. What they do right is recorded from real ones."""
 
 from __future__ import annotations
 

@@ -23,9 +23,20 @@ from engine.servers.server import open_server
 from engine.servers.steps import Step, steps_of_chunks, steps_of_report
 from engine.trace import Entry, Header, Trace, committed_ids, dumps, gather, loads, tau
 from explorer.sources.attached import AttachedServer, attach
-from tests.engine.servers.scripted_server import CHAT, DONE, MODELS, Script, answers, chunk, event, says, scripted, streams
+from tests.engine.servers.scripted_server import (
+    CHAT,
+    DONE,
+    MODELS,
+    Script,
+    answers,
+    chunk,
+    event,
+    says,
+    scripted,
+    streams,
+)
 
-DFLASH = [12, 12, 16, 9, 11, 2, 16, 1]  # rounds of the recorded answer; vLLM reports the last as 3: one is the stop token
+DFLASH = [12, 12, 16, 9, 11, 2, 16, 1]  # its rounds; vLLM reports the last as 3, one of which is the stop token
 TEXT = "The hall has 8 * 10 = 80 chairs."
 ASK = Ask("How many?", SERVED, 64, 200, Sampling(0.5, 20, 0.9, 7), turns=(("system", "Be brief."),))
 
@@ -121,7 +132,8 @@ def model(owner: str) -> Any:
 
 
 def one(token: str, **more: Any) -> bytes:
-    return chunk(token, logprobs={"content": [{"token": token, "logprob": -0.5, "bytes": list(token.encode())}]}, **more)
+    told = {"token": token, "logprob": -0.5, "bytes": list(token.encode())}
+    return chunk(token, logprobs={"content": [told]}, **more)
 
 
 SGLANG = {"spec_accept_rate": 0.4, "spec_accept_length": 2.5, "spec_verify_ct": 4, "spec_num_correct_drafts": 6,
@@ -182,7 +194,8 @@ def test_bytes_that_are_no_whole_character_stay_bytes() -> None:
 
 @pytest.mark.parametrize(("answer", "words", "kept"), [
     (one("a") + one("b"), "breaks off in the middle; what came until then is kept", 1),
-    (one("a") + one("b") + b'data: {"choi', "which is no whole JSON", 1), (one("a") + event(id=7), "an event with id", 0),
+    (one("a") + one("b") + b'data: {"choi', "which is no whole JSON", 1),
+    (one("a") + event(id=7), "an event with id", 0),
     (event(choices=7), "an event with choices", 0), (event(choices=[7]), "a choice that is '7'", 0),
     (one("a") + event(error={"message": "out of\nmemory"}), "The server gave up: 'out of memory'", 0),
     (event(choices=[{"delta": {"content": 7}}]), "sent '7' as text", 0),
