@@ -268,3 +268,11 @@ def test_a_chunk_is_a_step_where_nothing_else_is_known() -> None:
 def test_the_fixtures_speak_of_no_machine() -> None:
     for path in (RIGS_FOLDER.parent / "tests" / "engine" / "servers" / "answers").iterdir():
         assert "/root" not in path.read_text("utf8") and "/work" not in path.read_text("utf8")
+
+
+def test_without_its_flag_vllms_chunks_are_its_steps_all_the_same() -> None:
+    answer = answers("vllm-0.32.0-plain.txt")
+    with scripted(**vllm("plain", "plain-trial")) as script, attached(script, answer) as source:
+        trace = gather(source.run(ASK))
+    assert [len(made.acceptance.keep) for made in rounds_of(trace)] == DFLASH and trace.header.budget is None
+    assert "reports nothing of speculation: a chunk of its answer is shown as a round. Start vLLM" in source.good_at
