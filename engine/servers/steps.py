@@ -14,10 +14,12 @@ from engine.servers.report import Report
 
 @dataclass(frozen=True)
 class Step:
-    """``written`` tokens of the text, at least one; ``drafted`` is how many were tried."""
+    """``written`` tokens of the text, at least one; ``drafted`` is how many were tried. ``cut``: the text ended before
+    the step did, so that its last token was a drafted one, too."""
 
     written: int
     drafted: int
+    cut: bool = False
 
 
 def steps_of_chunks(sizes: Sequence[int], width: int) -> list[Step]:
@@ -37,7 +39,8 @@ def _counted(tokens: int, report: Report) -> list[Step] | None:
     written[-1] -= sum(written) - tokens  # what lies after a stop token is accepted, too, and is not written
     if not 1 <= written[-1] <= report.accepted[-1] + 1:
         return None
-    return [Step(*pair) for pair in zip(written, report.drafted, strict=True)]
+    return [Step(size, tried, size <= kept)
+            for size, tried, kept in zip(written, report.drafted, report.accepted, strict=True)]
 
 
 def _joined(sizes: Sequence[int], report: Report) -> list[Step] | None:
@@ -48,7 +51,7 @@ def _joined(sizes: Sequence[int], report: Report) -> list[Step] | None:
         kept, tried = told[0] if told else (-2, 0)
         cut = place == len(sizes) - 1 and len(told) == 1 and size <= kept
         if size == kept + 1 or cut:
-            found.append(Step(size, tried))
+            found.append(Step(size, tried, cut))
             told.pop(0)
         elif size == 1:
             found.append(Step(1, 0))

@@ -87,13 +87,18 @@ def _remarks(levels: Sequence[Level]) -> str:
                     for level in levels if level.failed)
 
 
+def _right(title: str) -> dict[str, Any]:
+    """A second axis with ticks of its own."""
+    return axis(title, overlaying="y", side="right", rangemode="tozero", showgrid=False, tickmode="auto", nticks=6)
+
+
 def traffic_figure(found: Sequence[Traffic]) -> View | None:
     """τ and tokens a second against time; None before the second look."""
     if not found:
         return None
     x = [each.seconds for each in found]
     figure = paper(xaxis=axis("seconds since this tab was first opened"), yaxis=axis("tokens/s", rangemode="tozero"),
-                   yaxis2=axis("τ", overlaying="y", side="right", rangemode="tozero", showgrid=False))
+                   yaxis2=_right("τ"))
     figure.add_trace(go.Scatter(x=x, y=[each.tokens_per_second for each in found], mode="lines", name="tokens/s",
                                 line={"color": INK, "width": 2}, hovertemplate="%{y:.0f} tokens/s<extra></extra>"))
     figure.add_trace(go.Scatter(x=x, y=[each.tau for each in found], mode="lines+markers", name="τ", yaxis="y2",
@@ -121,7 +126,7 @@ def load_figure(levels: Sequence[Level]) -> View | None:
         return None
     names = [str(level.at_once) for level in answered]
     figure = paper(xaxis=axis("requests at once", type="category"), yaxis=axis("tokens/s, all", rangemode="tozero"),
-                   yaxis2=axis("seconds a request", overlaying="y", side="right", rangemode="tozero", showgrid=False))
+                   yaxis2=_right("seconds a request"))
     figure.add_trace(go.Scatter(x=names, y=[level.tokens_per_second for level in answered], mode="lines+markers",
                                 name="tokens/s, all requests", line={"color": INK, "width": 2.2},
                                 hovertemplate="%{x} at once: %{y:.0f} tokens/s<extra></extra>"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -13,10 +14,10 @@ from engine.records import Ask, Request
 from engine.servers.answer import AnswerReader, Token
 from engine.servers.client import Client
 from engine.servers.report import Report
-from engine.servers.rounds import chain_round, rounds_of
+from engine.servers.rounds import chain_round
 from engine.servers.server import Server, open_server
 from engine.servers.steps import Step, steps_of_chunks, steps_of_report
-from engine.trace import End, Entry, Header, Line, Piece
+from engine.trace import End, Entry, Header, Line
 from explorer.rig import LoadedRig
 from explorer.source import Source
 from explorer.sources.answering import Tell
@@ -28,27 +29,30 @@ UNKNOWN_PIECE = "⟨?⟩"
 
 @dataclass
 class Written:
-    """An answer as far as it has come: its tokens, and of every chunk how many and when they arrived."""
+    """An answer as far as it has come: its tokens, and of every chunk how many and when they arrived, in seconds since
+    the first. The text's first token came from reading the prompt and is in no step."""
 
     text: list[Token] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)  # since the first token
     report: Report | None = None
+    _began: float = 0.0
+    _ends: list[int] = field(default_factory=list)  # the place of each chunk's last token
+    _seconds: list[float] = field(default_factory=list)
 
-    def add(self, tokens: Sequence[Token], now: float) -> None:
-        """A chunk. The text's first token came from reading the prompt and is in no step."""
+    def add(self, tokens: Sequence[Token]) -> None:
+        """A chunk that has just arrived, or nothing."""
+        if not tokens:
+            return
+        now = perf_counter()
+        self._began = self._began or now
         self.sizes.append(len(tokens) - (not self.text))
-        self.seconds.append(now)
         self.text.extend(tokens)
+        self._ends.append(len(self.text) - 1)
+        self._seconds.append(now - self._began)
 
     def at(self, token: int) -> float:
         """When that token of the text arrived."""
-        reached = 1
-        for size, seconds in zip(self.sizes, self.seconds, strict=True):
-            reached += size
-            if reached > token:
-                return seconds
-        return self.seconds[-1]
+        return self._seconds[bisect_left(self._ends, token)]
 
 
 class AttachedServer:
@@ -77,38 +81,38 @@ class AttachedServer:
     def _lines(self, ask: Ask) -> Iterator[Line]:
         reader, written, shown = AnswerReader(), Written(), list[Step]()
         with self.server.answer(ask) as events:
-            began = 0.0
             for event in events:
                 tokens = reader.take(event)
                 written.report = self.server.kind.report(event) or written.report
-                if tokens:
-                    began = began or perf_counter()
-                    if not written.text:
-                        yield self._header(ask, reader, self.server.trial)
-                    yield from self._chunk(reader, written, tokens, perf_counter() - began, shown)
+                if tokens and not written.text:
+                    yield self._header(ask, reader, self.server.trial)
+                written.add(tokens)
+                if tokens and not reader.finish:  # the last chunk waits for the report, which follows at once
+                    steps = steps_of_chunks(written.sizes[-1:], self.server.width)
+                    yield from self._entries(reader, written, shown, steps)
         if not written.text:
             raise RequestError(f"{self.rig} wrote nothing; ask something else, or change the temperature.")
-        exact = steps_of_report(written.sizes, written.report) if written.report else None
-        if exact is not None and exact != shown:
-            yield from self._anew(ask, reader, written, exact)
-        yield self._end(reader, written, exact or shown)
+        yield from self._ending(ask, reader, written, shown)
 
-    def _chunk(self, reader: AnswerReader, written: Written, tokens: Sequence[Token], now: float,
-               shown: list[Step]) -> Iterator[Line]:
-        written.add(tokens, now)
-        for step in steps_of_chunks(written.sizes[-1:], self.server.width):
-            place = len(written.text) - step.written - 1
-            made = chain_round(len(shown), len(reader.prompt_ids) + place, written.text[place:], step.drafted)
-            shown.append(step)
-            yield Entry(made, _pieces(written.text[place:]), now)
+    def _ending(self, ask: Ask, reader: AnswerReader, written: Written, shown: list[Step]) -> Iterator[Line]:
+        steps = steps_of_report(written.sizes, written.report) if written.report else None
+        steps = steps or steps_of_chunks(written.sizes, self.server.width)
+        if steps[:len(shown)] != shown:
+            yield self._header(ask, reader, written.report)
+            shown = []
+        yield from self._entries(reader, written, shown, steps[len(shown):])
+        yield self._end(reader, written, steps)
 
-    def _anew(self, ask: Ask, reader: AnswerReader, written: Written, steps: Sequence[Step]) -> Iterator[Line]:
-        yield self._header(ask, reader, written.report)
-        reached = 0
-        for made, step in zip(rounds_of(len(reader.prompt_ids), written.text, steps), steps, strict=True):
+    def _entries(self, reader: AnswerReader, written: Written, shown: list[Step],
+                 steps: Sequence[Step]) -> Iterator[Line]:
+        """The steps at the end of the text, which join those that were shown."""
+        reached = len(written.text) - 1 - sum(step.written for step in steps)
+        for step in steps:
             tokens = written.text[reached:reached + step.written + 1]
+            made = chain_round(len(shown), len(reader.prompt_ids) + reached, tokens, step)
             reached += step.written
-            yield Entry(made, _pieces(tokens), written.at(reached))
+            shown.append(step)
+            yield Entry(made, {token.id: token.piece for token in tokens}, written.at(reached))
 
     def _header(self, ask: Ask, reader: AnswerReader, report: Report | None) -> Header:
         note = f"{self.server.tells(report)} Times are those at which the text arrived here."
@@ -121,15 +125,11 @@ class AttachedServer:
     def _end(self, reader: AnswerReader, written: Written, steps: Sequence[Step]) -> End:
         said = written.report.said if written.report else ""
         reason = reader.finish if reader.finish in ("stop", "length") else "stop"
-        return End(reason, len(steps), written.seconds[-1], said=said)
+        return End(reason, len(steps), written.at(len(written.text) - 1), said=said)
 
     def close(self) -> None:
         """See ``explorer.source.Source``."""
         self.server.client.close()
-
-
-def _pieces(tokens: Sequence[Token]) -> dict[int, Piece]:
-    return {token.id: token.piece for token in tokens}
 
 
 def server_of(source: Source) -> Server | None:

@@ -80,6 +80,7 @@ def test_vllms_steps_are_rounds_with_its_own_tokens() -> None:
     assert made[0].start == len(trace.header.request.prompt_ids) == 46
     assert all(after.tree.tokens[0] == before.acceptance.bonus for before, after in zip(made, made[1:], strict=False))
     assert made[0].verification.logprobs[0] == np.float32(-0.0038963842671364546)
+    assert made[-1].tree.tokens[1] == made[-1].acceptance.bonus == 2, "the stop token was a drafted one"
     assert np.isnan(made[0].verification.logprobs[12:]).all() and set(made[0].tree.tokens[12:]) == {UNKNOWN_TOKEN}
     assert trace.end.said == ("vLLM's own figures: mean acceptance length 10.1 over 8 steps, 73 of 120 drafted tokens "
                               "accepted.")
