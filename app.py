@@ -16,7 +16,7 @@ from engine.commands import values
 from engine.commands.flags import add_dtype
 from engine.commands.program import NOT_UNDERSTOOD, CommandLine, UsageError, understood
 from engine.errors import CanopyError, RigError, TraceError
-from engine.rig_names import DEFAULT_RIG, EMBEDDED_RIG, NAMED, from_hub
+from engine.rig_names import DEFAULT_RIG, EMBEDDED_RIG, NAMED, from_hub, is_address
 from engine.threads import settle
 from explorer.bundle import ASSETS
 from explorer.follow import Follow
@@ -28,6 +28,7 @@ from explorer.run_queue import RunQueue
 from explorer.security.hosts import Place, proxy_place
 from explorer.source import Source
 from explorer.sources.answering import AnsweringRig, RigAccess, RigLoad, RigOpener, Tell
+from explorer.sources.attached import attach
 from explorer.sources.replay import recorded_rig
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def flags() -> CommandLine:
     parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
     parser.add_argument("--rig", type=values.name, default=DEFAULT_RIG,
                         help="a rig's name, a folder with a rig.json, or "
-                        "TARGET::DRAFTER, each a folder or a model id of the hub (default: "
+                        "TARGET::DRAFTER, each a folder or a model id of the hub; or http://HOST:PORT, a server that "
+                        "runs already: vLLM, SGLang or llama.cpp (default: "
                         f"{DEFAULT_RIG}; known: {', '.join(NAMED)})")
     add_dtype(parser)
     parser.add_argument("--rig-choice", choices=("on", "off"), help="whether another rig may be chosen in the page, "
@@ -85,7 +87,9 @@ class RigsOnDemand:
         self.dtype = dtype
 
     def open(self, name: str, beside: Source, tell: Tell) -> OpenRig:
-        """See ``RigOpener``; RigError names the package that is not installed."""
+        """See ``RigOpener``; RigError names the package that is not installed. A server needs none of them."""
+        if is_address(name):
+            return attach(name, tell)
         tell("Importing torch …", None)
         try:
             return self._opener().open(name, beside, tell)

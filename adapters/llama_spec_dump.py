@@ -7,13 +7,13 @@ are not in it. Each sequence becomes a run.
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from adapters.imports import command, fitting, lines_of
 from engine.recorder import UNKNOWN_TOKEN, Recorder
 
 Step = Mapping[str, Any]
@@ -22,13 +22,8 @@ Step = Mapping[str, Any]
 def convert(source: Path, folder: Path) -> list[Path]:
     """A run for each sequence. ValueError, in a sentence, where the file is no such dump."""
     sequences: dict[int, list[Step]] = {}
-    for number, line in enumerate(source.read_text("utf8").splitlines(), start=1):
-        try:
-            step = json.loads(line)
-            sequences.setdefault(int(step["seq"]), []).append(_checked(step))
-        except (ValueError, LookupError, TypeError) as error:
-            raise ValueError(f"{source.name} is not a file of LLAMA_SPEC_DUMP, or is damaged: line {number} cannot be "
-                             f"read ({error}).") from error
+    for _, step in lines_of(source, "a file of LLAMA_SPEC_DUMP", _checked):
+        sequences.setdefault(step["seq"], []).append(step)
     if not sequences:
         raise ValueError(f"{source.name} is empty; nothing was drafted while it was written.")
     runs = {folder / f"{source.stem}-{sequence}.jsonl.gz": steps for sequence, steps in sequences.items()}
@@ -38,9 +33,8 @@ def convert(source: Path, folder: Path) -> list[Path]:
 
 
 def _checked(step: Step) -> Step:
-    if not 0 <= int(step["n_accepted"]) <= len(step["pos"]):
-        raise ValueError("a step that accepts more than it drafted")
-    return step
+    fitting(int(step["n_accepted"]), len(step["pos"]))
+    return {**step, "seq": int(step["seq"])}
 
 
 def _write(path: Path, steps: Sequence[Step]) -> None:
@@ -65,16 +59,7 @@ def _lattice(places: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def main(words: list[str]) -> int:
     """The command line."""
-    if len(words) != 2:
-        print("python -m adapters.llama_spec_dump FILE FOLDER", file=sys.stderr)
-        return 2
-    try:
-        runs = convert(Path(words[0]), Path(words[1]))
-    except (ValueError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(f"{len(runs)} runs in {words[1]}")
-    return 0
+    return command(words, "adapters.llama_spec_dump", convert)
 
 
 if __name__ == "__main__":

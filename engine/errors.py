@@ -6,6 +6,7 @@
     ├── TraceError         a trace file is not one, is of another version, or is cut off
     ├── FileError          a file cannot be written where it was asked for
     ├── ResultsError       a results file of the lab is not one, is in use, or cannot be written
+    ├── ServerError        an attached server does not answer, or not as it should
     ├── PresetError        a preset that the page would offer cannot be run
     └── CancellationError  somebody changed their mind; nothing went wrong
 
@@ -37,6 +38,10 @@ class FileError(CanopyError):
 
 class ResultsError(CanopyError):
     """A results file cannot be used or written."""
+
+
+class ServerError(CanopyError):
+    """An attached server does not answer, or not as it should."""
 
 
 class PresetError(CanopyError):

@@ -80,6 +80,9 @@ METHODS: Mapping[str, Method] = MappingProxyType({
 })
 
 
+SERVED = "served"  # what an attached server runs is no row: it was chosen when that was started
+
+
 def method_named(name: str) -> Method:
     """The row of that name; RequestError with the names there are otherwise."""
     if name not in METHODS:

@@ -2,7 +2,7 @@
 
 A rig is written NAME, FOLDER (one with a rig.json) or TARGET::DRAFTER, with a second ::DRAFTER where two are wanted.
 TARGET and DRAFTER are folders, or model ids such as Qwen/Qwen3-8B with @REVISION after them where one is meant; a
-TARGET may also be a GGUF file, a DRAFTER ``ngram``.
+TARGET may also be a GGUF file, a DRAFTER ``ngram``. http://HOST:PORT is a server that runs already.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from urllib.parse import urlsplit
 
 from engine.errors import RigError
 
@@ -21,6 +22,8 @@ EMBEDDED_RIG = "demo"  # needs neither network nor set-up: what serves where ano
 DEFAULT_RIG = EMBEDDED_RIG  # what answers where nobody names a rig
 AUTO_DTYPE = "auto"  # the dtype that is fastest on this processor
 GGUF = ".gguf"  # how a file of that format is called
+SCHEMES = ("http", "https")  # of a server's address
+SERVER_KEY = "CANOPY_SERVER_KEY"  # the variable of the environment that holds a server's key
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,36 @@ def pair_of(rig: str) -> Pair:
     """The pair that a rig's name or its TARGET::DRAFTER stands for."""
     if rig in NAMED:
         return NAMED[rig]
+    if is_address(rig):
+        raise RigError("That is the address of a server, which the page attaches to (make run RIG=http://…); here a "
+                       f"rig's name, a folder or TARGET{JOINT}DRAFTER is needed.")
     target, *drafters = (part.strip() for part in rig.split(JOINT))
     if not target or not 1 <= len(drafters) <= 2 or not all(drafters):
         raise RigError(f"The rig {rig[:200]!r} is not of the form TARGET{JOINT}DRAFTER, or with a second "
                        f"{JOINT}DRAFTER; each is a folder or a model id.")
     return Pair(target, tuple(drafters))
+
+
+def is_address(rig: str) -> bool:
+    """Whether a rig's name is the address of a server that runs already."""
+    return rig.strip().lower().startswith(tuple(f"{scheme}://" for scheme in SCHEMES))
+
+
+def server_address(rig: str) -> str:
+    """The address without a slash or a ``/v1`` at its end; RigError where it cannot be one, or holds a secret."""
+    try:
+        found = urlsplit(rig.strip())
+        secret, host, _ = found.username is not None or found.password is not None, found.hostname, found.port
+    except ValueError as error:
+        raise RigError("The server's address cannot be read; it has to be http://HOST:PORT or https://HOST:PORT."
+                       ) from error
+    if secret:
+        raise RigError("The server's address holds a name or a password, which would be shown; put the key into the "
+                       f"environment as {SERVER_KEY} and name the address without it.")
+    if found.query or found.fragment or not host or any(sign <= " " for sign in rig.strip()):
+        raise RigError("The server's address has to be http://HOST:PORT or https://HOST:PORT, with a path at most; "
+                       f"a key goes into the environment as {SERVER_KEY}.")
+    return f"{found.scheme.lower()}://{found.netloc}{found.path.rstrip('/').removesuffix('/v1').rstrip('/')}"
 
 
 def is_folder(place: str) -> bool:
@@ -75,7 +103,7 @@ def is_folder(place: str) -> bool:
 def from_hub(rig: str) -> tuple[str, ...]:
     """The model ids that a rig would look up on the hub; none for a rig that lies here, or for no rig at all."""
     try:
-        pair = pair_of(rig)
+        pair = pair_of(rig)  # refuses a server's address, too
     except RigError:
         return ()
     return tuple(place for place in (pair.target, *pair.drafters)

@@ -30,6 +30,7 @@ from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from explorer.service import Service
 from explorer.sources.answering import AnsweringRig
+from explorer.two_runs import TwoRuns
 from explorer.view import blank_view, packed
 
 FILLED = tuple(name for name in FIELDS if name not in ("heads", "turns"))  # by a preset, and by a recording
@@ -60,7 +61,7 @@ def build(rig: AnsweringRig, library: Library, choice: RigChoice | None = None, 
                        "rig: () => trigger('rig', {})});",
             lessons=library.summaries(), opening=first.name if first else "",
             server_functions=[service.replay, service.open_trace, service.export, *choice.functions(),
-                              *comparison.functions()])
+                              *comparison.functions(), *TwoRuns(service.trace_of).functions()])
         _wire(page, controls, stage, stream)
         _follow_rig(page, controls, stage, rig, presets)
         _follow_presets(controls, rig, presets)

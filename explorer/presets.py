@@ -14,6 +14,7 @@ from engine.errors import CanopyError, PresetError
 from engine.rig_names import EMBEDDED_RIG
 from explorer.run_form import RunForm
 from explorer.sources.answering import AnsweringRig
+from explorer.sources.replay import RECORDINGS
 
 ANY = "any"  # the file for rigs without one of their own: prompts that any model can be asked
 USUAL = "ddtree"  # what stands in for a method that a rig cannot run
@@ -41,8 +42,8 @@ class Presets:
     def of(self, rig: AnsweringRig) -> Sequence[Preset]:
         """Those of the rig that is coming or answers; without a rig they are those of the recordings, which were made
         on the embedded one."""
-        instruments = rig.instruments
-        name = rig.coming.name if rig.coming else EMBEDDED_RIG if instruments.reason else instruments.rig
+        recorded = rig.source.rig == RECORDINGS
+        name = rig.coming.name if rig.coming else EMBEDDED_RIG if recorded else rig.instruments.rig
         return self.by_rig.get(name, self.by_rig[ANY])
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from engine.budget_policy import FIXED, PACES
 from engine.errors import RequestError
-from engine.methods import METHODS, method_named, share_named
+from engine.methods import METHODS, SERVED, method_named, share_named
 from engine.records import Ask, Sampling
 from explorer.form_fields import (
     BudgetField,
@@ -28,7 +28,8 @@ LONGEST_NAME = 200  # characters of a head's
 
 
 def _method(value: Any) -> str:
-    method_named(str(value))
+    if value != SERVED:
+        method_named(str(value))
     return str(value)
 
 
@@ -84,7 +85,8 @@ class RunForm(BaseModel):
 
     def ask(self) -> Ask:
         """What the engine is asked; RequestError where the method has no such split."""
-        share_named(method_named(self.method), self.split)
+        if self.method in METHODS:
+            share_named(method_named(self.method), self.split)
         sampling = Sampling(self.temperature, self.top_k, self.top_p, self.seed)
         return Ask(prompt=self.prompt, method=self.method, budget=self.budget, max_tokens=self.max_tokens,
                    sampling=sampling, split=self.split, pace=self.pace, heads=self.heads, turns=self.turns)

@@ -93,12 +93,18 @@ class Stream:
             yield blank_view(run, "error", str(error))
 
     def _run(self, run: str, ask: Ask, who: Asker | None) -> Iterator[View]:
-        view, shown, window = blank_view(run), 0.0, Window()
+        view, shown, window, first = blank_view(run), 0.0, Window(), run
         self._runs.begin(run)
         try:
             with closing(self._lines(ask)) as happening:
                 for line in happening:
                     _check(who)
+                    if isinstance(line, Header) and view["header"]:  # told anew, by what is known at its end
+                        run = f"{first}-told"
+                        self._runs.begin(run)
+                        view, window = blank_view(run), Window()
+                    elif isinstance(line, End) and run != first:
+                        yield window.of(view)  # as a run that goes on: the stage shows its last round
                     self._runs.add(run, line)
                     view = add_line(view, line)
                     if perf_counter() - shown >= SECONDS_BETWEEN_VIEWS and not isinstance(line, End):

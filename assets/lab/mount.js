@@ -68,6 +68,7 @@
       if (this.can("cost")) this.cost = new Lab.Cost(this, this.tabs.add("cost", "Cost", "What a pass costs, and what a node gains"));
       if (this.can("race")) this.race = new Lab.Race(this, this.tabs.add("race", "Race", "Methods side by side on one prompt"));
       if (this.can("doctor")) this.doctor = new Lab.Doctor(this, this.tabs.add("doctor", "Doctor", "Why is τ low?"));
+      if (this.can("server")) this.served = new Lab.Server(this, this.tabs.add("server", "Server", "The attached server: everybody's requests, and requests at once"));
       const { stage, tabs } = this;
       tabs.go(tabs.made.has(stage.tab) ? stage.tab : "curves");
       stage.on("tab", (name) => name !== tabs.current && tabs.made.has(name) && tabs.go(name));
@@ -82,6 +83,7 @@
       if (!this.shown) return;
       this.fit();
       this.library.load().then(() => this.tell("shown"));
+      if (this.tab === "server") this.served.draw();
       this.refresh();
     }
 

@@ -67,6 +67,7 @@
       const answer = await this.lab.server.lab_shapes(wanted);
       for (const [name, plot] of Object.entries(this.plots)) {
         if (answer.error) plot.say("Nothing to draw", answer.error);
+        else if (!answer[name] && answer.histogram) plot.say("Not recorded by this engine", "recorder.round(…, logprobs): what the drafter believed of each node.");
         else if (!answer[name]) plot.say("Nothing was drafted", "Plain decoding has one token a round and no drafter to judge.");
         else plot.draw(answer[name]);
       }

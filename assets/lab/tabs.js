@@ -47,7 +47,7 @@
         tab.tabIndex = on ? 0 : -1;
         pane.hidden = !on;
       }
-      const opened = { shapes: this.lab.shapes, cost: this.lab.cost, race: this.lab.race, doctor: this.lab.doctor }[name];
+      const opened = { shapes: this.lab.shapes, cost: this.lab.cost, race: this.lab.race, doctor: this.lab.doctor, server: this.lab.served }[name];
       if (opened) opened.draw();
     }
 

@@ -7,11 +7,11 @@
   const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };
 
   // Begins a job and waits for it. `tell` hears how far it is; what comes back is the result or {error}.
-  Lab.work = async function work(server, begin, tell) {
+  Lab.work = async function work(server, begin, tell, look = "lab_job") {
     const begun = await begin();
     if (begun.error) return begun;
     for (;;) {
-      const job = await server.lab_job({ job: begun.job });
+      const job = await server[look]({ job: begun.job });
       if (job.error) return job;
       if (job.state === "error") return { error: job.message };
       if (job.state === "done" || job.state === "stopped") return { ...job.result, state: job.state };
@@ -22,9 +22,10 @@
 
   // A button that measures, and the line beside it that says how far it is.
   class Begin {
-    constructor(server, parent, label, title, act) {
+    constructor(server, parent, label, title, act, look = "lab_job") {
       const { html } = Canopy.ink;
       this.server = server;
+      this.look = look;
       this.button = html("button", "lab-primary", parent, label);
       this.button.type = "button";
       this.button.title = title;
@@ -49,7 +50,7 @@
     async stop() {
       this.cancel.hidden = true;
       Canopy.ink.write(this.said, "Stopping after the step in hand …");
-      await this.server.lab_job({ job: this.job, stop: true });
+      await this.server[this.look]({ job: this.job, stop: true });
     }
 
     async during(measuring) {

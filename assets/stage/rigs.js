@@ -5,7 +5,8 @@
   const BETWEEN_LOOKS_MS = 500;
   const AWAY = "The server does not answer; it is asked again.";
   const FORMS = "TARGET::DRAFTER, each a folder or a model id (with @revision where one is meant), or ngram as the "
-    + "drafter; or a folder with a rig.json. Only safetensors are read.";
+    + "drafter; or a folder with a rig.json. Only safetensors are read. Or http://HOST:PORT, a server that runs already: "
+    + "vLLM, SGLang or llama.cpp.";
 
   class Rigs {
     constructor(stage, notices, parent) {

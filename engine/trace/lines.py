@@ -56,13 +56,15 @@ class Entry:
 @dataclass(frozen=True)
 class End:
     """Why the text ended: ``stop`` token, ``length`` (max_tokens), ``context`` (no positions left), ``stopped``, or
-    ``cut``: the file ends there. A recorder ``dropped`` rounds for which it had no time, and ``refused`` wrong ones."""
+    ``cut``: the file ends there. A recorder ``dropped`` rounds for which it had no time, and ``refused`` wrong ones;
+    ``said`` are the figures that an engine that is not ours gives of the run itself."""
 
     reason: str
     rounds: int
     seconds: float
     dropped: int = 0
     refused: int = 0
+    said: str = ""
 
 
 Line = Header | Entry | End
@@ -77,9 +79,15 @@ class Trace:
     end: End
 
 
+def told_last(lines: Sequence[Line]) -> Sequence[Line]:
+    """The lines from the last header on: a run may be told anew, where more is known of it at its end."""
+    headers = [place for place, line in enumerate(lines) if isinstance(line, Header)]
+    return lines[headers[-1]:] if headers else lines
+
+
 def gather(lines: Iterable[Line]) -> Trace:
     """The lines of one finished run as a trace."""
-    header, *rest = list(lines)
+    header, *rest = told_last(list(lines))
     if not isinstance(header, Header) or not rest or not isinstance(rest[-1], End):
         raise TraceError("A trace is a header, its rounds and an end; this run has not ended.")
     return Trace(header, tuple(line for line in rest if isinstance(line, Entry)), rest[-1])

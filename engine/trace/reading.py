@@ -131,7 +131,8 @@ def _end(given: Mapping[str, Any]) -> End:
     checks.only(given, "end", END_FIELDS)
     dropped, refused = (checks.whole(given.get(name, 0), f"{name} rounds") for name in ("dropped", "refused"))
     return End(checks.text(given["reason"], "reason"), checks.whole(given["rounds"], "number of rounds"),
-               checks.number(given["seconds"], "time of the run"), dropped, refused)
+               checks.number(given["seconds"], "time of the run"), dropped, refused,
+               checks.text(given.get("said", ""), "engine's own figures", LONGEST_NOTE))
 
 
 def _header(given: Mapping[str, Any], bare: bool) -> Header:

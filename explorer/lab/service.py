@@ -6,6 +6,7 @@ import base64
 import gzip
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from explorer.lab.live import live_figure
 from explorer.lab.progress import SweepList, progress_view, seconds_per_run
 from explorer.lab.prompts import PromptSets
 from explorer.lab.report import saved
+from explorer.lab.server import ServerTab
 from explorer.lab.style import looks_view
 from explorer.lab.sweep_form import OFFERED, OPENING, limits, plan_from
 from explorer.lab.sweeps import Sweeps
@@ -47,6 +49,7 @@ class LabService:
         self._sweeps = Sweeps(rig, queue, path)
         self._list = SweepList(self._sweeps)
         self._tools = Tools(rig, trace_of, queue)
+        self._server = ServerTab(rig, self._sets, queue)
 
     def functions(self) -> list[Callable[[Any], Any]]:
         """What the browser calls by name; each takes one value and gives one, or {"error": a sentence}."""
@@ -56,7 +59,9 @@ class LabService:
             "lab_start": self.start, "lab_control": self.control, "lab_delete": self.delete,
             "lab_prompts": self.prompts, "lab_shapes": self.shapes, "lab_report": self.report,
             "lab_what_if": self._tools.what_if, "lab_cost": self._tools.cost, "lab_race": self._tools.race,
-            "lab_doctor": self._tools.doctor, "lab_job": self._tools.job}
+            "lab_doctor": self._tools.doctor, "lab_job": self._tools.job,
+            "lab_server_look": self._server.look, "lab_server_load": self._server.load,
+            "lab_server_job": self._server.job}
         return [browser_call(name, answer) for name, answer in answers.items()]
 
     def given(self) -> View:
@@ -70,7 +75,8 @@ class LabService:
         settled = {**opening, "methods": [name for name in opening["methods"] if name in methods]}
         return {
             "rig": conditions.rig, "hardware": conditions.hardware, "reason": instruments.reason,
-            "looks": looks_view(), "live": live_figure(), "tools": [] if instruments.reason else list(TOOLS),
+            "looks": looks_view(), "live": live_figure(),
+            "tools": [*(() if instruments.reason else TOOLS), *(["server"] if self._server.offered else [])],
             "settled": settled, "options": {
                 "methods": methods, "baseline": BASELINE, "budgets": list(OFFERED), "limits": limits(),
                 "sets": self._sets.view(),
@@ -136,7 +142,7 @@ class LabService:
         if "run" in wanted:
             trace = self._trace_of(str(wanted["run"]))
             method = trace.header.request.method
-            found = {(method, method): [reading_of(trace)]} if METHODS[method].heads else {}
+            found = {(method, method): [reading_of(trace)]} if trace.header.heads else {}
         else:
             found = readings_at(self._measured(wanted), str(wanted.get("nodes")))
         if not found:
@@ -144,8 +150,9 @@ class LabService:
         line = str(wanted.get("line"))
         label, chosen = next(((name, each) for (_, name), each in found.items() if name == line),
                              next((name, each) for (_, name), each in found.items()))
+        believed = all(isfinite(length) for each in found.values() for reading in each for length in reading.expected)
         return {"histogram": histogram_figure(found), "map": depth_rank_figure(label, chosen),
-                "calibration": calibration_figure(found)}
+                "calibration": calibration_figure(found) if believed else None}
 
     def report(self, wanted: Mapping[str, Any]) -> View:
         """A measurement as a file: {"sweep", "kind": html, csv or parquet} gives {"name", "media", "data": base64}."""

@@ -17,6 +17,8 @@ from explorer.lessons import Lesson, Library
 from explorer.rig import LoadedRig
 from explorer.source import Source
 
+RECORDINGS = "recordings"  # what stands in a rig's place is called
+
 
 class Recordings:
     """Serves recorded runs through the ``Source`` protocol. ``reason`` says why there is no model."""
@@ -28,7 +30,7 @@ class Recordings:
     @property
     def rig(self) -> str:
         """No rig runs here."""
-        return "recordings"
+        return RECORDINGS
 
     @property
     def hardware(self) -> str:
@@ -79,8 +81,8 @@ def _answers(lesson: Lesson, ask: Ask) -> bool:
 class NoInstruments:
     """No rig to measure with: the lab shows what was measured before, and says why nothing can be measured now."""
 
-    def __init__(self, source: Source, reason: str) -> None:
-        self.rig = source.rig
+    def __init__(self, source: Source, reason: str, rig: str = "") -> None:
+        self.rig = rig or source.rig
         self.reason = reason
         self.laboratory: Laboratory = _ClosedLaboratory(source, reason)
 
@@ -100,7 +102,7 @@ class NoInstruments:
 class _ClosedLaboratory:
     def __init__(self, source: Source, reason: str) -> None:
         self.conditions = Conditions(source.rig, source.hardware, "")
-        self.methods: Sequence[str] = tuple(source.methods)
+        self.methods: Sequence[str] = tuple(name for name in source.methods if name in METHODS)
         self.heads: Sequence[str] = tuple(source.heads)
         self._reason = reason
 

@@ -1,5 +1,6 @@
-"""Contract 3: a builder, combiner, acceptance rule, method, drafter or panel is one new file (or folder) and one
-registration line. One of each is added to a copy of the tree, and runs there: in the loop, in the lab, on the page."""
+"""Contract 3: a builder, combiner, acceptance rule, method, drafter, server or panel is one new file (or folder) and
+one registration line. One of each is added to a copy of the tree, and runs there: in the loop, in the lab, on the page.
+"""
 
 from __future__ import annotations
 
@@ -58,6 +59,19 @@ from engine.drafters.ngram.drafter import NGramDrafter
 echo = Kind(recognises=lambda values: values.get("model_type") == "echo",
             plan=lambda folder, target: DrafterPlan((), lambda made: NGramDrafter(target.config.vocab_size)))
 ''',
+    "engine/servers/mine.py": '''
+"""A server of one's own that reports its steps."""
+from engine.servers.kind import Kind
+from engine.servers.report import Report, counts, section
+
+
+def _report(event):
+    given = section(event, "mine")
+    return given and Report("Mine reports.", counts(given, "kept"), counts(given, "tried"), 4)
+
+
+mine = Kind(title="Mine", owner="me", report=_report)
+''',
     "assets/panels/pulse.js": '''
 // A panel that says how many rows the round verified.
 (function (Canopy) {
@@ -76,6 +90,7 @@ NEW_LINES = {
     "engine/combiners/__init__.py": ('"merged", "joint"', '"merged", "joint", "first"'),
     "engine/acceptance/__init__.py": ('"sequential", "ratio"', '"sequential", "ratio", "strolling"'),
     "engine/drafters/kinds.py": ('"engine.drafters", "dflash"', '"engine.drafters", "echo", "dflash"'),
+    "engine/servers/__init__.py": ('"sglang", "llama_cpp"', '"sglang", "llama_cpp", "mine"'),
     "engine/methods.py": ('    "expand": Method(', '    "paired": Method(1, build="pair", combine="first", '
                           'accept="strolling", summary="Two guesses a round."),\n    "expand": Method('),
     "explorer/panels.py": ('"verifier", "cache"', '"verifier", "cache", "pulse"'),
@@ -182,6 +197,27 @@ def test_a_folder_is_a_kind_of_drafter_and_the_check_covers_the_method(extended:
     found = told(extended, WITH_TORCH)
     assert found["drafter"] == "NGramDrafter", "the new kind recognised its config.json"
     assert "paired" in found["checked"] and "nanogpt_ratio" not in found["checked"]
+
+
+A_SERVER = """
+import json
+from engine.records import Ask
+from engine.trace import gather
+from explorer.sources.attached import attach
+from tests.engine.servers.scripted_server import DONE, chunk, event, says, scripted, streams
+
+told = event(choices=[], mine={"kept": [1], "tried": [4]})
+with scripted(models=says('{"data": [{"id": "m", "owned_by": "me"}]}'),
+              chat=streams(chunk("a"), chunk("b", logprobs={"content": [{"token": "b"}, {"token": "c"}]}), told, DONE)
+              ) as script:
+    trace = gather(attach(script.address, lambda *_: None).source.run(Ask("x", "served")))
+print(json.dumps({"engine": trace.header.engine, "rows": [len(entry.round.tree) for entry in trace.entries],
+                  "said": trace.end.said}))
+"""
+
+
+def test_a_kind_of_server_is_one_file(extended: Path) -> None:
+    assert told(extended, A_SERVER) == {"engine": "Mine", "rows": [5], "said": "Mine reports."}
 
 
 ON_THE_PAGE = """

@@ -1,0 +1,108 @@
+"""The stream of one answer, read into tokens: their ids and log probabilities where the server tells them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.errors import ServerError
+from engine.servers.report import LARGEST
+from engine.trace import Piece
+
+OWN_IDS = 2**30  # from here on ids are the page's own: the server told texts alone
+LONGEST_CHUNK = 4096  # tokens
+SPOKEN = ("reasoning_content", "reasoning", "content")  # names of text in a chunk, thinking first
+
+
+@dataclass(frozen=True)
+class Token:
+    """An id, the text, and the log probability under the target; NaN where the server does not say."""
+
+    id: int
+    piece: Piece
+    logprob: float = math.nan
+
+
+@dataclass
+class AnswerReader:
+    """Takes the events of an answer; ``prompt_ids`` and ``finish`` are there once the server has told them."""
+
+    prompt_ids: tuple[int, ...] = ()
+    finish: str = ""
+    _own: dict[str, int] = field(default_factory=dict)
+
+    def take(self, event: Mapping[str, Any]) -> list[Token]:
+        """The tokens that an event brings, none for one without text. ServerError where it is no such event."""
+        if "error" in event:
+            said = event["error"]
+            words = said.get("message") if isinstance(said, Mapping) else said
+            raise ServerError(f"The server gave up: {' '.join(str(words).split())[:200]!r}.")
+        choices = event.get("choices")
+        if not isinstance(choices, list):
+            held = ", ".join(map(str, event))[:80] or "nothing in it"
+            raise ServerError(f"The server sent an event with {held}, where choices are expected.")
+        self.prompt_ids = self.prompt_ids or _ids(event.get("prompt_token_ids"), "prompt_token_ids", 2**20)
+        if not choices:
+            return []
+        choice = _named(choices[0], "a choice")
+        self.finish = str(choice.get("finish_reason") or self.finish)[:40]
+        return self._tokens(choice)
+
+    def _tokens(self, choice: Mapping[str, Any]) -> list[Token]:
+        delta = _named(choice.get("delta") or {}, "a delta")
+        text = "".join(_text(delta.get(name)) for name in SPOKEN if delta.get(name))
+        told = _named(choice.get("logprobs") or {}, "logprobs").get("content") or []
+        ids = _ids(choice.get("token_ids"), "token_ids", LONGEST_CHUNK)
+        if not isinstance(told, list) or len(told) > LONGEST_CHUNK:
+            raise ServerError("The server's logprobs are no list of tokens.")
+        pieces = [_piece(_named(each, "a token")) for each in told]
+        logprobs = [_logprob(each) for each in told]
+        if ids and len(ids) == len(pieces):
+            return [Token(*each) for each in zip(ids, pieces, logprobs, strict=True)]
+        if not pieces and (text or ids):
+            pieces = [text, *[""] * (len(ids) - 1)]
+            logprobs = [math.nan] * len(pieces)
+        return [Token(self._id(piece), piece, logprob) for piece, logprob in zip(pieces, logprobs, strict=True)]
+
+    def _id(self, piece: Piece) -> int:
+        return self._own.setdefault(str(piece), OWN_IDS + len(self._own))
+
+
+def _named(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ServerError(f"The server sent {what} that is {str(value)[:40]!r}, where an object is expected.")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ServerError(f"The server sent {str(value)[:40]!r} as text.")
+    return value.encode("utf8", "replace").decode()  # halves of characters cannot be kept
+
+
+def _piece(told: Mapping[str, Any]) -> Piece:
+    """A token's text, or its bytes where they are not whole characters by themselves."""
+    data, text = told.get("bytes"), _text(told.get("token", ""))
+    if "\ufffd" not in text or not isinstance(data, list):
+        return text
+    if not all(type(byte) is int and 0 <= byte <= 255 for byte in data):
+        raise ServerError("The server sent bytes of a token that are none.")
+    return tuple(data)
+
+
+def _logprob(told: Mapping[str, Any]) -> float:
+    value: Any = told.get("logprob")
+    known = isinstance(value, int | float) and math.isfinite(value) and value <= 0
+    return float(value) if known else math.nan
+
+
+def _ids(value: Any, name: str, most: int) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or len(value) > most:
+        raise ServerError(f"The server's {name} are {str(value)[:40]!r}, where a list of at most {most:,} is allowed.")
+    if not all(type(token) is int and 0 <= token < LARGEST for token in value):
+        raise ServerError(f"The server's {name} hold something that is no token id.")
+    return tuple(value)

@@ -1,0 +1,89 @@
+"""A measured curve: a server's tokens a second, and how long a request takes, against requests at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import cycle, islice
+from statistics import median
+from time import perf_counter
+
+from engine.errors import CanopyError, ServerError
+from engine.records import Ask
+from engine.servers.report import count, section
+from engine.servers.server import CHAT, Server, body_of
+
+AT_ONCE = (1, 2, 4, 8, 16)
+ROUNDS_OF_REQUESTS = 2  # of each: so many times as many requests as are sent at once
+MOST_TOKENS = 64  # of an answer
+LEVEL_SECONDS = 60.0  # after which no further request is sent at a level
+
+
+@dataclass(frozen=True)
+class Level:
+    """``tokens`` of all answers in ``seconds`` from the first request to the last answer; ``latencies`` in seconds, one
+    an answer; ``failure`` is the first sentence of what went wrong, ``failed`` how many did."""
+
+    at_once: int
+    tokens: int
+    seconds: float
+    latencies: tuple[float, ...]
+    failed: int = 0
+    failure: str = ""
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Of all requests together."""
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+    @property
+    def latency(self) -> float | None:
+        """The median; None where none was answered."""
+        return median(self.latencies) if self.latencies else None
+
+
+def measured(server: Server, prompts: Sequence[str], may_go_on: Callable[[], bool]) -> Iterator[Level]:
+    """The levels one after the other, each over the same prompts in turn. It ends after one whose requests all failed,
+    or once it may not go on. The first request of all is not counted: it may find the server cold."""
+    _answered(server, prompts[0])
+    for at_once in AT_ONCE:
+        if not may_go_on():
+            return
+        level = _level(server, list(islice(cycle(prompts), ROUNDS_OF_REQUESTS * at_once)), at_once, may_go_on)
+        yield level
+        if not level.latencies:
+            return
+
+
+def _level(server: Server, prompts: Sequence[str], at_once: int, may_go_on: Callable[[], bool]) -> Level:
+    began = perf_counter()
+
+    def asked(prompt: str) -> tuple[int, float] | str | None:
+        if perf_counter() - began > LEVEL_SECONDS or not may_go_on():
+            return None
+        try:
+            return _answered(server, prompt)
+        except CanopyError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(at_once, thread_name_prefix="load") as threads:
+        found = list(threads.map(asked, prompts))
+    seconds = perf_counter() - began
+    answered = [each for each in found if isinstance(each, tuple)]
+    failures = [each for each in found if isinstance(each, str)]
+    return Level(at_once, sum(tokens for tokens, _ in answered), seconds, tuple(spent for _, spent in answered),
+                 len(failures), failures[0] if failures else "")
+
+
+def _answered(server: Server, prompt: str) -> tuple[int, float]:
+    """Tokens of an answer, and the seconds that it took."""
+    asked = body_of(Ask(prompt, max_tokens=MOST_TOKENS), server.model, server.kind)
+    left_out = {"stream", "stream_options", *server.kind.asks}
+    body = {name: value for name, value in asked.items() if name not in left_out}
+    began = perf_counter()
+    answer = server.client.ask(CHAT, body, seconds=LEVEL_SECONDS)
+    tokens = count(section(answer, "usage") or {}, "completion_tokens")
+    if tokens is None:
+        raise ServerError(f"{server.client.address} does not say how many tokens it wrote (usage.completion_tokens).")
+    return tokens, perf_counter() - began

@@ -1,0 +1,41 @@
+"""A step of a server as a round: a chain of which the root and the accepted tokens are known by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.recorder import UNKNOWN_TOKEN
+from engine.records import Acceptance, DraftTree, Round, Verification
+from engine.servers.answer import Token
+from engine.servers.steps import Step
+from engine.trace.rounds import NOT_RECORDED
+
+
+def chain_round(index: int, start: int, tokens: Sequence[Token], step: Step) -> Round:
+    """``tokens`` are the root, what was accepted and the target's own; drafted tokens that were rejected are nobody's.
+    ``start`` is the length of the cache before the round. Where the step was cut, its last token ends the text and
+    hangs below the last kept row, as a drafted node."""
+    kept = len(tokens) - 1
+    size = 1 + max(step.drafted, kept - 1)
+    ids = np.full(size, UNKNOWN_TOKEN, np.int32)
+    known = tokens if step.cut else tokens[:-1]
+    ids[:len(known)] = [token.id for token in known]
+    choice, chosen, offered = np.full(size, NOT_RECORDED, np.int32), _unknown(size), _unknown(size)
+    choice[:kept] = [token.id for token in tokens[1:]]
+    chosen[:kept] = [token.logprob for token in tokens[1:]]
+    offered[1:len(known)] = chosen[:len(known) - 1]
+    offered[0] = 0
+    heads = np.ones(size, np.int32)
+    heads[0] = 0
+    logprobs = _unknown(size)
+    logprobs[0] = 0
+    tree = DraftTree(ids, np.maximum(np.arange(size, dtype=np.int32) - 1, 0), logprobs, heads)
+    verification = Verification(choice, chosen, _unknown(size), _unknown(size), offered, _unknown(size))
+    return Round(index, start, (), (), tree, verification,
+                 Acceptance(np.arange(kept, dtype=np.int32), tokens[-1].id))
+
+
+def _unknown(size: int) -> np.ndarray:
+    return np.full(size, np.nan, np.float32)

@@ -1,0 +1,107 @@
+"""A server that was attached: what it is, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.errors import ServerError
+from engine.records import Ask
+from engine.servers import KINDS
+from engine.servers.answer import AnswerReader
+from engine.servers.client import Client
+from engine.servers.counters import Counts, counts_of
+from engine.servers.kind import UNKNOWN, Kind
+from engine.servers.report import Report
+
+CHAT = "/v1/chat/completions"
+TRIAL = Ask("Count from one to ten.", max_tokens=16)  # what a server is asked to see what it reports
+LONGEST_NAME = 200  # characters of a model's name or a version
+
+
+@dataclass(frozen=True)
+class Server:
+    """An open server; ``trial`` is what it reported when it was tried, None where that was nothing; ``width`` is how
+    many tokens each of its steps drafted then, 0 where it does not tell of each."""
+
+    client: Client
+    kind: Kind
+    model: str
+    version: str
+    context_limit: int
+    trial: Report | None = None
+    width: int = 0
+
+    @property
+    def title(self) -> str:
+        """Kind and version."""
+        return f"{self.kind.title} {self.version}".strip()
+
+    def tells(self, report: Report | None) -> str:
+        """What it tells of a request that it reported this of, in a sentence."""
+        if report and report.accepted:
+            return f"{self.title} reports its steps: how many tokens each drafted, and how many it accepted."
+        if report and report.steps == 0:
+            return f"{self.title} drafted nothing for this text; where it drafts, it reports it."
+        told = "sums alone" if report else "nothing of speculation"
+        return f"{self.title} reports {told}: a chunk of its answer is shown as a round. {self.kind.more}"
+
+    @contextmanager
+    def answer(self, ask: Ask) -> Iterator[Iterator[Mapping[str, Any]]]:
+        """The events of its answer."""
+        with self.client.stream(CHAT, {**body_of(ask, self.model, self.kind), "logprobs": True}) as events:
+            yield events
+
+    def counts(self) -> Counts:
+        """Its counters now, of everybody's requests; ServerError where it has none of those that are shown."""
+        found = counts_of(self.client.text("/metrics"), self.kind.counters)
+        if found.empty:
+            raise ServerError(f"{self.client.address}/metrics has none of the counters of {self.kind.title}.")
+        return found
+
+
+def open_server(client: Client) -> Server:
+    """Ask a server what it is, and try what it reports with a few tokens; ServerError where it is none to ask."""
+    listed = client.ask("/v1/models").get("data")
+    if not isinstance(listed, list) or not listed or not isinstance(listed[0], Mapping):
+        raise ServerError(f"{client.address} lists no model under /v1/models; is one loaded?")
+    model, owner = listed[0].get("id"), listed[0].get("owned_by")
+    if not isinstance(model, str) or not 0 < len(model) <= LONGEST_NAME:
+        raise ServerError(f"{client.address} calls its model {str(model)[:40]!r}; it has to have a name.")
+    kind = next((kind for kind in KINDS.values() if kind.owner == owner), UNKNOWN)
+    limit = listed[0].get("max_model_len")
+    server = Server(client, kind, model, _version(client, kind), limit if type(limit) is int and limit > 0 else 0)
+    return _tried(server)
+
+
+def body_of(ask: Ask, model: str, kind: Kind) -> dict[str, Any]:
+    """A request as the server takes it, streamed."""
+    sampling = ask.sampling
+    messages = [*({"role": role, "content": said} for role, said in ask.turns), {"role": "user", "content": ask.prompt}]
+    cuts = {"top_k": sampling.top_k} if sampling.top_k else {}
+    return {"model": model, "messages": messages, "max_tokens": ask.max_tokens, "temperature": sampling.temperature,
+            "top_p": sampling.top_p, "seed": sampling.seed, **cuts, **kind.asks, "stream": True,
+            "stream_options": {"include_usage": True}}
+
+
+def _version(client: Client, kind: Kind) -> str:
+    """Empty where it does not say: nothing hangs on it."""
+    path, name = kind.version
+    try:
+        found = client.ask(path, seconds=5.0).get(name, "") if path else ""
+    except ServerError:
+        return ""
+    return found[:LONGEST_NAME] if isinstance(found, str) else ""
+
+
+def _tried(server: Server) -> Server:
+    """The server with what it reports of a short answer."""
+    reader, found, written = AnswerReader(), None, 0
+    with server.answer(TRIAL) as events:
+        for event in events:
+            written += len(reader.take(event))
+            found = server.kind.report(event) or found
+    told = found and found.accepted and sum(found.accepted) + len(found.accepted) >= written - 1  # steps and no others
+    return replace(server, trial=found, width=found.width if found and told else 0)

@@ -1,0 +1,48 @@
+"""SGLang: ``return_spec_tokens_details`` asks for sums, which come under ``sglext``; older versions: ``meta_info``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.servers.counters import CounterNames
+from engine.servers.kind import Kind
+from engine.servers.report import Report, count, rate, section
+
+STEPS = ("spec_verify_ct",)
+ACCEPTED = ("spec_num_correct_drafts", "spec_accept_token_num")  # the older name last
+DRAFTED = ("spec_num_proposed_drafts", "spec_draft_token_num")
+
+
+def _report(event: Mapping[str, Any]) -> Report | None:
+    """Sums over the request; no version tells of its steps one by one."""
+    places = (("sglext", "spec_tokens_details"), ("meta_info",))
+    given = next((found for place in places for holder in (event, _choice(event))
+                  if (found := section(holder, *place)) and any(name in found for name in (*STEPS, *ACCEPTED))), None)
+    if given is None:
+        return None
+    steps, kept, tried = (_first(given, names) for names in (STEPS, ACCEPTED, DRAFTED))
+    length = f"mean acceptance length {rate(given, 'spec_accept_length')}, " if "spec_accept_length" in given else ""
+    return Report(f"SGLang's own figures: {length}{_said(kept)} of {_said(tried)} drafted tokens accepted in "
+                  f"{_said(steps)} verifications.")
+
+
+def _choice(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    choices = event.get("choices")
+    return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], Mapping) else {}
+
+
+def _first(given: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+    return next((count(given, name) for name in names if name in given), None)
+
+
+def _said(number: int | None) -> str:
+    return "?" if number is None else str(number)
+
+
+sglang = Kind(
+    title="SGLang", owner="sglang", asks={"return_spec_tokens_details": True}, version=("/server_info", "version"),
+    report=_report, counters=CounterNames(
+        length="sglang:spec_accept_length", rate="sglang:spec_accept_rate", generated="sglang:generation_tokens",
+        running="sglang:num_running_reqs"),
+    more="SGLang tells of no single steps; adapters/sglang records its trees.")

@@ -1,0 +1,36 @@
+"""vLLM, 0.32 or later for figures of a request: ``--per-request-spec-decode-metrics detailed``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.errors import ServerError
+from engine.servers.counters import CounterNames
+from engine.servers.kind import Kind
+from engine.servers.report import Report, count, counts, rate, section
+
+
+def _report(event: Mapping[str, Any]) -> Report | None:
+    """Of the last event, which comes with the usage: ``metrics.speculative_decoding``."""
+    given = section(event, "metrics", "speculative_decoding")
+    if given is None:
+        return None
+    accepted, drafted = counts(given, "per_step_accepted"), counts(given, "per_step_drafted")
+    if len(accepted) != len(drafted) or any(kept > tried for kept, tried in zip(accepted, drafted, strict=True)):
+        raise ServerError(f"vLLM reports {len(accepted)} steps that accepted and {len(drafted)} that drafted, or more "
+                          "accepted than drafted; they have to fit each other.")
+    steps, tried, kept = (count(given, name) for name in (
+        "num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens"))
+    said = (f"vLLM's own figures: mean acceptance length {rate(given, 'mean_acceptance_length')} over {steps} steps, "
+            f"{kept} of {tried} drafted tokens accepted.")
+    return Report(said, accepted, drafted, count(given, "num_spec_tokens") or 0, steps)
+
+
+vllm = Kind(
+    title="vLLM", owner="vllm", asks={"return_token_ids": True}, version=("/version", "version"), report=_report,
+    counters=CounterNames(
+        drafts="vllm:spec_decode_num_drafts", drafted="vllm:spec_decode_num_draft_tokens",
+        accepted="vllm:spec_decode_num_accepted_tokens", by_place="vllm:spec_decode_num_accepted_tokens_per_pos",
+        place="position", generated="vllm:generation_tokens", running="vllm:num_requests_running"),
+    more="Start vLLM 0.32 or later with --per-request-spec-decode-metrics detailed to see the steps themselves.")

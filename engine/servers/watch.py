@@ -1,0 +1,82 @@
+"""A server's counters as time goes on: what everybody's requests came to between two looks."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from time import monotonic
+
+from engine.servers.counters import Counts
+from engine.servers.server import Server
+
+LEAST_SECONDS = 1.0  # between two looks, however many browsers ask
+MOST_LOOKS = 900
+
+
+@dataclass(frozen=True)
+class Look:
+    """The counters at a time, in seconds since the first look."""
+
+    seconds: float
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Between two looks: ``seconds`` at its end, tokens a second, and tokens a round, the root included; None for what
+    the server does not count, or where nothing was drafted."""
+
+    seconds: float
+    tokens_per_second: float | None
+    tau: float | None
+
+
+class Watch:
+    """One server that is looked at."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._lock = Lock()
+        self._began = monotonic()
+        self._looks: deque[Look] = deque(maxlen=MOST_LOOKS)
+
+    def look(self) -> list[Look]:
+        """The looks so far, with one of now where the last is old enough."""
+        with self._lock:
+            now = monotonic() - self._began
+            if not self._looks or now - self._looks[-1].seconds >= LEAST_SECONDS:
+                self._looks.append(Look(now, self.server.counts()))
+            return list(self._looks)
+
+
+def traffic(looks: Sequence[Look]) -> list[Traffic]:
+    """What happened between the looks. A counter that fell was that of a server that was started anew."""
+    return [_between(before, after) for before, after in zip(looks, looks[1:], strict=False)]
+
+
+def by_place(looks: Sequence[Look]) -> list[float]:
+    """Since the first look, the share of drafts whose token at each place was accepted; since the server began where
+    nothing was drafted meanwhile."""
+    if not looks:
+        return []
+    first, last = looks[0].counts, looks[-1].counts
+    drafts = _grown(first.drafts, last.drafts)
+    if drafts:
+        before = [*first.by_place, *[0.0] * len(last.by_place)]
+        return [max(0.0, now - then) / drafts for then, now in zip(before, last.by_place, strict=False)]
+    return [now / last.drafts for now in last.by_place] if last.drafts else []
+
+
+def _between(before: Look, after: Look) -> Traffic:
+    then, now = before.counts, after.counts
+    drafts, accepted = _grown(then.drafts, now.drafts), _grown(then.accepted, now.accepted)
+    generated = _grown(then.generated, now.generated)
+    tau = 1 + accepted / drafts if drafts and accepted is not None else now.length
+    rate = None if generated is None else generated / (after.seconds - before.seconds)
+    return Traffic(after.seconds, rate, tau)
+
+
+def _grown(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None or after < before else after - before

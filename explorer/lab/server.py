@@ -1,0 +1,138 @@
+"""The lab's tab of an attached server: its counters as time goes on, and what it does with requests at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from engine.errors import RequestError
+from engine.servers.load import AT_ONCE, Level, measured
+from engine.servers.server import Server
+from engine.servers.watch import Look, Traffic, Watch, by_place, traffic
+from explorer.lab.jobs import Job, Jobs
+from explorer.lab.prompts import PromptSets
+from explorer.lab.style import ACCENT, INK, axis, drawn, paper
+from explorer.run_queue import RunQueue
+from explorer.sources.answering import AnsweringRig
+from explorer.sources.attached import server_of
+from explorer.view import View
+
+MOST_PROMPTS = 32  # of a set
+
+
+class ServerTab:
+    """What the browser may ask of the server that answers; nothing is asked of any other."""
+
+    def __init__(self, rig: AnsweringRig, sets: PromptSets, queue: RunQueue) -> None:
+        self._rig = rig
+        self._sets = sets
+        self._jobs = Jobs(queue)
+        self._watch: Watch | None = None
+
+    @property
+    def offered(self) -> bool:
+        """Whether a server answers."""
+        return server_of(self._rig.source) is not None
+
+    def look(self, _: Mapping[str, Any]) -> View:
+        """Its counters now and before: {"about", "traffic", "places"}, the last two figures or None."""
+        server = self._server()
+        if self._watch is None or self._watch.server is not server:
+            self._watch = Watch(server)
+        looks = self._watch.look()
+        return {"about": _about(server, looks), "traffic": traffic_figure(traffic(looks)),
+                "places": places_figure(by_place(looks))}
+
+    def load(self, wanted: Mapping[str, Any]) -> View:
+        """Begin to measure the curve over the prompts of {"set"}: {"job"}."""
+        server = self._server()
+        prompts = [prompt.text for prompt in self._sets.named(str(wanted.get("set")))[:MOST_PROMPTS]]
+        return {"job": self._jobs.start(lambda job: self._measured(server, prompts, job))}
+
+    def job(self, wanted: Mapping[str, Any]) -> View:
+        """How far it is; {"stop": true} ends it after the requests in hand."""
+        job = self._jobs.look(str(wanted.get("job")))
+        if wanted.get("stop"):
+            job.control.stop()
+        return job.view()
+
+    def _server(self) -> Server:
+        server = server_of(self._rig.source)
+        if server is None:
+            raise RequestError("No server is attached now; choose one as the rig first.")
+        return server
+
+    def _measured(self, server: Server, prompts: Sequence[str], job: Job) -> View:
+        levels: list[Level] = []
+        job.message = "One request, which is not counted …"
+        for level in measured(server, prompts, job.control.may_go_on):
+            levels.append(level)
+            done = len(levels) / len(AT_ONCE)
+            job.message, job.share = f"{level.at_once} at once: {level.tokens_per_second:.0f} tokens/s.", done
+        return {"load": load_figure(levels), "about": _remarks(levels)}
+
+
+def _about(server: Server, looks: Sequence[Look]) -> str:
+    counts = looks[-1].counts
+    running = "" if counts.running is None else f" {counts.running:.0f} requests run now."
+    tau = 1 + counts.accepted / counts.drafts if counts.drafts and counts.accepted is not None else counts.length
+    since = "" if tau is None else f" τ since it began: {tau:.2f}."
+    return f"{server.title}, {server.model}: everybody's requests.{running}{since}"
+
+
+def _remarks(levels: Sequence[Level]) -> str:
+    return " ".join(f"{level.failed} of the requests {level.at_once} at once failed: {level.failure}"
+                    for level in levels if level.failed)
+
+
+def _right(title: str) -> dict[str, Any]:
+    """A second axis with ticks of its own."""
+    return axis(title, overlaying="y", side="right", rangemode="tozero", showgrid=False, tickmode="auto", nticks=6)
+
+
+def traffic_figure(found: Sequence[Traffic]) -> View | None:
+    """τ and tokens a second against time; None before the second look."""
+    if not found:
+        return None
+    x = [each.seconds for each in found]
+    figure = paper(xaxis=axis("seconds since this tab was first opened"), yaxis=axis("tokens/s", rangemode="tozero"),
+                   yaxis2=_right("τ"))
+    figure.add_trace(go.Scatter(x=x, y=[each.tokens_per_second for each in found], mode="lines", name="tokens/s",
+                                line={"color": INK, "width": 2}, hovertemplate="%{y:.0f} tokens/s<extra></extra>"))
+    figure.add_trace(go.Scatter(x=x, y=[each.tau for each in found], mode="lines+markers", name="τ", yaxis="y2",
+                                line={"color": ACCENT, "width": 2}, hovertemplate="τ %{y:.2f}<extra></extra>"))
+    last = next((each.tau for each in reversed(found) if each.tau is not None), None)
+    return drawn(figure, "No drafts yet." if last is None else f"τ was {last:.2f} when it last drafted.")
+
+
+def places_figure(shares: Sequence[float]) -> View | None:
+    """The share accepted by place in the draft; None where the server does not count it."""
+    if not shares:
+        return None
+    figure = paper(xaxis=axis("place in the draft", dtick=1), yaxis=axis("accepted, %", range=[0, 100]))
+    figure.add_trace(go.Bar(x=list(range(1, len(shares) + 1)), y=[100 * share for share in shares],
+                            marker={"color": "var(--head1)"}, name="accepted",
+                            hovertemplate="place %{x}: accepted in %{y:.0f} % of the drafts<extra></extra>"))
+    return drawn(figure, f"The first drafted token is accepted in {shares[0]:.0%} of the drafts, the last in "
+                         f"{shares[-1]:.0%}.")
+
+
+def load_figure(levels: Sequence[Level]) -> View | None:
+    """Tokens a second of all requests together, and the median latency, against requests at once."""
+    answered = [level for level in levels if level.latencies]
+    if not answered:
+        return None
+    names = [str(level.at_once) for level in answered]
+    figure = paper(xaxis=axis("requests at once", type="category"), yaxis=axis("tokens/s, all", rangemode="tozero"),
+                   yaxis2=_right("seconds a request"))
+    figure.add_trace(go.Scatter(x=names, y=[level.tokens_per_second for level in answered], mode="lines+markers",
+                                name="tokens/s, all requests", line={"color": INK, "width": 2.2},
+                                hovertemplate="%{x} at once: %{y:.0f} tokens/s<extra></extra>"))
+    figure.add_trace(go.Scatter(x=names, y=[level.latency for level in answered], mode="lines+markers", yaxis="y2",
+                                name="median seconds a request", line={"color": ACCENT, "width": 2, "dash": "dash"},
+                                hovertemplate="%{x} at once: %{y:.2f} s a request<extra></extra>"))
+    last = answered[-1]
+    return drawn(figure, f"{answered[0].tokens_per_second:.0f} tokens per second for one request at once, "
+                         f"{last.tokens_per_second:.0f} for {last.at_once}.")

@@ -1,0 +1,147 @@
+"""A running server in a rig's place: it answers prompts, and what it reported becomes rounds."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from engine.errors import RequestError
+from engine.methods import SERVED
+from engine.recorder import UNKNOWN_TOKEN
+from engine.records import Ask, Request
+from engine.servers.answer import AnswerReader, Token
+from engine.servers.client import Client
+from engine.servers.report import Report
+from engine.servers.rounds import chain_round
+from engine.servers.server import Server, open_server
+from engine.servers.steps import Step, steps_of_chunks, steps_of_report
+from engine.trace import End, Entry, Header, Line
+from explorer.rig import LoadedRig
+from explorer.source import Source
+from explorer.sources.answering import Tell
+from explorer.sources.replay import NoInstruments
+
+DRAFTER = "its drafter"
+UNKNOWN_PIECE = "⟨?⟩"
+
+
+@dataclass
+class Written:
+    """An answer as far as it has come: its tokens, and of every chunk how many and when they arrived, in seconds since
+    the first. The text's first token came from reading the prompt and is in no step."""
+
+    text: list[Token] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    report: Report | None = None
+    _began: float = 0.0
+    _ends: list[int] = field(default_factory=list)  # the place of each chunk's last token
+    _seconds: list[float] = field(default_factory=list)
+
+    def add(self, tokens: Sequence[Token]) -> None:
+        """A chunk that has just arrived, or nothing."""
+        if not tokens:
+            return
+        now = perf_counter()
+        self._began = self._began or now
+        self.sizes.append(len(tokens) - (not self.text))
+        self.text.extend(tokens)
+        self._ends.append(len(self.text) - 1)
+        self._seconds.append(now - self._began)
+
+    def at(self, token: int) -> float:
+        """When that token of the text arrived."""
+        return self._seconds[bisect_left(self._ends, token)]
+
+
+class AttachedServer:
+    """See ``explorer.source.Source``. One way to run: the one that the server was started with."""
+
+    methods: Sequence[str] = (SERVED,)
+    heads = (DRAFTER,)
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.rig = f"{server.model} at {server.client.address}"
+        self.hardware = server.title
+        self.good_at = server.tells(server.trial)
+
+    def usual_heads(self, method: str) -> Sequence[str]:
+        """See ``explorer.source.Source``: the server has chosen."""
+        return ()
+
+    def run(self, ask: Ask) -> Generator[Line, None, None]:
+        """See ``explorer.source.Source``. A second header tells the run anew: by the steps that the server reported at
+        its end, where these are others than its chunks."""
+        if ask.method not in self.methods:
+            raise RequestError(f"{self.rig} runs what it was started with; choose the method {SERVED}.")
+        return self._lines(ask)
+
+    def _lines(self, ask: Ask) -> Generator[Line, None, None]:
+        reader, written, shown = AnswerReader(), Written(), list[Step]()
+        with self.server.answer(ask) as events:
+            for event in events:
+                tokens = reader.take(event)
+                written.report = self.server.kind.report(event) or written.report
+                if tokens and not written.text:
+                    yield self._header(ask, reader, self.server.trial)
+                written.add(tokens)
+                if tokens and not reader.finish:  # the last chunk waits for the report, which follows at once
+                    steps = steps_of_chunks(written.sizes[-1:], self.server.width)
+                    yield from self._entries(reader, written, shown, steps)
+        if not written.text:
+            raise RequestError(f"{self.rig} wrote nothing; ask something else, or change the temperature.")
+        yield from self._ending(ask, reader, written, shown)
+
+    def _ending(self, ask: Ask, reader: AnswerReader, written: Written, shown: list[Step]) -> Iterator[Line]:
+        steps = steps_of_report(written.sizes, written.report) if written.report else None
+        steps = steps or steps_of_chunks(written.sizes, self.server.width)
+        if steps[:len(shown)] != shown:
+            yield self._header(ask, reader, written.report)
+            shown = []
+        yield from self._entries(reader, written, shown, steps[len(shown):])
+        yield self._end(reader, written, steps)
+
+    def _entries(self, reader: AnswerReader, written: Written, shown: list[Step],
+                 steps: Sequence[Step]) -> Iterator[Line]:
+        """The steps at the end of the text, which join those that were shown."""
+        reached = len(written.text) - 1 - sum(step.written for step in steps)
+        for step in steps:
+            tokens = written.text[reached:reached + step.written + 1]
+            made = chain_round(len(shown), len(reader.prompt_ids) + reached, tokens, step)
+            reached += step.written
+            shown.append(step)
+            yield Entry(made, {token.id: token.piece for token in tokens}, written.at(reached))
+
+    def _header(self, ask: Ask, reader: AnswerReader, report: Report | None) -> Header:
+        note = f"{self.server.tells(report)} Times are those at which the text arrived here."
+        request = Request(reader.prompt_ids, SERVED, report.width if report else 0, ask.max_tokens, ask.sampling)
+        return Header(
+            request, ask.prompt, self.rig, self.heads, self.hardware, "", self.server.context_limit,
+            {UNKNOWN_TOKEN: UNKNOWN_PIECE}, {self.server.kind.title: self.server.version}, turns=ask.turns,
+            note=note, engine=self.server.title)
+
+    def _end(self, reader: AnswerReader, written: Written, steps: Sequence[Step]) -> End:
+        said = written.report.said if written.report else ""
+        reason = reader.finish if reader.finish in ("stop", "length") else "stop"
+        return End(reason, len(steps), written.at(len(written.text) - 1), said=said)
+
+    def close(self) -> None:
+        """See ``explorer.source.Source``."""
+        self.server.client.close()
+
+
+def server_of(source: Source) -> Server | None:
+    """The server behind a source; None where it is a rig of this page's own."""
+    return source.server if isinstance(source, AttachedServer) else None
+
+
+def attach(address: str, tell: Tell, client: Client | None = None) -> LoadedRig:
+    """The server at that address as a rig; ServerError or RigError says why it cannot be one."""
+    client = client or Client(address)
+    tell(f"Asking {client.address} what it is …", None)
+    source = AttachedServer(open_server(client))
+    reason = (f"{source.good_at} In the lab the tab Server measures it; all other measurements need a rig that this "
+              "page opened itself.")
+    return LoadedRig(source, NoInstruments(source, reason, client.address))

@@ -1,0 +1,120 @@
+"""Two runs held against each other, of whatever engines: where their texts part, where their rounds do, and how each
+accepted. Texts are compared as texts, since two engines need not number their tokens alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from os.path import commonprefix
+from typing import Any
+
+from engine.errors import RequestError
+from engine.records import Round
+from engine.trace import Trace, committed_ids, tau
+from engine.tree import depths
+from explorer.browser_calls import Call, browser_call, named_fields
+from explorer.form_fields import whole
+from explorer.share import pieces_of
+from explorer.view import View
+
+SIDES = ("first", "second")
+MOST_DEPTHS = 64
+
+
+class TwoRuns:
+    """What the browser may ask of two runs that the page knows."""
+
+    def __init__(self, trace_of: Callable[[str], Trace]) -> None:
+        self._trace_of = trace_of
+
+    def functions(self) -> list[Call]:
+        """What the browser calls by name."""
+        return [browser_call("two_runs", self.held)]
+
+    def held(self, wanted: Mapping[str, Any]) -> View:
+        """{"first", "second"}: each {"run", "round": from 0, where two rounds are meant}. See ``two_runs``."""
+        sides = [named_fields(wanted.get(side)) for side in SIDES]
+        traces = [self._trace_of(str(side.get("run"))) for side in sides]
+        made = two_runs(*traces)
+        for view, trace, side in zip(made["sides"], traces, sides, strict=True):
+            if side.get("round") is not None:
+                number = whole("The round", side["round"], 0, len(trace.entries) - 1)
+                view["round"] = round_view(trace.entries[number].round)
+        return made
+
+
+def two_runs(first: Trace, second: Trace) -> View:
+    """{"said": sentences, "same_prompt", "same_text", "texts_part", "rounds_part", "sides"}. ``texts_part`` is the
+    token of each text at which they part, from 0; ``rounds_part`` the first round that kept another number of tokens;
+    both None where there is none. A side: {"tau", "rounds", "tokens", "rows": verified in a round on average,
+    "lengths": tokens kept by each round, "depths": the share of rounds that drafted to a depth and accepted it}."""
+    for side, trace in zip(SIDES, (first, second), strict=True):
+        if not trace.entries:
+            raise RequestError(f"The {side} run has no round to compare.")
+    parted = texts_part(first, second)
+    lengths = [[len(entry.round.acceptance.keep) for entry in trace.entries] for trace in (first, second)]
+    same_prompt = (first.header.prompt, first.header.turns) == (second.header.prompt, second.header.turns)
+    rounds_part = next((place for place, pair in enumerate(zip(*lengths, strict=False)) if pair[0] != pair[1]), None)
+    said = _said(same_prompt, parted, rounds_part, lengths)
+    return {"said": said, "same_prompt": same_prompt, "same_text": parted is None, "texts_part": parted,
+            "rounds_part": rounds_part, "sides": [side_view(first), side_view(second)]}
+
+
+def texts_part(first: Trace, second: Trace) -> list[int] | None:
+    """The token of each text that holds the first byte that differs; None for the same text. A text that ends
+    earlier parts at its end."""
+    texts = [_token_texts(trace) for trace in (first, second)]
+    whole_texts = [b"".join(tokens) for tokens in texts]
+    if whole_texts[0] == whole_texts[1]:
+        return None
+    common = len(commonprefix(whole_texts))
+    return [next((place for place, end in enumerate(accumulate(map(len, tokens))) if end > common), len(tokens))
+            for tokens in texts]
+
+
+def _token_texts(trace: Trace) -> list[bytes]:
+    """The bytes that each token adds to the text."""
+    named, token_ids = pieces_of(trace), committed_ids(entry.round for entry in trace.entries)
+    return [piece.encode() if isinstance(piece := named.get(token, ""), str) else bytes(piece) for token in token_ids]
+
+
+def side_view(trace: Trace) -> View:
+    """A side of ``two_runs``."""
+    rounds = [entry.round for entry in trace.entries]
+    return {"tau": tau(rounds), "rounds": len(rounds), "tokens": sum(len(made.acceptance.keep) for made in rounds),
+            "rows": sum(len(made.tree) for made in rounds) / len(rounds),
+            "lengths": [len(made.acceptance.keep) for made in rounds], "depths": accepted_by_depth(rounds)}
+
+
+def accepted_by_depth(rounds: Sequence[Round]) -> list[float]:
+    """For each depth from 1: of the rounds that drafted so deep, the share that accepted so deep."""
+    drafted = [int(depths(made.tree.parents).max()) for made in rounds]
+    kept = [len(made.acceptance.keep) - 1 for made in rounds]
+    shares = []
+    for depth in range(1, min(MOST_DEPTHS, max(drafted, default=0)) + 1):
+        reached = [length >= depth for length, deep in zip(kept, drafted, strict=True) if deep >= depth]
+        shares.append(sum(reached) / len(reached))
+    return shares
+
+
+def round_view(made: Round) -> View:
+    """One round of a side: {"index", "rows", "kept", "depth"}."""
+    return {"index": made.index, "rows": len(made.tree), "kept": len(made.acceptance.keep),
+            "depth": int(depths(made.tree.parents).max())}
+
+
+def _said(same_prompt: bool, parted: list[int] | None, rounds_part: int | None,
+          lengths: Sequence[Sequence[int]]) -> str:
+    """The findings in words."""
+    sentences = [] if same_prompt else ["The prompts differ, and so may all else."]
+    if parted is None:
+        sentences.append("The texts are the same.")
+    else:
+        sentences.append(f"The texts part at token {parted[0] + 1} of the first and {parted[1] + 1} of the second.")
+    if rounds_part is not None:
+        kept = [length[rounds_part] for length in lengths]
+        sentences.append(f"The rounds part at round {rounds_part + 1}, which kept {kept[0]} tokens in the first and "
+                         f"{kept[1]} in the second.")
+    elif len(lengths[0]) == len(lengths[1]):
+        sentences.append("Every round kept as many tokens as the other's.")
+    return " ".join(sentences)

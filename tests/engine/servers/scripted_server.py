@@ -1,0 +1,103 @@
+"""An HTTP server that says what a test wrote: what servers do wrong. What they do right is recorded from real ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+ANSWERS = Path(__file__).parent / "answers"
+CHAT = "/v1/chat/completions"
+Said = Callable[[BaseHTTPRequestHandler], None]
+
+
+@dataclass
+class Script:
+    """What is said at each path, and what was asked: (path, headers, body)."""
+
+    said: dict[str, Said]
+    address: str = ""
+    asked: list[tuple[str, Mapping[str, str], Any]] = field(default_factory=list)
+
+
+def says(body: bytes | str, kind: str = "application/json", status: int = 200, **headers: str) -> Said:
+    """The whole body at once."""
+    data = body.encode() if isinstance(body, str) else body
+
+    def say(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(data)), **headers}.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.end_headers()
+        handler.wfile.write(data)
+    return say
+
+
+def streams(*parts: bytes | Callable[[], Any]) -> Said:
+    """Parts of a stream, one after the other, a function called between them; then the connection is closed."""
+    def say(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        handler.end_headers()
+        for part in parts:
+            if callable(part):
+                part()
+            else:
+                handler.wfile.write(part)
+                handler.wfile.flush()
+    return say
+
+
+def event(**values: Any) -> bytes:
+    """An event of a stream."""
+    return b"data: " + json.dumps(values).encode() + b"\n\n"
+
+
+def chunk(text: str, **choice: Any) -> bytes:
+    """An event with text."""
+    return event(choices=[{"index": 0, "delta": {"content": text}, **choice}])
+
+
+DONE = b"data: [DONE]\n\n"
+MODELS = says('{"data": [{"id": "m", "owned_by": "somebody"}]}')
+
+
+def answers(name: str) -> bytes:
+    """What a real server said, or what its documents say that it does."""
+    return (ANSWERS / name).read_bytes()
+
+
+@contextmanager
+def scripted(**said: Said) -> Iterator[Script]:
+    """A server at an address of its own; paths are named as words: ``models``, ``chat``, ``metrics``, ``version``."""
+    paths = {"models": "/v1/models", "chat": CHAT}
+    script = Script({paths.get(name, f"/{name}"): say for name, say in said.items()})
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.answer(None)
+
+        def do_POST(self) -> None:
+            self.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+        def answer(self, body: Any) -> None:
+            script.asked.append((self.path, dict(self.headers), body))
+            script.said.get(self.path, says("{}", status=404))(self)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    script.address = f"http://127.0.0.1:{server.server_port}"
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield script
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,279 @@
+"""What servers answered, as rounds. vLLM's answers are those of vLLM 0.32.0 on the demo target, recorded; those of
+SGLang and llama.cpp are made from their documents and sources, as the names of their tests say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.errors import CanopyError, RequestError, ServerError
+from engine.methods import SERVED
+from engine.recorder import UNKNOWN_TOKEN
+from engine.records import Ask, Round, Sampling
+from engine.rig_names import RIGS_FOLDER
+from engine.servers.client import Client
+from engine.servers.report import Report
+from engine.servers.server import open_server
+from engine.servers.steps import Step, steps_of_chunks, steps_of_report
+from engine.trace import Entry, Header, Trace, committed_ids, dumps, gather, loads, tau
+from explorer.sources.attached import AttachedServer, attach
+from tests.engine.servers.scripted_server import (
+    CHAT,
+    DONE,
+    MODELS,
+    Script,
+    answers,
+    chunk,
+    event,
+    says,
+    scripted,
+    streams,
+)
+
+DFLASH = [12, 12, 16, 9, 11, 2, 16, 1]  # its rounds; vLLM reports the last as 3, one of which is the stop token
+TEXT = "The hall has 8 * 10 = 80 chairs."
+ASK = Ask("How many?", SERVED, 64, 200, Sampling(0.5, 20, 0.9, 7), turns=(("system", "Be brief."),))
+
+
+def vllm(name: str, trial: str = "") -> dict[str, Any]:
+    """VLLM as it was recorded."""
+    said = {what: says(answers(f"vllm-0.32.0-{what}.json")) for what in ("models", "version")}
+    return {**said, "metrics": says(answers("vllm-0.32.0-metrics.txt"), "text/plain; version=1.0.0; charset=utf-8"),
+            "chat": streams(answers(f"vllm-0.32.0-{trial or name}.txt"))}
+
+
+@contextmanager
+def attached(script: Script, then: bytes | None = None) -> Iterator[AttachedServer]:
+    """The server as a rig; from now on it answers with ``then``."""
+    source = attach(script.address, lambda *_: None).source
+    assert isinstance(source, AttachedServer)
+    if then is not None:
+        script.said[CHAT] = streams(then)
+    yield source
+    source.close()
+
+
+def rounds_of(trace: Trace) -> list[Round]:
+    return [entry.round for entry in trace.entries]
+
+
+def text_of(trace: Trace) -> str:
+    named = {token: piece for entry in trace.entries for token, piece in entry.pieces.items()}
+    return "".join(str(named[token]) for token in committed_ids(rounds_of(trace)))
+
+
+def test_vllms_steps_are_rounds_with_its_own_tokens() -> None:
+    with scripted(**vllm("dflash", "trial")) as script, attached(script, answers("vllm-0.32.0-dflash.txt")) as source:
+        lines = list(source.run(ASK))
+        asked = script.asked[-1][2]
+    assert sum(isinstance(line, Header) for line in lines) == 1, "chunks were steps, so nothing had to be told anew"
+    trace = gather(lines)
+    made = rounds_of(trace)
+    assert [len(each.acceptance.keep) for each in made] == DFLASH and {len(each.tree) for each in made} == {16}
+    assert text_of(trace).startswith(TEXT) and text_of(trace).endswith("Answer: 13")
+    assert made[0].start == len(trace.header.request.prompt_ids) == 46
+    assert all(after.tree.tokens[0] == before.acceptance.bonus for before, after in zip(made, made[1:], strict=False))
+    assert made[0].verification.logprobs[0] == np.float32(-0.0038963842671364546)
+    assert made[-1].tree.tokens[1] == made[-1].acceptance.bonus == 2, "the stop token was a drafted one"
+    assert np.isnan(made[0].verification.logprobs[12:]).all() and set(made[0].tree.tokens[12:]) == {UNKNOWN_TOKEN}
+    assert trace.end.said == ("vLLM's own figures: mean acceptance length 10.1 over 8 steps, 73 of 120 drafted tokens "
+                              "accepted.")
+    header = trace.header
+    assert (header.engine, header.budget, header.context_limit, header.rig) == (
+        "vLLM 0.32.0", 15, 512, f"demo at {script.address}")
+    assert "reports its steps" in header.note and len(gather(loads_of(trace)).entries) == len(made)
+    assert asked["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How many?"}]
+    assert {name: asked[name] for name in ("temperature", "top_k", "top_p", "seed", "max_tokens", "model")} == {
+        "temperature": 0.5, "top_k": 20, "top_p": 0.9, "seed": 7, "max_tokens": 200, "model": "demo"}
+
+
+def loads_of(trace: Trace) -> list[Any]:
+    read = loads(dumps(trace), "run")
+    assert read.end == trace.end and read.header.engine == trace.header.engine
+    return [read.header, *read.entries, read.end]
+
+
+def test_steps_that_vllm_leaves_out_are_joined_with_its_chunks() -> None:
+    """With n-grams nothing is drafted in most steps, and the report has four of them alone."""
+    answer = answers("vllm-0.32.0-ngram.txt")
+    with scripted(**vllm("ngram", "ngram-trial")) as script, attached(script, answer) as source:
+        assert "drafted nothing for this text" in source.good_at
+        lines = list(source.run(ASK))
+    headers = [line for line in lines if isinstance(line, Header)]
+    assert len(headers) == 2, "which steps drafted is known at the end, and the run is told anew"
+    made = rounds_of(gather(lines))
+    assert [(len(each.tree) - 1, len(each.acceptance.keep)) for each in made if len(each.tree) > 1] == [
+        (5, 1), (5, 3), (5, 3), (5, 1)]
+    assert len(made) == 75 and tau(made) == 79 / 75 and "reports its steps" in headers[1].note
+    assert text_of(gather(lines)).startswith(TEXT)
+
+
+def test_what_vllm_counts_over_everybody() -> None:
+    with scripted(**vllm("dflash", "trial")) as script:
+        counts = open_server(Client(script.address)).counts()
+    assert (counts.drafts, counts.drafted, counts.accepted, counts.running) == (30, 450, 147, 0)
+    assert counts.by_place[:3] == (17, 14, 12) and len(counts.by_place) == 15
+
+
+def test_vllms_refusal_is_in_its_own_words() -> None:
+    with scripted(**vllm("dflash", "trial")) as script, attached(script) as source:
+        script.said[CHAT] = says(answers("vllm-0.32.0-refused.json"), status=400)
+        with pytest.raises(ServerError, match=r"refuses \(status 400\)\. It says: 'temperature must be non-negative"):
+            list(source.run(ASK))
+
+
+def model(owner: str) -> Any:
+    return says(json.dumps({"data": [{"id": "m", "owned_by": owner, "max_model_len": 4096}]}))
+
+
+def one(token: str, **more: Any) -> bytes:
+    told = {"token": token, "logprob": -0.5, "bytes": list(token.encode())}
+    return chunk(token, logprobs={"content": [told]}, **more)
+
+
+SGLANG = {"spec_accept_rate": 0.4, "spec_accept_length": 2.5, "spec_verify_ct": 4, "spec_num_correct_drafts": 6,
+          "spec_num_proposed_drafts": 15, "spec_correct_drafts_histogram": [1, 1, 2]}
+
+
+@pytest.mark.parametrize("last", [
+    event(choices=[], sglext={"spec_tokens_details": SGLANG}), chunk("", sglext={"spec_tokens_details": SGLANG}),
+    chunk("", meta_info={"spec_verify_ct": 4, "spec_accept_token_num": 6, "spec_draft_token_num": 15})],
+    ids=["at the top", "in the choice", "older names"])
+def test_from_documents_sglang_tells_sums_and_its_chunks_are_rounds(last: bytes) -> None:
+    answer = one(" a") + chunk(" b c", logprobs={"content": [{"token": " b"}, {"token": " c"}]}) + last + DONE
+    with scripted(models=model("sglang"), chat=streams(answer), server_info=says('{"version": "0.9"}'),
+                  metrics=says("sglang:spec_accept_length{model=\"m\"} 2.5\n", "text/plain")) as script, \
+            attached(script) as source:
+        trace = gather(source.run(ASK))
+        assert source.server.counts().length == 2.5
+        assert script.asked[-2][2]["return_spec_tokens_details"] is True
+    assert "SGLang 0.9 reports sums alone: a chunk of its answer is shown as a round" in trace.header.note
+    assert "6 of 15 drafted tokens accepted in 4 verifications" in trace.end.said
+    assert [len(made.acceptance.keep) for made in rounds_of(trace)] == [2] and trace.header.budget is None
+
+
+def test_from_sources_llama_cpp_tells_sums_and_sends_every_token_by_itself() -> None:
+    timings = {"predicted_n": 12, "draft_n": 9, "draft_n_accepted": 7}
+    answer = b"".join(map(one, (" a", " b", " c"))) + chunk("", finish_reason="length") + event(
+        choices=[], usage={}, timings=timings) + DONE
+    with scripted(models=model("llamacpp"), chat=streams(answer), props=says('{"build_info": "b9"}'), metrics=says(
+            "# HELP llamacpp:spec_decode_num_drafts_total x\nllamacpp:spec_decode_num_drafts_total 3\n"
+            'llamacpp:spec_decode_num_accepted_tokens_per_pos_total{position="1"} 2\n', "text/plain")) as script, \
+            attached(script) as source:
+        trace = gather(source.run(ASK))
+        counts = source.server.counts()
+    assert trace.end.said == ("llama.cpp's own figures: 7 of 9 drafted tokens accepted, so its 12 tokens took about 5 "
+                              "passes.") and trace.end.reason == "length"
+    assert trace.header.engine == "llama.cpp b9" and (counts.drafts, counts.by_place) == (3, (0, 2))
+    assert tau(rounds_of(trace)) == 1
+
+
+def test_a_server_that_tells_nothing_is_shown_by_its_chunks() -> None:
+    with scripted(models=MODELS, chat=streams(chunk("One"), chunk(" two three"), chunk(" 🌳"), DONE)) as script, \
+            attached(script) as source:
+        assert "reports nothing of speculation: a chunk of its answer is shown as a round" in source.good_at
+        trace = gather(source.run(ASK))
+        with pytest.raises(ServerError, match="has no /metrics"):
+            source.server.counts()
+    assert text_of(trace) == "One two three" and len(trace.entries) == 2 and trace.end.said == ""
+
+
+def test_bytes_that_are_no_whole_character_stay_bytes() -> None:
+    tree = "🌳".encode()
+    halves = [{"token": "\ufffd", "bytes": list(part)} for part in (tree[:2], tree[2:])]
+    answer = one("a") + chunk("🌳", logprobs={"content": halves}, token_ids=[5, 6]) + one("z") + DONE
+    with scripted(models=MODELS, chat=streams(answer)) as script, attached(script) as source:
+        named = {token: piece for entry in gather(source.run(ASK)).entries for token, piece in entry.pieces.items()}
+    assert named[5] == tuple(tree[:2]) and named[6] == tuple(tree[2:])
+
+
+@pytest.mark.parametrize(("answer", "words", "kept"), [
+    (one("a") + one("b"), "breaks off in the middle; what came until then is kept", 1),
+    (one("a") + one("b") + b'data: {"choi', "which is no whole JSON", 1),
+    (one("a") + event(id=7), "an event with id", 0),
+    (event(choices=7), "an event with choices", 0), (event(choices=[7]), "a choice that is '7'", 0),
+    (one("a") + event(error={"message": "out of\nmemory"}), "The server gave up: 'out of memory'", 0),
+    (event(choices=[{"delta": {"content": 7}}]), "sent '7' as text", 0),
+    (event(choices=[{"delta": {"content": "a"}, "logprobs": 7}]), "logprobs that is '7'", 0),
+    (event(choices=[{"delta": {"content": "a"}, "logprobs": {"content": [7]}}]), "a token that is '7'", 0),
+    (event(choices=[{"delta": {"content": "a"}, "token_ids": ["x"]}]), "no token id", 0),
+    (event(choices=[{"delta": {"content": "a"}, "token_ids": [2**31]}]), "no token id", 0),
+    (event(choices=[{"delta": {"content": "a"}, "token_ids": 7}]), "token_ids are '7'", 0),
+    (event(choices=[], prompt_token_ids=[-1]), "prompt_token_ids hold something", 0), (DONE, "wrote nothing", 0)])
+def test_another_answer_ends_the_run_in_a_sentence_and_keeps_its_rounds(answer: bytes, words: str, kept: int) -> None:
+    with scripted(models=MODELS, chat=streams(one("a"), one("b"), DONE)) as script, attached(script, answer) as source:
+        lines: list[Any] = []
+        with pytest.raises(CanopyError, match=re.escape(words)) as refused:
+            lines.extend(line for line in iter_into(source, lines))
+        assert "\n" not in str(refused.value) and str(refused.value).endswith(".")
+    assert sum(isinstance(line, Entry) for line in lines) == kept
+
+
+def iter_into(source: AttachedServer, lines: list[Any]) -> Iterator[Any]:
+    for line in source.run(ASK):
+        lines.append(line)
+    yield from ()
+
+
+@pytest.mark.parametrize("figures", [
+    {"per_step_accepted": [1], "per_step_drafted": []}, {"per_step_accepted": [3], "per_step_drafted": [2]},
+    {"per_step_accepted": 7}, {"per_step_accepted": ["x"], "per_step_drafted": [1]}, {"num_spec_tokens": -1},
+    {"num_spec_tokens": True}, {"num_draft_tokens": 2**40}])
+def test_figures_that_are_none_are_refused(figures: dict[str, Any]) -> None:
+    answer = one("a") + one("b") + event(choices=[], metrics={"speculative_decoding": figures}) + DONE
+    with scripted(**{**vllm("dflash", "trial"), "chat": streams(answer)}) as script, \
+            pytest.raises(ServerError, match="report") as refused:
+        open_server(Client(script.address))
+    assert str(refused.value).endswith(".") and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("said", "words"), [
+    ('{"data": []}', "lists no model"), ('{"data": 7}', "lists no model"), ("{}", "lists no model"),
+    ('{"data": [7]}', "lists no model"), ('{"data": [{"id": 7}]}', "calls its model '7'"),
+    ('{"data": [{"id": ""}]}', "it has to have a name")])
+def test_a_server_without_a_model_is_refused(said: str, words: str) -> None:
+    with scripted(models=says(said)) as script, pytest.raises(ServerError, match=words):
+        open_server(Client(script.address))
+
+
+def test_it_runs_as_it_was_started_and_in_no_other_way() -> None:
+    with scripted(**vllm("dflash", "trial")) as script, attached(script) as source:
+        with pytest.raises(RequestError, match="choose the method served"):
+            source.run(Ask("x", "ddtree"))
+        assert list(source.methods) == [SERVED] and source.usual_heads(SERVED) == ()
+
+
+@pytest.mark.parametrize(("sizes", "accepted", "written"), [
+    ([0, 3, 1, 4], (2, 0, 3), [3, 1, 4]), ([0, 8], (2, 0, 3), [3, 1, 4]), ([2, 3, 1, 2], (2, 0, 2, 3), [3, 1, 3, 1]),
+    ([0, 1, 3, 1, 2], (2, 3), [1, 3, 1, 2]), ([0, 1, 1, 1, 3], (0, 2), [1, 1, 1, 3]), ([0, 1, 2, 2], (2,), None),
+    ([0, 1, 3], (9,), [1, 3]), ([0, 9], (2,), None), ([0, 2], (2, 3), None), ([0, 1], (), None)])
+def test_steps_are_found_in_chunks(sizes: Sequence[int], accepted: tuple[int, ...], written: list[int] | None) -> None:
+    found = steps_of_report(sizes, Report("", accepted, tuple(9 for _ in accepted)))
+    assert (None if found is None else [step.written for step in found]) == written
+    if found:
+        assert sum(step.written for step in found) == sum(sizes)
+        assert sum(step.drafted == 9 for step in found) == len(accepted)
+
+
+def test_a_chunk_is_a_step_where_nothing_else_is_known() -> None:
+    assert steps_of_chunks([0, 3, 1], 0) == [Step(3, 2), Step(1, 0)]
+    assert steps_of_chunks([3, 1], 15) == [Step(3, 15), Step(1, 15)]
+
+
+def test_the_fixtures_speak_of_no_machine() -> None:
+    for path in (RIGS_FOLDER.parent / "tests" / "engine" / "servers" / "answers").iterdir():
+        assert "/root" not in path.read_text("utf8") and "/work" not in path.read_text("utf8")
+
+
+def test_without_its_flag_vllms_chunks_are_its_steps_all_the_same() -> None:
+    answer = answers("vllm-0.32.0-plain.txt")
+    with scripted(**vllm("plain", "plain-trial")) as script, attached(script, answer) as source:
+        trace = gather(source.run(ASK))
+    assert [len(made.acceptance.keep) for made in rounds_of(trace)] == DFLASH and trace.header.budget is None
+    assert "reports nothing of speculation: a chunk of its answer is shown as a round. Start vLLM" in source.good_at

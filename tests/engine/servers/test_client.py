@@ -1,0 +1,149 @@
+"""What a server does wrong is one sentence; nothing of it is waited for without end, and no other host is asked."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+import pytest
+
+from engine.errors import CanopyError, ServerError
+from engine.rig_names import SERVER_KEY, from_hub, is_address, pair_of, server_address
+from engine.servers import client as limits
+from engine.servers.client import Client
+from tests.engine.servers.scripted_server import DONE, Said, chunk, event, says, scripted, streams
+
+
+def sentence(refused: pytest.ExceptionInfo[CanopyError]) -> str:
+    """What it says, which is one sentence."""
+    text = str(refused.value)
+    assert "\n" not in text and text.endswith((".", "?")) and len(text) < 400
+    return text
+
+
+@pytest.mark.parametrize(("written", "address"), [
+    ("http://127.0.0.1:8000", "http://127.0.0.1:8000"), (" HTTPS://host/ ", "https://host"),
+    ("http://[::1]:8000/v1/", "http://[::1]:8000"), ("https://host/team/v1", "https://host/team")])
+def test_an_address_is_told_from_a_pair(written: str, address: str) -> None:
+    assert is_address(written) and server_address(written) == address and from_hub(written) == ()
+    with pytest.raises(CanopyError, match="the address of a server"):
+        pair_of(written)
+
+
+@pytest.mark.parametrize("written", ["demo", "a::b", "/data/target::ngram", "ftp://host", "httpx://host"])
+def test_other_names_are_no_addresses(written: str) -> None:
+    assert not is_address(written)
+
+
+@pytest.mark.parametrize("written", [
+    "http://ada:secret@host", "http://secret@host", "http://host?key=secret", "http://host#secret", "http://",
+    "http://host:99999", "http://host name", "http://[::1", "http://host/\r\nX: 1"])
+def test_an_address_that_is_none_or_holds_a_secret_is_refused(written: str) -> None:
+    with pytest.raises(CanopyError) as refused:
+        server_address(written)
+    assert "secret" not in sentence(refused) and SERVER_KEY in str(refused.value) or "http://HOST" in str(refused.value)
+
+
+def test_a_server_that_is_down() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free_port = probe.getsockname()[1]
+    with pytest.raises(ServerError, match=f"Nobody answers at http://127.0.0.1:{free_port}; start the") as refused:
+        Client(f"http://127.0.0.1:{free_port}").ask("/v1/models")
+    sentence(refused)
+
+
+def greet(handler: BaseHTTPRequestHandler) -> None:
+    """Answer in another protocol."""
+    handler.wfile.write(b"SSH-2.0-x\r\n")
+
+
+REFUSALS: list[tuple[Said, str]] = [
+    (says("{}", status=401), "wants a key (401); put it into the environment as CANOPY_SERVER_KEY"),
+    (says("{}", status=403), "forbids it (403)"), (says("{}", status=404), "has no /v1/models (404)"),
+    (says("<html>", "text/html", status=429), "has more to do than it takes (429); try again later"),
+    (says('{"error": {"message": "bad\\n news"}}', status=400), "refuses (status 400). It says: 'bad news'."),
+    (says('{"detail": "x"}', status=422), "It says: 'x'"), (says("\xff", status=500), "failed (status 500)."),
+    (says("", status=302, Location="http://user:pw@elsewhere.test:1/x"), "sends on to elsewhere.test:1, which is not"),
+    (says("", status=307, Location="/v2/models"), "sends on to another path, which is not followed"),
+    (says("", status=204), "refuses (status 204)"),
+    (says("<html>", "text/html"), "answers /v1/models as 'text/html', where application/json is expected"),
+    (says("{}", Content_Encoding="gzip"), "packed as 'gzip'"),
+    (says('{"data": ['), "which is no whole JSON"), (says("[" * 100_000), "which is no whole JSON"),
+    (says("7"), "The server sent '7', where an object is expected"), (says(b"\xff\xfe{}"), "no whole JSON"),
+    (says(b" " * (limits.ANSWER_BYTES + 1)), "sent more than 4 MiB"),
+    (says("{}", Content_Length="900"), "broke its answer off"),
+    (greet, "broke its answer off, or does not speak HTTP"),
+    (lambda handler: handler.connection.close(), "broke its answer off, or does not speak HTTP")]
+
+
+@pytest.mark.parametrize(("said", "words"), REFUSALS, ids=[words[:24] for _, words in REFUSALS])
+def test_what_a_server_does_wrong_is_one_sentence(said: Said, words: str) -> None:
+    with scripted(models=said) as script:
+        with pytest.raises(ServerError, match=re.escape(words)) as refused:
+            Client(script.address).ask("/v1/models")
+        assert "pw" not in sentence(refused) and len(script.asked) == 1, "and nothing was asked a second time"
+
+
+def taken(script: Any) -> list[Any]:
+    with Client(script.address).stream("/v1/chat/completions", {}) as events:
+        return list(events)
+
+
+def test_a_stream_in_any_pieces_is_its_events() -> None:
+    whole = b": a comment\n\nevent: x\r\n" + event(a=1) + b"data:" + event(b="\u2028é")[6:] + DONE
+    for cut in (1, 7, len(whole)):
+        parts = [whole[place:place + cut] for place in range(0, len(whole), cut)]
+        with scripted(chat=streams(*parts)) as script:
+            assert taken(script) == [{"a": 1}, {"b": "\u2028é"}]
+
+
+@pytest.mark.parametrize(("parts", "words"), [
+    ((event(a=1),), "breaks off in the middle"), ((event(a=1), b'data: {"choices'), "which is no whole JSON"),
+    ((b"data: 7\n\n", DONE), "where an object is expected"), ((), "breaks off in the middle"),
+    ((b"data: " + b"x" * 2**21,), "a line of more than 1 MiB"), ((b"x\n" * 9,), "breaks off in the middle")])
+def test_a_stream_that_is_none_ends_in_a_sentence(parts: tuple[bytes, ...], words: str) -> None:
+    with scripted(chat=streams(*parts)) as script, pytest.raises(ServerError, match=re.escape(words)) as refused:
+        taken(script)
+    sentence(refused)
+
+
+@pytest.mark.parametrize(("said", "words"), [
+    (streams(lambda: time.sleep(3)), "said nothing for 0.3 s"), (lambda _: time.sleep(3), "said nothing for 0.3 s"),
+    (streams(*[part for _ in range(40) for part in (b": still here\n", lambda: time.sleep(0.1))]),
+     "had not finished its answer after 1 s")])
+def test_a_slow_server_is_not_waited_for_without_end(
+        said: Callable[[Any], None], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(limits, "STREAM_SECONDS", 1.0)
+    began = time.monotonic()
+    with scripted(chat=said) as script, pytest.raises(ServerError, match=words):
+        taken(script)
+    assert time.monotonic() - began < 3
+
+
+def test_the_key_goes_to_the_server_alone_and_stands_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SERVER_KEY, "sk-1234")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # would be asked instead
+    echoed = says('{"error": "the key sk-1234 is wrong"}', status=400)
+    with scripted(models=says('{"data": []}'), version=echoed) as script:
+        made = Client(script.address)
+        made.ask("/v1/models")
+        assert script.asked[0][1]["Authorization"] == "Bearer sk-1234"
+        with pytest.raises(ServerError) as refused:
+            made.ask("/version")
+        assert "sk-1234" not in str(refused.value) and "the key … is wrong" in str(refused.value)
+    monkeypatch.setenv(SERVER_KEY, "line\nbreak")
+    with pytest.raises(ServerError, match="signs that no header may have"):
+        Client("http://127.0.0.1:9").ask("/v1/models")
+
+
+def test_without_a_key_none_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SERVER_KEY, raising=False)
+    with scripted(chat=streams(chunk("a"), DONE)) as script:
+        taken(script)
+        assert "Authorization" not in script.asked[0][1]

@@ -1,0 +1,137 @@
+"""What a server counts between two looks, and the curve against requests at once."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+import pytest
+
+from engine.errors import ServerError
+from engine.servers import load, watch
+from engine.servers.client import Client
+from engine.servers.counters import CounterNames, Counts, counts_of, samples
+from engine.servers.load import AT_ONCE, ROUNDS_OF_REQUESTS, measured
+from engine.servers.server import Server, open_server
+from engine.servers.vllm import vllm
+from engine.servers.watch import Look, Watch, by_place, traffic
+from tests.engine.servers.scripted_server import CHAT, DONE, MODELS, chunk, says, scripted, streams
+
+NAMES = vllm.counters
+
+
+def text(drafts: float, accepted: float, generated: float, *places: float) -> str:
+    """The counters as vLLM writes them, of two engines."""
+    lines = [f'vllm:spec_decode_num_drafts_total{{engine="0"}} {drafts - 1}',
+             'vllm:spec_decode_num_drafts_total{engine="1"} 1.0', "vllm:spec_decode_num_drafts_created 1.7e9",
+             f"vllm:spec_decode_num_accepted_tokens_total {accepted}", f"vllm:generation_tokens_total {generated} 1700",
+             *(f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="{place}"}} {count}'
+               for place, count in enumerate(places))]
+    return "\n".join(lines)
+
+
+def test_counters_are_summed_over_engines() -> None:
+    counts = counts_of(text(10, 25, 40, 9, 7), NAMES)
+    assert (counts.drafts, counts.accepted, counts.generated, counts.by_place) == (10, 25, 40, (9, 7))
+    assert counts.length is None and not counts.empty
+
+
+@pytest.mark.parametrize("hostile", [
+    "", "<html>", "x" * 10**6, 'a{b="c"', "vllm:spec_decode_num_drafts_total NaN",
+    "vllm:spec_decode_num_drafts_total 1e999", "vllm:spec_decode_num_drafts_total x", "\0",
+    'vllm:spec_decode_num_accepted_tokens_per_pos_total{position="99999999999999"} x'])
+def test_what_is_no_counter_is_passed_over(hostile: str) -> None:
+    assert counts_of(hostile, NAMES).empty
+
+
+@pytest.mark.parametrize("position", ["99999", "-1", "", "٣", "1e3", "x"])
+def test_a_place_that_is_none_makes_no_list(position: str) -> None:
+    line = f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="{position}"}} 3'
+    assert counts_of(line, NAMES).by_place == () and len(list(samples(line))) == 1
+
+
+def test_traffic_is_what_happened_between_looks() -> None:
+    looks = [Look(0.0, counts_of(text(10, 20, 30, 8, 6), NAMES)), Look(2.0, counts_of(text(14, 30, 50, 12, 7), NAMES)),
+             Look(4.0, counts_of(text(14, 30, 50, 12, 7), NAMES)), Look(6.0, counts_of(text(2, 1, 3, 1, 0), NAMES))]
+    assert [(each.tokens_per_second, each.tau) for each in traffic(looks)] == [
+        (10.0, 3.5), (0.0, None), (None, None)], "the last server was started anew"
+    assert by_place(looks[:3]) == [1.0, 0.25] and by_place(looks[:1]) == [0.8, 0.6] and by_place([]) == []
+    assert traffic(looks[:1]) == []
+
+
+def test_a_servers_own_mean_stands_where_it_counts_no_drafts() -> None:
+    looks = [Look(0.0, Counts(length=2.5, generated=4)), Look(1.0, Counts(length=2.75, generated=9))]
+    assert [(each.tokens_per_second, each.tau) for each in traffic(looks)] == [(5.0, 2.75)] and by_place(looks) == []
+    assert CounterNames().by_place == ""
+
+
+def test_however_many_look_the_server_is_asked_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "LEAST_SECONDS", 0.2)
+    with scripted(metrics=says(text(1, 1, 1), "text/plain")) as script:
+        watched = Watch(Server(Client(script.address), vllm, "m", "", 0))
+        for _ in range(5):
+            watched.look()
+        assert len(script.asked) == 1
+        time.sleep(0.25)
+        assert len(watched.look()) == len(script.asked) == 2
+        script.said["/metrics"] = says("", "text/plain")
+        time.sleep(0.25)
+        with pytest.raises(ServerError, match="has none of the counters of vLLM"):
+            watched.look()
+
+
+class Busy:
+    """Answers whole, and notes how many it answers at once."""
+
+    def __init__(self, seconds: float = 0.02, tokens: Any = 7) -> None:
+        self.now = self.most = self.count = 0
+        self._lock, self._seconds, self._tokens = threading.Lock(), seconds, tokens
+
+    def __call__(self, handler: BaseHTTPRequestHandler) -> None:
+        with self._lock:
+            self.now, self.count = self.now + 1, self.count + 1
+            self.most = max(self.most, self.now)
+        time.sleep(self._seconds)
+        with self._lock:
+            self.now -= 1
+        says(json.dumps({"usage": {"completion_tokens": self._tokens}}))(handler)
+
+
+def opened(script: Any) -> Server:
+    """The server, found to answer; from now on it is busy."""
+    script.said[CHAT] = streams(chunk("a"), DONE)
+    return open_server(Client(script.address))
+
+
+def test_the_curve_sends_what_it_says_and_no_more() -> None:
+    with scripted(models=MODELS) as script:
+        server = opened(script)
+        script.said[CHAT] = busy = Busy()
+        before = len(script.asked)
+        levels = list(measured(server, ["one", "two", "three"], lambda: True))
+        bodies = [body for _, _, body in script.asked[before:]]
+    assert [level.at_once for level in levels] == list(AT_ONCE) and busy.most <= AT_ONCE[-1] and busy.most > 4
+    assert len(bodies) == busy.count == 1 + ROUNDS_OF_REQUESTS * sum(AT_ONCE)
+    assert {body["max_tokens"] for body in bodies} == {load.MOST_TOKENS}
+    assert not any("stream" in body for body in bodies)
+    assert [level.tokens for level in levels] == [7 * ROUNDS_OF_REQUESTS * level.at_once for level in levels]
+    assert all(0.02 <= level.latency < 5 and level.tokens_per_second > 0 for level in levels if level.latency)
+    assert {body["messages"][0]["content"] for body in bodies} == {"one", "two", "three"}
+
+
+def test_it_stops_when_it_is_told_to_and_where_nothing_answers() -> None:
+    with scripted(models=MODELS) as script:
+        server = opened(script)
+        script.said[CHAT] = busy = Busy()
+        levels = measured(server, ["one"], lambda: busy.count < 4)
+        assert [level.at_once for level in levels] == [1, 2] and busy.count <= 5
+        script.said[CHAT] = Busy(tokens="many")
+        with pytest.raises(ServerError, match="reports completion_tokens as 'many'"):
+            next(measured(server, ["one"], lambda: True))
+        asked = iter([says('{"usage": {"completion_tokens": 3}}')])
+        script.said[CHAT] = lambda handler: next(asked, says("{}", status=429))(handler)  # noqa: PLW0108  # a new one each
+        (level,) = measured(server, ["one"], lambda: True)
+    assert level.failed == 2 and "has more to do than it takes (429)" in level.failure and level.latency is None

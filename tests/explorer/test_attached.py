@@ -1,0 +1,159 @@
+"""A server in a rig's place, as the page sees it: chosen by its address, run, told anew, shown in the lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import app
+from engine.errors import RequestError
+from engine.methods import METHODS, SERVED
+from engine.records import Ask
+from engine.trace import Header, dumps, loads
+from explorer.bundle import ASSETS
+from explorer.lab.service import LabService
+from explorer.presets import fitting, read_presets
+from explorer.rig_choice import RigChoice
+from explorer.run_form import RunForm
+from explorer.run_queue import RunQueue
+from explorer.runs import Runs, Stream
+from explorer.sources.answering import AnsweringRig, RigAccess
+from explorer.sources.attached import attach
+from tests.engine.servers.scripted_server import CHAT, DONE, answers, chunk, says, scripted, streams
+from tests.engine.servers.test_answers import DFLASH, model, one, vllm
+from tests.explorer.lab.test_sweeps import until
+from tests.explorer.scripted import scripted_trace
+from tests.explorer.scripted_rigs import scripted_rig
+
+ASK = Ask("How many?", SERVED, 64, 200)
+
+
+def shown(script: Any, answer: bytes) -> tuple[list[dict[str, Any]], Runs]:
+    """What the stage is shown of a run."""
+    rig, runs = AnsweringRig(attach(script.address, lambda *_: None)), Runs()
+    script.said[CHAT] = streams(answer)
+    return list(Stream(rig, runs, RunQueue()).watch(ASK)), runs
+
+
+def test_a_run_of_chunks_that_were_steps_is_one_run() -> None:
+    with scripted(**vllm("dflash", "trial")) as script:
+        views, runs = shown(script, answers("vllm-0.32.0-dflash.txt"))
+    last = views[-1]
+    assert last["state"] == "done" and len({view["run"] for view in views}) == 1
+    assert [len(made["keep"]) for made in rounds_shown(views, last["run"])] == DFLASH
+    assert last["header"]["engine"] == "vLLM 0.32.0" and last["header"]["method"] == SERVED
+    assert last["end"]["remark"].startswith("vLLM's own figures: mean acceptance length 10.1")
+    trace = runs.trace(last["run"])
+    assert trace is not None and loads(dumps(trace), "run").end.said == trace.end.said
+
+
+def test_a_run_that_is_told_anew_is_another_run_that_goes_on() -> None:
+    with scripted(**vllm("ngram", "ngram-trial")) as script:
+        views, runs = shown(script, answers("vllm-0.32.0-ngram.txt"))
+    named = list(dict.fromkeys(view["run"] for view in views))
+    assert len(named) == 2 and views[-1]["run"] == named[1]
+    told = [view for view in views if view["run"] == named[1]]
+    assert [view["state"] for view in told[-2:]] == ["running", "done"], "so that the stage stays at the last round"
+    assert len(rounds_shown(told[:-1], named[1])) == told[-1]["end"]["rounds"] == 75
+    trace = runs.trace(named[1])
+    assert trace is not None and sum(len(entry.round.tree) > 1 for entry in trace.entries) == 4
+
+
+def rounds_shown(views: list[dict[str, Any]], run: str) -> list[dict[str, Any]]:
+    """The rounds of a run, put together from its windows."""
+    found: list[dict[str, Any]] = []
+    for view in views:
+        if view["run"] == run:
+            found[view["from"]:] = view["rounds"]
+    return found
+
+
+def test_a_server_that_breaks_off_leaves_its_rounds_and_a_sentence() -> None:
+    with scripted(models=model("vllm"), chat=streams(one("a"), DONE)) as script:
+        views, runs = shown(script, one("a") + one(" b") + one(" c"))
+    assert views[-1]["state"] == "error" and "breaks off in the middle" in views[-1]["message"]
+    trace = runs.trace(views[-1]["run"])
+    assert trace is not None and len(trace.entries) == 2, "nothing that was made is lost"
+
+
+def test_a_server_is_chosen_as_a_rig_and_only_by_whoever_may_choose_one() -> None:
+    with scripted(**vllm("dflash", "trial")) as script:
+        rig, queue = AnsweringRig(scripted_rig("first")), RunQueue()
+        choice = RigChoice(rig, queue, RigAccess(app.RigsOnDemand("auto")))
+        choice.choose({"rig": f" {script.address}/v1/ "})
+        until(lambda: choice.state({})["loading"] is None)
+        now = choice.state({})
+        assert (now["rig"], now["opened"], now["failure"]) == (f"demo at {script.address}", script.address, "")
+        assert "reports its steps" in now["reason"] and list(rig.source.methods) == [SERVED]
+        asked = len(script.asked)
+        closed = app.access(app.flags().parse_args(["--host", "0.0.0.0"]))
+        with pytest.raises(RequestError, match="start it with --rig-choice on"):
+            RigChoice(rig, queue, closed).choose({"rig": script.address})
+        assert len(script.asked) == asked, "the address of a stranger is not asked"
+
+
+@pytest.mark.parametrize(("written", "words"), [
+    ("http://127.0.0.1:1", "Nobody answers at http://127.0.0.1:1; start the server, or name another address."),
+    ("http://ada:secret@127.0.0.1:1", "holds a name or a password, which would be shown")])
+def test_what_cannot_be_attached_is_said_and_the_rig_goes_on(written: str, words: str) -> None:
+    rig = AnsweringRig(scripted_rig("first"))
+    choice = RigChoice(rig, RunQueue(), RigAccess(app.RigsOnDemand("auto")))
+    choice.choose({"rig": written})
+    until(lambda: choice.state({})["loading"] is None)
+    now = choice.state({})
+    assert words in now["failure"] and now["failure"].endswith("The first rig goes on answering.")
+    assert now["rig"] == "first rig" and list(states_of(rig)) == ["done"]
+
+
+def states_of(rig: AnsweringRig) -> set[str]:
+    """The state that a run of it ends in."""
+    return {list(Stream(rig, Runs(), RunQueue()).watch(Ask("x", "ddtree", 8)))[-1]["state"]}
+
+
+def test_the_bar_takes_its_method_and_no_other_name() -> None:
+    assert RunForm(prompt="x", method=SERVED, budget=4).ask().method == SERVED and SERVED not in METHODS
+    with pytest.raises(RequestError, match="There is no method 'serve'"):
+        RunForm(prompt="x", method="serve", budget=4)
+    assert fitting("ddtree", [SERVED]) == SERVED
+
+
+def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:
+    with scripted(**vllm("dflash", "trial")) as script:
+        rig = AnsweringRig(attach(script.address, lambda *_: None))
+        lab = LabService(rig, lambda run: scripted_trace("joint", 8), RunQueue(), tmp_path / "results.sqlite")
+        given = lab.given()
+        assert given["tools"] == ["server"] and given["options"]["methods"] == []
+        asked = {call.__name__: call for call in lab.functions()}
+        look = asked["lab_server_look"]({})
+        assert look["about"] == ("vLLM 0.32.0, demo: everybody's requests. 0 requests run now. τ since it began: 5.90.")
+        assert look["places"]["data"][0]["y"][0] == pytest.approx(100 * 17 / 30) and look["traffic"] is None
+        script.said[CHAT] = says('{"usage": {"completion_tokens": 5}}')
+        job = asked["lab_server_load"]({"set": "bench"})["job"]
+        until(lambda: asked["lab_server_job"]({"job": job})["state"] in ("done", "error"))
+        made = asked["lab_server_job"]({"job": job})
+        assert made["state"] == "done" and made["result"]["load"]["data"][0]["x"] == ["1", "2", "4", "8", "16"]
+        assert "error" in asked["lab_server_load"]({"set": "no such set"})
+        assert "is a running server" not in asked["lab_start"]({})["error"]
+        assert "the tab Server measures it" in asked["lab_start"]({})["error"]
+        rig.take(scripted_rig("first"))
+        assert "server" not in lab.given()["tools"]
+        assert asked["lab_server_look"]({})["error"].startswith("No server is attached now")
+
+
+def test_the_acceptance_of_a_run_of_another_engine_is_drawn_as_far_as_it_is_known(tmp_path: Path) -> None:
+    with scripted(**vllm("dflash", "trial")) as script:
+        views, runs = shown(script, answers("vllm-0.32.0-dflash.txt"))
+    trace = runs.trace(views[-1]["run"])
+    assert trace is not None and isinstance(trace.header, Header)
+    lab = LabService(AnsweringRig(scripted_rig("first")), lambda run: trace, RunQueue(), tmp_path / "results.sqlite")
+    drawn = lab.shapes({"run": "theirs"})
+    assert drawn["histogram"]["summary"] == "Tokens per round: served: mean 9.88." and drawn["calibration"] is None
+
+
+def test_presets_of_a_server_are_those_that_any_model_can_be_asked() -> None:
+    with scripted(models=model("vllm"), chat=streams(chunk("a"), DONE)) as script:
+        rig = AnsweringRig(attach(script.address, lambda *_: None))
+    offered = [preset.name for preset in read_presets(ASSETS / "prompts").of(rig)]
+    assert offered[0] == "any-code"

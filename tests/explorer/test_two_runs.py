@@ -1,0 +1,79 @@
+"""Two runs held against each other: where texts and rounds part, and how each accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import RequestError
+from engine.recorder import Recorder
+from engine.trace import Trace, load
+from explorer.two_runs import TwoRuns, accepted_by_depth, texts_part, two_runs
+from tests.explorer.scripted import scripted_trace
+
+Chains = Sequence[tuple[Sequence[int], int]]  # drafted tokens and how many were accepted
+TEXT = {1: "one ", 2: "two ", 3: "three ", 11: "one two ", 12: "🌳", 13: "x"}
+
+
+def recorded(path: Path, root: int, chains: Chains, bonus: Sequence[int], prompt: str = "Count.") -> Trace:
+    with Recorder(path, prompt=prompt, method="theirs", engine="their loop", token_text=TEXT) as recorder:
+        for place, ((drafted, accepted), own) in enumerate(zip(chains, bonus, strict=True)):
+            recorder.chain(drafted, accepted, own, root=root if place == 0 else None)
+    return load(path)
+
+
+def test_one_text_by_two_engines_that_number_their_tokens_otherwise(tmp_path: Path) -> None:
+    ours = recorded(tmp_path / "a.jsonl", 1, [((2, 3), 2), ((2, 2), 0)], [1, 2])  # one two three | one
+    theirs = recorded(tmp_path / "b.jsonl", 11, [((3, 13), 1), ((2,), 0)], [1, 3])  # "one two " three | one
+    made = two_runs(ours, theirs)
+    assert made["same_text"] and made["texts_part"] is None and made["same_prompt"]
+    assert made["rounds_part"] == 0 and [side["lengths"] for side in made["sides"]] == [[3, 1], [2, 1]]
+    assert [(side["tau"], side["rows"], side["tokens"]) for side in made["sides"]] == [(2.0, 3.0, 4), (1.5, 2.5, 3)]
+    assert made["sides"][0]["depths"] == [0.5, 0.5] and made["sides"][1]["depths"] == [0.5, 0.0]
+    assert made["said"] == ("The texts are the same. The rounds part at round 1, which kept 3 tokens in the first and "
+                            "2 in the second.")
+
+
+@pytest.mark.parametrize(("tokens", "parted"), [
+    ((1, 2, 3), None), ((1, 2, 12), [2, 2]), ((1, 3, 2), [1, 1]), ((11, 3), None), ((11, 13), [2, 1]),
+    ((1, 2), [2, 2])])
+def test_texts_part_where_their_characters_do(tmp_path: Path, tokens: Sequence[int], parted: list[int] | None) -> None:
+    first = recorded(tmp_path / "a.jsonl", 1, [((2, 3), 2)], [1])
+    second = recorded(tmp_path / "b.jsonl", tokens[0], [(tokens[1:], len(tokens) - 1)], [1])
+    assert texts_part(first, second) == parted
+    assert two_runs(first, second)["said"].startswith("The texts are the same" if parted is None else (
+        f"The texts part at token {parted[0] + 1} of the first and {parted[1] + 1} of the second."))
+
+
+def test_two_methods_on_one_prompt_and_two_rounds_of_one_file() -> None:
+    runs = {"tree": scripted_trace("ddtree", 24), "chain": scripted_trace("dflash", 10)}
+    (ask,) = TwoRuns(runs.__getitem__).functions()
+    made = ask({"first": {"run": "tree", "round": 2}, "second": {"run": "tree", "round": 0}})
+    assert made["said"] == "The texts are the same. Every round kept as many tokens as the other's."
+    assert [side["round"]["index"] for side in made["sides"]] == [2, 0]
+    assert made["sides"][0]["round"]["kept"] == made["sides"][0]["lengths"][2]
+    made = ask({"first": {"run": "tree"}, "second": {"run": "chain"}})
+    assert made["same_text"] and made["rounds_part"] is not None and "round" not in made["sides"][0]
+    assert made["sides"][0]["tau"] > made["sides"][1]["tau"] and made["sides"][0]["rows"] > made["sides"][1]["rows"]
+    rounds = [entry.round for entry in runs["chain"].entries]
+    assert accepted_by_depth(rounds)[0] == sum(len(each.acceptance.keep) > 1 for each in rounds) / len(rounds)
+
+
+@pytest.mark.parametrize(("wanted", "words"), [
+    ({}, "has to be an object"), ({"first": {"run": "x"}, "second": 7}, "has to be an object"),
+    ({"first": {"run": "x", "round": 99}, "second": {"run": "x"}}, "The round is 99"),
+    ({"first": {"run": "empty"}, "second": {"run": "x"}}, "The first run has no round to compare.")])
+def test_what_cannot_be_compared_is_a_sentence(wanted: Any, words: str) -> None:
+    whole = scripted_trace("ddtree", 8)
+    runs = {"x": whole, "empty": Trace(whole.header, (), whole.end)}
+    (ask,) = TwoRuns(runs.__getitem__).functions()
+    assert words in ask(wanted)["error"]
+
+
+def test_an_empty_run_is_refused_by_itself() -> None:
+    whole = scripted_trace("ddtree", 8)
+    with pytest.raises(RequestError, match="The second run has no round"):
+        two_runs(whole, Trace(whole.header, (), whole.end))

@@ -1,0 +1,1 @@
+"""Real servers, driven by hand: see make test-servers."""

@@ -1,0 +1,113 @@
+"""vLLM on the demo target, attached: `make test-servers`. Its texts against ours, the page in a browser, a race."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.methods import SERVED
+from engine.records import Ask
+from engine.rig_names import RIGS_FOLDER
+from engine.runtime.rigs.live import LiveRig
+from engine.runtime.rigs.rigs import open_rig
+from engine.trace import Header, gather
+from explorer.sources.attached import attach
+from explorer.two_runs import two_runs
+from tests.browser.conftest import PORT, browser, served, visit  # noqa: F401  (browser is a fixture)
+from tests.servers.serving import Serving, serving
+
+PROMPTS = [json.loads(line)["prompt"] for line in (RIGS_FOLDER / "prompts" / "math.jsonl").open(encoding="utf8")][:4]
+LOGGED_SECONDS = 12.0  # vLLM says what it counted every ten
+
+
+@pytest.fixture(scope="module")
+def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with serving(tmp_path_factory.mktemp("vllm") / "log") as made:
+        yield made
+
+
+def test_its_texts_are_ours_and_its_rounds_as_reported(vllm: Serving) -> None:
+    source = attach(vllm.address, lambda *_: None).source
+    ours = LiveRig(open_rig("demo", "float32"))
+    before, rounds, accepted = source.server.counts(), 0, 0  # type: ignore[attr-defined]
+    for prompt in PROMPTS:
+        lines = list(source.run(Ask(prompt, SERVED, max_tokens=200)))
+        assert sum(isinstance(line, Header) for line in lines) == 1, "a chunk was a step"
+        theirs = gather(lines)
+        own = gather(ours.run(Ask(prompt, "dflash", 15, 200, heads=("math",))))
+        found = two_runs(own, theirs)
+        print(found["said"], [side["lengths"] for side in found["sides"]], theirs.end.said)
+        assert found["same_text"] and theirs.header.request.prompt_ids == own.header.request.prompt_ids
+        rounds += found["sides"][1]["rounds"]
+        accepted += int(re.search(r"(\d+) of \d+ drafted", theirs.end.said)[1])  # type: ignore[index]
+    time.sleep(LOGGED_SECONDS)
+    after = source.server.counts()  # type: ignore[attr-defined]
+    print(f"{rounds} rounds, {accepted} drafted tokens accepted: 1 + {accepted}/{rounds} = {1 + accepted / rounds:.3f}")
+    print("\n".join(vllm.own_lines()))
+    assert (after.drafts - before.drafts, after.accepted - before.accepted) == (rounds, accepted)
+    assert vllm.own_lines()
+
+
+def test_the_page_runs_it_beside_our_own_rig(vllm: Serving, browser: Any, tmp_path: Path) -> None:  # noqa: F811
+    results = str(tmp_path / "results.sqlite")
+    with served("app.py", "--port", PORT, "--results", results) as url, visit(browser, url) as watched:
+        page = watched.open(f"{url}#mode=workbench")
+        wait(page, "/^Rig: demo(?!.*loading)/.test(document.querySelector('.cs-rig').innerText)")
+        ours = run(page, PROMPTS[0], "dflash")
+        page.locator(".cs-rig").click()
+        page.get_by_label("Your own rig").fill(vllm.address)
+        page.get_by_role("button", name="Load", exact=True).click()
+        named = f"(document.querySelector('.cs-rig') || document.body).innerText.includes('demo at {vllm.address}')"
+        wait(page, named)
+        page.wait_for_function("Canopy.parts && Canopy.parts.ready")
+        theirs = run(page, PROMPTS[0], SERVED)
+        found = page.evaluate("(runs) => Canopy.parts.stage.server.two_runs(runs)",
+                              {"first": {"run": ours}, "second": {"run": theirs}})
+        print(found["said"], [(side["tau"], side["lengths"]) for side in found["sides"]])
+        assert found["same_text"] and found["same_prompt"]
+        assert page.get_by_text("vLLM's own figures: mean acceptance length").count() == 1
+        assert page.get_by_text("Not recorded by this engine").count() == 1, "the marginals"
+        page.screenshot(path=str(tmp_path / "attached.png"))
+        see_the_tab(page, tmp_path)
+    print(tmp_path)
+
+
+def run(page: Any, prompt: str, method: str) -> str:
+    """Ask in the bar; the run's name once it has ended."""
+    page.locator("#canopy-prompt textarea").fill(prompt)
+    choose(page, method)
+    before = page.evaluate("Canopy.parts.stage.value.run")
+    page.get_by_role("button", name="▶ Run").click()
+    wait(page, f"Canopy.parts.stage.value.state === 'done' && Canopy.parts.stage.value.run !== {json.dumps(before)}")
+    assert page.evaluate("Canopy.parts.stage.header.method") == method
+    return str(page.evaluate("Canopy.parts.stage.value.run"))
+
+
+def choose(page: Any, method: str) -> None:
+    field = page.locator("#canopy-method input")
+    if field.input_value() != method:
+        field.click()
+        page.get_by_role("option", name=method, exact=True).click()
+
+
+def wait(page: Any, condition: str) -> None:
+    page.wait_for_function(f"window.Canopy && {condition}", timeout=240_000)
+
+
+def see_the_tab(page: Any, folder: Path) -> None:
+    """The lab's tab of the server: its counters, and a press of the button."""
+    page.evaluate("Canopy.parts.stage.setMode('lab')")
+    page.get_by_role("tab", name="Server").click()
+    page.wait_for_selector("[data-plot=places] .main-svg")
+    assert "vLLM 0.32.0, demo: everybody's requests." in page.locator(".lab-pane-server .lab-note").inner_text()
+    page.get_by_role("button", name="Measure requests at once").click()
+    page.wait_for_selector("[data-plot=load] .main-svg", timeout=400_000)
+    print(page.locator("[data-plot=load] .lab-canvas").get_attribute("aria-label"))
+    wait(page, "document.querySelector('[data-plot=traffic] .main-svg')")
+    page.screenshot(path=str(folder / "server.png"))
