@@ -56,7 +56,7 @@ class AnswerReader:
         told = _named(choice.get("logprobs") or {}, "logprobs").get("content") or []
         ids = _ids(choice.get("token_ids"), "token_ids", LONGEST_CHUNK)
         if not isinstance(told, list) or len(told) > LONGEST_CHUNK:
-            raise ServerError("The server's logprobs are no list of tokens.")
+            raise ServerError(f"The server sent {str(told)[:40]!r} as logprobs, where a list of tokens is expected.")
         pieces = [_piece(_named(each, "a token")) for each in told]
         logprobs = [_logprob(each) for each in told]
         if ids and len(ids) == len(pieces):
@@ -88,7 +88,8 @@ def _piece(told: Mapping[str, Any]) -> Piece:
     if "\ufffd" not in text or not isinstance(data, list):
         return text
     if not all(type(byte) is int and 0 <= byte <= 255 for byte in data):
-        raise ServerError("The server sent bytes of a token that are none.")
+        raise ServerError(f"The server sent {str(data)[:40]} as the bytes of a token; they have to be numbers from 0 to "
+                          "255.")
     return tuple(data)
 
 

@@ -88,7 +88,7 @@ class Client:
         seen = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in ("text/plain", seen):
             raise ServerError(f"{self.address} answers {path} as {seen[:40] or 'nothing named'!r}, where {kind} is "
-                              "expected; is it an OpenAI-compatible server?")
+                              "expected; name the address of an OpenAI-compatible server.")
 
     def _whole(self, response: httpx.Response, most_bytes: int, seconds: float) -> bytes:
         return b"".join(self._pieces(response, most_bytes, seconds))

@@ -66,7 +66,7 @@ def open_server(client: Client) -> Server:
     """Ask a server what it is, and try what it reports with a few tokens; ServerError where it is none to ask."""
     listed = client.ask("/v1/models").get("data")
     if not isinstance(listed, list) or not listed or not isinstance(listed[0], Mapping):
-        raise ServerError(f"{client.address} lists no model under /v1/models; is one loaded?")
+        raise ServerError(f"{client.address} lists no model under /v1/models; load one there.")
     model, owner = listed[0].get("id"), listed[0].get("owned_by")
     if not isinstance(model, str) or not 0 < len(model) <= LONGEST_NAME:
         raise ServerError(f"{client.address} calls its model {str(model)[:40]!r}; it has to have a name.")
