@@ -88,8 +88,8 @@ def _piece(told: Mapping[str, Any]) -> Piece:
     if "\ufffd" not in text or not isinstance(data, list):
         return text
     if not all(type(byte) is int and 0 <= byte <= 255 for byte in data):
-        raise ServerError(f"The server sent {str(data)[:40]} as the bytes of a token; they have to be numbers from 0 to "
-                          "255.")
+        raise ServerError(f"The server sent {str(data)[:40]} as the bytes of a token; they have to be numbers from 0 "
+                          "to 255.")
     return tuple(data)
 
 

@@ -18,8 +18,8 @@ def _report(event: Mapping[str, Any]) -> Report | None:
         return None
     accepted, drafted = counts(given, "per_step_accepted"), counts(given, "per_step_drafted")
     if len(accepted) != len(drafted) or any(kept > tried for kept, tried in zip(accepted, drafted, strict=True)):
-        raise ServerError(f"The vLLM server reports {len(accepted)} steps that accepted and {len(drafted)} that drafted, "
-                          "or more accepted than drafted; they have to fit each other.")
+        raise ServerError(f"The vLLM server reports {len(accepted)} steps that accepted and {len(drafted)} that "
+                          "drafted, or more accepted than drafted; they have to fit each other.")
     steps, tried, kept = (count(given, name) for name in (
         "num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens"))
     said = (f"vLLM's own figures: mean acceptance length {rate(given, 'mean_acceptance_length')} over {steps} steps, "
