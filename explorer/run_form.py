@@ -73,13 +73,13 @@ class RunForm(BaseModel):
     prompt: PromptField = asked_for()
     method: Annotated[str, BeforeValidator(_method)] = asked_for()
     budget: BudgetField = asked_for()
-    split: Annotated[str, BeforeValidator(_split)] = "total"
-    temperature: TemperatureField = 0.0
-    top_k: Annotated[int, whole_in("top-k", 0, MOST_TOP_K)] = 0
-    top_p: Annotated[float, BeforeValidator(_top_p)] = 1.0
-    seed: Annotated[int, whole_in("The seed", 0, LARGEST_SEED)] = 0
-    max_tokens: MaxTokensField = 256
-    pace: Annotated[str, BeforeValidator(_pace)] = FIXED
+    split: Annotated[str, BeforeValidator(_split)] = Ask.split
+    temperature: TemperatureField = Sampling.temperature
+    top_k: Annotated[int, whole_in("top-k", 0, MOST_TOP_K)] = Sampling.top_k
+    top_p: Annotated[float, BeforeValidator(_top_p)] = Sampling.top_p
+    seed: Annotated[int, whole_in("The seed", 0, LARGEST_SEED)] = Sampling.seed
+    max_tokens: MaxTokensField = Ask.max_tokens
+    pace: Annotated[str, BeforeValidator(_pace)] = Ask.pace
     heads: Annotated[tuple[str, ...], BeforeValidator(_heads)] = ()
     turns: TurnsField = ()
 

@@ -31,6 +31,7 @@ from engine.lab.control import Control
 from engine.lab.prompt_sets import prompt_set
 from engine.lab.settings import Reading, Setting, SweepPlan
 from engine.lab.sweeping import Task, measure, warm
+from engine.limits import TRIED_BUDGETS
 from engine.methods import METHODS, Method
 from engine.records import STAGES
 from engine.runtime.measure.bench import PLAIN, PLAIN_TREE, PlainLaboratory, RecordingLaboratory
@@ -42,7 +43,7 @@ from engine.runtime.measure.timing import ForwardClock
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import open_rig
 
-BUDGETS, SHAPE_BUDGETS = (16, 32, 64, 128), (8, 16, 32, 64, 128, 256, 512)
+BUDGETS, SHAPE_BUDGETS = TRIED_BUDGETS[3:7], TRIED_BUDGETS[2:9]  # 16 to 128, 8 to 512 nodes
 OFF, ON = "off", "on"
 ROWS: Mapping[str, Method] = {**METHODS, PLAIN: METHODS[PLAIN_TREE]}
 OWN_WAYS = {PLAIN: PLAIN}  # methods that something else than the rig's own loop runs

@@ -20,6 +20,7 @@ from engine.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.commands import flags
 from engine.commands.verb import Result, Verb
 from engine.lab.prompt_sets import prompt_set
+from engine.limits import TRIED_BUDGETS
 from engine.outcome import outcome
 from engine.records import Ask
 from engine.runtime.measure.whatif import Alternatives, live_what_if, written
@@ -37,7 +38,7 @@ def add(verb: argparse.ArgumentParser) -> None:
     flags.add_rig(verb)
     flags.add_dtype(verb)
     flags.add_method(verb)
-    flags.add_budgets(verb, (4, 8, 16, 32, 64))
+    flags.add_budgets(verb, TRIED_BUDGETS[1:6])
     flags.add_prompts(verb, ["math", "code", "mixed"], 4, "+")
     flags.add_repeats(verb)
     flags.add_max_tokens(verb, 128)

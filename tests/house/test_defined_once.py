@@ -1,0 +1,71 @@
+"""What is a fact of the whole program stands in one place: a request's fields, the budgets that are tried, τ."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from engine.limits import TRIED_BUDGETS
+from engine.records import Ask, Request, Sampling
+from explorer.run_form import RunForm
+from tests.house.test_layers import HOUSE, sources
+
+SCRIPTS = sorted((HOUSE / "assets").rglob("*.js"))
+DEFINED_IN = {"TRIED_BUDGETS": "engine/limits.py", "mean_length": "engine/acceptance_length.py"}
+
+
+def test_a_request_and_what_a_person_asks_share_their_fields() -> None:
+    asked, wanted = ({each.name: (each.type, each.default) for each in fields(kind)} for kind in (Ask, Request))
+    shared = asked.keys() & wanted.keys()
+    assert shared == {"method", "budget", "max_tokens", "sampling", "split", "pace"}
+    assert {name: asked[name] for name in shared} == {name: wanted[name] for name in shared}
+
+
+def test_the_form_has_the_fields_and_defaults_of_what_it_becomes() -> None:
+    usual = {each.name: each.default for kind in (Ask, Sampling) for each in fields(kind) if each.name != "sampling"}
+    assert set(RunForm.model_fields) == set(usual)
+    said = {name: field.default for name, field in RunForm.model_fields.items() if not field.is_required()}
+    assert {name: default for name, default in said.items() if default is not None} == {
+        name: usual[name] for name, default in said.items() if default is not None}
+
+
+def tried_again(text: str) -> Iterator[str]:
+    """Lists of four budgets or more that are all among those that are tried, in Python."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Tuple | ast.List) and len(node.elts) > 3:
+            values = [each.value for each in node.elts
+                      if isinstance(each, ast.Constant) and isinstance(each.value, int)]
+            if len(values) == len(node.elts) and set(values) <= set(TRIED_BUDGETS) and values == sorted(set(values)):
+                yield ast.unparse(node)
+
+
+def tried_again_in_script(text: str) -> Iterator[str]:
+    """The same in JavaScript."""
+    for found in re.findall(r"\[\s*(\d+(?:\s*,\s*\d+){3,})\s*\]", text):
+        values = [int(word) for word in found.split(",")]
+        if set(values) <= set(TRIED_BUDGETS) and values == sorted(set(values)):
+            yield found
+
+
+@pytest.mark.parametrize(
+    "path", [*sources("engine", "explorer"), *SCRIPTS], ids=lambda path: str(path.relative_to(HOUSE)))
+def test_the_budgets_that_are_tried_are_listed_once(path: Path) -> None:
+    text = path.read_text(encoding="utf8")
+    found = list(tried_again(text) if path.suffix == ".py" else tried_again_in_script(text))
+    assert found == [] or str(path.relative_to(HOUSE)) == DEFINED_IN["TRIED_BUDGETS"]
+
+
+def test_the_rule_sees_what_it_should() -> None:
+    assert list(tried_again("x = (16, 32, 64, 128)")) and not list(tried_again("x = (1, 2, 3, 4)"))
+    assert list(tried_again_in_script("const x = [0, 4, 8, 16];")) and not list(tried_again_in_script("[3, 3, 3, 3]"))
+
+
+def test_the_mean_acceptance_length_is_defined_once() -> None:
+    defined = [path for path in sources("engine", "explorer") if re.search(
+        r"^def mean_length|sum\(len\([^)]*keep\)[^)]*\)[^\n]*\) / len", path.read_text(encoding="utf8"), re.MULTILINE)]
+    assert [str(path.relative_to(HOUSE)) for path in defined] == [DEFINED_IN["mean_length"]]
