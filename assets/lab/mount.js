@@ -5,7 +5,7 @@
   const Lab = (Canopy.lab = Canopy.lab || {});
   const BUSY_MS = 500;
   const IDLE_MS = 4000;
-  const NOTHING = { sweep: null, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, sweeps: [], command: "" };
+  const NOTHING = { sweep: null, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, sweeps: [], command: "" };
 
   class View {
     constructor(stage, host, server, given, adopt) {
@@ -68,6 +68,7 @@
       if (this.can("cost")) this.cost = new Lab.Cost(this, this.tabs.add("cost", "Cost", "What a pass costs, and what a node gains"));
       if (this.can("race")) this.race = new Lab.Race(this, this.tabs.add("race", "Race", "Methods side by side on one prompt"));
       if (this.can("doctor")) this.doctor = new Lab.Doctor(this, this.tabs.add("doctor", "Doctor", "Why is τ low?"));
+      this.compare = new Lab.Compare(this, this.tabs.add("compare", "Compare", "Two runs side by side"));
       const { stage, tabs } = this;
       tabs.go(tabs.made.has(stage.tab) ? stage.tab : "curves");
       stage.on("tab", (name) => name !== tabs.current && tabs.made.has(name) && tabs.go(name));
@@ -131,7 +132,7 @@
       this.loading = true;
       try {
         const answer = await this.server.lab_curves({
-          sweep: this.progress.sweep, points: this.points.here, what_if: this.prediction || null });
+          sweep: this.progress.sweep, points: this.points.here, what_if: this.prediction || null, line: this.budget.line.value });
         if (answer.error) this.sweep.fail(answer.error);
         else this.drawn(answer);
       } catch {

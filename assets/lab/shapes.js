@@ -44,7 +44,7 @@
     choices() {
       const { table, progress } = this.lab;
       const run = this.stage.header && this.stage.rounds.length ? [["run", "the run on the stage"]] : [];
-      const sweep = table && table.rows.length ? [["sweep", `measurement ${progress.sweep}`]] : [];
+      const sweep = table && table.rows.length ? [["sweep", progress.recorded ? "the recorded measurement" : `measurement ${progress.sweep}`]] : [];
       Lab.options(this.source, [...sweep, ...run]);
       const rows = this.source.value === "sweep" ? table.rows.filter((row) => row.budget > 0) : [];
       const rank = (nodes) => (nodes === "auto" ? Infinity : Number(nodes));

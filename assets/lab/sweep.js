@@ -189,7 +189,7 @@
     }
 
     draw() {
-      const { state, done, total, seconds_left: left, message, failed } = this.lab.progress;
+      const { state, done, total, seconds_left: left, message, failed, recorded } = this.lab.progress;
       const busy = BUSY.includes(state);
       const open = busy || state === "paused";
       const other = this.lab.progress.busy_elsewhere;
@@ -200,7 +200,7 @@
       this.resume.hidden = Boolean(this.lab.reason) || other || !(state === "paused" || (done < total && ["stopped", "error"].includes(state)));
       this.stop.hidden = !open;
       this.plan.hidden = open;
-      this.state.hidden = state === "none";
+      this.state.hidden = state === "none" || Boolean(recorded);
       this.bar.max = Math.max(1, total);
       this.bar.value = done;
       const remaining = busy && left !== null ? `about ${Lab.duration(left)} left` : STATES[state];

@@ -45,7 +45,7 @@
 
     draw() {
       const { table, reason, given } = this.lab;
-      const { state, done, command } = this.lab.progress;
+      const { state, done, command, recorded } = this.lab.progress;
       const { write } = Canopy.ink;
       this.best = table ? table.best : null;
       const busy = ["queued", "running"].includes(state);
@@ -61,12 +61,12 @@
       }
       const partial = busy || done < this.lab.progress.total;
       const sure = SURE[table.standing] || "Fastest here";
-      write(this.eyebrow, partial ? `Fastest so far, ${done} of ${this.lab.progress.total} runs` : sure);
-      this.more.hidden = partial || !["few", "unclear"].includes(table.standing);
+      write(this.eyebrow, recorded ? "Fastest where it was recorded" : partial ? `Fastest so far, ${done} of ${this.lab.progress.total} runs` : sure);
+      this.more.hidden = partial || Boolean(recorded) || !["few", "unclear"].includes(table.standing);
       this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear"].includes(table.standing));
       write(this.headline, this.best.label);
       this.fill(this.best);
-      write(this.note, table.remark);
+      write(this.note, recorded ? `${Lab.recordedOn(recorded)} Press Measure for figures of this machine.` : table.remark);
     }
 
     fill(best) {
@@ -86,6 +86,9 @@
       }));
     }
   }
+
+  // Where and when the recorded measurement was made, in a sentence.
+  Lab.recordedOn = ({ date, rig, hardware, dtype }) => `Recorded on ${date}: ${rig}, ${hardware}, ${dtype}.`;
 
   // The 95 % interval, or what was seen where there are too few prompts for one.
   function spread({ low, high, least, most, prompts }, digits) {

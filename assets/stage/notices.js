@@ -33,6 +33,12 @@
       this.slowerAct.removeAttribute("aria-label");
       button(this.slower, "×", "Hide this message", () => this.slow(null));
       this.slower.hidden = true;
+      this.strange = html("div", "cs-notice is-outside", this.box);
+      this.strange.setAttribute("role", "status");
+      this.strangeText = html("p", "", this.strange);
+      this.strangeAct = button(this.strange, "", "", () => this.elsewhere());
+      this.strangeAct.removeAttribute("aria-label");
+      this.strange.hidden = true;
       this.live = html("div", "cs-spoken", this.box);
       this.live.setAttribute("aria-live", "polite");
       this.toast = html("div", "cs-toast", document.body);
@@ -74,6 +80,16 @@
       Canopy.ink.write(this.slowerAct, said.label);
     }
 
+    // {message, label, act}: the prompt is of no kind that the rig was trained for, and who could answer it; null: it is.
+    outside(said) {
+      this.strange.hidden = !said;
+      if (!said) return;
+      this.elsewhere = said.act;
+      this.strangeAct.hidden = !said.label;
+      Canopy.ink.write(this.strangeText, said.message);
+      Canopy.ink.write(this.strangeAct, said.label);
+    }
+
     // Something that was done and needs no answer: it goes by itself.
     brief(message) {
       clearTimeout(this.going);
@@ -91,7 +107,7 @@
 
     remark() {
       const { header, value } = this.stage;
-      const note = [header && header.note, value.end && value.end.remark].filter(Boolean).join(" ");
+      const note = [header && !header.outside && header.note, value.end && value.end.remark].filter(Boolean).join(" ");
       Canopy.ink.write(this.noteText, note);
       this.note.hidden = !note || note === this.hiddenNote;
     }

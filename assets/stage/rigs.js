@@ -128,6 +128,7 @@
     take(state) {
       const before = this.state;
       this.state = state;
+      this.stage.tell("rigs");
       if (this.refusal === AWAY) this.refusal = "";
       if (!before) {
         this.first = state.changes;
@@ -137,6 +138,7 @@
       if (before.coming && !state.coming) this.arrived();
       else if (state.changes !== this.first) this.changed();
       else if (ended && this.mine && state.failure && this.box.hidden) this.notices.fail(state.failure);
+      if (ended && state.failure) Canopy.controls.askAfterReload(null);
       if (ended) this.mine = false;
     }
 

@@ -38,8 +38,9 @@ WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticErro
 class Rig:
     """``heads`` are drafters by name, of whatever kind; ``ngram`` is always one of them. ``defaults`` names those
     that serve one and two drafters, ``families`` the one that serves methods of a family best; ``familiar_nats`` is the
-    mean surprise of a prompt above which it lies outside the rig's training, ``good_at`` says in a sentence what lies
-    inside; ``notes`` are sentences about the rig for whoever reads a run, ``opened`` is the name to open it by."""
+    mean surprise of a prompt above which it lies outside the rig's training, unless one of the expressions
+    ``familiar`` knows its kind; ``good_at`` says in a sentence what lies inside; ``notes`` are sentences about the rig
+    for whoever reads a run, ``opened`` is the name to open it by."""
 
     name: str
     target: TorchTarget
@@ -53,6 +54,7 @@ class Rig:
     chat: ChatStyle = ChatStyle()
     notes: tuple[str, ...] = ()
     opened: str = ""
+    familiar: tuple[str, ...] = ()
 
     def drafters(self, method: str, names: Sequence[str] = ()) -> Mapping[str, Drafter]:
         """The drafters of a method by name, in order."""
@@ -137,7 +139,8 @@ def load_rig(parts: Parts, dtype: torch.dtype, device: torch.device, opening: Op
     style = chat_style(tokenizer, [plan.thinking for plan in plans.values()])
     return Rig(
         parts.title, target, tokenizer, heads, parts.defaults, parts.revisions, parts.good_at, parts.familiar_nats,
-        _families(plans), style, tuple(note for note in (window, style.note, _origin_note(parts.target)) if note))
+        _families(plans), style, tuple(note for note in (window, style.note, _origin_note(parts.target)) if note),
+        familiar=parts.familiar)
 
 
 def _origin_note(folder: Path) -> str:
