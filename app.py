@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.commands import values
+from engine.commands.flags import DTYPES
 from engine.commands.program import NOT_UNDERSTOOD, CommandLine, UsageError, understood
 from engine.errors import CanopyError, RigError, TraceError
 from engine.rig_names import DEFAULT_RIG, EMBEDDED_RIG, NAMED, from_hub
@@ -50,6 +51,8 @@ def flags() -> CommandLine:
                         help="a rig's name, a folder with a rig.json, or "
                         "TARGET::DRAFTER, each a folder or a model id of the hub (default: "
                         f"{DEFAULT_RIG}; known: {', '.join(NAMED)})")
+    parser.add_argument("--dtype", choices=DTYPES, default=DTYPES[-1],
+                        help=f"the precision of every rig (default: {DTYPES[-1]})")
     parser.add_argument("--rig-choice", choices=("on", "off"), help="whether another rig may be chosen in the page, "
                         "which reads folders of this machine and downloads models (default: on where only this machine "
                         "can reach the page, or with --auth)")
@@ -79,6 +82,9 @@ def _place(text: str) -> Place:
 class RigsOnDemand:
     """See ``RigOpener``: the half with torch is imported when the first rig is opened, which takes seconds."""
 
+    def __init__(self, dtype: str = DTYPES[-1]) -> None:
+        self._dtype = dtype
+
     def open(self, name: str, beside: Source, tell: Tell) -> OpenRig:
         """See ``RigOpener``; RigError names the package that is not installed."""
         tell("Importing torch …", None)
@@ -93,7 +99,8 @@ class RigsOnDemand:
             self._opener().collect()
 
     def _opener(self) -> RigOpener:
-        opener: RigOpener = import_module("engine.runtime.answering.opener").LiveRigOpener()
+        opener: RigOpener = import_module("engine.runtime.answering.opener").LiveRigOpener(
+            self._dtype)
         return opener
 
 
@@ -129,7 +136,7 @@ def access(wanted: argparse.Namespace) -> RigAccess:
     missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
     if missing:
         closed = closed or f"No rig can be loaded: the package {missing[0]} is not installed."
-    return RigAccess(RigsOnDemand(), closed)
+    return RigAccess(RigsOnDemand(wanted.dtype), closed)
 
 
 def keep_offline(rig: str, may_choose: bool) -> None:
@@ -148,7 +155,7 @@ def built_page(wanted: argparse.Namespace) -> gr.Blocks:
     page: gr.Blocks = import_module("explorer.page").build(rig, recordings, choice, wanted.results, followed(wanted))
 
     async def load() -> None:
-        choice.load_first(RigsOnDemand(), EMBEDDED_RIG, partial(recorded_rig, recordings))
+        choice.load_first(RigsOnDemand(wanted.dtype), EMBEDDED_RIG, partial(recorded_rig, recordings))
 
     page.extra_startup_events.append(load)
     return page

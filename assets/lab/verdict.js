@@ -66,7 +66,7 @@
       this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear"].includes(table.standing));
       write(this.headline, this.best.label);
       this.fill(this.best);
-      write(this.note, recorded ? `${Lab.recordedOn(recorded)} Press Measure for figures of this machine.` : table.remark);
+      write(this.note, recorded ? `${Lab.recordedOn(recorded)} ${table.remark} Press Measure for figures of this machine.` : table.remark);
     }
 
     fill(best) {

@@ -67,12 +67,13 @@
     },
 
     // Presses Run as soon as the bar says that prompt; never where it does not come to say it.
-    async runWhen(prompt) {
+    async runWhen(prompt, pace) {
       for (let look = 0; look < LOOKS; look++) {
         await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
         const field = document.querySelector("#canopy-prompt textarea");
         const { rigs } = Canopy.parts || {};
-        const ready = field && field.value === prompt && rigs && rigs.state && !rigs.state.coming;
+        const paced = !pace || document.querySelector("#canopy-pace input").value === pace;
+        const ready = field && field.value === prompt && paced && rigs && rigs.state && !rigs.state.coming;
         if (ready) return document.querySelector("#canopy-run").click();
       }
       return undefined;
@@ -84,10 +85,21 @@
       else window.sessionStorage.setItem(AGAIN, prompt);
     },
 
-    askAgain() {
+    // In full, since auto would time passes of the new rig first.
+    async askAgain(adopt) {
       const prompt = window.sessionStorage.getItem(AGAIN);
       window.sessionStorage.removeItem(AGAIN);
-      if (prompt) Canopy.controls.runWhen(prompt);
+      if (!prompt) return;
+      await Canopy.controls.first();
+      adopt({ prompt, method: "ddtree", budget: 16, temperature: 0, pace: "fixed", heads: [] });
+      Canopy.controls.runWhen(prompt, "in full");
+    },
+
+    // The bar's values as the page opens have been restored, and what the rig can do has arrived.
+    async first() {
+      const there = () => Canopy.parts && Canopy.parts.ready && Canopy.parts.rigs.state && !Canopy.parts.rigs.state.coming;
+      for (let look = 0; look < LOOKS && !there(); look++) await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
+      await new Promise((done) => setTimeout(done, 5 * BETWEEN_LOOKS_MS));
     },
 
     // The run ends on the server; what has arrived stays.

@@ -112,7 +112,7 @@
       tell.adopt({ ...asked, heads: [] });
       Canopy.controls.runWhen(asked.prompt);
     });
-    Canopy.controls.askAgain();
+    Canopy.controls.askAgain(tell.adopt);
     stage.on("rig", tell.rig); // the page's first rig is there: its methods, presets and heads
     Canopy.parts = parts;
     watch("value", () => stage.show(plain(props.value)));

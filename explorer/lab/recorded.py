@@ -1,9 +1,16 @@
-"""The sweep that ships with the page: what the lab opens with until something was measured on this machine."""
+"""The sweep that ships with the page: what the lab opens with until something was measured on this machine.
+
+    python -m explorer.lab.recorded results.sqlite
+
+packs a results file with one finished sweep in it into the one that ships.
+"""
 
 from __future__ import annotations
 
 import gzip
 import shutil
+import sqlite3
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -43,3 +50,16 @@ class Recorded:
             with Results(plain) as results:
                 (stored,) = results.sweeps()
                 return replace(stored, number=NUMBER), results.measured(stored.number)
+
+
+def pack(results: Path, into: Path = SHIPPED) -> None:
+    """Write a results file as the shipped one: whole, in one file, compressed."""
+    with TemporaryDirectory() as folder:
+        plain = Path(folder) / "recorded.sqlite"
+        with sqlite3.connect(results) as connection:
+            connection.execute("VACUUM INTO ?", (str(plain),))
+        into.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
+
+
+if __name__ == "__main__":
+    pack(Path(sys.argv[1]))

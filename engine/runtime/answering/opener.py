@@ -22,14 +22,17 @@ class OpenLiveRig:
 
 
 class LiveRigOpener:
-    """See ``explorer.sources.answering.RigOpener``."""
+    """See ``explorer.sources.answering.RigOpener``. Every rig is opened in the precision ``dtype``."""
+
+    def __init__(self, dtype: str = "bfloat16") -> None:
+        self._dtype = dtype
 
     def open(self, name: str, beside: object, tell: Tell) -> OpenLiveRig:
         """Load a rig while another one may answer; RigError says why it cannot be, and nothing of it stays."""
         self.collect()  # what the caching allocator only holds back is free, too
         running = beside.checkpoints if isinstance(beside, LiveRig) else None
         opening = Opening(tell, running.name, held_bytes(running)) if running else Opening(tell)
-        live = LiveRig(open_rig(name, opening=opening))
+        live = LiveRig(open_rig(name, self._dtype, opening=opening))
         return OpenLiveRig(live, LiveInstruments(live, name))
 
     def collect(self) -> None:
