@@ -75,7 +75,8 @@ class Comparison:
 
     def compared(self, wanted: Mapping[str, Any]) -> View:
         """How far it is; see ``Job``. The result: {tokens_per_second, seconds, unsteady, others: [{method, budget,
-        pace, dtype, tokens_per_second}], the fastest first; dtype is empty where it is the run's own}; None where somebody else wanted the machine meanwhile."""
+        pace, dtype, tokens_per_second}], the fastest first, dtype empty where it is the run's own}; None where somebody
+        else wanted the machine meanwhile."""
         return self._jobs.look(str(wanted.get("job"))).view()
 
     def _refuse(self, header: Header) -> None:

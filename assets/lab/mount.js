@@ -1,4 +1,4 @@
-// The lab as one view: what to measure at the left, what came of it at the right, behind tabs.
+// The lab as one view: what to measure at the left, what came of it at the right, in tabs.
 (function (Canopy) {
   "use strict";
 
@@ -59,7 +59,7 @@
       this.sweep = new Lab.Sweep(this, side);
       this.history = new Lab.History(this, side);
       this.tabs = new Lab.Tabs(this, this.main);
-      const curves = this.tabs.add("curves", "Curves", "Fastest setting, and the run that streams");
+      const curves = this.tabs.add("curves", "Curves", "The fastest setting, and the current run");
       const pair = html("div", "lab-grid lab-pair", curves);
       this.budget = new Lab.Curves(this, pair);
       this.running = new Lab.Live(this, pair);
@@ -161,7 +161,7 @@
       const { value, header } = this.stage;
       const begin = this.cost.begin;
       if (!header) {
-        begin.tell("Open a recording or press Run first: the text of a run is walked.", true);
+        begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
         return;
       }
       this.budget.predicting(true);

@@ -18,15 +18,15 @@
       this.plots = {
         histogram: new Lab.Plot(lab.library, this.grid, {
           name: "histogram", title: "Acceptance lengths",
-          caption: "How many of the rounds added how many tokens; the mean of each line is its {τ}.",
+          caption: "How often a round added how many tokens; the mean of each line is its {τ}.",
         }),
         map: new Lab.Plot(lab.library, this.grid, {
           name: "map", title: "Depth and rank",
-          caption: "How many of the proposals that the walk reached were accepted, in percent, by {depth} and {rank}.",
+          caption: "Of the proposals that the walk reached, the share that was accepted, in percent, by {depth} and {rank}.",
         }),
         calibration: new Lab.Plot(lab.library, this.grid, {
           name: "calibration", title: "Calibration",
-          caption: "Tokens that the tree expects, 1 + {Σq}, against those that came of it; below the diagonal it promises too much.",
+          caption: "Tokens that the tree expects, 1 + {Σq}, against the tokens that it added; below the diagonal it promises too much.",
         }),
       };
       this.stage.on("state", () => this.plan());

@@ -46,7 +46,7 @@
       this.tip.hide();
       this.canvas.style.display = round ? "" : "none";
       if (!round) {
-        this.empty.say("No round yet", "Which rows of the cache stay after a verify pass appears here.");
+        this.empty.say("No round yet", "The cache rows that stay after a verify pass are shown here.");
         return;
       }
       this.empty.hide();

@@ -53,7 +53,7 @@
       const total = [[String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"], [" passes"]];
       const own = "The text is the big model's own, word for word.";
       if (!stage.header.heads.length) {
-        this.say([...total, [": one by one."]], "Nothing was guessed ahead: this is plain decoding, which speed is held against.");
+        this.say([...total, [": one by one."]], "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up.");
       } else if (!against) {
         this.say([...total, [`, where one by one takes ${run.tokens}.`]], `How much faster that is ${stage.comparing ? `is ${stage.comparing}` : "was not measured."} ${own}`);
       } else {

@@ -77,7 +77,7 @@ class Sweeps:
             self._take_up(ActiveSweep(number, len(stored.plan), stored.done, found), store)
 
     def pause(self, number: int) -> None:
-        """Finish the run in hand, then let others use the machine."""
+        """Finish the current run, then let others use the machine."""
         self._end(number, "paused")
 
     def stop(self, number: int) -> None:

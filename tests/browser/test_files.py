@@ -13,11 +13,14 @@ from xml.etree import ElementTree
 
 import networkx
 import pandas
+import pytest
 
 from engine.trace import dumps, loads
 from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE, go, upload
 from tests.explorer.scripted import scripted_trace
+
+pytestmark = pytest.mark.long
 
 MERGED = scripted_trace("merged", 64)
 DROP = """([name, data]) => {

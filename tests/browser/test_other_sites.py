@@ -11,6 +11,8 @@ from gradio_client import Client
 from tests.browser.conftest import CHROMIUM, sync_api
 from tests.browser.other_sites import EVIL, RULES, ask_for_all, described, places, website
 
+pytestmark = pytest.mark.long
+
 SITES = ("another website", "another port of this machine", "a name that was made to lead here")
 
 

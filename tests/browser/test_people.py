@@ -5,9 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, start
 from tests.explorer.scripted import ENDLESS
+
+pytestmark = pytest.mark.long
 
 EVERY_MS = 100  # asked by a clock: frames are few while another page of the same browser draws all it can
 STOP = "document.querySelector('#canopy-stop').click()"
