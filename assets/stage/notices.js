@@ -33,12 +33,7 @@
       this.slowerAct.removeAttribute("aria-label");
       button(this.slower, "×", "Hide this message", () => this.slow(null));
       this.slower.hidden = true;
-      this.strange = html("div", "cs-notice is-outside", this.box);
-      this.strange.setAttribute("role", "status");
-      this.strangeText = html("p", "", this.strange);
-      this.strangeAct = button(this.strange, "", "", () => this.elsewhere());
-      this.strangeAct.removeAttribute("aria-label");
-      this.strange.hidden = true;
+      this.stranger();
       this.live = html("div", "cs-spoken", this.box);
       this.live.setAttribute("aria-live", "polite");
       this.toast = html("div", "cs-toast", document.body);
@@ -48,6 +43,16 @@
       stage.on("state", () => this.state());
       stage.on("round", () => this.speak());
       stage.on("value", () => this.remark());
+    }
+
+    stranger() {
+      const { html, button } = Canopy.ink;
+      this.strange = html("div", "cs-notice is-outside", this.box);
+      this.strange.setAttribute("role", "status");
+      this.strangeText = html("p", "", this.strange);
+      this.strangeAct = button(this.strange, "", "", () => this.elsewhere());
+      this.strangeAct.removeAttribute("aria-label");
+      this.strange.hidden = true;
     }
 
     state() {

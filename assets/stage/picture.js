@@ -17,8 +17,12 @@
   }
 
   function ground(element, style, into) {
+    // what stands in lines of text has a box in each of them
+    for (const box of style.display === "inline" ? element.getClientRects() : [element.getBoundingClientRect()]) filled(box, style, into);
+  }
+
+  function filled(box, style, into) {
     const { svg } = Canopy.ink;
-    const box = element.getBoundingClientRect();
     const edges = SIDES.map((side) => edge(style, side));
     const [first] = edges;
     const even = edges.every(({ wide, colour }) => wide === first.wide && colour === first.colour) && seen(first.colour);

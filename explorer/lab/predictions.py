@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from statistics import median
 
 from engine.lab.forecast import Forecast, WhatIf
@@ -55,8 +56,9 @@ def _steady(forecasts: list[Forecast]) -> list[tuple[Forecast, float]]:
     return [(each, median(same[_work(each)])) for each in forecasts]
 
 
-def _work(each: Forecast) -> object:
-    return each.method, each.split, each.pace, each.rows, each.lengths
+def _work(each: Forecast) -> Forecast:
+    """What is done, whatever it was asked for and took."""
+    return replace(each, budget=0, build_ms=0.0, predicted_ms=0.0)
 
 
 def _exactly(value: float) -> Estimate:
