@@ -20,6 +20,7 @@ from explorer.browser_calls import Call, browser_call
 from explorer.lab.jobs import Job, Jobs
 from explorer.lessons import tokens_per_second
 from explorer.run_queue import RunQueue
+from explorer.source import Source
 from explorer.sources.answering import AnsweringRig
 from explorer.view import View
 
@@ -28,6 +29,7 @@ MOST_TOKENS = 64
 LEAST_ROUNDS = 4  # fewer say nothing
 WARM_ROUNDS = 2  # are left out: caches and clocks settle
 UNSTEADY = 0.3  # of the median round: an interquartile range above it tells of other work on the machine
+PRECISIONS = ("float32", "bfloat16")
 SMALLER = (16, 4)  # node budgets that are tried where a larger one did not pay
 
 
@@ -74,7 +76,8 @@ class Comparison:
 
     def compared(self, wanted: Mapping[str, Any]) -> View:
         """How far it is; see ``Job``. The result: {tokens_per_second, seconds, unsteady, others: [{method, budget,
-        pace, tokens_per_second}], the fastest first}; None where somebody else wanted the machine meanwhile."""
+        pace, dtype, tokens_per_second}], the fastest first, dtype empty where it is the run's own}; None where somebody
+        else wanted the machine meanwhile."""
         return self._jobs.look(str(wanted.get("job"))).view()
 
     def _refuse(self, header: Header) -> None:
@@ -92,19 +95,23 @@ class Comparison:
         if plain is None:
             return None
         tried = others(ask) if tokens_per_second(trace) < plain.tokens_per_second else []
-        found = [(other, clocked) for other in tried if (clocked := self._clocked(other, OTHER_SECONDS))]
-        found.sort(key=lambda pair: -pair[1].tokens_per_second)
+        found = [(other, "", clocked) for other in tried if (clocked := self._clocked(other, OTHER_SECONDS))]
+        if tried and (twin := self._rig.instruments.twin()):
+            same = ask if ask.pace == FIXED else replace(ask, pace=FIXED, budget=min(ask.budget, SMALLER[0]))
+            other = next(name for name in PRECISIONS if name != trace.header.dtype)
+            found += [(same, other, clocked) for clocked in [self._clocked(same, OTHER_SECONDS, twin)] if clocked]
+        found.sort(key=lambda each: -each[2].tokens_per_second)
         return {
             "tokens_per_second": plain.tokens_per_second, "seconds": list(accumulate(plain.seconds)),
             "unsteady": plain.unsteady, "others": [
-                {"method": other.method, "budget": other.budget, "pace": other.pace,
-                 "tokens_per_second": clocked.tokens_per_second} for other, clocked in found]}
+                {"method": other.method, "budget": other.budget, "pace": other.pace, "dtype": dtype,
+                 "tokens_per_second": clocked.tokens_per_second} for other, dtype, clocked in found]}
 
-    def _clocked(self, ask: Ask, seconds: float) -> Clocked | None:
+    def _clocked(self, ask: Ask, seconds: float, source: Source | None = None) -> Clocked | None:
         """The rounds of a brief run; None where somebody came to wait, or there were too few."""
         rounds: list[tuple[int, float]] = []
         until = monotonic() + seconds
-        with closing(self._rig.source.run(ask)) as lines:
+        with closing((source or self._rig.source).run(ask)) as lines:
             for line in lines:
                 if isinstance(line, Entry):
                     rounds.append((len(line.round.acceptance.keep), sum(line.round.seconds.values())))

@@ -59,7 +59,7 @@ def build(rig: AnsweringRig, library: Library, choice: RigChoice | None = None, 
             value=opening, elem_id="canopy-stage", html_template=HOST, padding=False, apply_default_css=False,
             js_on_load="Canopy.open(element, props, watch, server, {adopt: (run) => trigger('adopt', run), "
                        "rig: () => trigger('rig', {})});",
-            lessons=library.summaries(), opening=first.name if first else "",
+            lessons=library.summaries(), right=presets.right(), opening=first.name if first else "",
             server_functions=[service.replay, service.open_trace, service.export, *choice.functions(),
                               *comparison.functions(), *TwoRuns(service.trace_of).functions()])
         _wire(page, controls, stage, stream)

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from engine.errors import CanopyError, PresetError
 from engine.rig_names import EMBEDDED_RIG
@@ -17,6 +18,8 @@ from explorer.sources.answering import AnsweringRig
 from explorer.sources.replay import RECORDINGS
 
 ANY = "any"  # the file for rigs without one of their own: prompts that any model can be asked
+# Of the embedded rig's: those that it is known to answer right, and what their buttons say.
+RIGHT = {"boxes": "Books in boxes", "clamp": "A Python function", "tree": "What is a draft tree?"}
 USUAL = "ddtree"  # what stands in for a method that a rig cannot run
 
 
@@ -45,6 +48,12 @@ class Presets:
         recorded = rig.source.rig == RECORDINGS
         name = rig.coming.name if rig.coming else EMBEDDED_RIG if recorded else rig.instruments.rig
         return self.by_rig.get(name, self.by_rig[ANY])
+
+    def right(self) -> list[dict[str, Any]]:
+        """What the embedded rig answers right, for the browser: {label, prompt, method, budget, temperature}."""
+        named = {preset.name: preset for preset in self.by_rig[EMBEDDED_RIG]}
+        return [{"label": label, "prompt": named[name].prompt, "method": named[name].method,
+                 "budget": named[name].budget, "temperature": named[name].temperature} for name, label in RIGHT.items()]
 
 
 def read_presets(folder: Path) -> Presets:

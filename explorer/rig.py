@@ -36,6 +36,9 @@ class Instruments(Protocol):
     def laboratory(self) -> Laboratory:
         """What sweeps and races measure with."""
 
+    def twin(self) -> Source | None:
+        """The same rig in the other precision, which is loaded for it; None where it is too large to be held twice."""
+
     def cost(self, trace: Trace) -> CostCurve:
         """What a pass costs at the length and sampling of that run; measured when first asked for, then kept."""
 

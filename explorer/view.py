@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.familiar import says_outside
 from engine.records import DraftTree, Lattice, Round
 from engine.trace import End, Entry, Header, Line, Piece
+from explorer.embedded import model_line
 
 View = dict[str, Any]
 
@@ -83,6 +85,7 @@ def header_view(header: Header) -> View:
         "temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p, "seed": sampling.seed,
         "pace": request.pace, "context_limit": header.context_limit, "title": header.title, "note": _note(header),
         "recorded": header.recorded, "prompt_tokens": len(request.prompt_ids), "turns": list(map(list, header.turns)),
+        "model": model_line(header), "outside": says_outside(header.note),
     }
 
 

@@ -11,12 +11,16 @@
       this.stage = lab.stage;
       this.plot = new Lab.Plot(lab.library, parent, {
         name: "curves", title: "Against the node budget",
-        caption: "{τ} and {tokens/s} measured here: medians with {95 %} intervals; thin lines across are {auto}.",
+        caption: "{τ} and {tokens/s}: medians with {95 %} intervals; thin lines across are {auto}.",
       });
+      this.origin = html("p", "lab-recorded");
+      this.plot.body.before(this.origin);
       this.tools = html("div", "lab-tools");
       this.plot.tools.prepend(this.tools);
       this.clear = this.tool("Clear runs", "Forget the single runs of this browser; measured tables stay", () => lab.points.clear());
       this.ask = this.tool("Predict all budgets", "From the run on the stage: τ of every budget exactly, tokens/s predicted", () => lab.predict());
+      this.line = Lab.select(this.tools, "Predicted", "The method whose prediction is drawn", () => lab.load());
+      this.line.parentElement.hidden = true;
       this.plot.onPoint = (point) => this.chosen(point);
       for (const event of ["value", "settings", "begin"]) this.stage.on(event, () => this.plan());
       lab.on("shown", () => this.draw());
@@ -50,6 +54,10 @@
       this.clear.hidden = !points.all.length;
       this.ask.hidden = !this.lab.can("what_if");
       if (!curves) return;
+      this.choices(curves.predicted);
+      const { recorded } = this.lab.progress;
+      this.origin.hidden = !recorded;
+      Canopy.ink.write(this.origin, recorded ? `◉ ${Lab.recordedOn(recorded)} Nothing was measured on this machine yet.` : "");
       if (!curves.count) {
         this.plot.say("No setting measured yet", "Press Measure for a table of all of them, or Run for a point of one.");
         return;
@@ -59,6 +67,11 @@
       const shapes = place === null ? [] : [this.rule(place)];
       const data = figure.data.map((trace) => this.filled(trace, place));
       this.plot.draw({ ...figure, data, layout: { ...figure.layout, shapes } });
+    }
+
+    choices({ lines, line }) {
+      this.line.parentElement.hidden = !lines.length;
+      if (document.activeElement !== this.line) Lab.options(this.line, lines.map((name) => [name, name]), line);
     }
 
     // What runs, or what the controls name.

@@ -1,11 +1,11 @@
-// The lab as one view: what to measure at the left, what came of it at the right, behind tabs.
+// The lab as one view: what to measure at the left, what came of it at the right, in tabs.
 (function (Canopy) {
   "use strict";
 
   const Lab = (Canopy.lab = Canopy.lab || {});
   const BUSY_MS = 500;
   const IDLE_MS = 4000;
-  const NOTHING = { sweep: null, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, sweeps: [], command: "" };
+  const NOTHING = { sweep: null, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, sweeps: [], command: "" };
 
   class View {
     constructor(stage, host, server, given, adopt) {
@@ -59,7 +59,7 @@
       this.sweep = new Lab.Sweep(this, side);
       this.history = new Lab.History(this, side);
       this.tabs = new Lab.Tabs(this, this.main);
-      const curves = this.tabs.add("curves", "Curves", "Fastest setting, and the run that streams");
+      const curves = this.tabs.add("curves", "Curves", "The fastest setting, and the current run");
       const pair = html("div", "lab-grid lab-pair", curves);
       this.budget = new Lab.Curves(this, pair);
       this.running = new Lab.Live(this, pair);
@@ -68,6 +68,7 @@
       if (this.can("cost")) this.cost = new Lab.Cost(this, this.tabs.add("cost", "Cost", "What a pass costs, and what a node gains"));
       if (this.can("race")) this.race = new Lab.Race(this, this.tabs.add("race", "Race", "Methods side by side on one prompt"));
       if (this.can("doctor")) this.doctor = new Lab.Doctor(this, this.tabs.add("doctor", "Doctor", "Why is τ low?"));
+      this.compare = new Lab.Compare(this, this.tabs.add("compare", "Compare", "Two runs side by side"));
       if (this.can("server")) this.served = new Lab.Server(this, this.tabs.add("server", "Server", "The attached server: everybody's requests, and requests at once"));
       const { stage, tabs } = this;
       tabs.go(tabs.made.has(stage.tab) ? stage.tab : "curves");
@@ -133,7 +134,7 @@
       this.loading = true;
       try {
         const answer = await this.server.lab_curves({
-          sweep: this.progress.sweep, points: this.points.here, what_if: this.prediction || null });
+          sweep: this.progress.sweep, points: this.points.here, what_if: this.prediction || null, line: this.budget.line.value });
         if (answer.error) this.sweep.fail(answer.error);
         else this.drawn(answer);
       } catch {
@@ -162,7 +163,7 @@
       const { value, header } = this.stage;
       const begin = this.cost.begin;
       if (!header) {
-        begin.tell("Open a recording or press Run first: the text of a run is walked.", true);
+        begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
         return;
       }
       this.budget.predicting(true);

@@ -19,7 +19,7 @@
     "spread": "From the slowest to the fastest of the runs.",
     "plain decoding": "autoregressive: no drafter, one token a pass, measured on the same machine.",
     "Σq": "The drafter's own probabilities summed over the tree: how many drafted tokens it expects to be accepted.",
-    "rank": "The place of a token in the drafter's list for its position; 1 is what it holds most likely.",
+    "rank": "The place of a token in the drafter's list for its position; 1 is the likeliest.",
     "depth": "How many tokens after the root.",
     "predicted": "Worked out from one text and the measured cost of a pass; not a measurement of that setting.",
     "pass": "One run of the target over some rows.",

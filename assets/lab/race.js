@@ -14,13 +14,13 @@
       this.at = 0;
       const bar = html("div", "lab-toolbar", parent);
       this.begin = new Lab.Begin(lab.server, bar, "▶ Race", "Measure the methods one after the other on the page's prompt, then replay them together", () => this.start());
-      this.stop = Canopy.ink.button(bar, "■ Stop", "End the race after the run in hand", () => this.end());
+      this.stop = Canopy.ink.button(bar, "■ Stop", "End the race after the current run", () => this.end());
       this.stop.hidden = true;
       this.form(html("details", "lab-form lab-race-form", parent));
       this.box = html("section", "lab-plot lab-race", parent);
       this.box.setAttribute("aria-label", "Race");
       this.caption = Lab.prose(html("p", "lab-caption lab-race-caption", this.box),
-        "Measured one after the other with the machine to itself, replayed on one wall clock; medians with their {spread}, speed-up over {plain decoding}.");
+        "Measured one after the other, each with the machine to itself, then replayed on one clock; medians with their {spread}, speed-up over {plain decoding}.");
       this.transport();
       this.scroll = html("div", "lab-scroll", this.box);
       this.scroll.tabIndex = 0;
@@ -31,7 +31,7 @@
     form(details) {
       const { html } = Canopy.ink;
       const { options, settled } = this.lab.given;
-      html("summary", "", details, "Choose who races");
+      html("summary", "", details, "Choose the methods");
       this.methods = new Lab.Chips(details, "Methods, at the page's node budget", () => {});
       for (const method of options.methods) {
         this.methods.add(method, method, {
@@ -43,7 +43,7 @@
         this.auto.add(method, method, { look: this.lab.look(method), title: options.summaries[method] });
       }
       const row = html("div", "lab-row lab-fine", details);
-      this.repeats = Lab.number(row, "Repeats", { value: 3, least: 3, most: 20, title: "Three or more: fewer have no spread" }, () => {});
+      this.repeats = Lab.number(row, "Repeats", { value: 3, least: 3, most: 20, title: "At least three, or there is no spread" }, () => {});
       this.tokens = Lab.number(row, "Max tokens", { value: settled.max_tokens, least: 1, most: options.limits.max_tokens }, () => {});
     }
 

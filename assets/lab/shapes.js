@@ -18,15 +18,15 @@
       this.plots = {
         histogram: new Lab.Plot(lab.library, this.grid, {
           name: "histogram", title: "Acceptance lengths",
-          caption: "How many of the rounds added how many tokens; the mean of each line is its {τ}.",
+          caption: "How often a round added how many tokens; the mean of each line is its {τ}.",
         }),
         map: new Lab.Plot(lab.library, this.grid, {
           name: "map", title: "Depth and rank",
-          caption: "How many of the proposals that the walk reached were accepted, in percent, by {depth} and {rank}.",
+          caption: "Of the proposals that the walk reached, the share that was accepted, in percent, by {depth} and {rank}.",
         }),
         calibration: new Lab.Plot(lab.library, this.grid, {
           name: "calibration", title: "Calibration",
-          caption: "Tokens that the tree expects, 1 + {Σq}, against those that came of it; below the diagonal it promises too much.",
+          caption: "Tokens that the tree expects, 1 + {Σq}, against the tokens that it added; below the diagonal it promises too much.",
         }),
       };
       this.stage.on("state", () => this.plan());
@@ -44,16 +44,20 @@
     choices() {
       const { table, progress } = this.lab;
       const run = this.stage.header && this.stage.rounds.length ? [["run", "the run on the stage"]] : [];
-      const sweep = table && table.rows.length ? [["sweep", `measurement ${progress.sweep}`]] : [];
+      const sweep = table && table.rows.length ? [["sweep", progress.recorded ? "the recorded measurement" : `measurement ${progress.sweep}`]] : [];
       Lab.options(this.source, [...sweep, ...run]);
-      const rows = this.source.value === "sweep" ? table.rows.filter((row) => row.budget > 0) : [];
+      const swept = this.source.value === "sweep";
+      this.cells(swept ? table.rows.filter((row) => row.budget > 0) : [], (table && table.best) || { nodes: "", line: "" });
+      this.budget.parentElement.hidden = this.method.parentElement.hidden = !swept;
+    }
+
+    // The budgets of a measurement's rows, and the lines of the chosen one.
+    cells(rows, best) {
       const rank = (nodes) => (nodes === "auto" ? Infinity : Number(nodes));
       const budgets = [...new Set(rows.map((row) => row.nodes))].sort((one, other) => rank(one) - rank(other));
-      const asked = this.budget.value || (table && table.best ? table.best.nodes : "");
-      Lab.options(this.budget, budgets.map((nodes) => [nodes, nodes]), asked);
+      Lab.options(this.budget, budgets.map((nodes) => [nodes, nodes]), this.budget.value || best.nodes);
       const lines = rows.filter((row) => row.nodes === this.budget.value).map((row) => row.line);
-      Lab.options(this.method, lines.map((line) => [line, line]), this.method.value || (table && table.best ? table.best.line : ""));
-      this.budget.parentElement.hidden = this.method.parentElement.hidden = this.source.value !== "sweep";
+      Lab.options(this.method, lines.map((line) => [line, line]), this.method.value || best.line);
     }
 
     async draw() {

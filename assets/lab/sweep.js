@@ -36,9 +36,9 @@
       this.plan = html("p", "lab-plan", this.box);
       this.row = html("div", "lab-row", this.box);
       this.start = act("▶ Measure", "lab-primary", "Measure these settings, one after the other, in mixed order", () => this.begin());
-      this.pause = act("❚❚ Pause", "", "Finish the run in hand, then let others use the machine", () => this.ask("pause"));
+      this.pause = act("❚❚ Pause", "", "Finish the current run, then let others use the machine", () => this.ask("pause"));
       this.resume = act("▶ Resume", "lab-primary", "Go on where it stopped", () => this.ask("resume"));
-      this.stop = act("■ Stop", "", "Finish the run in hand, then end; what was measured is kept", () => this.ask("stop"));
+      this.stop = act("■ Stop", "", "Finish the current run, then end; what was measured is kept", () => this.ask("stop"));
     }
 
     progress() {
@@ -76,7 +76,7 @@
         (field) => this.addBudgets(field));
       const prompts = html("div", "lab-row", this.details);
       this.set = Lab.select(prompts, "Prompts", "Which prompts every setting answers", changed);
-      this.limit = Lab.number(prompts, "How many", { value: settled.prompts, least: 1, most: limits.prompts, title: "The first so many of the set; intervals need six or more" }, changed);
+      this.limit = Lab.number(prompts, "How many", { value: settled.prompts, least: 1, most: limits.prompts, title: "How many prompts of the set, from the first; intervals need six or more" }, changed);
       const file = html("input", "cs-file", this.details);
       file.type = "file";
       file.accept = ".jsonl,.json,.txt";
@@ -87,7 +87,7 @@
       const given = (text, value, least, most, title, step) => Lab.number(more, text, { value, least, most, step, title }, changed);
       this.repeats = given("Repeats", settled.repeats, 1, limits.repeats, "How often every prompt is answered by every setting");
       this.temperature = given("Temperature", settled.temperature, 0, limits.temperature, "0 is greedy", 0.1);
-      this.tokens = given("Max tokens", settled.max_tokens, 1, limits.max_tokens, "Where a text ends at the latest");
+      this.tokens = given("Max tokens", settled.max_tokens, 1, limits.max_tokens, "The longest that a text may get");
       this.split = Lab.select(more, "Budget of merged", "The two drafters share the budget, or each has all of it", changed);
       Lab.options(this.split, [["total", "shared"], ["each", "each has all"]], "total");
       this.fill(options.sets, settled.set);
@@ -189,7 +189,7 @@
     }
 
     draw() {
-      const { state, done, total, seconds_left: left, message, failed } = this.lab.progress;
+      const { state, done, total, seconds_left: left, message, failed, recorded } = this.lab.progress;
       const busy = BUSY.includes(state);
       const open = busy || state === "paused";
       const other = this.lab.progress.busy_elsewhere;
@@ -200,7 +200,7 @@
       this.resume.hidden = Boolean(this.lab.reason) || other || !(state === "paused" || (done < total && ["stopped", "error"].includes(state)));
       this.stop.hidden = !open;
       this.plan.hidden = open;
-      this.state.hidden = state === "none";
+      this.state.hidden = state === "none" || Boolean(recorded);
       this.bar.max = Math.max(1, total);
       this.bar.value = done;
       const remaining = busy && left !== null ? `about ${Lab.duration(left)} left` : STATES[state];

@@ -47,7 +47,7 @@
         tab.tabIndex = on ? 0 : -1;
         pane.hidden = !on;
       }
-      const opened = { shapes: this.lab.shapes, cost: this.lab.cost, race: this.lab.race, doctor: this.lab.doctor, server: this.lab.served }[name];
+      const opened = { shapes: this.lab.shapes, cost: this.lab.cost, race: this.lab.race, compare: this.lab.compare, doctor: this.lab.doctor, server: this.lab.served }[name];
       if (opened) opened.draw();
     }
 
@@ -68,7 +68,7 @@
       const { html } = Canopy.ink;
       this.lab = lab;
       this.box = html("section", "lab-card lab-history", parent);
-      this.field = Lab.select(this.box, "Measurements on this machine", "Every measurement is kept until you delete it",
+      this.field = Lab.select(this.box, "Measurements", "Those made here are kept until you delete them",
         () => lab.follow(Number(this.field.value)));
       this.remove();
       lab.on("progress", () => this.draw());
@@ -107,12 +107,13 @@
     }
 
     draw() {
-      const { sweeps, sweep, state } = this.lab.progress;
-      this.box.hidden = sweeps.length < 1;
-      this.open.disabled = ["queued", "running"].includes(state);
+      const { sweeps, sweep, state, recorded } = this.lab.progress;
+      this.box.hidden = sweeps.length < 2; // the recorded one alone leaves no choice
+      this.open.disabled = Boolean(recorded) || ["queued", "running"].includes(state);
       if (this.asked && (this.asked !== sweep || this.open.disabled)) this.ask(false);
       const entries = sweeps.map((each) => {
         const when = new Date(each.started).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+        if (!each.number) return ["0", `recorded ${each.started.slice(0, 10)}, on another day or machine`];
         const far = each.state === "done" ? `${each.total} runs` : `${each.done} of ${each.total} runs, ${STATES[each.state]}`;
         return [String(each.number), `${each.number}: ${when}, ${far}`];
       });

@@ -49,7 +49,7 @@
 
     async stop() {
       this.cancel.hidden = true;
-      Canopy.ink.write(this.said, "Stopping after the step in hand …");
+      Canopy.ink.write(this.said, "Stopping after the current step …");
       await this.server[this.look]({ job: this.job, stop: true });
     }
 
@@ -82,8 +82,8 @@
       const { html } = Canopy.ink;
       this.lab = lab;
       const bar = html("div", "lab-toolbar", parent);
-      this.begin = new Begin(lab.server, bar, "Measure the cost", "Times passes of every size after the run on the stage, then walks its text", () => lab.predict());
-      this.line = Lab.select(bar, "Method", "Whose nodes are weighed", () => this.draw());
+      this.begin = new Begin(lab.server, bar, "Measure the cost", "Times passes of every size for the run on the stage, then replays its text", () => lab.predict());
+      this.line = Lab.select(bar, "Method", "The method whose nodes are compared", () => this.draw());
       this.line.parentElement.hidden = true;
       this.about = html("p", "lab-note", bar);
       const grid = html("div", "lab-grid lab-two", parent);

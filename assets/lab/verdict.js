@@ -44,29 +44,37 @@
     }
 
     draw() {
-      const { table, reason, given } = this.lab;
-      const { state, done, command } = this.lab.progress;
-      const { write } = Canopy.ink;
+      const { table } = this.lab;
+      const { state, command } = this.lab.progress;
       this.best = table ? table.best : null;
       const busy = ["queued", "running"].includes(state);
       this.row.hidden = !this.best;
       this.figures.hidden = !this.best;
       this.command.show(this.best ? command : "");
-      if (!this.best) {
-        write(this.eyebrow, given.rig);
-        write(this.headline, reason ? "Nothing can be measured here" : "Which method and budget are fastest here?");
-        write(this.note, reason || (busy
-          ? "The first figures come in a moment." : "One press measures them on this machine, beside plain decoding."));
-        return;
-      }
+      if (this.best) this.found(table, busy);
+      else this.nothing(busy);
+    }
+
+    nothing(busy) {
+      const { reason, given } = this.lab;
+      const { write } = Canopy.ink;
+      write(this.eyebrow, given.rig);
+      write(this.headline, reason ? "Nothing can be measured here" : "Which method and budget are fastest here?");
+      write(this.note, reason || (busy
+        ? "The first figures come in a moment." : "One press measures them on this machine, beside plain decoding."));
+    }
+
+    found(table, busy) {
+      const { done, recorded } = this.lab.progress;
+      const { write } = Canopy.ink;
       const partial = busy || done < this.lab.progress.total;
       const sure = SURE[table.standing] || "Fastest here";
-      write(this.eyebrow, partial ? `Fastest so far, ${done} of ${this.lab.progress.total} runs` : sure);
-      this.more.hidden = partial || !["few", "unclear"].includes(table.standing);
+      write(this.eyebrow, recorded ? "Fastest where it was recorded" : partial ? `Fastest so far, ${done} of ${this.lab.progress.total} runs` : sure);
+      this.more.hidden = partial || Boolean(recorded) || !["few", "unclear"].includes(table.standing);
       this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear"].includes(table.standing));
       write(this.headline, this.best.label);
       this.fill(this.best);
-      write(this.note, table.remark);
+      write(this.note, recorded ? `${Lab.recordedOn(recorded)} ${table.remark} Press Measure for figures of this machine.` : table.remark);
     }
 
     fill(best) {
@@ -86,6 +94,9 @@
       }));
     }
   }
+
+  // Where and when the recorded measurement was made, in a sentence.
+  Lab.recordedOn = ({ date, rig, hardware, dtype }) => `Recorded on ${date}: ${rig}, ${hardware}, ${dtype}.`;
 
   // The 95 % interval, or what was seen where there are too few prompts for one.
   function spread({ low, high, least, most, prompts }, digits) {

@@ -46,7 +46,7 @@
       this.tip.hide();
       this.canvas.style.display = round ? "" : "none";
       if (!round) {
-        this.empty.say("No round yet", "Which rows of the cache stay after a verify pass appears here.");
+        this.empty.say("No round yet", "The cache rows that stay after a verify pass are shown here.");
         return;
       }
       this.empty.hide();
@@ -150,7 +150,9 @@
       this.text("row kept", LEFT + PREFIX, this.low.y + LOW.height + 13, "cp-slot-number is-end");
       this.text(Canopy.cacheRows.say(still, kept - still, round.n - kept, this.width < 380) + `: ${round.start + kept} slots`, LEFT, y, "cp-strip-size");
       const bonus = Canopy.ink.clip(round.show(round.bonus), 90, `11px ${Canopy.ink.MONO}`);
-      if (this.roomy) this.text(`◆ ${bonus} has no slot yet: it is the next root`, LEFT, y + 17, "cp-strip-size");
+      const last = this.stage.value.end && this.stage.value.end.reason === "stop" && round === this.stage.rounds.at(-1);
+      const next = last ? "ends the text: it needs no slot" : "has no slot yet: it is the next root";
+      if (this.roomy) this.text(`◆ ${bonus} ${next}`, LEFT, y + 17, "cp-strip-size");
       this.canvas.setAttribute("aria-label",
         `Cache of round ${round.index + 1}: ${round.start} slots before, ${after} after verify, `
         + `${round.start + kept} after keep; kept rows ${round.keep.join(", ")}; `

@@ -48,7 +48,7 @@
   }
 
   // Chances of a depth's ranks, what lies outside the first `shown`, and the entropy in nats that all the ranks
-  // at hand show at least (the probability behind them counted as one token).
+  // at hand show at least (the probability after them counted as one token).
   function spread(draft, depth, row, shown) {
     const start = (depth * draft.rows + row) * draft.k;
     const chances = Array.from({ length: draft.k }, (_, rank) => Math.exp(draft.logprobs[start + rank]));

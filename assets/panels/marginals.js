@@ -31,7 +31,7 @@
       this.tip.hide();
       const bare = !round || !round.drafts.length;
       this.sheet.hidden = bare;
-      if (!round) this.empty.say("No round yet", "What the drafters propose for each position appears here.");
+      if (!round) this.empty.say("No round yet", "What the drafters propose for each position is shown here.");
       else if (bare && !round.engine) this.empty.say("Nobody drafts", "The target alone writes here, one token a pass.");
       if (!bare) {
         this.empty.hide();

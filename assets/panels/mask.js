@@ -39,7 +39,7 @@
       this.tip.hide();
       this.sheet.hidden = this.over.hidden = this.bar.hidden = !round;
       if (!round) {
-        this.empty.say("No round yet", "Which row of the verify pass sees which other appears here.");
+        this.empty.say("No round yet", "The rows that each row of the verify pass sees are shown here.");
         return;
       }
       this.empty.hide();

@@ -94,5 +94,5 @@
     return new XMLSerializer().serializeToString(root);
   }
 
-  Canopy.still = { ofSvg, ofHtml };
+  Canopy.still = { ofSvg, ofHtml, inline };
 })(window.Canopy = window.Canopy || {});

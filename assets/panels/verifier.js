@@ -33,7 +33,7 @@
       this.round = round;
       this.scroll.hidden = !round;
       if (!round) {
-        this.empty.say("No round yet", "How the target walks through the tree, choice by choice, appears here.");
+        this.empty.say("No round yet", "How the target walks through the tree, choice by choice, is shown here.");
         return;
       }
       this.empty.hide();

@@ -66,13 +66,15 @@
       const times = (speed) => `${(speed / found.tokens_per_second).toFixed(2)}×`;
       if (figures.tokensPerSecond >= found.tokens_per_second) return;
       const better = found.others.filter((other) => other.tokens_per_second > figures.tokensPerSecond);
-      const named = (other) => (other.pace === "auto" ? `auto up to ${other.budget}` : `${other.budget} nodes`);
+      const setting = (other) => (other.pace === "auto" ? `auto up to ${other.budget}` : `${other.budget} nodes`);
+      const named = (other) => (other.dtype ? `${other.dtype} (start with --dtype ${other.dtype})` : setting(other));
       const measured = better.length
         ? `Measured just now on this prompt: ${better.map((other) => `${named(other)} ${times(other.tokens_per_second)}`).join(", ")}.`
         : "Nothing that was tried beside it was faster.";
       const busy = found.unsteady ? " Something else was at work on this machine, so these figures are rough." : "";
       const plain = { method: "autoregressive", budget: 0, pace: "fixed", label: "plain decoding" };
-      const first = better[0] && better[0].tokens_per_second > found.tokens_per_second ? { ...better[0], label: named(better[0]) } : plain;
+      const [usable] = better.filter((other) => !other.dtype);
+      const first = usable && usable.tokens_per_second > found.tokens_per_second ? { ...usable, label: setting(usable) } : plain;
       this.notices.slow({
         message: `${times(figures.tokensPerSecond)}: slower than plain decoding here. ${measured}${busy}`,
         label: `Use ${first.label}`, act: () => this.use(header, first),

@@ -4,7 +4,10 @@
 
   const PROMPT = "canopy-prompt";
   const TURNS = "canopy-turns";
+  const AGAIN = "canopy-again";
   const LARGEST_STEP = 11; // 2^10 nodes
+  const LOOKS = 100; // at the bar, until it is as it was asked to be
+  const BETWEEN_LOOKS_MS = 100;
 
   function carried() {
     const prompt = window.sessionStorage.getItem(PROMPT);
@@ -43,7 +46,9 @@
 
     // Loads the page anew, with the prompt as it stands and the turns before it.
     reload() {
-      window.sessionStorage.setItem(PROMPT, document.querySelector("#canopy-prompt textarea").value);
+      const again = window.sessionStorage.getItem(AGAIN);
+      window.sessionStorage.setItem(PROMPT, again || document.querySelector("#canopy-prompt textarea").value);
+      if (again) window.history.replaceState(null, "", `#mode=${Canopy.controls.stage.mode}&method=ddtree`);
       window.sessionStorage.setItem(TURNS, JSON.stringify(Canopy.controls.turns));
       window.location.reload();
     },
@@ -59,6 +64,42 @@
       const turns = JSON.parse(window.sessionStorage.getItem(TURNS) || "[]");
       window.sessionStorage.removeItem(TURNS);
       return turns;
+    },
+
+    // Presses Run as soon as the bar says that prompt; never where it does not come to say it.
+    async runWhen(prompt, pace) {
+      for (let look = 0; look < LOOKS; look++) {
+        await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
+        const field = document.querySelector("#canopy-prompt textarea");
+        const { rigs } = Canopy.parts || {};
+        const paced = !pace || document.querySelector("#canopy-pace input").value === pace;
+        const ready = field && field.value === prompt && paced && rigs && rigs.state && !rigs.state.coming;
+        if (ready) return document.querySelector("#canopy-run").click();
+      }
+      return undefined;
+    },
+
+    // The prompt that the page is to ask by itself when it has opened anew; null for none.
+    askAfterReload(prompt) {
+      if (prompt === null) window.sessionStorage.removeItem(AGAIN);
+      else window.sessionStorage.setItem(AGAIN, prompt);
+    },
+
+    // In full, since auto would time passes of the new rig first.
+    async askAgain(adopt) {
+      const prompt = window.sessionStorage.getItem(AGAIN);
+      window.sessionStorage.removeItem(AGAIN);
+      if (!prompt) return;
+      await Canopy.controls.first();
+      adopt({ prompt, method: "ddtree", budget: 16, temperature: 0, pace: "fixed", heads: [] });
+      Canopy.controls.runWhen(prompt, "in full");
+    },
+
+    // The bar's values as the page opens have been restored, and what the rig can do has arrived.
+    async first() {
+      const there = () => Canopy.parts && Canopy.parts.ready && Canopy.parts.rigs.state && !Canopy.parts.rigs.state.coming;
+      for (let look = 0; look < LOOKS && !there(); look++) await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
+      await new Promise((done) => setTimeout(done, 5 * BETWEEN_LOOKS_MS));
     },
 
     // The run ends on the server; what has arrived stays.

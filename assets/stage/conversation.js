@@ -46,7 +46,7 @@
       this.draw();
     }
 
-    // Only behind a run that ended.
+    // Only after a run that ended.
     goOn() {
       if (!this.ready || !this.box) return;
       const { header } = this.stage;

@@ -106,7 +106,7 @@
         act();
       } catch (error) {
         console.error(error);
-        entry.frame.dataset.failed = "This panel could not be drawn; the others go on.";
+        entry.frame.dataset.failed = "This panel could not be drawn; the others still work.";
       }
     }
 

@@ -107,6 +107,12 @@
       parts.conversation.take(stage.header.turns);
     });
     new Canopy.Comparing(stage, parts.notices, tell.adopt);
+    new Canopy.WayOut(stage, parts.notices, parts.rigs);
+    new Canopy.ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), plain(props.right) || [], (asked) => {
+      tell.adopt({ ...asked, heads: [] });
+      Canopy.controls.runWhen(asked.prompt);
+    });
+    Canopy.controls.askAgain(tell.adopt);
     stage.on("rig", tell.rig); // the page's first rig is there: its methods, presets and heads
     Canopy.parts = parts;
     watch("value", () => stage.show(plain(props.value)));
@@ -118,6 +124,7 @@
     const stage = new Canopy.Stage();
     const find = (id) => document.getElementById(id);
     const parts = build(stage, find("canopy-header"), find("canopy-stage"), { lessons: [] });
+    new Canopy.ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), [], () => undefined);
     Canopy.parts = parts;
     const value = JSON.parse(find("canopy-data").textContent);
     begin(parts, value, value.run);

@@ -33,6 +33,7 @@
       this.slowerAct.removeAttribute("aria-label");
       button(this.slower, "×", "Hide this message", () => this.slow(null));
       this.slower.hidden = true;
+      this.stranger();
       this.live = html("div", "cs-spoken", this.box);
       this.live.setAttribute("aria-live", "polite");
       this.toast = html("div", "cs-toast", document.body);
@@ -42,6 +43,16 @@
       stage.on("state", () => this.state());
       stage.on("round", () => this.speak());
       stage.on("value", () => this.remark());
+    }
+
+    stranger() {
+      const { html, button } = Canopy.ink;
+      this.strange = html("div", "cs-notice is-outside", this.box);
+      this.strange.setAttribute("role", "status");
+      this.strangeText = html("p", "", this.strange);
+      this.strangeAct = button(this.strange, "", "", () => this.elsewhere());
+      this.strangeAct.removeAttribute("aria-label");
+      this.strange.hidden = true;
     }
 
     state() {
@@ -74,6 +85,16 @@
       Canopy.ink.write(this.slowerAct, said.label);
     }
 
+    // {message, label, act}: the prompt is of no kind that the rig was trained for, and who could answer it; null: it is.
+    outside(said) {
+      this.strange.hidden = !said;
+      if (!said) return;
+      this.elsewhere = said.act;
+      this.strangeAct.hidden = !said.label;
+      Canopy.ink.write(this.strangeText, said.message);
+      Canopy.ink.write(this.strangeAct, said.label);
+    }
+
     // Something that was done and needs no answer: it goes by itself.
     brief(message) {
       clearTimeout(this.going);
@@ -91,7 +112,7 @@
 
     remark() {
       const { header, value } = this.stage;
-      const note = [header && header.note, value.end && value.end.remark].filter(Boolean).join(" ");
+      const note = [header && !header.outside && header.note, value.end && value.end.remark].filter(Boolean).join(" ");
       Canopy.ink.write(this.noteText, note);
       this.note.hidden = !note || note === this.hiddenNote;
     }

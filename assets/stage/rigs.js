@@ -129,6 +129,7 @@
     take(state) {
       const before = this.state;
       this.state = state;
+      this.stage.tell("rigs");
       if (this.refusal === AWAY) this.refusal = "";
       if (!before) {
         this.first = state.changes;
@@ -137,8 +138,13 @@
       const ended = before.loading && !state.loading;
       if (before.coming && !state.coming) this.arrived();
       else if (state.changes !== this.first) this.changed();
-      else if (ended && this.mine && state.failure && this.box.hidden) this.notices.fail(state.failure);
-      if (ended) this.mine = false;
+      else if (ended && state.failure && this.mine && this.box.hidden) this.notices.fail(state.failure);
+      if (ended) this.ended(state.failure);
+    }
+
+    ended(failure) {
+      this.mine = false;
+      if (failure) Canopy.controls.askAfterReload(null);
     }
 
     // The page's first rig is there, or is known not to come: what the page offers follows it.

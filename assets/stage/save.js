@@ -55,9 +55,9 @@
       const forms = stage.server && stage.rounds.length ? FORMS : [];
       const round = stage.current + 1;
       const panels = stage.round ? Array.from(this.frames.made).filter(([, made]) => made.panel.svg && this.frames.shown(made)) : [];
-      const stills = panels.flatMap(([name]) => ["svg", "png"].map((kind) => ({
-        label: Canopy.panels.get(name).title, note: kind.toUpperCase(), act: () => this.still(name, kind),
-      })));
+      const stills = [...panels.map(([name, made]) => this.pictured(Canopy.panels.get(name).title, name, () => made.panel.svg())),
+        ...(stage.round ? [this.pictured("Text", "text", () => Canopy.picture(this.part(".cs-text"))),
+          this.pictured("Whole view", stage.mode, () => Canopy.picture(this.part(".cs-stage")))] : [])].flat();
       return [
         { label: "Copy link", note: "to this very view", act: () => this.link() },
         { heading: forms.length ? "This run" : "Nothing else to save yet" },
@@ -75,14 +75,23 @@
       hand(made.name, new Blob([bytes], { type: made.media }));
     }
 
-    async still(name, kind) {
-      const svg = this.frames.made.get(name).panel.svg();
+    // The entries that save one picture in its two forms.
+    pictured(label, name, draw) {
+      return ["svg", "png"].map((kind) => ({ label, note: kind.toUpperCase(), act: () => this.still(name, kind, draw) }));
+    }
+
+    part(selector) {
+      return this.frames.area.closest(".cs-stage").parentElement.querySelector(selector);
+    }
+
+    async still(name, kind, draw) {
+      const svg = draw();
       const file = `${name}-round-${this.stage.current + 1}.${kind}`;
       if (!svg) return;
       try {
         hand(file, kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await png(svg));
       } catch (error) {
-        this.notices.fail(`${file} could not be made: ${error.message}. The SVG of the panel may still work.`);
+        this.notices.fail(`${file} could not be made: ${error.message}. The SVG may still work.`);
       }
     }
 

@@ -39,10 +39,10 @@
       if (!drafted) return "Nothing was guessed ahead: this is plain decoding, one token a pass.";
       const guesses = drafted === 1 ? "one token" : `${drafted} tokens`;
       const verdict = kept > 1
-        ? `${kept - 1} of them ${kept === 2 ? "is" : "are"} exactly what it would have written`
-        : "none of them is what it would have written";
+        ? `${kept - 1} ${kept === 2 ? "is" : "are"} exactly what it would have written`
+        : "none is what it would have written";
       const who = made.heads_names.length > 1 ? "Two drafters, small models, guessed" : "A drafter, a small model, guessed";
-      return `${who} ${guesses} ahead as a tree; the big model checked them all at once, and ${verdict}.`;
+      return `${who} ${guesses} ahead as a tree; the big model checked all at once: ${verdict}.`;
     }
 
     // What the whole text came to, and why many tokens a pass are fewer times as fast.
@@ -53,7 +53,7 @@
       const total = [[String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"], [" passes"]];
       const own = "The text is the big model's own, word for word.";
       if (!stage.header.heads.length) {
-        this.say([...total, [": one by one."]], "Nothing was guessed ahead: this is plain decoding, which speed is held against.");
+        this.say([...total, [": one by one."]], "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up.");
       } else if (!against) {
         this.say([...total, [`, where one by one takes ${run.tokens}.`]], `How much faster that is ${stage.comparing ? `is ${stage.comparing}` : "was not measured."} ${own}`);
       } else {

@@ -63,7 +63,9 @@
       this.newest.classList.add("cs-newest");
       this.key = html("div", "cs-stage-key", row);
       for (const name of STAGES.slice(0, -1)) {
-        const item = html("span", "", this.key, name);
+        const item = html("span", "", this.key);
+        html("i", "", item);
+        item.append(name);
         item.style.setProperty("--key", `var(--stage-${name})`);
       }
       this.key.title = "What each bar is divided by: the share of the round's engine time per stage.";

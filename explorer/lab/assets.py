@@ -5,12 +5,13 @@ from __future__ import annotations
 from explorer.bundle import ASSETS, element
 
 # In the order in which they load: plots and controls, the parts, and mount last, which puts them together.
-SCRIPTS = ("plots", "forms", "live", "points", "curves", "verdict", "sweep", "shapes", "tools", "race", "server",
-           "tabs", "mount")
+SCRIPTS = ("plots", "forms", "live", "points", "curves", "verdict", "sweep", "shapes", "tools", "race", "compare",
+           "server", "tabs", "mount")
+STYLES = ("lab.css", "compare.css")
 
 
 def lab_head() -> str:
     """What the live page's head holds for the lab, besides the stage's own."""
-    style = (ASSETS / "lab" / "lab.css").read_text("utf8")
+    style = "\n".join((ASSETS / "lab" / name).read_text("utf8") for name in STYLES)
     scripts = "\n".join(element(ASSETS / "lab" / f"{name}.js") for name in SCRIPTS)
     return f"<style>{style}</style>\n{scripts}"

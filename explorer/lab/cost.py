@@ -19,11 +19,15 @@ LOWEST, FOOT = -4, -3.9  # powers of ten: where the axis of tokens begins, and w
 BINS_PER_OCTAVE = 2  # in which realised gains and costs of single nodes are averaged
 
 
-def cost_figure(curve: CostCurve) -> dict[str, Any]:
-    """Milliseconds against rows: a pass with the range of eight in ten, a draft, and a round without a drafter."""
+def cost_figure(curve: CostCurve, best: int = 0) -> dict[str, Any]:
+    """Milliseconds against rows, both logarithmic: a pass with the range of eight in ten, a draft, and a round without
+    a drafter. In view are the rows that may pay, up to some times ``best``, the budget that is predicted to be fastest;
+    the others are there for who zooms out."""
     ticks = {"tickvals": _logarithms(curve.rows), "ticktext": [str(row) for row in curve.rows]}
-    figure = paper(xaxis=axis("rows of the pass, log₂", **_sparse(ticks)),
-                   yaxis=axis("milliseconds", rangemode="tozero"))
+    most = useful_rows(curve, best)
+    figure = paper(
+        xaxis=axis("rows of the pass, log₂", range=[-0.15, float(np.log2(most)) + 0.15], **_sparse(ticks)),
+        yaxis=axis("milliseconds, log₁₀", type="log", range=_span(curve, most), exponentformat="none", dtick="D2"))
     x = _logarithms(curve.rows)
     figure.add_trace(go.Scatter(
         x=[*x, *reversed(x)], y=[*curve.verify_high_ms, *reversed(curve.verify_low_ms)], fill="toself", mode="none",
@@ -33,8 +37,8 @@ def cost_figure(curve: CostCurve) -> dict[str, Any]:
         customdata=_column(curve.rows), line={"color": INK, "width": 2.2}, marker={"size": 6},
         hovertemplate="%{customdata[0]} rows: %{y:.2f} ms a pass<extra></extra>"))
     figure.add_trace(go.Scatter(
-        x=x, y=list(curve.draft_ms), mode="lines", name="one head's draft", customdata=_column(curve.rows),
-        line={"color": "var(--head1)", "width": 1.6, "dash": "dash"},
+        x=x, y=_above_zero(np.asarray(curve.draft_ms)), mode="lines", name="one drafter's draft",
+        customdata=_column(curve.rows), line={"color": "var(--head1)", "width": 1.6, "dash": "dash"},
         hovertemplate="a draft for %{customdata[0]} rows: %{y:.2f} ms<extra></extra>"))
     figure.add_trace(go.Scatter(
         x=[x[0], x[-1]], y=[curve.plain_ms] * 2, mode="lines", name="a round of plain decoding",
@@ -43,6 +47,21 @@ def cost_figure(curve: CostCurve) -> dict[str, Any]:
     last = len(curve.rows) - 1
     return drawn(figure, f"A pass over one row takes {curve.verify_ms[0]:.2f} milliseconds, over {curve.rows[last]} "
                          f"rows {curve.verify_ms[last]:.2f}.")
+
+
+def useful_rows(curve: CostCurve, best: int) -> int:
+    """The measured number of rows up to which the figure opens: the first beyond four times the best budget, 64 at
+    least."""
+    return next((rows for rows in curve.rows if rows >= max(64, 4 * (best + 1))), curve.rows[-1])
+
+
+def _span(curve: CostCurve, most: int) -> list[float]:
+    """The powers of ten from the cheapest to the dearest milliseconds up to that many rows."""
+    shown = [place for place, rows in enumerate(curve.rows) if rows <= most]
+    values = [value for line in (curve.verify_low_ms, curve.verify_high_ms, curve.draft_ms) for place in shown
+              if (value := line[place]) > 0]
+    low, high = min([*values, curve.plain_ms]), max([*values, curve.plain_ms])
+    return [float(np.log10(low)) - 0.08, float(np.log10(high)) + 0.08]
 
 
 def _logarithms(values: Sequence[int]) -> list[float]:

@@ -46,7 +46,7 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class CurveLayer:
-    """Spots of one kind in one manner: what was swept, single runs, what is predicted."""
+    """Points of one kind, drawn in one way: what was swept, single runs, what is predicted."""
 
     name: str
     points: Sequence[CurvePoint]
@@ -74,7 +74,7 @@ def predicted(points: Sequence[CurvePoint]) -> CurveLayer:
 @dataclass(frozen=True)
 class Scale:
     """The shared axis: the logarithm of the budget, 0 one step left of the smallest, and ``auto``, which has no number,
-    in a place of its own behind the largest."""
+    in a place of its own after the largest."""
 
     budgets: tuple[int, ...]
     paced: bool = False

@@ -29,7 +29,7 @@ def curves_figure(layers: Sequence[CurveLayer], best: CurvePoint | None) -> dict
     named: set[str] = set()
     for layer in layers:
         for members in _lines(layer.points):
-            for side, draw in product(("tau", "speed"), _manners(members[0])):
+            for side, draw in product(("tau", "speed"), _ways(members[0])):
                 figure.add_trace(draw(layer, members, side, scale).update(showlegend=members[0].line not in named))
                 named.add(members[0].line)
         if layer.suffix and layer.points:
@@ -49,7 +49,7 @@ def _lines(points: Iterable[CurvePoint]) -> list[list[CurvePoint]]:
     return [list(members) for _, members in groupby(ordered, key=curve)]
 
 
-def _manners(point: CurvePoint) -> Sequence[Callable[[CurveLayer, Sequence[CurvePoint], str, Scale], go.Scatter]]:
+def _ways(point: CurvePoint) -> Sequence[Callable[[CurveLayer, Sequence[CurvePoint], str, Scale], go.Scatter]]:
     """How the curve of a point is drawn: against the budgets, as a line across, or both."""
     if not point.drafts:
         return (_across,)

@@ -9,6 +9,7 @@ from time import monotonic
 from engine.lab.report import sweep_command
 from engine.lab.settings import Measured
 from engine.lab.store import Stored
+from explorer.lab.recorded import NUMBER as RECORDED
 from explorer.lab.sweeps import ActiveSweep, Sweeps
 from explorer.view import View
 
@@ -39,8 +40,10 @@ class SweepList:
         self._read_at = float("-inf")
 
     def chosen(self, wanted: object) -> Stored | None:
-        """The sweep asked for; without one, or where it is gone, that which is measured now, else the latest."""
-        known = {stored.number: stored for stored in self.all()}
+        """The sweep asked for; without one, or where it is gone, that which is measured now, else the latest, else the
+        recorded one."""
+        recorded = self._sweeps.recorded.stored
+        known = {recorded.number: recorded, **{stored.number: stored for stored in self.all()}}
         active = self._sweeps.active()
         numbers = [wanted, active.number if active else None, max(known, default=None)]
         return next((known[number] for number in numbers if isinstance(number, int) and number in known), None)
@@ -50,15 +53,25 @@ def progress_view(shelf: SweepList, sweeps: Sweeps, wanted: object) -> View:
     """What the page shows of the chosen sweep; see ``assets/lab/sweep.js``."""
     stored, active = shelf.chosen(wanted), sweeps.active()
     listed = [_listed(each, sweeps.going(each.number)) for each in reversed(shelf.all()[-MOST_LISTED:])]
+    listed.append(_listed(sweeps.recorded.stored, None))
     if stored is None:
         return {"sweep": None, "state": "none", "message": "", "done": 0, "total": 0, "failed": 0,
-                "seconds_left": None, "busy_elsewhere": False, "command": "", "sweeps": listed}
+                "seconds_left": None, "recorded": None, "busy_elsewhere": False, "command": "", "sweeps": listed}
     going = sweeps.going(stored.number)
     return {
         **_listed(stored, going), "sweep": stored.number, "sweeps": listed, "command": sweep_command(stored.plan),
+        "recorded": recorded_view(stored),
         "message": going.message if going else "", "seconds_left": going.seconds_left if going else None,
         "failed": sum(found.reading is None for found in list(going.found)) if going else 0,
         "busy_elsewhere": active is not None and active.number != stored.number}
+
+
+def recorded_view(stored: Stored) -> View | None:
+    """Of the sweep that ships with the page: {date, rig, hardware, dtype}; None of any other."""
+    if stored.number != RECORDED:
+        return None
+    seen = stored.conditions
+    return {"date": stored.started[:10], "rig": seen.rig, "hardware": seen.hardware, "dtype": seen.dtype}
 
 
 def _listed(stored: Stored, going: ActiveSweep | None) -> View:

@@ -37,7 +37,7 @@ def figures(stored: Stored, measured: Sequence[Measured]) -> list[tuple[str, Vie
     summary = summarise(stored.plan.settings, measured)
     drawn = [("τ and tokens per second against the node budget: medians over prompts with 95 % intervals. "
               "Thin lines across: auto, where every round verifies as many nodes as pay.",
-              curves_view(summary, [], None)["figure"])]
+              curves_view(summary, [])["figure"])]
     best = summary.best
     if best is None or not METHODS[best.setting.method].heads:
         return drawn

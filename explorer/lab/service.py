@@ -25,6 +25,7 @@ from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figur
 from explorer.lab.live import live_figure
 from explorer.lab.progress import SweepList, progress_view, seconds_per_run
 from explorer.lab.prompts import PromptSets
+from explorer.lab.recorded import NUMBER as RECORDED
 from explorer.lab.report import saved
 from explorer.lab.server import ServerTab
 from explorer.lab.style import looks_view
@@ -118,6 +119,8 @@ class LabService:
         number = wanted.get("sweep")
         if not isinstance(number, int):
             raise RequestError("No measurement was named, so none is deleted.")
+        if number == RECORDED:
+            raise RequestError("The recorded measurement belongs to the page; only those made here can be deleted.")
         self._sweeps.delete(number)
         self._list.forget()
         return {}
@@ -128,14 +131,15 @@ class LabService:
         return {"chosen": chosen, "sets": self._sets.view()}
 
     def curves(self, wanted: Mapping[str, Any]) -> View:
-        """The curves and the table: {"sweep", "points": single runs of the browser, "what_if": a run's id}."""
+        """The curves and the table: {"sweep", "points": single runs of the browser, "what_if": a run's id, "line":
+        which curve of it}."""
         stored = self._list.chosen(wanted.get("sweep"))
         measured = self._sweeps.measured(stored.number) if stored else []
         summary = summarise(stored.plan.settings if stored else (), measured)
         forecast = self._tools.forecast(wanted.get("what_if"))
-        return {"curves": curves_view(summary, wanted.get("points") or [], forecast),
+        return {"curves": curves_view(summary, wanted.get("points") or [], forecast, str(wanted.get("line"))),
                 "table": table_view(summary) if stored else None,
-                "seconds_per_run": seconds_per_run(measured)}
+                "seconds_per_run": seconds_per_run(measured) if stored and stored.number != RECORDED else None}
 
     def shapes(self, wanted: Mapping[str, Any]) -> View:
         """Histogram, depth and rank, calibration: of a run {"run"}, or of {"sweep", "nodes", "line": of the map}."""

@@ -19,6 +19,8 @@ from engine.lab.control import Control
 from engine.lab.settings import Measured, SweepPlan
 from engine.lab.store import Results, Store, Stored
 from engine.lab.sweeping import Alone, run_sweep
+from explorer.lab.recorded import NUMBER as RECORDED
+from explorer.lab.recorded import Recorded
 from explorer.run_queue import Place, RunQueue
 from explorer.sources.answering import AnsweringRig
 
@@ -46,7 +48,8 @@ class ActiveSweep:
 class Sweeps:
     """The sweeps of a results file, and the one that is being measured."""
 
-    def __init__(self, rig: AnsweringRig, queue: RunQueue, path: Path) -> None:
+    def __init__(self, rig: AnsweringRig, queue: RunQueue, path: Path, recorded: Recorded | None = None) -> None:
+        self.recorded = recorded or Recorded()
         self._rig = rig
         self._queue = queue
         self._path = path
@@ -74,7 +77,7 @@ class Sweeps:
             self._take_up(ActiveSweep(number, len(stored.plan), stored.done, found), store)
 
     def pause(self, number: int) -> None:
-        """Finish the run in hand, then let others use the machine."""
+        """Finish the current run, then let others use the machine."""
         self._end(number, "paused")
 
     def stop(self, number: int) -> None:
@@ -153,6 +156,8 @@ class Sweeps:
 
     def measured(self, number: int) -> list[Measured]:
         """What came of a sweep's cells so far."""
+        if number == RECORDED:
+            return list(self.recorded.measured)
         going = self._going.get(number)
         if going is not None:
             return list(going.found)

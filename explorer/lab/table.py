@@ -12,12 +12,13 @@ from engine.budget_policy import FIXED, PACES
 from engine.errors import RequestError
 from engine.lab.forecast import WhatIf
 from engine.lab.settings import Measured, Reading, Setting
-from engine.lab.statistics import Estimate, estimate
+from engine.lab.statistics import estimate
 from engine.lab.summary import Row, Summary
 from engine.methods import METHODS
 from explorer.lab.curve_points import CurvePoint, predicted, single, swept
 from explorer.lab.curves import curves_figure
 from explorer.lab.names import label_of, line_of
+from explorer.lab.predictions import predicted_points, predicted_view
 from explorer.view import View
 
 STEADY = 0.35  # of its median: a spread of plain decoding's speed above it is not the prompts'
@@ -125,25 +126,15 @@ def _point_of(run: Any) -> tuple[Setting, tuple[float, float]] | None:
     return (setting, values) if fits else None
 
 
-def predicted_points(found: WhatIf) -> list[CurvePoint]:
-    """A what-if's forecasts with a predicted speed."""
-    temperature = found.sampling.temperature
-    return [CurvePoint(Setting(each.method, each.budget, each.split, temperature=temperature, pace=each.pace),
-                 _exactly(each.tau), _exactly(each.predicted_tokens_per_second), "texts")
-            for each in found.forecasts if each.predicted_ms]
-
-
-def _exactly(value: float) -> Estimate:
-    return Estimate(value, None, None, value, value, 1)
-
-
-def curves_view(summary: Summary, runs: Iterable[Mapping[str, Any]], found: WhatIf | None) -> View:
-    """{figure, count}: the curves of a sweep, of single runs and of a what-if; count is how many points there are."""
-    layers = [swept(points_of(summary)), single(single_points(runs)),
-              predicted(predicted_points(found) if found else [])]
+def curves_view(summary: Summary, runs: Iterable[Mapping[str, Any]], found: WhatIf | None = None,
+                line: str = "") -> View:
+    """{figure, count, predicted}: the curves of a sweep, of single runs and of one line of a what-if; count is how many
+    points there are."""
+    layers = [swept(points_of(summary)), single(single_points(runs)), predicted(predicted_points(found, line))]
     best = summary.best
     marked = next((point for point in layers[0].points if best and point.setting == best.setting), None)
-    return {"figure": curves_figure(layers, marked), "count": sum(len(layer.points) for layer in layers)}
+    return {"figure": curves_figure(layers, marked), "count": sum(len(layer.points) for layer in layers),
+            "predicted": predicted_view(found, line)}
 
 
 def readings_at(measured: Sequence[Measured], nodes: str) -> dict[tuple[str, str], list[Reading]]:

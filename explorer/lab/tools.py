@@ -64,9 +64,10 @@ class Tools:
         line = str(wanted.get("line"))
         chosen = line if line in lines else [*usual, *lines][0]
         about = found.cost
-        return {"cost": cost_figure(about), "gain": gain_figure(found, lines[chosen]), "lines": list(lines),
-                "line": chosen, "about": f"Measured on {about.hardware} in {about.dtype} after {about.context} "
-                                         f"tokens, {about.sampling}, medians of {about.repeats}."}
+        return {"cost": cost_figure(about, best.budget if best else 0),
+                "gain": gain_figure(found, lines[chosen]), "lines": list(lines), "line": chosen,
+                "about": f"Measured on {about.hardware} in {about.dtype} after {about.context} tokens, "
+                         f"{about.sampling}, medians of {about.repeats}."}
 
     def race(self, form: Mapping[str, Any]) -> View:
         """Begin a race; see ``race.race_plan_from``."""

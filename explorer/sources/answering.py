@@ -59,7 +59,7 @@ class RigLoad:
     def cancel(self) -> None:
         """Give it up at the next step or piece of the download."""
         self.control.stop()
-        self.message, self.share = "Cancelling after the step in hand …", None
+        self.message, self.share = "Cancelling after the current step …", None
 
     def sentence(self) -> str:
         """For whoever waits for it."""

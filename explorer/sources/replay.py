@@ -86,6 +86,9 @@ class NoInstruments:
         self.reason = reason
         self.laboratory: Laboratory = _ClosedLaboratory(source, reason)
 
+    def twin(self) -> None:
+        """See ``Instruments``."""
+
     def cost(self, trace: Trace) -> CostCurve:
         """See ``Instruments``."""
         raise RigError(self.reason)

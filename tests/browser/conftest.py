@@ -27,12 +27,10 @@ PATIENCE_MS = int(os.environ.get("PATIENCE_MS", "90000"))  # for busy machines; 
 
 @pytest.hookimpl(tryfirst=True)  # before ``-m`` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On a busy machine a browser may answer late: what fails here gets a second try, which the summary counts. Browser
-    sessions belong to `make test-long` until each has been seen to pass beside other tests."""
+    """On a busy machine a browser may answer late: what fails here gets a second try, which the summary counts."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.flaky(reruns=1))
-            item.add_marker(pytest.mark.long)
 
 
 def free_port() -> int:

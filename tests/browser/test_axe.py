@@ -17,10 +17,15 @@ COMPLAINTS = """axe.run(document, {resultTypes: ['violations'],
   (each) => each.nodes.map((node) => `${each.id}: ${node.target.join(' ')}`)))"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("mode", ["story", "workbench", "lab"])
-def test_axe_finds_nothing(watched: Watched, address: str, mode: str, scheme: str) -> None:
+LARGE, LOW, PHONE = (1440, 900), (1280, 720), (390, 844)
+VIEWS = [pytest.param(mode, scheme, size, marks=[] if size == LARGE else pytest.mark.long)
+         for mode in ("story", "workbench", "lab") for scheme in ("light", "dark") for size in (LARGE, LOW, PHONE)]
+
+
+@pytest.mark.parametrize(("mode", "scheme", "size"), VIEWS)
+def test_axe_finds_nothing(watched: Watched, address: str, mode: str, scheme: str, size: tuple[int, int]) -> None:
     watched.page.emulate_media(color_scheme=scheme)
+    watched.page.set_viewport_size({"width": size[0], "height": size[1]})
     page = watched.page
     page.goto(f"{address}#trace=merged&mode={mode}&round=4")
     page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.stage && Canopy.parts.stage.current === 3")
@@ -30,6 +35,18 @@ def test_axe_finds_nothing(watched: Watched, address: str, mode: str, scheme: st
     assert page.evaluate(COMPLAINTS) == []
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("tab", ["table", "shapes", "cost", "race", "doctor", "compare"])
+def test_axe_finds_nothing_in_the_tabs_of_the_lab(watched: Watched, address: str, tab: str) -> None:
+    page = watched.open(f"{address}#trace=merged&mode=lab&tab={tab}&round=4")
+    page.wait_for_function(f"window.Canopy.laboratory && Canopy.laboratory.tab === '{tab}' && Canopy.laboratory.table")
+    if tab == "compare":
+        page.wait_for_function("document.querySelectorAll('.lab-pair-tree [role=treeitem]').length > 2")
+    page.evaluate(AXE)
+    assert page.evaluate(COMPLAINTS) == []
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_on_the_sheet_of_rigs(watched: Watched, address: str, scheme: str) -> None:
     watched.page.emulate_media(color_scheme=scheme)
@@ -48,6 +65,7 @@ def test_axe_finds_nothing_on_the_sheet_of_rigs(watched: Watched, address: str, 
     assert page.evaluate(COMPLAINTS) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_in_a_conversation(watched: Watched, address: str, scheme: str) -> None:
     watched.page.emulate_media(color_scheme=scheme)

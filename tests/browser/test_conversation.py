@@ -11,6 +11,8 @@ from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, finish, start, upload
 from tests.explorer.scripted import CODE, ENDLESS, STORY, scripted_trace
 
+pytestmark = pytest.mark.long
+
 FIRST = "How many books? ${7*6} <script>alert(1)</script>"
 PROMPT = "#canopy-prompt textarea"
 

@@ -13,11 +13,14 @@ from xml.etree import ElementTree
 
 import networkx
 import pandas
+import pytest
 
 from engine.trace import dumps, loads
 from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE, go, upload
 from tests.explorer.scripted import scripted_trace
+
+pytestmark = pytest.mark.long
 
 MERGED = scripted_trace("merged", 64)
 DROP = """([name, data]) => {
@@ -29,7 +32,7 @@ DROP = """([name, data]) => {
 }"""
 GOOD = dumps(scripted_trace("routed", 12))
 BROKEN = {
-    "cut.jsonl.gz": (gzip.compress(GOOD)[:900], "cut off"),
+    "cut.jsonl.gz": (gzip.compress(GOOD)[:900], "no line that ends"),
     "newer.jsonl": (json.dumps({"canopy_trace": 7}).encode() + b"\n{}\n", "version 7"),
     "picture.png": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4, "not a Canopy trace"),
     "huge.jsonl": (b"0" * (50 * 2**20), "has 50 MiB"),
@@ -92,6 +95,19 @@ def test_every_panel_leaves_as_a_picture(watched: Watched, address: str) -> None
         assert data.startswith(b"\x89PNG") and width > 400 and height > 150 and len(data) > 2000, title
 
 
+def test_the_text_and_the_whole_view_leave_as_pictures(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
+    page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.current === 3 && !Canopy.parts.frames.planned")
+    page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
+    for title, least in (("Text", 300), ("Whole view", 1300)):
+        name, data = saved(page, title, "SVG")
+        words = "".join(ElementTree.fromstring(data).itertext())
+        assert name.endswith("-round-4.svg") and page.evaluate(f"{STAGE}.header.prompt.slice(0, 20)") in words, title
+        name, data = saved(page, title, "PNG")
+        assert data.startswith(b"\x89PNG") and struct.unpack(">I", data[16:20])[0] > 2 * least, title
+    assert "tokens per round" in words and "<image" in saved(page, "Whole view", "SVG")[1].decode()  # figures, drawings
+
+
 def test_the_replay_page_opens_from_disk_and_asks_nobody(watched: Watched, address: str, tmp_path: Path) -> None:
     page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
     page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.current === 3")
@@ -121,5 +137,5 @@ def test_the_link_is_copied(watched: Watched, address: str) -> None:
     page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.current === 3")
     page.get_by_role("button", name="Save or share this run").click()
     page.get_by_role("menuitem").filter(has_text="Copy link").click()
-    page.wait_for_function("document.querySelector('.cs-spoken').textContent === 'The link is copied.'")
+    page.wait_for_selector(".cs-toast >> text=Copied: the link to this view.")
     assert page.evaluate("navigator.clipboard.readText()") == page.url

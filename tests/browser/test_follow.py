@@ -11,6 +11,8 @@ import pytest
 from engine.recorder import Recorder
 from tests.browser.conftest import PORT, served, visit
 
+pytestmark = pytest.mark.long
+
 ROUND = {"tokens": [7, 3, 4], "parents": [0, 0, 1], "keep": [0, 1], "bonus": 7}
 TEXT = {7: " the", 3: " <b>tree</b>", 4: " ${7*6}"}
 

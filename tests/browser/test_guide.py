@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from engine.trace import dumps
 from tests.browser.conftest import Watched
 from tests.browser.doing import STAGE, upload
 from tests.explorer.scripted import scripted_trace
+
+pytestmark = pytest.mark.long
 
 CAMERA = "Canopy.parts.frames.made.get('tree').panel.camera"
 

@@ -46,6 +46,7 @@ def test_back_leaves_the_full_panel_and_not_the_page(watched: Watched, address: 
     assert page.evaluate(f"{STAGE}.current") == 2 and page.evaluate(f"{STAGE}.mode") == "workbench"
 
 
+@pytest.mark.long
 def test_a_reload_brings_the_prompt_of_a_live_run_back(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     ask(page, "What have I asked?")
@@ -58,6 +59,7 @@ def test_a_reload_brings_the_prompt_of_a_live_run_back(watched: Watched, address
     page.wait_for_function("document.querySelector('#canopy-method input').value === 'merged'")
 
 
+@pytest.mark.long
 def test_live_is_said_of_what_is_live(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     page.evaluate("""() => {
@@ -92,6 +94,7 @@ def test_copy_link_says_that_it_copied(watched: Watched, address: str) -> None:
     assert "round=3" in page.evaluate("navigator.clipboard.readText()")
 
 
+@pytest.mark.long
 def test_the_address_holds_the_zoom_and_the_tab_of_the_lab(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench&round=3")
     page.locator("[data-panel=tree]").get_by_role("button", name="Zoom in").click()
@@ -107,6 +110,7 @@ def test_the_address_holds_the_zoom_and_the_tab_of_the_lab(watched: Watched, add
     page.wait_for_selector("#lab-tab-shapes[aria-selected=true]")
 
 
+@pytest.mark.long
 def test_the_tour_starts_from_the_first_round(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench&round=7")
     page.get_by_role("button", name="A tour in nine steps").click()

@@ -10,6 +10,8 @@ import pytest
 
 from tests.browser.conftest import PORT, served, visit
 
+pytestmark = pytest.mark.long
+
 LAB = "Canopy.laboratory"
 STATE = f"{LAB}.progress.state"
 MARKS = "document.querySelectorAll('[data-plot=curves] .scatterlayer .points path').length"

@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.browser.conftest import visit
 from tests.browser.lab_app import App
 from tests.browser.test_lab import LAB, STATE, button, choose, opened
+
+pytestmark = pytest.mark.long
 
 PLOT = "document.querySelector('[data-plot=curves] .lab-canvas')"
 PAUSE_SECONDS = 0.02

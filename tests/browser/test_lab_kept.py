@@ -13,6 +13,8 @@ from tests.browser.conftest import visit
 from tests.browser.lab_app import App
 from tests.browser.test_lab import LAB, STATE, button, choose, opened
 
+pytestmark = pytest.mark.long
+
 PAUSE_SECONDS = 0.5
 RUNS = 2 * (1 + 2 * 4)
 
@@ -91,9 +93,10 @@ def test_a_measurement_is_deleted_after_a_second_word(browser: Any, app: App) ->
         assert len(app.kept()) > 2
         history.get_by_role("button", name="Delete the measurement").click()
         history.get_by_role("button", name="Delete it for good").click()
-        page.wait_for_function(f"{STATE} === 'none' && !{LAB}.table")
+        page.wait_for_function(f"{LAB}.progress.recorded && {LAB}.table")
         history.wait_for(state="hidden")
-        assert page.locator(".lab-headline").inner_text() == "Which method and budget are fastest here?"
-        assert "No setting measured yet" in page.locator("[data-plot=curves]").inner_text()
+        assert page.locator(".lab-eyebrow").inner_text() == "Fastest where it was recorded"
+        page.wait_for_selector("[data-plot=curves] .main-svg")
+        assert "Nothing was measured on this machine yet" in page.locator("[data-plot=curves]").inner_text()
     with Results(app.results) as results:
         assert results.sweeps() == []

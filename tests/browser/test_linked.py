@@ -34,7 +34,7 @@ PLACES = """(node) => {
         tree: middle(document.querySelector(`[data-panel=tree] [data-node="${node}"]`)),
         text: middle(document.querySelector(`.cs-part.is-current .cs-token[data-node="${node}"]`)),
         mask: on(mask.over, ...[mask.left, mask.top].map((edge) => edge + (mask.place[node] + 0.5) * mask.cell)),
-        cache: on(cache.canvas, cache.x + (node + 0.5) * cache.slot, 39),
+        cache: on(cache.canvas, cache.x + (cache.edges[node] + cache.edges[node + 1]) / 2, 39),
         marginals: on(marginals.sheet, cell.x + cell.width / 2, cell.y + cell.height / 2),
         verifier: middle(document.querySelector(`[data-panel=verifier] .cp-step .cp-token[data-node="${node}"]`)),
     };

@@ -12,6 +12,8 @@ from playwright import sync_api
 from tests.browser.conftest import CHROMIUM
 from tests.browser.other_sites import EVIL, RULES, ask_for_all, described, places, website
 
+pytestmark = pytest.mark.long
+
 SITES = ("another website", "another port of this machine", "a name that was made to lead here")
 
 

@@ -7,9 +7,13 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE, ask, start
 from tests.explorer.scripted import going_on
+
+pytestmark = pytest.mark.long
 
 MOST_WORK_SECONDS = 0.1  # of the page's own thread for a frame, on a machine too busy to let anything wait for rest
 LATEST_SECONDS = 1.0  # a quiet machine needs less than 0.1

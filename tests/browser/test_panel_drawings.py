@@ -14,6 +14,8 @@ import pytest
 from engine.tree import ancestors, depths
 from tests.browser.drawn_rounds import CASES, ODD, PANELS, circles, drawing_page, make, show
 
+pytestmark = pytest.mark.long
+
 SIGNS = ("${7*6}", "</script><script>window.ran=1</script>", "⏎", "⇥", "␣שלום", "👩⟨200d⟩👩⟨200d⟩👧",
          "<b>bold</b>", "⟨e2⟩⟨82⟩")  # how the odd tokens are shown
 

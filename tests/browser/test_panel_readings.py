@@ -11,6 +11,8 @@ import pytest
 from engine.tree import ancestors, depths
 from tests.browser.drawn_rounds import CASES, drawing_page, make, show
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def drawings(browser: Any) -> Iterator[Any]:

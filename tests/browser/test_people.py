@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import time
+from typing import Any
+
+import pytest
 
 from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, start
 from tests.explorer.scripted import ENDLESS
+
+pytestmark = pytest.mark.long
+
+EVERY_MS = 100  # asked by a clock: frames are few while another page of the same browser draws all it can
+STOP = "document.querySelector('#canopy-stop').click()"
+
+
+def wait_for(page: Any, what: str) -> None:
+    """Until the page says so."""
+    page.wait_for_function(what, polling=EVERY_MS)
 
 
 def test_the_second_waits_and_is_told_and_a_closed_tab_lets_them_up(
@@ -18,19 +31,19 @@ def test_the_second_waits_and_is_told_and_a_closed_tab_lets_them_up(
     choose(second, "canopy-method", "joint")
     second.click("#canopy-run")
     wait = second.locator(".cs-notice.is-wait")
-    wait.wait_for(state="visible")
+    wait_for(second, f"{STATE} === 'queued'")
     assert "One run is ahead of yours" in wait.inner_text()
     assert second.locator(".cs-badge").inner_text().strip().endswith("queued")
     assert second.evaluate(f"{STAGE}.rounds.length") > 0  # what was there stays
     name = first.evaluate(RUN)
     began = time.monotonic()
     first.close()
-    second.wait_for_function(f"!{STAGE}.header.recorded && {STAGE}.rounds.length > 0")
+    wait_for(second, f"!{STAGE}.header.recorded && {STAGE}.rounds.length > 0")
     took = time.monotonic() - began
     print(f"a closed tab: the next run's first round after {took:.2f} s")
     assert took < 5
     assert second.evaluate(RUN) != name and second.evaluate(f"{STAGE}.header.prompt") == "What about mine?"
-    second.wait_for_function(f"{STATE} === 'done'")
+    wait_for(second, f"{STATE} === 'done'")
     assert wait.is_hidden()
 
 
@@ -41,17 +54,17 @@ def test_stop_lets_the_next_one_up_within_a_second(watched: Watched, neighbour: 
     ask(second, ENDLESS)
     choose(second, "canopy-method", "ddtree")
     second.click("#canopy-run")
-    second.wait_for_function(f"{STATE} === 'queued'")
+    wait_for(second, f"{STATE} === 'queued'")
     began = time.monotonic()
-    first.click("#canopy-stop")
-    second.wait_for_function(f"!{STAGE}.header.recorded && {STAGE}.rounds.length > 0")
+    first.evaluate(STOP)
+    wait_for(second, f"!{STAGE}.header.recorded && {STAGE}.rounds.length > 0")
     took = time.monotonic() - began
     print(f"Stop: the next run's first round after {took:.2f} s")
     assert took < 5
-    first.wait_for_function(f"{STATE} === 'stopped'")
+    wait_for(first, f"{STATE} === 'stopped'")
     assert exported(first).header.request.method == "merged" and exported(second).header.request.method == "ddtree"
-    second.click("#canopy-stop")
-    second.wait_for_function(f"{STATE} === 'stopped'")
+    second.evaluate(STOP)
+    wait_for(second, f"{STATE} === 'stopped'")
 
 
 def test_whoever_waits_may_leave_the_line(watched: Watched, neighbour: Watched, address: str) -> None:
@@ -59,11 +72,11 @@ def test_whoever_waits_may_leave_the_line(watched: Watched, neighbour: Watched, 
     ask(first, ENDLESS)
     start(first, "ddtree")
     second.click("#canopy-run")
-    second.wait_for_function(f"{STATE} === 'queued'")
-    second.click("#canopy-stop")
+    wait_for(second, f"{STATE} === 'queued'")
+    second.evaluate(STOP)
     assert second.locator(".cs-notice.is-wait").is_hidden()
     assert second.locator(".cs-badge").get_attribute("data-state") == "recorded"
-    first.click("#canopy-stop")
-    first.wait_for_function(f"{STATE} === 'stopped'")
+    first.evaluate(STOP)
+    wait_for(first, f"{STATE} === 'stopped'")
     second.wait_for_timeout(700)
     assert second.evaluate(f"{STAGE}.value.run") == "welcome"

@@ -11,6 +11,8 @@ import pytest
 from tests.browser.conftest import Watched
 from tests.browser.doing import STAGE
 
+pytestmark = pytest.mark.long
+
 OURS = ".cs-bar, .cs-stage, .cs-overlay, .cs-tour"
 NAMES = """(ours) => {
     const bad = [];

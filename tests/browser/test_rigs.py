@@ -12,6 +12,8 @@ from tests.browser.conftest import PORT, Watched, served, visit
 from tests.browser.doing import RUN, STAGE, STATE
 from tests.engine.runtime.published import write_short, write_short_dflash
 
+pytestmark = pytest.mark.long
+
 STATE_OF_RIG = "Canopy.parts.rigs.state"
 READY = f"window.Canopy && Canopy.parts && Canopy.parts.ready && {STATE_OF_RIG} && !{STATE_OF_RIG}.coming"
 ANEW = f"{READY} && Canopy.parts.rigs.first === 2"  # opened after another rig took the first one's place

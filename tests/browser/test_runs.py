@@ -14,6 +14,8 @@ from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, go, run, start, upload
 from tests.explorer.scripted import CODE, ENDLESS, STORY, going_on, scripted_trace
 
+pytestmark = pytest.mark.long
+
 
 def compare(page: Any, trace: Trace, index: int) -> None:
     """What stands on the screen for a round is what its trace says."""

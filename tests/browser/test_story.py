@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.browser.conftest import Watched
 from tests.browser.doing import STAGE
 
@@ -53,6 +55,7 @@ def test_the_same_text_is_typed_twice_on_one_clock(watched: Watched, address: st
     duel.wait_for(state="hidden")
 
 
+@pytest.mark.long
 def test_it_begins_anew_by_itself(watched: Watched, address: str) -> None:
     page = watched.page
     page.emulate_media(reduced_motion="no-preference")

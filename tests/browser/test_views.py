@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.trace import tau
 from tests.browser.conftest import Watched
 from tests.explorer.scripted import scripted_trace
+
+pytestmark = pytest.mark.long
 
 STAGE = "Canopy.parts.stage"
 

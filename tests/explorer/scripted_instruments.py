@@ -16,6 +16,7 @@ from engine.lab.settings import Conditions, Reading
 from engine.methods import METHODS
 from engine.records import Ask
 from engine.trace import Piece, Trace, gather
+from explorer.source import Source
 from tests.explorer.scripted import CURVE, ScriptedSource
 
 METHODS_MEASURED = ("autoregressive", "dflash", "ddtree", "merged", "joint", "nanogpt_ratio")
@@ -46,9 +47,13 @@ class ScriptedInstruments:
     reason = ""
     rig = "scripted"
     doctor_seconds = 0.0
+    other: Source | None = None  # the rig in the other precision
 
     def __init__(self, pause_seconds: float = 0.0) -> None:
         self.laboratory = ScriptedLaboratory(pause_seconds)
+
+    def twin(self) -> Source | None:
+        return self.other
 
     def cost(self, trace: Trace) -> CostCurve:
         return CURVE

@@ -84,3 +84,15 @@ def test_other_settings_are_auto_and_smaller_budgets() -> None:
 def test_unequal_times_of_equal_rounds_are_noticed() -> None:
     assert not Clocked((1,) * 6, (1.0, 1.02, 0.98, 1.0, 1.01, 0.99)).unsteady
     assert Clocked((1,) * 6, (1.0, 2.0, 0.9, 1.8, 1.0, 2.2)).unsteady
+
+
+def test_the_other_precision_is_among_what_a_slow_run_is_told() -> None:
+    source, instruments = ScriptedSource(), ScriptedInstruments()
+    instruments.other = ScriptedSource()
+    trace = gather(source.run(Ask(STORY, "ddtree", 64)))
+    slow = replace(trace, entries=tuple(replace(entry, round=replace(entry.round, seconds={"verify": 9.0}))
+                                        for entry in trace.entries))
+    comparison = Comparison(AnsweringRig(LoadedRig(source, instruments)), lambda run: slow, RunQueue())
+    others = result(comparison)["result"]["others"]
+    assert {(each["budget"], each["pace"], each["dtype"]) for each in others} == {
+        (64, "auto", ""), (16, "fixed", ""), (4, "fixed", ""), (64, "fixed", "bfloat16")}

@@ -118,7 +118,7 @@ def test_the_lab_opens_once_the_first_rig_is_there(tmp_path: Path) -> None:
 def test_the_app_loads_its_rig_once_it_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
     rigs = ScriptedRigs()
     rigs.go.set()
-    monkeypatch.setattr(app, "RigsOnDemand", lambda dtype: rigs)
+    monkeypatch.setattr(app, "RigsOnDemand", lambda *_: rigs)
     built = app.built_page(app.flags().parse_args(["--rig", "second"]))
     stage: Any = next(block for block in built.blocks.values() if block.elem_id == "canopy-stage")
     assert stage.rig_state({})["coming"] == "second" and rigs.beside == []

@@ -16,8 +16,11 @@ from engine.runtime.measure.doctor import diagnose
 from engine.runtime.measure.laboratory import LiveLaboratory
 from engine.runtime.measure.whatif import Alternatives, live_what_if, written
 from engine.runtime.rigs.live import LiveRig
+from engine.runtime.rigs.precision import DTYPES
+from engine.runtime.rigs.rigs import open_rig
 from engine.trace import Trace
 
+HELD_TWICE = 256 * 2**20  # bytes of a target that are few enough to be loaded a second time
 EXAMINED = ("check", 4)  # the prompts of an examination: a shipped set, and how many of it
 
 
@@ -30,6 +33,17 @@ class LiveInstruments:
         self.rig = name
         self.laboratory = LiveLaboratory(live)
         self._live = live
+        self._twin: LiveRig | None = None
+
+    def twin(self) -> LiveRig | None:
+        """See ``explorer.rig.Instruments``."""
+        model = self._live.checkpoints.target.model
+        if sum(value.nbytes for value in model.parameters()) > HELD_TWICE:
+            return None
+        if self._twin is None:
+            other = next(name for name, dtype in DTYPES.items() if dtype != model.dtype)
+            self._twin = LiveRig(open_rig(self.rig, other))
+        return self._twin
 
     def cost(self, trace: Trace) -> CostCurve:
         """See ``explorer.rig.Instruments``."""

@@ -18,7 +18,8 @@ CARD = "rig.json"
 KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     "title": (str, "a text"), "heads": (list, "a list of names"), "defaults": (dict, "an object of lists of names"),
     "revisions": (dict, "an object of texts"), "package": (dict, "an object of texts"),
-    "good_at": (str, "a text"), "familiar_nats": ((int, float), "a number")}
+    "good_at": (str, "a text"), "familiar_nats": ((int, float), "a number"),
+    "familiar": (list, "a list of regular expressions")}
 NEEDED = ("title", "heads", "defaults")
 
 
@@ -33,6 +34,7 @@ class Parts:
     revisions: Mapping[str, str]
     good_at: str = ""
     familiar_nats: float = float("inf")
+    familiar: tuple[str, ...] = ()
 
 
 def has_card(folder: Path) -> bool:
@@ -60,7 +62,7 @@ def card_parts(folder: Path, opening: Opening) -> Parts:
         card["title"], target, {name: folder / name for name in names},
         {int(count): tuple(chosen) for count, chosen in defaults.items()},
         {str(name): str(value) for name, value in card.get("revisions", {}).items()}, card.get("good_at", ""),
-        float(card.get("familiar_nats", "inf")))
+        float(card.get("familiar_nats", "inf")), tuple(map(str, card.get("familiar", ()))))
 
 
 def _read(folder: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import torch
 
 from engine.budget_policy import AUTO
 from engine.errors import RequestError
+from engine.familiar import familiar, outside
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import CostCurve
 from engine.methods import METHODS
@@ -182,11 +183,12 @@ class LiveRig:
             turns=ask.turns)
 
     def _note(self, prompt: str) -> str:
-        """What is to be said of the rig, and when the prompt surprises the target more than what it was trained for
-        ever does."""
-        notes = list(self._rig.notes)
-        if not math.isinf(self._rig.familiar_nats) and self.surprise(prompt) > self._rig.familiar_nats:
-            notes.append(f"This prompt lies outside what the {self._rig.name} was trained for. {self._rig.good_at}")
+        """What is to be said of the rig, and where the prompt is of no kind that it was trained for: neither worded
+        like one, nor as little surprising to the target as those of the training are."""
+        notes, rig = list(self._rig.notes), self._rig
+        strange = not math.isinf(rig.familiar_nats) and not familiar(prompt, rig.familiar)
+        if strange and self.surprise(prompt) > rig.familiar_nats:
+            notes.append(outside(rig.name, rig.good_at))
         return " ".join(notes)
 
     @torch.inference_mode()

@@ -39,9 +39,10 @@ WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticErro
 class Rig:
     """``heads`` are drafters by name, of whatever kind; ``ngram`` is always one of them. ``defaults`` names those
     that serve one and two drafters, ``families`` the one that serves methods of a family best; ``familiar_nats`` is the
-    mean surprise of a prompt above which it lies outside the rig's training, ``good_at`` says in a sentence what lies
-    inside; ``notes`` are sentences about the rig for whoever reads a run, ``opened`` is the name to open it by;
-    ``plain_target`` is the same model in the dtype that plain decoding is fastest in, where that is another one."""
+    mean surprise of a prompt above which it lies outside the rig's training, unless one of the expressions
+    ``familiar`` knows its kind; ``good_at`` says in a sentence what lies inside; ``notes`` are sentences about the rig
+    for whoever reads a run, ``opened`` is the name to open it by; ``plain_target`` is the same model in the dtype that
+    plain decoding is fastest in, where that is another one."""
 
     name: str
     target: TorchTarget
@@ -55,6 +56,7 @@ class Rig:
     chat: ChatStyle = ChatStyle()
     notes: tuple[str, ...] = ()
     opened: str = ""
+    familiar: tuple[str, ...] = ()
     plain_target: TorchTarget | None = None
 
     @property
@@ -149,7 +151,7 @@ def load_rig(parts: Parts, dtype: str, device: torch.device, opening: Opening = 
     return Rig(
         parts.title, target, tokenizer, heads, parts.defaults, parts.revisions, parts.good_at, parts.familiar_nats,
         _families(plans), style, tuple(note for note in (window, style.note, _origin_note(parts.target)) if note),
-        plain_target=_plain_target(parts.target, chosen, device))
+        familiar=parts.familiar, plain_target=_plain_target(parts.target, chosen, device))
 
 
 def _plain_target(folder: Path, chosen: Precision, device: torch.device) -> TorchTarget | None:

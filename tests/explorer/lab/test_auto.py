@@ -12,6 +12,7 @@ from engine.budget_policy import MOST_AUTO
 from engine.errors import RequestError, ResultsError
 from engine.lab.store import Results, Store
 from explorer.lab.prompts import PromptSets
+from explorer.lab.recorded import NUMBER as RECORDED
 from explorer.lab.service import LabService
 from explorer.lab.sweep_form import OPENING, plan_from
 from explorer.page import _setting_values
@@ -71,7 +72,7 @@ def test_a_deleted_sweep_is_gone_and_no_other(tmp_path: Path) -> None:
     lab.start(PACED)
     until(lambda: state(lab) == "done")
     lab.delete({"sweep": 2})
-    assert [each["number"] for each in lab.progress({"sweep": 2})["sweeps"]] == [1]
+    assert [each["number"] for each in lab.progress({"sweep": 2})["sweeps"]] == [1, RECORDED]
     assert len(lab.curves({"sweep": 1})["table"]["rows"]) == 7
     with pytest.raises(ResultsError, match=r"There is no sweep 2 in results\.sqlite"):
         lab.delete({"sweep": 2})
@@ -81,7 +82,7 @@ def test_a_deleted_sweep_is_gone_and_no_other(tmp_path: Path) -> None:
         assert [stored.number for stored in results.sweeps()] == [1]
         assert results._one("SELECT count(*) FROM cell WHERE sweep = 2") == 0
     lab.delete({"sweep": 1})
-    assert lab.progress({})["state"] == "none" and lab.curves({})["table"] is None
+    assert lab.progress({})["sweep"] == RECORDED and lab.progress({})["recorded"]
     assert lab.start(FORM) == {"sweep": 3}  # a number is never given twice
     until(lambda: state(lab) == "done")
 
@@ -97,4 +98,4 @@ def test_what_is_being_measured_is_not_deleted(tmp_path: Path) -> None:
         lab.delete({"sweep": number})
     lab.delete({"sweep": number})
     time.sleep(0.05)
-    assert lab.progress({})["state"] == "none"
+    assert lab.progress({})["sweep"] == RECORDED

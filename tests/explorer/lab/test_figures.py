@@ -162,7 +162,9 @@ def test_what_if_is_drawn_as_predicted(tmp_path: Path) -> None:
     until(lambda: answers["lab_job"](begun)["state"] == "done")
     assert answers["lab_job"](begun)["result"]["departures"] == 0
     curves = lab.curves({"what_if": "r"})["curves"]
-    assert curves["count"] == 10
-    assert {trace["meta"] for trace in curves["figure"]["data"]} == {
-        "predicted", "key.predicted", "running.tau", "running.speed"}
+    assert curves["predicted"]["lines"] == ["ddtree", "joint"]
+    other = lab.curves({"what_if": "r", "line": "ddtree"})["curves"]
+    drawn = [trace for trace in other["figure"]["data"] if trace["meta"] == "predicted"]
+    assert {trace["legendgroup"] for trace in drawn} == {"ddtree"} and other["predicted"]["line"] == "ddtree"
+    assert "key.predicted" in {trace["meta"] for trace in other["figure"]["data"]}
     json.dumps(curves)

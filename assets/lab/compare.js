@@ -1,0 +1,147 @@
+// Two runs side by side: their figures, their texts, and the trees that wrote the same place of either.
+(function (Canopy) {
+  "use strict";
+
+  const Lab = (Canopy.lab = Canopy.lab || {});
+  const SIDES = ["first", "second"];
+  const FIGURES = [
+    { name: "tokens per round", value: (run) => run.tau, text: (run) => run.tau.toFixed(2) },
+    { name: "tokens/s", value: (run) => run.tokensPerSecond, text: (run) => Lab.whole(run.tokensPerSecond) },
+    { name: "× plain decoding", value: (run, against) => (against ? against.gain : null), text: (run, against) => (against ? against.text : "not measured") },
+    { name: "rounds", value: (run) => -run.rounds, text: (run) => String(run.rounds) },
+    { name: "tokens", value: () => null, text: (run) => String(run.tokens) },
+  ];
+
+  // One of the two: a stage of its own, with the page's own text and tree on it.
+  class Side {
+    constructor(lab, parent, place, changed) {
+      const { html } = Canopy.ink;
+      this.lab = lab;
+      this.box = html("section", "lab-plot lab-side-run", parent);
+      this.box.setAttribute("aria-label", `The ${SIDES[place]} run`);
+      this.choice = Lab.select(html("div", "lab-toolbar", this.box), `The ${SIDES[place]} run`, "A recording, or the run on the stage", () => this.open(changed));
+      this.title = html("p", "lab-caption", this.box);
+      this.figures = html("dl", "lab-pair-figures", this.box);
+      this.stage = new Canopy.Stage();
+      this.stage.mode = "workbench";
+      this.text = html("div", "lab-pair-text", this.box);
+      new Canopy.TextPanel(this.stage, this.text);
+      const host = html("div", "lab-pair-tree", this.box);
+      this.tree = Canopy.panels.get("tree").create(host, this.stage);
+      this.stage.on("round", () => this.tree.draw(this.stage.round));
+      this.stage.on("select", (selection) => this.tree.select(selection));
+      new ResizeObserver(() => host.clientWidth > 40 && this.tree.resize()).observe(host);
+    }
+
+    offer(entries, usual) {
+      const key = JSON.stringify(entries);
+      if (key === this.key) return;
+      this.key = key;
+      Lab.options(this.choice, entries, this.choice.value || usual);
+    }
+
+    get run() {
+      return this.choice.value === "stage" ? this.lab.stage.value.run : this.choice.value;
+    }
+
+    async open(changed) {
+      const { run } = this;
+      const value = run ? await this.lab.stage.server.replay(run) : { error: "Choose a run." };
+      if (run !== this.run) return;
+      Canopy.ink.write(this.title, value.error || "");
+      if (!value.error) {
+        this.stage.show({ ...value, run, state: "done" });
+        this.ends = this.stage.rounds.reduce((ends, made) => [...ends, (ends.at(-1) || 0) + made.keep.length], []);
+        const { header } = this.stage;
+        Canopy.ink.write(this.title, [header.title, Canopy.asked(header), header.rig, header.hardware, header.dtype].filter(Boolean).join(" · "));
+      }
+      changed();
+    }
+
+    get shown() {
+      return this.stage.rounds.length > 0;
+    }
+
+    get values() {
+      const run = Canopy.figures(this.stage.rounds);
+      const against = Canopy.against(run, this.stage.header, this.stage.baseline);
+      return FIGURES.map(({ name, value, text }) => ({ name, value: value(run, against), text: text(run, against) }));
+    }
+
+    // The figures, the better of the two marked.
+    tell(other) {
+      const { html } = Canopy.ink;
+      this.figures.replaceChildren(...this.values.map(({ name, value, text }, place) => {
+        const item = html("div", "");
+        const better = value !== null && other && other[place].value !== null && value > other[place].value;
+        html("dd", better ? "is-better" : "", item, better ? `${text} ▲` : text);
+        html("dt", "", item, name);
+        return item;
+      }));
+    }
+
+    // The round that wrote the token at this place of the text.
+    go(token) {
+      const index = this.ends.findIndex((end) => token < end);
+      this.stage.go(index < 0 ? this.ends.length - 1 : index, {});
+    }
+  }
+
+  class Compare {
+    constructor(lab, parent) {
+      const { html } = Canopy.ink;
+      this.lab = lab;
+      const bar = html("div", "lab-race-bar lab-pair-bar", parent);
+      this.said = html("p", "lab-note", bar);
+      this.slider = html("input", "", bar);
+      Object.assign(this.slider, { type: "range", min: 0, max: 0, step: 1, value: 0 });
+      this.slider.setAttribute("aria-label", "Place in the text");
+      this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
+      this.place = html("span", "lab-clock", bar);
+      const grid = html("div", "lab-grid lab-two", parent);
+      this.sides = SIDES.map((_, place) => new Side(lab, grid, place, () => this.changed()));
+    }
+
+    // Everything that can be compared: the run on the stage, then the recordings.
+    draw() {
+      const { stage } = this.lab;
+      const listed = Canopy.parts.lessons.listed.map(({ name, title }) => [name, title]);
+      const { run } = stage.value;
+      const known = listed.some(([name]) => name === run);
+      const own = !known && stage.header && stage.rounds.length && !stage.busy ? [["stage", "the run on the stage"]] : [];
+      const entries = [...own, ...listed];
+      const first = known ? run : (entries[0] || [""])[0];
+      const [second] = entries.find(([name]) => name !== first) || [first];
+      this.sides.forEach((side, place) => {
+        const value = [first, second][place];
+        side.offer(entries, value);
+        if (!side.shown && value) side.open(() => this.changed());
+      });
+    }
+
+    changed() {
+      const shown = this.sides.filter((side) => side.shown);
+      const values = this.sides.map((side) => (side.shown ? side.values : null));
+      this.sides.forEach((side, place) => side.shown && side.tell(values[1 - place]));
+      this.slider.max = String(Math.max(0, ...shown.map((side) => side.ends.at(-1) - 1)));
+      Canopy.ink.write(this.said, shown.length === 2 ? this.relation(...shown.map(({ stage }) => stage.header)) : "Choose two runs.");
+      this.go(Math.min(Number(this.slider.value), Number(this.slider.max)));
+    }
+
+    // What may be compared of the two, in a sentence.
+    relation(first, second) {
+      const prompt = first.prompt === second.prompt;
+      const machine = ["rig", "hardware", "dtype"].every((name) => first[name] === second[name]);
+      if (prompt && machine) return "The same prompt on the same machine: speeds can be compared.";
+      if (machine) return "Different prompts on the same machine: τ depends on the text.";
+      return `${prompt ? "The same prompt" : "Different prompts"} on different machines or precisions: do not compare tokens/s.`;
+    }
+
+    go(token) {
+      for (const side of this.sides) if (side.shown) side.go(token);
+      Canopy.ink.write(this.place, `token ${token + 1} of ${Number(this.slider.max) + 1}`);
+    }
+  }
+
+  Lab.Compare = Compare;
+})(window.Canopy = window.Canopy || {});

@@ -1,0 +1,13 @@
+"""What is always said of the embedded rig, beside its text."""
+
+from __future__ import annotations
+
+from engine.trace import Header
+
+TITLE = "demo rig"  # of its runs
+MODEL = "A model of 11 million parameters: often wrong. Drafting never changes what it writes."
+
+
+def model_line(header: Header) -> str:
+    """What is said beside the text of a run; empty for other rigs, and for runs of other engines."""
+    return MODEL if header.rig == TITLE and not header.engine else ""

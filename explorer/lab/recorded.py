@@ -1,0 +1,65 @@
+"""The sweep that ships with the page: what the lab opens with until something was measured on this machine.
+
+    python -m explorer.lab.recorded results.sqlite
+
+packs a results file with one finished sweep in it into the one that ships.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import sqlite3
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from engine.lab.settings import Measured
+from engine.lab.store import Results, Stored
+from explorer.bundle import ASSETS
+
+NUMBER = 0  # of it among the sweeps; those of a results file count from 1
+SHIPPED = ASSETS / "lab" / "recorded.sqlite.gz"
+
+
+class Recorded:
+    """A packed results file with one sweep in it, read when it is first asked for."""
+
+    def __init__(self, path: Path = SHIPPED) -> None:
+        self._path = path
+
+    @property
+    def stored(self) -> Stored:
+        """The sweep, under the number ``NUMBER``."""
+        return self._read[0]
+
+    @property
+    def measured(self) -> Sequence[Measured]:
+        """What came of its cells."""
+        return self._read[1]
+
+    @cached_property
+    def _read(self) -> tuple[Stored, list[Measured]]:
+        with TemporaryDirectory() as folder:
+            plain = Path(folder) / "recorded.sqlite"
+            with gzip.open(self._path) as packed, plain.open("wb") as file:
+                shutil.copyfileobj(packed, file)
+            with Results(plain) as results:
+                (stored,) = results.sweeps()
+                return replace(stored, number=NUMBER), results.measured(stored.number)
+
+
+def pack(results: Path, into: Path = SHIPPED) -> None:
+    """Write a results file as the shipped one: whole, in one file, compressed."""
+    with TemporaryDirectory() as folder:
+        plain = Path(folder) / "recorded.sqlite"
+        with sqlite3.connect(results) as connection:
+            connection.execute("VACUUM INTO ?", (str(plain),))
+        into.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
+
+
+if __name__ == "__main__":
+    pack(Path(sys.argv[1]))

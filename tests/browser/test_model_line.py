@@ -1,0 +1,69 @@
+"""The embedded model: what is always said of it, prompts that it answers right, and the way out of those it cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Watched
+from tests.browser.doing import STAGE, STATE
+
+SHOWN = f"""(header) => {{
+    const {{ rigs }} = Canopy.parts;
+    rigs.take({{ ...rigs.state, opened: "demo", coming: "", closed: "", named: [{{ name: "smollm2", note: "" }}] }});
+    {STAGE}.value = {{ ...{STAGE}.value, header: {{ ...{STAGE}.header, recorded: "", ...header }} }};
+    {STAGE}.tell("value", {{}});
+}}"""
+
+
+def shown(watched: Watched, address: str, mode: str, **header: Any) -> Any:
+    """The page as it is with the embedded rig, the run on the stage having this header."""
+    page = watched.open(f"{address}#trace=merged&mode={mode}&round=4")
+    page.wait_for_function(f"Canopy.parts.rigs.state && {STAGE}.value.run === 'merged'")
+    page.evaluate(SHOWN, header)
+    return page
+
+
+@pytest.mark.parametrize("mode", ["story", "workbench"])
+def test_the_line_is_always_there(watched: Watched, address: str, mode: str) -> None:
+    page = shown(watched, address, mode, model="A model of 11 million parameters: often wrong.")
+    line = page.locator(".cs-model")
+    assert line.is_visible() and line.inner_text().startswith("A model of 11 million parameters: often wrong.")
+    assert page.locator(".cs-notice.is-outside").is_hidden()
+
+
+def test_a_prompt_that_it_answers_right_is_one_click_away(watched: Watched, address: str) -> None:
+    page = shown(watched, address, "story", model="A model.")
+    buttons = page.locator(".cs-tries button")
+    assert buttons.count() == 3
+    buttons.first.click()
+    page.wait_for_function(f"{STATE} === 'done' && !{STAGE}.recorded && {STAGE}.header.prompt.startsWith('Omar has 6')")
+
+
+def test_outside_of_what_it_was_trained_for_another_rig_is_one_click_away(watched: Watched, address: str) -> None:
+    page = shown(watched, address, "workbench", model="A model.", outside=True, note="This prompt lies outside.")
+    page.evaluate(f"""{STAGE}.server.rig_choose = async (wanted) => {{
+        window.chosen = wanted;
+        return {{ error: 'No.' }};
+    }}""")
+    notice = page.locator(".cs-notice.is-outside")
+    assert "lies outside" in notice.inner_text() and page.locator(".cs-notice.is-note").is_hidden()
+    notice.get_by_role("button", name="Answer it with smollm2").click()
+    page.wait_for_function("window.chosen && window.chosen.rig === 'smollm2'")
+    assert page.evaluate("sessionStorage.getItem('canopy-again')") == page.evaluate(f"{STAGE}.header.prompt")
+
+
+@pytest.mark.long
+def test_two_recordings_stand_side_by_side_with_their_trees(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#trace=merged&mode=lab&tab=compare&round=1")
+    page.wait_for_function("document.querySelectorAll('.lab-pair-tree svg').length === 2")
+    page.wait_for_function("Canopy.laboratory.compare.sides.every((side) => side.shown)")
+    runs = page.evaluate("Canopy.laboratory.compare.sides.map((side) => side.stage.value.run)")
+    assert runs[0] == "merged" and runs[1] != "merged"
+    before = page.evaluate("Canopy.laboratory.compare.sides.map((side) => side.stage.current)")
+    page.get_by_label("Place in the text").fill("40")
+    after = page.evaluate("""Canopy.laboratory.compare.sides.map(({ stage, ends }) =>
+        [stage.current, ends[stage.current] > 40, stage.current === 0 || ends[stage.current - 1] <= 40])""")
+    assert before == [0, 0] and all(each[0] > 0 and each[1] and each[2] for each in after)
+    assert page.locator(".lab-pair-figures").first.inner_text().count("\n") >= 5

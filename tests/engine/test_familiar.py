@@ -1,0 +1,40 @@
+"""The check for prompts that the demo rig was not trained for: held against prompts whose kind is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import RigError
+from engine.familiar import familiar, outside, says_outside
+
+ASSETS = Path("assets")
+KINDS = json.loads((ASSETS / "demo" / "rig.json").read_text("utf8"))["familiar"]
+
+
+def prompts(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (ASSETS / "prompts" / f"{name}.jsonl").read_text("utf8").splitlines()]
+
+
+def test_freshly_worded_prompts_of_its_kinds_are_known() -> None:
+    found = prompts("reworded")
+    assert len(found) >= 60 and {each["domain"] for each in found} == {"math", "code", "explain"}
+    assert [each["prompt"] for each in found if not familiar(each["prompt"], KINDS)] == []
+
+
+def test_what_people_ask_besides_is_not() -> None:
+    found = [each for each in prompts("people") if familiar(each["prompt"], KINDS)]
+    assert {each["domain"] for each in found} == {"math"} and len(found) <= 2  # word problems both of them
+
+
+def test_the_sentence_is_known_again() -> None:
+    assert says_outside(outside("demo rig", "It is good at sums.")) and not says_outside("A recording.")
+
+
+def test_a_long_prompt_takes_no_time_and_a_bad_expression_is_a_sentence() -> None:
+    assert not familiar("ticket " * 100_000, KINDS)
+    with pytest.raises(RigError, match="not a regular expression"):
+        familiar("What?", ["("])
