@@ -21,6 +21,7 @@ from engine.errors import CanopyError
 
 NOT_UNDERSTOOD, INTERRUPTED = 2, 130
 NAME = "python -m engine"
+LONGEST_SAID = 600  # characters: a choice of eleven verbs has 150
 
 
 class UsageError(CanopyError):
@@ -39,7 +40,13 @@ class CommandLine(argparse.ArgumentParser):
             said = f"{flag.split('/')[0]} {rest}"
         else:
             said = f"{flag.split('/')[0]}: {rest}"
-        raise UsageError(f"{said}; see `{self.prog} --help`.")
+        raise UsageError(f"{_on_one_line(said)}; see `{self.prog} --help`.")
+
+
+def _on_one_line(said: str) -> str:
+    """What argparse says, which quotes some words as they were typed: newlines, a megabyte."""
+    line = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in said[:LONGEST_SAID])
+    return line if len(said) <= LONGEST_SAID else f"{line}…"
 
 
 def understood(line: CommandLine, words: Sequence[str]) -> argparse.Namespace:

@@ -136,7 +136,8 @@ class LabService:
         if "run" in wanted:
             trace = self._trace_of(str(wanted["run"]))
             method = trace.header.request.method
-            found = {(method, method): [reading_of(trace)]} if METHODS[method].heads else {}
+            plain = method in METHODS and not METHODS[method].heads
+            found = {} if plain else {(method, method): [reading_of(trace)]}
         else:
             found = readings_at(self._measured(wanted), str(wanted.get("nodes")))
         if not found:
