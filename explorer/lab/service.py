@@ -127,7 +127,7 @@ class LabService:
         measured = self._sweeps.measured(stored.number) if stored else []
         summary = summarise(stored.plan.settings if stored else (), measured)
         forecast = self._tools.forecast(wanted.get("what_if"))
-        return {"curves": curves_view(summary, wanted.get("points") or [], forecast),
+        return {"curves": curves_view(summary, _list(wanted.get("points")), forecast),
                 "table": table_view(summary) if stored else None,
                 "seconds_per_run": seconds_per_run(measured)}
 
@@ -161,6 +161,11 @@ class LabService:
 
     def _measured(self, wanted: Mapping[str, Any]) -> list[Measured]:
         return self._sweeps.measured(self._stored(wanted).number)
+
+
+def _list(value: object) -> list[Any]:
+    """The runs that a browser remembers; none where it sent something else."""
+    return value if isinstance(value, list) else []
 
 
 def lab_component(lab: LabService, template: str) -> gr.HTML:

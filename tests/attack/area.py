@@ -29,7 +29,7 @@ Case = dict[str, Any]  # of JSON values, so that it can be kept
 
 PORTION = 500  # cases that share the values which Hypothesis made
 VALUES = 60
-SECONDS_A_CASE = 60  # on a busy machine
+SECONDS_A_CASE = 240  # on a busy machine, on which a new process takes a minute
 MOST_ALIKE = 3  # of what broke at the same place that are kept
 
 
