@@ -30,7 +30,7 @@ def browser_call(name: str, ask: Callable[[Any], Any], taken: Callable[[Any], An
     makes of what was sent what is asked."""
     def answer(wanted: Any = None) -> Any:
         try:
-            return ask(taken(wanted if wanted is not None else {}))
+            return ask(taken(wanted or {}))  # without a word, a browser sends []
         except CanopyError as error:
             return {"error": str(error)}
         except Exception as error:

@@ -208,7 +208,7 @@ def _follow_presets(controls: Controls, rig: AnsweringRig, presets: Presets) -> 
         return [*_values({"pace": AUTO, **asdict(named[name]), "method": method}),
                 gr.Dropdown(**choosing_heads(rig.source, method))]
 
-    controls.preset.input(bar_call(filled), controls.preset, controls.asked(), **QUIET)
+    controls.preset.input(bar_call(filled), controls.preset, controls.asked(), preprocess=False, **QUIET)
 
 
 def _follow_heads(controls: Controls, stage: gr.HTML, rig: AnsweringRig) -> None:

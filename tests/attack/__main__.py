@@ -25,7 +25,7 @@ from types import MappingProxyType
 from tests.attack.area import keep
 
 FIXED_SEED = 20261122
-CASES: Mapping[str, int] = MappingProxyType({"command_line": 70_000, "traces": 24_000, "http": 12_000, "browser": 300})
+CASES: Mapping[str, int] = MappingProxyType({"command_line": 50_000, "traces": 42_000, "http": 12_000, "browser": 240})
 KEPT = Path(__file__).parent / "kept"
 PATIENCE_SECONDS = 240  # to start, and to end after the time is up
 

@@ -44,6 +44,8 @@ async def ask(app: Any, method: str, url: str, headers: Headers = (), body: byte
         return {"type": "http.disconnect"}
 
     async def send(message: dict[str, Any]) -> None:
+        if gone.is_set():
+            return
         if message["type"] == "http.response.start":
             answer.status = message["status"]
             answer.headers = {name.decode("latin1"): value.decode("latin1") for name, value in message["headers"]}

@@ -41,7 +41,7 @@ from tests.attack.area import Area, Broken, Case
 from tests.engine.commands.test_words import HOSTILE, NO_PATHS
 
 PAGE = "page"
-ONE_IN_A_PROCESS = 3000  # cases, the next that is refused: a process takes seconds
+ONE_IN_A_PROCESS = 5000  # cases, the next that is refused: a process takes seconds
 SOUND_RIGS = {"demo", "assets/demo", *rig_names()}  # which may be here, and take long to load
 SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a flag's type
     "whole": ("0", "1", "7", "64", "+3"), "number": ("0", "0.5", "1", "1e0"), "share": ("1", "0.5", ".3"),
