@@ -1,6 +1,8 @@
 # Layers that change rarely come first: torch, the other packages, weights, code. One image for the CPU and for GPUs:
 #   docker build -t canopy .
 #   docker run -p 7860:7860 --gpus all -e HF_TOKEN -v canopy:/home/canopy/.cache canopy --rig qwen3-8b
+# By name and not by digest: nobody has looked one up yet. `docker buildx imagetools inspect python:3.11-slim` says it; then
+# FROM python:3.11-slim@sha256:… builds on those very bytes.
 FROM python:3.11-slim
 
 ENV PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 \
@@ -11,8 +13,9 @@ WORKDIR /home/canopy/app
 
 # PyPI's torch for Linux brings its own CUDA libraries, so nothing else is needed for a GPU.
 RUN pip install torch==2.13.0
-COPY requirements.txt .
-RUN pip install -r requirements.txt
+# All else in the versions and with the hashes of the lock, which `make lock` renews.
+COPY requirements.txt requirements.lock ./
+RUN pip install --require-hashes --no-deps -r requirements.lock
 
 COPY --chown=canopy assets assets
 COPY --chown=canopy engine engine

@@ -2,9 +2,11 @@
 # make test    linters, types, every test but the long   make lint       linters and types only
 # make quick   linters and what needs no torch: seconds  make test-long  the tests marked long, before a release
 # make bench   the speed table on the demo rig           make test-servers  against a vLLM of its own venv: 4 GB, minutes
+# make attack  100,000 hostile cases, an hour or two     make lock   renews the hashes of requirements.lock
 
 PYTHON ?= python3
 VENV := .venv
+TOOLS := $(VENV)/tools
 BIN := $(VENV)/bin
 RIG ?= demo
 ARGS ?=
@@ -15,15 +17,31 @@ TORCH_FREE := tests/house tests/explorer tests/engine/lab $(wildcard tests/engin
 
 VLLM := $(HOME)/.cache/canopy/venv-vllm
 
-.PHONY: setup run test test-long test-servers quick lint lint-browser bench chromium
+.PHONY: setup run test test-long test-servers quick lint lint-browser bench chromium attack lock audit
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: requirements.txt requirements-ray.txt requirements-dev.txt
+$(VENV)/.ready: requirements.txt requirements.lock requirements-ray.txt requirements-dev.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	-$(BIN)/python -m engine fetch --rig smollm2  # offline: later, at the first use
+	touch $@
+
+# requirements.lock: what requirements.txt comes to, each version with its hashes, torch aside, which differs from machine
+# to machine. Versions stay where they still fit; ARGS=--upgrade takes the newest. The tools live in a venv of their own.
+lock: $(TOOLS)/.ready
+	echo 'torch; sys_platform == "never"' | $(TOOLS)/bin/uv pip compile requirements.txt --override - --generate-hashes \
+	  --python-version 3.11 --python-platform linux --no-header --no-annotate --quiet --output-file requirements.lock $(ARGS)
+
+# Known holes in what is locked. Without its service nothing is checked, which is said and is no success.
+audit: setup $(TOOLS)/.ready
+	@$(BIN)/python -m tests.attack.audit $(TOOLS)/bin/pip-audit requirements.lock
+
+$(TOOLS)/.ready:
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check uv pip-audit
 	touch $@
 
 # A browser for the browser tests: the one that is there, else the distribution's package, else Playwright's own.
@@ -55,7 +73,7 @@ node_modules/.ready: package.json package-lock.json .npmrc
 test: lint chromium
 	$(PYTEST) -m "not long"
 
-test-long: chromium
+test-long: chromium audit
 	$(PYTEST) -m long
 
 test-servers: chromium $(VLLM)/.ready
@@ -74,3 +92,7 @@ quick: lint
 
 bench: setup
 	$(BIN)/python -m engine.bench --prompts assets/prompts/bench.jsonl $(ARGS)
+
+# More than 100,000 hostile cases, in an hour or two; ARGS="--areas traces --cases 5000 --seeds 7 --minutes 10" for less.
+attack: chromium
+	$(BIN)/python -m tests.attack $(ARGS)

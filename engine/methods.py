@@ -86,12 +86,12 @@ SERVED = "served"  # what an attached server runs is no row: it was chosen when 
 def method_named(name: str) -> Method:
     """The row of that name; RequestError with the names there are otherwise."""
     if name not in METHODS:
-        raise RequestError(f"There is no method {name!r}; choose one of {', '.join(METHODS)}.")
+        raise RequestError(f"There is no method {name[:40]!r}; choose one of {', '.join(METHODS)}.")
     return METHODS[name]
 
 
 def share_named(method: Method, split: str) -> Share:
     """The rule that shares a budget between the drafters; RequestError for an unknown split."""
     if split not in method.shares:
-        raise RequestError(f"There is no split {split!r}; choose one of {', '.join(method.shares)}.")
+        raise RequestError(f"There is no split {split[:40]!r}; choose one of {', '.join(method.shares)}.")
     return method.shares[split]

@@ -294,8 +294,14 @@ def _round_line(parts: dict[str, Any]) -> dict[str, Any]:
         line["acceptance"]["trials"] = _arrays(parts["trials"], TRIALS, np.shape(parts["trials"]["nodes"]))
     line["drafts"] = [_lattice(draft) for draft in parts.get("drafts") or ()]
     line["candidates"] = [_tree(candidate) for candidate in parts.get("candidates") or ()]
-    line["seconds"] = {str(stage): float(seconds) for stage, seconds in (parts.get("seconds") or {}).items()}
+    line["seconds"] = {str(stage): _time(stage, given) for stage, given in (parts.get("seconds") or {}).items()}
     return line
+
+
+def _time(stage: Any, given: Any) -> float:
+    if not 0 <= (seconds := float(given)) < float("inf"):
+        raise RecorderError(f"{stage} took {seconds} seconds; a finite number from 0 on is allowed.")
+    return seconds
 
 
 def _tree(parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any
+
+import gradio as gr
 
 from engine.errors import CanopyError, RequestError
 
 Call = Callable[..., Any]
+
+UNFIT = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 
 log = logging.getLogger("canopy")
 
@@ -20,11 +25,12 @@ def named_fields(value: Any) -> Mapping[str, Any]:
     return value
 
 
-def browser_call(name: str, ask: Callable[[Any], Any]) -> Call:
-    """``ask`` under the name that the browser calls it by: a failure comes back as {"error": its sentence}."""
+def browser_call(name: str, ask: Callable[[Any], Any], taken: Callable[[Any], Any] = named_fields) -> Call:
+    """``ask`` under the name that the browser calls it by: a failure comes back as {"error": its sentence}. ``taken``
+    makes of what was sent what is asked."""
     def answer(wanted: Any = None) -> Any:
         try:
-            return ask(wanted if wanted is not None else {})
+            return ask(taken(wanted or {}))  # without a word, a browser sends []
         except CanopyError as error:
             return {"error": str(error)}
         except Exception as error:
@@ -32,3 +38,15 @@ def browser_call(name: str, ask: Callable[[Any], Any]) -> Call:
             return {"error": f"The server could not answer ({type(error).__name__}); its log has the details."}
     answer.__name__ = name
     return answer
+
+
+def bar_call(fill: Call) -> Call:
+    """``fill``, which gives the bar its values: what it is sent may be of any kind, and what does not fit is refused in
+    a sentence."""
+    @wraps(fill)
+    def filled(*values: Any, **named: Any) -> Any:
+        try:
+            return fill(*values, **named)
+        except UNFIT as error:
+            raise gr.Error("What was sent does not fit the bar; open the page anew.", print_exception=False) from error
+    return filled

@@ -29,7 +29,7 @@ def number(name: str, value: Any, least: float, most: float) -> float:
         raise RequestError(f"{name} is empty; {allowed}.")
     try:
         found = float(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise RequestError(f"{name} is {str(value)[:40]!r}; {allowed}.") from error
     if not math.isfinite(found) or not least <= found <= most:
         raise RequestError(f"{name} is {found:g}; {allowed}.")

@@ -15,6 +15,7 @@ import gradio as gr
 from engine.budget_policy import AUTO, FIXED
 from engine.errors import CanopyError
 from engine.methods import METHODS
+from explorer.browser_calls import bar_call
 from explorer.bundle import ASSETS, bundle, style
 from explorer.comparison import Comparison
 from explorer.follow import Follow
@@ -66,7 +67,7 @@ def build(rig: AnsweringRig, library: Library, choice: RigChoice | None = None, 
         _follow_rig(page, controls, stage, rig, presets)
         _follow_presets(controls, rig, presets)
         _follow_heads(controls, stage, rig)
-        lab_component(lab, HOST).adopt(_setting_values, None, controls.setting(), **QUIET)
+        lab_component(lab, HOST).adopt(bar_call(_setting_values), None, controls.setting(), **QUIET)
         show_followed(page, stage, follow)
         service.publish()
         page.unload(_farewell)
@@ -193,8 +194,8 @@ def _follow_rig(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Answer
         None, asked, asked, js="(...values) => Canopy.controls.restore(...values)", queue=False,
         api_visibility="private")
     given, shown = [controls.method, controls.heads], [controls.method, controls.preset, controls.heads]
-    restored.then(offered, given, shown, preprocess=False, **QUIET)
-    stage.rig(offered, given, shown, preprocess=False, **QUIET)
+    restored.then(bar_call(offered), given, shown, preprocess=False, **QUIET)
+    stage.rig(bar_call(offered), given, shown, preprocess=False, **QUIET)
 
 
 def _follow_presets(controls: Controls, rig: AnsweringRig, presets: Presets) -> None:
@@ -208,7 +209,7 @@ def _follow_presets(controls: Controls, rig: AnsweringRig, presets: Presets) -> 
         return [*_values({"pace": AUTO, **asdict(named[name]), "method": method}),
                 gr.Dropdown(**choosing_heads(rig.source, method))]
 
-    controls.preset.input(filled, controls.preset, controls.asked(), **QUIET)
+    controls.preset.input(bar_call(filled), controls.preset, controls.asked(), preprocess=False, **QUIET)
 
 
 def _follow_heads(controls: Controls, stage: gr.HTML, rig: AnsweringRig) -> None:
@@ -221,8 +222,9 @@ def _follow_heads(controls: Controls, stage: gr.HTML, rig: AnsweringRig) -> None
         method = fitting(event._data["method"], list(METHODS))
         return [*_values(event._data), gr.Dropdown(**choosing_heads(rig.source, method, event._data["heads"]))]
 
-    controls.method.change(fitted, [controls.method, controls.heads], controls.heads, preprocess=False, **QUIET)
-    stage.adopt(adopted, None, controls.asked(), **QUIET)
+    given = [controls.method, controls.heads]
+    controls.method.change(bar_call(fitted), given, controls.heads, preprocess=False, **QUIET)
+    stage.adopt(bar_call(adopted), None, controls.asked(), **QUIET)
 
 
 def _setting_values(event: gr.EventData) -> list[Any]:

@@ -15,12 +15,15 @@ from starlette.middleware import Middleware
 
 from engine.errors import RequestError
 from explorer.page import WAITING_ROOM, launch_options
+from explorer.security.bodies import Bodies
+from explorer.security.calls import Calls
 from explorer.security.gate import Gate, Guard
 from explorer.security.hosts import LOOPBACK, Place, hosts_of
 
 GOODBYE_SECONDS = 2  # for streams to end when the server is told to
 LONGEST_HEADERS = 32 * 2**10  # bytes
 LAST_PORT = 2**16 - 1
+MOST_SESSIONS = 512  # that Gradio remembers, each with the values of all components
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,10 @@ def serve(page: gr.Blocks, listening: Listening) -> None:
 
 def guarded(page: gr.Blocks, listening: Listening) -> FastAPI:
     """The page as an ASGI app that nobody gets at but through the gate."""
-    guard = Guard(hosts_of(listening.host, listening.allowed))
+    guard = Guard(hosts_of(listening.host, listening.allowed), Bodies(Calls(page).check))
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, middleware=[Middleware(Gate, guard)])
     page.queue(max_size=WAITING_ROOM, api_open=False)
+    page.state_session_capacity = MOST_SESSIONS
     options: dict[str, Any] = {**launch_options(), "auth": listening.auth}
     mounted: FastAPI = gr.mount_gradio_app(
         app, page, "/", server_name=listening.host, server_port=listening.port, **options)

@@ -60,16 +60,17 @@ class Service:
         self._follow = follow
         self._runs = runs
         self._stream = stream
-        self.replay = browser_call("replay", self.view_of)
+        self.replay = browser_call("replay", self.view_of, str)
         self.open_trace = browser_call("open_trace", self.opened)
         self.export = browser_call("export", self.exported)
 
     def trace_of(self, name: str) -> Trace:
         """The recording or the remembered run of that name."""
+        name = str(name)
         if name in self._library.lessons:
             return self._library.lessons[name].trace
         followed = self._follow.trace(name) if self._follow else None
-        return followed or known_trace(str(name), self._runs)
+        return followed or known_trace(name, self._runs)
 
     def view_of(self, name: str) -> View:
         """The stage value of a recording or of a remembered run."""

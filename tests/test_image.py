@@ -50,13 +50,13 @@ def copied() -> list[tuple[list[str], str]]:
 def test_every_instruction_is_one() -> None:
     known = {"FROM", "ENV", "RUN", "WORKDIR", "COPY", "USER", "VOLUME", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
     assert {step.verb for step in steps()} <= known
-    assert steps()[0].verb == "FROM" and re.fullmatch(r"python:3\.\d+-slim", steps()[0].rest)
+    assert steps()[0].verb == "FROM" and re.fullmatch(r"python:3\.\d+-slim(@sha256:[0-9a-f]{64})?", steps()[0].rest)
 
 
 def test_a_change_of_code_installs_nothing_again() -> None:
     last_install = max(number for number, step in enumerate(steps()) if "pip install" in step.rest)
     first_code = min(place("COPY", name) for name in ("engine", "explorer", "app.py", "assets"))
-    assert place("RUN", "torch") < place("COPY", "requirements.txt") < last_install < first_code
+    assert place("RUN", "torch") < place("COPY", "requirements.lock") < last_install < first_code
     assert place("COPY", "assets") < place("COPY", "engine") < place("COPY", "app.py")
 
 

@@ -21,6 +21,7 @@ from engine.errors import CanopyError
 
 NOT_UNDERSTOOD, INTERRUPTED = 2, 130
 NAME = "python -m engine"
+LONGEST_SAID = 2500  # characters: two names of a rig have 2,048
 
 
 class UsageError(CanopyError):
@@ -39,7 +40,13 @@ class CommandLine(argparse.ArgumentParser):
             said = f"{flag.split('/')[0]} {rest}"
         else:
             said = f"{flag.split('/')[0]}: {rest}"
-        raise UsageError(f"{said}; see `{self.prog} --help`.")
+        raise UsageError(f"{_on_one_line(said)}; see `{self.prog} --help`.")
+
+
+def _on_one_line(said: str) -> str:
+    """A sentence that may quote words as they were typed: newlines, a megabyte."""
+    line = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in said[:LONGEST_SAID])
+    return line if len(said) <= LONGEST_SAID else f"{line}…"
 
 
 def understood(line: CommandLine, words: Sequence[str]) -> argparse.Namespace:
@@ -109,7 +116,7 @@ def run(verb: Verb, choice: argparse.Namespace) -> int:
 
 
 def _said(sentence: object, status: int) -> int:
-    print(sentence, file=sys.stderr)
+    print(_on_one_line(str(sentence)), file=sys.stderr)
     return status
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb, sqrt
+from math import comb, isnan, sqrt
 from statistics import fmean, median, stdev
 
 from engine.lab.acceptance_counts import together
@@ -135,10 +135,11 @@ def calibration(readings: Sequence[Reading], most_bins: int = 10) -> Calibration
 
 
 def whole_rounds(reading: Reading) -> list[tuple[float, int]]:
-    """(expected, realised) of the rounds that drafted and that their tree alone ended."""
+    """(expected, realised) of the rounds that drafted, that their tree alone ended, and whose drafter's probabilities
+    were recorded."""
     last = len(reading.lengths) - reading.cut
     rounds = zip(reading.expected[:last], reading.lengths[:last], reading.rows[:last], strict=True)
-    return [(expected, length) for expected, length, rows in rounds if rows > 1]
+    return [(expected, length) for expected, length, rows in rounds if rows > 1 and not isnan(expected)]
 
 
 def _bin(pairs: Sequence[tuple[float, int]]) -> CalibrationBin:

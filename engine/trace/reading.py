@@ -47,6 +47,8 @@ def _lines(file: BinaryIO, name: str, limits: Limits) -> Iterator[Line]:
         raise TraceError(f"{name} is not a Canopy trace: it has no line that ends.")
     if isinstance(last, Header):
         raise TraceError(f"{name} is cut off before its first round; nothing of it can be shown.")
+    if isinstance(last, End) and not reading.rounds:
+        raise TraceError(f"{name} has an end and no round; nothing of it can be shown.")
     if isinstance(last, Entry):
         yield End("cut", last.round.index + 1, last.elapsed_seconds)
 
@@ -56,9 +58,9 @@ class LineReader:
 
     def __init__(self, name: str, limits: Limits = LIMITS) -> None:
         self._name, self._limits = name, limits
-        self._rounds = self._pieces = 0
+        self._pieces = 0
         self._ended = False
-        self.count = 0
+        self.count = self.rounds = 0
 
     def line(self, row: bytes) -> Line | None:
         """The next line; None for one that only says what a recorder refused. TraceError where it cannot be read."""
@@ -87,9 +89,9 @@ class LineReader:
         if isinstance(line, End):
             self._ended = True
         elif line is not None:
-            self._rounds += isinstance(line, Entry)
+            self.rounds += isinstance(line, Entry)
             self._pieces += len(line.pieces)
-        if self._rounds > self._limits.rounds:
+        if self.rounds > self._limits.rounds:
             raise ValueError(f"more than {self._limits.rounds:,} rounds, which is the most that is read")
         if self._pieces > self._limits.pieces:
             raise ValueError(f"the text of more than {self._limits.pieces:,} tokens, which is the most that is read")

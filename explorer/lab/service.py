@@ -137,7 +137,7 @@ class LabService:
         measured = self._sweeps.measured(stored.number) if stored else []
         summary = summarise(stored.plan.settings if stored else (), measured)
         forecast = self._tools.forecast(wanted.get("what_if"))
-        return {"curves": curves_view(summary, wanted.get("points") or [], forecast, str(wanted.get("line"))),
+        return {"curves": curves_view(summary, _list(wanted.get("points")), forecast, str(wanted.get("line"))),
                 "table": table_view(summary) if stored else None,
                 "seconds_per_run": seconds_per_run(measured) if stored and stored.number != RECORDED else None}
 
@@ -146,7 +146,8 @@ class LabService:
         if "run" in wanted:
             trace = self._trace_of(str(wanted["run"]))
             method = trace.header.request.method
-            found = {(method, method): [reading_of(trace)]} if trace.header.heads else {}
+            plain = method in METHODS and not METHODS[method].heads
+            found = {} if plain else {(method, method): [reading_of(trace)]}
         else:
             found = readings_at(self._measured(wanted), str(wanted.get("nodes")))
         if not found:
@@ -171,6 +172,11 @@ class LabService:
 
     def _measured(self, wanted: Mapping[str, Any]) -> list[Measured]:
         return self._sweeps.measured(self._stored(wanted).number)
+
+
+def _list(value: object) -> list[Any]:
+    """The runs that a browser remembers; none where it sent something else."""
+    return value if isinstance(value, list) else []
 
 
 def lab_component(lab: LabService, template: str) -> gr.HTML:

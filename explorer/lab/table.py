@@ -119,7 +119,7 @@ def _point_of(run: Any) -> tuple[Setting, tuple[float, float]] | None:
         setting = Setting(str(run["method"]), int(run["budget"]), str(run.get("split") or "total"),
                           temperature=float(run.get("temperature") or 0), pace=str(run.get("pace") or FIXED))
         values = float(run["tau"]), float(run["tokens_per_second"])
-    except (TypeError, ValueError, LookupError, AttributeError):
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError):
         return None
     known = setting.method in METHODS and setting.pace in PACES and setting.budget >= 0
     fits = known and all(isfinite(value) and value > 0 for value in values)

@@ -7,7 +7,7 @@ is large has to be one long text, a file as base64. Few large bodies are held at
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from starlette.datastructures import Headers
@@ -28,7 +28,9 @@ PATIENCE_SECONDS = 60.0  # for a body to arrive
 class Bodies:
     """Reads bodies before anybody else does, and hands them on."""
 
-    def __init__(self) -> None:
+    def __init__(self, check: Callable[[str, bytes], None] | None = None) -> None:
+        """``check`` is told path and body of every call, and raises Refusal."""
+        self._check = check
         self._large = asyncio.Semaphore(MOST_LARGE)
 
     @asynccontextmanager
@@ -38,19 +40,29 @@ class Bodies:
         most = _largest(scope["path"], headers)
         length = _length(headers, most)
         if length <= LARGEST_COMMON:
-            yield _again(await _whole(receive, min(most, LARGEST_COMMON)), receive)
+            yield await self._checked(scope, receive, min(most, LARGEST_COMMON))
             return
         if self._large.locked():
             raise Refusal(503, "Other large files are being read just now; send yours again in a minute.",
                           {"Retry-After": "20"})
         async with self._large:
-            yield _again(await _whole(receive, most), receive)
+            yield await self._checked(scope, receive, most)
+
+    async def _checked(self, scope: Scope, receive: Receive, most: int) -> Receive:
+        body = await _whole(receive, most)
+        if self._check and not _is_login(scope["path"]):
+            self._check(scope["path"], body)
+        return _again(body, receive)
+
+
+def _is_login(path: str) -> bool:
+    return path.rstrip("/") == LOGIN
 
 
 def _largest(path: str, headers: Headers) -> int:
     """The most bytes of a body of that kind."""
     kind = headers.get("content-type", "").split(";")[0].strip().lower()
-    if path.rstrip("/") == LOGIN:
+    if _is_login(path):
         if kind not in FORMS:
             raise Refusal(415, f"A login is a form, and this request is {kind[:60] or 'of no type'}.")
         return LARGEST_FORM

@@ -15,13 +15,13 @@ from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from explorer.security.bodies import LOGIN, Bodies
+from explorer.security.calls import API
 from explorer.security.hosts import Hosts
 from explorer.security.logins import Logins
 from explorer.security.readers import KEY, Readers, impatient, stream_of
 from explorer.security.refusal import Refusal
 
 METHODS = ("GET", "HEAD", "POST")
-API = "/gradio_api/"
 PAGES = ("/", "/login_check", "/logout", "/config", "/theme.css", "/favicon.ico", "/robots.txt", "/manifest.json",
          "/pwa_icon", "/openapi.json", LOGIN)
 FOLDERS = ("/assets/", "/static/", "/svelte/")
@@ -71,8 +71,8 @@ class Gate:
         scope = {**scope, "headers": _forwarded(self._guard.hosts, scope["headers"])}
         scope[KEY] = self._guard.readers
         if (stream := stream_of(scope, dict(QueryParams(scope["query_string"])))) is not None:
-            with self._guard.readers.reading(stream), suppress(TimeoutError):
-                await self.app(scope, receive, impatient(send))
+            with self._guard.readers.reading(stream), suppress(TimeoutError, RuntimeError):
+                await self.app(scope, receive, impatient(send))  # a RuntimeError: what was said in the stream already
             return
         if scope["method"] != "POST":
             await self.app(scope, receive, send)

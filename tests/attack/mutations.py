@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Sequence
 from random import Random
 from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 ODD: tuple[Any, ...] = (
     None, True, False, -1, 0, 1, 2, 255, 256, 2**31 - 1, 2**31, 2**63, 2**64, 10**400, -2**63, 0.5, -0.5, 1e-320, 1e308,
@@ -17,18 +21,18 @@ ODD: tuple[Any, ...] = (
     {"dtype": "<i4", "shape": [2**40], "data": "AAAA"}, {"dtype": "<i4", "shape": [-1], "data": "AAAAAA=="})
 
 
-def odd(random: Random) -> Any:
-    """Something that hardly anybody expects."""
-    return copy.deepcopy(random.choice(ODD))
+def odd(random: Random, more: Sequence[Any] = ()) -> Any:
+    """Something that hardly anybody expects, out of ``ODD`` or of ``more``."""
+    return copy.deepcopy(random.choice(more if more and random.random() < 0.4 else ODD))
 
 
-def bent(value: Any, random: Random) -> Any:
+def bent(value: Any, random: Random, more: Sequence[Any] = ()) -> Any:
     """The JSON value with one of its parts, at any depth, replaced by something odd, left out, doubled, renamed, or
     exchanged with another."""
     keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value))) if isinstance(
         value, list) else []
     if not keys or random.random() < 0.08:
-        return _near(value, random) if random.random() < 0.4 else odd(random)
+        return _near(value, random) if random.random() < 0.4 else odd(random, more)
     key = random.choice(keys)
     act = random.random()
     if act < 0.06:
@@ -39,7 +43,7 @@ def bent(value: Any, random: Random) -> Any:
         other = random.choice(keys)
         value[key], value[other] = value[other], value[key]
     else:
-        value[key] = bent(value[key], random)
+        value[key] = bent(value[key], random, more)
     return value
 
 
@@ -56,13 +60,13 @@ def _near(value: Any, random: Random) -> Any:
     return value
 
 
-def bent_lines(lines: list[bytes], random: Random) -> bytes:
+def bent_lines(lines: list[bytes], random: Random, more: Sequence[Any] = ()) -> bytes:
     """A file of JSON lines with a few of their values bent, and at times the lines themselves."""
     lines = list(lines)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         number = random.randrange(len(lines))
         try:
-            value = bent(json.loads(lines[number]), random)
+            value = bent(json.loads(lines[number]), random, more)
             lines[number] = json.dumps(value, ensure_ascii=random.random() < 0.9).encode("utf8", "surrogatepass")
         except (ValueError, RecursionError):
             lines[number] = lines[number][: random.randrange(len(lines[number]) + 1)]
@@ -80,3 +84,10 @@ def bent_bytes(data: bytes, random: Random) -> bytes:
         place = random.randrange(len(made) + 1)
         made[place:place + random.choice((0, 1, 1, 4, 40))] = random.randbytes(random.choice((0, 1, 1, 3, 12)))
     return bytes(made[:random.randrange(len(made) + 1)]) if random.random() < 0.1 else bytes(made)
+
+
+def json_values() -> SearchStrategy[Any]:
+    """JSON values of any kind."""
+    leaves = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20))
+    return st.recursive(leaves, lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=8), inner, max_size=4)), max_leaves=8)

@@ -15,9 +15,10 @@ import sys
 import threading
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
@@ -88,13 +89,19 @@ class Attempts:
 
 
 def described(address: str) -> list[Endpoint]:
-    """The routes of the server's description, its API's named functions, and the functions of its page."""
+    """All that a running server describes."""
+    return endpoints_of(partial(_json, address))
+
+
+def endpoints_of(read: Callable[[str], Any]) -> list[Endpoint]:
+    """The routes of the server's description, its API's named functions, and the functions of its page; ``read`` gives
+    the JSON at a path."""
     routes = [Endpoint(method.upper(), re.sub(r"\{[^}]*\}", "x1", path), {})
-              for path, methods in _json(address, "openapi.json")["paths"].items() for method in methods]
+              for path, methods in read("openapi.json")["paths"].items() for method in methods]
     named = [Endpoint("POST", f"/gradio_api/call/{'v2/' if second else ''}{name.strip('/')}", {"data": []})
-             for name in _json(address, "gradio_api/info?all_endpoints=true")["named_endpoints"]
+             for name in read("gradio_api/info?all_endpoints=true")["named_endpoints"]
              for second in (False, True)]
-    config = _json(address, "config")
+    config = read("config")
     called = [Endpoint("POST", "/gradio_api/component_server", {
         "data": {}, "component_id": part["id"], "session_hash": "evil", "fn_name": name})
         for part in config["components"] for name in part["props"].get("server_fns") or ()]

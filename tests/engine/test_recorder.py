@@ -155,7 +155,8 @@ WRONG: dict[str, dict[str, Any]] = {
     "32 bits": {"bonus": 2**31}, "each 0 or more": {"tokens": [7, -3, 4, 5]},
     "A round has no 'choices'": {"choices": 1},
     "a lattice is of shape (2,)": {"drafts": [{"tokens": [1, 2], "logprobs": [1, 2]}]}, "int": {"keep": 7},
-    "inhomogeneous": {"tokens": [[1], [2, 3]]}}
+    "draft took nan seconds": {"seconds": {"draft": float("nan")}}, "verify took inf": {"seconds": {"verify": 1e400}},
+    "keep took -1.0 seconds": {"seconds": {"keep": -1}}, "inhomogeneous": {"tokens": [[1], [2, 3]]}}
 
 
 @pytest.mark.parametrize("sentence", WRONG)

@@ -1,0 +1,99 @@
+"""An ASGI app asked in this process, as a server would ask it: every request, its whole answer or the beginning of a
+stream, and what the app logged meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+Headers = Iterable[tuple[str, str]]
+CLIENT = ("127.0.0.1", 50_000)
+
+
+@dataclass
+class Answer:
+    """``body`` is all that came; of a stream that was not waited for, its beginning. ``raised`` is what the app let
+    through to its server."""
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    raised: BaseException | None = None
+
+
+async def ask(app: Any, method: str, url: str, headers: Headers = (), body: bytes = b"", seconds: float = 20) -> Answer:
+    """One request. Whatever is still being answered after ``seconds`` is given up, as by a browser that leaves."""
+    answer, gone = Answer(), asyncio.Event()
+    parts = urlsplit(url)
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
+        "path": unquote(parts.path), "raw_path": parts.path.encode(), "query_string": parts.query.encode(),
+        "root_path": "", "client": CLIENT, "server": ("127.0.0.1", 7860), "state": {},
+        "headers": [(name.lower().encode("latin1"), value.encode("latin1", "replace")) for name, value in headers]}
+    pieces = [body]
+
+    async def receive() -> dict[str, Any]:
+        if pieces:
+            return {"type": "http.request", "body": pieces.pop(), "more_body": False}
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        if gone.is_set():
+            return
+        if message["type"] == "http.response.start":
+            answer.status = message["status"]
+            answer.headers = {name.decode("latin1"): value.decode("latin1") for name, value in message["headers"]}
+        else:
+            answer.body += message.get("body", b"")
+
+    task = asyncio.ensure_future(app(scope, receive, send))
+    done, _ = await asyncio.wait([task], timeout=seconds)
+    if not done:
+        gone.set()
+        await asyncio.wait([task], timeout=5)
+        task.cancel()
+    with suppress(asyncio.CancelledError):
+        answer.raised = (await asyncio.gather(task, return_exceptions=True))[0]
+    return answer
+
+
+async def started(app: Any) -> asyncio.Task[None]:
+    """The app's own start, as of a server; it ends with the loop."""
+    ready = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        if not ready.is_set():
+            return {"type": "lifespan.startup"}
+        await asyncio.Event().wait()
+        return {"type": "lifespan.shutdown"}
+
+    async def send(message: dict[str, Any]) -> None:
+        assert message["type"] == "lifespan.startup.complete", message
+        ready.set()
+
+    task = asyncio.ensure_future(app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, receive, send))
+    await asyncio.wait_for(ready.wait(), 60)
+    return task
+
+
+class Complaints(logging.Handler):
+    """What was logged as an error that nobody foresaw: with its traceback."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[0] is not None:
+            self.said.append(f"{record.getMessage()[:100]}: {record.exc_info[0].__name__}: {record.exc_info[1]}")
+
+    def taken(self) -> list[str]:
+        """What was said since the last time."""
+        said, self.said = self.said, []
+        return said

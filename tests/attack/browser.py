@@ -1,0 +1,126 @@
+"""Hostile traces in a real browser: opened as a person opens a file, looked at from all sides. Nothing may run that the
+trace brought, ask anybody, or leave the page unable to show the next one."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from contextlib import ExitStack
+from random import Random
+from typing import Any
+
+from hypothesis.strategies import SearchStrategy
+
+from engine.errors import TraceError
+from engine.trace import dumps, loads
+from engine.trace.limits import UPLOADED
+from tests.attack.area import Area, Broken, Case
+from tests.attack.mutations import json_values
+from tests.attack.traces import hostile
+from tests.browser.conftest import CHROMIUM, PORT, served, sync_api
+from tests.explorer.scripted import scripted_trace
+
+READABLE = 0.9  # of the cases are traces that are taken: what is refused reaches no browser
+PATIENCE_MS = 60_000
+OPEN = """async ([name, data]) => {
+  const parts = Canopy.parts;
+  const before = parts.stage.value && parts.stage.value.run;
+  parts.notices.error.hidden = true;
+  await parts.lessons.give(new File([Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0))], name));
+  if (parts.stage.value && parts.stage.value.run !== before) return "";
+  return parts.notices.error.hidden ? "nothing at all" : parts.notices.errorText.textContent;
+}"""
+LOOK = """async ([mode, round]) => {
+  const settled = () => new Promise((done) => setTimeout(done, 40));
+  const stage = Canopy.parts.stage;
+  stage.setMode(mode);
+  await settled();
+  Canopy.parts.player.go(Math.min(round, stage.rounds.length - 1), {});
+  await settled();
+  return stage.rounds.length;
+}"""
+
+
+class Browser:
+    """See ``Area``."""
+
+    def __init__(self) -> None:
+        self._all = ExitStack()
+        self.address = self._all.enter_context(served("-m", "tests.browser.serve", PORT, "0.01"))
+        playwright = self._all.enter_context(sync_api.sync_playwright())
+        self._browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        self._all.callback(self._browser.close)
+        self._sound = base64.b64encode(dumps(scripted_trace("ddtree", 4))).decode()
+        self._said: list[str] = []
+        self._page: Any = None
+
+    def values(self) -> SearchStrategy[Any]:
+        """In the place of others."""
+        return json_values()
+
+    def case(self, random: Random, values: Sequence[Any]) -> Case:
+        """A file as base64; most of them are taken by the server."""
+        data = hostile(random, values)
+        while random.random() < READABLE and not _readable(data):
+            data = hostile(random, values)
+        return {"trace": base64.b64encode(data).decode(), "mode": random.choice(("story", "workbench", "lab")),
+                "round": random.randrange(4)}
+
+    def trial(self, case: Case) -> None:
+        """Open it, look at it, then open a sound one."""
+        page = self._opened()
+        try:
+            refused = page.evaluate(OPEN, ["run.jsonl", case["trace"]])
+            if refused and not (refused.endswith(".") and "\n" not in refused and "log has the details" not in refused):
+                raise Broken(f"Refused without a sentence: {refused[:200]!r}")
+            if not refused:
+                page.evaluate(LOOK, [case["mode"], case["round"]])
+            if page.evaluate(OPEN, ["sound.jsonl", self._sound]):
+                raise Broken("A sound trace is not taken any more.")
+            if not page.evaluate(LOOK, ["workbench", 1]):
+                raise Broken("A sound trace is not shown any more.")
+        except sync_api.Error as error:
+            self._page = None
+            raise Broken(f"The page: {str(error)[:300]}") from error
+        if said := self._said[:1]:
+            self._said.clear()
+            page.close()
+            self._page = None
+            raise Broken(said[0])
+
+    def close(self) -> None:
+        """The browser and the server end."""
+        self._all.close()
+
+    def _opened(self) -> Any:
+        if self._page is None:
+            context = self._browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+            page = self._page = context.new_page()
+            page.set_default_timeout(PATIENCE_MS)
+            page.on("pageerror", lambda error: self._said.append(f"An error of the page: {error} {error.stack}"[:900]))
+            page.on("dialog", lambda dialog: (self._said.append(f"A dialog: {dialog.message}"), dialog.dismiss()))
+            page.on("request", lambda asked: self._note(asked.url))
+            page.on("console", lambda said: self._said.append(f"The console: {said.text[:300]}")
+                    if said.type == "error" else None)
+            page.goto(f"{self.address}#mode=workbench")
+            page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
+        return self._page
+
+    def _note(self, url: str) -> None:
+        if not url.startswith((self.address, "data:", "blob:", "about:")):
+            self._said.append(f"Somebody else was asked: {url[:200]}")
+
+
+def _readable(data: bytes) -> bool:
+    try:
+        loads(data, "run.jsonl", UPLOADED)
+    except TraceError:
+        return False
+    return True
+
+
+def opened() -> Area:
+    """See ``one_area``."""
+    return Browser()
+
+

@@ -1,0 +1,242 @@
+"""Hostile command lines: every verb and the page, every flag, with values of every kind and files of every content. The
+words are understood as a person's are, and all is done that comes before a model runs; a few go to a real process."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import io
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
+from pathlib import Path
+from random import Random
+from types import MappingProxyType
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+import app
+from engine.commands import VERBS, bench, generate, program, sweep
+from engine.commands.lessons import read_lessons
+from engine.commands.program import NOT_UNDERSTOOD, UsageError, understood, verb_parser
+from engine.commands.verb import Verb
+from engine.errors import CanopyError
+from engine.lab import order, planning
+from engine.lab.prompt_sets import prompt_set
+from engine.rig_names import rig_names
+from engine.runtime.measure.laboratory import LiveLaboratory
+from engine.runtime.measure.whatif import written
+from engine.runtime.rigs.live import LiveRig
+from engine.runtime.rigs.rigs import open_rig
+from engine.trace import load
+from explorer.security.hosts import hosts_of
+from tests.attack.area import Area, Broken, Case
+from tests.engine.commands.test_words import HOSTILE, NO_PATHS
+
+PAGE = "page"
+ONE_IN_A_PROCESS = 5000  # cases, the next that is refused: a process takes seconds
+SOUND_RIGS = {"demo", "assets/demo", *rig_names()}  # which may be here, and take long to load
+SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a flag's type
+    "whole": ("0", "1", "7", "64", "+3"), "number": ("0", "0.5", "1", "1e0"), "share": ("1", "0.5", ".3"),
+    "budget_or_auto": ("auto", "0", "64"), "budget_words": ("16", "4,16", "auto"),
+    "method": ("ddtree", "joint", "nanogpt"),
+    "name": ("demo", "bench", "check", "math", "nosuch", "x::ngram", "::", "@file", "@folder", "assets/demo"),
+    "text": ("hi", "two words", "--"), "turn": ("user:hi", "system:", "assistant:x"),
+    "readable_file": ("@file", "@trace", "assets/traces/lessons.json"), "readable": ("@folder", "@trace"),
+    "writable_file": ("@new", "@file", "/dev/null", "@link"), "folder": ("@folder",),
+    "address": ("127.0.0.1", "0.0.0.0", "::1"), "_credentials": ("ada:lovelace", "a:b:c"), "_place": ("x.example:80",)})
+CONTENTS = st.one_of(
+    st.binary(max_size=60), st.sampled_from((
+        b"", b"{", b"[]", b"{}", b"null", b"[1]", b'{"prompt":3}\n', b'{"prompt":"hi"}\n', b'{"prompt":""}\n',
+        b"\xff\xfe",
+        b'{"prompt":"hi","domain":7}\n', b'{"title":"x","heads":["../x"]}', b'[{"name":"x"}]', b"[" * 5000,
+        b'{"title":"x","heads":["a"],"defaults":{"1":["a"]}}', b'{"prompt":"\\ud800"}\n', b"9" * 5000, b"NaN", b"1e999",
+        b'[{"name":"x","title":"t","note":"n","prompt":"p","budget":1e400}]',
+        b'[{"name":"x","title":"t","note":"n","prompt":"p","temperature":NaN}]')))
+WORDS = st.one_of(
+    st.sampled_from((*HOSTILE, *NO_PATHS)), st.text(max_size=12), st.integers().map(str), st.floats().map(str),
+    st.text(st.characters(categories=("Cs", "Cc", "Cf", "Nd", "Zs")), max_size=6))
+
+
+@cache
+def flags_of(verb: str) -> list[argparse.Action]:
+    """The flags of a verb, or of the page."""
+    made = app.flags() if verb == PAGE else verb_parser(verb)
+    return [action for action in made._actions if action.option_strings and action.dest != "help"]
+
+
+def sound(action: argparse.Action) -> tuple[str, ...]:
+    """Words that such a flag takes, or nearly."""
+    kind = str(getattr(action.type, "__qualname__", "")).split(".")[0]
+    if kind == "one_of":
+        return tuple(inspect.getclosurevars(action.type).nonlocals["words"])  # type: ignore[arg-type]
+    return tuple(action.choices) if action.choices else SOUND[kind]
+
+
+def words_of(verb: str, random: Random, odd: Sequence[str]) -> list[str]:
+    """A command line of that verb: sound in most of its words."""
+    words, actions = [] if verb == PAGE else [verb], flags_of(verb)
+    needed = [action for action in actions if action.required and random.random() < 0.9]
+    for action in [*needed, *random.choices(actions, k=random.randrange(5))]:
+        flag = random.choice(action.option_strings)
+        if action.nargs == 0:
+            words.append(flag)
+            continue
+        count = random.randrange(1, 4) if action.nargs in ("+", "*") else 1
+        values = [random.choice(sound(action) if random.random() < 0.65 else odd) for _ in range(count)]
+        words += [f"{flag}={values[0]}", *values[1:]] if random.random() < 0.5 else [flag, *values]
+    if random.random() < 0.05:
+        words.insert(random.randrange(len(words) + 1), random.choice(odd))
+    return words
+
+
+def checked(verb: Verb, choice: argparse.Namespace) -> int:
+    """What the verb does before a model runs."""
+    name = next(name for name in VERBS if program.verb_named(name) is verb)
+    if name not in ("train", "sweep") and choice.rig not in SOUND_RIGS:
+        open_rig(choice.rig, "bfloat16")
+    CHECKS.get(name, lambda _: None)(choice)
+    return 0
+
+
+@cache
+def live() -> LiveRig:
+    """The demo rig, once."""
+    return LiveRig(open_rig("demo", "bfloat16"))
+
+
+def _generate(choice: argparse.Namespace) -> None:
+    live().run(generate.ask_of(choice)).close()
+
+
+def _bench(choice: argparse.Namespace) -> None:
+    if not choice.shape:
+        plan = bench.plan_of(choice)
+        for cell in list(order.cells(plan))[:len(plan.settings)]:
+            LiveLaboratory(live()).check(plan.ask(cell))
+
+
+def _sweep(choice: argparse.Namespace) -> None:
+    plan = sweep.latest(choice.out)[1] if choice.resume else sweep.plan_of(choice)
+    planning.check(plan, live().methods)
+
+
+def _what_if(choice: argparse.Namespace) -> None:
+    if choice.trace:
+        written(load(choice.trace))
+
+
+def _pace(choice: argparse.Namespace) -> None:
+    for name in choice.prompts:
+        prompt_set(name, choice.limit)
+
+
+CHECKS: Mapping[str, Callable[[argparse.Namespace], Any]] = MappingProxyType({
+    "generate": _generate, "bench": _bench, "sweep": _sweep, "whatif": _what_if, "pace": _pace,
+    "check": lambda choice: prompt_set(choice.prompts, choice.skip + choice.limit),
+    "doctor": lambda choice: prompt_set(choice.prompts, choice.limit), "record": lambda choice: read_lessons(
+        choice.lessons)})
+
+
+class CommandLines:
+    """See ``Area``."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._count = 0
+        place = Path(self._folder.name)
+        (place / "folder").mkdir()
+        (place / "link").symlink_to("/dev/null")
+        trace = Path(__file__).parents[2] / "assets" / "traces" / "plain.jsonl.gz"
+        self._places = {"@new": place / "new.csv", "@link": place / "link", "@folder": place / "folder",
+                        "@file": place / "file", "@trace": trace}
+        live()
+
+    def values(self) -> SearchStrategy[Any]:
+        """Words, and the content of a file."""
+        return st.tuples(WORDS, CONTENTS)
+
+    def case(self, random: Random, values: Sequence[Any]) -> Case:
+        """Words, and the content of the file that they may name."""
+        words, contents = zip(*values, strict=True)
+        verb = random.choice((*VERBS, PAGE))
+        return {"words": words_of(verb, random, words), "file": random.choice(contents).decode("latin1")}
+
+    def trial(self, case: Case) -> None:
+        """Type it."""
+        for name, mark in (("file", "@file"), ("folder/rig.json", "@folder")):
+            if any(mark in word for word in case["words"]):
+                Path(self._folder.name, name).write_bytes(case["file"].encode("latin1"))
+        words = [self._typed(word) for word in case["words"]]
+        is_verb = bool(words) and words[0] in VERBS
+        status, said = self._verb(words) if is_verb else self._page(words)
+        if status not in (0, 1, 2) or (status and not _is_sentence(said)) or (not status and said):
+            raise Broken(f"Exit status {status}, said {said[:200]!r}")
+        self._count += 1
+        if status and is_verb and self._count > ONE_IN_A_PROCESS and not any("\0" in word for word in words):
+            self._count = 0
+            self._in_a_process(words, status)
+
+    def close(self) -> None:
+        """The folder goes."""
+        if not Path("/dev/null").is_char_device():
+            raise Broken("A device was replaced.")
+        self._folder.cleanup()
+
+    def _typed(self, word: str) -> str:
+        flag, equals, value = word.partition("=")
+        if equals and value in self._places:
+            return f"{flag}={self._places[value]}"
+        return str(self._places.get(word, word))
+
+    def _verb(self, words: list[str]) -> tuple[int, str]:
+        said = io.StringIO()
+        with patch.object(program, "run", checked), redirect_stderr(said), redirect_stdout(io.StringIO()):
+            try:
+                status = program.main(words)
+            except SystemExit as error:  # of --help
+                status = int(error.code or 0)
+        return status, said.getvalue()
+
+    def _page(self, words: list[str]) -> tuple[int, str]:
+        try:
+            with redirect_stdout(io.StringIO()):
+                wanted = understood(app.flags(), words)
+            hosts_of(wanted.host, wanted.allow_host)
+            app.followed(wanted)
+            app.access(wanted)
+        except UsageError as error:
+            return NOT_UNDERSTOOD, f"{error}\n"
+        except CanopyError as error:
+            return 1, f"{error}\n"
+        except SystemExit as error:
+            return int(error.code or 0), ""
+        return 0, ""
+
+    def _in_a_process(self, words: list[str], status: int) -> None:
+        """The same in a process of its own, to its end."""
+        typed = [word.encode("utf8", "surrogatepass") if any(0xD800 <= ord(sign) < 0xDC80 or ord(sign) > 0xDCFF
+                 for sign in word if 0xD800 <= ord(sign) < 0xE000) else os.fsencode(word) for word in words]
+        done = subprocess.run([sys.executable.encode(), b"-m", b"engine", *typed], capture_output=True, timeout=300,
+                              check=False)
+        said = done.stderr.decode("utf8", "replace")
+        if done.returncode != status or not _is_sentence(said):
+            raise Broken(f"In a process of its own: {done.returncode} where {status} was, said {said[-300:]!r}")
+
+
+def _is_sentence(said: str) -> bool:
+    return said.endswith(".\n") and said.count("\n") == 1 and len(said) < 3000 and "Traceback" not in said
+
+
+def opened() -> Area:
+    """See ``one_area``."""
+    return CommandLines()
+
+

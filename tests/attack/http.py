@@ -1,0 +1,261 @@
+"""Hostile requests, asked of the whole server in this process: of every endpoint that the server itself describes, so
+that a new one is covered by itself, from every kind of place, with bodies that are nearly right."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import copy
+import json
+import logging
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from io import StringIO
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from hypothesis.strategies import SearchStrategy
+
+from engine.trace import dump, dumps, recorded
+from explorer.lessons import Library, shipped
+from explorer.page import build
+from explorer.server import Listening, guarded
+from tests.attack.area import Area, Broken, Case
+from tests.attack.asgi import Answer, Complaints, ask, started
+from tests.attack.mutations import bent, json_values
+from tests.attack.traces import hostile
+from tests.browser.other_sites import Endpoint, endpoints_of
+from tests.explorer.scripted import ScriptedSource, scripted_trace
+from tests.explorer.scripted_instruments import ScriptedInstruments
+from tests.explorer.scripted_rigs import answering
+
+OWN = "127.0.0.1:7860"
+HOSTS = ("evil.example", "127.0.0.1.evil.example", "[::1", "", "a b", "127.0.0.1:7860, evil.example", "x" * 400,
+         "[::2]")
+ORIGINS = ("http://evil.example", "null", "", "http://127.0.0.1:7861", "http://[::1]:7860",
+           "http://localhost:7860", "file://", "\x80")
+KINDS = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "application/jsonx",
+         "text/json", "image/svg+xml")
+PATHS = ("/gradio_api/file=/etc/passwd", "/gradio_api/proxy=http://x/", "/gradio_api/upload", "/..", "//", "/%2e%2e/",
+         "/assets/../../etc/passwd", "/assets/..%2f..%2fetc/passwd", "/static/%00", "/svelte/../x", "/\x80", "/login/x",
+         "/gradio_api/heartbeat/x", "/gradio_api/queue/data?session_hash=%00", "/gradio_api/call//", "/theme.css?x",
+         "/custom_component/1/client/component/../../x")
+STREAM_SECONDS = 0.4  # that an answer which goes on is listened to
+SENTENCE = re.compile(r"\S[^\n]{3,2000}[.?!]")
+MOST_GROWN_MIB = 600
+# What a page sends of each of its functions, near enough for a mutation to reach past the first check.
+SOUND: dict[str, Any] = {
+    "replay": "welcome", "export": {"kind": "trace", "run": "welcome", "round": 0}, "compare": {"run": "welcome"},
+    "compared": {"job": "x"}, "rig_choose": {"rig": "nosuch"}, "lab_progress": {"sweep": None},
+    "lab_curves": {"sweep": None, "points": [], "what_if": None}, "lab_control": {"do": "stop", "sweep": 1},
+    "lab_delete": {"sweep": 1}, "lab_prompts": {"name": "p.jsonl", "data": "eyJwcm9tcHQiOiJoaSJ9"},
+    "lab_shapes": {"run": "welcome"}, "lab_report": {"sweep": 1, "kind": "csv"}, "lab_what_if": {"run": "welcome"},
+    "lab_cost": {"what_if": "welcome", "line": "ddtree"}, "lab_doctor": {}, "lab_job": {"job": "x"},
+    "lab_start": {"set": "all", "prompts": 1, "methods": ["ddtree"], "budgets": ["auto", 8], "split": "total",
+                  "temperature": 0, "repeats": 1, "max_tokens": 8},
+    "lab_race": {"prompt": "hi", "methods": ["ddtree"], "budget": 8, "max_tokens": 8, "temperature": 0}}
+CALLED = {"generate": ["hi", "ddtree", 8, 0.0, {"max_tokens": 8}], "replay": ["welcome"], "trace": ["welcome"],
+          "lessons": []}
+
+
+class Http:
+    """See ``Area``."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        place = Path(self._folder.name)
+        dump(recorded(scripted_trace("joint", 8), "Scripted", "", "2026-11-20"), place / "welcome.jsonl")
+        page = build(answering(ScriptedSource(), ScriptedInstruments()), Library(shipped(place)),
+                     results=place / "results.sqlite")
+        self._app = guarded(page, Listening())
+        self._complaints, self._stderr = Complaints(), StringIO()
+        logging.getLogger().addHandler(self._complaints)
+        self._loop = asyncio.new_event_loop()
+        self._alive = self._loop.run_until_complete(started(self._app))
+        self._endpoints = endpoints_of(self._described)
+        self._sound = dumps(scripted_trace("ddtree", 4))
+        self._size = resident_mib()
+
+    def values(self) -> SearchStrategy[Any]:
+        """In the place of others."""
+        return json_values()
+
+    def case(self, random: Random, values: Sequence[Any]) -> Case:
+        """A request: {method, url, headers, body}; to one that runs in turn belongs the reading of its answer."""
+        endpoint = random.choice(self._endpoints)
+        method = random.choice(("GET", "POST", "HEAD", "PUT", "OPTIONS")) if random.random() < 0.06 else endpoint.method
+        path = random.choice(PATHS) if random.random() < 0.05 else endpoint.path
+        url = f"{path}{'' if random.random() < 0.8 else '?' + random.choice(QUERIES)}"
+        return {"method": method, "url": url.replace("x1", random.choice(("x1", "a", "0"))), "headers": self._headers(
+            random), "body": self._body(endpoint, random, values).decode("latin1")}
+
+    def trial(self, case: Case) -> None:
+        """Ask, and read the answer."""
+        own = self._own(dict(map(tuple, case["headers"])))
+        former, sys.stderr = sys.stderr, self._stderr
+        try:
+            answer = self._asked(case["method"], case["url"], case["headers"], case["body"].encode("latin1"))
+            self._check(case, answer, own)
+            if answer.status == 200 and case["method"] == "POST" and own:
+                self._listen(case, answer)
+        finally:
+            sys.stderr = former
+        self._quiet()
+
+    def close(self) -> None:
+        """The page still answers, and little has grown."""
+        answer = self._asked("GET", "/", [["Host", OWN]], b"")
+        body = {"data": CALLED["generate"], "session_hash": "last"}
+        run = self._asked("POST", "/gradio_api/call/generate", [
+            ["Host", OWN], ["Content-Type", "application/json"]], json.dumps(body).encode())
+        said = self._asked("GET", f"/gradio_api/call/generate/{json.loads(run.body)['event_id']}", [["Host", OWN]], b"",
+                           60)
+        if answer.status != 200 or b'"state": "done"' not in said.body:
+            raise Broken(f"After all that: {answer.status}, {said.body[-300:]!r}")
+        if (grown := resident_mib() - self._size) > MOST_GROWN_MIB:
+            raise Broken(f"The server has grown by {grown:.0f} MiB.")
+        print(f"The server has grown by {grown:.0f} MiB.", file=sys.stderr)
+
+    def _described(self, path: str) -> Any:
+        return json.loads(self._asked("GET", f"/{path}", [["Host", OWN]], b"").body)
+
+    def _asked(self, method: str, url: str, headers: list[list[str]], body: bytes, seconds: float = 20) -> Answer:
+        if method != "POST" and ("heartbeat" in url or "queue/data" in url or "/call/" in url) and seconds == 20:
+            seconds = STREAM_SECONDS
+        return self._loop.run_until_complete(ask(self._app, method, url, [(name, value) for name, value in headers],
+                                                 body, seconds))
+
+    def _headers(self, random: Random) -> list[list[str]]:
+        made = [["Host", OWN if random.random() < 0.9 else random.choice(HOSTS)]]
+        if random.random() < 0.25:
+            made.append(["Origin", f"http://{OWN}" if random.random() < 0.6 else random.choice(ORIGINS)])
+        if random.random() < 0.1:
+            made.append(["Sec-Fetch-Site", random.choice(("same-origin", "cross-site", "same-site", "none", "x"))])
+        if random.random() < 0.05:
+            made.append(["X-Forwarded-Host", random.choice((OWN, "evil.example", "\x80"))])
+        if random.random() < 0.03:
+            made.append(["Cookie", random.choice(("access-token=x", "=;=;", "\x80", "a" * 3000))])
+        made.append(["Content-Type", "application/json" if random.random() < 0.92 else random.choice(KINDS)])
+        if random.random() < 0.03:
+            made.append(["Content-Length", random.choice(("0", "-1", "9" * 20, "x", "12"))])
+        return made
+
+    def _body(self, endpoint: Endpoint, random: Random, values: Sequence[Any]) -> bytes:
+        sound = copy.deepcopy(endpoint.body) or {"data": []}
+        name = str(sound.get("fn_name", ""))
+        if name == "open_trace":
+            data = self._sound if random.random() < 0.2 else hostile(random, values)
+            sound["data"] = {"name": "run.jsonl", "data": base64.b64encode(data).decode()}
+        elif name:
+            sound["data"] = copy.deepcopy(SOUND.get(name, {}))
+        elif (called := endpoint.path.rsplit("/", 1)[-1]) in CALLED:
+            sound["data"] = copy.deepcopy(CALLED[called])
+        sound["session_hash"] = f"attack{random.randrange(50)}"
+        for _ in range(random.choice((0, 1, 1, 2))):
+            part = random.choice(("data", "data", "data", None)) if "data" in sound else None
+            if part and isinstance(sound, dict):
+                sound[part] = bent(sound[part], random, values)
+            else:
+                sound = bent(sound, random, values)
+            if not isinstance(sound, dict):
+                break
+        if random.random() < 0.02:
+            return random.choice((b"", b"{", b"[]", b"null", b'"', b"[" * 3000, b"9" * 5000, b'{"x":' * 2000, b"\xff"))
+        return json.dumps(sound, ensure_ascii=random.random() < 0.9).encode("utf8", "surrogatepass")
+
+    def _own(self, headers: dict[str, str]) -> bool:
+        """Whether the page itself, or a program, may have asked so."""
+        return (headers["Host"] == OWN and headers.get("Origin", f"http://{OWN}") == f"http://{OWN}"
+                and headers.get("Sec-Fetch-Site", "same-origin") == "same-origin")
+
+    def _check(self, case: Case, answer: Answer, own: bool) -> None:
+        status, said = answer.status, answer.body
+        stream = case["method"] == "GET" and not status
+        if "/run/" in case["url"] and status == 500 and answer.raised is None:  # Gradio's way to say a sentence
+            return _check_error(said.decode())
+        if isinstance(answer.raised, Exception) or status >= 500 and status != 503 or not (status or stream):
+            raise Broken(f"Status {status} of {_place(case)}: {answer.raised!r}, {said[:200]!r}")
+        safe = case["method"] in ("GET", "HEAD") and dict(map(tuple, case["headers"])).get("Sec-Fetch-Site") == "none"
+        if not own and not safe and status != 403:
+            raise Broken(f"Status {status} for a stranger of {_place(case)}")
+        if any(name.startswith("access-control") for name in answer.headers):
+            raise Broken("Something is granted to another website")
+        if 400 <= status < 500 and case["method"] != "HEAD":
+            _check_refusal(said)
+        if status == 200 and "component_server" in case["url"] and case["method"] == "POST":
+            _check_said(json.loads(said))
+
+    def _listen(self, case: Case, answer: Answer) -> None:
+        """What came of a call that runs in turn."""
+        path = case["url"].split("?")[0]
+        if "/call/" in path:
+            event = json.loads(answer.body)["event_id"]
+            said = self._asked("GET", f"{path.rstrip('/')}/{event}", [["Host", OWN]], b"").body.decode()
+            for line in said.split("\n\n"):
+                if line.startswith("event: error"):
+                    _check_error(line.partition("data: ")[2])
+
+    def _quiet(self) -> None:
+        """Nothing was logged that nobody foresaw."""
+        said = self._stderr.getvalue()
+        self._stderr.seek(0)
+        self._stderr.truncate()
+        logged = self._complaints.taken()
+        if logged:
+            raise Broken(f"It was logged: {logged[0][:300]}")
+        if "Traceback" in said and not said.strip().splitlines()[-1].startswith("gradio.exceptions.Error: "):
+            raise Broken(f"A traceback: {said.strip()[-300:]}")
+
+
+def _place(case: Case) -> str:
+    name = re.search(r'"fn_name": "(\w+)"', case["body"])
+    return f"{case['method']} {case['url'].split('?')[0][:60]} {name[1] if name else ''}".strip()
+
+
+def _check_refusal(body: bytes) -> None:
+    """A sentence, or the list of what is wrong with each field, as FastAPI gives it."""
+    try:
+        detail = json.loads(body)["detail"]
+    except (ValueError, TypeError, KeyError):
+        detail = body.decode("utf8", "replace").strip()
+    said = isinstance(detail, list) or detail in GRADIOS or (isinstance(detail, str) and SENTENCE.fullmatch(detail))
+    if not said:
+        raise Broken(f"Refused without a sentence: {detail[:200]!r}")
+
+
+def _check_said(value: Any) -> None:
+    said = value.get("error") if isinstance(value, dict) else None
+    if isinstance(said, str) and (not SENTENCE.fullmatch(said) or "its log has the details" in said):
+        raise Broken(f"No sentence: {said[:200]!r}")
+
+
+def _check_error(data: str) -> None:
+    try:
+        said = json.loads(data)
+    except ValueError as error:
+        raise Broken(f"An error that is no JSON: {data[:200]!r}") from error
+    if isinstance(said, dict):
+        said = said.get("error")
+    if not isinstance(said, str) or not SENTENCE.fullmatch(said):
+        raise Broken(f"An error without a sentence: {data[:200]!r}")
+
+
+GRADIOS: frozenset[str] = frozenset({"Not Found", "Method Not Allowed", "Not authenticated", "Forbidden"})
+QUERIES = ("session_hash=x", "x=%00", "attempt=1", "all_endpoints=true", "all_endpoints=x", "__theme=dark", "logs=x",
+           "session_hash=" + "x" * 5000, "&&==", "%ff=%fe", "deep_link=x", "view=api")
+
+
+def resident_mib() -> float:
+    """Memory of this process, now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 2**20
+
+
+def opened() -> Area:
+    """See ``one_area``."""
+    return Http()
+
+
