@@ -33,7 +33,7 @@ SECONDS_A_CASE = 240  # on a busy machine, on which a new process takes a minute
 MOST_ALIKE = 3  # of what broke at the same place that are kept
 
 
-class Broken(Exception):
+class BrokenError(Exception):
     """A case was answered in a way that is not allowed; the sentence says how."""
 
 
@@ -74,7 +74,7 @@ class Found:
 
 def place_of(error: BaseException) -> str:
     """The kind of the error and the last line of ours that it came through; of a sentence that is wrong, its words."""
-    if isinstance(error, Broken):
+    if isinstance(error, BrokenError):
         return str(error)[:40]
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/site-packages/" not in frame.filename]
     last = frames[-1] if frames else None
@@ -92,9 +92,9 @@ def keep(name: str, case: Case, said: str, folder: Path) -> Path:
 
 @contextmanager
 def at_most(seconds: int) -> Iterator[None]:
-    """Broken where the block takes longer than that."""
+    """BrokenError where the block takes longer than that."""
     def late(number: int, frame: FrameType | None) -> None:
-        raise Broken(f"It took more than {seconds} s.")
+        raise BrokenError(f"It took more than {seconds} s.")
 
     former = signal.signal(signal.SIGALRM, late)
     signal.alarm(seconds)

@@ -26,7 +26,8 @@ class Answer:
     raised: BaseException | None = None
 
 
-async def ask(app: Any, method: str, url: str, headers: Headers = (), body: bytes = b"", seconds: float = 20) -> Answer:
+async def ask(  # noqa: PLR0913, PLR0917  # as many parts as a request has
+        app: Any, method: str, url: str, headers: Headers = (), body: bytes = b"", seconds: float = 20) -> Answer:
     """One request. Whatever is still being answered after ``seconds`` is given up, as by a browser that leaves."""
     answer, gone = Answer(), asyncio.Event()
     parts = urlsplit(url)
@@ -52,7 +53,7 @@ async def ask(app: Any, method: str, url: str, headers: Headers = (), body: byte
         else:
             answer.body += message.get("body", b"")
 
-    task = asyncio.ensure_future(app(scope, receive, send))
+    task: asyncio.Task[None] = asyncio.ensure_future(app(scope, receive, send))
     done, _ = await asyncio.wait([task], timeout=seconds)
     if not done:
         gone.set()
@@ -77,7 +78,8 @@ async def started(app: Any) -> asyncio.Task[None]:
         assert message["type"] == "lifespan.startup.complete", message
         ready.set()
 
-    task = asyncio.ensure_future(app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, receive, send))
+    scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
+    task: asyncio.Task[None] = asyncio.ensure_future(app(scope, receive, send))
     await asyncio.wait_for(ready.wait(), 60)
     return task
 

@@ -10,14 +10,16 @@ from random import Random
 from typing import Any
 
 from hypothesis.strategies import SearchStrategy
+from playwright.sync_api import Error as PlaywrightError
+from playwright.sync_api import sync_playwright
 
 from engine.errors import TraceError
 from engine.trace import dumps, loads
 from engine.trace.limits import UPLOADED
-from tests.attack.area import Area, Broken, Case
+from tests.attack.area import Area, BrokenError, Case
 from tests.attack.mutations import json_values
 from tests.attack.traces import hostile
-from tests.browser.conftest import CHROMIUM, PORT, served, sync_api
+from tests.browser.conftest import CHROMIUM, PORT, served
 from tests.explorer.scripted import scripted_trace
 
 READABLE = 0.9  # of the cases are traces that are taken: what is refused reaches no browser
@@ -47,7 +49,7 @@ class Browser:
     def __init__(self) -> None:
         self._all = ExitStack()
         self.address = self._all.enter_context(served("-m", "tests.browser.serve", PORT, "0.01"))
-        playwright = self._all.enter_context(sync_api.sync_playwright())
+        playwright = self._all.enter_context(sync_playwright())
         self._browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         self._all.callback(self._browser.close)
         self._sound = base64.b64encode(dumps(scripted_trace("ddtree", 4))).decode()
@@ -72,25 +74,29 @@ class Browser:
         try:
             refused = page.evaluate(OPEN, ["run.jsonl", case["trace"]])
             if refused and not (refused.endswith(".") and "\n" not in refused and "log has the details" not in refused):
-                raise Broken(f"Refused without a sentence: {refused[:200]!r}")
+                raise BrokenError(f"Refused without a sentence: {refused[:200]!r}")
             if not refused:
                 page.evaluate(LOOK, [case["mode"], case["round"]])
             if page.evaluate(OPEN, ["sound.jsonl", self._sound]):
-                raise Broken("A sound trace is not taken any more.")
+                raise BrokenError("A sound trace is not taken any more.")
             if not page.evaluate(LOOK, ["workbench", 1]):
-                raise Broken("A sound trace is not shown any more.")
-        except sync_api.Error as error:
+                raise BrokenError("A sound trace is not shown any more.")
+        except PlaywrightError as error:
             self._page = None
-            raise Broken(f"The page: {str(error)[:300]}") from error
+            raise BrokenError(f"The page: {str(error)[:300]}") from error
         if said := self._said[:1]:
             self._said.clear()
             page.close()
             self._page = None
-            raise Broken(said[0])
+            raise BrokenError(said[0])
 
     def close(self) -> None:
         """The browser and the server end."""
         self._all.close()
+
+    def _dismiss(self, dialog: Any) -> None:
+        self._said.append(f"A dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _opened(self) -> Any:
         if self._page is None:
@@ -98,7 +104,7 @@ class Browser:
             page = self._page = context.new_page()
             page.set_default_timeout(PATIENCE_MS)
             page.on("pageerror", lambda error: self._said.append(f"An error of the page: {error} {error.stack}"[:900]))
-            page.on("dialog", lambda dialog: (self._said.append(f"A dialog: {dialog.message}"), dialog.dismiss()))
+            page.on("dialog", self._dismiss)
             page.on("request", lambda asked: self._note(asked.url))
             page.on("console", lambda said: self._said.append(f"The console: {said.text[:300]}")
                     if said.type == "error" else None)

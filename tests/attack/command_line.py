@@ -37,7 +37,7 @@ from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import open_rig
 from engine.trace import load
 from explorer.security.hosts import hosts_of
-from tests.attack.area import Area, Broken, Case
+from tests.attack.area import Area, BrokenError, Case
 from tests.engine.commands.test_words import HOSTILE, NO_PATHS
 
 PAGE = "page"
@@ -102,7 +102,8 @@ def checked(verb: Verb, choice: argparse.Namespace) -> int:
     name = next(name for name in VERBS if program.verb_named(name) is verb)
     if name not in ("train", "sweep") and choice.rig not in SOUND_RIGS:
         open_rig(choice.rig, "bfloat16")
-    CHECKS.get(name, lambda _: None)(choice)
+    if name in CHECKS:
+        CHECKS[name](choice)
     return 0
 
 
@@ -125,7 +126,7 @@ def _bench(choice: argparse.Namespace) -> None:
 
 def _sweep(choice: argparse.Namespace) -> None:
     plan = sweep.latest(choice.out)[1] if choice.resume else sweep.plan_of(choice)
-    planning.check(plan, live().methods)
+    planning.check(plan, live().methods, live().heads)
 
 
 def _what_if(choice: argparse.Namespace) -> None:
@@ -178,7 +179,7 @@ class CommandLines:
         is_verb = bool(words) and words[0] in VERBS
         status, said = self._verb(words) if is_verb else self._page(words)
         if status not in (0, 1, 2) or (status and not _is_sentence(said)) or (not status and said):
-            raise Broken(f"Exit status {status}, said {said[:200]!r}")
+            raise BrokenError(f"Exit status {status}, said {said[:200]!r}")
         self._count += 1
         if status and is_verb and self._count > ONE_IN_A_PROCESS and not any("\0" in word for word in words):
             self._count = 0
@@ -187,7 +188,7 @@ class CommandLines:
     def close(self) -> None:
         """The folder goes."""
         if not Path("/dev/null").is_char_device():
-            raise Broken("A device was replaced.")
+            raise BrokenError("A device was replaced.")
         self._folder.cleanup()
 
     def _typed(self, word: str) -> str:
@@ -228,7 +229,7 @@ class CommandLines:
                               check=False)
         said = done.stderr.decode("utf8", "replace")
         if done.returncode != status or not _is_sentence(said):
-            raise Broken(f"In a process of its own: {done.returncode} where {status} was, said {said[-300:]!r}")
+            raise BrokenError(f"In a process of its own: {done.returncode} where {status} was, said {said[-300:]!r}")
 
 
 def _is_sentence(said: str) -> bool:

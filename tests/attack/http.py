@@ -23,7 +23,7 @@ from engine.trace import dump, dumps, recorded
 from explorer.lessons import Library, shipped
 from explorer.page import build
 from explorer.server import Listening, guarded
-from tests.attack.area import Area, Broken, Case
+from tests.attack.area import Area, BrokenError, Case
 from tests.attack.asgi import Answer, Complaints, ask, started
 from tests.attack.mutations import bent, json_values
 from tests.attack.traces import hostile
@@ -114,9 +114,9 @@ class Http:
         said = self._asked("GET", f"/gradio_api/call/generate/{json.loads(run.body)['event_id']}", [["Host", OWN]], b"",
                            60)
         if answer.status != 200 or b'"state": "done"' not in said.body:
-            raise Broken(f"After all that: {answer.status}, {said.body[-300:]!r}")
+            raise BrokenError(f"After all that: {answer.status}, {said.body[-300:]!r}")
         if (grown := resident_mib() - self._size) > MOST_GROWN_MIB:
-            raise Broken(f"The server has grown by {grown:.0f} MiB.")
+            raise BrokenError(f"The server has grown by {grown:.0f} MiB.")
         print(f"The server has grown by {grown:.0f} MiB.", file=sys.stderr)
 
     def _described(self, path: str) -> Any:
@@ -177,12 +177,12 @@ class Http:
         if "/run/" in case["url"] and status == 500 and answer.raised is None:  # Gradio's way to say a sentence
             return _check_error(said.decode())
         if isinstance(answer.raised, Exception) or status >= 500 and status != 503 or not (status or stream):
-            raise Broken(f"Status {status} of {_place(case)}: {answer.raised!r}, {said[:200]!r}")
+            raise BrokenError(f"Status {status} of {_place(case)}: {answer.raised!r}, {said[:200]!r}")
         safe = case["method"] in ("GET", "HEAD") and dict(map(tuple, case["headers"])).get("Sec-Fetch-Site") == "none"
         if not own and not safe and status != 403:
-            raise Broken(f"Status {status} for a stranger of {_place(case)}")
+            raise BrokenError(f"Status {status} for a stranger of {_place(case)}")
         if any(name.startswith("access-control") for name in answer.headers):
-            raise Broken("Something is granted to another website")
+            raise BrokenError("Something is granted to another website")
         if 400 <= status < 500 and case["method"] != "HEAD":
             _check_refusal(said)
         if status == 200 and "component_server" in case["url"] and case["method"] == "POST":
@@ -205,9 +205,9 @@ class Http:
         self._stderr.truncate()
         logged = self._complaints.taken()
         if logged:
-            raise Broken(f"It was logged: {logged[0][:300]}")
+            raise BrokenError(f"It was logged: {logged[0][:300]}")
         if "Traceback" in said and not said.strip().splitlines()[-1].startswith("gradio.exceptions.Error: "):
-            raise Broken(f"A traceback: {said.strip()[-300:]}")
+            raise BrokenError(f"A traceback: {said.strip()[-300:]}")
 
 
 def _place(case: Case) -> str:
@@ -223,24 +223,24 @@ def _check_refusal(body: bytes) -> None:
         detail = body.decode("utf8", "replace").strip()
     said = isinstance(detail, list) or detail in GRADIOS or (isinstance(detail, str) and SENTENCE.fullmatch(detail))
     if not said:
-        raise Broken(f"Refused without a sentence: {detail[:200]!r}")
+        raise BrokenError(f"Refused without a sentence: {detail[:200]!r}")
 
 
 def _check_said(value: Any) -> None:
     said = value.get("error") if isinstance(value, dict) else None
     if isinstance(said, str) and (not SENTENCE.fullmatch(said) or "its log has the details" in said):
-        raise Broken(f"No sentence: {said[:200]!r}")
+        raise BrokenError(f"No sentence: {said[:200]!r}")
 
 
 def _check_error(data: str) -> None:
     try:
         said = json.loads(data)
     except ValueError as error:
-        raise Broken(f"An error that is no JSON: {data[:200]!r}") from error
+        raise BrokenError(f"An error that is no JSON: {data[:200]!r}") from error
     if isinstance(said, dict):
         said = said.get("error")
     if not isinstance(said, str) or not SENTENCE.fullmatch(said):
-        raise Broken(f"An error without a sentence: {data[:200]!r}")
+        raise BrokenError(f"An error without a sentence: {data[:200]!r}")
 
 
 GRADIOS: frozenset[str] = frozenset({"Not Found", "Method Not Allowed", "Not authenticated", "Forbidden"})

@@ -16,7 +16,7 @@ import numpy as np
 from hypothesis.strategies import SearchStrategy
 
 from engine.errors import CanopyError, TraceError
-from engine.trace import Trace, dumps, loads
+from engine.trace import Entry, Trace, dumps, loads
 from engine.trace.limits import UPLOADED
 from engine.trace.tail import TraceTail
 from engine.trace.weight import held_bytes
@@ -26,7 +26,7 @@ from explorer.lessons import Lesson, Library
 from explorer.run_queue import RunQueue
 from explorer.share import EXPORTS, export
 from explorer.view import packed
-from tests.attack.area import Area, Broken, Case
+from tests.attack.area import Area, BrokenError, Case
 from tests.attack.mutations import bent_bytes, bent_lines, json_values, odd
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering
@@ -122,10 +122,10 @@ def hostile(random: Random, values: Sequence[Any] = ()) -> bytes:
 
 
 def sentence(error: Exception) -> None:
-    """Broken where what was said is not one sentence."""
+    """BrokenError where what was said is not one sentence."""
     said = str(error)
     if not said.endswith(".") or "\n" in said or len(said) > 600 or not said.isprintable():
-        raise Broken(f"No sentence: {said[:200]!r}")
+        raise BrokenError(f"No sentence: {said[:200]!r}")
 
 
 class Traces:
@@ -189,7 +189,7 @@ class Traces:
             json.dumps(value, allow_nan=False).encode()
         again = loads(dumps(trace))
         if dumps(again) != dumps(trace):
-            raise Broken("What is written of a trace is not what was read.")
+            raise BrokenError("What is written of a trace is not what was read.")
 
     def _exported(self, trace: Trace, random: Random) -> None:
         """As a file of some kind, at times of a round that is not there."""
@@ -205,8 +205,9 @@ class Traces:
 
     def _held(self, trace: Trace, random: Random) -> None:
         """As it is weighed, and asked again."""
-        if not 0 < sum(map(held_bytes, (trace.header, *trace.entries))) < 2**40:
-            raise Broken("It weighs nothing, or too much.")
+        entries: list[Entry] = list(trace.entries)
+        if not 0 < held_bytes(trace.header) + sum(map(held_bytes, entries)) < 2**40:
+            raise BrokenError("It weighs nothing, or too much.")
         ask_of(trace)
 
 
