@@ -34,13 +34,14 @@ def decode(request: Request, target: Target, drafters: Sequence[Drafter],
     return _rounds(run_of(request, target, drafters, policy))
 
 
-def run_of(request: Request, target: Target, drafters: Sequence[Drafter], policy: BudgetPolicy | None = None) -> Run:
+def run_of(request: Request, target: Target, drafters: Sequence[Drafter],
+           policy: BudgetPolicy | None = None) -> RequestRun:
     """A request checked, and about to be answered; RequestError where it cannot be."""
     work = plan(request, target, drafters)
-    return Run(replace(work, policy=policy) if policy else work, target)
+    return RequestRun(replace(work, policy=policy) if policy else work, target)
 
 
-def _rounds(run: Run) -> Generator[Round, None, None]:
+def _rounds(run: RequestRun) -> Generator[Round, None, None]:
     try:
         run.open()
         while run.goes_on:
@@ -49,7 +50,7 @@ def _rounds(run: Run) -> Generator[Round, None, None]:
         run.close()
 
 
-class Run:
+class RequestRun:
     """A request that is being answered: where its text stands, and the target and drafters that serve it alone."""
 
     def __init__(self, work: Plan, target: Target) -> None:
@@ -136,7 +137,7 @@ class RoundTrees:
     tree: DraftTree
 
 
-def step(runs: Sequence[Run]) -> list[Round]:
+def step(runs: Sequence[RequestRun]) -> list[Round]:
     """One round of every run: one pass of each drafter that drafts for several together, and one of the target. The
     seconds of each are those of all together."""
     clock = Clock()
@@ -184,7 +185,7 @@ def _drafted_together(wishes: Sequence[tuple[Drafter, DraftOrder]]) -> list[Latt
     return [found[place] for place in range(len(wishes))]
 
 
-def _verified(runs: Sequence[Run], packed: Sequence[PackedTree]) -> list[Verification]:
+def _verified(runs: Sequence[RequestRun], packed: Sequence[PackedTree]) -> list[Verification]:
     """What the target says of every tree."""
     first = runs[0].target
     if len(runs) > 1 and isinstance(first, JointTarget):

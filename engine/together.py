@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.budget_policy import BudgetPolicy
-from engine.decode import Run, run_of, step
+from engine.decode import RequestRun, run_of, step
 from engine.plan import Drafter, Target
 from engine.records import Request, Round
 
@@ -24,12 +24,12 @@ class BatchRequest:
     policy: BudgetPolicy | None = None
 
 
-class Batch:
+class RequestBatch:
     """The requests that are being answered, by number. It works on forks of the target and the drafters."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, RequestRun] = {}
         self._admitted = 0
 
     def __len__(self) -> int:
@@ -75,7 +75,7 @@ class Batch:
 
 def decode_together(asked: Iterable[BatchRequest], target: Target, at_once: int) -> Iterator[tuple[int, Round]]:
     """The rounds of many requests, each with the request's place, ``at_once`` of them at a time."""
-    batch, waiting = Batch(target), list(asked)[::-1]
+    batch, waiting = RequestBatch(target), list(asked)[::-1]
     try:
         while batch or waiting:
             while waiting and len(batch) < at_once:

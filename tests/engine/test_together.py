@@ -10,7 +10,7 @@ from engine.decode import decode
 from engine.errors import RequestError
 from engine.methods import METHODS
 from engine.records import Request, Round, Sampling
-from engine.together import Batch, BatchRequest, decode_together
+from engine.together import RequestBatch, BatchRequest, decode_together
 from engine.toy import ToyTarget
 from tests.engine.material import GREEDY, WARM, heads_of, run, text
 
@@ -50,7 +50,7 @@ def test_who_ends_makes_room_at_the_next_round() -> None:
 def test_a_dropped_request_disturbs_no_other() -> None:
     target, request = ToyTarget(seed=2), Request(PROMPTS[0], "ddtree", 15, 60, GREEDY)
     alone = text(run(request, target, heads_of("ddtree", target)))
-    batch = Batch(target)
+    batch = RequestBatch(target)
     kept, dropped = (batch.admit(BatchRequest(request, heads_of("ddtree", target))) for _ in range(2))
     found = [made for _ in range(3) for number, made in batch.round() if number == kept]
     batch.drop(dropped)
@@ -62,7 +62,7 @@ def test_a_dropped_request_disturbs_no_other() -> None:
 
 def test_a_request_that_cannot_be_served_leaves_the_others() -> None:
     target = ToyTarget(seed=2, context_limit=40)
-    batch = Batch(target)
+    batch = RequestBatch(target)
     number = batch.admit(BatchRequest(Request(PROMPTS[0], "autoregressive", 0, 5, GREEDY), []))
     for wrong in (Request(()), Request(PROMPTS[0], "ddtree"), Request((1,) * 40)):
         with pytest.raises(RequestError):
@@ -72,9 +72,9 @@ def test_a_request_that_cannot_be_served_leaves_the_others() -> None:
 
 def test_an_empty_batch_has_no_rounds_and_a_prompt_that_ends_at_once_has_none() -> None:
     target = ToyTarget(seed=2)
-    assert Batch(target).round() == []
+    assert RequestBatch(target).round() == []
     root, _ = target.prefill(PROMPTS[0], 1, GREEDY)
-    batch = Batch(target)
+    batch = RequestBatch(target)
     batch.admit(BatchRequest(Request(PROMPTS[0], "autoregressive", 0, 5, GREEDY, frozenset([root])), []))
     assert len(batch) == 0
 
