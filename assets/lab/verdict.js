@@ -61,7 +61,8 @@
       }
       const partial = busy || done < this.lab.progress.total;
       const sure = SURE[table.standing] || "Fastest here";
-      write(this.eyebrow, recorded ? "Fastest where it was recorded" : partial ? `Fastest so far, ${done} of ${this.lab.progress.total} runs` : sure);
+      const there = table.standing === "faster" ? "Fastest where it was recorded" : `Recorded: ${sure[0].toLowerCase()}${sure.slice(1)}`;
+      write(this.eyebrow, recorded ? there : partial ? `Fastest so far, ${done} of ${this.lab.progress.total} runs` : sure);
       this.more.hidden = partial || Boolean(recorded) || !["few", "unclear"].includes(table.standing);
       this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear"].includes(table.standing));
       write(this.headline, this.best.label);
