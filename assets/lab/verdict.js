@@ -69,7 +69,8 @@
       const { write } = Canopy.ink;
       const partial = busy || done < this.lab.progress.total;
       const sure = SURE[table.standing] || "Fastest here";
-      write(this.eyebrow, recorded ? "Fastest where it was recorded" : partial ? `Fastest so far, ${done} of ${this.lab.progress.total} runs` : sure);
+      const there = table.standing === "faster" ? "Fastest where it was recorded" : `Recorded: ${sure[0].toLowerCase()}${sure.slice(1)}`;
+      write(this.eyebrow, recorded ? there : partial ? `Fastest so far, ${done} of ${this.lab.progress.total} runs` : sure);
       this.more.hidden = partial || Boolean(recorded) || !["few", "unclear"].includes(table.standing);
       this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear"].includes(table.standing));
       write(this.headline, this.best.label);
@@ -122,7 +123,7 @@
       const row = html("tr", "", html("thead", "", this.table));
       for (const [name, title] of [["setting", ""], ["tokens/s", Lab.WORDS["tokens/s"]], ["× plain", Lab.WORDS["plain decoding"]],
         ["τ", Lab.WORDS["τ"]], ["runs", "Measured runs; failed ones in brackets"],
-        ["same text", "Runs that wrote exactly what plain decoding wrote, of those compared; in bfloat16 near-ties may differ"], ["", ""]]) {
+        ["same text", "Runs that wrote exactly what plain decoding wrote, of those compared; in bfloat16 near-ties may differ"], ["use", "Put the setting into the page's controls"]]) {
         const cell = html("th", "", row, name);
         cell.scope = "col";
         cell.title = title;

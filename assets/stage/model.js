@@ -14,7 +14,7 @@
       this.box = html("p", "cs-model");
       frame.querySelector(".cs-body").after(this.box);
       this.words = html("span", "", this.box);
-      this.tries = html("span", "cs-tries", this.box, "It gets these right: ");
+      this.tries = html("span", "cs-tries", this.box, "Answered right: ");
       for (const { label, ...asked } of right) {
         button(this.tries, label, `Run: ${asked.prompt}`, () => ask({ ...asked, pace: "auto" }));
       }

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from engine.errors import RequestError
 from engine.lab.control import Steps
 from engine.lab.findings import worst_first
 from engine.lab.forecast import WhatIf
 from engine.trace import Trace
-from explorer.lab.cost import cost_figure, gain_figure
+from explorer.lab.cost import cost_figure, gain_figure, priced
 from explorer.lab.jobs import Job, Jobs
 from explorer.lab.race import race_plan_from, run
 from explorer.run_queue import RunQueue
@@ -63,9 +65,10 @@ class Tools:
                  if best and (gain.method, gain.split) == (best.method, best.split)]
         line = str(wanted.get("line"))
         chosen = line if line in lines else [*usual, *lines][0]
-        about = found.cost
-        return {"cost": cost_figure(about, best.budget if best else 0),
-                "gain": gain_figure(found, lines[chosen]), "lines": list(lines), "line": chosen,
+        about, gain = found.cost, lines[chosen]
+        _, pays = priced(found, gain, np.asarray(gain.realised))
+        return {"cost": cost_figure(about, pays),
+                "gain": gain_figure(found, gain), "lines": list(lines), "line": chosen,
                 "about": f"Measured on {about.hardware} in {about.dtype} after {about.context} tokens, "
                          f"{about.sampling}, medians of {about.repeats}."}
 

@@ -38,8 +38,9 @@ def test_axe_finds_nothing(watched: Watched, address: str, mode: str, scheme: st
 @pytest.mark.long
 @pytest.mark.parametrize("tab", ["table", "shapes", "cost", "race", "doctor", "compare"])
 def test_axe_finds_nothing_in_the_tabs_of_the_lab(watched: Watched, address: str, tab: str) -> None:
-    page = watched.open(f"{address}#trace=merged&mode=lab&tab={tab}&round=4")
-    page.wait_for_function(f"window.Canopy.laboratory && Canopy.laboratory.tab === '{tab}' && Canopy.laboratory.table")
+    (page := watched.page).goto(f"{address}#trace=merged&mode=lab&tab={tab}&round=4")
+    page.wait_for_function("window.Canopy && Canopy.laboratory && Canopy.laboratory.table")
+    assert page.evaluate("Canopy.laboratory.tab") == tab
     if tab == "compare":
         page.wait_for_function("document.querySelectorAll('.lab-pair-tree [role=treeitem]').length > 2")
     page.evaluate(AXE)

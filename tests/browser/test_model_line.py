@@ -56,7 +56,7 @@ def test_outside_of_what_it_was_trained_for_another_rig_is_one_click_away(watche
 
 @pytest.mark.long
 def test_two_recordings_stand_side_by_side_with_their_trees(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#trace=merged&mode=lab&tab=compare&round=1")
+    (page := watched.page).goto(f"{address}#trace=merged&mode=lab&tab=compare&round=1")
     page.wait_for_function("document.querySelectorAll('.lab-pair-tree svg').length === 2")
     page.wait_for_function("Canopy.laboratory.compare.sides.every((side) => side.shown)")
     runs = page.evaluate("Canopy.laboratory.compare.sides.map((side) => side.stage.value.run)")
