@@ -13,12 +13,13 @@ from engine.methods import METHODS, SERVED
 from engine.records import Ask
 from engine.trace import Header, dumps, loads
 from explorer.bundle import ASSETS
+from explorer.comparison import Comparison
 from explorer.lab.service import LabService
 from explorer.presets import fitting, read_presets
 from explorer.rig_choice import RigChoice
 from explorer.run_form import RunForm
 from explorer.run_queue import RunQueue
-from explorer.runs import Runs, Stream
+from explorer.runs import Runs, Stream, known_trace
 from explorer.sources.answering import AnsweringRig, RigAccess
 from explorer.sources.attached import attach
 from tests.engine.servers.scripted_server import CHAT, DONE, answers, chunk, says, scripted, streams
@@ -157,3 +158,15 @@ def test_presets_of_a_server_are_those_that_any_model_can_be_asked() -> None:
         rig = AnsweringRig(attach(script.address, lambda *_: None))
     offered = [preset.name for preset in read_presets(ASSETS / "prompts").of(rig)]
     assert offered[0] == "any-code"
+
+
+def test_plain_decoding_is_not_asked_of_a_server() -> None:
+    with scripted(**vllm("dflash", "trial")) as script:
+        rig, queue = AnsweringRig(attach(script.address, lambda *_: None)), RunQueue()
+        script.said[CHAT] = streams(answers("vllm-0.32.0-dflash.txt"))
+        runs = Runs()
+        run = list(Stream(rig, runs, queue).watch(ASK))[-1]["run"]
+        asked = len(script.asked)
+        compare, _ = Comparison(rig, lambda name: known_trace(name, runs), queue).functions()
+        assert compare({"run": run})["error"].startswith("Plain decoding was not measured. vLLM 0.32.0 reports")
+        assert len(script.asked) == asked
