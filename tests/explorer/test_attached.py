@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import app
-from engine.errors import RequestError
+from engine.commands.program import UsageError, understood
+from engine.errors import RequestError, RigError
 from engine.methods import METHODS, SERVED
 from engine.records import Ask
 from engine.trace import Header, dumps, loads
@@ -95,16 +96,26 @@ def test_a_server_is_chosen_as_a_rig_and_only_by_whoever_may_choose_one() -> Non
         assert len(script.asked) == asked, "the address of a stranger is not asked"
 
 
-@pytest.mark.parametrize(("written", "words"), [
-    ("http://127.0.0.1:1", "Nobody answers at http://127.0.0.1:1; start the server, or name another address."),
-    ("http://ada:secret@127.0.0.1:1", "holds a name or a password, which would be shown")])
-def test_what_cannot_be_attached_is_said_and_the_rig_goes_on(written: str, words: str) -> None:
+def test_a_password_in_an_address_is_refused_before_it_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    choice = RigChoice(AnsweringRig(scripted_rig("first")), RunQueue(), RigAccess(app.RigsOnDemand()))
+    written = "http://ada:secret@127.0.0.1:1"
+    with pytest.raises(RigError, match="holds a name or a password, which would be shown") as refused:
+        choice.choose({"rig": written})
+    assert "secret" not in str(refused.value) + str(choice.state({}))
+    with pytest.raises(UsageError, match="holds a name or a password") as unread:
+        understood(app.flags(), ["--rig", written])
+    assert "secret" not in str(unread.value) + "".join(capsys.readouterr())
+    assert understood(app.flags(), ["--rig", "HTTP://host:1/v1/"]).rig == "http://host:1"
+
+
+def test_what_cannot_be_attached_is_said_and_the_rig_goes_on() -> None:
     rig = AnsweringRig(scripted_rig("first"))
     choice = RigChoice(rig, RunQueue(), RigAccess(app.RigsOnDemand()))
-    choice.choose({"rig": written})
+    choice.choose({"rig": "http://127.0.0.1:1"})
     until(lambda: choice.state({})["loading"] is None)
     now = choice.state({})
-    assert words in now["failure"] and now["failure"].endswith("The first rig goes on answering.")
+    assert now["failure"] == ("Nobody answers at http://127.0.0.1:1; start the server, or name another address. The first "
+                              "rig goes on answering.")
     assert now["rig"] == "first rig" and list(states_of(rig)) == ["done"]
 
 
