@@ -114,8 +114,8 @@ def test_what_cannot_be_attached_is_said_and_the_rig_goes_on() -> None:
     choice.choose({"rig": "http://127.0.0.1:1"})
     until(lambda: choice.state({})["loading"] is None)
     now = choice.state({})
-    assert now["failure"] == ("Nobody answers at http://127.0.0.1:1; start the server, or name another address. The first "
-                              "rig goes on answering.")
+    assert now["failure"] == ("Nobody answers at http://127.0.0.1:1; start the server, or name another address. The "
+                              "first rig goes on answering.")
     assert now["rig"] == "first rig" and list(states_of(rig)) == ["done"]
 
 
