@@ -16,7 +16,7 @@ from engine.commands import values
 from engine.commands.flags import add_dtype
 from engine.commands.program import NOT_UNDERSTOOD, CommandLine, UsageError, understood
 from engine.errors import CanopyError, RigError, TraceError
-from engine.rig_names import DEFAULT_RIG, EMBEDDED_RIG, NAMED, from_hub, is_address
+from engine.rig_names import DEFAULT_RIG, EMBEDDED_RIG, NAMED, from_hub, is_address, server_address
 from engine.threads import settle
 from explorer.bundle import ASSETS
 from explorer.follow import Follow
@@ -48,7 +48,7 @@ def flags() -> CommandLine:
                         help="a name (or NAME:PORT) under which a proxy of yours passes requests on to this page; as "
                         "often as there are names (default: only the names of the address that it listens on)")
     parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
-    parser.add_argument("--rig", type=values.name, default=DEFAULT_RIG,
+    parser.add_argument("--rig", type=_rig, default=DEFAULT_RIG,
                         help="a rig's name, a folder with a rig.json, or "
                         "TARGET::DRAFTER, each a folder or a model id of the hub; or http://HOST:PORT, a server that "
                         "runs already: vLLM, SGLang or llama.cpp (default: "
@@ -71,6 +71,14 @@ def _credentials(text: str) -> tuple[str, str]:
     if not (user and colon and password):
         raise argparse.ArgumentTypeError(f"is {values.shown(text)}; it has to be USER:PASSWORD")
     return user, password
+
+
+def _rig(text: str) -> str:
+    name = values.name(text)
+    try:
+        return server_address(name) if is_address(name) else name
+    except CanopyError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _place(text: str) -> Place:

@@ -14,7 +14,7 @@ from threading import Lock, Thread
 from typing import Any
 
 from engine.errors import CanopyError, RequestError
-from engine.rig_names import NAMED, PIN, RIGS_FOLDER, rig_names
+from engine.rig_names import NAMED, PIN, RIGS_FOLDER, is_address, rig_names, server_address
 from explorer.browser_calls import browser_call
 from explorer.rig import OpenRig
 from explorer.run_queue import RunQueue
@@ -64,6 +64,7 @@ class RigChoice:
         if not 0 < len(name) <= LONGEST_NAME:
             raise RequestError("Name a rig: one of the list, a folder with a rig.json, or TARGET::DRAFTER, each a "
                                f"folder or a model id, in at most {LONGEST_NAME} characters.")
+        name = server_address(name) if is_address(name) else name  # one that holds a password is shown to nobody
         with self._lock:
             self._refuse(name)
             if not self.queue.alone(lambda: self._begin(name, opener), GIVING_WAY_SECONDS):

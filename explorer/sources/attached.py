@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from engine.errors import RequestError
+from engine.errors import RequestError, ServerError
 from engine.methods import SERVED
 from engine.recorder import UNKNOWN_TOKEN
 from engine.records import Ask, Request
@@ -80,6 +80,16 @@ class AttachedServer:
 
     def _lines(self, ask: Ask) -> Generator[Line, None, None]:
         reader, written, shown = AnswerReader(), Written(), list[Step]()
+        try:
+            yield from self._streamed(ask, reader, written, shown)
+        except ServerError:
+            yield from self._entries(reader, written, shown, self._by_chunks(written)[len(shown):])
+            raise
+        if not written.text:
+            raise RequestError(f"{self.rig} wrote nothing; ask something else, or change the temperature.")
+        yield from self._ending(ask, reader, written, shown)
+
+    def _streamed(self, ask: Ask, reader: AnswerReader, written: Written, shown: list[Step]) -> Iterator[Line]:
         with self.server.answer(ask) as events:
             for event in events:
                 tokens = reader.take(event)
@@ -90,13 +100,13 @@ class AttachedServer:
                 if tokens and not reader.finish:  # the last chunk waits for the report, which follows at once
                     steps = steps_of_chunks(written.sizes[-1:], self.server.width)
                     yield from self._entries(reader, written, shown, steps)
-        if not written.text:
-            raise RequestError(f"{self.rig} wrote nothing; ask something else, or change the temperature.")
-        yield from self._ending(ask, reader, written, shown)
+
+    def _by_chunks(self, written: Written) -> list[Step]:
+        return steps_of_chunks(written.sizes, self.server.width)
 
     def _ending(self, ask: Ask, reader: AnswerReader, written: Written, shown: list[Step]) -> Iterator[Line]:
         steps = steps_of_report(written.sizes, written.report) if written.report else None
-        steps = steps or steps_of_chunks(written.sizes, self.server.width)
+        steps = steps or self._by_chunks(written)
         if steps[:len(shown)] != shown:
             yield self._header(ask, reader, written.report)
             shown = []

@@ -8,17 +8,19 @@ from typing import Any
 import pytest
 
 import app
-from engine.errors import RequestError
+from engine.commands.program import UsageError, understood
+from engine.errors import RequestError, RigError
 from engine.methods import METHODS, SERVED
 from engine.records import Ask
 from engine.trace import Header, dumps, loads
 from explorer.bundle import ASSETS
+from explorer.comparison import Comparison
 from explorer.lab.service import LabService
 from explorer.presets import fitting, read_presets
 from explorer.rig_choice import RigChoice
 from explorer.run_form import RunForm
 from explorer.run_queue import RunQueue
-from explorer.runs import Runs, Stream
+from explorer.runs import Runs, Stream, known_trace
 from explorer.sources.answering import AnsweringRig, RigAccess
 from explorer.sources.attached import attach
 from tests.engine.servers.scripted_server import CHAT, DONE, answers, chunk, says, scripted, streams
@@ -94,16 +96,26 @@ def test_a_server_is_chosen_as_a_rig_and_only_by_whoever_may_choose_one() -> Non
         assert len(script.asked) == asked, "the address of a stranger is not asked"
 
 
-@pytest.mark.parametrize(("written", "words"), [
-    ("http://127.0.0.1:1", "Nobody answers at http://127.0.0.1:1; start the server, or name another address."),
-    ("http://ada:secret@127.0.0.1:1", "holds a name or a password, which would be shown")])
-def test_what_cannot_be_attached_is_said_and_the_rig_goes_on(written: str, words: str) -> None:
+def test_a_password_in_an_address_is_refused_before_it_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    choice = RigChoice(AnsweringRig(scripted_rig("first")), RunQueue(), RigAccess(app.RigsOnDemand("auto")))
+    written = "http://ada:secret@127.0.0.1:1"
+    with pytest.raises(RigError, match="holds a name or a password, which would be shown") as refused:
+        choice.choose({"rig": written})
+    assert "secret" not in str(refused.value) + str(choice.state({}))
+    with pytest.raises(UsageError, match="holds a name or a password") as unread:
+        understood(app.flags(), ["--rig", written])
+    assert "secret" not in str(unread.value) + "".join(capsys.readouterr())
+    assert understood(app.flags(), ["--rig", "HTTP://host:1/v1/"]).rig == "http://host:1"
+
+
+def test_what_cannot_be_attached_is_said_and_the_rig_goes_on() -> None:
     rig = AnsweringRig(scripted_rig("first"))
     choice = RigChoice(rig, RunQueue(), RigAccess(app.RigsOnDemand("auto")))
-    choice.choose({"rig": written})
+    choice.choose({"rig": "http://127.0.0.1:1"})
     until(lambda: choice.state({})["loading"] is None)
     now = choice.state({})
-    assert words in now["failure"] and now["failure"].endswith("The first rig goes on answering.")
+    assert now["failure"] == ("Nobody answers at http://127.0.0.1:1; start the server, or name another address. The "
+                              "first rig goes on answering.")
     assert now["rig"] == "first rig" and list(states_of(rig)) == ["done"]
 
 
@@ -157,3 +169,15 @@ def test_presets_of_a_server_are_those_that_any_model_can_be_asked() -> None:
         rig = AnsweringRig(attach(script.address, lambda *_: None))
     offered = [preset.name for preset in read_presets(ASSETS / "prompts").of(rig)]
     assert offered[0] == "any-code"
+
+
+def test_plain_decoding_is_not_asked_of_a_server() -> None:
+    with scripted(**vllm("dflash", "trial")) as script:
+        rig, queue = AnsweringRig(attach(script.address, lambda *_: None)), RunQueue()
+        script.said[CHAT] = streams(answers("vllm-0.32.0-dflash.txt"))
+        runs = Runs()
+        run = list(Stream(rig, runs, queue).watch(ASK))[-1]["run"]
+        asked = len(script.asked)
+        compare, _ = Comparison(rig, lambda name: known_trace(name, runs), queue).functions()
+        assert compare({"run": run})["error"].startswith("Plain decoding was not measured. vLLM 0.32.0 reports")
+        assert len(script.asked) == asked
