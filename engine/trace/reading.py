@@ -44,7 +44,7 @@ def _lines(file: BinaryIO, name: str, limits: Limits) -> Iterator[Line]:
             last = line
             yield line
     if reading.count == 0:
-        raise TraceError(f"{name} is no Canopy trace, or is cut off in its first line; nothing of it can be shown.")
+        raise TraceError(f"{name} is not a Canopy trace, or is cut off in its first line; nothing of it can be shown.")
     if isinstance(last, Header):
         raise TraceError(f"{name} is cut off before its first round; nothing of it can be shown.")
     if isinstance(last, Entry):
