@@ -88,6 +88,8 @@ class Service:
         except ValueError as error:
             raise TraceError(f"{name} did not arrive whole; open it again.") from error
         trace, run = loads(file, name, UPLOADED), uuid4().hex[:12]
+        if not trace.entries:
+            raise TraceError(f"{name} has an end and no round; nothing of it can be shown.")
         self._runs.begin(run)
         self._runs.add(run, trace.header, *trace.entries, trace.end)
         return self.view_of(run)

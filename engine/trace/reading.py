@@ -44,11 +44,9 @@ def _lines(file: BinaryIO, name: str, limits: Limits) -> Iterator[Line]:
             last = line
             yield line
     if reading.count == 0:
-        raise TraceError(f"{name} is not a Canopy trace: it has no line that ends.")
+        raise TraceError(f"{name} is not a Canopy trace, or is cut off in its first line; nothing of it can be shown.")
     if isinstance(last, Header):
         raise TraceError(f"{name} is cut off before its first round; nothing of it can be shown.")
-    if isinstance(last, End) and not reading.rounds:
-        raise TraceError(f"{name} has an end and no round; nothing of it can be shown.")
     if isinstance(last, Entry):
         yield End("cut", last.round.index + 1, last.elapsed_seconds)
 

@@ -147,7 +147,7 @@ class LabService:
             trace = self._trace_of(str(wanted["run"]))
             method = trace.header.request.method
             plain = method in METHODS and not METHODS[method].heads
-            found = {} if plain else {(method, method): [reading_of(trace)]}
+            found = {} if plain or not trace.entries else {(method, method): [reading_of(trace)]}
         else:
             found = readings_at(self._measured(wanted), str(wanted.get("nodes")))
         if not found:

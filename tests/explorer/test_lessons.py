@@ -89,7 +89,7 @@ def test_the_service_opens_a_file_and_keeps_it(service: Service) -> None:
     (base64.b64encode(b'{"canopy_trace": 99}\n{}\n').decode(), "version"),
     (base64.b64encode(gzip.compress(dumps(scripted_trace("ddtree")))[:1300]).decode(), "cut off"),
     (base64.b64encode(dumps(scripted_trace("ddtree"))[:4000]).decode(), "cut off"),
-    ("", "no line that ends"), (base64.b64encode(b"[1, 2, 3]\n").decode(), "no trace header"),
+    ("", "cut off in its first line"), (base64.b64encode(b"[1, 2, 3]\n").decode(), "no trace header"),
     (base64.b64encode(b"0" * (33 * 2**20)).decode(), "larger than 32 MiB"),
     (base64.b64encode(gzip.compress(bytes(257 * 2**20), 1)).decode(), "unpacks to more than 24 times its size"),
 ])
