@@ -1,11 +1,11 @@
 """Engines of others that run as OpenAI-compatible servers: asked like any rig, and shown by what they report.
 
-A kind of server is a file here with a ``Kind`` of its name, and its name in this line. Torch-free.
+A kind of server is a file here with a ``ServerKind`` of its name, and its name in this line. Torch-free.
 """
 
 from __future__ import annotations
 
 from engine.registry import Table
-from engine.servers.kind import Kind
+from engine.servers.kind import ServerKind
 
-KINDS: Table[Kind] = Table("engine.servers", "vllm", "sglang", "llama_cpp")
+KINDS: Table[ServerKind] = Table("engine.servers", "vllm", "sglang", "llama_cpp")

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.servers.counters import CounterNames
-from engine.servers.report import Report
+from engine.servers.report import ServerReport
 
 
 @dataclass(frozen=True)
-class Kind:
+class ServerKind:
     """A kind of server.
 
     ``owner`` is what its ``/v1/models`` says under ``owned_by``; ``asks`` are fields that a request carries besides the
@@ -23,9 +23,10 @@ class Kind:
     owner: str
     asks: Mapping[str, Any] = field(default_factory=dict)
     version: tuple[str, str] = ("", "")
-    report: Callable[[Mapping[str, Any]], Report | None] = lambda event: None
+    report: Callable[[Mapping[str, Any]], ServerReport | None] = lambda event: None
     counters: CounterNames = CounterNames()
     more: str = ""
 
 
-UNKNOWN = Kind("an OpenAI-compatible server", "", more="Attach vLLM, SGLang or llama.cpp to see what a server reports.")
+UNKNOWN = ServerKind(
+    "an OpenAI-compatible server", "", more="Attach vLLM, SGLang or llama.cpp to see what a server reports.")

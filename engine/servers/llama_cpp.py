@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.servers.counters import CounterNames
-from engine.servers.kind import Kind
-from engine.servers.report import Report, count, section
+from engine.servers.kind import ServerKind
+from engine.servers.report import ServerReport, count, section
 
 
-def _report(event: Mapping[str, Any]) -> Report | None:
+def _report(event: Mapping[str, Any]) -> ServerReport | None:
     """``draft_n`` and ``draft_n_accepted``, which are there where something was drafted."""
     given = section(event, "timings")
     if given is None or "draft_n" not in given:
         return None
     tried, kept, written = (count(given, name) or 0 for name in ("draft_n", "draft_n_accepted", "predicted_n"))
     passes = f", so its {written} tokens took about {written - kept} passes" if written > kept else ""
-    return Report(f"llama.cpp's own figures: {kept} of {tried} drafted tokens accepted{passes}.")
+    return ServerReport(f"llama.cpp's own figures: {kept} of {tried} drafted tokens accepted{passes}.")
 
 
-llama_cpp = Kind(
+llama_cpp = ServerKind(
     title="llama.cpp", owner="llamacpp", version=("/props", "build_info"), report=_report, counters=CounterNames(
         drafts="llamacpp:spec_decode_num_drafts", drafted="llamacpp:spec_decode_num_draft_tokens",
         accepted="llamacpp:spec_decode_num_accepted_tokens",

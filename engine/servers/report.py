@@ -13,7 +13,7 @@ LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Report:
+class ServerReport:
     """``accepted`` and ``drafted`` count tokens, one number a step in order; empty where the server tells of no steps.
     ``width`` is the most that it drafts in a step, 0 where it does not say; ``steps`` counts them, None where it does
     not; ``said`` are its own figures in words."""

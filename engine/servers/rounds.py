@@ -9,11 +9,11 @@ import numpy as np
 from engine.recorder import UNKNOWN_TOKEN
 from engine.records import Acceptance, DraftTree, Round, Verification
 from engine.servers.answer import Token
-from engine.servers.steps import Step
+from engine.servers.steps import ServerStep
 from engine.trace.rounds import NOT_RECORDED
 
 
-def chain_round(index: int, start: int, tokens: Sequence[Token], step: Step) -> Round:
+def chain_round(index: int, start: int, tokens: Sequence[Token], step: ServerStep) -> Round:
     """``tokens`` are the root, what was accepted and the target's own; drafted tokens that were rejected are nobody's.
     ``start`` is the length of the cache before the round. Where the step was cut, its last token ends the text and
     hangs below the last kept row, as a drafted node."""

@@ -13,8 +13,8 @@ from engine.servers import KINDS
 from engine.servers.answer import AnswerReader
 from engine.servers.client import Client
 from engine.servers.counters import Counts, counts_of
-from engine.servers.kind import UNKNOWN, Kind
-from engine.servers.report import Report
+from engine.servers.kind import UNKNOWN, ServerKind
+from engine.servers.report import ServerReport
 
 CHAT = "/v1/chat/completions"
 TRIAL = Ask("Count from one to ten.", max_tokens=16)  # what a server is asked to see what it reports
@@ -27,19 +27,19 @@ class Server:
     many tokens each of its steps drafted then, 0 where it does not tell of each."""
 
     client: Client
-    kind: Kind
+    kind: ServerKind
     model: str
     version: str
     context_limit: int
-    trial: Report | None = None
+    trial: ServerReport | None = None
     width: int = 0
 
     @property
     def title(self) -> str:
-        """Kind and version."""
+        """What it is, and its version."""
         return f"{self.kind.title} {self.version}".strip()
 
-    def tells(self, report: Report | None) -> str:
+    def tells(self, report: ServerReport | None) -> str:
         """What it tells of a request that it reported this of, in a sentence."""
         if report and report.accepted:
             return f"{self.title} reports its steps: how many tokens each drafted, and how many it accepted."
@@ -76,7 +76,7 @@ def open_server(client: Client) -> Server:
     return _tried(server)
 
 
-def body_of(ask: Ask, model: str, kind: Kind) -> dict[str, Any]:
+def body_of(ask: Ask, model: str, kind: ServerKind) -> dict[str, Any]:
     """A request as the server takes it, streamed."""
     sampling = ask.sampling
     messages = [*({"role": role, "content": said} for role, said in ask.turns), {"role": "user", "content": ask.prompt}]
@@ -86,7 +86,7 @@ def body_of(ask: Ask, model: str, kind: Kind) -> dict[str, Any]:
             "stream_options": {"include_usage": True}}
 
 
-def _version(client: Client, kind: Kind) -> str:
+def _version(client: Client, kind: ServerKind) -> str:
     """Empty where it does not say: nothing hangs on it."""
     path, name = kind.version
     try:

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.servers.counters import CounterNames
-from engine.servers.kind import Kind
-from engine.servers.report import Report, count, rate, section
+from engine.servers.kind import ServerKind
+from engine.servers.report import ServerReport, count, rate, section
 
 STEPS = ("spec_verify_ct",)
 ACCEPTED = ("spec_num_correct_drafts", "spec_accept_token_num")  # the older name last
 DRAFTED = ("spec_num_proposed_drafts", "spec_draft_token_num")
 
 
-def _report(event: Mapping[str, Any]) -> Report | None:
+def _report(event: Mapping[str, Any]) -> ServerReport | None:
     """Sums over the request; no version tells of its steps one by one."""
     places = (("sglext", "spec_tokens_details"), ("meta_info",))
     given = next((found for place in places for holder in (event, _choice(event))
@@ -23,7 +23,7 @@ def _report(event: Mapping[str, Any]) -> Report | None:
         return None
     steps, kept, tried = (_first(given, names) for names in (STEPS, ACCEPTED, DRAFTED))
     length = f"mean acceptance length {rate(given, 'spec_accept_length')}, " if "spec_accept_length" in given else ""
-    return Report(f"SGLang's own figures: {length}{_said(kept)} of {_said(tried)} drafted tokens accepted in "
+    return ServerReport(f"SGLang's own figures: {length}{_said(kept)} of {_said(tried)} drafted tokens accepted in "
                   f"{_said(steps)} verifications.")
 
 
@@ -40,7 +40,7 @@ def _said(number: int | None) -> str:
     return "?" if number is None else str(number)
 
 
-sglang = Kind(
+sglang = ServerKind(
     title="SGLang", owner="sglang", asks={"return_spec_tokens_details": True}, version=("/server_info", "version"),
     report=_report, counters=CounterNames(
         length="sglang:spec_accept_length", rate="sglang:spec_accept_rate", generated="sglang:generation_tokens",

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.servers.report import Report
+from engine.servers.report import ServerReport
 
 
 @dataclass(frozen=True)
-class Step:
+class ServerStep:
     """``written`` tokens of the text, at least one; ``drafted`` is how many were tried. ``cut``: the text ended before
     the step did, so that its last token was a drafted one, too."""
 
@@ -22,28 +22,28 @@ class Step:
     cut: bool = False
 
 
-def steps_of_chunks(sizes: Sequence[int], width: int) -> list[Step]:
+def steps_of_chunks(sizes: Sequence[int], width: int) -> list[ServerStep]:
     """Each chunk taken for a step. ``sizes`` count the tokens of chunks from the second token of the text on; ``width``
     is how many the server drafts in every step, 0 where that is not known."""
-    return [Step(size, max(width, size - 1)) for size in sizes if size]
+    return [ServerStep(size, max(width, size - 1)) for size in sizes if size]
 
 
-def steps_of_report(sizes: Sequence[int], report: Report) -> list[Step] | None:
+def steps_of_report(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
     """The steps that the server reported; None where it told of none, or they do not fit the tokens."""
     return (_joined(sizes, report) or _counted(sum(sizes), report)) if report.accepted else None
 
 
-def _counted(tokens: int, report: Report) -> list[Step] | None:
+def _counted(tokens: int, report: ServerReport) -> list[ServerStep] | None:
     """Where chunks hold several steps: by the report alone, where it has them all."""
     written = [kept + 1 for kept in report.accepted]
     written[-1] -= sum(written) - tokens  # what lies after a stop token is accepted, too, and is not written
     if not 1 <= written[-1] <= report.accepted[-1] + 1:
         return None
-    return [Step(size, tried, size <= kept)
+    return [ServerStep(size, tried, size <= kept)
             for size, tried, kept in zip(written, report.drafted, report.accepted, strict=True)]
 
 
-def _joined(sizes: Sequence[int], report: Report) -> list[Step] | None:
+def _joined(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
     """Where a chunk is a step: those of one token that no reported step explains are steps without a draft. Where
     either fits, the report comes first."""
     told, found = list(zip(report.accepted, report.drafted, strict=True)), []
@@ -51,10 +51,10 @@ def _joined(sizes: Sequence[int], report: Report) -> list[Step] | None:
         kept, tried = told[0] if told else (-2, 0)
         cut = place == len(sizes) - 1 and len(told) == 1 and size <= kept
         if size == kept + 1 or cut:
-            found.append(Step(size, tried, cut))
+            found.append(ServerStep(size, tried, cut))
             told.pop(0)
         elif size == 1:
-            found.append(Step(1, 0))
+            found.append(ServerStep(1, 0))
         elif size:
             return None
     return None if told else found

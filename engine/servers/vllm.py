@@ -7,11 +7,11 @@ from typing import Any
 
 from engine.errors import ServerError
 from engine.servers.counters import CounterNames
-from engine.servers.kind import Kind
-from engine.servers.report import Report, count, counts, rate, section
+from engine.servers.kind import ServerKind
+from engine.servers.report import ServerReport, count, counts, rate, section
 
 
-def _report(event: Mapping[str, Any]) -> Report | None:
+def _report(event: Mapping[str, Any]) -> ServerReport | None:
     """Of the last event, which comes with the usage: ``metrics.speculative_decoding``."""
     given = section(event, "metrics", "speculative_decoding")
     if given is None:
@@ -24,10 +24,10 @@ def _report(event: Mapping[str, Any]) -> Report | None:
         "num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens"))
     said = (f"vLLM's own figures: mean acceptance length {rate(given, 'mean_acceptance_length')} over {steps} steps, "
             f"{kept} of {tried} drafted tokens accepted.")
-    return Report(said, accepted, drafted, count(given, "num_spec_tokens") or 0, steps)
+    return ServerReport(said, accepted, drafted, count(given, "num_spec_tokens") or 0, steps)
 
 
-vllm = Kind(
+vllm = ServerKind(
     title="vLLM", owner="vllm", asks={"return_token_ids": True}, version=("/version", "version"), report=_report,
     counters=CounterNames(
         drafts="vllm:spec_decode_num_drafts", drafted="vllm:spec_decode_num_draft_tokens",

@@ -16,7 +16,7 @@ MOST_LOOKS = 900
 
 
 @dataclass(frozen=True)
-class Look:
+class TrafficLook:
     """The counters at a time, in seconds since the first look."""
 
     seconds: float
@@ -40,23 +40,23 @@ class Watch:
         self.server = server
         self._lock = Lock()
         self._began = monotonic()
-        self._looks: deque[Look] = deque(maxlen=MOST_LOOKS)
+        self._looks: deque[TrafficLook] = deque(maxlen=MOST_LOOKS)
 
-    def look(self) -> list[Look]:
+    def look(self) -> list[TrafficLook]:
         """The looks so far, with one of now where the last is old enough."""
         with self._lock:
             now = monotonic() - self._began
             if not self._looks or now - self._looks[-1].seconds >= LEAST_SECONDS:
-                self._looks.append(Look(now, self.server.counts()))
+                self._looks.append(TrafficLook(now, self.server.counts()))
             return list(self._looks)
 
 
-def traffic(looks: Sequence[Look]) -> list[Traffic]:
+def traffic(looks: Sequence[TrafficLook]) -> list[Traffic]:
     """What happened between the looks. A counter that fell was that of a server that was started anew."""
     return [_between(before, after) for before, after in zip(looks, looks[1:], strict=False)]
 
 
-def by_place(looks: Sequence[Look]) -> list[float]:
+def by_place(looks: Sequence[TrafficLook]) -> list[float]:
     """Since the first look, the share of drafts whose token at each place was accepted; since the server began where
     nothing was drafted meanwhile."""
     if not looks:
@@ -69,7 +69,7 @@ def by_place(looks: Sequence[Look]) -> list[float]:
     return [now / last.drafts for now in last.by_place] if last.drafts else []
 
 
-def _between(before: Look, after: Look) -> Traffic:
+def _between(before: TrafficLook, after: TrafficLook) -> Traffic:
     then, now = before.counts, after.counts
     drafts, accepted = _grown(then.drafts, now.drafts), _grown(then.accepted, now.accepted)
     generated = _grown(then.generated, now.generated)

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from engine.errors import RequestError
 from engine.servers.load import AT_ONCE, Level, measured
 from engine.servers.server import Server
-from engine.servers.watch import Look, Traffic, Watch, by_place, traffic
+from engine.servers.watch import Traffic, TrafficLook, Watch, by_place, traffic
 from explorer.lab.jobs import Job, Jobs
 from explorer.lab.prompts import PromptSets
 from explorer.lab.style import ACCENT, INK, axis, drawn, paper
@@ -74,7 +74,7 @@ class ServerTab:
         return {"load": load_figure(levels), "about": _remarks(levels)}
 
 
-def _about(server: Server, looks: Sequence[Look]) -> str:
+def _about(server: Server, looks: Sequence[TrafficLook]) -> str:
     counts = looks[-1].counts
     running = "" if counts.running is None else f" {counts.running:.0f} requests run now."
     tau = 1 + counts.accepted / counts.drafts if counts.drafts and counts.accepted is not None else counts.length

@@ -13,10 +13,10 @@ from engine.recorder import UNKNOWN_TOKEN
 from engine.records import Ask, Request
 from engine.servers.answer import AnswerReader, Token
 from engine.servers.client import Client
-from engine.servers.report import Report
+from engine.servers.report import ServerReport
 from engine.servers.rounds import chain_round
 from engine.servers.server import Server, open_server
-from engine.servers.steps import Step, steps_of_chunks, steps_of_report
+from engine.servers.steps import ServerStep, steps_of_chunks, steps_of_report
 from engine.trace import End, Entry, Header, Line
 from explorer.rig import LoadedRig
 from explorer.source import Source
@@ -34,7 +34,7 @@ class Written:
 
     text: list[Token] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
-    report: Report | None = None
+    report: ServerReport | None = None
     _began: float = 0.0
     _ends: list[int] = field(default_factory=list)  # the place of each chunk's last token
     _seconds: list[float] = field(default_factory=list)
@@ -79,7 +79,7 @@ class AttachedServer:
         return self._lines(ask)
 
     def _lines(self, ask: Ask) -> Generator[Line, None, None]:
-        reader, written, shown = AnswerReader(), Written(), list[Step]()
+        reader, written, shown = AnswerReader(), Written(), list[ServerStep]()
         try:
             yield from self._streamed(ask, reader, written, shown)
         except ServerError:
@@ -89,7 +89,7 @@ class AttachedServer:
             raise RequestError(f"{self.rig} wrote nothing; ask something else, or change the temperature.")
         yield from self._ending(ask, reader, written, shown)
 
-    def _streamed(self, ask: Ask, reader: AnswerReader, written: Written, shown: list[Step]) -> Iterator[Line]:
+    def _streamed(self, ask: Ask, reader: AnswerReader, written: Written, shown: list[ServerStep]) -> Iterator[Line]:
         with self.server.answer(ask) as events:
             for event in events:
                 tokens = reader.take(event)
@@ -101,10 +101,10 @@ class AttachedServer:
                     steps = steps_of_chunks(written.sizes[-1:], self.server.width)
                     yield from self._entries(reader, written, shown, steps)
 
-    def _by_chunks(self, written: Written) -> list[Step]:
+    def _by_chunks(self, written: Written) -> list[ServerStep]:
         return steps_of_chunks(written.sizes, self.server.width)
 
-    def _ending(self, ask: Ask, reader: AnswerReader, written: Written, shown: list[Step]) -> Iterator[Line]:
+    def _ending(self, ask: Ask, reader: AnswerReader, written: Written, shown: list[ServerStep]) -> Iterator[Line]:
         steps = steps_of_report(written.sizes, written.report) if written.report else None
         steps = steps or self._by_chunks(written)
         if steps[:len(shown)] != shown:
@@ -113,8 +113,8 @@ class AttachedServer:
         yield from self._entries(reader, written, shown, steps[len(shown):])
         yield self._end(reader, written, steps)
 
-    def _entries(self, reader: AnswerReader, written: Written, shown: list[Step],
-                 steps: Sequence[Step]) -> Iterator[Line]:
+    def _entries(self, reader: AnswerReader, written: Written, shown: list[ServerStep],
+                 steps: Sequence[ServerStep]) -> Iterator[Line]:
         """The steps at the end of the text, which join those that were shown."""
         reached = len(written.text) - 1 - sum(step.written for step in steps)
         for step in steps:
@@ -124,7 +124,7 @@ class AttachedServer:
             shown.append(step)
             yield Entry(made, {token.id: token.piece for token in tokens}, written.at(reached))
 
-    def _header(self, ask: Ask, reader: AnswerReader, report: Report | None) -> Header:
+    def _header(self, ask: Ask, reader: AnswerReader, report: ServerReport | None) -> Header:
         note = f"{self.server.tells(report)} Times are those at which the text arrived here."
         request = Request(reader.prompt_ids, SERVED, report.width if report else 0, ask.max_tokens, ask.sampling)
         return Header(
@@ -132,7 +132,7 @@ class AttachedServer:
             {UNKNOWN_TOKEN: UNKNOWN_PIECE}, {self.server.kind.title: self.server.version}, turns=ask.turns,
             note=note, engine=self.server.title)
 
-    def _end(self, reader: AnswerReader, written: Written, steps: Sequence[Step]) -> End:
+    def _end(self, reader: AnswerReader, written: Written, steps: Sequence[ServerStep]) -> End:
         said = written.report.said if written.report else ""
         reason = reader.finish if reader.finish in ("stop", "length") else "stop"
         return End(reason, len(steps), written.at(len(written.text) - 1), said=said)

@@ -10,7 +10,7 @@ from engine.decode import decode
 from engine.errors import RequestError
 from engine.methods import METHODS
 from engine.records import Request, Round, Sampling
-from engine.together import RequestBatch, BatchRequest, decode_together
+from engine.together import BatchRequest, RequestBatch, decode_together
 from engine.toy import ToyTarget
 from tests.engine.material import GREEDY, WARM, heads_of, run, text
 

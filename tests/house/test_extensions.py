@@ -61,16 +61,16 @@ echo = Kind(recognises=lambda values: values.get("model_type") == "echo",
 ''',
     "engine/servers/mine.py": '''
 """A server of one's own that reports its steps."""
-from engine.servers.kind import Kind
-from engine.servers.report import Report, counts, section
+from engine.servers.kind import ServerKind
+from engine.servers.report import ServerReport, counts, section
 
 
 def _report(event):
     given = section(event, "mine")
-    return given and Report("Mine reports.", counts(given, "kept"), counts(given, "tried"), 4)
+    return given and ServerReport("Mine reports.", counts(given, "kept"), counts(given, "tried"), 4)
 
 
-mine = Kind(title="Mine", owner="me", report=_report)
+mine = ServerKind(title="Mine", owner="me", report=_report)
 ''',
     "assets/panels/pulse.js": '''
 // A panel that says how many rows the round verified.

@@ -18,9 +18,9 @@ from engine.recorder import UNKNOWN_TOKEN
 from engine.records import Ask, Round, Sampling
 from engine.rig_names import RIGS_FOLDER
 from engine.servers.client import Client
-from engine.servers.report import Report
+from engine.servers.report import ServerReport
 from engine.servers.server import open_server
-from engine.servers.steps import Step, steps_of_chunks, steps_of_report
+from engine.servers.steps import ServerStep, steps_of_chunks, steps_of_report
 from engine.trace import Entry, Header, Trace, committed_ids, dumps, gather, loads, tau
 from explorer.sources.attached import AttachedServer, attach
 from tests.engine.servers.scripted_server import (
@@ -255,7 +255,7 @@ def test_it_runs_as_it_was_started_and_in_no_other_way() -> None:
     ([0, 1, 3, 1, 2], (2, 3), [1, 3, 1, 2]), ([0, 1, 1, 1, 3], (0, 2), [1, 1, 1, 3]), ([0, 1, 2, 2], (2,), None),
     ([0, 1, 3], (9,), [1, 3]), ([0, 9], (2,), None), ([0, 2], (2, 3), None), ([0, 1], (), None)])
 def test_steps_are_found_in_chunks(sizes: Sequence[int], accepted: tuple[int, ...], written: list[int] | None) -> None:
-    found = steps_of_report(sizes, Report("", accepted, tuple(9 for _ in accepted)))
+    found = steps_of_report(sizes, ServerReport("", accepted, tuple(9 for _ in accepted)))
     assert (None if found is None else [step.written for step in found]) == written
     if found:
         assert sum(step.written for step in found) == sum(sizes)
@@ -263,8 +263,8 @@ def test_steps_are_found_in_chunks(sizes: Sequence[int], accepted: tuple[int, ..
 
 
 def test_a_chunk_is_a_step_where_nothing_else_is_known() -> None:
-    assert steps_of_chunks([0, 3, 1], 0) == [Step(3, 2), Step(1, 0)]
-    assert steps_of_chunks([3, 1], 15) == [Step(3, 15), Step(1, 15)]
+    assert steps_of_chunks([0, 3, 1], 0) == [ServerStep(3, 2), ServerStep(1, 0)]
+    assert steps_of_chunks([3, 1], 15) == [ServerStep(3, 15), ServerStep(1, 15)]
 
 
 def test_the_fixtures_speak_of_no_machine() -> None:

@@ -17,7 +17,7 @@ from engine.servers.counters import CounterNames, Counts, counts_of, samples
 from engine.servers.load import AT_ONCE, ROUNDS_OF_REQUESTS, measured
 from engine.servers.server import Server, open_server
 from engine.servers.vllm import vllm
-from engine.servers.watch import Look, Watch, by_place, traffic
+from engine.servers.watch import TrafficLook, Watch, by_place, traffic
 from tests.engine.servers.scripted_server import CHAT, DONE, MODELS, chunk, says, scripted, streams
 
 NAMES = vllm.counters
@@ -54,8 +54,8 @@ def test_a_place_that_is_none_makes_no_list(position: str) -> None:
 
 
 def test_traffic_is_what_happened_between_looks() -> None:
-    looks = [Look(0.0, counts_of(text(10, 20, 30, 8, 6), NAMES)), Look(2.0, counts_of(text(14, 30, 50, 12, 7), NAMES)),
-             Look(4.0, counts_of(text(14, 30, 50, 12, 7), NAMES)), Look(6.0, counts_of(text(2, 1, 3, 1, 0), NAMES))]
+    told = (text(10, 20, 30, 8, 6), text(14, 30, 50, 12, 7), text(14, 30, 50, 12, 7), text(2, 1, 3, 1, 0))
+    looks = [TrafficLook(2.0 * number, counts_of(each, NAMES)) for number, each in enumerate(told)]
     assert [(each.tokens_per_second, each.tau) for each in traffic(looks)] == [
         (10.0, 3.5), (0.0, None), (None, None)], "the last server was started anew"
     assert by_place(looks[:3]) == [1.0, 0.25] and by_place(looks[:1]) == [0.8, 0.6] and by_place([]) == []
@@ -63,7 +63,7 @@ def test_traffic_is_what_happened_between_looks() -> None:
 
 
 def test_a_servers_own_mean_stands_where_it_counts_no_drafts() -> None:
-    looks = [Look(0.0, Counts(length=2.5, generated=4)), Look(1.0, Counts(length=2.75, generated=9))]
+    looks = [TrafficLook(0.0, Counts(length=2.5, generated=4)), TrafficLook(1.0, Counts(length=2.75, generated=9))]
     assert [(each.tokens_per_second, each.tau) for each in traffic(looks)] == [(5.0, 2.75)] and by_place(looks) == []
     assert CounterNames().by_place == ""
 
