@@ -83,7 +83,7 @@ class Comparison:
     def _refuse(self, header: Header) -> None:
         source = self._rig.source
         if reason := self._rig.instruments.reason:
-            raise RequestError(f"Plain decoding was not measured: {reason}")
+            raise RequestError(reason)
         if (header.rig, header.hardware) != (source.rig, source.hardware):
             raise RequestError(f"The run was made by the {header.rig} on {header.hardware}, which does not answer now.")
         if self._queue.waiting():

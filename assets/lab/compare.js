@@ -93,6 +93,13 @@
       this.lab = lab;
       const bar = html("div", "lab-race-bar lab-pair-bar", parent);
       this.said = html("p", "lab-note", bar);
+      this.part = html("button", "", bar, "Go to where they part");
+      this.part.type = "button";
+      this.part.hidden = true;
+      this.part.addEventListener("click", () => {
+        this.slider.value = String(this.held.texts_part[0]);
+        this.go(Number(this.slider.value));
+      });
       this.slider = html("input", "", bar);
       Object.assign(this.slider, { type: "range", min: 0, max: 0, step: 1, value: 0 });
       this.slider.setAttribute("aria-label", "Place in the text");
@@ -100,6 +107,8 @@
       this.place = html("span", "lab-clock", bar);
       const grid = html("div", "lab-grid lab-two", parent);
       this.sides = SIDES.map((_, place) => new Side(lab, grid, place, () => this.changed()));
+      this.depths = html("div", "lab-pair-depths", parent);
+      this.depths.setAttribute("role", "img");
     }
 
     // Everything that can be compared: the run on the stage, then the recordings.
@@ -126,6 +135,44 @@
       this.slider.max = String(Math.max(0, ...shown.map((side) => side.ends.at(-1) - 1)));
       Canopy.ink.write(this.said, shown.length === 2 ? this.relation(...shown.map(({ stage }) => stage.header)) : "Choose two runs.");
       this.go(Math.min(Number(this.slider.value), Number(this.slider.max)));
+      this.hold(shown);
+    }
+
+    // Where texts and rounds part, and how deep each accepted: the server holds the two against each other.
+    async hold(shown) {
+      const runs = shown.map((side) => side.run);
+      const made = shown.length === 2
+        ? await this.lab.stage.server.two_runs({ first: { run: runs[0] }, second: { run: runs[1] } }) : { sides: [] };
+      if (this.sides.some((side, place) => shown.length === 2 && side.run !== runs[place])) return;
+      this.held = made;
+      this.part.hidden = !(made.same_prompt && made.texts_part);
+      if (made.error || made.said) {
+        Canopy.ink.write(this.said, [made.error || made.said, this.relation(...shown.map(({ stage }) => stage.header))].join(" "));
+      }
+      this.drawDepths(made.sides || []);
+    }
+
+    // For each depth a bar of either run: the share of its rounds that drafted so deep and accepted so deep.
+    drawDepths(sides) {
+      const { html } = Canopy.ink;
+      const deepest = Math.max(0, ...sides.map(({ depths }) => depths.length));
+      this.depths.hidden = deepest === 0;
+      const words = sides.map(({ depths, rows }, place) => `${SIDES[place]}: ${rows.toFixed(1)} rows a round, ${depths.map((share) => `${Math.round(share * 100)} %`).join(", ")}`);
+      this.depths.setAttribute("aria-label", `Accepted by depth, from 1. ${words.join("; ")}.`);
+      const columns = Array.from({ length: deepest }, (_, depth) => {
+        const column = html("div", "lab-pair-depth", null);
+        sides.forEach(({ depths }, place) => {
+          const bar = html("i", `is-${SIDES[place]}`, column);
+          bar.style.height = `${100 * (depths[depth] || 0)}%`;
+          bar.title = depth < depths.length ? `Depth ${depth + 1}, ${SIDES[place]} run: ${Math.round(100 * depths[depth])} % accepted` : "";
+        });
+        html("span", "", column, String(depth + 1));
+        return column;
+      });
+      const title = html("p", "lab-caption", null, "Accepted by depth: of the rounds that drafted so deep, the share that accepted so deep");
+      const row = html("div", "lab-pair-columns", null);
+      row.append(...columns);
+      this.depths.replaceChildren(title, row);
     }
 
     // What may be compared of the two, in a sentence.

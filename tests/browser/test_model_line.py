@@ -67,3 +67,12 @@ def test_two_recordings_stand_side_by_side_with_their_trees(watched: Watched, ad
         [stage.current, ends[stage.current] > 40, stage.current === 0 || ends[stage.current - 1] <= 40])""")
     assert before == [0, 0] and all(each[0] > 0 and each[1] and each[2] for each in after)
     assert page.locator(".lab-pair-figures").first.inner_text().count("\n") >= 5
+    page.wait_for_function("document.querySelectorAll('.lab-pair-depth').length > 3")
+    said = page.locator(".lab-pane-compare .lab-note").inner_text()
+    held = page.evaluate("Canopy.laboratory.compare.held")
+    assert said.startswith(held["said"]) and len(held["sides"]) == 2
+    depths = max(len(side["depths"]) for side in held["sides"])
+    assert page.locator(".lab-pair-depth").count() == depths
+    if held["same_prompt"] and held["texts_part"]:
+        page.get_by_role("button", name="Go to where they part").click()
+        assert page.get_by_label("Place in the text").input_value() == str(held["texts_part"][0])

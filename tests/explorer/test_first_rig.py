@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from tests.explorer.lab.test_sweeps import FORM, until
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import ScriptedRigs, scripted_rig
 from tests.explorer.test_rig_choice import ASK
+from tests.running import completed
 
 
 class FirstRig:
@@ -123,7 +123,7 @@ def test_the_app_loads_its_rig_once_it_is_served(monkeypatch: pytest.MonkeyPatch
     stage: Any = next(block for block in built.blocks.values() if block.elem_id == "canopy-stage")
     assert stage.rig_state({})["coming"] == "second" and rigs.beside == []
     for _ in range(2):  # whoever serves the page may begin twice
-        asyncio.run(built.run_extra_startup_events())
+        completed(built.run_extra_startup_events())
     until(lambda: stage.rig_state({})["rig"] == "second rig")
     assert rigs.beside == ["recordings"]
 

@@ -7,7 +7,6 @@ fastest with trees in float32 and with plain decoding, whose weights are half as
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,7 +23,7 @@ import torch
 from engine.errors import FileError
 from engine.files import replace_file
 from engine.kept_files import kept_files
-from engine.records import Sampling
+from engine.records import PackedTree, Sampling
 from engine.rig_names import AUTO_DTYPE
 from engine.runtime.checkpoints.architectures import causal_config
 from engine.runtime.checkpoints.files import called, parameters
@@ -74,7 +73,7 @@ def precision(wanted: str, folder: Path, device: torch.device, opening: Opening)
     times = remembered(key.hexdigest())
     if times is None:
         opening.tell(f"Measuring in which precision {called(folder)} is fastest here …", None)
-        times = {name: pass_times(folder, dtype) for name, dtype in DTYPES.items()}
+        times = pass_times(folder)
         remember(key.hexdigest(), times)
     return chosen(times)
 
@@ -85,21 +84,24 @@ def chosen(times: Mapping[str, PassTimes]) -> Precision:
     return Precision(trees, plain if times[plain].one < CLEARLY * times[trees].one else trees)
 
 
-def pass_times(folder: Path, dtype: torch.dtype) -> PassTimes:
-    """Loads the target for it; its weights are gone afterwards."""
-    target = TorchTarget(load_causal(folder, dtype, torch.device("cpu")), ())
-    root, _ = target.prefill([0] * CONTEXT, TREE_ROWS, Sampling())
-    least = []
+def pass_times(folder: Path) -> Mapping[str, PassTimes]:
+    """The target in every dtype, pass by pass in turns, so that other work disturbs them alike; its weights are gone
+    afterwards."""
+    targets = {name: TorchTarget(load_causal(folder, dtype, torch.device("cpu")), ()) for name, dtype in DTYPES.items()}
+    roots = {name: target.prefill([0] * CONTEXT, TREE_ROWS, Sampling())[0] for name, target in targets.items()}
+    least: dict[tuple[str, int], float] = {}
     for rows in (1, TREE_ROWS):
-        packed, laps = pack(mock_tree(root, rows), CONTEXT), []
         for _ in range(REPEATS):
-            began = perf_counter()
-            np.asarray(target.verify(packed).choice)
-            laps.append(perf_counter() - began)
-        least.append(1e3 * min(laps))
-    del target
-    gc.collect()
-    return PassTimes(*least)
+            for name, target in targets.items():
+                lap = _milliseconds(target, pack(mock_tree(roots[name], rows), CONTEXT))
+                least[name, rows] = min(lap, least.get((name, rows), lap))
+    return {name: PassTimes(least[name, 1], least[name, TREE_ROWS]) for name in targets}
+
+
+def _milliseconds(target: TorchTarget, packed: PackedTree) -> float:
+    began = perf_counter()
+    np.asarray(target.verify(packed).choice)
+    return 1e3 * (perf_counter() - began)
 
 
 def remembered(key: str) -> Mapping[str, PassTimes] | None:

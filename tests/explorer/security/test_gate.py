@@ -16,6 +16,7 @@ from starlette.routing import Route
 from explorer.security import bodies
 from explorer.security.gate import Gate, Guard
 from explorer.security.hosts import hosts_of
+from tests.running import completed
 
 OWN = "http://127.0.0.1:7860"
 
@@ -42,7 +43,7 @@ def ask(through: Gate, method: str, path: str, /, **more: Any) -> httpx.Response
         transport = httpx.ASGITransport(through, client=("10.0.0.1", 1))
         async with httpx.AsyncClient(transport=transport, base_url=OWN) as client:
             return await client.request(method, path, **more)
-    return asyncio.run(asked())
+    return completed(asked())
 
 
 CALL = "/gradio_api/component_server"
@@ -139,7 +140,7 @@ def test_few_large_bodies_are_held_at_once() -> None:
             arrived.set()
             return [over.status_code, small.status_code, *[(await each).status_code for each in held],
                     (await post(slow())).status_code]
-    assert asyncio.run(asked()) == [503, 200, *[200] * bodies.MOST_LARGE, 200]
+    assert completed(asked()) == [503, 200, *[200] * bodies.MOST_LARGE, 200]
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,5 +183,5 @@ def test_a_websocket_is_closed_at_once() -> None:
 
     async def send(message: Any) -> None:
         said.append(message)
-    asyncio.run(gate()({"type": "websocket", "path": "/"}, None, send))  # type: ignore[arg-type]
+    completed(gate()({"type": "websocket", "path": "/"}, None, send))  # type: ignore[arg-type]
     assert [message["type"] for message in said] == ["websocket.close"]

@@ -22,6 +22,7 @@ from explorer.security.readers import LAPSE_SECONDS, Asker, Readers, stream_of
 from explorer.server import Listening, guarded
 from tests.explorer.scripted import ENDLESS, ScriptedSource
 from tests.explorer.scripted_rigs import answering
+from tests.running import completed
 
 ASK = Ask("How many books?", "ddtree", 16)
 
@@ -95,7 +96,7 @@ def test_measurements_that_nobody_asks_about_lapse_and_few_wait(monkeypatch: pyt
         for _ in range(100):
             if all(job.state == "stopped" for job in kept._kept.values()):
                 break
-            asyncio.run(asyncio.sleep(0.1))
+            completed(asyncio.sleep(0.1))
     assert [kept.look(name).state for name in names] == ["stopped"] * jobs.MOST_OPEN
 
 
@@ -105,7 +106,7 @@ def test_a_stream_that_is_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> No
     async def stuck(_: Any) -> None:
         await asyncio.sleep(5)
     with pytest.raises(TimeoutError):
-        asyncio.run(readers.impatient(stuck)({"type": "http.response.body"}))  # type: ignore[arg-type]
+        completed(readers.impatient(stuck)({"type": "http.response.body"}))  # type: ignore[arg-type]
 
 
 def test_runs_that_come_through_the_gate_know_who_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,5 +125,5 @@ def test_runs_that_come_through_the_gate_know_who_asked(tmp_path: Path, monkeypa
                 transport=transport, base_url="http://127.0.0.1:7860", timeout=60) as client:
             begun = await client.post("/gradio_api/call/generate", json={"data": ["Hi", "ddtree", 4, 0, {}]})
             return (await client.get(f"/gradio_api/call/generate/{begun.json()['event_id']}")).text
-    assert "event: complete" in asyncio.run(act())
+    assert "event: complete" in completed(act())
     assert seen[0] is not None and (seen[0].address, len(seen[0].stream)) == ("10.0.0.1", 32)

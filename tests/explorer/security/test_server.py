@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -16,6 +15,7 @@ from explorer.page import build
 from explorer.server import Listening, guarded, sockets_of
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_rigs import answering
+from tests.running import completed
 
 OWN = "http://127.0.0.1:7860"
 NAME, PASSWORD = "someone", "correct horse"
@@ -28,7 +28,7 @@ def asked(listening: Listening, act: Callable[[httpx.AsyncClient], Awaitable[Any
         transport = httpx.ASGITransport(app, client=("10.0.0.1", 1))
         async with httpx.AsyncClient(transport=transport, base_url=OWN) as client:
             return await act(client)
-    return asyncio.run(ask())
+    return completed(ask())
 
 
 def test_a_login_gives_a_cookie_that_stays_at_home_and_opens_the_page() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import subprocess
 import sys
@@ -30,6 +29,7 @@ from explorer.run_queue import RunQueue
 from explorer.sources.answering import AnsweringRig, RigAccess
 from tests.engine.runtime.published import write_short, write_short_dflash
 from tests.explorer.lab.test_sweeps import until
+from tests.running import completed
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_the_app_itself_holds_on_to_no_rig(names: tuple[str, str], monkeypatch: 
     monkeypatch.setattr(opener, "LiveRig", Watched)
     page = app.built_page(app.flags().parse_args(["--rig", names[0]]))
     stage: Any = next(block for block in page.blocks.values() if block.elem_id == "canopy-stage")
-    asyncio.run(page.run_extra_startup_events())
+    completed(page.run_extra_startup_events())
     until(lambda: stage.rig_state({})["rig"] == "qwen" and not stage.rig_state({})["coming"])
     monkeypatch.setattr(opener, "LiveRig", LiveRig)
     stage.rig_choose({"rig": names[1]})
