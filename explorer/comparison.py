@@ -82,8 +82,8 @@ class Comparison:
 
     def _refuse(self, header: Header) -> None:
         source = self._rig.source
-        if reason := self._rig.instruments.reason:
-            raise RequestError(reason)
+        if BASELINE not in source.methods:
+            raise RequestError(f"The {source.rig} does not run plain decoding, so it was not measured.")
         if (header.rig, header.hardware) != (source.rig, source.hardware):
             raise RequestError(f"The run was made by the {header.rig} on {header.hardware}, which does not answer now.")
         if self._queue.waiting():

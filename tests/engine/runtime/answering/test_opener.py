@@ -42,7 +42,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def opened(name: str, told: list[str]) -> OpenLiveRig:
-    return LiveRigOpener().open(name, None, lambda message, share: told.append(message))
+    return LiveRigOpener("bfloat16").open(name, None, lambda message, share: told.append(message))
 
 
 def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
@@ -52,7 +52,7 @@ def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
     assert gather(rig.source.run(Ask("Hi", "ddtree", 8, 6))).entries
     assert isinstance(rig.source, LiveRig)
     weights = weakref.ref(rig.source.checkpoints.target.model)
-    choice = RigChoice(rig, RunQueue(), RigAccess(LiveRigOpener()))
+    choice = RigChoice(rig, RunQueue(), RigAccess(LiveRigOpener("bfloat16")))
     choice.choose({"rig": names[1]})
     until(lambda: choice.state({})["loading"] is None)
     state = choice.state({})
@@ -91,7 +91,7 @@ def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
     assert isinstance(rig.source, LiveRig)
     held = held_bytes(rig.source.checkpoints)
     monkeypatch.setattr(memory, "free_bytes", lambda device: held + 100_000)
-    choice = RigChoice(rig, RunQueue(), RigAccess(LiveRigOpener()))
+    choice = RigChoice(rig, RunQueue(), RigAccess(LiveRigOpener("bfloat16")))
     choice.choose({"rig": names[1]})
     until(lambda: choice.state({})["loading"] is None)
     failure = choice.state({})["failure"]
@@ -126,7 +126,7 @@ def test_cancelled_between_two_steps_nothing_more_is_read(names: tuple[str, str]
 
     monkeypatch.setattr(rigs, "load_causal", lambda *_: pytest.fail("the weights were read"))
     with pytest.raises(CancellationError):
-        LiveRigOpener().open(names[0], None, tell)
+        LiveRigOpener("bfloat16").open(names[0], None, tell)
 
 
 def test_no_memory_while_loading_is_a_sentence(names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ socket.getaddrinfo = socket.create_connection = socket.socket.connect = refuse
 import app
 app.keep_offline("demo", True)
 from engine.runtime.answering.opener import LiveRigOpener
-print(LiveRigOpener().open("demo", None, lambda message, share: None).source.rig)
+print(LiveRigOpener("bfloat16").open("demo", None, lambda message, share: None).source.rig)
 """
 
 
