@@ -170,6 +170,10 @@
         return column;
       });
       const title = html("p", "lab-caption", null, "Accepted by depth: of the rounds that drafted so deep, the share that accepted so deep");
+      for (const side of SIDES) {
+        html("i", `lab-pair-key is-${side}`, title);
+        title.append(side);
+      }
       const row = html("div", "lab-pair-columns", null);
       row.append(...columns);
       this.depths.replaceChildren(title, row);
