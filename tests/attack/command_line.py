@@ -51,6 +51,7 @@ SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a fl
     "text": ("hi", "two words", "--"), "turn": ("user:hi", "system:", "assistant:x"),
     "readable_file": ("@file", "@trace", "assets/traces/lessons.json"), "readable": ("@folder", "@trace"),
     "writable_file": ("@new", "@file", "/dev/null", "@link"), "folder": ("@folder",),
+    "_rig": ("demo", "x::ngram", "assets/demo", "http://127.0.0.1:1", "http://a:b@c", "HTTP://"),
     "address": ("127.0.0.1", "0.0.0.0", "::1"), "_credentials": ("ada:lovelace", "a:b:c"), "_place": ("x.example:80",)})
 CONTENTS = st.one_of(
     st.binary(max_size=60), st.sampled_from((
