@@ -1,10 +1,10 @@
-"""The attack knows a sound word for every flag that there is: a new type of flag is attacked by itself, or said here."""
+"""The attack knows a sound word for every flag: a new type of flag is attacked by itself, or said here."""
 
 from __future__ import annotations
 
 import pytest
 
-from engine.commands.program import VERBS
+from engine.commands import VERBS
 from tests.attack.command_line import PAGE, flags_of, sound
 
 
