@@ -23,8 +23,8 @@
         return spent > 0 ? (timed[place + 1] - timed[first]) / spent : null;
       };
       curves.x.push(place + 1);
-      curves["tau.all"].push(tokens[place + 1] / (place + 1));
-      curves["tau.recent"].push((tokens[place + 1] - tokens[from]) / (place + 1 - from));
+      curves["tau.all"].push(Canopy.meanLength(tokens[place + 1], place + 1));
+      curves["tau.recent"].push(Canopy.meanLength(tokens[place + 1] - tokens[from], place + 1 - from));
       curves["speed.all"].push(rate(0));
       curves["speed.recent"].push(rate(from));
     });

@@ -103,6 +103,11 @@
     return header.budget === null ? header.method : `${header.method}, ${header.budget} nodes`;
   };
 
+  // τ: tokens committed per round, the root of each included; 0 where there was no round.
+  Canopy.meanLength = function meanLength(tokens, rounds) {
+    return rounds ? tokens / rounds : 0;
+  };
+
   // The figures of some rounds: engine time alone, the root of each round included in τ. Speed is that of the rounds
   // whose time is known.
   Canopy.figures = function figures(rounds) {
@@ -115,9 +120,9 @@
       if (spent.length) timedTokens += made.keep.length;
       for (const part of spent) seconds += part;
     }
-    const count = rounds.length;
+    const tau = Canopy.meanLength(tokens, rounds.length);
     return {
-      tokens, seconds, rounds: count, tau: count ? tokens / count : 0, accepted: count ? tokens / count - 1 : 0,
+      tokens, seconds, rounds: rounds.length, tau, accepted: Math.max(0, tau - 1),
       tokensPerSecond: seconds > 0 ? timedTokens / seconds : 0,
     };
   };
