@@ -40,13 +40,14 @@ class CommandLine(argparse.ArgumentParser):
             said = f"{flag.split('/')[0]} {rest}"
         else:
             said = f"{flag.split('/')[0]}: {rest}"
-        raise UsageError(f"{_on_one_line(said)}; see `{self.prog} --help`.")
+        way_out = f"; see `{self.prog} --help`."
+        raise UsageError(_on_one_line(said, LONGEST_SAID - len(way_out) - 1) + way_out)
 
 
-def _on_one_line(said: str) -> str:
+def _on_one_line(said: str, longest: int = LONGEST_SAID) -> str:
     """A sentence that may quote words as they were typed: newlines, a megabyte."""
-    line = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in said[:LONGEST_SAID])
-    return line if len(said) <= LONGEST_SAID else f"{line}…"
+    line = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in said)
+    return line if len(line) <= longest else f"{line[:longest]}…"
 
 
 def understood(line: CommandLine, words: Sequence[str]) -> argparse.Namespace:

@@ -155,3 +155,10 @@ def test_every_flag_of_the_page_at_every_wrong_kind_of_value(capsys: pytest.Capt
 def test_numbers_as_they_are_typed() -> None:
     assert values.whole(0, 9)("+3") == 3 and values.budget_or_auto("auto") == "auto"
     assert values.number(0.01, 100, zero=True)("0") == 0.0 and values.share("1") == 1.0
+
+
+def test_a_word_of_any_length_is_quoted_in_part_and_the_way_out_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["fetch", "x" * 5000], ["fetch", "\x01" * 5000], ["generate", "--prompt", "hi", "9" * 10**6]):
+        assert main(words) == 2
+        said = capsys.readouterr().err
+        assert said.endswith("--help`.\n") and len(said) <= 2501 and "…" in said
