@@ -5,9 +5,10 @@ from __future__ import annotations
 from importlib.resources import files
 
 import pytest
+from playwright.sync_api import Browser
 
 from engine.trace import dumps
-from tests.browser.conftest import Watched
+from tests.browser.conftest import PORT, Watched, served, visit
 from tests.browser.doing import upload
 from tests.explorer.scripted import scripted_trace
 
@@ -36,7 +37,20 @@ def test_axe_finds_nothing(watched: Watched, address: str, mode: str, scheme: st
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("tab", ["table", "shapes", "cost", "race", "doctor", "compare"])
+@pytest.mark.parametrize("tab", ["cost", "race", "doctor"])
+def test_axe_finds_nothing_where_a_rig_is_measured(
+        browser: Browser, tmp_path_factory: pytest.TempPathFactory, tab: str) -> None:
+    results = tmp_path_factory.mktemp("lab") / "results.sqlite"
+    with served("-m", "tests.browser.serve_lab", PORT, "0.05", str(results)) as url, visit(browser, url) as made:
+        (page := made.page).goto(f"{url}#mode=lab&tab={tab}")
+        page.wait_for_function("window.Canopy && Canopy.laboratory && Canopy.laboratory.table")
+        page.wait_for_function(f"Canopy.laboratory.tabs.current === '{tab}'")
+        page.evaluate(AXE)
+        assert page.evaluate(COMPLAINTS) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tab", ["table", "shapes", "compare"])
 def test_axe_finds_nothing_in_the_tabs_of_the_lab(watched: Watched, address: str, tab: str) -> None:
     (page := watched.page).goto(f"{address}#trace=merged&mode=lab&tab={tab}&round=4")
     page.wait_for_function("window.Canopy && Canopy.laboratory && Canopy.laboratory.table")

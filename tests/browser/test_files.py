@@ -32,7 +32,7 @@ DROP = """([name, data]) => {
 }"""
 GOOD = dumps(scripted_trace("routed", 12))
 BROKEN = {
-    "cut.jsonl.gz": (gzip.compress(GOOD)[:900], "no line that ends"),
+    "cut.jsonl.gz": (gzip.compress(GOOD)[:900], "or is cut off in its first line"),
     "newer.jsonl": (json.dumps({"canopy_trace": 7}).encode() + b"\n{}\n", "version 7"),
     "picture.png": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4, "not a Canopy trace"),
     "huge.jsonl": (b"0" * (50 * 2**20), "has 50 MiB"),
