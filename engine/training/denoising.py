@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from engine.drafters.dflash.model import DFlashModel
+from engine.training.arithmetic import fast_dtype, fast_products
 from engine.training.blocks import Blocks, block_mask
 from engine.training.guessing import Distributions, Guesses, guess_loss
 from engine.training.target import Model, Run
@@ -72,7 +73,8 @@ class Trainee(nn.Module):
         tokens[:, :, 0] = roots
         positions = (anchors[:, :, None] + torch.arange(slots, device=place)).flatten(1)
         cosines, sines = self.head.rotary_emb(self.head.norm.weight, positions)
-        context = self.head.context(features, self.head.rotation(torch.arange(length, device=place)))
+        everywhere = self.head.rotation(torch.arange(length, device=place))
+        context = self.head.context(features.to(fast_dtype(place)), everywhere)
         hidden = self.head(
             nn.functional.embedding(tokens.flatten(1), self.embedding), (cosines[:, None], sines[:, None]),
             context, block_mask(anchors, length, slots))
@@ -100,7 +102,7 @@ def train_head(run: Run[Model], course: Course) -> float:
             began = time.perf_counter()
             if run.step == schedule.main_steps:
                 run.begin_finish(course.optimizers())
-            with torch.autocast(course.device, torch.bfloat16):
+            with fast_products(course.device):
                 loss = course.loss(run.step)
             running = loss.item() if running == 0 else 0.95 * running + 0.05 * loss.item()
             run.learn(loss, schedule.rate_at(run.step))

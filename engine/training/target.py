@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qwen3ForCausalLM
 
+from engine.training.arithmetic import fast_products
 from engine.training.batches import Batch, RowShape, make_batch
 from engine.training.corpus.mixture import FINISH_SHARES, TARGET_SHARES, Shares
 from engine.training.rates import optimizers, set_rates
@@ -164,7 +165,7 @@ def train(run: Run[Qwen3ForCausalLM], recipe: Recipe, tokenizer: PreTrainedToken
             batch = make_batch(
                 recipe.shares_at(run.step), tokenizer, recipe.shape_at(run.step), f"{recipe.seed}-{run.step}")
             tokens, weights = batch_tensors(batch, device)
-            with torch.autocast(device.type, torch.bfloat16):
+            with fast_products(device):
                 logits = compiled(input_ids=tokens, use_cache=False).logits  # type: ignore[no-untyped-call]
             loss = weighted_loss(logits, tokens, weights)
             running = loss.item() if running == 0 else 0.95 * running + 0.05 * loss.item()

@@ -19,6 +19,7 @@ import torch
 
 from engine.prompts import read_prompts
 from engine.runtime.checkpoints.loading import load_causal, load_tokenizer
+from engine.training.arithmetic import fast_dtype
 from engine.training.batches import Conversation
 from engine.training.own_answers.answer_files import AnswerRow, in_circles, read_shard, write_shard
 from engine.training.own_answers.decoder import BatchDecoder, written
@@ -39,7 +40,7 @@ class Writer:
 
     def __init__(self, rig: str) -> None:
         folder = target_folder(rig)
-        self.model: Any = load_causal(folder, torch.bfloat16, torch.device("cpu"))
+        self.model: Any = load_causal(folder, fast_dtype(), torch.device("cpu"))
         self.tokenizer: Any = load_tokenizer(folder)
         self.decoder = BatchDecoder(self.model)
         self.held_out = HeldOut(held_out_files())
