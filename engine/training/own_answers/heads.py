@@ -233,12 +233,14 @@ def main() -> None:
     parser.add_argument("--begun-from", type=int, nargs="*", default=[], help="layers of the target to begin with")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--rows", type=int, default=OwnRecipe.rows)
+    parser.add_argument("--anchors", type=int, default=OwnRecipe.anchors, help="blocks of a row")
     parser.add_argument("--rate", type=float, default=OwnRecipe.matrix_rate)
     parser.add_argument("--whole-steps", type=int, default=OwnRecipe.whole_steps)
     choice = parser.parse_args()
     recipe = OwnRecipe(
         choice.drafter, choice.steps or STEPS[choice.drafter], begun_from=tuple(choice.begun_from), rows=choice.rows,
-        matrix_rate=choice.rate, whole_steps=choice.whole_steps, learns=LEARNS[choice.drafter.partition("-")[0]])
+        anchors=choice.anchors, matrix_rate=choice.rate, whole_steps=choice.whole_steps,
+        learns=LEARNS[choice.drafter.partition("-")[0]])
     run_recipe(recipe, choice.rig, choice.begin_with, choice.out)
 
 
