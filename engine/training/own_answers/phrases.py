@@ -1,6 +1,7 @@
 """Count the phrases of a target's own answers into the table that a drafter reads.
 
-    python -m engine.training.own_answers.phrases --out assets/smollm2/phrases
+    python -m engine.training.own_answers.phrases --drafter phrases
+    python -m engine.training.own_answers.phrases --drafter code
 
 A token counts half for what was written and half for what the target thought likely there, so that one look at a
 context already gives a distribution. Longer contexts back off to shorter ones, which count as a prior.
@@ -10,9 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,12 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from engine.drafters.phrases.table import BITS, MOST_TOKENS, STEPS_PER_NAT, PhraseOrder
-from engine.training.own_answers.features import FeatureShard, open_shard
-from engine.training.places import work_folder
+from engine.rig_names import RIGS_FOLDER
+from engine.runtime.checkpoints.files import read_config
+from engine.training.own_answers.features import FeatureShard
+from engine.training.own_answers.heads import is_code, is_prose
+from engine.training.own_answers.reading import AnswerShards, Wanted
+from engine.training.places import target_folder, work_folder
 from engine.training.target import write_facts
 
 WRITTEN = 0.5  # of a token's weight: the rest is what the target thought likely
@@ -30,6 +36,8 @@ CELLS = 12  # next tokens of a context
 BACKED_OFF = 32  # of them that a longer context falls back on
 LEAST_LAW = 1e-4
 PRIOR = (16.0, 4.0, 2.0)  # looks that the next shorter context is worth, by the length of the context
+
+WANTED: Mapping[str, Wanted | None] = MappingProxyType({"phrases": None, "prose": is_prose, "code": is_code})
 
 Keys = NDArray[np.uint64]
 
@@ -44,9 +52,12 @@ class Seen:
 
     def summed(self) -> Seen:
         """Each pair of context and token once, by context and then by token."""
+        if not len(self.keys):
+            return self
         order = np.lexsort((self.tokens, self.keys))
         keys, tokens = self.keys[order], self.tokens[order]
-        fresh = np.flatnonzero(np.concatenate([[True], (keys[1:] != keys[:-1]) | (tokens[1:] != tokens[:-1])]))
+        new = (keys[1:] != keys[:-1]) | (tokens[1:] != tokens[:-1])
+        fresh = np.flatnonzero(np.concatenate([[True], new]))
         return Seen(keys[fresh], tokens[fresh], np.add.reduceat(self.weights[order], fresh))
 
     def totals(self) -> tuple[Keys, NDArray[Any], NDArray[Any]]:
@@ -55,9 +66,12 @@ class Seen:
         return keys, place, np.bincount(place, self.weights)
 
 
-def looks(shard: FeatureShard, order: int) -> Iterator[Seen]:
-    """What each conversation of a shard tells of contexts of ``order`` tokens."""
-    for start, prompt, whole in shard.talks.tolist():
+def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[Seen]:
+    """What each wanted conversation of a shard tells of contexts of ``order`` tokens."""
+    for talk in shard.talks:
+        if wanted is not None and not wanted(shard, talk):
+            continue
+        start, prompt, whole = talk.tolist()
         first = max(start + prompt - 1, start + order - 1)  # the last token of the first context
         places = np.arange(first, start + whole - 1)
         tokens = shard.tokens[start:start + whole].astype(np.uint64)
@@ -119,12 +133,14 @@ def packed(seen: Seen) -> PhraseOrder:
     return PhraseOrder(keys, counts.cumsum().astype(np.uint32), seen.tokens.astype(kind), codes)
 
 
-def orders_of(shards: Sequence[FeatureShard]) -> list[PhraseOrder]:
+def orders_of(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> list[PhraseOrder]:
     """The table's orders."""
     found: list[PhraseOrder] = []
     shorter: Seen | None = None
     for order in range(1, MOST_TOKENS + 1):
-        seen = joined([joined(list(looks(shard, order))).summed() for shard in shards]).summed()
+        seen = joined([joined(list(looks(shard, order, wanted))).summed() for shard in shards]).summed()
+        if not len(seen.keys):
+            break
         shorter = likeliest(law(seen, shorter, PRIOR[order - 1]), BACKED_OFF)
         found.append(packed(likeliest(shorter, CELLS)))
     return found
@@ -144,19 +160,17 @@ def export(orders: Sequence[PhraseOrder], out: Path, vocabulary: int, facts: dic
 def main() -> None:
     """Count and export."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--drafter", choices=tuple(WANTED), default="phrases")
     parser.add_argument("--rig", default="smollm2")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--vocabulary", type=int, default=49152)
+    parser.add_argument("--out", type=Path, help="a folder (default: the rig's own)")
     choice = parser.parse_args()
-    folders = [each for each in sorted((work_folder(choice.rig) / "features").iterdir()) if each.suffix != ".part"]
-    shards = [open_shard(each) for each in folders]
-    orders = orders_of(shards)
-    answer_tokens = int(sum((shard.talks[:, 2] - shard.talks[:, 1]).sum() for shard in shards))
-    export(orders, choice.out, choice.vocabulary, {
-        "answer_tokens": answer_tokens, "contexts": [len(order.keys) for order in orders],
-        "cells": [len(order.tokens) for order in orders]})
-    print(f"{answer_tokens} tokens of answers, {[len(order.keys) for order in orders]} contexts, "
-          f"{(choice.out / 'model.safetensors').stat().st_size / 2**20:.1f} MiB")
+    library = AnswerShards(work_folder(choice.rig) / "features", WANTED[choice.drafter])
+    orders = orders_of(library.shards, WANTED[choice.drafter])
+    out = choice.out or RIGS_FOLDER / choice.rig / choice.drafter
+    counts = {"answer_tokens": library.answer_tokens(), "contexts": [len(order.keys) for order in orders],
+              "cells": [len(order.tokens) for order in orders]}
+    export(orders, out, int(read_config(target_folder(choice.rig))["vocab_size"]), counts)
+    print(f"{out}: {counts}, {(out / 'model.safetensors').stat().st_size / 2**20:.1f} MiB")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from engine.training.own_answers.decoder import AnswerSampling, BatchDecoder, lo
 from engine.training.own_answers.features import from_bits, open_shard, write_features
 from engine.training.own_answers.heads import Lessons, OwnRecipe, begun, export_mean
 from engine.training.own_answers.measure import load_trainee, scores
-from engine.training.own_answers.prompts import HeldOut, is_plain, seeded
+from engine.training.own_answers.prompts import PROMPTS_A_FILE, HeldOut, is_plain, seeded
 from engine.training.own_answers.reading import AnswerShards, choices, frequent
 from engine.training.own_answers.small import LayerLessons, LayerRecipe, export_layers, some_layers
 from engine.training.rates import optimizers
@@ -246,6 +246,12 @@ def test_what_is_held_out_is_known_in_other_words_too() -> None:
 def test_seeded_prompts_go_on_with_conversations(tmp_path: Path) -> None:
     write_shard(tmp_path / "a.npz", [AnswerRow(Conversation((1, 2), (3, 2)), True, 0)])
     made = seeded(0, set(), [tmp_path / "a.npz"], lambda answered: [
-        {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}])
+        {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}], ("questions", "code_tasks"))
     lengths = {len(talk) for talk in made}
     assert lengths == {1, 3} and all(talk[-1]["role"] == "user" for talk in made)
+
+
+def test_a_kind_of_few_prompts_ends_with_what_there_is() -> None:
+    known: set[str] = set()
+    made = seeded(0, known, [], lambda answered: [], ("greetings",))
+    assert 0 < len(made) < PROMPTS_A_FILE and len({talk[0]["content"] for talk in made}) == len(made) == len(known)
