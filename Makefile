@@ -1,6 +1,6 @@
 # make run     the page on the embedded demo rig         make setup      the venv and its packages
 # make test    linters, types, every test but the long   make lint       linters and types only
-# make quick   linters and what needs no torch: seconds  make test-long  the tests marked long, before a release
+# make quick   linters, and what is fast without torch   make test-long  the tests marked long, before a release
 # make bench   the speed table on the demo rig           make test-servers  against a vLLM of its own venv: 4 GB, minutes
 # make attack  100,000 hostile cases, an hour or two     make lock   renews the hashes of requirements.lock
 
@@ -13,11 +13,11 @@ ARGS ?=
 
 # A process per core, four at most: each holds torch and, for the browser tests, a server and a Chromium of its own.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal --durations=10 --durations-min=0.1
-TORCH_FREE := tests/house tests/explorer tests/engine/lab $(wildcard tests/engine/test_*.py)
+QUICK := $(BIN)/python -m pytest -p no:xdist --no-header -m "not long and not slow"
 
 VLLM := $(HOME)/.cache/canopy/venv-vllm
 
-.PHONY: setup run test test-long test-servers quick lint lint-browser bench chromium attack lock audit
+.PHONY: setup run test test-long test-servers quick quick-engine quick-explorer lint lint-browser bench chromium attack lock audit
 
 setup: $(VENV)/.ready
 
@@ -87,8 +87,16 @@ $(VLLM)/.ready: tests/servers/vllm_metadata.py
 	$(VLLM)/bin/python tests/servers/vllm_metadata.py
 	touch $@
 
-quick: lint
-	$(PYTEST) -m "not long" $(TORCH_FREE)
+# What needs no torch, less what is marked slow, beside the linters: each part is one process, as a worker of xdist costs
+# as much to start as half of the tests do, and what a part prints stays together.
+quick: setup
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint quick-engine quick-explorer
+
+quick-engine:
+	@$(QUICK) tests/house tests/engine/lab $(wildcard tests/engine/test_*.py)
+
+quick-explorer:
+	@$(QUICK) tests/explorer
 
 bench: setup
 	$(BIN)/python -m engine.bench --prompts assets/prompts/bench.jsonl $(ARGS)

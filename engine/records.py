@@ -8,7 +8,7 @@ is written as 0. What can be derived (depths, the mask, paths) is not stored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,40 +29,41 @@ class Sampling:
     seed: int = 0
 
 
-@dataclass(frozen=True)
-class Request:
-    """What is asked of the engine.
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How a text is to be written, whatever its prompt.
 
     ``budget`` counts *drafted* nodes: the target verifies budget + 1 rows. ``split`` says what the budget means
-    for ``merged``: ``total`` shares it between the drafters, ``each`` gives it to both. ``stop_ids`` end the text
-    and are not part of it. ``pace`` is ``fixed``, or ``auto``: then each round verifies as many nodes as pay, and
-    ``budget`` is the most that it may.
+    for ``merged``: ``total`` shares it between the drafters, ``each`` gives it to both. ``pace`` is ``fixed``, or
+    ``auto``: then each round verifies as many nodes as pay, and ``budget`` is the most that it may.
     """
 
-    prompt_ids: tuple[int, ...]
     method: str = "ddtree"
     budget: int = 64
     max_tokens: int = 256
     sampling: Sampling = Sampling()
-    stop_ids: frozenset[int] = frozenset()
     split: str = "total"
     pace: str = "fixed"
 
 
 @dataclass(frozen=True)
-class Ask:
-    """What a person asks: a ``Request`` before its prompt is tokens. Fields as there; ``drafters`` of the rig
-    are named in order, and where none is the rig's own choice for the method serves; ``turns`` are the
-    conversation before the prompt, each a role (system, user, assistant) and what it said."""
+class Request(RunOptions):
+    """What the engine is asked; ``stop_ids`` end the text and are not part of it."""
+
+    prompt_ids: tuple[int, ...]
+    _: KW_ONLY
+    stop_ids: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Ask(RunOptions):
+    """What a person asks: a ``Request`` before its prompt is tokens. ``drafters`` of the rig are named in order, and
+    where none is the rig's own choice for the method serves; ``turns`` are the conversation before the prompt, each
+    a role (system, user, assistant) and what it said."""
 
     prompt: str
-    method: str = "ddtree"
-    budget: int = 64
-    max_tokens: int = 256
-    sampling: Sampling = Sampling()
-    split: str = "total"
+    _: KW_ONLY
     drafters: tuple[str, ...] = ()
-    pace: str = "fixed"
     turns: tuple[tuple[str, str], ...] = ()
 
 

@@ -130,8 +130,9 @@ def ask_of(trace: Trace) -> Ask:
     header = trace.header
     request = header.request
     return Ask(
-        header.prompt, request.method, request.budget, min(MOST_TOKENS, request.max_tokens), request.sampling,
-        request.split, header.drafters, request.pace, header.turns)
+        header.prompt, method=request.method, budget=request.budget, max_tokens=min(MOST_TOKENS, request.max_tokens),
+        sampling=request.sampling,
+        split=request.split, drafters=header.drafters, pace=request.pace, turns=header.turns)
 
 
 def others(ask: Ask) -> list[Ask]:

@@ -68,13 +68,14 @@ def exact_in_law_only(temperature: float) -> list[str]:
 
 def asks_of(prompt: str, choice: argparse.Namespace) -> list[Ask]:
     """Everything that is to write the text of plain decoding."""
-    return [Ask(prompt, method, budget, choice.max_tokens, sampling_of(choice), split)
+    return [Ask(prompt, method=method, budget=budget, max_tokens=choice.max_tokens, sampling=sampling_of(choice),
+                split=split)
             for method, split in lossless_points(choice.temperature) for budget in choice.budgets]
 
 
 def plain_ask(prompt: str, choice: argparse.Namespace) -> Ask:
     """The prompt decoded plainly."""
-    return Ask(prompt, "autoregressive", 0, choice.max_tokens, sampling_of(choice))
+    return Ask(prompt, method="autoregressive", budget=0, max_tokens=choice.max_tokens, sampling=sampling_of(choice))
 
 
 def sampling_of(choice: argparse.Namespace) -> Sampling:

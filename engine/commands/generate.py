@@ -38,8 +38,9 @@ def ask_of(choice: argparse.Namespace) -> Ask:
     """What the flags ask."""
     sampling = Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
     nodes, pace = flags.nodes_and_pace(choice.budget)
-    return Ask(choice.prompt, choice.method, nodes, choice.max_tokens, sampling, choice.split, tuple(choice.drafters),
-               pace, tuple(choice.turn))
+    return Ask(choice.prompt, method=choice.method, budget=nodes, max_tokens=choice.max_tokens, sampling=sampling,
+               split=choice.split, drafters=tuple(choice.drafters),
+               pace=pace, turns=tuple(choice.turn))
 
 
 def run(choice: argparse.Namespace) -> Result:

@@ -63,8 +63,8 @@ def run(choice: argparse.Namespace) -> Result:
 
 def _ask(prompt: str, budget: int, choice: argparse.Namespace) -> Ask:
     if budget == AUTO_KEY:
-        return Ask(prompt, choice.method, MOST_AUTO, choice.max_tokens, pace=AUTO)
-    return Ask(prompt, choice.method, budget, choice.max_tokens, pace=FIXED)
+        return Ask(prompt, method=choice.method, budget=MOST_AUTO, max_tokens=choice.max_tokens, pace=AUTO)
+    return Ask(prompt, method=choice.method, budget=budget, max_tokens=choice.max_tokens, pace=FIXED)
 
 
 def _forecast(live: LiveRig, prompts: Sequence[tuple[str, str]], choice: argparse.Namespace) -> tuple[

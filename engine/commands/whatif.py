@@ -56,7 +56,8 @@ def _answered(rig: Rig, live: LiveRig, choice: argparse.Namespace) -> Trace:
     if 1 not in rig.defaults:
         raise RequestError(f"{rig.name} has no drafter, so there is nothing to replay.")
     sampling = Sampling(choice.temperature, seed=choice.seed)
-    return gather(live.run(Ask(choice.prompt, method, budget, choice.max_tokens, sampling)))
+    return gather(live.run(Ask(choice.prompt, method=method, budget=budget, max_tokens=choice.max_tokens,
+                               sampling=sampling)))
 
 
 def encoded(found: WhatIf) -> Result:

@@ -88,8 +88,9 @@ class SweepPlan:
         setting = cell.setting
         sampling = Sampling(setting.temperature, setting.top_k, setting.top_p, self.seed + cell.repeat)
         prompt = self.prompts[cell.prompt]
-        return Ask(prompt.text, setting.method, setting.budget, self.max_tokens, sampling, setting.split,
-                   setting.drafters, setting.pace, prompt.turns)
+        return Ask(prompt.text, method=setting.method, budget=setting.budget, max_tokens=self.max_tokens,
+                   sampling=sampling, split=setting.split,
+                   drafters=setting.drafters, pace=setting.pace, turns=prompt.turns)
 
 
 @dataclass(frozen=True)

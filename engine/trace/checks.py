@@ -141,10 +141,11 @@ def request(value: Any, bare: bool) -> Request:
     if not prompt_ids and not bare:
         raise ValueError("the prompt_ids are empty, where at least one token is allowed")
     return Request(
-        prompt_ids, text(given["method"], "method"), whole(given["budget"], "budget"),
-        whole(given["max_tokens"], "max_tokens"), sampling(given["sampling"]),
-        frozenset(token_ids(given["stop_ids"], "stop_ids", 4096)), text(given.get("split", usual.split), "split"),
-        text(given.get("pace", usual.pace), "pace"))
+        prompt_ids, method=text(given["method"], "method"), budget=whole(given["budget"], "budget"),
+        max_tokens=whole(given["max_tokens"], "max_tokens"), sampling=sampling(given["sampling"]),
+        stop_ids=frozenset(token_ids(given["stop_ids"], "stop_ids", 4096)),
+        split=text(given.get("split", usual.split), "split"),
+        pace=text(given.get("pace", usual.pace), "pace"))
 
 
 def revisions(value: Any) -> dict[str, str]:

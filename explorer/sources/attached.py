@@ -126,7 +126,8 @@ class AttachedServer:
 
     def _header(self, ask: Ask, reader: AnswerReader, report: ServerReport | None) -> Header:
         note = f"{self.server.tells(report)} Times are those at which the text arrived here."
-        request = Request(reader.prompt_ids, SERVED, report.width if report else 0, ask.max_tokens, ask.sampling)
+        request = Request(reader.prompt_ids, method=SERVED, budget=report.width if report else 0,
+                          max_tokens=ask.max_tokens, sampling=ask.sampling)
         return Header(
             request, ask.prompt, self.rig, self.drafters, self.hardware, "", self.server.context_limit,
             {UNKNOWN_TOKEN: UNKNOWN_PIECE}, {self.server.kind.title: self.server.version}, turns=ask.turns,

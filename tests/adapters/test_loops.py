@@ -22,7 +22,8 @@ VOCABULARY = 8
 @pytest.fixture
 def rounds() -> list[Round]:
     target = ToyTarget(seed=2, vocabulary=VOCABULARY)
-    return run(Request((1, 2, 3), "ddtree", 9, 20, GREEDY), target, drafters_of("ddtree", target))
+    return run(Request((1, 2, 3), method="ddtree", budget=9, max_tokens=20,
+                       sampling=GREEDY), target, drafters_of("ddtree", target))
 
 
 def ddtree_generate(rounds: list[Round], recorder: Recorder) -> None:

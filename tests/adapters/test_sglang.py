@@ -32,7 +32,8 @@ def rounds_of(seed: int, method: str = "ddtree") -> list[Round]:
     """A toy run of fixed width, for SGLang verifies the same number of rows for every request, but for its last round,
     which the engine cuts at max_tokens and SGLang does later."""
     target = ToyTarget(seed=seed, vocabulary=8)
-    made = run(Request((1, 2, seed % 5), method, 9, 20, GREEDY), target, drafters_of(method, target))
+    made = run(Request((1, 2, seed % 5), method=method, budget=9, max_tokens=20,
+                       sampling=GREEDY), target, drafters_of(method, target))
     return [each for each in made[:-1] if len(each.tree) == 10]
 
 

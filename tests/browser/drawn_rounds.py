@@ -122,7 +122,8 @@ def make(method: str, budget: int, steps: int = 4) -> Made:
         verification=verified(tree, keep, 0), acceptance=Acceptance(np.asarray(keep, np.int32), 0, trials),
         seconds={"draft": 0.001, "verify": 0.004})
     header = Header(
-        Request((1, 2, 3), method, budget), "prompt", "rig", ("first", "second")[:len(drafts)], "hardware", "float32",
+        Request((1, 2, 3), method=method,
+                budget=budget), "prompt", "rig", ("first", "second")[:len(drafts)], "hardware", "float32",
         1024, pieces(), {})
     value = {"run": method, "state": "done", "message": "", "header": header_view(header),
              "rounds": [entry_view(Entry(made, {}, 0.1))], "end": None}

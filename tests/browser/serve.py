@@ -38,7 +38,7 @@ class Timed(ScriptedSource):
 
 def wide_trace() -> Trace:
     """More than 200 rounds of 256 drafted nodes."""
-    return gather(ScriptedSource().run(Ask(going_on(1700), "joint", 256)))
+    return gather(ScriptedSource().run(Ask(going_on(1700), method="joint", budget=256)))
 
 
 def record(folder: Path) -> None:

@@ -138,6 +138,7 @@ def outcomes(rule_name: str, tokens: list[int], law: list[float], draws: int) ->
     return counts / draws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [[1], [1, 2], [2, 1, 0], [1, 1], [1, 1, 2, 1, 2]])
 def test_sequential_gives_each_next_token_its_own_chance(tokens: list[int]) -> None:
     law = [0.2, 0.5, 0.3]

@@ -16,18 +16,21 @@ from engine.tree import depths
 from tests.engine.material import Prefix, all_prefixes, heap_prefixes, lattices, prefixes, sharp_lattice
 
 
+@pytest.mark.slow
 @settings(max_examples=600)
 @given(lattices(), st.integers(0, 60))
 def test_best_first_is_the_first_of_all_prefixes(lattice: Lattice, nodes: int) -> None:
     assert prefixes(best_first(lattice, 7, nodes)) == all_prefixes(lattice)[:nodes]
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(lattices(), st.integers(1, 60))
 def test_the_search_by_levels_is_the_first_of_all_prefixes(lattice: Lattice, nodes: int) -> None:
     assert prefixes(by_levels(lattice, 7, nodes)) == all_prefixes(lattice)[:nodes]
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(lattices(), st.integers(1, 60))
 def test_best_first_is_algorithm_1(lattice: Lattice, nodes: int) -> None:

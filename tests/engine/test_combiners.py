@@ -117,6 +117,7 @@ def union_of_prefixes(parts: tuple[DraftTree, ...], budget: int) -> list[tuple[f
     return [(best[path], path, drafters[path]) for path in order[:budget]]
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(st.lists(trees(), min_size=1, max_size=3), st.integers(0, 30))
 def test_joint_is_the_union_of_prefixes(parts: list[DraftTree], budget: int) -> None:
@@ -131,6 +132,7 @@ def test_joint_is_the_union_of_prefixes(parts: list[DraftTree], budget: int) -> 
     assert tree.tokens[0] == parts[0].tokens[0]
 
 
+@pytest.mark.slow
 @given(lattices(vocabulary=4), lattices(vocabulary=4), st.integers(1, 30))
 def test_joint_over_two_drafters_has_no_duplicates(one, other, budget: int) -> None:  # type: ignore[no-untyped-def]
     parts = best_first(one, ROOT, budget), best_first(other, ROOT, budget)
@@ -147,8 +149,10 @@ def test_joint_of_two_equal_drafters_is_their_own_tree(lattice, budget: int) -> 
     tree = best_first(lattice, ROOT, budget)
     assume(len(tree) > 1)
     both = joint((tree, tree), budget)
-    assert [path for _, path in prefixes(both)] == [path for _, path in prefixes(tree)]
-    np.testing.assert_allclose(both.logprobs, tree.logprobs, atol=1e-5)
+    # where two nodes are equally likely but for rounding, either may come first
+    found, wanted = ({path: each.logprobs[node] for node, path in prefixes(each)} for each in (both, tree))
+    assert found.keys() == wanted.keys()
+    assert found == {path: pytest.approx(logprob, abs=1e-5) for path, logprob in wanted.items()}
     assert set(both.drafters[1:].tolist()) == {3}
 
 

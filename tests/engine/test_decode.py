@@ -36,7 +36,7 @@ def splits(method: str) -> list[str]:
 def test_at_temperature_0_the_text_is_the_autoregressive_one(method: str, budget: int) -> None:
     target = ToyTarget(seed=2)
     for split in splits(method):
-        request = Request(PROMPT, method, budget, 60, GREEDY, split=split)
+        request = Request(PROMPT, method=method, budget=budget, max_tokens=60, sampling=GREEDY, split=split)
         assert text(run(request, target, drafters_of(method, target))) == plain(target, request)
 
 
@@ -45,21 +45,22 @@ def test_at_temperature_0_the_text_is_the_autoregressive_one(method: str, budget
 def test_shared_draws_make_the_walking_methods_equal_at_any_temperature(method: str, budget: int) -> None:
     target = ToyTarget(seed=2)
     for sampling in (WARM, Sampling(temperature=1.6, seed=8)):
-        request = Request(PROMPT, method, budget, 60, sampling)
+        request = Request(PROMPT, method=method, budget=budget, max_tokens=60, sampling=sampling)
         assert text(run(request, target, drafters_of(method, target))) == plain(target, request)
 
 
 def test_top_k_1_is_greedy_at_any_temperature() -> None:
     target = ToyTarget(seed=2)
     for method in METHODS:
-        warm = Request(PROMPT, method, 15, 40, Sampling(temperature=1.0, top_k=1))
+        warm = Request(PROMPT, method=method, budget=15, max_tokens=40, sampling=Sampling(temperature=1.0, top_k=1))
         assert text(run(warm, target, drafters_of(method, target))) == plain(target, Request(PROMPT))[:40]
 
 
 @pytest.mark.parametrize("method", LOSSLESS)
 def test_drafting_saves_passes(method: str) -> None:
     target = ToyTarget(seed=2)
-    rounds = run(Request(PROMPT, method, 31, 60, GREEDY), target, drafters_of(method, target))
+    rounds = run(Request(PROMPT, method=method, budget=31, max_tokens=60,
+                         sampling=GREEDY), target, drafters_of(method, target))
     assert len(rounds) == 60 if method == "autoregressive" else len(rounds) < 30
 
 
@@ -82,7 +83,8 @@ def check_round(made: Round, budget: int, split: str) -> None:
 def test_rounds_follow_one_another(method: str) -> None:
     target = ToyTarget(seed=2)
     for split in splits(method):
-        rounds = run(Request(PROMPT, method, 9, 50, WARM, split=split), target, drafters_of(method, target))
+        rounds = run(Request(PROMPT, method=method, budget=9, max_tokens=50, sampling=WARM,
+                             split=split), target, drafters_of(method, target))
         start = len(PROMPT)
         for index, made in enumerate(rounds):
             assert (made.index, made.start) == (index, start)
@@ -95,7 +97,8 @@ def test_rounds_follow_one_another(method: str) -> None:
 def test_routing_records_the_losing_drafter_too() -> None:
     target = ToyTarget(seed=2)
     winners = set()
-    for made in run(Request(PROMPT, "routed", 9, 60, WARM), target, drafters_of("routed", target)):
+    for made in run(Request(PROMPT, method="routed", budget=9, max_tokens=60,
+                            sampling=WARM), target, drafters_of("routed", target)):
         winner = int(made.tree.drafters[1]) - 1
         assert made.scores[winner] == max(made.scores)
         assert made.tree.tokens.tolist() == made.candidates[winner].tokens.tolist()
@@ -106,7 +109,8 @@ def test_routing_records_the_losing_drafter_too() -> None:
 def test_merged_shares_the_budget_or_gives_it_to_both() -> None:
     target = ToyTarget(seed=2)
     for split, sizes in (("total", [4, 3]), ("each", [7, 7])):
-        made = run(Request(PROMPT, "merged", 7, 1, split=split), target, drafters_of("merged", target))[0]
+        made = run(Request(PROMPT, method="merged", budget=7, max_tokens=1,
+                           split=split), target, drafters_of("merged", target))[0]
         assert [len(tree) - 1 for tree in made.candidates] == sizes
         assert len(made.tree) - 1 == sum(sizes)
 
@@ -119,7 +123,8 @@ def test_a_stop_token_anywhere_ends_the_text_before_it(method: str, stop: int) -
         whole = plain(target, Request(PROMPT, max_tokens=40, sampling=Sampling(seed=seed)))
         ends = whole.index(stop) if stop in whole else len(whole)
         for budget in (0, 3, 30):
-            request = Request(PROMPT, method, budget, 40, Sampling(seed=seed), frozenset([stop]))
+            request = Request(PROMPT, method=method, budget=budget, max_tokens=40, sampling=Sampling(seed=seed),
+                              stop_ids=frozenset([stop]))
             rounds = run(request, target, drafters_of(method, target))
             assert text(rounds) == whole[:ends]
             if rounds and ends < 40:
@@ -130,7 +135,8 @@ def test_stop_tokens_are_met_at_every_place_of_a_kept_path() -> None:
     target, places = ToyTarget(seed=2), set()
     for stop in range(8):
         for seed in range(5):
-            request = Request(PROMPT, "ddtree", 40, 40, Sampling(1.0, seed=seed), frozenset([stop]))
+            request = Request(PROMPT, method="ddtree", budget=40, max_tokens=40, sampling=Sampling(1.0, seed=seed),
+                              stop_ids=frozenset([stop]))
             drafters = drafters_of("ddtree", target)
             whole = run(replace(request, stop_ids=frozenset()), target, drafters)
             rounds = run(request, target, drafters)
@@ -146,7 +152,7 @@ def test_stop_tokens_are_met_at_every_place_of_a_kept_path() -> None:
 @pytest.mark.parametrize("method", LOSSLESS)
 def test_max_tokens_is_exact(method: str, most: int) -> None:
     target = ToyTarget(seed=2)
-    request = Request(PROMPT, method, 20, most)
+    request = Request(PROMPT, method=method, budget=20, max_tokens=most)
     wanted = plain(target, replace(request, max_tokens=20))[:most]
     assert text(run(request, target, drafters_of(method, target))) == wanted
 
@@ -156,7 +162,7 @@ def test_max_tokens_is_exact(method: str, most: int) -> None:
 def test_no_node_lies_beyond_the_context(method: str, room: int) -> None:
     target = ToyTarget(context_limit=24, seed=2)
     prompt = tuple(np.random.default_rng(0).integers(0, 8, 24 - room).tolist())
-    request = Request(prompt, method, 64, 100)
+    request = Request(prompt, method=method, budget=64, max_tokens=100)
     rounds = run(request, target, drafters_of(method, target, depth=15))
     assert text(rounds) == plain(target, request)
     assert len(text(rounds)) == room
@@ -202,14 +208,14 @@ def test_a_request_that_cannot_be_served_is_refused_in_a_sentence(
 
 
 def test_too_few_drafters_are_refused() -> None:
-    assert "needs 2 drafters; this rig has 1" in refused(Request(PROMPT, "joint"), drafters=1)
+    assert "needs 2 drafters; this rig has 1" in refused(Request(PROMPT, method="joint"), drafters=1)
 
 
 @pytest.mark.parametrize("method", list(METHODS))
 def test_closing_the_iterator_releases_the_cache(method: str) -> None:
     target = ToyTarget()
     drafters = [ToyDrafter(target, seed=seed) for seed in range(METHODS[method].drafter_count)]
-    rounds = decode(Request(PROMPT, method, 7, 60), target, drafters)
+    rounds = decode(Request(PROMPT, method=method, budget=7, max_tokens=60), target, drafters)
     next(rounds)
     assert target.released == 0
     rounds.close()
@@ -220,7 +226,7 @@ def test_closing_the_iterator_releases_the_cache(method: str) -> None:
 
 def test_the_end_and_a_failure_release_once_too() -> None:
     target = ToyTarget()
-    run(Request(PROMPT, "ddtree", 7, 5), target, drafters_of("ddtree", target))
+    run(Request(PROMPT, method="ddtree", budget=7, max_tokens=5), target, drafters_of("ddtree", target))
     assert target.released == 1
 
     class Broken(ToyDrafter):
@@ -237,7 +243,7 @@ def test_the_end_and_a_failure_release_once_too() -> None:
 
     drafter = Broken(target)
     with pytest.raises(RuntimeError, match="no memory"):
-        run(Request(PROMPT, "ddtree", 7, 60), target, [drafter])
+        run(Request(PROMPT, method="ddtree", budget=7, max_tokens=60), target, [drafter])
     assert target.released == 2
     assert drafter.released == 1
 
@@ -245,7 +251,7 @@ def test_the_end_and_a_failure_release_once_too() -> None:
 def test_drafters_may_serve_one_run_after_another() -> None:
     target = ToyTarget()
     drafters = drafters_of("merged", target)
-    request = Request(PROMPT, "merged", 9, 30, WARM)
+    request = Request(PROMPT, method="merged", budget=9, max_tokens=30, sampling=WARM)
     first = text(run(request, target, drafters))
-    run(Request((4, 4, 4), "merged", 9, 10), target, drafters)
+    run(Request((4, 4, 4), method="merged", budget=9, max_tokens=10), target, drafters)
     assert text(run(request, target, drafters)) == first

@@ -31,6 +31,7 @@ def published(lattice: Lattice, widest: int) -> list[Prefix]:
     return [(float(score), tokens) for score, tokens in sorted(proposed, key=lambda node: -node[0])]
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(lattices(), st.integers(0, 40), st.integers(1, 3))
 def test_expand_is_the_published_expansion_and_re_ranking(lattice: Lattice, nodes: int, widest: int) -> None:

@@ -65,7 +65,8 @@ def sampled(target: ToyTarget, what: Run, chosen: list[Drafter] | None = None) -
     """Counts of the texts that a method writes, one seed each: (64,) float64."""
     drafters, counts = chosen or drafters_of(what.method, target, 2), np.zeros(VOCABULARY**LENGTH)
     for seed in range(what.texts):
-        request = Request(PROMPT, what.method, what.budget, LENGTH, replace(what.sampling, seed=seed))
+        request = Request(PROMPT, method=what.method, budget=what.budget, max_tokens=LENGTH,
+                          sampling=replace(what.sampling, seed=seed))
         place = 0
         for token in text(decode(request, target, drafters)):
             place = place * VOCABULARY + token
@@ -97,6 +98,7 @@ def upper_tail(score: float) -> float:
     return erfc(score / sqrt(2)) / 2
 
 
+@pytest.mark.slow
 @TEXTS
 @pytest.mark.parametrize("method", LOSSLESS)
 def test_a_lossless_method_writes_the_targets_own_law(method: str, texts: int) -> None:
@@ -106,6 +108,7 @@ def test_a_lossless_method_writes_the_targets_own_law(method: str, texts: int) -
     assert chance_of_more(counts, exact_law(target, WHOLE)) > ERROR_RATE
 
 
+@pytest.mark.slow
 @TEXTS
 @pytest.mark.parametrize("method", [name for name in LOSSLESS if METHODS[name].accept != "walk"])
 def test_removal_and_renormalisation_keep_a_law_that_is_cut(method: str, texts: int) -> None:
@@ -122,6 +125,7 @@ def test_the_test_itself_keeps_its_error_rate() -> None:
         assert abs((values < rate).mean() - rate) < 4 * np.sqrt(rate * (1 - rate) / 2000)
 
 
+@pytest.mark.slow
 def test_the_ratio_rule_is_rejected() -> None:
     target = small_target()
     counts = sampled(target, Run("nanogpt_ratio", 6, WHOLE, BIASED_TEXTS))
@@ -138,6 +142,7 @@ class IndependentTarget(ToyTarget):
         return drawn(np.exp(self.processed()[rows]), self.fresh.random(len(rows)))
 
 
+@pytest.mark.slow
 def test_the_deepest_match_among_independently_drawn_duplicates_is_rejected() -> None:
     target = small_target(IndependentTarget)
     twins: list[Drafter] = [ToyDrafter(target, 2, seed=0), ToyDrafter(target, 2, seed=0)]
@@ -145,6 +150,7 @@ def test_the_deepest_match_among_independently_drawn_duplicates_is_rejected() ->
     assert chance_of_more(counts, exact_law(target, WHOLE)) < 1e-6
 
 
+@pytest.mark.slow
 def test_independent_draws_without_duplicates_are_exact() -> None:
     target = small_target(IndependentTarget)
     counts = sampled(target, Run("ddtree", 6, WHOLE, BIASED_TEXTS))

@@ -31,7 +31,8 @@ TREE = {"tokens": [7, 3, 4, 5], "parents": [0, 0, 1, 0]}
 def rounds_of(method: str, budget: int = 9) -> list[Round]:
     """A toy run's rounds."""
     target = ToyTarget(seed=2)
-    return run(Request((1, 2, 3), method, budget, 20, WARM), target, drafters_of(method, target))
+    return run(Request((1, 2, 3), method=method, budget=budget, max_tokens=20,
+                       sampling=WARM), target, drafters_of(method, target))
 
 
 def parts_of(made: Round) -> dict[str, Any]:

@@ -29,6 +29,7 @@ if program.endswith(".py"):
 else:
     runpy.run_module(program, run_name="__main__", alter_sys=True)
 """
+pytestmark = pytest.mark.slow  # each program is a process of its own
 PROGRAMS = (
     ("app.py", "--port", "1"), ("engine", "generate", "--prompt", "hi"), ("engine.bench", "--prompts", "none"),
     ("engine.check", "--prompts", "none"), ("engine.record",), ("engine.sweep",), ("engine.commands.bench",),

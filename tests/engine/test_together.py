@@ -19,8 +19,10 @@ PROMPTS = ((1, 2, 3, 1, 2), (4,), (0, 0, 7, 5, 1, 1, 2, 6, 3), (2, 6))
 
 def mixture(sampling: Sampling) -> list[Request]:
     """Every method with prompts, budgets, lengths and seeds of all kinds."""
-    return [Request(PROMPTS[place % 4], method, (0, 7, 31, 64)[place % 4], 20 + 9 * (place % 5),
-                    replace(sampling, seed=place), frozenset([place % 8]) if place % 3 else frozenset())
+    return [Request(PROMPTS[place % 4], method=method, budget=(0, 7, 31, 64)[place % 4],
+                    max_tokens=20 + 9 * (place % 5),
+                    sampling=replace(sampling, seed=place),
+                    stop_ids=frozenset([place % 8]) if place % 3 else frozenset())
             for place, method in enumerate([*METHODS, *METHODS])]
 
 
@@ -28,6 +30,7 @@ def texts(made: list[tuple[int, Round]], count: int) -> list[list[int]]:
     return [text([each for number, each in made if number == place]) for place in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [1, 2, 4, 8, 100])
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
 def test_every_text_is_that_of_the_request_alone(sampling: Sampling, at_once: int) -> None:
@@ -41,14 +44,15 @@ def test_every_text_is_that_of_the_request_alone(sampling: Sampling, at_once: in
 def test_who_ends_makes_room_at_the_next_round() -> None:
     target = ToyTarget(seed=2)
     lengths = (3, 30, 5, 4)
-    asked = [BatchRequest(Request(PROMPTS[0], "autoregressive", 0, length, GREEDY), []) for length in lengths]
+    asked = [BatchRequest(Request(PROMPTS[0], method="autoregressive", budget=0, max_tokens=length,
+                                  sampling=GREEDY), []) for length in lengths]
     order = [number for number, _ in decode_together(asked, target, 2)]
     assert order[:6] == [0, 1] * 3 and order[6:8] == [1, 2]
     assert [order.count(number) for number in range(4)] == list(lengths)
 
 
 def test_a_dropped_request_disturbs_no_other() -> None:
-    target, request = ToyTarget(seed=2), Request(PROMPTS[0], "ddtree", 15, 60, GREEDY)
+    target, request = ToyTarget(seed=2), Request(PROMPTS[0], method="ddtree", budget=15, max_tokens=60, sampling=GREEDY)
     alone = text(run(request, target, drafters_of("ddtree", target)))
     batch = RequestBatch(target)
     kept, dropped = (batch.admit(BatchRequest(request, drafters_of("ddtree", target))) for _ in range(2))
@@ -63,8 +67,9 @@ def test_a_dropped_request_disturbs_no_other() -> None:
 def test_a_request_that_cannot_be_served_leaves_the_others() -> None:
     target = ToyTarget(seed=2, context_limit=40)
     batch = RequestBatch(target)
-    number = batch.admit(BatchRequest(Request(PROMPTS[0], "autoregressive", 0, 5, GREEDY), []))
-    for wrong in (Request(()), Request(PROMPTS[0], "ddtree"), Request((1,) * 40)):
+    number = batch.admit(BatchRequest(Request(PROMPTS[0], method="autoregressive", budget=0, max_tokens=5,
+                                              sampling=GREEDY), []))
+    for wrong in (Request(()), Request(PROMPTS[0], method="ddtree"), Request((1,) * 40)):
         with pytest.raises(RequestError):
             batch.admit(BatchRequest(wrong, []))
     assert [each for each, _ in batch.round()] == [number]
@@ -75,12 +80,13 @@ def test_an_empty_batch_has_no_rounds_and_a_prompt_that_ends_at_once_has_none() 
     assert RequestBatch(target).round() == []
     root, _ = target.prefill(PROMPTS[0], 1, GREEDY)
     batch = RequestBatch(target)
-    batch.admit(BatchRequest(Request(PROMPTS[0], "autoregressive", 0, 5, GREEDY, frozenset([root])), []))
+    batch.admit(BatchRequest(Request(PROMPTS[0], method="autoregressive", budget=0, max_tokens=5, sampling=GREEDY,
+                                     stop_ids=frozenset([root])), []))
     assert len(batch) == 0
 
 
 def test_one_request_is_the_loop_itself() -> None:
-    target, request = ToyTarget(seed=2), Request(PROMPTS[0], "ddtree", 15, 40, GREEDY)
+    target, request = ToyTarget(seed=2), Request(PROMPTS[0], method="ddtree", budget=15, max_tokens=40, sampling=GREEDY)
     alone = list(decode(request, target, drafters_of("ddtree", target)))
     made = [each for _, each in decode_together([BatchRequest(request, drafters_of("ddtree", target))], target, 8)]
     assert [each.acceptance.keep.tolist() for each in made] == [each.acceptance.keep.tolist() for each in alone]

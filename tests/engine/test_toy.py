@@ -18,6 +18,7 @@ from tests.engine.material import trees
 PROMPT = (1, 2, 3, 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(trees(vocabulary=8), st.sampled_from([Sampling(), Sampling(0.8, 4, 0.9, 5)]))
 def test_a_pass_over_a_tree_says_what_reading_each_path_says(tree, sampling: Sampling) -> None:  # type: ignore[no-untyped-def]

@@ -44,7 +44,8 @@ PIECES: dict[int, Piece] = {
 def made(method: str, budget: int = 9, most: int = 20) -> Trace:
     """A finished toy run as a trace."""
     target = ToyTarget(seed=2)
-    request = Request((1, 2, 3), method, budget, most, WARM, frozenset([5, 99]))
+    request = Request((1, 2, 3), method=method, budget=budget, max_tokens=most, sampling=WARM,
+                      stop_ids=frozenset([5, 99]))
     drafters = drafters_of(method, target)
     rounds = run(request, target, drafters)
     header = Header(
@@ -245,6 +246,7 @@ def somewhere(value: Any, data: st.DataObject) -> Any:
     return value
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(st.data())
 def test_odd_values_in_whole_lines_are_read_or_refused(data: st.DataObject) -> None:

@@ -206,8 +206,9 @@ class ScriptedSource:
         drafters = [ScriptedDrafter(self.script, target, DRAFTERS[name]) for name in names]
         prompt = {1000 + place: sign for place, sign in enumerate(ask.prompt[:200])}
         request = Request(
-            tuple(prompt), ask.method, ask.budget, int(asked.group(1)) if asked else ask.max_tokens, ask.sampling,
-            frozenset([0]), ask.split, ask.pace)
+            tuple(prompt), method=ask.method, budget=ask.budget,
+            max_tokens=int(asked.group(1)) if asked else ask.max_tokens, sampling=ask.sampling,
+            stop_ids=frozenset([0]), split=ask.split, pace=ask.pace)
         rounds = decode(request, target, drafters, AdaptiveBudget(CURVE) if ask.pace == AUTO and drafters else None)
         yield Header(request, ask.prompt, self.rig, names, self.hardware, "float32", target.context_limit,
                      {**prompt, **self.script.pieces}, {}, turns=ask.turns)
@@ -238,5 +239,5 @@ def steady(made: Round) -> Round:
 
 def scripted_trace(method: str, budget: int = 24, **asked: Any) -> Trace:
     """A whole run of a method over the script."""
-    ask = Ask("How many books does Omar have? ${7*6}", method, budget, **asked)
+    ask = Ask("How many books does Omar have? ${7*6}", method=method, budget=budget, **asked)
     return gather(ScriptedSource().run(ask))

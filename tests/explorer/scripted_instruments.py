@@ -62,7 +62,7 @@ class ScriptedInstruments:
         header, found = trace.header, []
         for method in ("ddtree", "joint"):
             for budget, pace in ((0, FIXED), (8, FIXED), (32, FIXED), (128, FIXED), (MOST_AUTO, AUTO)):
-                ask = Ask(header.prompt, method, budget, pace=pace)
+                ask = Ask(header.prompt, method=method, budget=budget, pace=pace)
                 rounds = [entry.round for entry in gather(ScriptedSource().run(ask)).entries]
                 lengths, rows = (tuple(len(made.acceptance.keep) for made in rounds),
                                  tuple(len(made.tree) for made in rounds))

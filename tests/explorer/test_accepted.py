@@ -62,6 +62,7 @@ def test_what_a_recorder_does_not_know_reaches_the_browser_as_nothing() -> None:
     assert run_view("run", (trace.header, *trace.entries, trace.end))["rounds"][0]["scores"] == [None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_bent_traces_are_used_or_refused_in_a_sentence(seed: int) -> None:
     random, taken = Random(seed), 0

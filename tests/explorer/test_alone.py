@@ -25,6 +25,7 @@ print(sorted(name for name in built.get_api_info()["named_endpoints"]))
 """
 
 
+@pytest.mark.slow
 def test_the_explorer_imports_and_builds_without_torch() -> None:
     made = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=False, timeout=120)
     assert made.returncode == 0, made.stderr

@@ -29,7 +29,7 @@ from tests.explorer.lab.test_sweeps import until
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import scripted_rig
 
-ASK = Ask("How many?", SERVED, 64, 200)
+ASK = Ask("How many?", method=SERVED, budget=64, max_tokens=200)
 
 
 def shown(script: Any, answer: bytes) -> tuple[list[dict[str, Any]], Runs]:
@@ -80,6 +80,7 @@ def test_a_server_that_breaks_off_leaves_its_rounds_and_a_sentence() -> None:
     assert trace is not None and len(trace.entries) == 2, "nothing that was made is lost"
 
 
+@pytest.mark.slow
 def test_a_server_is_chosen_as_a_rig_and_only_by_whoever_may_choose_one() -> None:
     with scripted(**vllm("dflash", "trial")) as script:
         rig, queue = AnsweringRig(scripted_rig("first")), RunQueue()
@@ -108,6 +109,7 @@ def test_a_password_in_an_address_is_refused_before_it_is_shown(capsys: pytest.C
     assert understood(app.flags(), ["--rig", "HTTP://host:1/v1/"]).rig == "http://host:1"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_attached_is_said_and_the_rig_goes_on() -> None:
     rig = AnsweringRig(scripted_rig("first"))
     choice = RigChoice(rig, RunQueue(), RigAccess(app.RigsOnDemand("auto")))
@@ -121,7 +123,7 @@ def test_what_cannot_be_attached_is_said_and_the_rig_goes_on() -> None:
 
 def states_of(rig: AnsweringRig) -> set[str]:
     """The state that a run of it ends in."""
-    return {list(Stream(rig, Runs(), RunQueue()).watch(Ask("x", "ddtree", 8)))[-1]["state"]}
+    return {list(Stream(rig, Runs(), RunQueue()).watch(Ask("x", method="ddtree", budget=8)))[-1]["state"]}
 
 
 def test_the_bar_takes_its_method_and_no_other_name() -> None:

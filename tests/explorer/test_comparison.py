@@ -21,7 +21,7 @@ from tests.explorer.scripted_instruments import ScriptedInstruments
 
 def standing(pause_seconds: float = 0.0) -> tuple[Comparison, Trace, RunQueue]:
     source, queue = ScriptedSource(pause_seconds), RunQueue()
-    trace = gather(source.run(Ask(STORY, "ddtree", 64)))
+    trace = gather(source.run(Ask(STORY, method="ddtree", budget=64)))
     rig = AnsweringRig(LoadedRig(source, ScriptedInstruments()))
     return Comparison(rig, lambda run: trace, queue), trace, queue
 
@@ -89,7 +89,7 @@ def test_unequal_times_of_equal_rounds_are_noticed() -> None:
 def test_the_other_precision_is_among_what_a_slow_run_is_told() -> None:
     source, instruments = ScriptedSource(), ScriptedInstruments()
     instruments.other = ScriptedSource()
-    trace = gather(source.run(Ask(STORY, "ddtree", 64)))
+    trace = gather(source.run(Ask(STORY, method="ddtree", budget=64)))
     slow = replace(trace, entries=tuple(replace(entry, round=replace(entry.round, seconds={"verify": 9.0}))
                                         for entry in trace.entries))
     comparison = Comparison(AnsweringRig(LoadedRig(source, instruments)), lambda run: slow, RunQueue())

@@ -35,6 +35,7 @@ def service(library: Library) -> Service:
     return Service(library, runs, Stream(answering(), runs, RunQueue()))
 
 
+@pytest.mark.slow
 def test_the_page_opens_on_what_the_command_line_names(tmp_path: Path) -> None:
     dump(recorded(scripted_trace("dflash"), "MINE", "", "2026-11-20"), tmp_path / "mine.jsonl")
     assert app.library(tmp_path / "mine.jsonl").first().name == "mine"  # type: ignore[union-attr]
@@ -68,12 +69,13 @@ def test_the_baseline_is_the_plain_run_of_the_same_prompt(library: Library) -> N
 
 def test_recordings_answer_what_was_recorded(library: Library) -> None:
     source = Recordings(library, "The rig 'demo' has no weights.")
-    lines = list(source.run(Ask("How many books does Omar have? ${7*6}", "ddtree", 5)))
+    lines = list(source.run(Ask("How many books does Omar have? ${7*6}", method="ddtree", budget=5)))
     assert lines[0] is library.named("c_small").trace.header
     with pytest.raises(RequestError, match="The rig 'demo' has no weights"):
-        list(source.run(Ask("Something else", "ddtree", 5)))
+        list(source.run(Ask("Something else", method="ddtree", budget=5)))
     with pytest.raises(RequestError, match="Only recorded runs"):
-        list(source.run(Ask("How many books does Omar have? ${7*6}", "ddtree", 5, turns=(("user", "Hi"),))))
+        list(source.run(Ask("How many books does Omar have? ${7*6}", method="ddtree", budget=5,
+                            turns=(("user", "Hi"),))))
 
 
 def test_the_service_opens_a_file_and_keeps_it(service: Service) -> None:
@@ -84,6 +86,7 @@ def test_the_service_opens_a_file_and_keeps_it(service: Service) -> None:
     assert made["name"].endswith(".csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "said"), [
     ("!", "did not arrive whole"), (base64.b64encode(b"nonsense").decode(), "not a Canopy trace"),
     (base64.b64encode(b'{"canopy_trace": 99}\n{}\n').decode(), "version"),

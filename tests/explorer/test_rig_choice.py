@@ -30,7 +30,7 @@ from tests.explorer.scripted_instruments import ScriptedLaboratory
 from tests.explorer.scripted_rigs import ScriptedRigs, scripted_rig
 
 PROMPTS = ASSETS / "prompts"
-ASK = Ask("How many books?", "ddtree", 16)
+ASK = Ask("How many books?", method="ddtree", budget=16)
 
 
 class Switching:

@@ -18,7 +18,7 @@ from explorer.view import View
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_rigs import answering
 
-ASK = Ask("How many books?", "ddtree", 16)
+ASK = Ask("How many books?", method="ddtree", budget=16)
 
 
 class Failing(ScriptedSource):

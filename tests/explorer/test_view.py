@@ -62,6 +62,7 @@ def test_every_token_is_named(method: str) -> None:
         assert seen <= named
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_arrays_are_those_of_the_round(method: str) -> None:
     for entry in scripted_trace(method).entries:
@@ -125,7 +126,7 @@ def test_a_view_is_json_with_marks_as_typed() -> None:
 def _ask() -> Any:
     from engine.records import Ask
 
-    return Ask("${7*6} </script>", "joint", 16)
+    return Ask("${7*6} </script>", method="joint", budget=16)
 
 
 def test_a_round_of_which_little_was_recorded_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:

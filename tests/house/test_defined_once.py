@@ -11,19 +11,12 @@ from pathlib import Path
 import pytest
 
 from engine.limits import TRIED_BUDGETS
-from engine.records import Ask, Request, Sampling
+from engine.records import Ask, Sampling
 from explorer.run_form import RunForm
 from tests.house.test_layers import HOUSE, sources
 
 SCRIPTS = sorted((HOUSE / "assets").rglob("*.js"))
 DEFINED_IN = {"TRIED_BUDGETS": "engine/limits.py", "mean_length": "engine/acceptance_length.py"}
-
-
-def test_a_request_and_what_a_person_asks_share_their_fields() -> None:
-    asked, wanted = ({each.name: (each.type, each.default) for each in fields(kind)} for kind in (Ask, Request))
-    shared = asked.keys() & wanted.keys()
-    assert shared == {"method", "budget", "max_tokens", "sampling", "split", "pace"}
-    assert {name: asked[name] for name in shared} == {name: wanted[name] for name in shared}
 
 
 def test_the_form_has_the_fields_and_defaults_of_what_it_becomes() -> None:

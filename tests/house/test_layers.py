@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
@@ -32,9 +33,14 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(HOUSE).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> frozenset[str]:
     """The full names of all modules that a file imports, wherever in the file."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+    return frozenset(_imported(ast.parse(path.read_text(encoding="utf8"))))
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -68,6 +74,7 @@ def test_the_torch_free_half_of_the_engine_imports_without_torch() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_explorer_imports_without_torch() -> None:
     done = imported_without_torch([module_name(path) for path in sorted((HOUSE / "explorer").rglob("*.py"))])
     assert done.returncode == 0, done.stderr

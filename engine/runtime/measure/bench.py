@@ -67,4 +67,4 @@ class PlainLaboratory(LiveLaboratory):
 
 
 def _as_tree(ask: Ask) -> Ask:
-    return Ask(ask.prompt, PLAIN_TREE, ask.budget, ask.max_tokens, drafters=ask.drafters)
+    return Ask(ask.prompt, method=PLAIN_TREE, budget=ask.budget, max_tokens=ask.max_tokens, drafters=ask.drafters)

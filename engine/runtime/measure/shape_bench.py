@@ -90,7 +90,7 @@ class Trial:
     def machine(self, method: str, budget: int) -> Machine:
         """A machine whose text stands at the prefix length."""
         tokens = tuple(token % 251 for token in range(self.context))
-        request = Request(tokens, method, budget, LONG, Sampling())
+        request = Request(tokens, method=method, budget=budget, max_tokens=LONG, sampling=Sampling())
         setting = setting_of(request, self.target.context_limit)
         drafters = [self.drafter] * setting.method.drafter_count
         made = Machine(self.target, setting, drafters, bucket_of(self.context) * 2, ForcedDepth(self.accepted))
@@ -118,7 +118,8 @@ def round_ms(machine: Machine, trial: Trial) -> tuple[float, float]:
 def plain_ms(trial: Trial, budget: int) -> float:
     """Milliseconds of a round of the plain loop, each after the same prefix."""
     loop = ForcedPlain(trial.target, trial.drafter, trial.accepted)
-    request = Request(tuple(token % 251 for token in range(trial.context)), "ddtree", budget, LONG)
+    request = Request(tuple(token % 251 for token in range(trial.context)), method="ddtree", budget=budget,
+                      max_tokens=LONG)
     state = loop.open(request)
     next(loop.rounds(request, state))  # the drafter reads the prompt in the first: not what is measured
 

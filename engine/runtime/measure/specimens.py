@@ -38,7 +38,7 @@ class Specimen:
 
 def specimen(live: LiveRig, prompt: str) -> Specimen:
     """The target's own answer to a prompt, read again with every layer tapped."""
-    trace = gather(live.run(Ask(prompt, "autoregressive", 0, TOKENS)))
+    trace = gather(live.run(Ask(prompt, method="autoregressive", budget=0, max_tokens=TOKENS)))
     prompt_ids = trace.header.request.prompt_ids
     return reread_specimen(live.checkpoints.target, [
         *prompt_ids, *committed_ids(entry.round for entry in trace.entries)], len(prompt_ids))

@@ -81,8 +81,8 @@ class LiveRig:
         stop = self._rig.target.model.generation_config.eos_token_id
         asked = prompt_ids(self._rig.tokenizer, ask.prompt, ask.turns, self._rig.chat)
         return Request(
-            asked, ask.method, ask.budget, ask.max_tokens, ask.sampling,
-            frozenset([stop] if isinstance(stop, int) else stop or []), ask.split, ask.pace)
+            asked, method=ask.method, budget=ask.budget, max_tokens=ask.max_tokens, sampling=ask.sampling,
+            stop_ids=frozenset([stop] if isinstance(stop, int) else stop or []), split=ask.split, pace=ask.pace)
 
     def run(self, ask: Ask) -> Generator[Line, None, None]:
         """See ``explorer.source.Source``."""

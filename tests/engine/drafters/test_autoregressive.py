@@ -89,9 +89,11 @@ def test_the_best_nodes_of_each_depth_are_the_ones_that_go_on() -> None:
 @pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.drafter_count == 1 and row.lossless])
 def test_every_method_with_this_drafter_writes_the_autoregressive_text(method: str, sampling: Sampling) -> None:
     target, drafter = small_target(), path_drafter()
-    wanted = outcome(decode(Request(PROMPT, "autoregressive", 0, 30, sampling), target, [])).token_ids
+    wanted = outcome(decode(Request(PROMPT, method="autoregressive", budget=0, max_tokens=30,
+                                    sampling=sampling), target, [])).token_ids
     for budget in (0, 1, 7, 33):
-        found = outcome(decode(Request(PROMPT, method, budget, 30, sampling), target, [drafter])).token_ids
+        found = outcome(decode(Request(PROMPT, method=method, budget=budget, max_tokens=30,
+                                       sampling=sampling), target, [drafter])).token_ids
         if METHODS[method].accept == "walk" or sampling.temperature == 0:
             assert found == wanted
 
@@ -99,17 +101,18 @@ def test_every_method_with_this_drafter_writes_the_autoregressive_text(method: s
 @pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.drafter_count == 2])
 def test_drafters_of_two_kinds_serve_together(method: str) -> None:
     target = small_target()
-    wanted = outcome(decode(Request(PROMPT, "autoregressive", 0, 30), target, [])).token_ids
+    wanted = outcome(decode(Request(PROMPT, method="autoregressive", budget=0, max_tokens=30), target, [])).token_ids
     kinds: list[Drafter] = [path_drafter(), small_drafter(target)]
     for drafters in (kinds, kinds[::-1]):
         for budget in (1, 8, 33):
-            assert outcome(decode(Request(PROMPT, method, budget, 30), target, drafters)).token_ids == wanted
+            assert outcome(decode(Request(PROMPT, method=method, budget=budget,
+                                          max_tokens=30), target, drafters)).token_ids == wanted
 
 
 def test_a_drafter_that_is_the_target_gets_whole_chains_accepted() -> None:
     target = small_target()
     twin = AutoregressiveDrafter(copy.deepcopy(target.model), VOCABULARY, Reach(4, 1))
-    lengths = outcome(decode(Request(PROMPT, "expand", 20, 30), target, [twin])).lengths
+    lengths = outcome(decode(Request(PROMPT, method="expand", budget=20, max_tokens=30), target, [twin])).lengths
     assert set(lengths[:-1]) == {5}
 
 
@@ -117,8 +120,8 @@ def test_beyond_its_own_context_it_proposes_nothing_and_the_text_goes_on() -> No
     target, model = small_target(), small_model()
     model.config.max_position_embeddings = 32
     drafter = AutoregressiveDrafter(model, VOCABULARY, Reach(4, 5))
-    wanted = outcome(decode(Request(PROMPT, "autoregressive", 0, 60), target, [])).token_ids
-    rounds = list(decode(Request(PROMPT, "expand", 16, 60), target, [drafter]))
+    wanted = outcome(decode(Request(PROMPT, method="autoregressive", budget=0, max_tokens=60), target, [])).token_ids
+    rounds = list(decode(Request(PROMPT, method="expand", budget=16, max_tokens=60), target, [drafter]))
     assert outcome(iter(rounds)).token_ids == wanted
     assert rounds[0].drafts[0].depth == 4 and rounds[-1].drafts[0].depth == 0
     assert rounds[-1].start > 32

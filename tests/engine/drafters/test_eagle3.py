@@ -152,13 +152,15 @@ def test_drafters_of_three_kinds_with_taps_of_their_own_are_lossless_together(fo
     rig = open_rig(f"{folders / 'target'}::{folders / 'head'}::{folders / 'other'}", "float32")
     assert rig.target.taps == TAPS and list(rig.drafters) == ["drafter 1", "drafter 2", "ngram"]
     prompt, sampling = tuple(range(40, 60)), Sampling(1.0, 0, 0.95, 3)
-    wanted = outcome(decode(Request(prompt, "autoregressive", 0, 14, sampling), rig.target, [])).token_ids
+    wanted = outcome(decode(Request(prompt, method="autoregressive", budget=0, max_tokens=14,
+                                    sampling=sampling), rig.target, [])).token_ids
     assert len(set(wanted)) > 6
     for method, row in METHODS.items():
         if row.accept == "walk" and row.drafter_count:
             for names in (list(rig.drafters)[:row.drafter_count], list(rig.drafters)[-row.drafter_count:]):
                 drafters = list(rig.drafters_for(method, names).values())
-                found = outcome(decode(Request(prompt, method, 12, 14, sampling), rig.target, drafters)).token_ids
+                found = outcome(decode(Request(prompt, method=method, budget=12, max_tokens=14,
+                                               sampling=sampling), rig.target, drafters)).token_ids
                 assert found == wanted, (method, names)
     assert list(rig.drafters_for("expand")) == ["drafter 1"]
 
@@ -176,7 +178,7 @@ def test_angles_are_not_rounded_with_the_weights(folders: Path) -> None:
 
 def test_each_of_two_drafters_sees_its_own_taps(folders: Path, rig: Rig) -> None:
     both = open_rig(f"{folders / 'target'}::{folders / 'other'}::{folders / 'head'}", "float32")
-    request = Request(tuple(range(40, 60)), "expand", 12, 8)
+    request = Request(tuple(range(40, 60)), method="expand", budget=12, max_tokens=8)
     alone, together = (
         next(decode(request, opened.target, list(opened.drafters_for("expand").values()))).drafts[0]
         for opened in (rig, both))

@@ -41,7 +41,8 @@ def rounds_of(ask: Ask) -> list[Round]:
     target = ToyTarget(VOCABULARY, context_limit=512)
     prompt = [1 + ord(sign) % (VOCABULARY - 1) for sign in ask.prompt]
     request = Request(
-        tuple(prompt), ask.method, ask.budget, ask.max_tokens, ask.sampling, split=ask.split, pace=ask.pace)
+        tuple(prompt), method=ask.method, budget=ask.budget, max_tokens=ask.max_tokens, sampling=ask.sampling,
+        split=ask.split, pace=ask.pace)
     policy = AdaptiveBudget(CURVE) if ask.pace == AUTO else None
     return list(decode(request, target, drafters_of(ask.method, target), policy))
 

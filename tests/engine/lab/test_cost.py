@@ -112,7 +112,7 @@ def test_a_pace_that_pays_never_pauses() -> None:
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
 def test_the_text_does_not_depend_on_the_pace(method: str, sampling) -> None:  # type: ignore[no-untyped-def]
     target = ToyTarget()
-    asked = Request((1, 2, 3), method, 32, 60, sampling, pace="auto")
+    asked = Request((1, 2, 3), method=method, budget=32, max_tokens=60, sampling=sampling, pace="auto")
     plain = text(decode(replace(asked, method="autoregressive"), target, []))
     dear = replace(STAIRS, draft_ms=(3.0,) * 5)
     for curve in (STAIRS, dear):
@@ -127,7 +127,8 @@ def test_the_text_does_not_depend_on_the_pace(method: str, sampling) -> None:  #
 def test_rounds_without_a_draft_are_plain_ones() -> None:
     target = ToyTarget()
     dear = replace(STAIRS, draft_ms=(500.0,) * 5)
-    rounds = list(decode(Request((1, 2, 3), "joint", 32, 40, pace="auto"), target, drafters_of("joint", target),
+    rounds = list(decode(Request((1, 2, 3), method="joint", budget=32, max_tokens=40,
+                                 pace="auto"), target, drafters_of("joint", target),
                          AdaptiveBudget(dear)))
     paused = [made for made in rounds if not made.drafts]
     assert len(paused) > len(rounds) / 2

@@ -29,8 +29,9 @@ def request(sampling: Sampling, **changes: object) -> Request:
 
 def real(asked: Request, point: Point, budget: int) -> list[tuple[list[int], int]]:
     """Kept tokens and verified rows of a real run's rounds."""
-    changed = Request(asked.prompt_ids, point.method, budget, asked.max_tokens, asked.sampling, asked.stop_ids,
-                      point.split)
+    changed = Request(asked.prompt_ids, method=point.method, budget=budget, max_tokens=asked.max_tokens,
+                      sampling=asked.sampling, stop_ids=asked.stop_ids,
+                      split=point.split)
     rounds = decode(changed, TARGET, [DRAFTERS[name] for name in point.drafters])
     return [(made.committed.tolist(), len(made.tree)) for made in rounds]
 
@@ -57,6 +58,7 @@ def growers(known: Known) -> dict[tuple[str, str], Grower]:
 ENDS = {"length": {}, "context": {"max_tokens": 500}, "one": {"max_tokens": 1}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("end", ENDS)
 def test_a_replay_is_the_real_run_round_for_round(sampling: Sampling, end: str) -> None:

@@ -177,6 +177,7 @@ except CanopyError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [100, 6_000, 60_000])
 def test_a_write_that_the_system_cuts_off_leaves_a_sound_file(tmp_path: Path, limit: int) -> None:
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY

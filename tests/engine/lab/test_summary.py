@@ -47,6 +47,7 @@ def row_of(plan: SweepPlan, measured: list[Measured], setting: Setting) -> Row:
     return next(row for row in summarise(plan.settings, measured).rows if row.setting == setting)
 
 
+@pytest.mark.slow
 def test_a_row_is_made_of_medians_over_prompts(plan: SweepPlan, measured: list[Measured]) -> None:
     setting = plan.settings[2]
     found = row_of(plan, measured, setting)
@@ -85,6 +86,7 @@ def test_what_is_not_lossless_is_never_recommended() -> None:
     assert METHODS[found.best.setting.method].lossless
 
 
+@pytest.mark.slow
 def test_drift_favours_nobody(plan: SweepPlan, measured: list[Measured]) -> None:
     drifting = measure_all(plan, ScriptedLaboratory(drift=0.02))
     slowest = max(each.reading.seconds / calm.reading.seconds for each, calm in zip(drifting, measured, strict=True)

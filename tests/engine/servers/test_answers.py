@@ -38,7 +38,8 @@ from tests.engine.servers.scripted_server import (
 
 DFLASH = [12, 12, 16, 9, 11, 2, 16, 1]  # its rounds; vLLM reports the last as 3, one of which is the stop token
 TEXT = "The hall has 8 * 10 = 80 chairs."
-ASK = Ask("How many?", SERVED, 64, 200, Sampling(0.5, 20, 0.9, 7), turns=(("system", "Be brief."),))
+ASK = Ask("How many?", method=SERVED, budget=64, max_tokens=200, sampling=Sampling(0.5, 20, 0.9, 7),
+          turns=(("system", "Be brief."),))
 
 
 def vllm(name: str, trial: str = "") -> dict[str, Any]:
@@ -246,7 +247,7 @@ def test_a_server_without_a_model_is_refused(said: str, words: str) -> None:
 def test_it_runs_as_it_was_started_and_in_no_other_way() -> None:
     with scripted(**vllm("dflash", "trial")) as script, attached(script) as source:
         with pytest.raises(RequestError, match="choose the method served"):
-            source.run(Ask("x", "ddtree"))
+            source.run(Ask("x", method="ddtree"))
         assert list(source.methods) == [SERVED] and source.usual_drafters(SERVED) == ()
 
 

@@ -151,7 +151,8 @@ def test_a_drafter_learns_and_what_is_measured_is_what_the_engine_does(
     found = scores(trainee, shard, shard.talks, 12)
     for method, said in (("dflash", found.chain), ("ddtree", found.tree)):
         rounds = [made for talk in talks for made in decode(
-            Request(talk.prompt, method, 12, max_tokens=len(talk.response), stop_ids=frozenset({END})), rig.target,
+            Request(talk.prompt, method=method, budget=12, max_tokens=len(talk.response),
+                    stop_ids=frozenset({END})), rig.target,
             list(rig.drafters_for(method).values()))]
         assert tau(rounds) == pytest.approx(said, abs=0.01), method
 

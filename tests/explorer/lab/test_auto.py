@@ -39,6 +39,7 @@ def test_the_form_takes_auto_beside_numbers_and_alone() -> None:
         assert plan.settings[-1].budget == MOST_AUTO
 
 
+@pytest.mark.slow
 def test_auto_is_measured_drawn_and_told(tmp_path: Path) -> None:
     lab = measured(tmp_path, PACED)
     answer = lab.curves({})
@@ -56,6 +57,7 @@ def test_auto_is_measured_drawn_and_told(tmp_path: Path) -> None:
     assert "--budgets 8 16 auto" in lab.progress({})["command"]
 
 
+@pytest.mark.slow
 def test_auto_is_recommended_where_it_is_fastest_and_goes_into_the_controls(tmp_path: Path) -> None:
     lab = measured(tmp_path, {**FORM, "methods": ["joint"], "budgets": [0, "auto"]})
     best = lab.curves({})["table"]["best"]
@@ -67,6 +69,7 @@ def test_auto_is_recommended_where_it_is_fastest_and_goes_into_the_controls(tmp_
     assert _setting_values(event)[0] == "joint" and _setting_values(event)[-1] == "auto"
 
 
+@pytest.mark.slow
 def test_a_deleted_sweep_is_gone_and_no_other(tmp_path: Path) -> None:
     lab = measured(tmp_path, FORM)
     lab.start(PACED)

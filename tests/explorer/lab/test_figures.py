@@ -154,6 +154,7 @@ def test_the_live_figure_says_what_each_trace_is_filled_with() -> None:
         "tau.recent", "tau.all", "speed.recent", "speed.all", "speed.plain"]
 
 
+@pytest.mark.slow
 def test_what_if_is_drawn_as_predicted(tmp_path: Path) -> None:
     lab = LabService(answering(None, ScriptedInstruments()), lambda run: scripted_trace("joint", 32), RunQueue(),
                      tmp_path / "results.sqlite")

@@ -25,6 +25,7 @@ def forecast() -> WhatIf:
     return found
 
 
+@pytest.mark.slow
 def test_the_lab_opens_with_it_until_something_is_measured(tmp_path: Path) -> None:
     lab = lab_at(tmp_path)
     progress = lab.progress({})
@@ -50,6 +51,7 @@ def test_a_results_file_is_packed_whole(tmp_path: Path) -> None:
     assert found.stored.number == NUMBER and found.stored.finished and len(found.measured) == len(found.stored.plan)
 
 
+@pytest.mark.slow
 def test_predictions_are_of_one_method_and_equal_work_is_equally_fast() -> None:
     found = forecast()
     first = found.of("ddtree")[1]
@@ -61,6 +63,7 @@ def test_predictions_are_of_one_method_and_equal_work_is_equally_fast() -> None:
     assert chosen_line(changed, "nobody") in ("ddtree", "joint") and chosen_line(None, "ddtree") == ""
 
 
+@pytest.mark.slow
 def test_the_cost_opens_on_the_rows_that_may_pay() -> None:
     curve = forecast().cost
     assert curve is not None

@@ -83,7 +83,7 @@ def test_points_are_there_while_it_measures_and_others_wait(tmp_path: Path) -> N
     until(lambda: 2 <= lab.progress({})["done"] < CELLS)
     assert lab.curves({})["curves"]["count"] >= 2
     assert lab.progress({})["seconds_left"] > 0
-    stream = Stream(answering(), Runs(), queue).watch(Ask("How many?", "ddtree", 8))
+    stream = Stream(answering(), Runs(), queue).watch(Ask("How many?", method="ddtree", budget=8))
     assert next(stream)["state"] == "queued"
     lab.control({"do": "stop", "sweep": None})
     assert [view["state"] for view in stream][-1] == "done"
@@ -100,6 +100,7 @@ def test_a_sweep_waits_for_the_runs_before_it(tmp_path: Path) -> None:
     until(lambda: state(lab) == "done")
 
 
+@pytest.mark.slow
 def test_pause_frees_the_machine_and_resume_goes_on(tmp_path: Path) -> None:
     queue = RunQueue()
     lab = lab_at(tmp_path, 0.004, queue)
@@ -116,6 +117,7 @@ def test_pause_frees_the_machine_and_resume_goes_on(tmp_path: Path) -> None:
     assert lab.progress({})["done"] == CELLS == len({id(row) for row in lab._sweeps.measured(number)})
 
 
+@pytest.mark.slow
 def test_what_was_measured_survives_the_app(tmp_path: Path) -> None:
     before = lab_at(tmp_path, 0.004)
     number = before.start(FORM)["sweep"]
@@ -193,6 +195,7 @@ def test_a_file_that_is_none_is_refused(file: dict[str, str], sentence: str) -> 
         PromptSets().add(file)
 
 
+@pytest.mark.slow
 def test_shapes_of_a_run_and_of_a_sweep(tmp_path: Path) -> None:
     trace = scripted_trace("joint", 32)
     lab = LabService(answering(None, ScriptedInstruments()), lambda run: trace, RunQueue(), tmp_path / "results.sqlite")

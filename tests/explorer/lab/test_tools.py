@@ -77,6 +77,7 @@ def test_a_race_goes_on_with_the_conversation_of_the_page() -> None:
         race_plan_from({**RACE, "turns": [["owner", "Hi"]]}, instruments.laboratory, "scripted")
 
 
+@pytest.mark.slow
 def test_a_race_may_have_lanes_of_auto() -> None:
     instruments = ScriptedInstruments()
     made = tools(instruments=instruments)
@@ -127,6 +128,7 @@ def test_a_failing_job_says_so_and_gives_its_place_up(caplog: pytest.LogCaptureF
         jobs.look("nobody")
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget() -> None:
     made = tools()
     with pytest.raises(RequestError, match="has not been measured"):
@@ -142,6 +144,7 @@ def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget() -> None:
     assert cost_figure(found.cost)["data"][1]["y"] == list(found.cost.verify_ms)
 
 
+@pytest.mark.slow
 def test_what_was_never_kept_is_marked_and_not_drawn() -> None:
     made = tools()
     ended(made, made.what_if({"run": "r"}))
@@ -179,6 +182,7 @@ def test_the_doctor_tells_how_far_it_is_and_can_be_cancelled() -> None:
     assert made.job({"job": job})["result"] is None
 
 
+@pytest.mark.slow
 def test_without_a_rig_the_lab_says_why_and_shows_what_was_measured(tmp_path: Path) -> None:
     lab = lab_at(tmp_path)
     lab.start(FORM)
@@ -193,6 +197,7 @@ def test_without_a_rig_the_lab_says_why_and_shows_what_was_measured(tmp_path: Pa
         closed.start(FORM)
 
 
+@pytest.mark.slow
 def test_a_report_holds_everything_and_asks_nobody_for_anything(tmp_path: Path) -> None:
     lab = lab_at(tmp_path)
     lab.start(FORM)
@@ -206,6 +211,7 @@ def test_a_report_holds_everything_and_asks_nobody_for_anything(tmp_path: Path) 
     assert len(drawings) == 4 and drawings[0]["summary"].endswith(f"{table['best']['tau']['median']:.2f}.")
 
 
+@pytest.mark.slow
 def test_the_table_and_the_runs_as_files(tmp_path: Path) -> None:
     lab = lab_at(tmp_path)
     lab.start(FORM)

@@ -24,7 +24,7 @@ from tests.explorer.scripted import ENDLESS, ScriptedSource
 from tests.explorer.scripted_rigs import answering
 from tests.running import completed
 
-ASK = Ask("How many books?", "ddtree", 16)
+ASK = Ask("How many books?", method="ddtree", budget=16)
 
 
 class Clock:
@@ -61,7 +61,7 @@ def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatc
     who = Asker("10.0.0.1", "s", Readers(clock), clock.now)
     monkeypatch.setattr("explorer.runs.asker", lambda: who)
     source = ScriptedSource()
-    stream = Stream(answering(source), Runs(), RunQueue()).watch(Ask(ENDLESS, "ddtree", 16))
+    stream = Stream(answering(source), Runs(), RunQueue()).watch(Ask(ENDLESS, method="ddtree", budget=16))
     with who.readers.reading("s"):
         clock.now += 10 * LAPSE_SECONDS
         states = [next(stream)["state"] for _ in range(5)]
@@ -109,6 +109,7 @@ def test_a_stream_that_is_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> No
         completed(readers.impatient(stuck)({"type": "http.response.body"}))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_runs_that_come_through_the_gate_know_who_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Asker | None] = []
     found = readers.asker

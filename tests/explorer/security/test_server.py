@@ -52,6 +52,7 @@ def test_guessing_a_password_is_slow_and_another_website_cannot_log_anybody_in()
     assert asked(Listening(auth=(NAME, PASSWORD)), act) == [403, *[400] * 6, 429, 429, 429]
 
 
+@pytest.mark.slow
 def test_functions_of_the_page_cannot_skip_the_queue() -> None:
     async def act(client: httpx.AsyncClient) -> httpx.Response:
         return await client.post("/gradio_api/run/generate", json={"data": ["Hi", "ddtree", 4, 0, {}]})

@@ -49,7 +49,7 @@ def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
     told: list[str] = []
     rig = AnsweringRig(opened(names[0], told))
     assert told == ["Reading the weights of qwen …", "Reading the drafters …"]
-    assert gather(rig.source.run(Ask("Hi", "ddtree", 8, 6))).entries
+    assert gather(rig.source.run(Ask("Hi", method="ddtree", budget=8, max_tokens=6))).entries
     assert isinstance(rig.source, LiveRig)
     weights = weakref.ref(rig.source.checkpoints.target.model)
     choice = RigChoice(rig, RunQueue(), RigAccess(LiveRigOpener("bfloat16")))
@@ -62,7 +62,7 @@ def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
         assert weights() is None
     finally:
         gc.enable()
-    assert gather(rig.source.run(Ask("Hi", "nanogpt", 8, 6))).header.rig == "llama"
+    assert gather(rig.source.run(Ask("Hi", method="nanogpt", budget=8, max_tokens=6))).header.rig == "llama"
     assert rig.instruments.laboratory.conditions.rig == "llama"
 
 

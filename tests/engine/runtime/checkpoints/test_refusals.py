@@ -268,8 +268,10 @@ def test_sliding_windows_end_the_text_where_they_would_begin_to_matter(tmp_path:
     assert rig.target.context_limit == 600
     assert "Some layers of the target see 600 positions, so texts end there." in rig.notes
     prompt = tuple(range(3, 583))
-    wanted = outcome(decode(Request(prompt, "autoregressive", 0, 64, Sampling(1.0, seed=1)), rig.target, []))
-    found = outcome(decode(Request(prompt, "expand", 8, 64, Sampling(1.0, seed=1)), rig.target,
+    wanted = outcome(decode(Request(prompt, method="autoregressive", budget=0, max_tokens=64,
+                                    sampling=Sampling(1.0, seed=1)), rig.target, []))
+    found = outcome(decode(Request(prompt, method="expand", budget=8, max_tokens=64,
+                                   sampling=Sampling(1.0, seed=1)), rig.target,
                            [rig.drafters["ngram"]]))
     assert wanted.token_ids == found.token_ids and len(wanted.token_ids) == 20
     changed(target, lambda values: values.update(sliding_window=64))
@@ -283,8 +285,10 @@ def test_other_architectures_write_their_own_text(tmp_path: Path, kind: str) -> 
                          max_position_embeddings=600, pad_token_id=0, **names)
     rig = open_rig(f"{target}::ngram", "float32")
     for sampling in (Sampling(), Sampling(1.0, 0, 0.95, 3)):
-        wanted = outcome(decode(Request((5, 6, 7, 8), "autoregressive", 0, 24, sampling), rig.target, [])).token_ids
-        found = outcome(decode(Request((5, 6, 7, 8), "expand", 12, 24, sampling), rig.target,
+        wanted = outcome(decode(Request((5, 6, 7, 8), method="autoregressive", budget=0, max_tokens=24,
+                                        sampling=sampling), rig.target, [])).token_ids
+        found = outcome(decode(Request((5, 6, 7, 8), method="expand", budget=12, max_tokens=24,
+                                       sampling=sampling), rig.target,
                                [rig.drafters["ngram"]])).token_ids
         assert found == wanted
 

@@ -92,7 +92,8 @@ def test_rounds_are_those_of_decode(method: str, sampling: Sampling) -> None:
     target = small_target()
     drafters = [small_drafter(target, 1), small_drafter(target, 2, block=4)]
     for budget in (0, 1, 7, 33):
-        rounds = assert_same(Request(PROMPT, method, budget, 40, sampling), target, drafters)
+        rounds = assert_same(Request(PROMPT, method=method, budget=budget, max_tokens=40,
+                                     sampling=sampling), target, drafters)
         assert len({token for made in rounds for token in made.committed.tolist()}) > 8
 
 
@@ -109,7 +110,7 @@ def experts_target() -> TorchTarget:
 
 def test_rounds_of_a_mixture_of_experts_are_those_of_decode_too() -> None:
     target = experts_target()
-    rounds = assert_same(Request(PROMPT, "ddtree", 9, 40), target, [small_drafter(target)])
+    rounds = assert_same(Request(PROMPT, method="ddtree", budget=9, max_tokens=40), target, [small_drafter(target)])
     assert len({token for made in rounds for token in made.committed.tolist()}) > 8
 
 
@@ -117,8 +118,9 @@ def test_rounds_of_a_mixture_of_experts_are_those_of_decode_too() -> None:
 def test_sliding_layers_of_a_drafter_slide_here_too(causal: bool | None) -> None:
     target = small_target()
     drafters = [small_drafter(target, 1, window=5, causal=causal), small_drafter(target, 2)]
-    rounds = assert_same(Request(PROMPT, "merged", 9, 40), target, drafters)
-    full = decode(Request(PROMPT, "merged", 9, 40), target, [small_drafter(target, 1), drafters[1]])
+    rounds = assert_same(Request(PROMPT, method="merged", budget=9, max_tokens=40), target, drafters)
+    full = decode(Request(PROMPT, method="merged", budget=9,
+                          max_tokens=40), target, [small_drafter(target, 1), drafters[1]])
     assert any(not np.array_equal(made.tree.tokens, other.tree.tokens) for made, other in zip(
         rounds, full, strict=False))
 
@@ -127,25 +129,27 @@ def test_sliding_layers_of_a_drafter_slide_here_too(causal: bool | None) -> None
 def test_stop_tokens_and_the_context_limit_end_a_text_alike(method: str) -> None:
     target = small_target()
     drafters = [small_drafter(target, 1), small_drafter(target, 2)]
-    plain = [int(token) for made in decode(Request(PROMPT, "autoregressive", 0, 40), target, [])
+    plain = [int(token) for made in decode(Request(PROMPT, method="autoregressive", budget=0,
+                                                   max_tokens=40), target, [])
              for token in made.committed]
-    assert_same(Request(PROMPT, method, 9, 40, stop_ids=frozenset({plain[17], 95})), target, drafters)
+    assert_same(Request(PROMPT, method=method, budget=9, max_tokens=40,
+                        stop_ids=frozenset({plain[17], 95})), target, drafters)
     long = tuple(range(80)) * 3
-    rounds = assert_same(Request(long, method, 9, 40), target, drafters)
+    rounds = assert_same(Request(long, method=method, budget=9, max_tokens=40), target, drafters)
     assert rounds[-1].start + len(rounds[-1].acceptance.keep) == target.context_limit
 
 
 def test_merged_with_the_whole_budget_for_each_drafter() -> None:
     target = small_target()
     drafters = [small_drafter(target, 1), small_drafter(target, 2)]
-    rounds = assert_same(Request(PROMPT, "merged", 9, 20, split="each"), target, drafters)
+    rounds = assert_same(Request(PROMPT, method="merged", budget=9, max_tokens=20, split="each"), target, drafters)
     assert len(rounds[0].tree) == 19
 
 
 @pytest.mark.parametrize("method", ["dflash", "ddtree", "routed", "merged", "joint"])
 def test_rounds_of_the_demo_rig_while_its_cache_grows(method: str) -> None:
     rig = demo_rig()
-    ask = Ask("Omar has 6 boxes with 9 books in each box. How many books?", method, 24, 48)
+    ask = Ask("Omar has 6 boxes with 9 books in each box. How many books?", method=method, budget=24, max_tokens=48)
     request, drafters = demo_live().request(ask), list(rig.drafters_for(method).values())
     rounds = assert_same(request, rig.target, drafters, smallest=16)
     buckets = {bucket_of(made.start, 16) for made in rounds}
@@ -156,7 +160,7 @@ def test_rounds_of_the_demo_rig_while_its_cache_grows(method: str) -> None:
 def test_closing_frees_the_caches() -> None:
     target = small_target()
     loop = GraphLoop(target)
-    rounds = loop.decode(Request(PROMPT, "ddtree", 7, 40), [small_drafter(target)])
+    rounds = loop.decode(Request(PROMPT, method="ddtree", budget=7, max_tokens=40), [small_drafter(target)])
     gc.disable()  # memory of a device must not wait for the collector
     try:
         next(rounds)
@@ -172,7 +176,8 @@ def test_what_cannot_be_captured_runs_eagerly_and_says_so(monkeypatch: pytest.Mo
     monkeypatch.setattr(machine, "RUNNERS", {"cpu": Graphs})  # no graphs here, so every capture fails
     target = small_target()
     with pytest.warns(UserWarning, match="could not be captured as a graph") as said:
-        assert_same(Request(PROMPT, "ddtree", 7, 40), target, [small_drafter(target)], smallest=64)
+        assert_same(Request(PROMPT, method="ddtree", budget=7,
+                            max_tokens=40), target, [small_drafter(target)], smallest=64)
     assert len(said) == 1
 
 
@@ -190,7 +195,7 @@ def test_out_of_memory_in_a_capture_ends_the_run_and_not_the_captures(monkeypatc
     loop = GraphLoop(small_target(), 64)
     for _ in range(2):
         with pytest.raises(torch.OutOfMemoryError):
-            next(loop.decode(Request(PROMPT, "ddtree", 7, 40), [small_drafter(loop.target)]))
+            next(loop.decode(Request(PROMPT, method="ddtree", budget=7, max_tokens=40), [small_drafter(loop.target)]))
     assert tried == [len(PROMPT)] * 2
 
 
@@ -214,8 +219,8 @@ def test_requests_are_refused_and_others_passed_on_as_decode_does() -> None:
     target = small_target()
     loop, drafters = GraphLoop(target), [small_drafter(target)]
     with pytest.raises(RequestError, match="The prompt is empty"):
-        loop.decode(Request((), "ddtree", 7, 40), drafters)
-    other = Request(PROMPT, "ddtree", 7, 12, pace="auto")
+        loop.decode(Request((), method="ddtree", budget=7, max_tokens=40), drafters)
+    other = Request(PROMPT, method="ddtree", budget=7, max_tokens=12, pace="auto")
     assert not serves(other, target, drafters)
     found = [made.committed.tolist() for made in loop.decode(other, drafters)]
     assert found == [made.committed.tolist() for made in decode(other, target, drafters)]

@@ -30,7 +30,7 @@ def test_captured_rounds_are_those_of_decode(method: str, sampling: Sampling) ->
         target = small_target()
         drafters = [small_drafter(target, 1), small_drafter(target, 2)]
     for budget in (0, 7, 33):
-        assert_same(Request(PROMPT, method, budget, 40, sampling), target, drafters)
+        assert_same(Request(PROMPT, method=method, budget=budget, max_tokens=40, sampling=sampling), target, drafters)
 
 
 @pytest.mark.filterwarnings("error:A round could not be captured")
@@ -40,7 +40,7 @@ def test_the_next_text_of_a_kind_takes_the_same_graphs() -> None:
         drafter = small_drafter(target)
     loop = GraphLoop(target, 16)
     for prompt in (PROMPT, PROMPT[3:], tuple(range(30, 60))):
-        request = Request(prompt, "ddtree", 9, 20)
+        request = Request(prompt, method="ddtree", budget=9, max_tokens=20)
         found = [made.committed.tolist() for made in loop.decode(request, [drafter])]
         assert found == [made.committed.tolist() for made in decode(request, target, [drafter])]
 
@@ -50,7 +50,7 @@ def tau_on(device: str, method: str) -> float:
     live = LiveRig(open_rig("demo", "float32", device))
     tokens = rounds = 0
     for prompt in read_prompts(Path("assets/prompts/bench.jsonl"))[:12]:
-        with live.rounds(Ask(prompt.text, method, 64, 96)) as made:
+        with live.rounds(Ask(prompt.text, method=method, budget=64, max_tokens=96)) as made:
             found = outcome(made)
         tokens, rounds = tokens + len(found.token_ids), rounds + len(found.lengths)
     return tokens / rounds

@@ -23,8 +23,10 @@ def laboratory() -> LiveLaboratory:
 
 
 @pytest.mark.parametrize("ask", [
-    Ask(PROMPT, "joint", 24, 40), Ask(PROMPT, "merged", 16, 30, Sampling(0.8, seed=4), "each"),
-    Ask(PROMPT, "autoregressive", 0, 12)], ids=lambda ask: ask.method)
+    Ask(PROMPT, method="joint", budget=24,
+        max_tokens=40), Ask(PROMPT, method="merged", budget=16, max_tokens=30, sampling=Sampling(0.8, seed=4),
+                            split="each"),
+    Ask(PROMPT, method="autoregressive", budget=0, max_tokens=12)], ids=lambda ask: ask.method)
 def test_a_reading_is_what_the_trace_of_the_same_run_says(laboratory: LiveLaboratory, ask: Ask) -> None:
     found, traced = laboratory.measure(ask), reading_of(gather(laboratory.live.run(ask)))
     assert found.token_ids
@@ -36,10 +38,11 @@ def test_a_reading_is_what_the_trace_of_the_same_run_says(laboratory: LiveLabora
 
 
 def test_a_measurement_waits_for_the_rig_and_does_not_count_the_waiting(laboratory: LiveLaboratory) -> None:
-    other = laboratory.live.run(Ask(PROMPT, "ddtree", 8, 20))
+    other = laboratory.live.run(Ask(PROMPT, method="ddtree", budget=8, max_tokens=20))
     next(other)
     found = []
-    worker = threading.Thread(target=lambda: found.append(laboratory.measure(Ask(PROMPT, "autoregressive", 0, 2))))
+    worker = threading.Thread(target=lambda: found.append(laboratory.measure(Ask(PROMPT, method="autoregressive",
+                                                                                 budget=0, max_tokens=2))))
     worker.start()
     time.sleep(1.5)
     assert not found
@@ -52,7 +55,7 @@ def test_what_cannot_be_served_leaves_the_rig_free(laboratory: LiveLaboratory) -
     for ask in (Ask(" "), Ask("word " * 5000), Ask(PROMPT, drafters=("nobody",)), Ask(PROMPT, budget=-1)):
         with pytest.raises(RequestError):
             laboratory.measure(ask)
-    assert laboratory.measure(Ask(PROMPT, "dflash", 8, 4)).token_ids
+    assert laboratory.measure(Ask(PROMPT, method="dflash", budget=8, max_tokens=4)).token_ids
 
 
 def test_the_conditions_name_the_rig_and_what_it_runs_on(laboratory: LiveLaboratory) -> None:

@@ -14,7 +14,7 @@ from tests.engine.runtime.small import small_drafter, small_target
 def test_the_plain_loop_commits_the_same_rounds(budget: int, window: int) -> None:
     target = small_target()
     drafter = small_drafter(target, window=window)
-    request = Request(tuple(range(5, 25)), "ddtree", budget, 40)
+    request = Request(tuple(range(5, 25)), method="ddtree", budget=budget, max_tokens=40)
     loop = PlainLoop(target, drafter)
     plain = list(loop.rounds(request, loop.open(request)))
     assert all(loop.seconds[stage] > 0 for stage in ("draft", "build", "pack", "verify", "accept", "keep"))

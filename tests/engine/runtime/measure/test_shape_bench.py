@@ -36,7 +36,7 @@ def test_acceptance_is_forced_alike_in_both_loops(trial: Trial) -> None:
     assert int(board.kept.count) == 4
     assert int(board.length) == 44
     loop = ForcedPlain(trial.target, trial.drafter, 3)
-    request = Request(tuple(token % 251 for token in range(40)), "ddtree", 24, 99)
+    request = Request(tuple(token % 251 for token in range(40)), method="ddtree", budget=24, max_tokens=99)
     assert [len(tokens) for tokens in islice(loop.rounds(request, loop.open(request)), 2)] == [4, 4]
 
 

@@ -30,7 +30,8 @@ POINTS = (("dflash", "total"), ("ddtree", "total"), ("routed", "total"), ("merge
 
 
 def finished(method: str, budget: int, sampling: Sampling = GREEDY, **changes: object) -> Trace:
-    return gather(demo_live().run(Ask(PROMPT, method, budget, 48, sampling, **changes)))  # type: ignore[arg-type]
+    return gather(demo_live().run(Ask(PROMPT, method=method, budget=budget, max_tokens=48, sampling=sampling,
+                                      **changes)))  # type: ignore[arg-type]
 
 
 def lengths(trace: Trace) -> tuple[int, ...]:
@@ -112,8 +113,8 @@ def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
     book = CostBook(demo_rig())
     live = demo_live()
     live._costs = book  # one measurement serves the whole test
-    plain = gather(live.run(Ask(PROMPT, "autoregressive", 0, 48)))
-    trace = gather(live.run(Ask(PROMPT, "joint", 64, 48, pace="auto")))
+    plain = gather(live.run(Ask(PROMPT, method="autoregressive", budget=0, max_tokens=48)))
+    trace = gather(live.run(Ask(PROMPT, method="joint", budget=64, max_tokens=48, pace="auto")))
     assert committed_ids(entry.round for entry in trace.entries) == committed_ids(
         entry.round for entry in plain.entries)
     assert trace.header.request.pace == "auto" and loads(dumps(trace)).header.request.pace == "auto"
@@ -128,4 +129,4 @@ def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
 
 def test_an_unknown_pace_is_refused() -> None:
     with pytest.raises(RequestError, match="There is no pace 'fast'"):
-        gather(demo_live().run(Ask(PROMPT, "ddtree", 8, 4, pace="fast")))
+        gather(demo_live().run(Ask(PROMPT, method="ddtree", budget=8, max_tokens=4, pace="fast")))

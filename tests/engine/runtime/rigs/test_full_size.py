@@ -48,10 +48,11 @@ def test_the_full_pair_loads_drafts_as_the_reference_does_and_stays_lossless(tmp
     rig = open_rig(f"{target}::{folder}", "bfloat16")
     assert sum(value.numel() for value in rig.target.model.parameters()) > 4e9
     prompt = tuple(range(40, 60))
-    plain = outcome(decode(Request(prompt, "autoregressive", 0, 6), rig.target, [])).token_ids
+    plain = outcome(decode(Request(prompt, method="autoregressive", budget=0, max_tokens=6), rig.target, [])).token_ids
     drafter = rig.drafters["drafter"]
     assert isinstance(drafter, DFlashDrafter)
-    assert len(outcome(decode(Request(prompt, "ddtree", 16, 6), rig.target, [drafter])).token_ids) == len(plain) == 6
+    assert len(outcome(decode(Request(prompt, method="ddtree", budget=16,
+                                      max_tokens=6), rig.target, [drafter])).token_ids) == len(plain) == 6
 
     # the weights are bfloat16's, so float32 holds them exactly: the arithmetic is compared and not its rounding
     output = VocabularyProduct(rig.target.head.float())

@@ -56,7 +56,8 @@ def drawn_texts(method: str, budget: int) -> list[Text]:
     drafters = list(rig.drafters_for(method).values())
     texts = []
     for seed in range(TEXTS):
-        request = live.request(Ask(PROMPT, method, budget, LENGTH, replace(SAMPLING, seed=seed)))
+        request = live.request(Ask(PROMPT, method=method, budget=budget, max_tokens=LENGTH,
+                                   sampling=replace(SAMPLING, seed=seed)))
         texts.append(tuple(committed_ids(decode(request, rig.target, drafters))))
     return texts
 

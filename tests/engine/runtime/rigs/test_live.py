@@ -27,33 +27,35 @@ def text_ids(live: LiveRig, ask: Ask) -> list[int]:
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
 def test_every_lossless_method_equals_autoregressive(place: int) -> None:
     live, prompt = demo_live(), PROMPTS[place].text
-    wanted = text_ids(live, Ask(prompt, "autoregressive", 0, 40))
+    wanted = text_ids(live, Ask(prompt, method="autoregressive", budget=0, max_tokens=40))
     assert len(wanted) > 10
     for method, split in lossless_points():
         for budget in (0, 1, 7, 64):
-            assert text_ids(live, Ask(prompt, method, budget, 40, split=split)) == wanted, (method, split, budget)
+            assert text_ids(live, Ask(prompt, method=method, budget=budget, max_tokens=40,
+                                      split=split)) == wanted, (method, split, budget)
 
 
 def test_the_walk_methods_share_the_sampled_text_too() -> None:
     live, sampling = demo_live(), Sampling(0.8, 0, 0.95, 11)
-    wanted = text_ids(live, Ask(PROMPTS[3].text, "autoregressive", 0, 60, sampling))
+    wanted = text_ids(live, Ask(PROMPTS[3].text, method="autoregressive", budget=0, max_tokens=60, sampling=sampling))
     for method in ("dflash", "ddtree", "routed", "merged", "joint"):
-        assert text_ids(live, Ask(PROMPTS[3].text, method, 24, 60, sampling)) == wanted
+        assert text_ids(live, Ask(PROMPTS[3].text, method=method, budget=24, max_tokens=60,
+                                  sampling=sampling)) == wanted
 
 
 def test_a_word_problem_is_answered_right() -> None:
-    text = demo_rig().tokenizer.decode(text_ids(demo_live(), Ask(MATH, "ddtree", 32)))
+    text = demo_rig().tokenizer.decode(text_ids(demo_live(), Ask(MATH, method="ddtree", budget=32)))
     assert text.endswith("Answer: 67")
 
 
 def test_drafting_pays_in_rounds() -> None:
-    found = gather(demo_live().run(Ask(MATH, "ddtree", 64)))
+    found = gather(demo_live().run(Ask(MATH, method="ddtree", budget=64)))
     rounds = [entry.round for entry in found.entries]
     assert len(committed_ids(rounds)) / len(rounds) > 3
 
 
 def test_header_names_every_token_that_is_shown_and_the_file_is_the_run() -> None:
-    found = gather(demo_live().run(Ask(MATH, "joint", 16)))
+    found = gather(demo_live().run(Ask(MATH, method="joint", budget=16)))
     assert found.header.drafters == ("math", "code") and found.header.dtype == "float32"
     named = set(found.header.pieces)
     for entry in found.entries:
@@ -117,12 +119,12 @@ def test_a_bad_ask_gets_one_sentence_and_the_next_one_is_served(ask: Ask, said: 
     with pytest.raises(CanopyError) as caught:
         gather(live.run(ask))
     assert said in str(caught.value) and "\n" not in str(caught.value)
-    assert text_ids(live, Ask(MATH, "ddtree", 8, 4))
+    assert text_ids(live, Ask(MATH, method="ddtree", budget=8, max_tokens=4))
 
 
 @pytest.mark.parametrize("prompt", ["🌳" * 50, "\x00\x01\x1b[31m", "${7*6} </script>", "שלום עולם", "a" * 900])
 def test_odd_prompts_are_answered(prompt: str) -> None:
-    lines = list(demo_live().run(Ask(prompt, "ddtree", 8, 12)))
+    lines = list(demo_live().run(Ask(prompt, method="ddtree", budget=8, max_tokens=12)))
     assert isinstance(lines[0], Header) and sum(isinstance(line, Entry) for line in lines) >= 1
 
 
@@ -138,15 +140,15 @@ def test_the_context_ends_the_text_cleanly() -> None:
     rig = demo_rig()
     prompt = "word " * 200
     room = rig.target.context_limit - len(prompt_ids(rig.tokenizer, prompt))
-    found = gather(demo_live().run(Ask(prompt, "ddtree", 16, 5000)))
+    found = gather(demo_live().run(Ask(prompt, method="ddtree", budget=16, max_tokens=5000)))
     assert found.end.reason in ("context", "stop")
     assert len(committed_ids(entry.round for entry in found.entries)) <= room
 
 
 def test_closing_a_run_frees_its_cache_and_lets_the_next_one_in() -> None:
     live = demo_live()
-    lines = live.run(Ask(MATH, "ddtree", 8, 100))
+    lines = live.run(Ask(MATH, method="ddtree", budget=8, max_tokens=100))
     next(lines), next(lines)
     lines.close()
     assert demo_rig().target._cache is None
-    assert text_ids(live, Ask(MATH, "ddtree", 8, 4))
+    assert text_ids(live, Ask(MATH, method="ddtree", budget=8, max_tokens=4))

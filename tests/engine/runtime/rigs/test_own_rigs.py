@@ -24,7 +24,8 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> LiveRig:
 
 
 def test_a_run_says_that_thinking_is_off_and_what_it_ran_on(live: LiveRig) -> None:
-    found = gather(live.run(Ask("Hi", "joint", 8, 6, turns=(("user", "3 + 4?"), ("assistant", "7")))))
+    found = gather(live.run(Ask("Hi", method="joint", budget=8, max_tokens=6,
+                                turns=(("user", "3 + 4?"), ("assistant", "7")))))
     assert found.header.note == "Thinking is off: a drafter of this rig was trained on answers without it."
     assert found.header.drafters == ("drafter", "ngram") and found.header.revisions["drafter"] == "head"
     text = "".join(str(found.header.pieces[token]) for token in found.header.request.prompt_ids)
@@ -39,13 +40,13 @@ def test_out_of_memory_is_said_and_the_next_run_is_served(live: LiveRig, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(live.checkpoints.target, "verify", full)
         with pytest.raises(RequestError) as caught:
-            gather(live.run(Ask("Hi", "ddtree", 8, 6)))
+            gather(live.run(Ask("Hi", method="ddtree", budget=8, max_tokens=6)))
     assert str(caught.value).startswith("The GPU ran out of memory (2.50 GiB more was needed) at a budget of 8 nodes")
-    assert gather(live.run(Ask("Hi", "ddtree", 8, 6))).entries
+    assert gather(live.run(Ask("Hi", method="ddtree", budget=8, max_tokens=6))).entries
     with monkeypatch.context() as patch:
         patch.setattr(live.checkpoints.target, "verify", full)
         with pytest.raises(RequestError, match="2.50 GiB more was needed. at a budget of 8"), live.rounds(
-                Ask("Hi", "ddtree", 8, 6)) as rounds:
+                Ask("Hi", method="ddtree", budget=8, max_tokens=6)) as rounds:
             list(rounds)
         with pytest.raises(RequestError, match="while the cost of rounds after 40 tokens was measured; lower"):
             live.curve(40, Sampling())

@@ -48,9 +48,11 @@ def test_trees_and_plain_decoding_each_get_what_is_fastest(kept: Path, monkeypat
     rig = open_rig("demo", AUTO_DTYPE, "cpu")
     assert (rig.target.dtype, rig.dtype) == ("float32", "float32, plain decoding bfloat16")
     live = LiveRig(rig)
-    runs = {method: gather(live.run(Ask("What is 3 + 4?", method, 16, 12))) for method in ("autoregressive", "ddtree")}
+    runs = {method: gather(live.run(Ask("What is 3 + 4?", method=method, budget=16,
+                                        max_tokens=12))) for method in ("autoregressive", "ddtree")}
     assert runs["autoregressive"].header.dtype == "bfloat16" and runs["ddtree"].header.dtype == "float32"
-    alone = gather(LiveRig(open_rig("demo", "bfloat16", "cpu")).run(Ask("What is 3 + 4?", "autoregressive", 0, 12)))
+    alone = gather(LiveRig(open_rig("demo", "bfloat16", "cpu")).run(Ask("What is 3 + 4?", method="autoregressive",
+                                                                        budget=0, max_tokens=12)))
     assert committed_ids(entry.round for entry in runs["autoregressive"].entries) == committed_ids(
         entry.round for entry in alone.entries)
 

@@ -146,10 +146,12 @@ def test_every_method_writes_the_autoregressive_text(target: str, tmp_path: Path
                    "float32")
     prompt = tuple(range(40, 60))
     for sampling in (Sampling(), Sampling(1.0, 0, 0.95, 3)):
-        wanted = outcome(decode(Request(prompt, "autoregressive", 0, 14, sampling), rig.target, [])).token_ids
+        wanted = outcome(decode(Request(prompt, method="autoregressive", budget=0, max_tokens=14,
+                                        sampling=sampling), rig.target, [])).token_ids
         assert sampling.temperature == 0 or len(set(wanted)) > 6, "a text that repeats itself proves nothing"
         for method, row in METHODS.items():
             if row.drafter_count and row.lossless and (row.accept == "walk" or sampling.temperature == 0):
                 drafters = list(rig.drafters_for(method).values())
-                found = outcome(decode(Request(prompt, method, 12, 14, sampling), rig.target, drafters)).token_ids
+                found = outcome(decode(Request(prompt, method=method, budget=12, max_tokens=14,
+                                               sampling=sampling), rig.target, drafters)).token_ids
                 assert found == wanted, (method, sampling)

@@ -13,7 +13,7 @@ from engine.runtime.rigs.loops import HostLoop
 from engine.runtime.target.inference import each_inferring, inferring
 from tests.engine.runtime.small import small_drafter, small_target
 
-REQUEST = Request(tuple(range(5, 25)), "ddtree", 7, 20)
+REQUEST = Request(tuple(range(5, 25)), method="ddtree", budget=7, max_tokens=20)
 
 
 def test_a_call_is_made_in_inference_mode_whoever_makes_it() -> None:

@@ -17,14 +17,17 @@ from engine.trace import committed_ids
 from tests.engine.runtime.demo import demo_live, demo_rig
 
 ASKS = (
-    Ask("Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?", "ddtree", 16, 40),
-    Ask("Write a Python function that doubles every number of a list.", "routed", 31, 40),
-    Ask("What is speculative decoding?", "autoregressive", 0, 25),
-    Ask("Mia buys 3 pens for 2 dollars each. What does she pay?", "merged", 24, 40, Sampling(0.8, 0, 0.95, 3)),
-    Ask("What is a node budget?", "joint", 7, 30),
-    Ask("Lea has 12 cards and gives away 5. How many are left?", "expand", 12, 30, drafters=("small",)),
-    Ask("What is a draft tree?", "nanogpt", 9, 30),
-    Ask("What is the root?", "dflash", 15, 30),
+    Ask("Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?",
+        method="ddtree", budget=16, max_tokens=40),
+    Ask("Write a Python function that doubles every number of a list.", method="routed", budget=31, max_tokens=40),
+    Ask("What is speculative decoding?", method="autoregressive", budget=0, max_tokens=25),
+    Ask("Mia buys 3 pens for 2 dollars each. What does she pay?", method="merged", budget=24, max_tokens=40,
+        sampling=Sampling(0.8, 0, 0.95, 3)),
+    Ask("What is a node budget?", method="joint", budget=7, max_tokens=30),
+    Ask("Lea has 12 cards and gives away 5. How many are left?", method="expand", budget=12, max_tokens=30,
+        drafters=("small",)),
+    Ask("What is a draft tree?", method="nanogpt", budget=9, max_tokens=30),
+    Ask("What is the root?", method="dflash", budget=15, max_tokens=30),
 )
 
 

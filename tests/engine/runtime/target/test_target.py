@@ -90,10 +90,12 @@ def test_the_next_pass_after_keep_equals_one_without_a_cache(keep: list[int]) ->
 def test_every_method_writes_the_autoregressive_text(method: str, sampling: Sampling) -> None:
     target = small_target()
     drafters = [small_drafter(target, seed) for seed in (1, 2)]
-    wanted = outcome(decode(Request(PROMPT, "autoregressive", 0, 40, sampling), target, [])).token_ids
+    wanted = outcome(decode(Request(PROMPT, method="autoregressive", budget=0, max_tokens=40,
+                                    sampling=sampling), target, [])).token_ids
     assert len(set(wanted)) > 8, "a text that repeats itself proves nothing"
     for budget in (0, 1, 7, 33):
-        found = outcome(decode(Request(PROMPT, method, budget, 40, sampling), target, drafters))
+        found = outcome(decode(Request(PROMPT, method=method, budget=budget, max_tokens=40,
+                                       sampling=sampling), target, drafters))
         assert found.token_ids == wanted
 
 
@@ -102,7 +104,8 @@ def test_statistics_that_are_read_after_the_run_are_those_of_their_round(
         sampling: Sampling, monkeypatch: pytest.MonkeyPatch) -> None:
     def run() -> list[Round]:
         target = small_target()
-        return list(decode(Request(PROMPT, "ddtree", 12, 20, sampling), target, [small_drafter(target, 1)]))
+        return list(decode(Request(PROMPT, method="ddtree", budget=12, max_tokens=20,
+                                   sampling=sampling), target, [small_drafter(target, 1)]))
 
     late = [made.verification for made in run()]
     assert all(type(found) is LazyVerification and "entropy" not in vars(found) for found in late)
@@ -119,7 +122,7 @@ def test_statistics_that_are_read_after_the_run_are_those_of_their_round(
 
 def test_release_frees_the_cache_and_closing_the_iterator_releases() -> None:
     target = small_target()
-    rounds = decode(Request(PROMPT, "autoregressive", 0, 40), target, [])
+    rounds = decode(Request(PROMPT, method="autoregressive", budget=0, max_tokens=40), target, [])
     next(rounds)
     assert target._cache is not None
     rounds.close()
@@ -136,7 +139,7 @@ def test_five_thousand_rounds_do_not_grow_the_process() -> None:
     def some(rounds: int) -> None:
         done = 0
         while done < rounds:
-            for _ in decode(Request(PROMPT, "joint", 8, 200), target, drafters):
+            for _ in decode(Request(PROMPT, method="joint", budget=8, max_tokens=200), target, drafters):
                 done += 1
 
     some(500)
