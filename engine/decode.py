@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.budget_policy import BudgetPolicy
+from engine.budget_policy import Allotment, BudgetPolicy
 from engine.clock import Clock
 from engine.draws import trial_draws
 from engine.plan import Drafter, Features, JointDrafter, JointTarget, Plan, Target, plan
@@ -137,14 +137,18 @@ class RoundTrees:
     tree: DraftTree
 
 
-def step(runs: Sequence[RequestRun]) -> list[Round]:
+def step(runs: Sequence[RequestRun], allotment: Allotment | None = None) -> list[Round]:
     """One round of every run: one pass of each drafter that drafts for several together, and one of the target. The
-    seconds of each are those of all together."""
+    seconds of each are those of all together. An ``allotment`` shares the rows out among the runs."""
     clock = Clock()
+    if allotment:
+        allotment.opens([run.work.policy for run in runs])
     opened = [run.opened() for run in runs]
     drafts = _drafted(opened)
     clock.lap("draft")
     built = [run.built(each, own) for run, each, own in zip(runs, opened, drafts, strict=True)]
+    if allotment:
+        built = _shared(runs, built, allotment)
     clock.lap("build")
     packed = [pack(each.tree, run.start) for run, each in zip(runs, built, strict=True)]
     clock.lap("pack")
@@ -158,8 +162,16 @@ def step(runs: Sequence[RequestRun]) -> list[Round]:
         run.observe(each.tree, kept, own)
     clock.lap("draft")
     seconds = clock.seconds()
+    if allotment:
+        allotment.ended([run.work.policy for run in runs], sum(seconds.values()))
     return [run.ended(each, own, kept, seconds)
             for run, each, own, kept in zip(runs, built, said, accepted, strict=True)]
+
+
+def _shared(runs: Sequence[RequestRun], built: Sequence[RoundTrees], allotment: Allotment) -> list[RoundTrees]:
+    """The trees as far as the allotment verifies them."""
+    cut = allotment.cut([run.work.policy for run in runs], [each.tree for each in built])
+    return [RoundTrees(each.drafts, each.candidates, tree) for each, tree in zip(built, cut, strict=True)]
 
 
 def _drafted(opened: Sequence[DraftOrder]) -> list[tuple[Lattice, ...]]:
