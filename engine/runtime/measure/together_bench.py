@@ -1,0 +1,199 @@
+"""What budgets are worth when several requests share their passes: the same for everybody, each request's own pace,
+one total shared out, and none. All settings answer the same prompts, in turns whose order is drawn anew each time.
+
+Counted are the rounds in which as many requests as wanted were answered; times are engine time without the prompts.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from engine.acceptance_length import mean_length
+from engine.budget_policy import AUTO, FIXED, MOST_AUTO, Allotment, BudgetPolicy
+from engine.lab.adaptive import AdaptiveBudget
+from engine.lab.cost import CostCurve
+from engine.lab.shared_budget import SharedBudget
+from engine.records import STAGES, Ask, Sampling
+from engine.runtime.rigs.live import LiveRig
+from engine.together import BatchRequest, decode_together
+
+PLAIN, OWN, SHARED = "plain", "auto, each its own", "auto, shared"
+WARM_TOKENS = 12
+
+
+@dataclass(frozen=True)
+class TogetherBench:
+    """What is measured. Every method is tried at every budget, at both automatic paces, and beside plain decoding."""
+
+    asks: tuple[Ask, ...]
+    methods: tuple[str, ...]
+    budgets: tuple[int, ...]
+    at_once: tuple[int, ...]
+    repeats: int
+
+
+@dataclass(frozen=True)
+class Way:
+    """A method at a budget (as a word), or at one of the automatic paces."""
+
+    method: str
+    budget: str
+
+    @property
+    def label(self) -> str:
+        """In a table."""
+        return self.method if self.budget == PLAIN else f"{self.method} {self.budget}"
+
+
+@dataclass
+class Load:
+    """What one run of a way adds up to, over its full rounds."""
+
+    tokens: int = 0
+    trees: int = 0
+    rounds: int = 0
+    nodes: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+    rates: list[float] = field(default_factory=list)  # tokens a second of each request, while it was answered
+
+    @property
+    def rate(self) -> float:
+        """Tokens a second of all requests together."""
+        return self.tokens / sum(self.seconds.values())
+
+
+Loads = Mapping[int, Mapping[Way, Sequence[Load]]]
+
+
+def ways(bench: TogetherBench) -> list[Way]:
+    """The baseline, then every method at every budget and pace."""
+    return [Way("autoregressive", PLAIN), *(Way(method, budget) for method in bench.methods
+                                            for budget in (*map(str, bench.budgets), OWN, SHARED))]
+
+
+def together_results(live: LiveRig, bench: TogetherBench) -> dict[str, object]:
+    """Measure; what --json prints."""
+    loads = measured(live, bench)
+    rows = [row_of(at_once, way, found) for at_once, each in loads.items() for way, found in each.items()]
+    return {"hardware": live.hardware, "dtype": live.checkpoints.dtype, "torch": torch.__version__,
+            "prompts": len(bench.asks), "repeats": bench.repeats, "together": rows,
+            "verdicts": [verdict for at_once, each in loads.items() for verdict in verdicts(at_once, each)]}
+
+
+def measured(live: LiveRig, bench: TogetherBench) -> Loads:
+    """A load for each repeat of every way at every number of requests at once, after each has run a little."""
+    found: dict[int, dict[Way, list[Load]]] = {at_once: {way: [] for way in ways(bench)} for at_once in bench.at_once}
+    cells = [(at_once, way) for at_once in bench.at_once for way in ways(bench)]
+    short = [Ask(each.prompt, max_tokens=WARM_TOKENS) for each in bench.asks]
+    for at_once, way in cells:
+        run(live, short[:at_once], at_once, way)
+    order = random.Random(0)
+    turns = [order.sample(cells, len(cells)) for _ in range(bench.repeats)]
+    for at_once, way in tqdm(list(chain.from_iterable(turns)), unit="run"):
+        found[at_once][way].append(run(live, bench.asks, at_once, way))
+    return found
+
+
+def run(live: LiveRig, asks: Sequence[Ask], at_once: int, way: Way) -> Load:
+    """Answer all prompts one way, ``at_once`` of them at a time."""
+    rig, curve = live.checkpoints, _curves(live, asks)
+    target = rig.plain_target if way.budget == PLAIN and rig.plain_target else rig.target
+    allotment: Allotment | None = SharedBudget(curve) if way.budget == SHARED else None
+    fixed = int(way.budget) if way.budget.isdigit() else 0
+    asked = []
+    for ask in asks:
+        budget, pace = (MOST_AUTO, AUTO) if way.budget in (OWN, SHARED) else (fixed, FIXED)
+        request = live.request(Ask(ask.prompt, way.method, budget, ask.max_tokens, ask.sampling, pace=pace))
+        policy: BudgetPolicy | None = AdaptiveBudget(curve(1)) if way.budget == OWN else None
+        asked.append(BatchRequest(request, list(rig.drafters(way.method).values()), policy))
+    with live.held(f"for {at_once} requests at once"), torch.inference_mode():
+        return tallied(decode_together(asked, target, at_once, allotment), at_once)
+
+
+def _curves(live: LiveRig, asks: Sequence[Ask]) -> Any:
+    """The cost of joint rounds at the middle of such texts."""
+    lengths = [len(live.request(ask).prompt_ids) + ask.max_tokens // 2 for ask in asks]
+
+    def curve(requests: int) -> CostCurve:
+        return live.costs.curve(int(median(lengths)), Sampling(), requests)
+    return curve
+
+
+def tallied(made: Any, at_once: int) -> Load:
+    """The full rounds of a run. The rounds of one step share their seconds."""
+    load, tokens, spent = Load(), {}, {}  # type: Load, dict[int, int], dict[int, float]
+    rounds: list[tuple[int, Any]] = []
+    for number, each in made:
+        if rounds and each.seconds is not rounds[0][1].seconds:
+            _count(load, rounds, at_once, (tokens, spent))
+            rounds = []
+        rounds.append((number, each))
+    _count(load, rounds, at_once, (tokens, spent))
+    load.rates = [tokens[number] / spent[number] for number in tokens]
+    return load
+
+
+def _count(load: Load, rounds: Sequence[tuple[int, Any]], at_once: int, by: tuple[dict[int, int], dict[int, float]]
+           ) -> None:
+    if len(rounds) < at_once:
+        return
+    seconds = rounds[0][1].seconds
+    load.rounds += 1
+    for stage, lap in seconds.items():
+        load.seconds[stage] += lap
+    for number, each in rounds:
+        kept = len(each.acceptance.keep)
+        load.tokens, load.trees, load.nodes = load.tokens + kept, load.trees + 1, load.nodes + len(each.tree) - 1
+        by[0][number] = by[0].get(number, 0) + kept
+        by[1][number] = by[1].get(number, 0.0) + sum(seconds.values())
+
+
+def row_of(at_once: int, way: Way, loads: Sequence[Load]) -> dict[str, Any]:
+    """Medians over the repeats."""
+    rates = [load.rate for load in loads]
+    return {
+        "together": at_once, "method": way.method, "budget": way.budget, "label": way.label,
+        "tokens_per_second": round(median(rates), 1), "spread": [round(min(rates), 1), round(max(rates), 1)],
+        "per_request": round(median(median(load.rates) for load in loads), 1),
+        "slowest_request": round(median(min(load.rates) for load in loads), 1),
+        "tau": round(mean_length(loads[0].tokens, loads[0].trees), 3),
+        "nodes": round(median(load.nodes / load.trees for load in loads), 1),
+        "ms": {stage: round(median(1e3 * load.seconds[stage] / load.rounds for load in loads), 3)
+               for stage in STAGES}}
+
+
+def verdicts(at_once: int, loads: Mapping[Way, Sequence[Load]]) -> list[dict[str, Any]]:
+    """The shared budget against the best budget that is the same for everybody, each request's own pace, and plain
+    decoding: medians of the ratios within a repeat, and their quartiles."""
+    found = []
+    for method in dict.fromkeys(way.method for way in loads if way.budget == SHARED):
+        same = [way for way in loads if way.method == method and way.budget.isdigit()]
+        best = max(same, key=lambda way: median(load.rate for load in loads[way]))
+        shared = [load.rate for load in loads[Way(method, SHARED)]]
+        for other in (best, Way(method, OWN), Way("autoregressive", PLAIN)):
+            ratios = [one / load.rate for one, load in zip(shared, loads[other], strict=True)]
+            found.append({"together": at_once, "method": method, "against": other.label,
+                          "ratio": round(median(ratios), 3),
+                          "quartiles": [round(float(each), 3) for each in np.percentile(ratios, (25, 75))]})
+    return found
+
+
+def together_table(result: Mapping[str, Any]) -> str:
+    """The same for people; times in milliseconds a round of all."""
+    lines = [f"{'at once':>7}  {'way':28}{'tok/s':>8}{'a request':>10}{'slowest':>9}{'tau':>7}{'nodes':>7}"
+             + "".join(f"{stage:>8}" for stage in STAGES)]
+    lines += [f"{row['together']:>7}  {row['label']:28}{row['tokens_per_second']:>8}{row['per_request']:>10}"
+              f"{row['slowest_request']:>9}{row['tau']:>7}{row['nodes']:>7}"
+              + "".join(f"{row['ms'][stage]:>8.2f}" for stage in STAGES) for row in result["together"]]
+    lines += [f"{each['together']} at once, {each['method']} {SHARED}: {each['ratio']:.3f} times {each['against']} "
+              f"(quartiles {each['quartiles'][0]:.3f} to {each['quartiles'][1]:.3f})" for each in result["verdicts"]]
+    return "\n".join(lines)
