@@ -10,7 +10,8 @@ consumes it decides when the next round runs, and closing it releases the caches
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -85,23 +86,26 @@ class RequestRun:
 
     def built(self, opened: DraftOrder, drafts: tuple[Lattice, ...]) -> RoundTrees:
         """The trees of what was drafted."""
-        shares = self.work.share(opened.budget, len(drafts))
-        candidates = tuple(
-            self.work.build(draft, self.root, share) for draft, share in zip(drafts, shares, strict=True))
-        whole = self.work.combine(candidates, opened.budget) if candidates else None
-        return RoundTrees(drafts, candidates, self.work.policy.cut(whole) if whole else bare(self.root))
+        if not drafts:
+            return RoundTrees(drafts, (), bare(self.root))
+        work, shares = self.work, self.work.share(opened.budget, len(drafts))
+        candidates = tuple([work.build(draft, self.root, share) for draft, share in zip(drafts, shares, strict=True)])
+        return RoundTrees(drafts, candidates, work.policy.cut(work.combine(candidates, opened.budget)))
 
     def accepted(self, tree: DraftTree, said: Verification) -> Acceptance:
         """What the target keeps of the verified tree."""
-        kept = self.work.accept(tree, said, self.target, self._random)
-        acceptance = _end_of_text(kept, tree, self.work.request, self.left)
-        self.work.policy.learn(tree, acceptance)
+        work = self.work
+        kept = work.accept(tree, said, self.target, self._random)
+        acceptance = _end_of_text(kept, tree, work.request, self.left)
+        work.policy.learn(tree, acceptance)
         return acceptance
 
     def observe(self, tree: DraftTree, acceptance: Acceptance, features: Features) -> None:
         """Tell the drafters what was committed."""
-        for head in self.work.heads:
-            head.observe(tree.tokens.take(acceptance.keep), features)
+        if self.work.heads:
+            tokens = tree.tokens.take(acceptance.keep)
+            for head in self.work.heads:
+                head.observe(tokens, features)
 
     def ended(self, built: RoundTrees, said: Verification, acceptance: Acceptance, seconds: dict[str, float]) -> Round:
         """The round as a record; the text stands after it."""
@@ -118,8 +122,7 @@ class RequestRun:
             head.release()
 
 
-@dataclass(frozen=True)
-class DraftOrder:
+class DraftOrder(NamedTuple):
     """What a round drafts: who, from which root, for how many nodes, and how deep a tree may still grow."""
 
     heads: tuple[Drafter, ...]
@@ -128,8 +131,7 @@ class DraftOrder:
     deepest: int
 
 
-@dataclass(frozen=True)
-class RoundTrees:
+class RoundTrees(NamedTuple):
     """What a round verifies, and what it was made from."""
 
     drafts: tuple[Lattice, ...]
@@ -176,9 +178,10 @@ def _shared(runs: Sequence[RequestRun], built: Sequence[RoundTrees], allotment: 
 
 def _drafted(opened: Sequence[DraftOrder]) -> list[tuple[Lattice, ...]]:
     """What every drafter proposes, by run."""
-    wishes = [(head, each) for each in opened for head in each.heads]
-    lattices = iter([head.draft(each.root, max(each.budget, 1)) for head, each in wishes] if len(opened) == 1
-                    else _drafted_together(wishes))
+    if len(opened) == 1:
+        heads, root, budget, deepest = opened[0]
+        return [tuple([head.draft(root, max(budget, 1)).cut(deepest) for head in heads])]
+    lattices = iter(_drafted_together([(head, each) for each in opened for head in each.heads]))
     return [tuple(next(lattices).cut(each.deepest) for _ in each.heads) for each in opened]
 
 
@@ -199,9 +202,8 @@ def _drafted_together(wishes: Sequence[tuple[Drafter, DraftOrder]]) -> list[Latt
 
 def _verified(runs: Sequence[RequestRun], packed: Sequence[PackedTree]) -> list[Verification]:
     """What the target says of every tree."""
-    first = runs[0].target
-    if len(runs) > 1 and isinstance(first, JointTarget):
-        return first.verify_together([run.target for run in runs], packed)
+    if len(runs) > 1 and isinstance(runs[0].target, JointTarget):
+        return runs[0].target.verify_together([run.target for run in runs], packed)
     return [run.target.verify(own) for run, own in zip(runs, packed, strict=True)]
 
 
