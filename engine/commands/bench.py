@@ -38,7 +38,6 @@ from engine.lab.settings import Reading, Setting, SweepPlan
 from engine.lab.sweeping import Task, measure, warm
 from engine.limits import TRIED_BUDGETS
 from engine.methods import METHODS, Method
-from engine.prompts import Prompt
 from engine.records import STAGES, Ask
 from engine.runtime.measure.bench import PLAIN, PLAIN_TREE, PlainLaboratory, RecordingLaboratory
 from engine.runtime.measure.busy import MOST, busy_processes
@@ -162,11 +161,9 @@ def plan_of(choice: argparse.Namespace) -> SweepPlan:
 
 def together_of(choice: argparse.Namespace) -> TogetherBench:
     """What a command line asks for of requests that share their passes."""
-    prompts: Sequence[Prompt] = prompt_set(choice.prompts, choice.limit)
-    if choice.hard:
-        half = -(-choice.limit // 2)
-        pairs = zip(prompt_set(choice.prompts, half), prompt_set(choice.hard, half), strict=False)
-        prompts = [each for pair in pairs for each in pair]
+    sets = [prompt_set(name) for name in (choice.prompts, choice.hard) if name]
+    kinds = [[each for each in prompts if choice.domain in (None, each.domain)] for prompts in sets]
+    prompts = [each for one_of_each in zip(*kinds, strict=False) for each in one_of_each][:choice.limit]
     most = max(choice.together)
     if len(prompts) < most:
         raise RequestError(f"There are {len(prompts)} prompts for {most} requests at once; name a larger set, or raise "

@@ -7,8 +7,8 @@ Counted are the rounds in which as many requests as wanted were answered; times 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import median
 from typing import Any
@@ -20,9 +20,9 @@ from tqdm import tqdm
 from engine.acceptance_length import mean_length
 from engine.budget_policy import AUTO, FIXED, MOST_AUTO, Allotment, BudgetPolicy
 from engine.lab.adaptive import AdaptiveBudget
-from engine.lab.cost import CostCurve
+from engine.lab.cost import LoadCost
 from engine.lab.shared_budget import SharedBudget
-from engine.records import STAGES, Ask, Sampling
+from engine.records import STAGES, Ask, Round, Sampling
 from engine.runtime.rigs.live import LiveRig
 from engine.together import BatchRequest, decode_together
 
@@ -63,12 +63,28 @@ class Load:
     rounds: int = 0
     nodes: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
-    rates: list[float] = field(default_factory=list)  # tokens a second of each request, while it was answered
+    by_request: dict[int, tuple[int, float]] = field(default_factory=dict)  # tokens, and seconds that it was answered
 
     @property
     def rate(self) -> float:
         """Tokens a second of all requests together."""
         return self.tokens / sum(self.seconds.values())
+
+    @property
+    def rates(self) -> list[float]:
+        """Tokens a second of each request, while it was answered."""
+        return [tokens / seconds for tokens, seconds in self.by_request.values()]
+
+    def add(self, together: Sequence[tuple[int, Round]]) -> None:
+        """Count the rounds of one step."""
+        seconds = together[0][1].seconds
+        self.rounds, self.trees = self.rounds + 1, self.trees + len(together)
+        for stage, lap in seconds.items():
+            self.seconds[stage] += lap
+        for number, made in together:
+            kept, (tokens, spent) = len(made.acceptance.keep), self.by_request.get(number, (0, 0.0))
+            self.by_request[number] = tokens + kept, spent + sum(seconds.values())
+            self.tokens, self.nodes = self.tokens + kept, self.nodes + len(made.tree) - 1
 
 
 Loads = Mapping[int, Mapping[Way, Sequence[Load]]]
@@ -93,7 +109,7 @@ def measured(live: LiveRig, bench: TogetherBench) -> Loads:
     """A load for each repeat of every way at every number of requests at once, after each has run a little."""
     found: dict[int, dict[Way, list[Load]]] = {at_once: {way: [] for way in ways(bench)} for at_once in bench.at_once}
     cells = [(at_once, way) for at_once in bench.at_once for way in ways(bench)]
-    short = [Ask(each.prompt, max_tokens=WARM_TOKENS) for each in bench.asks]
+    short = [replace(each, max_tokens=min(WARM_TOKENS, each.max_tokens)) for each in bench.asks]
     for at_once, way in cells:
         run(live, short[:at_once], at_once, way)
     order = random.Random(0)
@@ -112,49 +128,38 @@ def run(live: LiveRig, asks: Sequence[Ask], at_once: int, way: Way) -> Load:
     asked = []
     for ask in asks:
         budget, pace = (MOST_AUTO, AUTO) if way.budget in (OWN, SHARED) else (fixed, FIXED)
-        request = live.request(Ask(ask.prompt, way.method, budget, ask.max_tokens, ask.sampling, pace=pace))
+        request = live.request(replace(ask, method=way.method, budget=budget, pace=pace))
         policy: BudgetPolicy | None = AdaptiveBudget(curve(1)) if way.budget == OWN else None
         asked.append(BatchRequest(request, list(rig.drafters(way.method).values()), policy))
     with live.held(f"for {at_once} requests at once"), torch.inference_mode():
         return tallied(decode_together(asked, target, at_once, allotment), at_once)
 
 
-def _curves(live: LiveRig, asks: Sequence[Ask]) -> Any:
+def _curves(live: LiveRig, asks: Sequence[Ask]) -> LoadCost:
     """The cost of joint rounds at the middle of such texts."""
-    lengths = [len(live.request(ask).prompt_ids) + ask.max_tokens // 2 for ask in asks]
-
-    def curve(requests: int) -> CostCurve:
-        return live.costs.curve(int(median(lengths)), Sampling(), requests)
-    return curve
+    middles = [len(live.request(ask).prompt_ids) + ask.max_tokens // 2 for ask in asks]
+    return live.costs.load(int(median(middles)), Sampling())
 
 
-def tallied(made: Any, at_once: int) -> Load:
-    """The full rounds of a run. The rounds of one step share their seconds."""
-    load, tokens, spent = Load(), {}, {}  # type: Load, dict[int, int], dict[int, float]
-    rounds: list[tuple[int, Any]] = []
-    for number, each in made:
-        if rounds and each.seconds is not rounds[0][1].seconds:
-            _count(load, rounds, at_once, (tokens, spent))
-            rounds = []
-        rounds.append((number, each))
-    _count(load, rounds, at_once, (tokens, spent))
-    load.rates = [tokens[number] / spent[number] for number in tokens]
+def tallied(made: Iterable[tuple[int, Round]], at_once: int) -> Load:
+    """The full rounds of a run."""
+    load = Load()
+    for together in steps(made):
+        if len(together) == at_once:
+            load.add(together)
     return load
 
 
-def _count(load: Load, rounds: Sequence[tuple[int, Any]], at_once: int, by: tuple[dict[int, int], dict[int, float]]
-           ) -> None:
-    if len(rounds) < at_once:
-        return
-    seconds = rounds[0][1].seconds
-    load.rounds += 1
-    for stage, lap in seconds.items():
-        load.seconds[stage] += lap
-    for number, each in rounds:
-        kept = len(each.acceptance.keep)
-        load.tokens, load.trees, load.nodes = load.tokens + kept, load.trees + 1, load.nodes + len(each.tree) - 1
-        by[0][number] = by[0].get(number, 0) + kept
-        by[1][number] = by[1].get(number, 0.0) + sum(seconds.values())
+def steps(made: Iterable[tuple[int, Round]]) -> Iterator[list[tuple[int, Round]]]:
+    """The rounds of many requests by the step that made them: those of one step share their seconds."""
+    together: list[tuple[int, Round]] = []
+    for pair in made:
+        if together and pair[1].seconds is not together[0][1].seconds:
+            yield together
+            together = []
+        together.append(pair)
+    if together:
+        yield together
 
 
 def row_of(at_once: int, way: Way, loads: Sequence[Load]) -> dict[str, Any]:

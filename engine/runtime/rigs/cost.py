@@ -24,6 +24,7 @@ from engine.runtime.rigs.rigs import Rig
 
 # budgets and the root, and whole tiles of a matrix unit: a row more than 16, 32 or 64 is a step
 ROWS = (1, 2, 3, 5, 9, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
+JOINT_ROWS = (*ROWS, 11, 21, 29, 41, 57, 81, 113, 145, 161)  # finer: a choice gives rows to several at once
 MOST_JOINT_ROWS = 513  # of several requests: beyond, arithmetic alone counts, and the line goes on
 FEWEST_REPEATS, MOST_REPEATS = 3, 25
 SMALL = 129  # rows up to which the later repeats go: there a choice turns on a tenth of a millisecond
@@ -61,14 +62,14 @@ class Load:
         """The sizes of its passes."""
         if self.requests == 1:
             return ROWS
-        return (self.requests, *(size for size in ROWS if self.requests < size <= MOST_JOINT_ROWS))
+        return (self.requests, *(size for size in sorted(JOINT_ROWS) if self.requests < size <= MOST_JOINT_ROWS))
 
 
 class CostBook:
     """A rig's cost curves: each is measured when it is first asked for, and kept. Needs the target to itself."""
 
     def __init__(self, rig: Rig) -> None:
-        self._rig = rig
+        self.rig = rig
         self._curves: dict[Load, CostCurve] = {}
 
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
@@ -84,9 +85,9 @@ class CostBook:
         return lambda requests: self.curve(context, sampling, requests)
 
     def _measured(self, context: int, sampling: Sampling, requests: int) -> CostCurve:
-        load = Load(bucket(context, self._rig.target.context_limit), replace(sampling, seed=0), requests)
+        load = Load(bucket(context, self.rig.target.context_limit), replace(sampling, seed=0), requests)
         if load not in self._curves:
-            self._curves[load] = measure(self._rig, load)
+            self._curves[load] = measure(self.rig, load)
         return self._curves[load]
 
 
