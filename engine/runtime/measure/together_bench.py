@@ -55,7 +55,7 @@ class Way:
 
 
 @dataclass
-class Load:
+class Throughput:
     """What one run of a way adds up to, over its full rounds."""
 
     tokens: int = 0
@@ -87,7 +87,7 @@ class Load:
             self.tokens, self.nodes = self.tokens + kept, self.nodes + len(made.tree) - 1
 
 
-Loads = Mapping[int, Mapping[Way, Sequence[Load]]]
+Throughputs = Mapping[int, Mapping[Way, Sequence[Throughput]]]
 
 
 def ways(bench: TogetherBench) -> list[Way]:
@@ -105,9 +105,9 @@ def together_results(live: LiveRig, bench: TogetherBench) -> dict[str, object]:
             "verdicts": [verdict for at_once, each in loads.items() for verdict in verdicts(at_once, each)]}
 
 
-def measured(live: LiveRig, bench: TogetherBench) -> Loads:
+def measured(live: LiveRig, bench: TogetherBench) -> Throughputs:
     """A load for each repeat of every way at every number of requests at once, after each has run a little."""
-    found: dict[int, dict[Way, list[Load]]] = {at_once: {way: [] for way in ways(bench)} for at_once in bench.at_once}
+    found: dict[int, dict[Way, list[Throughput]]] = {at_once: {way: [] for way in ways(bench)} for at_once in bench.at_once}
     cells = [(at_once, way) for at_once in bench.at_once for way in ways(bench)]
     short = [replace(each, max_tokens=min(WARM_TOKENS, each.max_tokens)) for each in bench.asks]
     for at_once, way in cells:
@@ -119,7 +119,7 @@ def measured(live: LiveRig, bench: TogetherBench) -> Loads:
     return found
 
 
-def run(live: LiveRig, asks: Sequence[Ask], at_once: int, way: Way) -> Load:
+def run(live: LiveRig, asks: Sequence[Ask], at_once: int, way: Way) -> Throughput:
     """Answer all prompts one way, ``at_once`` of them at a time."""
     rig, curve = live.checkpoints, _curves(live, asks)
     target = rig.plain_target if way.budget == PLAIN and rig.plain_target else rig.target
@@ -141,9 +141,9 @@ def _curves(live: LiveRig, asks: Sequence[Ask]) -> LoadCost:
     return live.costs.load(int(median(middles)), Sampling())
 
 
-def tallied(made: Iterable[tuple[int, Round]], at_once: int) -> Load:
+def tallied(made: Iterable[tuple[int, Round]], at_once: int) -> Throughput:
     """The full rounds of a run."""
-    load = Load()
+    load = Throughput()
     for together in steps(made):
         if len(together) == at_once:
             load.add(together)
@@ -162,7 +162,7 @@ def steps(made: Iterable[tuple[int, Round]]) -> Iterator[list[tuple[int, Round]]
         yield together
 
 
-def row_of(at_once: int, way: Way, loads: Sequence[Load]) -> dict[str, Any]:
+def row_of(at_once: int, way: Way, loads: Sequence[Throughput]) -> dict[str, Any]:
     """Medians over the repeats."""
     rates = [load.rate for load in loads]
     return {
@@ -176,7 +176,7 @@ def row_of(at_once: int, way: Way, loads: Sequence[Load]) -> dict[str, Any]:
                for stage in STAGES}}
 
 
-def verdicts(at_once: int, loads: Mapping[Way, Sequence[Load]]) -> list[dict[str, Any]]:
+def verdicts(at_once: int, loads: Mapping[Way, Sequence[Throughput]]) -> list[dict[str, Any]]:
     """The shared budget against the best budget that is the same for everybody, each request's own pace, and plain
     decoding: medians of the ratios within a repeat, and their quartiles."""
     found = []

@@ -16,7 +16,7 @@ from engine.runtime.measure.together_bench import (
     OWN,
     PLAIN,
     SHARED,
-    Load,
+    Throughput,
     Way,
     steps,
     tallied,
@@ -57,8 +57,8 @@ def test_full_rounds_are_counted_and_the_others_are_not() -> None:
 
 
 def test_the_verdict_is_on_the_best_budget_for_everybody_by_ratios_within_a_repeat() -> None:
-    def loads(*rates: float) -> list[Load]:
-        return [Load(tokens=int(100 * rate), seconds=lap(100.0)) for rate in rates]
+    def loads(*rates: float) -> list[Throughput]:
+        return [Throughput(tokens=int(100 * rate), seconds=lap(100.0)) for rate in rates]
 
     found = verdicts(8, {
         Way("autoregressive", PLAIN): loads(1, 10), Way("ddtree", "4"): loads(2, 20), Way("ddtree", "16"): loads(1, 1),
