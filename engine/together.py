@@ -59,7 +59,7 @@ class RequestBatch:
         """Read the prompt of one more request: its number. RequestError where it cannot be served, which leaves the
         others as they are."""
         run = run_of(
-            asked.request, self._target.fork(), [head.fork() for head in asked.drafters], self._policy_of(asked))
+            asked.request, self._target.fork(), [drafter.fork() for drafter in asked.drafters], self._policy_of(asked))
         try:
             run.open()
         except BaseException:

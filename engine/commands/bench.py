@@ -137,7 +137,7 @@ def run(choice: argparse.Namespace) -> Result:
     return {
         "hardware": live.hardware, "dtype": live.checkpoints.dtype, "torch": torch.__version__,
         "prompts": len(plan.prompts),
-        "heads": choice.heads, "domain": choice.domain, "repeats": plan.repeats,
+        "heads": choice.drafters, "domain": choice.domain, "repeats": plan.repeats,
         "points": [row_of(point, found) for point, found in tallies.items()]}
 
 
@@ -150,9 +150,9 @@ def plan_of(choice: argparse.Namespace) -> SweepPlan:
     points = []
     for method in choice.methods or USUAL:
         row = ROWS[method]
-        heads = tuple(choice.heads) if len(choice.heads) == row.heads else ()
-        for budget in (choice.budgets or BUDGETS) if row.heads else [0]:
-            points += [BenchPoint(method, budget, choice.split, heads, recording=each, beside=beside,
+        drafters = tuple(choice.drafters) if len(choice.drafters) == row.drafter_count else ()
+        for budget in (choice.budgets or BUDGETS) if row.drafter_count else [0]:
+            points += [BenchPoint(method, budget, choice.split, drafters, recording=each, beside=beside,
                              way=OWN_WAYS.get(method, each))
                        for each in choice.recording for beside in dict.fromkeys((0, choice.beside))]
     return SweepPlan(prompts, tuple(dict.fromkeys(points)), choice.repeats, choice.max_tokens, 0, choice.rig,
@@ -169,7 +169,7 @@ def together_of(choice: argparse.Namespace) -> TogetherBench:
         raise RequestError(f"There are {len(prompts)} prompts for {most} requests at once; name a larger set, or raise "
                            "--limit.")
     methods = tuple(choice.methods or USUAL_TOGETHER)
-    without = [method for method in methods if method not in METHODS or METHODS[method].heads == 0]
+    without = [method for method in methods if method not in METHODS or METHODS[method].drafter_count == 0]
     if without:
         raise RequestError(f"With --together, {', '.join(without)} is no choice: plain decoding is measured anyhow, "
                            "and all else has to be a method that drafts.")

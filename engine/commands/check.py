@@ -58,7 +58,7 @@ def lossless_points(temperature: float = 0.0) -> list[tuple[str, str]]:
 
 def drafting() -> dict[str, Method]:
     """The lossless methods, the baseline aside."""
-    return {name: row for name, row in METHODS.items() if row.lossless and row.heads}
+    return {name: row for name, row in METHODS.items() if row.lossless and row.drafter_count}
 
 
 def equal_text(row: Method, temperature: float) -> bool:
@@ -93,7 +93,7 @@ def texts(rig: Rig, asks: Sequence[Ask], at_once: int, costs: CostBook | None = 
     own pace share their rows."""
     live = LiveRig(rig)
     shared = SharedBudget(costs.load(PRICED_AT, asks[0].sampling)) if costs else None
-    asked = [BatchRequest(live.request(ask), list(rig.drafters(ask.method).values())) for ask in asks]
+    asked = [BatchRequest(live.request(ask), list(rig.drafters_for(ask.method).values())) for ask in asks]
     written: list[list[int]] = [[] for _ in asks]
     for place, made in decode_together(asked, rig.target, at_once, shared):
         written[place] += made.committed.tolist()

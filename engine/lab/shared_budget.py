@@ -51,12 +51,12 @@ class SharedPace:
         self._order: Integers | None = None  # of the built tree, where its nodes do not lie best first
         self._raw: Chances = np.zeros(0)
 
-    def opens(self, heads: int, budget: int) -> tuple[int, int]:
+    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
         """See ``BudgetPolicy``."""
         if not self.drafts:
             return 0, 0
-        self.drafters = heads
-        return heads, min(budget, self.room)
+        self.drafters = drafters
+        return drafters, min(budget, self.room)
 
     def cut(self, tree: DraftTree) -> DraftTree:
         """See ``BudgetPolicy``: the allotment cuts, when it has seen all trees."""

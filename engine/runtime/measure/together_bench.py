@@ -107,7 +107,8 @@ def together_results(live: LiveRig, bench: TogetherBench) -> dict[str, object]:
 
 def measured(live: LiveRig, bench: TogetherBench) -> Throughputs:
     """A load for each repeat of every way at every number of requests at once, after each has run a little."""
-    found: dict[int, dict[Way, list[Throughput]]] = {at_once: {way: [] for way in ways(bench)} for at_once in bench.at_once}
+    found: dict[int, dict[Way, list[Throughput]]] = {
+        at_once: {way: [] for way in ways(bench)} for at_once in bench.at_once}
     cells = [(at_once, way) for at_once in bench.at_once for way in ways(bench)]
     short = [replace(each, max_tokens=min(WARM_TOKENS, each.max_tokens)) for each in bench.asks]
     for at_once, way in cells:
@@ -130,7 +131,7 @@ def run(live: LiveRig, asks: Sequence[Ask], at_once: int, way: Way) -> Throughpu
         budget, pace = (MOST_AUTO, AUTO) if way.budget in (OWN, SHARED) else (fixed, FIXED)
         request = live.request(replace(ask, method=way.method, budget=budget, pace=pace))
         policy: BudgetPolicy | None = AdaptiveBudget(curve(1)) if way.budget == OWN else None
-        asked.append(BatchRequest(request, list(rig.drafters(way.method).values()), policy))
+        asked.append(BatchRequest(request, list(rig.drafters_for(way.method).values()), policy))
     with live.held(f"for {at_once} requests at once"), torch.inference_mode():
         return tallied(decode_together(asked, target, at_once, allotment), at_once)
 

@@ -21,7 +21,7 @@ from engine.together import BatchRequest, RequestBatch, decode_together, told
 from engine.toy import ToyTarget
 from engine.tree import plant
 from tests.engine.lab.test_cost import STAIRS, chain_tree
-from tests.engine.material import GREEDY, WARM, heads_of, run, text, trees
+from tests.engine.material import GREEDY, WARM, drafters_of, run, text, trees
 
 ROWS = tuple(range(2, 65))
 
@@ -113,7 +113,7 @@ def test_what_was_promised_and_cannot_be_is_said() -> None:
     batch = RequestBatch(target, SharedBudget(costs))
     assert batch.behind() == []
     for promise in (1e9, 1e-9, 0.0):
-        batch.admit(BatchRequest(request, heads_of("ddtree", target), promise=promise))
+        batch.admit(BatchRequest(request, drafters_of("ddtree", target), promise=promise))
     for _ in range(3):
         batch.round()
     (gap,) = batch.behind()
@@ -151,9 +151,9 @@ def mixture(sampling: Sampling) -> list[Request]:
 def test_every_text_is_that_of_the_request_alone(sampling: Sampling, at_once: int, price: object) -> None:
     target = ToyTarget(seed=2)
     requests = [each for each in mixture(sampling) if METHODS[each.method].accept == "walk"]
-    alone = [text(run(replace(request, pace="fixed"), target, heads_of(request.method, target)))
+    alone = [text(run(replace(request, pace="fixed"), target, drafters_of(request.method, target)))
              for request in requests]
-    asked = [BatchRequest(each, heads_of(each.method, target), promise=1e4 * (place % 3 == 0))
+    asked = [BatchRequest(each, drafters_of(each.method, target), promise=1e4 * (place % 3 == 0))
              for place, each in enumerate(requests)]
     made = list(decode_together(asked, target, at_once, SharedBudget(price)))  # type: ignore[arg-type]
     assert [text([each for number, each in made if number == place]) for place in range(len(asked))] == alone
@@ -164,14 +164,14 @@ def test_every_text_is_that_of_the_request_alone(sampling: Sampling, at_once: in
 
 def test_the_same_rounds_make_the_same_choices() -> None:
     target, requests = ToyTarget(seed=2), mixture(GREEDY)[:6]
-    asked = [BatchRequest(each, heads_of(each.method, target)) for each in requests]
+    asked = [BatchRequest(each, drafters_of(each.method, target)) for each in requests]
     first, again = ([len(made.tree) for _, made in decode_together(asked, target, 6, SharedBudget(costs))]
                     for _ in range(2))
     assert first == again
     paced = Request((1, 2, 3), "ddtree", 32, 40, GREEDY, pace="auto")
-    plain = text(list(decode(replace(paced, pace="fixed"), target, heads_of("ddtree", target))))
+    plain = text(list(decode(replace(paced, pace="fixed"), target, drafters_of("ddtree", target))))
     batch = RequestBatch(target)
-    batch.admit(BatchRequest(paced, heads_of("ddtree", target)))
+    batch.admit(BatchRequest(paced, drafters_of("ddtree", target)))
     rounds = []
     while len(batch):
         rounds += [made for _, made in batch.round()]
