@@ -21,6 +21,7 @@ from engine.commands import flags, values
 from engine.commands.verb import DONE, NOT_DONE, Result, Verb
 from engine.errors import RequestError
 from engine.lab.prompt_sets import prompt_set
+from engine.limits import MOST_TOGETHER
 from engine.methods import METHODS, Method
 from engine.prompts import Prompt
 from engine.records import Ask, Sampling
@@ -29,7 +30,6 @@ from engine.runtime.rigs.rigs import Rig, open_rig
 from engine.together import BatchRequest, decode_together
 
 BUDGETS = (0, 1, 7, 15, 64, 256)
-MOST_TOGETHER = 64
 MOST_NAMED = 20  # of the texts that differ
 
 

@@ -1,6 +1,7 @@
 """Which method and budget are fastest here: methods × budgets over a prompt set, interleaved, kept in one file.
 
     python -m engine sweep --methods dflash ddtree joint --budgets 16 32 64 --prompts bench --out results.sqlite
+    python -m engine sweep --methods ddtree --budgets 4 8 16 32 64 --together 1 2 4 8     # requests at once
 
 Plain decoding is always measured too. Stop it whenever you like; ``--resume`` goes on with the file's latest sweep, and
 takes its settings from there. A table for people, then one JSON line; exit status 1 where a run failed.
@@ -27,7 +28,7 @@ from engine.lab.report import Record, report, runs_csv, table_csv
 from engine.lab.settings import SweepPlan
 from engine.lab.store import Results, Store
 from engine.lab.sweeping import Alone, Crew, Progress, run_sweep
-from engine.limits import TRIED_BUDGETS
+from engine.limits import MOST_TOGETHER, TRIED_BUDGETS, TRIED_TOGETHER
 from engine.records import Sampling
 from engine.runtime.measure.laboratory import laboratory
 from engine.runtime.measure.ray_workers import ray_crew
@@ -44,6 +45,8 @@ def add(verb: argparse.ArgumentParser) -> None:
     flags.add_methods(what, ("dflash", "ddtree", "joint"))
     what.add_argument("--budgets", nargs="+", type=values.budget_words, default=[str(nodes) for nodes in TRIED_BUDGETS],
                       metavar="NODES", help="drafted nodes per round; auto for as many as pay in each")
+    what.add_argument("--together", nargs="+", type=values.whole(1, MOST_TOGETHER), default=[1], metavar="N",
+                      help=f"requests at once, as in {' '.join(map(str, TRIED_TOGETHER))} (default: 1)")
     flags.add_split(what)
     flags.add_drafters(what, "drafters by name, for the methods that take so many")
     flags.add_sampling(what)
@@ -68,7 +71,8 @@ def plan_of(choice: argparse.Namespace) -> SweepPlan:
     """The sweep that a command line asks for."""
     sampling = Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
     budgets, auto_budget = choose_budgets(" ".join(choice.budgets))
-    wanted = Choice(tuple(choice.methods), budgets, choice.split, tuple(choice.heads), sampling, auto_budget)
+    wanted = Choice(tuple(choice.methods), budgets, choice.split, tuple(choice.heads), sampling, auto_budget,
+                    tuple(choice.together))
     return SweepPlan(prompt_set(choice.prompts, choice.limit), settings(wanted), choice.repeats, choice.max_tokens,
                      choice.seed, choice.rig, choice.dtype, choice.prompts)
 
@@ -124,18 +128,21 @@ def write(path: Path | None, text: str) -> None:
 
 
 def table(made: Record) -> str:
-    """The rows for people; medians over prompts, with the 95 % interval where there are prompts enough for one."""
-    lines = [f"{'setting':28}{'tau':>7}{'tok/s':>9}{'95 %':>19}{'speed-up':>10}{'same text':>11}"]
+    """The rows for people; medians over prompts, with the 95 % interval where there are prompts enough for one. Tokens/s
+    are those of all requests at once, beside those of one of them."""
+    lines = [f"{'setting':36}{'tau':>7}{'tok/s':>9}{'95 %':>19}{'each':>9}{'speed-up':>10}{'same text':>11}"]
     for row in made["rows"]:
-        low, high = row["tokens_per_second_low"], row["tokens_per_second_high"]
+        low, high = row["total_tokens_per_second_low"], row["total_tokens_per_second_high"]
         bounds = "" if low is None else f"{low:.1f} to {high:.1f}"
         faster = "" if row["speedup"] is None else f"{row['speedup']:.2f} ×"
         same = f"{row['same_text']}/{row['compared']}"
-        lines.append(f"{row['label']:28}{row['tau']:>7.2f}{row['tokens_per_second']:>9.1f}{bounds:>19}{faster:>10}"
-                     f"{same:>11}")
+        lines.append(f"{row['label']:36}{row['tau']:>7.2f}{row['total_tokens_per_second']:>9.1f}{bounds:>19}"
+                     f"{row['tokens_per_second']:>9.1f}{faster:>10}{same:>11}")
     lines += [f"{each['label']}: {each['failure']}" for each in made["failures"][:5]]
     if best := made["recommended"]:
-        lines += ["", f"Fastest here: {best['label']}, {best['tokens_per_second']:.1f} tokens/s.", best["command"]]
+        lines += ["", f"Fastest here: {best['label']}, {best['total_tokens_per_second']:.1f} tokens/s.",
+                  best["command"]]
+    lines += [sentence for words in made["load"].values() for sentence in ("", *words)]
     return "\n".join(lines)
 
 
