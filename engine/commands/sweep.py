@@ -128,8 +128,8 @@ def write(path: Path | None, text: str) -> None:
 
 
 def table(made: Record) -> str:
-    """The rows for people; medians over prompts, with the 95 % interval where there are prompts enough for one. Tokens/s
-    are those of all requests at once, beside those of one of them."""
+    """The rows for people; medians over prompts, with the 95 % interval where there are prompts enough for one.
+    Tokens/s are those of all requests at once, beside those of one of them."""
     lines = [f"{'setting':36}{'tau':>7}{'tok/s':>9}{'95 %':>19}{'each':>9}{'speed-up':>10}{'same text':>11}"]
     for row in made["rows"]:
         low, high = row["total_tokens_per_second_low"], row["total_tokens_per_second_high"]

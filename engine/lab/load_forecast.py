@@ -6,24 +6,22 @@ so wherever it is shown.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
 from engine.budget_policy import FIXED
-from engine.lab.cost import CostCurve
+from engine.lab.cost import LoadCost
 from engine.lab.forecast import Forecast
 from engine.lab.settings import Measured, Reading, Setting
 from engine.lab.summary import Summary
 from engine.methods import METHODS
 
-LoadCost = Callable[[int], CostCurve]  # the curve of so many requests at once
-
 
 @dataclass(frozen=True)
 class KnownRounds:
-    """The rounds of one text: tokens kept and rows verified in each, the root included, and the milliseconds of building
-    one round's trees."""
+    """The rounds of one text: tokens kept and rows verified in each, the root included, and the milliseconds of
+    building one round's trees."""
 
     lengths: tuple[int, ...]
     rows: tuple[int, ...]

@@ -21,7 +21,6 @@ from engine.lab.statistics import Estimate, estimate
 from engine.methods import METHODS
 
 
-
 @dataclass(frozen=True)
 class Run:
     """A reading with those of the baseline that it is compared with: with as many at once, and alone."""

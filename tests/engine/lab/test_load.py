@@ -37,7 +37,8 @@ from tests.engine.lab.scripted import CURVE, ROUND_SECONDS, ROW_SECONDS, Scripte
 from tests.engine.material import heads_of
 
 COUNTS = (1, 2, 4)
-PLAN = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4, 16), together=COUNTS), prompt_set="bench")
+PLAN = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4, 16), together=COUNTS),
+               prompt_set="bench")
 
 
 def requested(prompt: Sequence[int], target: ToyTarget, tokens: int, method: str = "autoregressive") -> BatchRequest:
@@ -229,7 +230,7 @@ def load(requests: int) -> CostCurve:
     rows = (1, 101)
     passes = (11.0, 111.0)
     return replace(CURVE, rows=rows, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes,
-                   draft_ms=(2.0, 2.0), overhead_ms=1.0, plain_ms=10.0 + requests)
+                   draft_ms=(2.0, 2.0), overhead_ms=1.0, plain_ms=10.0 + requests, requests=requests)
 
 
 def test_a_prediction_is_the_sum_of_its_measured_parts() -> None:
