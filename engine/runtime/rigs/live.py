@@ -118,6 +118,11 @@ class LiveRig:
         with self.held(f"while the cost of rounds after {context} tokens was measured"):
             return self._costs.curve(context, sampling)
 
+    def load_curve(self, context: int, sampling: Sampling, requests: int) -> CostCurve:
+        """The same of rounds that so many requests share."""
+        with self.held(f"while the cost of rounds of {requests} requests after {context} tokens was measured"):
+            return self._costs.curve(context, sampling, requests)
+
     def _lines(self, ask: Ask, request: Request, drafters: Mapping[str, Drafter]) -> Generator[Line, None, None]:
         with self.held(asked_of(request)):
             rounds = self._decode(request, list(drafters.values()))
