@@ -38,9 +38,15 @@ def ridge(rows: Sequence[Row]) -> dict[int, Row]:
 def load_words(summary: Summary, curve: Setting) -> list[str]:
     """The ridge of a curve, and where plain decoding is faster, a sentence each; by the medians."""
     rows = of_curve(summary, curve)
-    found = [f"{row.setting.nodes} for {together}" for together, row in ridge(rows).items()]
+    measured = {row.setting.together for row in rows}
+    plain = [row for row in of_curve(summary, curve.baseline) if row.setting.together in measured]
+    found = [f"{_named(row)} for {together}" for together, row in ridge([*plain, *rows]).items()]
     best = f"The best budget of {curve.label}, by requests at once: {', '.join(found)}." if found else ""
     return [sentence for sentence in (best, *plain_words(rows)) if sentence]
+
+
+def _named(row: Row) -> str:
+    return row.setting.nodes if METHODS[row.setting.method].heads else "none (plain decoding)"
 
 
 def plain_words(rows: Sequence[Row]) -> list[str]:

@@ -60,8 +60,8 @@ def record(row: Row) -> Record:
     return {
         **named(row.setting), "runs": row.runs, "failed": row.failed, "tokens": row.tokens, "rounds": row.rounds,
         "pooled_tau": row.pooled_tau, **_flat("tau", row.tau), **_flat("tokens_per_second", row.tokens_per_second),
-        **_flat("total_tokens_per_second", row.total), **_flat("speedup", row.speedup), "same_text": row.same_text, "compared": row.compared,
-        "lossless": METHODS[row.setting.method].lossless}
+        **_flat("total_tokens_per_second", row.total), **_flat("speedup", row.speedup), "same_text": row.same_text,
+        "compared": row.compared, "lossless": METHODS[row.setting.method].lossless}
 
 
 def named(setting: Setting) -> Record:
