@@ -4,6 +4,16 @@
 
   const Lab = (Canopy.lab = Canopy.lab || {});
 
+  const NARROW = 560; // pixels: below, the labels are short, and the scale of colours is left out
+
+  function narrowed(figure) {
+    const data = figure.data.map((trace) => {
+      if (trace.type === "heatmap") return { ...trace, showscale: false };
+      return trace.meta === "labels" ? { ...trace, text: trace.customdata.map(([, short]) => short), textfont: { ...trace.textfont, size: 10 } } : trace;
+    });
+    return { ...figure, data };
+  }
+
   class Load {
     constructor(lab, parent) {
       const { html } = Canopy.ink;
@@ -96,7 +106,7 @@
       const { recorded } = this.lab.progress;
       const said = [...answer.words, answer.accuracy, recorded && !this.prediction ? Lab.recordedOn(recorded) : ""].filter(Boolean);
       this.words.replaceChildren(...said.map((sentence) => html("li", "", null, sentence)));
-      this.heat.draw(answer.heat);
+      this.heat.draw(this.heat.body.clientWidth < NARROW ? narrowed(answer.heat) : answer.heat);
       this.each.draw(answer.each);
       this.fill(answer.table);
     }

@@ -23,8 +23,9 @@
       this.points.machine = { rig: given.rig, hardware: given.hardware };
       this.progress = NOTHING;
       this.table = this.curves = null;
-      this.counts = [1]; // of people at once that were measured, and the one that is looked at
+      this.counts = [1]; // of people at once that were measured, the one that is looked at, and that was asked for
       this.together = 1;
+      this.asked = null;
       this.build();
       this.points.on(() => this.load());
       stage.on("mode", () => this.show());
@@ -137,7 +138,7 @@
       this.loading = true;
       try {
         const answer = await this.server.lab_curves({
-          sweep: this.progress.sweep, points: this.points.here, what_if: this.prediction || null, line: this.budget.line.value, together: this.together });
+          sweep: this.progress.sweep, points: this.points.here, what_if: this.prediction || null, line: this.budget.line.value, together: this.asked });
         if (answer.error) this.sweep.fail(answer.error);
         else this.drawn(answer);
       } catch {
@@ -166,7 +167,7 @@
 
     // So many people at once: curves, table and recommendation are of them from now on.
     lookAt(together) {
-      this.together = together;
+      this.asked = together;
       return this.load();
     }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,11 +22,13 @@ from engine.commands.verb import DONE, NOT_DONE, Result, Verb
 from engine.errors import FileError, RequestError
 from engine.files import replace_file
 from engine.lab.control import Control
+from engine.lab.load_forecast import predict, predicted_records, prediction_error, texts_measured
 from engine.lab.planning import Choice, check, choose_budgets, settings
 from engine.lab.prompt_sets import prompt_set
 from engine.lab.report import Record, report, runs_csv, table_csv
-from engine.lab.settings import SweepPlan
+from engine.lab.settings import Cell, JointLaboratory, Laboratory, Measured, SweepPlan
 from engine.lab.store import Results, Store
+from engine.lab.summary import summarise
 from engine.lab.sweeping import Alone, Crew, Progress, run_sweep
 from engine.limits import MOST_TOGETHER, TRIED_BUDGETS, TRIED_TOGETHER
 from engine.records import Sampling
@@ -34,7 +36,7 @@ from engine.runtime.measure.laboratory import laboratory
 from engine.runtime.measure.ray_workers import ray_crew
 
 MOST_WORKERS = 10_000
-DETAILS = ("domains", "histograms", "acceptance", "calibration")  # too long for a line; --report writes them
+DETAILS = ("domains", "histograms", "acceptance", "calibration", "predicted")  # too long for a line: for --report
 
 
 def add(verb: argparse.ArgumentParser) -> None:
@@ -60,6 +62,8 @@ def add(verb: argparse.ArgumentParser) -> None:
                      "here")
     how.add_argument("--workers", type=values.whole(1, MOST_WORKERS), metavar="N",
                      help="how many Ray workers (default: one a GPU, else one a host)")
+    how.add_argument("--predict", action="store_true", help="then measure what a pass costs by rows and requests, "
+                     "predict every cell from it, and say how far that lies from what was measured")
     flags.add_out(how, "--csv", "write the table to this file")
     flags.add_out(how, "--runs-csv", "write every run to this file")
     flags.add_out(how, "--report", "write everything that the page draws to this file, as JSON")
@@ -89,6 +93,8 @@ def latest(path: Path) -> tuple[int, SweepPlan]:
 def crew_of(choice: argparse.Namespace, plan: SweepPlan) -> Crew:
     """Who measures: this process, or Ray's workers."""
     opened = partial(laboratory, plan.rig, plan.dtype)
+    if choice.ray is not None and choice.predict:
+        raise RequestError("--predict measures the cost of a pass in this process; leave --ray out.")
     if choice.ray is None:
         return Alone(opened())
     return ray_crew(opened, choice.ray, choice.workers)
@@ -104,10 +110,25 @@ def sweep(choice: argparse.Namespace) -> Record:
         stored = store.sweep(number)
         show(run_sweep(store, number, crew, Control()), stored.done, len(plan))
         made = report(store.sweep(number), measured := store.measured(number))
+    if choice.predict and isinstance(crew, Alone):
+        made |= prediction(plan, measured, crew.laboratory)
     write(choice.csv, table_csv(made))
     write(choice.runs_csv, runs_csv(plan, measured))
     write(choice.report, json.dumps(made, ensure_ascii=False, indent=1))
     return made
+
+
+def prediction(plan: SweepPlan, measured: Sequence[Measured], rig: Laboratory) -> Record:
+    """Every cell predicted from the measured trees and the cost of passes, and how far that lies from the measured."""
+    if not isinstance(rig, JointLaboratory):
+        raise RequestError("This rig cannot measure what rounds of several requests cost; leave --predict out.")
+    ask = plan.ask(Cell(0, plan.settings[-1]))
+    counts = sorted({setting.together for setting in plan.settings})
+    costs = {count: rig.load_cost(ask, count) for count in counts}
+    summary = summarise(plan.settings, measured)
+    predicted = predict(texts_measured(measured), counts, costs.__getitem__)
+    error = prediction_error(predicted, summary)
+    return {"predicted": predicted_records(predicted, summary), "prediction_error": error.sentence if error else None}
 
 
 def show(steps: Iterable[Progress], done: int, total: int) -> None:
@@ -142,6 +163,7 @@ def table(made: Record) -> str:
     if best := made["recommended"]:
         lines += ["", f"Fastest here: {best['label']}, {best['total_tokens_per_second']:.1f} tokens/s.",
                   best["command"]]
+    lines += [made["prediction_error"]] if made.get("prediction_error") else []
     lines += [sentence for words in made["load"].values() for sentence in ("", *words)]
     return "\n".join(lines)
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import median
+from typing import Any
 
 from engine.budget_policy import FIXED
 from engine.lab.cost import LoadCost
@@ -55,9 +56,10 @@ def _rounds(reading: Reading, together: int) -> KnownRounds:
 
 
 def texts_forecast(forecasts: Iterable[Forecast]) -> Texts:
-    """The rounds that a what-if foretells for one text."""
+    """The rounds that a what-if foretells for one text; a drafter that drafts nothing is of no use."""
     return {Setting(each.method, each.budget, each.split): [KnownRounds(each.lengths, each.rows, each.build_ms)]
-            for each in forecasts if each.pace == FIXED and each.lengths}
+            for each in forecasts
+            if each.pace == FIXED and each.lengths and (each.budget or not METHODS[each.method].heads)}
 
 
 def predict(texts: Texts, counts: Iterable[int], load: LoadCost) -> dict[Setting, float]:
@@ -66,6 +68,13 @@ def predict(texts: Texts, counts: Iterable[int], load: LoadCost) -> dict[Setting
     asked = [replace(setting, together=count) for count in counts for setting in texts]
     return {setting: median(known.total_tokens_per_second(setting, load) for known in texts[setting.alone])
             for setting in asked}
+
+
+def predicted_records(predicted: Mapping[Setting, float], summary: Summary) -> list[dict[str, Any]]:
+    """Every predicted setting as a flat record, with what was measured of it, None where nothing was."""
+    known = {row.setting: row.total.median for row in summary.rows}
+    return [{"label": setting.label, **asdict(setting), "predicted_tokens_per_second": total,
+             "total_tokens_per_second": known.get(setting)} for setting, total in predicted.items()]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from engine.acceptance_length import mean_length
 from engine.budget_policy import FIXED
+from engine.lab.cost import CostCurve
 from engine.prompts import Prompt
 from engine.records import Ask, Sampling
 from engine.rig_names import AUTO_DTYPE
@@ -223,6 +224,9 @@ class JointLaboratory(Protocol):
 
     def measure_among(self, ask: Ask, company: Company) -> Reading:
         """As ``Laboratory.measure``, with as many requests at work in each of its rounds as the company says."""
+
+    def load_cost(self, ask: Ask, requests: int) -> CostCurve:
+        """What rounds of so many requests like this one cost; measured when it is first asked for, then kept."""
 
 
 class Laboratory(Protocol):

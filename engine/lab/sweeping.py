@@ -88,30 +88,30 @@ class Alone:
     """A crew of this process: one laboratory, one task after the other."""
 
     def __init__(self, laboratory: Laboratory) -> None:
-        self._laboratory = laboratory
+        self.laboratory = laboratory
 
     @property
     def conditions(self) -> Conditions:
         """See ``Crew``."""
-        return self._laboratory.conditions
+        return self.laboratory.conditions
 
     @property
     def methods(self) -> Sequence[str]:
         """See ``Crew``."""
-        return self._laboratory.methods
+        return self.laboratory.methods
 
     @property
     def heads(self) -> Sequence[str]:
         """See ``Crew``."""
-        return self._laboratory.heads
+        return self.laboratory.heads
 
     def work(self, tasks: Sequence[Task], control: Control) -> Iterator[Measured]:
         """See ``Crew``."""
-        warmed = warm(self._laboratory, tasks, control)
+        warmed = warm(self.laboratory, tasks, control)
         for task in tasks:
             if not (warmed and control.may_go_on()):
                 return
-            yield measure(self._laboratory, task)
+            yield measure(self.laboratory, task)
 
 
 def warm(laboratory: Laboratory, tasks: Sequence[Task], control: Control) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import log2
 from typing import Any
 
@@ -59,19 +59,33 @@ def _hatching(places: Sequence[tuple[int, int]]) -> go.Bar:
         x=[x for x, _ in places], y=[1 - 0.06] * len(places), base=[y - HALF + 0.03 for _, y in places], width=0.97,
         meta="predicted", hoverinfo="skip",
         marker={"color": clear, "line": {"width": 0}, "pattern": {
-            "shape": "/", "fgcolor": QUIET, "bgcolor": clear, "size": 9, "solidity": 0.12, "fillmode": "replace"}})
+            "shape": "/", "fgcolor": QUIET, "fgopacity": 0.5, "bgcolor": clear, "size": 9, "solidity": 0.12,
+            "fillmode": "replace"}})
 
 
 def _labels(found: Sequence[tuple[int, int, LoadCell]], best: set[Setting]) -> go.Scatter:
     """The figures of the cells; those of the ridge are bold."""
-    texts = []
-    for _, _, cell in found:
-        figure = f"{'≈ ' if cell.predicted else ''}{cell.total:,.0f}"
-        texts.append(f"<b>{figure}</b>" if cell.setting in best else figure)
+    texts, shorts = ([_label(cell, figure, cell.setting in best) for _, _, cell in found]
+                     for figure in (_whole, _short))
     return go.Scatter(
         x=[x for x, _, _ in found], y=[y for _, y, _ in found], mode="text", text=texts, meta="labels",
-        textfont={"color": INK, "size": 12}, customdata=[[cell_words(cell)] for _, _, cell in found],
+        textfont={"color": INK, "size": 12}, customdata=[
+            [cell_words(cell), short] for (_, _, cell), short in zip(found, shorts, strict=True)],
         hovertemplate="%{customdata[0]}<extra></extra>")
+
+
+def _label(cell: LoadCell, figure: Callable[[float], str], best: bool) -> str:
+    text = f"{'≈' if cell.predicted else ''}{figure(cell.total)}"
+    return f"<b>{text}</b>" if best else text
+
+
+def _whole(total: float) -> str:
+    return f"{total:,.0f}"
+
+
+def _short(total: float) -> str:
+    """For small screens."""
+    return f"{total:.0f}" if total < 1000 else f"{total / 1000:.1f}k"
 
 
 def cell_words(cell: LoadCell) -> str:

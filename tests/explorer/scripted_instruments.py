@@ -43,6 +43,9 @@ class ScriptedLaboratory:
         return replace(found, round_seconds=tuple(slower * spent for spent in found.round_seconds),
                        committed=tuple(company.at_once * length for length in found.lengths))
 
+    def load_cost(self, ask: Ask, requests: int) -> CostCurve:
+        return CURVE
+
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         named = ScriptedSource().script.pieces
         return {token: named[token] for token in token_ids}

@@ -12,6 +12,7 @@ import transformers
 from engine.budget_policy import AUTO
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.company import Asked, read_among
+from engine.lab.cost import CostCurve
 from engine.lab.reading import read
 from engine.lab.settings import Company, Conditions, Reading
 from engine.records import Ask
@@ -61,6 +62,11 @@ class LiveLaboratory:
             drafts = bool(asked().drafters)
             target = self.rig.target if drafts else self.rig.plain_target or self.rig.target
             return read_among(target, asked, others, company.at_once)
+
+    def load_cost(self, ask: Ask, requests: int) -> CostCurve:
+        """What rounds of so many requests like this one cost in the middle of its text; seconds when it is new."""
+        request = self.live.request(ask)
+        return self.live.load_curve(len(request.prompt_ids) + request.max_tokens // 2, request.sampling, requests)
 
     def _asked(self, ask: Ask) -> Asked:
         """The ask as a request of a batch; its cost is measured now, where it chooses its own budgets."""

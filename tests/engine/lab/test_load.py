@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from engine.commands.program import verb_parser
-from engine.commands.sweep import plan_of, table
+from engine.commands.sweep import plan_of, prediction, table
 from engine.errors import RequestError
 from engine.lab.company import read_among
 from engine.lab.control import Control
@@ -254,6 +254,18 @@ def test_the_error_of_predictions_is_told_against_what_was_measured() -> None:
     assert found.sentence == ("Against 2 measured cells the prediction is off by 30% in the median and by 50% at most "
                               "(ddtree 8, 4 at once).")
     assert prediction_error({}, summary) is None
+
+
+def test_the_toy_is_predicted_as_it_is_measured(measured: list[Measured]) -> None:
+    """Its rounds cost what its curve says, its trees are all of one size: what is left is what others committed."""
+    made = prediction(PLAN, measured, ScriptedLaboratory())
+    assert len(made["predicted"]) == len(PLAN.settings)
+    plain = [each for each in made["predicted"] if each["method"] == "autoregressive"]
+    assert all(each["predicted_tokens_per_second"] == pytest.approx(each["total_tokens_per_second"]) for each in plain)
+    assert made["prediction_error"].startswith(f"Against {len(PLAN.settings)} measured cells the prediction is off by")
+    error = prediction_error({row.setting: row.total.median * 1.5 for row in summarise(PLAN.settings, measured).rows},
+                             summarise(PLAN.settings, measured))
+    assert error is not None and error.median == pytest.approx(0.5)
 
 
 def test_trees_come_from_the_runs_with_the_fewest_at_once(measured: list[Measured]) -> None:
