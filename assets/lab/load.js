@@ -4,7 +4,7 @@
 
   const Lab = (Canopy.lab = Canopy.lab || {});
 
-  const NARROW = 560; // pixels: below, the labels are short, and the scale of colours is left out
+  const NARROW = 420; // pixels: below, the labels are short, and the scale of colours is left out
 
   function narrowed(figure) {
     const data = figure.data.map((trace) => {
