@@ -21,12 +21,13 @@ from engine.commands import flags, values
 from engine.commands.verb import DONE, NOT_DONE, Result, Verb
 from engine.errors import FileError, RequestError
 from engine.files import replace_file
+from engine.lab.company import JointLaboratory
 from engine.lab.control import Control
 from engine.lab.load_forecast import predict, predicted_records, prediction_error, texts_measured
 from engine.lab.planning import Choice, check, choose_budgets, settings
 from engine.lab.prompt_sets import prompt_set
 from engine.lab.report import Record, report, runs_csv, table_csv
-from engine.lab.settings import Cell, JointLaboratory, Laboratory, Measured, SweepPlan
+from engine.lab.settings import Cell, Laboratory, Measured, SweepPlan
 from engine.lab.store import Results, Store
 from engine.lab.summary import summarise
 from engine.lab.sweeping import Alone, Crew, Progress, run_sweep

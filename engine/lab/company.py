@@ -10,15 +10,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from time import perf_counter
+from typing import Protocol, runtime_checkable
 
 from engine.errors import RequestError
+from engine.lab.cost import CostCurve
 from engine.lab.reading import reading
-from engine.lab.settings import Reading
+from engine.lab.settings import Company, Reading
 from engine.plan import Target
-from engine.records import Round
+from engine.records import Ask, Round
 from engine.together import BatchRequest, RequestBatch
 
 Asked = Callable[[], BatchRequest]  # a request with a policy of its own, made anew for every turn
+
+
+@runtime_checkable
+class JointLaboratory(Protocol):
+    """A laboratory that can measure a run among others."""
+
+    def measure_among(self, ask: Ask, company: Company) -> Reading:
+        """As ``Laboratory.measure``, with as many requests at work in each of its rounds as the company says."""
+
+    def load_cost(self, ask: Ask, requests: int) -> CostCurve:
+        """What rounds of so many requests like this one cost; measured when it is first asked for, then kept."""
+
+
 
 
 def read_among(target: Target, asked: Asked, others: Sequence[Asked], at_once: int) -> Reading:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from engine.acceptance_length import mean_length
 from engine.budget_policy import FIXED
-from engine.lab.cost import CostCurve
 from engine.prompts import Prompt
 from engine.records import Ask, Sampling
 from engine.rig_names import AUTO_DTYPE
@@ -216,17 +215,6 @@ class Measured:
     reading: Reading | None
     failure: str = ""
     hardware: str = ""
-
-
-@runtime_checkable
-class JointLaboratory(Protocol):
-    """A laboratory that can measure a run among others."""
-
-    def measure_among(self, ask: Ask, company: Company) -> Reading:
-        """As ``Laboratory.measure``, with as many requests at work in each of its rounds as the company says."""
-
-    def load_cost(self, ask: Ask, requests: int) -> CostCurve:
-        """What rounds of so many requests like this one cost; measured when it is first asked for, then kept."""
 
 
 class Laboratory(Protocol):

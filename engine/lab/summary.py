@@ -22,7 +22,7 @@ from engine.methods import METHODS
 
 
 @dataclass(frozen=True)
-class Run:
+class ComparedRun:
     """A reading with those of the baseline that it is compared with: with as many at once, and alone."""
 
     prompt: int
@@ -79,7 +79,7 @@ class Summary:
 def summarise(settings: Iterable[Setting], measured: Sequence[Measured]) -> Summary:
     """The table of what was measured so far; a setting without a run has no row."""
     beside = baselines(measured)
-    runs: dict[Setting, list[Run]] = defaultdict(list)
+    runs: dict[Setting, list[ComparedRun]] = defaultdict(list)
     failed: dict[Setting, int] = defaultdict(int)
     for found in measured:
         if found.reading is None or not found.reading.lengths:
@@ -87,7 +87,7 @@ def summarise(settings: Iterable[Setting], measured: Sequence[Measured]) -> Summ
         else:
             key = _beside(found)
             alone = beside.get(replace(key, baseline=key.baseline.alone))
-            runs[found.cell.setting].append(Run(found.cell.prompt, found.reading, beside.get(key), alone))
+            runs[found.cell.setting].append(ComparedRun(found.cell.prompt, found.reading, beside.get(key), alone))
     return Summary(tuple(_row(setting, runs[setting], failed[setting]) for setting in settings if runs[setting]))
 
 
@@ -112,7 +112,7 @@ def baselines(measured: Sequence[Measured]) -> Mapping[Beside, Reading]:
             if found.reading and found.reading.lengths and found.cell.setting == found.cell.setting.baseline}
 
 
-def _row(setting: Setting, runs: Sequence[Run], failed: int) -> Row:
+def _row(setting: Setting, runs: Sequence[ComparedRun], failed: int) -> Row:
     speedups = [(run.prompt, run.reading.total_tokens_per_second / run.baseline.total_tokens_per_second)
                 for run in runs if run.baseline]
     compared = [(run.reading, run.alone) for run in runs if run.alone]

@@ -10,13 +10,13 @@ from time import perf_counter
 from typing import Protocol
 
 from engine.errors import CanopyError, RequestError
+from engine.lab.company import JointLaboratory
 from engine.lab.control import Control
 from engine.lab.planning import check
 from engine.lab.settings import (
     Cell,
     Company,
     Conditions,
-    JointLaboratory,
     Laboratory,
     Measured,
     Reading,

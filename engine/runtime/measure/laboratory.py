@@ -56,7 +56,7 @@ class LiveLaboratory:
             return read(rounds)
 
     def measure_among(self, ask: Ask, company: Company) -> Reading:
-        """See ``lab.settings.JointLaboratory``. Plain decoding has the target that is fastest for it, as alone."""
+        """See ``lab.company.JointLaboratory``. Plain decoding has the target that is fastest for it, as alone."""
         asked, *others = [self._asked(each) for each in (ask, *company.others)]
         with self.live.held(f"with {company.at_once} requests at once"), torch.inference_mode():
             drafts = bool(asked().drafters)
