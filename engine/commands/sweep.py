@@ -105,7 +105,7 @@ def sweep(choice: argparse.Namespace) -> Record:
     """Measure, and return the report."""
     number, plan = latest(choice.out) if choice.resume else (0, plan_of(choice))
     crew = crew_of(choice, plan)
-    check(plan, crew.methods, crew.heads)
+    check(plan, crew.methods, crew.drafters)
     with Store(choice.out) as store:
         number = number or store.begin(plan, crew.conditions)
         stored = store.sweep(number)

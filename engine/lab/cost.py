@@ -57,7 +57,7 @@ class CostCurve:
         ``budget`` nodes each."""
         if heads == 0:
             return self.plain_ms
-        return heads * self.draft_at(budget) + build_ms + self.verify_at(rows) + self.overhead_ms
+        return drafters * self.draft_at(budget) + build_ms + self.verify_at(rows) + self.overhead_ms
 
     def even_round_ms(self, budget: int, heads: int, build_ms: float = 0.0) -> float:
         """Milliseconds of a whole round in which every request drafts and verifies ``budget`` nodes."""

@@ -30,7 +30,7 @@ class Setting:
     method: str
     budget: int = 64
     split: str = "total"
-    heads: tuple[str, ...] = ()
+    drafters: tuple[str, ...] = ()
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
@@ -123,7 +123,7 @@ class SweepPlan:
         sampling = Sampling(setting.temperature, setting.top_k, setting.top_p, self.seed + cell.repeat)
         prompt = self.prompts[place]
         return Ask(prompt.text, setting.method, setting.budget, self.max_tokens, sampling, setting.split,
-                   setting.heads, setting.pace, prompt.turns)
+                   setting.drafters, setting.pace, prompt.turns)
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class Laboratory(Protocol):
         """The methods that it can run."""
 
     @property
-    def heads(self) -> Sequence[str]:
+    def drafters(self) -> Sequence[str]:
         """The names of its drafters."""
 
     def measure(self, ask: Ask) -> Reading:

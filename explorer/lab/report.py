@@ -42,7 +42,7 @@ def figures(stored: Stored, measured: Sequence[Measured]) -> list[tuple[str, Vie
               curves_view(alone, [])["figure"])]
     drawn += load_figures(stored, measured)
     best = summary.best
-    if best is None or not METHODS[best.setting.method].heads:
+    if best is None or not METHODS[best.setting.method].drafter_count:
         return drawn
     nodes = best.setting.nodes
     found = readings_at(measured, nodes)

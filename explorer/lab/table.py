@@ -45,7 +45,7 @@ def standing(best: Row | None) -> str:
     ``unclear`` where the interval of the speed-up holds 1, else ``faster``; empty without a row."""
     if best is None:
         return ""
-    if not METHODS[best.setting.method].heads:
+    if not METHODS[best.setting.method].drafter_count:
         return "plain"
     if best.speedup is None:
         return ""
@@ -146,7 +146,7 @@ def readings_at(measured: Sequence[Measured], nodes: str) -> dict[tuple[str, str
     found: dict[tuple[str, str], list[Reading]] = defaultdict(list)
     for each in measured:
         setting = each.cell.setting
-        if each.reading and setting.nodes == nodes and METHODS[setting.method].heads:
+        if each.reading and setting.nodes == nodes and METHODS[setting.method].drafter_count:
             found[setting.method, line_of(setting)].append(each.reading)
     if not found:
         raise RequestError(f"Nothing was measured at the budget {nodes[:20]!r} yet; choose another one.")
