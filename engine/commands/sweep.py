@@ -76,7 +76,7 @@ def plan_of(choice: argparse.Namespace) -> SweepPlan:
     """The sweep that a command line asks for."""
     sampling = Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
     budgets, auto_budget = choose_budgets(" ".join(choice.budgets))
-    wanted = Choice(tuple(choice.methods), budgets, choice.split, tuple(choice.heads), sampling, auto_budget,
+    wanted = Choice(tuple(choice.methods), budgets, choice.split, tuple(choice.drafters), sampling, auto_budget,
                     tuple(choice.together))
     return SweepPlan(prompt_set(choice.prompts, choice.limit), settings(wanted), choice.repeats, choice.max_tokens,
                      choice.seed, choice.rig, choice.dtype, choice.prompts)

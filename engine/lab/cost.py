@@ -52,16 +52,16 @@ class CostCurve:
         """Milliseconds of one drafter's draft for all requests, each with a budget of ``budget`` nodes."""
         return _read(self.rows, self.draft_ms, self.requests * (budget + 1))
 
-    def round_ms(self, rows: int, budget: int, heads: int, build_ms: float = 0.0) -> float:
+    def round_ms(self, rows: int, budget: int, drafters: int, build_ms: float = 0.0) -> float:
         """Milliseconds of a whole round that verifies ``rows`` rows, of all requests together, out of drafts for
         ``budget`` nodes each."""
-        if heads == 0:
+        if drafters == 0:
             return self.plain_ms
         return drafters * self.draft_at(budget) + build_ms + self.verify_at(rows) + self.overhead_ms
 
-    def even_round_ms(self, budget: int, heads: int, build_ms: float = 0.0) -> float:
+    def even_round_ms(self, budget: int, drafters: int, build_ms: float = 0.0) -> float:
         """Milliseconds of a whole round in which every request drafts and verifies ``budget`` nodes."""
-        return self.round_ms(self.requests * (budget + 1), budget, heads, build_ms)
+        return self.round_ms(self.requests * (budget + 1), budget, drafters, build_ms)
 
 
 LoadCost = Callable[[int], CostCurve]  # the curve of so many requests at once

@@ -19,7 +19,7 @@ def under_load(summary: Summary) -> bool:
 
 def curves(summary: Summary) -> tuple[Setting, ...]:
     """The curves of the drafting methods, as ``Setting.curve`` names them."""
-    return tuple(dict.fromkeys(row.setting.curve for row in summary.rows if METHODS[row.setting.method].heads))
+    return tuple(dict.fromkeys(row.setting.curve for row in summary.rows if METHODS[row.setting.method].drafter_count))
 
 
 def of_curve(summary: Summary, curve: Setting) -> tuple[Row, ...]:
@@ -46,7 +46,7 @@ def load_words(summary: Summary, curve: Setting) -> list[str]:
 
 
 def _named(row: Row) -> str:
-    return row.setting.nodes if METHODS[row.setting.method].heads else "none (plain decoding)"
+    return row.setting.nodes if METHODS[row.setting.method].drafter_count else "none (plain decoding)"
 
 
 def plain_words(rows: Sequence[Row]) -> list[str]:

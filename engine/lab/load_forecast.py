@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -17,6 +17,7 @@ from engine.lab.forecast import Forecast
 from engine.lab.settings import Measured, Reading, Setting
 from engine.lab.summary import Summary
 from engine.methods import METHODS
+from engine.written_names import written
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,9 @@ class KnownRounds:
 
     def total_tokens_per_second(self, setting: Setting, load: LoadCost) -> float:
         """Of as many requests like this one at once as the setting says."""
-        together, heads = setting.together, METHODS[setting.method].heads
+        together, drafters = setting.together, METHODS[setting.method].drafter_count
         curve = load(together)
-        spent_ms = sum(curve.round_ms(together * rows, setting.budget, heads, together * self.build_ms)
+        spent_ms = sum(curve.round_ms(together * rows, setting.budget, drafters, together * self.build_ms)
                        for rows in self.rows)
         return 1e3 * together * sum(self.lengths) / spent_ms
 
@@ -59,7 +60,7 @@ def texts_forecast(forecasts: Iterable[Forecast]) -> Texts:
     """The rounds that a what-if foretells for one text; a drafter that drafts nothing is of no use."""
     return {Setting(each.method, each.budget, each.split): [KnownRounds(each.lengths, each.rows, each.build_ms)]
             for each in forecasts
-            if each.pace == FIXED and each.lengths and (each.budget or not METHODS[each.method].heads)}
+            if each.pace == FIXED and each.lengths and (each.budget or not METHODS[each.method].drafter_count)}
 
 
 def predict(texts: Texts, counts: Iterable[int], load: LoadCost) -> dict[Setting, float]:
@@ -73,7 +74,7 @@ def predict(texts: Texts, counts: Iterable[int], load: LoadCost) -> dict[Setting
 def predicted_records(predicted: Mapping[Setting, float], summary: Summary) -> list[dict[str, Any]]:
     """Every predicted setting as a flat record, with what was measured of it, None where nothing was."""
     known = {row.setting: row.total.median for row in summary.rows}
-    return [{"label": setting.label, **asdict(setting), "predicted_tokens_per_second": total,
+    return [{"label": setting.label, **written(setting), "predicted_tokens_per_second": total,
              "total_tokens_per_second": known.get(setting)} for setting, total in predicted.items()]
 
 

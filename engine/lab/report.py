@@ -118,11 +118,11 @@ def sweep_command(plan: SweepPlan) -> str:
              *(["--budgets", *budgets] if budgets else []), "--split", "each" if "each" in splits else "total",
              *_sampling(plan.settings[0]), "--prompts", plan.prompt_set, "--limit", str(len(plan.prompts)),
              "--repeats", str(plan.repeats), "--max-tokens", str(plan.max_tokens), "--seed", str(plan.seed)]
-    counts = sorted({setting.together for setting in plan.settings if METHODS[setting.method].heads}
+    counts = sorted({setting.together for setting in plan.settings if METHODS[setting.method].drafter_count}
                     or {setting.together for setting in plan.settings})
     words += ["--together", *map(str, counts)] if counts != [1] else []
-    heads = next((setting.heads for setting in plan.settings if setting.heads), ())
-    return shlex.join([*words, *(["--heads", *heads] if heads else [])])
+    drafters = next((setting.drafters for setting in plan.settings if setting.drafters), ())
+    return shlex.join([*words, *(["--drafters", *drafters] if drafters else [])])
 
 
 def _sampling(setting: Setting) -> list[str]:

@@ -47,14 +47,14 @@ class Setting:
         """For a table or a legend: ``ddtree 64``, ``merged 64 each``, ``ddtree auto``, ``ddtree 64 T 0.7``,
         ``ddtree 64, 8 at once``."""
         parts = [self.method, self.nodes if self.nodes != "0" else "", self.split if self.split != "total" else "",
-                 "+".join(self.heads), f"T {self.temperature:g}" if self.temperature else ""]
+                 "+".join(self.drafters), f"T {self.temperature:g}" if self.temperature else ""]
         return " ".join(part for part in parts if part) + (f", {self.together} at once" if self.together > 1 else "")
 
     @property
     def baseline(self) -> Setting:
         """What its speed is measured against: decoding without a drafter, as many requests at once, under the same
         sampling."""
-        return replace(self, method=BASELINE, budget=0, split="total", heads=(), pace=FIXED)
+        return replace(self, method=BASELINE, budget=0, split="total", drafters=(), pace=FIXED)
 
     @property
     def curve(self) -> Setting:

@@ -60,7 +60,7 @@ class Summary:
     @property
     def counts(self) -> tuple[int, ...]:
         """The numbers of requests at once that have a row besides plain decoding's, ascending; all, where none has."""
-        drafted = {row.setting.together for row in self.rows if METHODS[row.setting.method].heads}
+        drafted = {row.setting.together for row in self.rows if METHODS[row.setting.method].drafter_count}
         return tuple(sorted(drafted or {row.setting.together for row in self.rows}))
 
     @property

@@ -103,7 +103,7 @@ class Alone:
     @property
     def drafters(self) -> Sequence[str]:
         """See ``Crew``."""
-        return self.laboratory.heads
+        return self.laboratory.drafters
 
     def work(self, tasks: Sequence[Task], control: Control) -> Iterator[Measured]:
         """See ``Crew``."""

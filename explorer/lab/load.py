@@ -70,7 +70,7 @@ def load_view(stored: Stored | None, measured: Sequence[Measured], prediction: L
 
 
 def _curves(settings: Sequence[Setting]) -> list[Setting]:
-    return list(dict.fromkeys(setting.curve for setting in settings if METHODS[setting.method].heads))
+    return list(dict.fromkeys(setting.curve for setting in settings if METHODS[setting.method].drafter_count))
 
 
 def _fastest(summary: Summary, lines: Mapping[str, Setting]) -> list[Setting]:

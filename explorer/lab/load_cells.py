@@ -61,7 +61,7 @@ class LoadGrid:
 
 def name_of(column: Setting) -> str:
     """A column for people."""
-    return column.nodes if METHODS[column.method].heads else PLAIN
+    return column.nodes if METHODS[column.method].drafter_count else PLAIN
 
 
 def grid_of(curve: Setting, asked: Sequence[Setting], summary: Summary,
@@ -80,4 +80,4 @@ def grid_of(curve: Setting, asked: Sequence[Setting], summary: Summary,
 
 
 def _order(column: Setting) -> tuple[bool, bool, int]:
-    return METHODS[column.method].heads > 0, column.pace != FIXED, column.budget
+    return METHODS[column.method].drafter_count > 0, column.pace != FIXED, column.budget

@@ -15,7 +15,7 @@ def line_of(setting: Setting) -> str:
 def label_of(setting: Setting) -> str:
     """A setting for people: ``merged each, 64 nodes``, ``ddtree, auto, 8 at once``; what drafts nothing has no
     nodes."""
-    nodes = [_nodes(setting)] if METHODS[setting.method].heads else []
+    nodes = [_nodes(setting)] if METHODS[setting.method].drafter_count else []
     return ", ".join([line_of(setting), *nodes, *([f"{setting.together} at once"] if setting.together > 1 else [])])
 
 

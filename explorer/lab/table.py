@@ -57,7 +57,7 @@ def standing(best: Row | None) -> str:
 def unsteady(summary: Summary) -> str:
     """That something else was at work on the machine, in a sentence: plain decoding takes as long whatever is asked,
     so what its speed spreads is the machine's. Empty where it was steady, or has one prompt alone."""
-    plain = [row.total for row in summary.rows if not METHODS[row.setting.method].heads]
+    plain = [row.total for row in summary.rows if not METHODS[row.setting.method].drafter_count]
     if not plain or (plain[0].most - plain[0].least) / plain[0].median <= STEADY:
         return ""
     return (f" Plain decoding alone ran at {plain[0].least:,.0f} to {plain[0].most:,.0f} tokens/s, so something else "

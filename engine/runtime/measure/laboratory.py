@@ -70,7 +70,7 @@ class LiveLaboratory:
 
     def _asked(self, ask: Ask) -> Asked:
         """The ask as a request of a batch; its cost is measured now, where it chooses its own budgets."""
-        request, drafters = self.live.request(ask), list(self.rig.drafters(ask.method, ask.heads).values())
+        request, drafters = self.live.request(ask), list(self.rig.drafters_for(ask.method, ask.drafters).values())
         if not drafters or request.pace != AUTO:
             return partial(BatchRequest, request, drafters)
         curve = self.live.curve(len(request.prompt_ids) + request.max_tokens // 2, request.sampling)

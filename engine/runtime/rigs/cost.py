@@ -99,7 +99,7 @@ def bucket(context: int, context_limit: int) -> int:
 def measure(rig: Rig, load: Load, rows: Sequence[int] = ()) -> CostCurve:
     """Mock rounds in shuffled order, repeated until ``MOST_SECONDS`` are over; the first repeat only warms up."""
     usual, sizes = rig.defaults.get(1, ()), rows or load.rows
-    head = rig.heads[usual[0]] if usual else None
+    head = rig.drafters[usual[0]] if usual else None
     mocks: dict[int, list[Mock]] = defaultdict(list)
     plain: list[Mock] = []
     order, repeats, began = random.Random(0), 0, perf_counter()

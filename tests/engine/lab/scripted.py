@@ -46,7 +46,7 @@ def asked_of(ask: Ask, target: ToyTarget) -> BatchRequest:
     request = Request(
         tuple(prompt), ask.method, ask.budget, ask.max_tokens, ask.sampling, split=ask.split, pace=ask.pace)
     policy = AdaptiveBudget(CURVE) if ask.pace == AUTO else None
-    return BatchRequest(request, heads_of(ask.method, target), policy)
+    return BatchRequest(request, drafters_of(ask.method, target), policy)
 
 
 def rounds_of(ask: Ask) -> list[Round]:

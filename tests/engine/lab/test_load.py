@@ -34,7 +34,7 @@ from engine.records import Ask, Request, Sampling
 from engine.together import BatchRequest
 from engine.toy import ToyTarget
 from tests.engine.lab.scripted import CURVE, ROUND_SECONDS, ROW_SECONDS, ScriptedLaboratory, toy_plan
-from tests.engine.material import heads_of
+from tests.engine.material import drafters_of
 
 COUNTS = (1, 2, 4)
 PLAN = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4, 16), together=COUNTS),
@@ -42,7 +42,7 @@ PLAN = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4, 1
 
 
 def requested(prompt: Sequence[int], target: ToyTarget, tokens: int, method: str = "autoregressive") -> BatchRequest:
-    return BatchRequest(Request(tuple(prompt), method, 7, tokens, Sampling()), heads_of(method, target))
+    return BatchRequest(Request(tuple(prompt), method, 7, tokens, Sampling()), drafters_of(method, target))
 
 
 def measured_all(plan: SweepPlan = PLAN) -> list[Measured]:
@@ -108,7 +108,7 @@ def test_every_prompt_is_measured_in_every_setting_and_stands_beside_the_others_
 def test_a_rig_that_answers_one_at_a_time_says_so() -> None:
     class Single:
         conditions = ScriptedLaboratory().conditions
-        methods, heads = ("autoregressive", "ddtree"), ()
+        methods, drafters = ("autoregressive", "ddtree"), ()
 
         def measure(self, ask: Ask) -> Reading:
             raise AssertionError(ask)
@@ -250,7 +250,7 @@ def test_the_error_of_predictions_is_told_against_what_was_measured() -> None:
     predicted = {setting: 110.0, replace(setting, together=4): 100.0, replace(setting, together=16): 1.0}
     found = prediction_error(predicted, summary)
     assert found is not None and found.cells == 2
-    assert (found.median, found.largest) == (pytest.approx(0.3), pytest.approx(0.5))
+    assert (found.median, found.largest) == pytest.approx((0.3, 0.5))
     assert found.sentence == ("Against 2 measured cells the prediction is off by 30% in the median and by 50% at most "
                               "(ddtree 8, 4 at once).")
     assert prediction_error({}, summary) is None
