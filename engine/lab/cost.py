@@ -48,6 +48,10 @@ class CostCurve:
         line through the last two goes on."""
         return _read(self.rows, self.verify_ms, rows)
 
+    def verify_low_at(self, rows: int) -> float:
+        """The same of the tenth percentiles, which choices go by."""
+        return _read(self.rows, self.verify_low_ms, rows)
+
     def draft_at(self, budget: int) -> float:
         """Milliseconds of one drafter's draft for all requests, each with a budget of ``budget`` nodes."""
         return _read(self.rows, self.draft_ms, self.requests * (budget + 1))

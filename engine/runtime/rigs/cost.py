@@ -24,6 +24,7 @@ from engine.runtime.rigs.rigs import Rig
 
 # budgets and the root, and whole tiles of a matrix unit: a row more than 16, 32 or 64 is a step
 ROWS = (1, 2, 3, 5, 9, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
+JOINT_ROWS = (*ROWS, 11, 21, 29, 41, 57, 81, 113, 145, 161)  # finer: a choice gives rows to several at once
 MOST_JOINT_ROWS = 513  # of several requests: beyond, arithmetic alone counts, and the line goes on
 FEWEST_REPEATS, MOST_REPEATS = 3, 25
 SMALL = 129  # rows up to which the later repeats go: there a choice turns on a tenth of a millisecond
@@ -49,7 +50,7 @@ class Mock:
 
 
 @dataclass(frozen=True)
-class Load:
+class JointLoad:
     """What a curve is measured for."""
 
     context: int
@@ -61,15 +62,15 @@ class Load:
         """The sizes of its passes."""
         if self.requests == 1:
             return ROWS
-        return (self.requests, *(size for size in ROWS if self.requests < size <= MOST_JOINT_ROWS))
+        return (self.requests, *(size for size in sorted(JOINT_ROWS) if self.requests < size <= MOST_JOINT_ROWS))
 
 
 class CostBook:
     """A rig's cost curves: each is measured when it is first asked for, and kept. Needs the target to itself."""
 
     def __init__(self, rig: Rig) -> None:
-        self._rig = rig
-        self._curves: dict[Load, CostCurve] = {}
+        self.rig = rig
+        self._curves: dict[JointLoad, CostCurve] = {}
 
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
         """The curve of the bucket that prefixes of ``context`` tokens fall into; seconds when it is a new one. Measured
@@ -84,9 +85,9 @@ class CostBook:
         return lambda requests: self.curve(context, sampling, requests)
 
     def _measured(self, context: int, sampling: Sampling, requests: int) -> CostCurve:
-        load = Load(bucket(context, self._rig.target.context_limit), replace(sampling, seed=0), requests)
+        load = JointLoad(bucket(context, self.rig.target.context_limit), replace(sampling, seed=0), requests)
         if load not in self._curves:
-            self._curves[load] = measure(self._rig, load)
+            self._curves[load] = measure(self.rig, load)
         return self._curves[load]
 
 
@@ -96,17 +97,17 @@ def bucket(context: int, context_limit: int) -> int:
     return max(1, min(length, context_limit - len(ROWS) - PLAIN_ROUNDS - CHAIN - len(ROWS)))
 
 
-def measure(rig: Rig, load: Load, rows: Sequence[int] = ()) -> CostCurve:
+def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = ()) -> CostCurve:
     """Mock rounds in shuffled order, repeated until ``MOST_SECONDS`` are over; the first repeat only warms up."""
     usual, sizes = rig.defaults.get(1, ()), rows or load.rows
-    head = rig.drafters[usual[0]] if usual else None
+    drafter = rig.drafters[usual[0]] if usual else None
     mocks: dict[int, list[Mock]] = defaultdict(list)
     plain: list[Mock] = []
     order, repeats, began = random.Random(0), 0, perf_counter()
     while repeats < FEWEST_REPEATS or (repeats < MOST_REPEATS and perf_counter() - began < MOST_SECONDS):
         wanted = [size for size in sizes if size <= SMALL or repeats < FEWEST_REPEATS]
         shuffled = [order.sample(wanted, len(wanted)) for _ in range(_repeats_of(load, len(wanted)))]
-        for mock in _rounds(rig, head, load, [size for each in shuffled for size in each]):
+        for mock in _rounds(rig, drafter, load, [size for each in shuffled for size in each]):
             mocks[mock.rows].append(mock)
         plain += _rounds(rig, None, load, [load.requests] * PLAIN_ROUNDS)
         repeats += len(shuffled)
@@ -114,12 +115,12 @@ def measure(rig: Rig, load: Load, rows: Sequence[int] = ()) -> CostCurve:
     return _curve(rig, load, timed, plain[PLAIN_ROUNDS:])
 
 
-def _repeats_of(load: Load, sizes: int) -> int:
+def _repeats_of(load: JointLoad, sizes: int) -> int:
     """How many repeats go over one prefix: one, and where many prefixes would have to be read, more."""
     return 1 if load.requests == 1 else max(1, load.context // GROWTH // sizes)
 
 
-def _curve(rig: Rig, load: Load, mocks: Mapping[int, list[Mock]], plain: list[Mock]) -> CostCurve:
+def _curve(rig: Rig, load: JointLoad, mocks: Mapping[int, list[Mock]], plain: list[Mock]) -> CostCurve:
     sizes = tuple(sorted(mocks))
     spread = [np.percentile([mock.verify_ms for mock in mocks[size]], (50, 10, 90)) for size in sizes]
     median, low, high = (tuple(float(value) for value in column) for column in zip(*spread, strict=True))
@@ -132,9 +133,9 @@ def _curve(rig: Rig, load: Load, mocks: Mapping[int, list[Mock]], plain: list[Mo
         float(np.median([mock.round_ms for mock in plain])), load.requests)
 
 
-def _rounds(rig: Rig, head: Drafter | None, load: Load, sizes: Sequence[int]) -> Iterator[Mock]:
+def _rounds(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int]) -> Iterator[Mock]:
     """Mock rounds after fresh prefixes of ordinary tokens; each keeps its roots, so the prefixes grow by one."""
-    with _opened(rig, head, load, sizes) as runs:
+    with _opened(rig, drafter, load, sizes) as runs:
         for size in sizes:
             each, more = divmod(size, load.requests)
             for place, run in enumerate(runs):
@@ -144,12 +145,12 @@ def _rounds(rig: Rig, head: Drafter | None, load: Load, sizes: Sequence[int]) ->
 
 
 @contextmanager
-def _opened(rig: Rig, head: Drafter | None, load: Load, sizes: Sequence[int]) -> Iterator[list[MockRun]]:
+def _opened(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int]) -> Iterator[list[MockRun]]:
     """Requests with their prompts read."""
     prompt = np.arange(load.context, dtype=np.int32) % rig.target.config.vocab_size
     request = Request(tuple(prompt.tolist()), budget=-(-max(sizes) // load.requests), max_tokens=len(sizes) + 1,
                       sampling=load.sampling)
-    runs = [MockRun(request, rig.target.fork(), head.fork() if head else None) for _ in range(load.requests)]
+    runs = [MockRun(request, rig.target.fork(), drafter.fork() if drafter else None) for _ in range(load.requests)]
     try:
         for run in runs:
             run.open()

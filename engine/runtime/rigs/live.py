@@ -52,6 +52,11 @@ class LiveRig:
         return self._rig
 
     @property
+    def costs(self) -> CostBook:
+        """What rounds cost here, for whoever holds the rig already."""
+        return self._costs
+
+    @property
     def hardware(self) -> str:
         """What the target runs on, in words."""
         return self._rig.target.hardware

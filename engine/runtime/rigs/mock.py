@@ -27,18 +27,19 @@ class MockPace(FixedBudget):
     def __init__(self) -> None:
         self.nodes = 0
 
-    def opens(self, heads: int, budget: int) -> tuple[int, int]:
+    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
         """See ``BudgetPolicy``."""
-        return heads, self.nodes
+        return drafters, self.nodes
 
 
 class MockRun(RequestRun):
     """A request whose rounds verify mock trees of any size and keep their root alone."""
 
-    def __init__(self, request: Request, target: Target, head: Drafter | None) -> None:
+    def __init__(self, request: Request, target: Target, drafter: Drafter | None) -> None:
         self.pace = MockPace()
         build: Builder = _mock
-        super().__init__(Plan(request, (head,) if head else (), build, only, _root_kept, whole, self.pace), target)
+        serving = (drafter,) if drafter else ()
+        super().__init__(Plan(request, serving, build, only, _root_kept, whole, self.pace), target)
 
 
 def mock_tree(root: int, rows: int) -> DraftTree:
