@@ -91,7 +91,7 @@ quick: lint
 	$(PYTEST) -m "not long" $(TORCH_FREE)
 
 bench: setup
-	$(BIN)/python -m engine.bench --prompts assets/prompts/bench.jsonl $(ARGS)
+	$(BIN)/python -m engine.bench --rig demo --prompts assets/prompts/bench.jsonl $(ARGS)
 
 # More than 100,000 hostile cases, in an hour or two; ARGS="--areas traces --cases 5000 --seeds 7 --minutes 10" for less.
 attack: chromium
