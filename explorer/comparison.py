@@ -131,8 +131,7 @@ def ask_of(trace: Trace) -> Ask:
     request = header.request
     return Ask(
         header.prompt, method=request.method, budget=request.budget, max_tokens=min(MOST_TOKENS, request.max_tokens),
-        sampling=request.sampling,
-        split=request.split, drafters=header.drafters, pace=request.pace, turns=header.turns)
+        sampling=request.sampling, split=request.split, drafters=header.drafters, pace=request.pace, turns=header.turns)
 
 
 def others(ask: Ask) -> list[Ask]:

@@ -39,8 +39,7 @@ def ask_of(choice: argparse.Namespace) -> Ask:
     sampling = Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
     nodes, pace = flags.nodes_and_pace(choice.budget)
     return Ask(choice.prompt, method=choice.method, budget=nodes, max_tokens=choice.max_tokens, sampling=sampling,
-               split=choice.split, drafters=tuple(choice.drafters),
-               pace=pace, turns=tuple(choice.turn))
+               split=choice.split, drafters=tuple(choice.drafters), pace=pace, turns=tuple(choice.turn))
 
 
 def run(choice: argparse.Namespace) -> Result:

@@ -144,8 +144,7 @@ def request(value: Any, bare: bool) -> Request:
         prompt_ids, method=text(given["method"], "method"), budget=whole(given["budget"], "budget"),
         max_tokens=whole(given["max_tokens"], "max_tokens"), sampling=sampling(given["sampling"]),
         stop_ids=frozenset(token_ids(given["stop_ids"], "stop_ids", 4096)),
-        split=text(given.get("split", usual.split), "split"),
-        pace=text(given.get("pace", usual.pace), "pace"))
+        split=text(given.get("split", usual.split), "split"), pace=text(given.get("pace", usual.pace), "pace"))
 
 
 def revisions(value: Any) -> dict[str, str]:

@@ -79,8 +79,7 @@ WRITTEN = tuple(domain for domain, check in CHECKS.items() if check is function_
 def answer(rig: Rig, item: Item, setting: Drafting, choice: argparse.Namespace) -> list[Round]:
     """The rounds that answer one item."""
     ask = Ask(item.prompt, method=setting.method, budget=choice.budget, max_tokens=choice.max_tokens,
-              split=setting.split,
-              drafters=setting.drafters)
+              split=setting.split, drafters=setting.drafters)
     drafters = rig.drafters_for(ask.method, ask.drafters)
     return list(decode(LiveRig(rig).request(ask), rig.target, list(drafters.values())))
 

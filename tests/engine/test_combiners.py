@@ -150,7 +150,7 @@ def test_joint_of_two_equal_drafters_is_their_own_tree(lattice, budget: int) -> 
     assume(len(tree) > 1)
     both = joint((tree, tree), budget)
     # where two nodes are equally likely but for rounding, either may come first
-    found, wanted = ({path: each.logprobs[node] for node, path in prefixes(each)} for each in (both, tree))
+    found, wanted = ({path: logprob for logprob, path in prefixes(each)} for each in (both, tree))
     assert found.keys() == wanted.keys()
     assert found == {path: pytest.approx(logprob, abs=1e-5) for path, logprob in wanted.items()}
     assert set(both.drafters[1:].tolist()) == {3}

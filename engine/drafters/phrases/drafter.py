@@ -85,7 +85,7 @@ class Growth:
         self._law = law
         self.levels: list[list[Row]] = []
         self.follow: list[list[dict[int, int]]] = []  # by depth and row: the cells that lead on, and where
-        self._waiting: list[tuple[float, int, int, PhrasePlace]] = []  # −log probability, order of arrival, cell, its row
+        self._waiting: list[tuple[float, int, int, PhrasePlace]] = []  # −log p, order of arrival, cell, its row
         self._arrived = 0
         self._open(0, context, 0.0)
 
