@@ -17,7 +17,7 @@ QUICK := $(BIN)/python -m pytest -p no:xdist --no-header -m "not long and not sl
 
 VLLM := $(HOME)/.cache/canopy/venv-vllm
 
-.PHONY: setup run test test-long test-servers quick quick-engine quick-explorer lint lint-browser bench chromium attack lock audit
+.PHONY: setup run test test-long test-servers quick quick-engine quick-explorer quick-house lint lint-browser bench chromium attack lock audit
 
 setup: $(VENV)/.ready
 
@@ -87,16 +87,19 @@ $(VLLM)/.ready: tests/servers/vllm_metadata.py
 	$(VLLM)/bin/python tests/servers/vllm_metadata.py
 	touch $@
 
-# What needs no torch, less what is marked slow, beside the linters: each part is one process, as a worker of xdist costs
-# as much to start as half of the tests do, and what a part prints stays together.
+# The linters and what needs no torch, less what is marked slow (each part says how many tests that leaves out). A part
+# is one process: a worker of xdist would load everything again. What a part prints stays together.
 quick: setup
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint quick-engine quick-explorer
+	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target quick-engine quick-explorer quick-house lint
 
 quick-engine:
-	@$(QUICK) tests/house tests/engine/lab $(wildcard tests/engine/test_*.py)
+	@$(QUICK) tests/engine/lab $(wildcard tests/engine/test_*.py)
 
 quick-explorer:
 	@$(QUICK) tests/explorer
+
+quick-house:
+	@$(QUICK) tests/house
 
 bench: setup
 	$(BIN)/python -m engine.bench --rig demo --prompts assets/prompts/bench.jsonl $(ARGS)

@@ -34,7 +34,7 @@ SMALLER = (16, 4)  # node budgets that are tried where a larger one did not pay
 
 
 @dataclass(frozen=True)
-class Clocked:
+class TimedRun:
     """Rounds of a brief run: tokens kept and seconds of engine time of each."""
 
     tokens: tuple[int, ...]
@@ -107,7 +107,7 @@ class Comparison:
                 {"method": other.method, "budget": other.budget, "pace": other.pace, "dtype": dtype,
                  "tokens_per_second": clocked.tokens_per_second} for other, dtype, clocked in found]}
 
-    def _clocked(self, ask: Ask, seconds: float, source: Source | None = None) -> Clocked | None:
+    def _clocked(self, ask: Ask, seconds: float, source: Source | None = None) -> TimedRun | None:
         """The rounds of a brief run; None where somebody came to wait, or there were too few."""
         rounds: list[tuple[int, float]] = []
         until = monotonic() + seconds
@@ -122,7 +122,7 @@ class Comparison:
         counted = rounds[WARM_ROUNDS:] if len(rounds) >= LEAST_ROUNDS + WARM_ROUNDS else rounds
         if not counted or not sum(spent for _, spent in counted):
             return None
-        return Clocked(*zip(*counted, strict=True))
+        return TimedRun(*zip(*counted, strict=True))
 
 
 def ask_of(trace: Trace) -> Ask:

@@ -27,7 +27,7 @@ from engine.lab.load_forecast import predict, predicted_records, prediction_erro
 from engine.lab.planning import Choice, check, choose_budgets, settings
 from engine.lab.prompt_sets import prompt_set
 from engine.lab.report import Record, report, runs_csv, table_csv
-from engine.lab.settings import Cell, Laboratory, Measured, SweepPlan
+from engine.lab.settings import Cell, CellResult, Laboratory, SweepPlan
 from engine.lab.store import Results, Store
 from engine.lab.summary import summarise
 from engine.lab.sweeping import Alone, Crew, Progress, run_sweep
@@ -119,7 +119,7 @@ def sweep(choice: argparse.Namespace) -> Record:
     return made
 
 
-def prediction(plan: SweepPlan, measured: Sequence[Measured], rig: Laboratory) -> Record:
+def prediction(plan: SweepPlan, measured: Sequence[CellResult], rig: Laboratory) -> Record:
     """Every cell predicted from the measured trees and the cost of passes, and how far that lies from the measured."""
     if not isinstance(rig, JointLaboratory):
         raise RequestError("This rig cannot measure what rounds of several requests cost; leave --predict out.")

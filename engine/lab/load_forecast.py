@@ -14,7 +14,7 @@ from typing import Any
 from engine.budget_policy import FIXED
 from engine.lab.cost import LoadCost
 from engine.lab.forecast import Forecast
-from engine.lab.settings import Measured, Reading, Setting
+from engine.lab.settings import CellResult, Reading, Setting
 from engine.lab.summary import Summary
 from engine.methods import METHODS
 from engine.written_names import written
@@ -41,7 +41,7 @@ class KnownRounds:
 Texts = Mapping[Setting, Sequence[KnownRounds]]  # of settings with one request, one for each text
 
 
-def texts_measured(measured: Iterable[Measured]) -> Texts:
+def texts_measured(measured: Iterable[CellResult]) -> Texts:
     """The rounds of every measured setting, a text for each prompt, from its runs with the fewest requests at once."""
     found: dict[Setting, dict[int, dict[int, KnownRounds]]] = defaultdict(lambda: defaultdict(dict))
     for each in measured:

@@ -17,7 +17,7 @@ from engine.lab import order
 from engine.lab.control import Control
 from engine.lab.difference import Difference, first_difference
 from engine.lab.planning import check
-from engine.lab.settings import Laboratory, Measured, Reading, Setting, SweepPlan
+from engine.lab.settings import CellResult, Laboratory, Reading, Setting, SweepPlan
 from engine.lab.sweeping import Alone, Task
 from engine.trace import Piece
 
@@ -68,7 +68,7 @@ def race_plan(plan: SweepPlan) -> SweepPlan:
     return replace(plan, settings=tuple(settings))
 
 
-def run_race(laboratory: Laboratory, plan: SweepPlan, control: Control) -> Iterator[Measured]:
+def run_race(laboratory: Laboratory, plan: SweepPlan, control: Control) -> Iterator[CellResult]:
     """Every repeat of every setting, interleaved, one at a time. All repeats share the draws of the plan's seed, so
     that they write one text and differ in time alone."""
     check(plan, laboratory.methods, laboratory.drafters)
@@ -76,7 +76,7 @@ def run_race(laboratory: Laboratory, plan: SweepPlan, control: Control) -> Itera
     return Alone(laboratory).work(tasks, control)
 
 
-def lanes(plan: SweepPlan, measured: Sequence[Measured], laboratory: Laboratory) -> Race:
+def lanes(plan: SweepPlan, measured: Sequence[CellResult], laboratory: Laboratory) -> Race:
     """What was measured, as lanes; a setting that was not reached before a stop has none."""
     by_setting = {setting: [found for found in measured if found.cell.setting == setting]
                   for setting in plan.settings}
@@ -87,7 +87,7 @@ def lanes(plan: SweepPlan, measured: Sequence[Measured], laboratory: Laboratory)
     return Race(made, laboratory.pieces(named))
 
 
-def _lane(setting: Setting, measured: Sequence[Measured], baselines: Sequence[Measured]) -> Lane:
+def _lane(setting: Setting, measured: Sequence[CellResult], baselines: Sequence[CellResult]) -> Lane:
     readings = {found.cell.repeat: found.reading for found in measured if found.reading}
     if not readings:
         return Lane(setting, failure=measured[0].failure)

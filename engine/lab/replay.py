@@ -31,7 +31,7 @@ Proposals = Sequence[Lattice]  # one drafter's lattice at each place of the text
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class KnownText:
     """A text that the target has written. token_ids (n,) int32; ``start`` is the position of the first of them."""
 
     token_ids: Integers
@@ -44,7 +44,7 @@ class Known:
 
 
 @dataclass(frozen=True, eq=False)
-class Reread:
+class TextPass:
     """One target pass over prompt and text: ``features`` of the prompt and then of each segment of the text, in
     order; choice (n,) int32, what the target chooses at each place of the text."""
 
@@ -64,7 +64,7 @@ class Step:
     keep: Integers
 
 
-def reread(request: Request, token_ids: Sequence[int], target: Target) -> Reread:
+def reread(request: Request, token_ids: Sequence[int], target: Target) -> TextPass:
     """Let the target read its own text again, as chains after the prompt. Frees the cache at the end."""
     start = len(request.prompt_ids)
     try:
@@ -78,14 +78,14 @@ def reread(request: Request, token_ids: Sequence[int], target: Target) -> Reread
             segments.append(target.commit(rows))
     finally:
         target.release()
-    return Reread(tuple(segments), np.concatenate(choices)[:len(token_ids)])
+    return TextPass(tuple(segments), np.concatenate(choices)[:len(token_ids)])
 
 
 @dataclass(frozen=True, eq=False)
 class Grower:
     """One drafter's trees. Where trees nest, the largest is built once a place and cut, which is exact."""
 
-    known: Known
+    known: KnownText
     proposals: Proposals
     builder: str
     most: int
@@ -109,7 +109,7 @@ class Grower:
 class Replay:
     """One method and split over the known text; ``growers`` has one a drafter."""
 
-    known: Known
+    known: KnownText
     method: Method
     split: str
     growers: tuple[Grower, ...]
@@ -145,7 +145,7 @@ class Replay:
         return float(np.median(times)) if times else 0.0
 
 
-def agreed(known: Known, place: int, tree: DraftTree) -> Integers:
+def agreed(known: KnownText, place: int, tree: DraftTree) -> Integers:
     """The nodes that a round keeps, (a,) int32: the longest path of the tree that the text follows, up to its end."""
     index = place + depths(tree.parents)
     inside = index < len(known.token_ids)
@@ -153,7 +153,7 @@ def agreed(known: Known, place: int, tree: DraftTree) -> Integers:
     return longest_path(tree.parents, inside & (tree.tokens == said))
 
 
-def replay(method: str, split: str, growers: Mapping[tuple[str, str], Grower], known: Known,
+def replay(method: str, split: str, growers: Mapping[tuple[str, str], Grower], known: KnownText,
            drafters: Sequence[str]) -> Replay:
     """A method's replay over shared growers by (drafter, builder). RequestError where no walk over the text decides."""
     row = method_named(method)

@@ -10,9 +10,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from engine.lab.load import curves, load_words, under_load
-from engine.lab.settings import Measured, Reading, Setting, SweepPlan
+from engine.lab.settings import CellResult, Reading, Setting, SweepPlan
 from engine.lab.statistics import Estimate, acceptance, calibration, histogram
-from engine.lab.store import Stored
+from engine.lab.store import StoredSweep
 from engine.lab.summary import Row, Summary, summarise
 from engine.methods import METHODS
 from engine.written_names import written
@@ -20,7 +20,7 @@ from engine.written_names import written
 Record = dict[str, Any]
 
 
-def report(stored: Stored, measured: Sequence[Measured]) -> Record:
+def report(stored: StoredSweep, measured: Sequence[CellResult]) -> Record:
     """Everything that is said of a sweep, as JSON values.
 
     ``rows`` is the table over all prompts, ``domains`` the same for each domain of the prompt set; ``recommended`` is
@@ -76,7 +76,7 @@ def _flat(name: str, found: Estimate | None) -> Record:
     return {name: fields.pop("median"), **{f"{name}_{field}": value for field, value in fields.items()}}
 
 
-def by_setting(plan: SweepPlan, measured: Sequence[Measured]) -> list[tuple[Setting, list[Reading]]]:
+def by_setting(plan: SweepPlan, measured: Sequence[CellResult]) -> list[tuple[Setting, list[Reading]]]:
     """The readings of each setting that has any, in the plan's order."""
     readings: Mapping[Setting, list[Reading]] = {setting: [] for setting in plan.settings}
     for found in measured:
@@ -85,14 +85,14 @@ def by_setting(plan: SweepPlan, measured: Sequence[Measured]) -> list[tuple[Sett
     return [(setting, found) for setting, found in readings.items() if found]
 
 
-def by_domain(plan: SweepPlan, measured: Sequence[Measured]) -> dict[str, Summary]:
+def by_domain(plan: SweepPlan, measured: Sequence[CellResult]) -> dict[str, Summary]:
     """The table for each domain that the prompts name."""
     domains = sorted({prompt.domain for prompt in plan.prompts if prompt.domain})
     return {domain: summarise(plan.settings, [
         found for found in measured if plan.prompts[found.cell.prompt].domain == domain]) for domain in domains}
 
 
-def failures(plan: SweepPlan, measured: Sequence[Measured]) -> list[Record]:
+def failures(plan: SweepPlan, measured: Sequence[CellResult]) -> list[Record]:
     """What could not be run, and why."""
     return [{**named(found.cell.setting), "prompt": plan.prompts[found.cell.prompt].text[:80],
              "repeat": found.cell.repeat, "failure": found.failure} for found in measured if found.reading is None]
@@ -139,7 +139,7 @@ def table_csv(made: Record) -> str:
                   "command": made["command"]} for row in made["rows"]])
 
 
-def runs_csv(plan: SweepPlan, measured: Sequence[Measured]) -> str:
+def runs_csv(plan: SweepPlan, measured: Sequence[CellResult]) -> str:
     """Every run as CSV, a line a cell: what the table is made from."""
     return _csv([{
         **named(found.cell.setting), "prompt": found.cell.prompt, "domain": plan.prompts[found.cell.prompt].domain,

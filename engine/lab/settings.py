@@ -209,7 +209,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Measured:
+class CellResult:
     """A cell with what came of it: a reading, or the sentence why there is none. ``hardware`` is what it ran on."""
 
     cell: Cell

@@ -21,7 +21,7 @@ from engine.errors import ResultsError
 from engine.lab import order
 from engine.lab.encoding import decode_conditions, decode_plan, decode_reading, encode
 from engine.lab.results_file import sentence, take_lock
-from engine.lab.settings import Cell, Conditions, Measured, Setting, SweepPlan
+from engine.lab.settings import Cell, CellResult, Conditions, Setting, SweepPlan
 from engine.trace import UNREADABLE
 
 VERSION = 1
@@ -42,7 +42,7 @@ PENDING = "reading IS NULL AND failure IS NULL"
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredSweep:
     """A sweep in a file: its number there, when it began (ISO, UTC), and how many cells are done, failed included."""
 
     number: int
@@ -90,29 +90,29 @@ class Results:
             raise ResultsError(f"{self.path.name} is a results file of version {version}, and this Canopy reads "
                                f"version {VERSION}; name another file.")
 
-    def sweeps(self) -> list[Stored]:
+    def sweeps(self) -> list[StoredSweep]:
         """All sweeps of the file, the oldest first."""
         rows = self._all("SELECT number, started, plan, conditions, (SELECT count(*) FROM cell WHERE sweep = number "
                          f"AND NOT ({PENDING})) FROM sweep ORDER BY number")
         with self._spoken():
-            return [Stored(number, started, decode_plan(plan), decode_conditions(conditions), done)
+            return [StoredSweep(number, started, decode_plan(plan), decode_conditions(conditions), done)
                     for number, started, plan, conditions, done in rows]
 
-    def sweep(self, number: int) -> Stored:
+    def sweep(self, number: int) -> StoredSweep:
         """One of them."""
         for stored in self.sweeps():
             if stored.number == number:
                 return stored
         raise ResultsError(f"There is no sweep {number} in {self.path.name}.")
 
-    def measured(self, number: int) -> list[Measured]:
+    def measured(self, number: int) -> list[CellResult]:
         """What came of the cells that are done, in the order in which they were measured."""
         plan = self.sweep(number).plan
         rows = self._all("SELECT prompt, setting, repeat, reading, failure, hardware FROM cell WHERE sweep = ? "
                          f"AND NOT ({PENDING}) ORDER BY finished, place", number)
         with self._spoken():
-            return [Measured(Cell(prompt, plan.settings[setting], repeat),
-                             decode_reading(reading) if reading else None, failure or "", hardware)
+            return [CellResult(Cell(prompt, plan.settings[setting], repeat),
+                               decode_reading(reading) if reading else None, failure or "", hardware)
                     for prompt, setting, repeat, reading, failure, hardware in rows]
 
     def pending(self, number: int) -> list[Cell]:
@@ -185,7 +185,7 @@ class Store(Results):
                  for place, cell in enumerate(order.cells(plan))))
         return int(number or 0)
 
-    def record(self, number: int, found: Measured) -> bool:
+    def record(self, number: int, found: CellResult) -> bool:
         """Write what came of a cell; False, and nothing written, where the cell is done already or is none."""
         if number not in self._places:
             self._places[number] = _places(self.sweep(number).plan)

@@ -16,7 +16,7 @@ from statistics import median
 
 from engine.acceptance_length import mean_length
 from engine.lab.difference import first_difference
-from engine.lab.settings import Measured, Reading, Setting
+from engine.lab.settings import CellResult, Reading, Setting
 from engine.lab.statistics import Estimate, estimate
 from engine.methods import METHODS
 
@@ -76,7 +76,7 @@ class Summary:
         return Summary(tuple(row for row in self.rows if row.setting.together == together))
 
 
-def summarise(settings: Iterable[Setting], measured: Sequence[Measured]) -> Summary:
+def summarise(settings: Iterable[Setting], measured: Sequence[CellResult]) -> Summary:
     """The table of what was measured so far; a setting without a run has no row."""
     beside = baselines(measured)
     runs: dict[Setting, list[ComparedRun]] = defaultdict(list)
@@ -101,12 +101,12 @@ class Beside:
     hardware: str
 
 
-def _beside(found: Measured) -> Beside:
+def _beside(found: CellResult) -> Beside:
     cell = found.cell
     return Beside(cell.setting.baseline, cell.prompt, cell.repeat, found.hardware)
 
 
-def baselines(measured: Sequence[Measured]) -> Mapping[Beside, Reading]:
+def baselines(measured: Sequence[CellResult]) -> Mapping[Beside, Reading]:
     """The baseline's readings by what they may be compared with."""
     return {_beside(found): found.reading for found in measured
             if found.reading and found.reading.lengths and found.cell.setting == found.cell.setting.baseline}

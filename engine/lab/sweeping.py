@@ -15,15 +15,15 @@ from engine.lab.control import Control
 from engine.lab.planning import check
 from engine.lab.settings import (
     Cell,
+    CellResult,
     Company,
     Conditions,
     Laboratory,
-    Measured,
     Reading,
     Setting,
     SweepPlan,
 )
-from engine.lab.store import Store, Stored
+from engine.lab.store import Store, StoredSweep
 from engine.records import Ask
 
 WARMING_TOKENS = 8  # enough to touch every buffer of a setting once
@@ -55,7 +55,7 @@ class Progress:
     """After every cell: what came of it, how many are done of how many, how many of these failed, and the seconds
     that the rest will take (None until there is something to judge by)."""
 
-    measured: Measured
+    measured: CellResult
     done: int
     failed: int
     total: int
@@ -77,7 +77,7 @@ class Crew(Protocol):
     def drafters(self) -> Sequence[str]:
         """The names of its drafters."""
 
-    def work(self, tasks: Sequence[Task], control: Control) -> Iterator[Measured]:
+    def work(self, tasks: Sequence[Task], control: Control) -> Iterator[CellResult]:
         """Measure every task once and yield what came of it as soon as it is there, until the control says stop.
 
         A task that cannot be served yields its sentence. Tasks of one block (``order.block``) go to one device.
@@ -105,7 +105,7 @@ class Alone:
         """See ``Crew``."""
         return self.laboratory.drafters
 
-    def work(self, tasks: Sequence[Task], control: Control) -> Iterator[Measured]:
+    def work(self, tasks: Sequence[Task], control: Control) -> Iterator[CellResult]:
         """See ``Crew``."""
         warmed = warm(self.laboratory, tasks, control)
         for task in tasks:
@@ -131,13 +131,13 @@ def warm(laboratory: Laboratory, tasks: Sequence[Task], control: Control) -> boo
     return True
 
 
-def measure(laboratory: Laboratory, task: Task) -> Measured:
+def measure(laboratory: Laboratory, task: Task) -> CellResult:
     """What comes of one task: a reading, or the sentence why there is none."""
     hardware = laboratory.conditions.hardware
     try:
-        return Measured(task.cell, _reading(laboratory, task), hardware=hardware)
+        return CellResult(task.cell, _reading(laboratory, task), hardware=hardware)
     except CanopyError as error:
-        return Measured(task.cell, None, str(error), hardware)
+        return CellResult(task.cell, None, str(error), hardware)
 
 
 def _reading(laboratory: Laboratory, task: Task) -> Reading:
@@ -166,7 +166,7 @@ def run_sweep(store: Store, number: int, crew: Crew, control: Control) -> Iterat
             yield Progress(found, done, failed, len(stored.plan), pace.seconds_left(found))
 
 
-def check_conditions(stored: Stored, here: Conditions) -> None:
+def check_conditions(stored: StoredSweep, here: Conditions) -> None:
     """RequestError where a sweep was begun on something else: its speeds would not compare."""
     there = stored.conditions
     if there == here:
@@ -189,7 +189,7 @@ class TimeLeft:
         self._seconds: dict[Setting, list[float]] = {}
         self._first_seconds, self._first_moment = 0.0, 0.0
 
-    def seconds_left(self, found: Measured) -> float | None:
+    def seconds_left(self, found: CellResult) -> float | None:
         """After one more cell; None until any has a time."""
         self._left[found.cell.setting] -= 1
         now = perf_counter() - self._control.paused_seconds

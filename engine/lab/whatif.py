@@ -11,7 +11,7 @@ from engine.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.lab.adaptive import AdaptiveBudget, best_order
 from engine.lab.cost import CostCurve
 from engine.lab.forecast import Forecast, Gain
-from engine.lab.replay import Grower, Known, Replay, Step, replay
+from engine.lab.replay import Grower, KnownText, Replay, Step, replay
 from engine.methods import METHODS
 
 
@@ -37,7 +37,7 @@ def builders_of(found: Sequence[Point]) -> set[tuple[str, str]]:
     return {(drafter, METHODS[point.method].build) for point in found for drafter in point.drafters}
 
 
-def forecasts(point: Point, budgets: Sequence[int], known: Known, growers: Mapping[tuple[str, str], Grower],
+def forecasts(point: Point, budgets: Sequence[int], known: KnownText, growers: Mapping[tuple[str, str], Grower],
               curve: CostCurve | None) -> list[Forecast]:
     """A point at every budget, and with a curve at ``auto`` too; a method without drafters has budget 0 only."""
     rounds = replay(point.method, point.split, growers, known, point.drafters)
@@ -69,7 +69,7 @@ def _forecast(point: Point, asked: tuple[int, str], steps: list[Step],
     return Forecast(point.method, point.split, asked[0], lengths, rows, build_ms, spent, asked[1])
 
 
-def gain(point: Point, budget: int, known: Known, growers: Mapping[tuple[str, str], Grower]) -> Gain:
+def gain(point: Point, budget: int, known: KnownText, growers: Mapping[tuple[str, str], Grower]) -> Gain:
     """What each further node is worth to a point, over the rounds of this budget."""
     steps = list(replay(point.method, point.split, growers, known, point.drafters).steps(budget))
     most = max((len(step.tree) - 1 for step in steps), default=0)

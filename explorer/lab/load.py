@@ -9,8 +9,8 @@ from engine.lab.cost import CostCurve
 from engine.lab.forecast import WhatIf
 from engine.lab.load import curves, load_words
 from engine.lab.load_forecast import predict, prediction_error, texts_forecast, texts_measured
-from engine.lab.settings import Measured, Setting
-from engine.lab.store import Stored
+from engine.lab.settings import CellResult, Setting
+from engine.lab.store import StoredSweep
 from engine.lab.summary import Summary, summarise
 from engine.methods import METHODS
 from explorer.lab.load_cells import LoadCell, LoadGrid, grid_of, name_of
@@ -27,12 +27,12 @@ class LoadPrediction:
     forecast: WhatIf
     costs: Mapping[int, CostCurve]
 
-    def of(self, measured: Sequence[Measured]) -> dict[Setting, float]:
+    def of(self, measured: Sequence[CellResult]) -> dict[Setting, float]:
         """Total tokens/s of every setting: from its own measured rounds, else from those of the run."""
         texts = {**texts_forecast(self.forecast.forecasts), **texts_measured(measured)}
         return predict(texts, self.costs, self.costs.__getitem__)
 
-    def belongs_to(self, stored: Stored) -> bool:
+    def belongs_to(self, stored: StoredSweep) -> bool:
         """Whether it was made where the measurement was, so that both may stand in one figure."""
         seen, here = stored.conditions, self.forecast
         return stored.number != RECORDED and (seen.rig, seen.hardware, seen.dtype) == (
@@ -40,15 +40,15 @@ class LoadPrediction:
 
 
 @dataclass(frozen=True)
-class Looked:
+class LoadFocus:
     """What is looked at: which curve, and how many people at once."""
 
     line: str = ""
     together: int = 1
 
 
-def load_view(stored: Stored | None, measured: Sequence[Measured], prediction: LoadPrediction | None,
-              looked: Looked) -> View:
+def load_view(stored: StoredSweep | None, measured: Sequence[CellResult], prediction: LoadPrediction | None,
+              looked: LoadFocus) -> View:
     """{lines, line, heat, each, words, accuracy, table, count}: a prediction of another machine or rig than the
     measurement's stands alone. ``count`` is how many cells there are."""
     alone = prediction is not None and not (stored and prediction.belongs_to(stored))

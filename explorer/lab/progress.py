@@ -7,8 +7,8 @@ from statistics import fmean
 from time import monotonic
 
 from engine.lab.report import sweep_command
-from engine.lab.settings import Measured
-from engine.lab.store import Stored
+from engine.lab.settings import CellResult
+from engine.lab.store import StoredSweep
 from explorer.lab.recorded import NUMBER as RECORDED
 from explorer.lab.sweeps import ActiveSweep, Sweeps
 from explorer.view import View
@@ -22,11 +22,11 @@ class SweepList:
 
     def __init__(self, sweeps: Sweeps) -> None:
         self._sweeps = sweeps
-        self._known: list[Stored] = []
+        self._known: list[StoredSweep] = []
         self._read_at = float("-inf")
         self._read_for: tuple[int | None, str] = None, ""
 
-    def all(self) -> list[Stored]:
+    def all(self) -> list[StoredSweep]:
         """The sweeps, the oldest first."""
         active = self._sweeps.active()
         state = (active.number if active else None), ""
@@ -39,7 +39,7 @@ class SweepList:
         """Read the list anew when it is next asked for: the file was changed."""
         self._read_at = float("-inf")
 
-    def chosen(self, wanted: object) -> Stored | None:
+    def chosen(self, wanted: object) -> StoredSweep | None:
         """The sweep asked for; without one, or where it is gone, that which is measured now, else the latest, else the
         recorded one."""
         recorded = self._sweeps.recorded.stored
@@ -66,7 +66,7 @@ def progress_view(shelf: SweepList, sweeps: Sweeps, wanted: object) -> View:
         "busy_elsewhere": active is not None and active.number != stored.number}
 
 
-def recorded_view(stored: Stored) -> View | None:
+def recorded_view(stored: StoredSweep) -> View | None:
     """Of the sweep that ships with the page: {date, rig, hardware, dtype}; None of any other."""
     if stored.number != RECORDED:
         return None
@@ -74,14 +74,14 @@ def recorded_view(stored: Stored) -> View | None:
     return {"date": stored.started[:10], "rig": seen.rig, "hardware": seen.hardware, "dtype": seen.dtype}
 
 
-def _listed(stored: Stored, going: ActiveSweep | None) -> View:
+def _listed(stored: StoredSweep, going: ActiveSweep | None) -> View:
     done = going.done if going else stored.done
     usual = "done" if done == len(stored.plan) else "stopped"
     return {"number": stored.number, "started": stored.started, "done": done, "total": len(stored.plan),
             "state": going.state if going else usual}
 
 
-def seconds_per_run(measured: Sequence[Measured]) -> float | None:
+def seconds_per_run(measured: Sequence[CellResult]) -> float | None:
     """The mean time of a run with one request, its prompt's reading included; None without one. One of n requests
     counts as (n + 1) / 2 such runs: their rounds are shared, and longer."""
     spent = [2 * (found.reading.seconds + found.reading.prefill_seconds) / (found.cell.setting.together + 1)

@@ -12,7 +12,7 @@ from engine.budget_policy import FIXED, MOST_AUTO
 from engine.errors import RequestError
 from engine.lab.planning import Choice, settings
 from engine.lab.race import Lane, Race, lanes, race_plan, run_race
-from engine.lab.settings import BASELINE, Laboratory, Measured, Setting, SweepPlan
+from engine.lab.settings import BASELINE, CellResult, Laboratory, Setting, SweepPlan
 from engine.methods import METHODS
 from engine.prompts import Prompt
 from engine.records import Sampling
@@ -77,7 +77,7 @@ def race_plan_from(form: Mapping[str, Any], laboratory: Laboratory, rig: str) ->
 
 def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> View:
     """Measure the race; the job tells how far it is."""
-    found: list[Measured] = []
+    found: list[CellResult] = []
     job.total, job.message = len(plan), "Warming up: every lane runs once, unmeasured."
     for measured in run_race(laboratory, plan, job.control):
         found.append(measured)

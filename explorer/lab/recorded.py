@@ -17,32 +17,32 @@ from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.lab.settings import Measured
-from engine.lab.store import Results, Stored
+from engine.lab.settings import CellResult
+from engine.lab.store import Results, StoredSweep
 from explorer.bundle import ASSETS
 
 NUMBER = 0  # of it among the sweeps; those of a results file count from 1
 SHIPPED = ASSETS / "lab" / "recorded.sqlite.gz"
 
 
-class Recorded:
+class RecordedSweep:
     """A packed results file with one sweep in it, read when it is first asked for."""
 
     def __init__(self, path: Path = SHIPPED) -> None:
         self._path = path
 
     @property
-    def stored(self) -> Stored:
+    def stored(self) -> StoredSweep:
         """The sweep, under the number ``NUMBER``."""
         return self._read[0]
 
     @property
-    def measured(self) -> Sequence[Measured]:
+    def measured(self) -> Sequence[CellResult]:
         """What came of its cells."""
         return self._read[1]
 
     @cached_property
-    def _read(self) -> tuple[Stored, list[Measured]]:
+    def _read(self) -> tuple[StoredSweep, list[CellResult]]:
         with TemporaryDirectory() as folder:
             plain = Path(folder) / "recorded.sqlite"
             with gzip.open(self._path) as packed, plain.open("wb") as file:

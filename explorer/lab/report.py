@@ -19,13 +19,13 @@ from plotly.offline import get_plotlyjs
 
 from engine.errors import RequestError
 from engine.lab.report import report, runs_csv, table_csv
-from engine.lab.settings import Measured
-from engine.lab.store import Stored
+from engine.lab.settings import CellResult
+from engine.lab.store import StoredSweep
 from engine.lab.summary import Summary, summarise
 from engine.methods import METHODS
 from explorer.bundle import ASSETS
 from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figure, histogram_figure
-from explorer.lab.load import Looked, load_view
+from explorer.lab.load import LoadFocus, load_view
 from explorer.lab.table import curves_view, readings_at, table_view
 from explorer.share import Download
 from explorer.view import View
@@ -33,7 +33,7 @@ from explorer.view import View
 PAGE = ASSETS / "lab" / "report.html"
 
 
-def figures(stored: Stored, measured: Sequence[Measured]) -> list[tuple[str, View]]:
+def figures(stored: StoredSweep, measured: Sequence[CellResult]) -> list[tuple[str, View]]:
     """The figures of a report, each with its caption."""
     summary = summarise(stored.plan.settings, measured)
     alone = summary.at(min(summary.counts, default=1))
@@ -55,9 +55,9 @@ def figures(stored: Stored, measured: Sequence[Measured]) -> list[tuple[str, Vie
             (f"Calibration {at}: expected tokens per round against those that came of it.", calibration_figure(found))]
 
 
-def load_figures(stored: Stored, measured: Sequence[Measured]) -> list[tuple[str, View]]:
+def load_figures(stored: StoredSweep, measured: Sequence[CellResult]) -> list[tuple[str, View]]:
     """Those of several requests at once, where there were any: the curve that is fastest for one."""
-    view = load_view(stored, measured, None, Looked())
+    view = load_view(stored, measured, None, LoadFocus())
     if not view["count"] or len(view["table"]["rows"]) < 2:
         return []
     said = " ".join(view["words"])
@@ -70,7 +70,7 @@ def tables_of(summary: Summary) -> list[View]:
     return [table_view(summary.at(count)) for count in summary.counts or (1,)]
 
 
-def html_page(stored: Stored, measured: Sequence[Measured]) -> str:
+def html_page(stored: StoredSweep, measured: Sequence[CellResult]) -> str:
     """The report as one file."""
     made, tables = report(stored, measured), tables_of(summarise(stored.plan.settings, measured))
     parts = {
@@ -137,19 +137,19 @@ def _failures(made: Mapping[str, Any]) -> str:
     return f"<h2>{len(made['failures'])} runs failed</h2><ul>{items}</ul>" if items else ""
 
 
-def _name(stored: Stored, ending: str) -> str:
+def _name(stored: StoredSweep, ending: str) -> str:
     return f"canopy-measurement-{stored.number}.{ending}"
 
 
-def _html(stored: Stored, measured: Sequence[Measured]) -> Download:
+def _html(stored: StoredSweep, measured: Sequence[CellResult]) -> Download:
     return Download(_name(stored, "html"), "text/html", html_page(stored, measured).encode())
 
 
-def _csv(stored: Stored, measured: Sequence[Measured]) -> Download:
+def _csv(stored: StoredSweep, measured: Sequence[CellResult]) -> Download:
     return Download(_name(stored, "csv"), "text/csv", table_csv(report(stored, measured)).encode())
 
 
-def _parquet(stored: Stored, measured: Sequence[Measured]) -> Download:
+def _parquet(stored: StoredSweep, measured: Sequence[CellResult]) -> Download:
     """Every run; the whole report, settings, hardware and command lines included, is in the file's metadata."""
     runs = pandas.read_csv(io.StringIO(runs_csv(stored.plan, measured)), keep_default_na=True)
     runs.attrs["canopy"] = report(stored, measured)
@@ -158,11 +158,11 @@ def _parquet(stored: Stored, measured: Sequence[Measured]) -> Download:
     return Download(_name(stored, "parquet"), "application/vnd.apache.parquet", packed.getvalue())
 
 
-FORMS: Mapping[str, Callable[[Stored, Sequence[Measured]], Download]] = MappingProxyType(
+FORMS: Mapping[str, Callable[[StoredSweep, Sequence[CellResult]], Download]] = MappingProxyType(
     {"html": _html, "csv": _csv, "parquet": _parquet})
 
 
-def saved(kind: str, stored: Stored, measured: Sequence[Measured]) -> Download:
+def saved(kind: str, stored: StoredSweep, measured: Sequence[CellResult]) -> Download:
     """The measurement in one of the forms ``FORMS``; RequestError for another form, or with nothing measured."""
     if kind not in FORMS:
         raise RequestError(f"There is no report {kind[:20]!r}; choose one of {', '.join(FORMS)}.")

@@ -16,8 +16,8 @@ from plotly.offline import get_plotlyjs
 from engine.errors import RequestError
 from engine.lab.reading import reading_of
 from engine.lab.report import run_command
-from engine.lab.settings import BASELINE, Measured
-from engine.lab.store import Stored
+from engine.lab.settings import BASELINE, CellResult
+from engine.lab.store import StoredSweep
 from engine.lab.summary import summarise
 from engine.limits import TRIED_TOGETHER
 from engine.methods import METHODS
@@ -25,7 +25,7 @@ from engine.trace import Trace
 from explorer.browser_calls import browser_call
 from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figure, histogram_figure
 from explorer.lab.live import live_figure
-from explorer.lab.load import Looked, load_view
+from explorer.lab.load import LoadFocus, load_view
 from explorer.lab.progress import SweepList, progress_view, seconds_per_run
 from explorer.lab.prompts import PromptSets
 from explorer.lab.recorded import NUMBER as RECORDED
@@ -158,7 +158,7 @@ class LabService:
         stored = self._list.chosen(wanted.get("sweep"))
         measured = self._sweeps.measured(stored.number) if stored else []
         together = wanted.get("together")
-        looked = Looked(str(wanted.get("line")), together if isinstance(together, int) else 1)
+        looked = LoadFocus(str(wanted.get("line")), together if isinstance(together, int) else 1)
         return load_view(stored, measured, self._tools.load_prediction(wanted.get("prediction")), looked)
 
     def shapes(self, wanted: Mapping[str, Any]) -> View:
@@ -184,13 +184,13 @@ class LabService:
         stored = self._stored(wanted)
         return saved(str(wanted.get("kind")), stored, self._sweeps.measured(stored.number)).as_json()
 
-    def _stored(self, wanted: Mapping[str, Any]) -> Stored:
+    def _stored(self, wanted: Mapping[str, Any]) -> StoredSweep:
         found = self._list.chosen(wanted.get("sweep"))
         if found is None:
             raise RequestError("Nothing has been measured yet; press Measure first.")
         return found
 
-    def _measured(self, wanted: Mapping[str, Any]) -> list[Measured]:
+    def _measured(self, wanted: Mapping[str, Any]) -> list[CellResult]:
         return self._sweeps.measured(self._stored(wanted).number)
 
 

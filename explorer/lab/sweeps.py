@@ -16,11 +16,11 @@ from threading import Lock, Thread
 
 from engine.errors import CanopyError, RequestError
 from engine.lab.control import Control
-from engine.lab.settings import Measured, SweepPlan
-from engine.lab.store import Results, Store, Stored
+from engine.lab.settings import CellResult, SweepPlan
+from engine.lab.store import Results, Store, StoredSweep
 from engine.lab.sweeping import Alone, run_sweep
 from explorer.lab.recorded import NUMBER as RECORDED
-from explorer.lab.recorded import Recorded
+from explorer.lab.recorded import RecordedSweep
 from explorer.run_queue import Place, RunQueue
 from explorer.sources.answering import AnsweringRig
 
@@ -37,7 +37,7 @@ class ActiveSweep:
     number: int
     total: int
     done: int
-    found: list[Measured]
+    found: list[CellResult]
     control: Control = field(default_factory=Control)
     state: str = "queued"
     after: str = "stopped"  # what it is once its last cell is in, where cells are left
@@ -48,8 +48,8 @@ class ActiveSweep:
 class Sweeps:
     """The sweeps of a results file, and the one that is being measured."""
 
-    def __init__(self, rig: AnsweringRig, queue: RunQueue, path: Path, recorded: Recorded | None = None) -> None:
-        self.recorded = recorded or Recorded()
+    def __init__(self, rig: AnsweringRig, queue: RunQueue, path: Path, recorded: RecordedSweep | None = None) -> None:
+        self.recorded = recorded or RecordedSweep()
         self._rig = rig
         self._queue = queue
         self._path = path
@@ -146,15 +146,15 @@ class Sweeps:
         """The sweep that waits or measures now."""
         return next((going for going in self._going.values() if going.state in OPEN), None)
 
-    def stored(self) -> list[Stored]:
+    def stored(self) -> list[StoredSweep]:
         """All sweeps of the results file, the oldest first; none where there is no file yet."""
         if not self._path.is_file():
             return []
         with Results(self._path) as results:
-            found: list[Stored] = results.sweeps()
+            found: list[StoredSweep] = results.sweeps()
         return found
 
-    def measured(self, number: int) -> list[Measured]:
+    def measured(self, number: int) -> list[CellResult]:
         """What came of a sweep's cells so far."""
         if number == RECORDED:
             return list(self.recorded.measured)
@@ -162,7 +162,7 @@ class Sweeps:
         if going is not None:
             return list(going.found)
         with Results(self._path) as results:
-            found: list[Measured] = results.measured(number)
+            found: list[CellResult] = results.measured(number)
         return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from engine.budget_policy import FIXED, PACES
 from engine.errors import RequestError
 from engine.lab.forecast import WhatIf
-from engine.lab.settings import Measured, Reading, Setting
+from engine.lab.settings import CellResult, Reading, Setting
 from engine.lab.statistics import estimate
 from engine.lab.summary import Row, Summary
 from engine.methods import METHODS
@@ -140,7 +140,7 @@ def curves_view(summary: Summary, runs: Iterable[Mapping[str, Any]], found: What
             "predicted": predicted_view(found, line)}
 
 
-def readings_at(measured: Sequence[Measured], nodes: str) -> dict[tuple[str, str], list[Reading]]:
+def readings_at(measured: Sequence[CellResult], nodes: str) -> dict[tuple[str, str], list[Reading]]:
     """The readings of every drafting setting with that budget, a number or ``auto``, by method and curve; RequestError
     where none is."""
     found: dict[tuple[str, str], list[Reading]] = defaultdict(list)

@@ -10,7 +10,7 @@ import pytest
 
 from engine.records import Ask
 from engine.trace import Trace, gather
-from explorer.comparison import Clocked, Comparison, ask_of, others
+from explorer.comparison import Comparison, TimedRun, ask_of, others
 from explorer.lessons import tokens_per_second
 from explorer.rig import LoadedRig
 from explorer.run_queue import RunQueue
@@ -82,8 +82,8 @@ def test_other_settings_are_auto_and_smaller_budgets() -> None:
 
 
 def test_unequal_times_of_equal_rounds_are_noticed() -> None:
-    assert not Clocked((1,) * 6, (1.0, 1.02, 0.98, 1.0, 1.01, 0.99)).unsteady
-    assert Clocked((1,) * 6, (1.0, 2.0, 0.9, 1.8, 1.0, 2.2)).unsteady
+    assert not TimedRun((1,) * 6, (1.0, 1.02, 0.98, 1.0, 1.01, 0.99)).unsteady
+    assert TimedRun((1,) * 6, (1.0, 2.0, 0.9, 1.8, 1.0, 2.2)).unsteady
 
 
 def test_the_other_precision_is_among_what_a_slow_run_is_told() -> None:

@@ -13,7 +13,7 @@ from engine.methods import Method
 from engine.records import Sampling
 from engine.runtime.graphs.combine import COMBINE
 from engine.runtime.graphs.passes import GraphDrafter, GraphTarget
-from engine.runtime.graphs.rows import Kept, PaddedRows, TextEnd, kept, packed
+from engine.runtime.graphs.rows import KeptRows, PaddedRows, TextEnd, kept, packed
 from engine.runtime.graphs.trees import BestFirst, Chain, Marginals, PaddedTree, planted
 from engine.runtime.target.passes import PassOutput
 from engine.runtime.target.sampling import choices, statistics
@@ -71,7 +71,7 @@ class Board:
     said: PassOutput
     choice: Tensor
     statistics: Tensor
-    kept: Kept
+    kept: KeptRows
     ended: Tensor
 
     def __init__(self, context_limit: int, device: torch.device) -> None:

@@ -59,7 +59,7 @@ class TextEnd(NamedTuple):
     deepest: int
 
 
-class Kept(NamedTuple):
+class KeptRows(NamedTuple):
     """keep (deepest possible + 1,) int64, the rows on the walk, root first, then zeros; count () int64 of them that
     stay; bonus () int64, the next root."""
 
@@ -82,7 +82,7 @@ def walked(tree: PaddedTree, rows: PaddedRows, accepted: Tensor, deepest: int) -
     return index.new_zeros(deepest + 2).scatter_(0, places, index)[:deepest + 1], last
 
 
-def kept(tree: PaddedTree, rows: PaddedRows, choice: Tensor, accepted: Tensor, end: TextEnd) -> Kept:
+def kept(tree: PaddedTree, rows: PaddedRows, choice: Tensor, accepted: Tensor, end: TextEnd) -> KeptRows:
     """The walk, ended before a stop token and where no token is left (``decode``: end of text)."""
     keep, last = walked(tree, rows, accepted, end.deepest)
     count = picked(rows.depths, last) + 1
@@ -91,4 +91,4 @@ def kept(tree: PaddedTree, rows: PaddedRows, choice: Tensor, accepted: Tensor, e
     ends = (tokens[:, None] == end.stop_ids).any(-1) & (places < count)
     length = torch.minimum(torch.where(ends, places, count).amin(), end.left)
     cut = picked(tokens, length.clamp(max=len(keep) - 1))
-    return Kept(keep, length, torch.where(length < count, cut, picked(choice, last)))
+    return KeptRows(keep, length, torch.where(length < count, cut, picked(choice, last)))

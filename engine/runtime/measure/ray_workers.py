@@ -18,7 +18,7 @@ from typing import Any
 from engine.errors import RequestError, RigError
 from engine.lab.control import Control
 from engine.lab.order import block
-from engine.lab.settings import Cell, Conditions, Laboratory, Measured
+from engine.lab.settings import Cell, CellResult, Conditions, Laboratory
 from engine.lab.sweeping import Task, measure, warm
 
 MOST_ATTEMPTS = 3  # a cell whose worker is lost so often is given up
@@ -53,7 +53,7 @@ class RigWorker:
         """Warm up for these tasks."""
         return warm(self._laboratory, tasks, Control())
 
-    def measure(self, task: Task) -> Measured:
+    def measure(self, task: Task) -> CellResult:
         """See ``sweeping.measure``."""
         return measure(self._laboratory, task)
 
@@ -113,7 +113,7 @@ class RayCrew:
         self.process_ids = [about.process_id for about in found]
         self.conditions = shared([about.conditions for about in found])
 
-    def work(self, tasks: Sequence[Task], control: Control) -> Iterator[Measured]:
+    def work(self, tasks: Sequence[Task], control: Control) -> Iterator[CellResult]:
         """See ``sweeping.Crew``. A worker measures a block to its end, so that what is compared shares a device."""
         return Shift(self, tasks, control).run()
 
@@ -143,7 +143,7 @@ class Shift:
         self.running: dict[Any, tuple[Hand, Task | None]] = {}
         self.attempts: Counter[Cell] = Counter()
 
-    def run(self) -> Iterator[Measured]:
+    def run(self) -> Iterator[CellResult]:
         """What came of every task, as it arrives."""
         for hand in self.hands:
             self._prepare(hand)
@@ -181,14 +181,14 @@ class Shift:
         ready: list[Any] = self.crew.ray.wait(list(self.running), timeout=GLANCE_SECONDS)[0]
         return ready
 
-    def _collect(self, hand: Hand, task: Task | None, reference: Any) -> Measured | None:
+    def _collect(self, hand: Hand, task: Task | None, reference: Any) -> CellResult | None:
         try:
             found = self.crew.ray.get(reference)
         except self.crew.ray.exceptions.RayActorError:
             return self._replace(hand, task)
         return found if task else None
 
-    def _replace(self, hand: Hand, task: Task | None) -> Measured | None:
+    def _replace(self, hand: Hand, task: Task | None) -> CellResult | None:
         """A worker is lost: its tasks go back to the front of the line, and another takes its place."""
         left = [task, *hand.queue] if task else list(hand.queue)
         hand.losses += 1
@@ -205,7 +205,7 @@ class Shift:
             self.attempts[task.cell] += 1
             if self.attempts[task.cell] == MOST_ATTEMPTS:
                 left = left[1:]
-                given_up = Measured(task.cell, None, f"{MOST_ATTEMPTS} Ray workers were lost while they measured this.")
+                given_up = CellResult(task.cell, None, f"{MOST_ATTEMPTS} Ray workers were lost while measuring this.")
         if left:
             self.blocks.appendleft(deque(left))
         return given_up

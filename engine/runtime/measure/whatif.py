@@ -15,7 +15,7 @@ from engine.errors import RequestError
 from engine.lab.control import Steps
 from engine.lab.cost import CostCurve
 from engine.lab.forecast import Forecast, WhatIf
-from engine.lab.replay import Grower, Known, Proposals, Reread, reread
+from engine.lab.replay import Grower, KnownText, Proposals, TextPass, reread
 from engine.lab.whatif import Point, builders_of, forecasts, gain, points
 from engine.limits import TRIED_BUDGETS, check_budget
 from engine.methods import METHODS, method_named
@@ -75,7 +75,7 @@ def what_if(rig: Rig, text: RunText, tried: Alternatives, steps: Steps | None = 
     steps.begin("The target reads the text again.")
     again = reread(text.request, text.token_ids, rig.target)
     departures = _departures(text, again)
-    known = Known(np.asarray(text.token_ids, np.int32), len(text.request.prompt_ids), rig.target.context_limit)
+    known = KnownText(np.asarray(text.token_ids, np.int32), len(text.request.prompt_ids), rig.target.context_limit)
     growers = _growers(rig, text, again, (found, known, max(budgets)))
     done: list[Forecast] = []
     for point in found:
@@ -112,7 +112,7 @@ def _checked(rig: Rig, text: RunText, budgets: Sequence[int]) -> list[int]:
     return sorted(set(budgets))
 
 
-def _departures(text: RunText, again: Reread) -> int:
+def _departures(text: RunText, again: TextPass) -> int:
     count = int((again.choice != np.asarray(text.token_ids)).sum())
     if count > max(1, MOST_DEPARTURES * len(text.token_ids)):
         raise RequestError(
@@ -141,7 +141,7 @@ def _drafters(rig: Rig, text: RunText, methods: Sequence[str]) -> Mapping[str, t
     return found
 
 
-def _growers(rig: Rig, text: RunText, again: Reread, wanted: tuple[list[Point], Known, int]) -> dict[
+def _growers(rig: Rig, text: RunText, again: TextPass, wanted: tuple[list[Point], KnownText, int]) -> dict[
         tuple[str, str], Grower]:
     """A grower for each drafter and builder, over the drafter's proposals at every place."""
     found, known, most = wanted

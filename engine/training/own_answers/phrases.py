@@ -43,14 +43,14 @@ Keys = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class PhraseCounts:
     """Weighted looks, one after the other: keys of contexts (n,), next tokens (n,), weights (n,)."""
 
     keys: Keys
     tokens: NDArray[np.uint64]
     weights: NDArray[np.float64]
 
-    def summed(self) -> Seen:
+    def summed(self) -> PhraseCounts:
         """Each pair of context and token once, by context and then by token."""
         if not len(self.keys):
             return self
@@ -58,7 +58,7 @@ class Seen:
         keys, tokens = self.keys[order], self.tokens[order]
         new = (keys[1:] != keys[:-1]) | (tokens[1:] != tokens[:-1])
         fresh = np.flatnonzero(np.concatenate([[True], new]))
-        return Seen(keys[fresh], tokens[fresh], np.add.reduceat(self.weights[order], fresh))
+        return PhraseCounts(keys[fresh], tokens[fresh], np.add.reduceat(self.weights[order], fresh))
 
     def totals(self) -> tuple[Keys, NDArray[Any], NDArray[Any]]:
         """The contexts, which of them each look is of, and their weights; keys have to ascend."""
@@ -66,7 +66,7 @@ class Seen:
         return keys, place, np.bincount(place, self.weights)
 
 
-def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[Seen]:
+def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[PhraseCounts]:
     """What each wanted conversation of a shard tells of contexts of ``order`` tokens."""
     for talk in shard.talks:
         if wanted is not None and not wanted(shard, talk):
@@ -80,52 +80,54 @@ def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[Se
             keys |= tokens[places - start - back] << np.uint64(BITS * back)
         shares = np.exp(shard.logprobs[places].astype(np.float64))
         row, cell = np.nonzero(shares >= LEAST)
-        yield Seen(np.concatenate([keys, keys[row]]),
-                   np.concatenate([tokens[places - start + 1], shard.likely[places][row, cell].astype(np.uint64)]),
-                   np.concatenate([np.full(len(keys), WRITTEN), (1 - WRITTEN) * shares[row, cell]]))
+        yield PhraseCounts(
+            np.concatenate([keys, keys[row]]),
+            np.concatenate([tokens[places - start + 1], shard.likely[places][row, cell].astype(np.uint64)]),
+            np.concatenate([np.full(len(keys), WRITTEN), (1 - WRITTEN) * shares[row, cell]]))
 
 
-def joined(parts: Sequence[Seen]) -> Seen:
+def joined(parts: Sequence[PhraseCounts]) -> PhraseCounts:
     """All looks of these."""
-    return Seen(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("keys", "tokens", "weights")))
+    return PhraseCounts(*(
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("keys", "tokens", "weights")))
 
 
-def law(seen: Seen, shorter: Seen | None, prior: float) -> Seen:
+def law(seen: PhraseCounts, shorter: PhraseCounts | None, prior: float) -> PhraseCounts:
     """The probabilities of a length's contexts, given those of the contexts that are one token shorter."""
     keys, place, totals = seen.totals()
     known = totals + prior
-    parts = [Seen(seen.keys, seen.tokens, seen.weights / known[place])]
+    parts = [PhraseCounts(seen.keys, seen.tokens, seen.weights / known[place])]
     if shorter is not None:
         parts.append(_backed_off(keys, shorter, prior / known))
     return joined(parts).summed()
 
 
-def _backed_off(keys: Keys, shorter: Seen, shares: NDArray[np.float64]) -> Seen:
+def _backed_off(keys: Keys, shorter: PhraseCounts, shares: NDArray[np.float64]) -> PhraseCounts:
     """What each context gets from the one without its first token."""
     short = keys & np.uint64((1 << BITS * _length(shorter)) - 1)
     first = np.searchsorted(shorter.keys, short)
     counts = np.searchsorted(shorter.keys, short, side="right") - first
     owner = np.repeat(np.arange(len(keys)), counts)
     cells = first[owner] + np.arange(len(owner)) - (counts.cumsum() - counts)[owner]
-    return Seen(keys[owner], shorter.tokens[cells], shorter.weights[cells] * shares[owner])
+    return PhraseCounts(keys[owner], shorter.tokens[cells], shorter.weights[cells] * shares[owner])
 
 
-def _length(seen: Seen) -> int:
+def _length(seen: PhraseCounts) -> int:
     """How many tokens its contexts have at the most."""
     return max(1, -(-int(seen.keys.max()).bit_length() // BITS))
 
 
-def likeliest(seen: Seen, cells: int) -> Seen:
+def likeliest(seen: PhraseCounts, cells: int) -> PhraseCounts:
     """The best cells of each context, likeliest first, the lower token first among equals."""
     order = np.lexsort((seen.tokens, -seen.weights, seen.keys))
     keys, tokens, weights = seen.keys[order], seen.tokens[order], seen.weights[order]
     begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
     rank = np.arange(len(keys)) - np.repeat(begins, np.diff([*begins, len(keys)]))
     kept = (rank < cells) & ((weights >= LEAST_LAW) | (rank == 0))
-    return Seen(keys[kept], tokens[kept], weights[kept])
+    return PhraseCounts(keys[kept], tokens[kept], weights[kept])
 
 
-def packed(seen: Seen) -> PhraseOrder:
+def packed(seen: PhraseCounts) -> PhraseOrder:
     """As the table keeps them."""
     keys, counts = np.unique(seen.keys, return_counts=True)
     codes = np.clip(np.rint(-STEPS_PER_NAT * np.log(seen.weights)), 0, 255).astype(np.uint8)
@@ -136,7 +138,7 @@ def packed(seen: Seen) -> PhraseOrder:
 def orders_of(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> list[PhraseOrder]:
     """The table's orders."""
     found: list[PhraseOrder] = []
-    shorter: Seen | None = None
+    shorter: PhraseCounts | None = None
     for order in range(1, MOST_TOKENS + 1):
         seen = joined([joined(list(looks(shard, order, wanted))).summed() for shard in shards]).summed()
         if not len(seen.keys):

@@ -18,7 +18,7 @@ from engine.commands.sweep import plan_of
 from engine.lab.control import Control
 from engine.lab.race import lanes, race_plan, run_race
 from engine.lab.report import report, run_command, sweep_command, table_csv
-from engine.lab.settings import Measured, Setting
+from engine.lab.settings import CellResult, Setting
 from engine.lab.store import Results, Store
 from engine.lab.summary import summarise
 from engine.lab.sweeping import Alone, run_sweep
@@ -36,7 +36,7 @@ def begun(path: Path) -> None:
         assert len(list(islice(run_sweep(store, number, Alone(LABORATORY), Control()), 11))) == 11
 
 
-def finished(path: Path) -> list[Measured]:
+def finished(path: Path) -> list[CellResult]:
     """The same, resumed and measured to its end."""
     begun(path)
     with Store(path) as store:

@@ -25,9 +25,9 @@ from engine.lab.load_forecast import KnownRounds, predict, prediction_error, tex
 from engine.lab.order import cells
 from engine.lab.planning import Choice, settings
 from engine.lab.report import report, runs_csv, sweep_command, table_csv
-from engine.lab.settings import Measured, Reading, Setting, SweepPlan
+from engine.lab.settings import CellResult, Reading, Setting, SweepPlan
 from engine.lab.statistics import estimate
-from engine.lab.store import Results, Store, Stored
+from engine.lab.store import Results, Store, StoredSweep
 from engine.lab.summary import Row, summarise
 from engine.lab.sweeping import Alone, measure, run_sweep, task_of
 from engine.records import Ask, Request, Sampling
@@ -46,12 +46,12 @@ def requested(prompt: Sequence[int], target: ToyTarget, tokens: int, method: str
                                 sampling=Sampling()), drafters_of(method, target))
 
 
-def measured_all(plan: SweepPlan = PLAN) -> list[Measured]:
+def measured_all(plan: SweepPlan = PLAN) -> list[CellResult]:
     return list(Alone(ScriptedLaboratory()).work([task_of(plan, cell) for cell in cells(plan)], Control()))
 
 
 @pytest.fixture(scope="module")
-def measured() -> list[Measured]:
+def measured() -> list[CellResult]:
     return measured_all()
 
 
@@ -121,7 +121,7 @@ def test_a_rig_that_answers_one_at_a_time_says_so() -> None:
     assert measure(Single(), task_of(PLAN, cell)).failure.startswith("This rig answers one request at a time")
 
 
-def test_a_sweep_is_kept_and_resumed_among_others(tmp_path: Path, measured: list[Measured]) -> None:
+def test_a_sweep_is_kept_and_resumed_among_others(tmp_path: Path, measured: list[CellResult]) -> None:
     path, control = tmp_path / "results.sqlite", Control()
     with Store(path) as store:
         number = store.begin(PLAN, ScriptedLaboratory().conditions)
@@ -155,7 +155,7 @@ def test_a_file_from_before_opens_and_its_sweep_resumes(tmp_path: Path) -> None:
         assert results.sweep(1).finished
 
 
-def test_the_table_has_total_and_each_with_intervals_and_compares_with_one_at_a_time(measured: list[Measured]) -> None:
+def test_the_table_has_total_and_each_with_intervals_and_compares_with_one(measured: list[CellResult]) -> None:
     summary = summarise(PLAN.settings, measured)
     assert summary.counts == COUNTS and summary.best == summary.at(1).best
     rows = {row.setting.label: row for row in summary.rows}
@@ -174,8 +174,8 @@ def test_the_table_has_total_and_each_with_intervals_and_compares_with_one_at_a_
     assert (again[tree.setting].same_text, again[tree.setting].compared) == (6, 7)
 
 
-def test_report_csv_and_command_have_the_second_axis(measured: list[Measured]) -> None:
-    made = report(Stored(1, "2026-11-22", PLAN, ScriptedLaboratory().conditions, len(measured)), measured)
+def test_report_csv_and_command_have_the_second_axis(measured: list[CellResult]) -> None:
+    made = report(StoredSweep(1, "2026-11-22", PLAN, ScriptedLaboratory().conditions, len(measured)), measured)
     assert [each["together"] for each in made["ridge"]] == list(COUNTS)
     assert all(each["total_tokens_per_second"] == max(
         row["total_tokens_per_second"] for row in made["rows"] if row["together"] == each["together"])
@@ -193,7 +193,7 @@ def test_report_csv_and_command_have_the_second_axis(measured: list[Measured]) -
     words = shlex.split(sweep_command(PLAN))[4:]
     assert words[words.index("--together"):] == ["--together", "1", "2", "4"]
     assert plan_of(verb_parser("sweep").parse_args(words)).settings == PLAN.settings
-    assert report(Stored(1, "", PLAN, ScriptedLaboratory().conditions, 0), [])["load"] == {}
+    assert report(StoredSweep(1, "", PLAN, ScriptedLaboratory().conditions, 0), [])["load"] == {}
 
 
 def row(budget: int, together: int, total: float, faster: float) -> Row:
@@ -218,7 +218,7 @@ def test_where_plain_decoding_wins_in_words(factors: dict[int, tuple[float, ...]
     assert plain_words(rows) == sentences
 
 
-def test_the_ridge_is_the_best_budget_of_each_number(measured: list[Measured]) -> None:
+def test_the_ridge_is_the_best_budget_of_each_number(measured: list[CellResult]) -> None:
     rows = [row(8, 1, 300, 3), row(64, 1, 500, 5), row(8, 8, 900, 2), row(64, 8, 700, 1.5), row(16, 8, 900, 2)]
     assert {count: each.setting.budget for count, each in ridge(rows).items()} == {1: 64, 8: 8}
     summary = summarise(PLAN.settings, measured)
@@ -257,7 +257,7 @@ def test_the_error_of_predictions_is_told_against_what_was_measured() -> None:
     assert prediction_error({}, summary) is None
 
 
-def test_the_toy_is_predicted_as_it_is_measured(measured: list[Measured]) -> None:
+def test_the_toy_is_predicted_as_it_is_measured(measured: list[CellResult]) -> None:
     """Its rounds cost what its curve says, its trees are all of one size: what is left is what others committed."""
     made = prediction(PLAN, measured, ScriptedLaboratory())
     assert len(made["predicted"]) == len(PLAN.settings)
@@ -269,7 +269,7 @@ def test_the_toy_is_predicted_as_it_is_measured(measured: list[Measured]) -> Non
     assert error is not None and error.median == pytest.approx(0.5)
 
 
-def test_trees_come_from_the_runs_with_the_fewest_at_once(measured: list[Measured]) -> None:
+def test_trees_come_from_the_runs_with_the_fewest_at_once(measured: list[CellResult]) -> None:
     texts = texts_measured(measured)
     assert {setting.together for setting in texts} == {1} and {len(each) for each in texts.values()} == {7}
     readings = {each.cell.prompt: each.reading for each in measured

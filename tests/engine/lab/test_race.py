@@ -11,7 +11,7 @@ from engine.errors import RequestError
 from engine.lab.control import Control
 from engine.lab.difference import Difference, first_difference
 from engine.lab.race import Spread, lanes, race_plan, run_race
-from engine.lab.settings import Measured, Reading, Setting, SweepPlan
+from engine.lab.settings import CellResult, Reading, Setting, SweepPlan
 from engine.records import Ask
 from tests.engine.lab.scripted import WALKERS, ScriptedLaboratory, rounds_of, toy_plan
 
@@ -23,18 +23,18 @@ def plan() -> SweepPlan:
 
 
 @pytest.fixture(scope="module")
-def measured(plan: SweepPlan) -> list[Measured]:
+def measured(plan: SweepPlan) -> list[CellResult]:
     return list(run_race(ScriptedLaboratory(drift=0.01), plan, Control()))
 
 
-def test_every_lane_is_measured_as_often_and_in_turn(plan: SweepPlan, measured: list[Measured]) -> None:
+def test_every_lane_is_measured_as_often_and_in_turn(plan: SweepPlan, measured: list[CellResult]) -> None:
     assert plan.settings[0] == Setting("autoregressive", 0, temperature=0.8)
     assert len(measured) == 6 * 3
     for repeat in range(3):
         assert {found.cell.setting for found in measured[6 * repeat:6 * repeat + 6]} == set(plan.settings)
 
 
-def test_a_lane_replays_its_median_run_on_the_wall_clock(plan: SweepPlan, measured: list[Measured]) -> None:
+def test_a_lane_replays_its_median_run_on_the_wall_clock(plan: SweepPlan, measured: list[CellResult]) -> None:
     race = lanes(plan, measured, ScriptedLaboratory())
     assert [lane.setting for lane in race.lanes] == list(plan.settings)
     for lane in race.lanes:
@@ -66,7 +66,7 @@ def test_a_race_is_on_one_prompt_and_three_times() -> None:
         race_plan(toy_plan(prompts=1, repeats=2))
 
 
-def test_a_race_that_is_stopped_has_the_lanes_that_ran(plan: SweepPlan, measured: list[Measured]) -> None:
+def test_a_race_that_is_stopped_has_the_lanes_that_ran(plan: SweepPlan, measured: list[CellResult]) -> None:
     control = Control()
     running = run_race(ScriptedLaboratory(), plan, control)
     found = [next(running), next(running)]
@@ -103,7 +103,7 @@ def test_a_difference_at_either_end(baseline: Reading) -> None:
     assert first_difference(as_far_as_it_goes, baseline) is None
 
 
-def test_a_lane_says_where_its_text_leaves_the_baselines(plan: SweepPlan, measured: list[Measured]) -> None:
+def test_a_lane_says_where_its_text_leaves_the_baselines(plan: SweepPlan, measured: list[CellResult]) -> None:
     setting = plan.settings[3]
     strayed = [replace(found, reading=replace(found.reading, token_ids=(*found.reading.token_ids[:-1], 99)))
                if found.cell.setting == setting and found.reading else found for found in measured]

@@ -7,7 +7,7 @@ import pytest
 
 from engine.decode import decode
 from engine.errors import RequestError
-from engine.lab.replay import Grower, Known, replay, reread
+from engine.lab.replay import Grower, KnownText, replay, reread
 from engine.lab.whatif import Point, builders_of, forecasts, gain, points
 from engine.limits import TRIED_BUDGETS
 from engine.methods import METHODS
@@ -36,12 +36,12 @@ def real(asked: Request, point: Point, budget: int) -> list[tuple[list[int], int
     return [(made.committed.tolist(), len(made.tree)) for made in rounds]
 
 
-def known_text(asked: Request) -> Known:
+def known_text(asked: Request) -> KnownText:
     tokens = [token for kept, _ in real(asked, Point("autoregressive", "total", ()), 0) for token in kept]
-    return Known(np.asarray(tokens, np.int32), len(PROMPT), TARGET.context_limit)
+    return KnownText(np.asarray(tokens, np.int32), len(PROMPT), TARGET.context_limit)
 
 
-def growers(known: Known) -> dict[tuple[str, str], Grower]:
+def growers(known: KnownText) -> dict[tuple[str, str], Grower]:
     """Every drafter drafts at every place, as in the loop: observe, draft, observe."""
     proposed: dict[str, list[Lattice]] = {}
     for name, drafter in DRAFTERS.items():

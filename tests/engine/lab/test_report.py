@@ -15,8 +15,8 @@ from engine.commands.sweep import plan_of, table
 from engine.lab.control import Control
 from engine.lab.order import cells
 from engine.lab.report import Record, report, runs_csv, table_csv
-from engine.lab.settings import Measured, SweepPlan
-from engine.lab.store import Stored
+from engine.lab.settings import CellResult, SweepPlan
+from engine.lab.store import StoredSweep
 from engine.lab.sweeping import Alone, Task
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
@@ -27,14 +27,14 @@ def plan() -> SweepPlan:
 
 
 @pytest.fixture(scope="module")
-def measured(plan: SweepPlan) -> list[Measured]:
+def measured(plan: SweepPlan) -> list[CellResult]:
     found = list(Alone(ScriptedLaboratory()).work([Task(cell, plan.ask(cell)) for cell in cells(plan)], Control()))
     return [replace(found[0], reading=None, failure="The prompt is too long."), *found[1:]]
 
 
 @pytest.fixture(scope="module")
-def made(plan: SweepPlan, measured: list[Measured]) -> Record:
-    stored = Stored(3, "2026-11-21T00:00:00+00:00", plan, ScriptedLaboratory().conditions, len(measured))
+def made(plan: SweepPlan, measured: list[CellResult]) -> Record:
+    stored = StoredSweep(3, "2026-11-21T00:00:00+00:00", plan, ScriptedLaboratory().conditions, len(measured))
     return report(stored, measured)
 
 
@@ -83,7 +83,7 @@ def test_the_commands_do_what_they_say(made: Record, plan: SweepPlan) -> None:
     assert len(again.prompts) == len(plan.prompts)
 
 
-def test_the_csv_files_hold_the_table_and_every_run(made: Record, plan: SweepPlan, measured: list[Measured]) -> None:
+def test_the_csv_files_hold_the_table_and_every_run(made: Record, plan: SweepPlan, measured: list[CellResult]) -> None:
     rows = list(csv.DictReader(io.StringIO(table_csv(made))))
     assert [row["label"] for row in rows] == [row["label"] for row in made["rows"]]
     assert [float(row["tokens_per_second"]) for row in rows] == [row["tokens_per_second"] for row in made["rows"]]
@@ -105,7 +105,7 @@ def test_the_table_for_people_has_every_row(made: Record) -> None:
 
 
 def test_a_report_of_nothing_recommends_nothing(plan: SweepPlan) -> None:
-    nothing = report(Stored(1, "", plan, ScriptedLaboratory().conditions, 0), [])
+    nothing = report(StoredSweep(1, "", plan, ScriptedLaboratory().conditions, 0), [])
     assert (nothing["rows"], nothing["recommended"], nothing["complete"]) == ([], None, False)
     assert "Fastest" not in table(nothing)
     assert table_csv(nothing) == ""

@@ -17,7 +17,7 @@ import pytest
 from engine.errors import ResultsError
 from engine.lab.control import Control
 from engine.lab.order import cells
-from engine.lab.settings import Measured
+from engine.lab.settings import CellResult
 from engine.lab.store import Results, Store
 from engine.lab.sweeping import Alone, Task, measure, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
@@ -26,7 +26,7 @@ PLAN = toy_plan()
 LABORATORY = ScriptedLaboratory()
 
 
-def first(turn: int = 0) -> Measured:
+def first(turn: int = 0) -> CellResult:
     cell = cells(PLAN)[turn]
     return measure(LABORATORY, Task(cell, PLAN.ask(cell)))
 
@@ -105,6 +105,7 @@ for step in run_sweep(store, number, Alone(ScriptedLaboratory()), Control()):
 """
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_killed_again_and_again_measures_every_cell_once(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     reached = []

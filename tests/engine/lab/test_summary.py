@@ -10,14 +10,14 @@ import pytest
 
 from engine.lab.control import Control
 from engine.lab.order import block, cells
-from engine.lab.settings import Measured, Setting, SweepPlan
+from engine.lab.settings import CellResult, Setting, SweepPlan
 from engine.lab.summary import Row, summarise
 from engine.lab.sweeping import Alone, Task
 from engine.methods import METHODS
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 
-def measure_all(plan: SweepPlan, laboratory: ScriptedLaboratory) -> list[Measured]:
+def measure_all(plan: SweepPlan, laboratory: ScriptedLaboratory) -> list[CellResult]:
     return list(Alone(laboratory).work([Task(cell, plan.ask(cell)) for cell in cells(plan)], Control()))
 
 
@@ -27,7 +27,7 @@ def plan() -> SweepPlan:
 
 
 @pytest.fixture(scope="module")
-def measured(plan: SweepPlan) -> list[Measured]:
+def measured(plan: SweepPlan) -> list[CellResult]:
     return measure_all(plan, ScriptedLaboratory())
 
 
@@ -43,12 +43,12 @@ def test_every_cell_comes_once_in_blocks_that_hold_every_setting(plan: SweepPlan
     assert cells(replace(plan, seed=1)) != order
 
 
-def row_of(plan: SweepPlan, measured: list[Measured], setting: Setting) -> Row:
+def row_of(plan: SweepPlan, measured: list[CellResult], setting: Setting) -> Row:
     return next(row for row in summarise(plan.settings, measured).rows if row.setting == setting)
 
 
 @pytest.mark.slow
-def test_a_row_is_made_of_medians_over_prompts(plan: SweepPlan, measured: list[Measured]) -> None:
+def test_a_row_is_made_of_medians_over_prompts(plan: SweepPlan, measured: list[CellResult]) -> None:
     setting = plan.settings[2]
     found = row_of(plan, measured, setting)
     own = [each for each in measured if each.cell.setting == setting]
@@ -68,7 +68,7 @@ def test_a_row_is_made_of_medians_over_prompts(plan: SweepPlan, measured: list[M
         found.tokens_per_second.median / plain.tokens_per_second.median)
 
 
-def test_the_best_is_the_maximum_of_the_table(plan: SweepPlan, measured: list[Measured]) -> None:
+def test_the_best_is_the_maximum_of_the_table(plan: SweepPlan, measured: list[CellResult]) -> None:
     found = summarise(plan.settings, measured)
     assert found.best is not None
     assert found.best.tokens_per_second.median == max(row.tokens_per_second.median for row in found.rows)
@@ -87,7 +87,7 @@ def test_what_is_not_lossless_is_never_recommended() -> None:
 
 
 @pytest.mark.slow
-def test_drift_favours_nobody(plan: SweepPlan, measured: list[Measured]) -> None:
+def test_drift_favours_nobody(plan: SweepPlan, measured: list[CellResult]) -> None:
     drifting = measure_all(plan, ScriptedLaboratory(drift=0.02))
     slowest = max(each.reading.seconds / calm.reading.seconds for each, calm in zip(drifting, measured, strict=True)
                   if each.reading and calm.reading)
@@ -98,14 +98,14 @@ def test_drift_favours_nobody(plan: SweepPlan, measured: list[Measured]) -> None
         assert shaken.speedup.median == pytest.approx(calm.speedup.median, rel=0.05)
 
 
-def test_speed_is_compared_within_one_hardware_alone(plan: SweepPlan, measured: list[Measured]) -> None:
+def test_speed_is_compared_within_one_hardware_alone(plan: SweepPlan, measured: list[CellResult]) -> None:
     baseline = plan.settings[0]
     elsewhere = [replace(each, hardware="another") if each.cell.setting == baseline else each for each in measured]
     found = row_of(plan, elsewhere, plan.settings[1])
     assert (found.speedup, found.compared) == (None, 0)
 
 
-def test_what_failed_is_counted_and_not_averaged(plan: SweepPlan, measured: list[Measured]) -> None:
+def test_what_failed_is_counted_and_not_averaged(plan: SweepPlan, measured: list[CellResult]) -> None:
     setting = plan.settings[1]
     failed = [replace(each, reading=None, failure="no") if each.cell.setting == setting and each.cell.repeat else each
               for each in measured]

@@ -12,7 +12,7 @@ from engine.errors import RequestError
 from engine.lab.forecast import WhatIf
 from explorer.lab.cost import cost_figure, useful_rows
 from explorer.lab.predictions import chosen_line, predicted_points
-from explorer.lab.recorded import NUMBER, Recorded, pack
+from explorer.lab.recorded import NUMBER, RecordedSweep, pack
 from tests.explorer.lab.test_sweeps import FORM, lab_at, state, until
 from tests.explorer.lab.test_tools import ended, tools
 
@@ -47,7 +47,7 @@ def test_a_results_file_is_packed_whole(tmp_path: Path) -> None:
     lab.start(FORM)
     until(lambda: state(lab) == "done")
     pack(tmp_path / "results.sqlite", tmp_path / "packed.gz")
-    found = Recorded(tmp_path / "packed.gz")
+    found = RecordedSweep(tmp_path / "packed.gz")
     assert found.stored.number == NUMBER and found.stored.finished and len(found.measured) == len(found.stored.plan)
 
 

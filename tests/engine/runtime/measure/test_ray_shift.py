@@ -12,7 +12,7 @@ import pytest
 from engine.errors import RequestError, RigError
 from engine.lab.control import Control
 from engine.lab.order import block, cells
-from engine.lab.settings import Conditions, Measured
+from engine.lab.settings import CellResult, Conditions
 from engine.lab.sweeping import Task
 from engine.runtime.measure.ray_workers import MOST_LOSSES, RayCrew, RigWorker, ray_crew, shared
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
@@ -98,7 +98,7 @@ def crew_on(cluster: Cluster, workers: int | None = None) -> RayCrew:
     return RayCrew(cluster, ScriptedLaboratory, workers)
 
 
-def cells_of(found: Sequence[Measured]) -> set[str]:
+def cells_of(found: Sequence[CellResult]) -> set[str]:
     """The cells, each of which must be there once."""
     names = [repr(each.cell) for each in found]
     assert len(set(names)) == len(names)

@@ -19,7 +19,7 @@ SLOW_BFLOAT16 = {"float32": PassTimes(12.0, 15.0), "bfloat16": PassTimes(8.0, 40
 TILES = {"float32": PassTimes(12.0, 15.0), "bfloat16": PassTimes(5.0, 8.0)}
 
 
-class Measured:
+class CellResult:
     """Stands in for measuring, and counts."""
 
     def __init__(self, times: dict[str, PassTimes]) -> None:
@@ -37,8 +37,8 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "precision.json"
 
 
-def stand_in(monkeypatch: pytest.MonkeyPatch, times: dict[str, PassTimes]) -> Measured:
-    measured = Measured(times)
+def stand_in(monkeypatch: pytest.MonkeyPatch, times: dict[str, PassTimes]) -> CellResult:
+    measured = CellResult(times)
     monkeypatch.setattr(precision, "pass_times", measured)
     return measured
 
