@@ -164,7 +164,7 @@ def keep_offline(rig: str, may_choose: bool) -> None:
 def first_page(wanted: argparse.Namespace, recordings: Library) -> str:
     """What is served until the page is built; it shows no recording where one has to log in first, or follows."""
     first = None if wanted.auth or wanted.follow else recordings.first()
-    return opening_page(first and recordings.view(first), wanted.rig)
+    return opening_page(recordings.view(first) if first else None, wanted.rig)
 
 
 def served_page(wanted: argparse.Namespace, recordings: Library, listening: Listening) -> Starlette:

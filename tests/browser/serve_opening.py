@@ -32,7 +32,7 @@ def main(port: int, go: Path, folder: Path) -> None:
         from explorer.server import guarded
         return guarded(page(answering(ScriptedSource()), recordings), listening)
     first = recordings.first()
-    serve_at_once(opening_page(first and recordings.view(first), "scripted"), build, listening)
+    serve_at_once(opening_page(recordings.view(first) if first else None, "scripted"), build, listening)
 
 
 if __name__ == "__main__":
