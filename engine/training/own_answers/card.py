@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from engine.limits import TRIED_BUDGETS
 from engine.prompts import read_prompts
 from engine.training.own_answers.features import open_shard
 from engine.training.own_answers.measure import Scores, proposer, scores
 from engine.training.places import HELD_OUT, held_out_files, target_folder, work_folder
 
-NODES = (4, 8, 16, 64)
+NODES = TRIED_BUDGETS[1:6]
 COUNTED: Mapping[str, str] = MappingProxyType({
     "phrases": "all answers", "prose": "answers without fenced code", "code": "answers with fenced code"})
 CARD = """# The rig smollm2
@@ -45,8 +46,8 @@ takes no pass of any model.
 The {prompts} prompts of `assets/prompts/people.jsonl`, written by hand, greedy, answers of at most 320 tokens; τ
 counts the root. Without a pass of the target, over its known answers (`engine.training.own_answers.measure`).
 
-| drafter | prompts | chain | tree of 4 | of 8 | of 16 | of 64 | 64 against the chain |
-|---|---|---|---|---|---|---|---|
+| drafter | prompts | chain | tree of 4 | of 8 | of 16 | of 32 | of 64 | 64 against the chain |
+|---|---|---|---|---|---|---|---|---|
 {scores}
 
 ## Limits
