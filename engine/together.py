@@ -55,6 +55,9 @@ class RequestBatch:
     def __len__(self) -> int:
         return len(self._runs)
 
+    def __contains__(self, number: int) -> bool:
+        return number in self._runs
+
     def admit(self, asked: BatchRequest) -> int:
         """Read the prompt of one more request: its number. RequestError where it cannot be served, which leaves the
         others as they are."""

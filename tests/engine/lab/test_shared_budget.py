@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.budget_policy import FixedBudget
+from engine.budget_policy import BudgetPolicy, FixedBudget
 from engine.decode import decode
 from engine.lab.adaptive import LONGEST_PAUSE
 from engine.lab.cost import CostCurve
@@ -63,7 +63,7 @@ def test_rows_go_where_they_buy_most() -> None:
 def test_another_s_fixed_tree_stays_whole_and_its_rows_are_counted() -> None:
     budget = SharedBudget(costs)
     pace, fixed = budget.policy(), FixedBudget()
-    policies = [fixed, pace]
+    policies: list[BudgetPolicy] = [fixed, pace]
     budget.opens(policies)
     big = chain_tree(*(0.1,) * 14)
     cut = budget.cut(policies, [big, chain_tree(*(0.99,) * 15)])
