@@ -36,6 +36,8 @@ STEPS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769
 STEP_OF = np.asarray([bisect_right(STEPS, place) for place in range(STEPS[-1])])
 OPENING_ROUNDS, OPENING_GAIN = 2.0, 1.5  # rounds, and times the rate of plain ones, that drafting begins with
 FIRST_DRAFTS = 2  # before what a request's drafts bring is judged
+USUAL_DRAFTS, LAST = 4.0, 0.2  # drafts that what is usual stands for; how much of what is expected the last one says
+WORTH_MEMORY, USUAL_MEMORY = 0.9, 0.97  # weight of what was seen a draft ago: of a request's own, of all requests'
 HOPELESS = 0.02  # a node with a smaller chance helps nobody to keep up
 
 
@@ -45,8 +47,8 @@ class SharedPace:
     def __init__(self, promise: float) -> None:
         self.promise, self.tokens, self.seconds = promise, 0, 0.0
         self.drafts, self.drafters, self.room = True, 1, FIRST_BUDGET
-        self.worth = 0.0  # tokens that a draft of late brought beyond the time of its rows
-        self._drafted = self._pause = self._paused = self._whole_trees = 0
+        self._drafted, self._brought, self._last = 0.0, 0.0, 0.0  # drafts of late, what they brought, and the last one
+        self._tried = self._pause = self._paused = self._whole_trees = 0
         self._tally = PromiseTally(STEPS)
         self._order: Integers | None = None  # of the built tree, where its nodes do not lie best first
         self._raw: Chances = np.zeros(0)
@@ -101,21 +103,33 @@ class SharedPace:
         return select(tree, np.sort(self._order[:nodes + 1]))
 
     def weigh(self, net: float) -> None:
-        """A draft brought so many tokens beyond the time of its rows; what was before a pause is forgotten."""
-        fresh = self._drafted == 0 or self._pause > 0
-        self.worth = net if fresh else RATE_MEMORY * self.worth + (1 - RATE_MEMORY) * net
-        self._drafted += 1
+        """A draft brought so many tokens beyond the time of its rows."""
+        self._tried += 1
+        self._drafted = WORTH_MEMORY * self._drafted + 1
+        self._brought = WORTH_MEMORY * self._brought + net
+        self._last = net
+
+    def worth(self, usual: float) -> float:
+        """What its next draft may bring, where that of any request brings ``usual``: few drafts tell little of their
+        request, and one something of the next. After a pause the last one alone tells."""
+        if self._pause:
+            return self._last
+        own = (USUAL_DRAFTS * usual + self._brought) / (USUAL_DRAFTS + self._drafted)
+        return own + LAST * (self._last - own) if self._drafted else own
 
     @property
     def wanted(self) -> bool:
         """Whether it drafts whatever it brought: at first, after its pause, and while its promise is not kept."""
-        untried = self._drafted < FIRST_DRAFTS or self._paused >= self._pause > 0
+        untried = self._tried < FIRST_DRAFTS or self._paused >= self._pause > 0
         return untried or self.promise * self.seconds > self.tokens
 
     def settle(self, drafts: bool) -> None:
-        """Whether it drafts this round; who does not pay any more pauses, ever longer."""
+        """Whether it drafts this round. Who does not pay any more pauses, ever longer, until a draft pays again; what
+        was before is forgotten then."""
         if drafts:
-            self._pause, self._paused = self._pause if self.wanted else 0, 0
+            if self._pause and not self.wanted:
+                self._drafted, self._brought, self._pause = 1.0, self._last, 0
+            self._paused = 0
         else:
             if self.drafts:
                 self._pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, PAUSE_GROWTH * self._pause))
@@ -131,6 +145,7 @@ class SharedBudget:
         self._costs = costs
         self._curves: dict[int, CostCurve] = {}
         self._tokens, self._rounds = OPENING_ROUNDS * OPENING_GAIN, OPENING_ROUNDS  # of late, against plain rounds
+        self._drafted, self._brought = 0.0, 0.0  # drafts of late, and what they brought
         self._seconds = 0.0
 
     def policy(self, promise: float = 0.0) -> SharedPace:
@@ -146,9 +161,10 @@ class SharedBudget:
     def opens(self, policies: Sequence[BudgetPolicy]) -> None:
         """See ``Allotment``."""
         sharing = [each for each in policies if isinstance(each, SharedPace)]
-        order = sorted(sharing, key=lambda each: (not each.wanted, -each.worth))
+        usual = self._brought / max(1.0, self._drafted)
+        order = sorted(sharing, key=lambda each: (not each.wanted, -each.worth(usual)))
         first = sum(each.wanted for each in order)
-        worths = [each.worth for each in order[first:]]
+        worths = [each.worth(usual) for each in order[first:]]
         draft_ms = [self._draft_ms(order[:count]) for count in range(first, len(order) + 1)]
         drafting = order[:first + best_drafting(worths, draft_ms, self._price(len(policies)))]
         for each in sharing:
@@ -168,7 +184,9 @@ class SharedBudget:
         found = list(trees)
         for (place, pace), each, share in zip(sharing, chances, shares, strict=True):
             if pace.drafts:
-                pace.weigh(float(each[:share].sum()) - row_price * share)
+                net = float(each[:share].sum()) - row_price * share
+                pace.weigh(net)
+                self._drafted, self._brought = USUAL_MEMORY * self._drafted + 1, USUAL_MEMORY * self._brought + net
             found[place] = pace.taken(trees[place], share)
         self._learn(paces, len(trees) + float(ranking.reached[nodes]), curve, given + nodes)
         return found
