@@ -103,8 +103,7 @@
       }
       const { html } = Canopy.ink;
       this.words.hidden = this.box.hidden = false;
-      const { recorded } = this.lab.progress;
-      const said = [...answer.words, answer.accuracy, recorded && !this.prediction ? Lab.recordedOn(recorded) : ""].filter(Boolean);
+      const said = [...answer.words, answer.accuracy, answer.recorded ? Lab.recordedOn(answer.recorded) : ""].filter(Boolean);
       this.words.replaceChildren(...said.map((sentence) => html("li", "", null, sentence)));
       this.heat.draw(this.heat.body.clientWidth < NARROW ? narrowed(answer.heat) : answer.heat);
       this.each.draw(answer.each);

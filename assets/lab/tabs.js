@@ -113,7 +113,7 @@
       if (this.asked && (this.asked !== sweep || this.open.disabled)) this.ask(false);
       const entries = sweeps.map((each) => {
         const when = new Date(each.started).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
-        if (!each.number) return ["0", `recorded ${each.started.slice(0, 10)}, on another day or machine`];
+        if (each.number <= 0) return [String(each.number), `recorded ${each.started.slice(0, 10)}: ${each.rig}${each.together > 1 ? `, up to ${each.together} at once` : ""}`];
         const far = each.state === "done" ? `${each.total} runs` : `${each.done} of ${each.total} runs, ${STATES[each.state]}`;
         return [String(each.number), `${each.number}: ${when}, ${far}`];
       });

@@ -28,7 +28,6 @@ from tqdm import tqdm
 
 from engine.acceptance_length import mean_length
 from engine.commands import flags, values
-from engine.commands.check import MOST_TOGETHER
 from engine.commands.verb import Result, Verb
 from engine.errors import RequestError
 from engine.lab import order
@@ -36,7 +35,7 @@ from engine.lab.control import Control
 from engine.lab.prompt_sets import prompt_set
 from engine.lab.settings import Reading, Setting, SweepPlan
 from engine.lab.sweeping import Task, measure, warm
-from engine.limits import TRIED_BUDGETS
+from engine.limits import MOST_TOGETHER, TRIED_BUDGETS
 from engine.methods import METHODS, Method
 from engine.records import STAGES, Ask
 from engine.runtime.measure.bench import PLAIN, PLAIN_TREE, PlainLaboratory, RecordingLaboratory

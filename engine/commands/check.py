@@ -24,6 +24,7 @@ from engine.commands.verb import DONE, NOT_DONE, Result, Verb
 from engine.errors import RequestError
 from engine.lab.prompt_sets import prompt_set
 from engine.lab.shared_budget import SharedBudget
+from engine.limits import MOST_TOGETHER
 from engine.methods import METHODS, Method
 from engine.prompts import Prompt
 from engine.records import Ask, Sampling
@@ -34,7 +35,6 @@ from engine.together import BatchRequest, decode_together
 
 BUDGETS = (0, 1, 7, 15, 64, 256, AUTO)
 PRICED_AT = 128  # tokens of prefix that auto goes by
-MOST_TOGETHER = 64
 MOST_NAMED = 20  # of the texts that differ
 
 

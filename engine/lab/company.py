@@ -7,11 +7,12 @@ turn are read. So there is no tail in which fewer are left, and nothing is count
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import cycle
 from time import perf_counter
 from typing import Protocol, runtime_checkable
 
+from engine.budget_policy import Allotment
 from engine.errors import RequestError
 from engine.lab.cost import CostCurve
 from engine.lab.reading import reading
@@ -19,8 +20,6 @@ from engine.lab.settings import Company, Reading
 from engine.plan import Target
 from engine.records import Ask, Round
 from engine.together import BatchRequest, RequestBatch
-
-Asked = Callable[[], BatchRequest]  # a request with a policy of its own, made anew for every turn
 
 
 @runtime_checkable
@@ -36,15 +35,17 @@ class JointLaboratory(Protocol):
 
 
 
-def read_among(target: Target, asked: Asked, others: Sequence[Asked], at_once: int) -> Reading:
-    """Run to the end among ``others``, ``at_once`` in all; RequestError where the request cannot be served, or so many
-    cannot be at work."""
-    batch, turns = RequestBatch(target), _Turns(others)
+def read_among(target: Target, asked: Sequence[BatchRequest], at_once: int,
+               allotment: Allotment | None = None) -> Reading:
+    """Run the first of ``asked`` to the end among the others, ``at_once`` in all; RequestError where it cannot be
+    served, or so many cannot be at work. With an ``allotment`` those at their own pace share one total of rows."""
+    own_request, *others = asked
+    batch, turns = RequestBatch(target, allotment), _Turns(others)
     kept: list[Round] = []
     step_seconds, committed = [], []
     try:
         began = perf_counter()
-        own = batch.admit(asked())
+        own = batch.admit(own_request)
         prefill_seconds = perf_counter() - began
         while own in batch:
             while len(batch) < at_once:
@@ -64,8 +65,8 @@ def read_among(target: Target, asked: Asked, others: Sequence[Asked], at_once: i
 class _Turns:
     """The others, round and round. One that cannot be served, or ends before its first round, gives its turn away."""
 
-    def __init__(self, others: Sequence[Asked]) -> None:
-        self._turns: Iterator[Asked] = cycle(others)
+    def __init__(self, others: Sequence[BatchRequest]) -> None:
+        self._turns: Iterator[BatchRequest] = cycle(others)
         self._count = len(others)
 
     def admit(self, batch: RequestBatch) -> None:
@@ -73,7 +74,7 @@ class _Turns:
         before, refusal = len(batch), ""
         for _ in range(self._count):
             try:
-                batch.admit(next(self._turns)())
+                batch.admit(next(self._turns))
             except RequestError as error:
                 refusal = str(error)
             if len(batch) > before:

@@ -1,6 +1,6 @@
 """The nouns of the lab: what is measured, how often, and what a measurement holds. Read this file first.
 
-    SweepPlan ─► order ─► Cell ─► Laboratory.measure ─► Reading ─► Measured ─► store ─► summary, report
+    SweepPlan ─► order ─► Cell ─► Laboratory.measure ─► Reading ─► CellResult ─► store ─► summary, report
 
 Everything is frozen, made of plain values, and free of torch: the page, the store and the workers share it.
 """

@@ -16,7 +16,8 @@ from engine.methods import METHODS
 from explorer.lab.load_cells import LoadCell, LoadGrid, grid_of, name_of
 from explorer.lab.load_figures import each_figure, heat_figure
 from explorer.lab.names import line_of
-from explorer.lab.recorded import NUMBER as RECORDED
+from explorer.lab.progress import recorded_view
+from explorer.lab.recorded import is_recorded
 from explorer.view import View
 
 
@@ -35,7 +36,7 @@ class LoadPrediction:
     def belongs_to(self, stored: StoredSweep) -> bool:
         """Whether it was made where the measurement was, so that both may stand in one figure."""
         seen, here = stored.conditions, self.forecast
-        return stored.number != RECORDED and (seen.rig, seen.hardware, seen.dtype) == (
+        return not is_recorded(stored.number) and (seen.rig, seen.hardware, seen.dtype) == (
             here.rig, here.hardware, here.dtype)
 
 
@@ -49,8 +50,8 @@ class LoadFocus:
 
 def load_view(stored: StoredSweep | None, measured: Sequence[CellResult], prediction: LoadPrediction | None,
               looked: LoadFocus) -> View:
-    """{lines, line, heat, each, words, accuracy, table, count}: a prediction of another machine or rig than the
-    measurement's stands alone. ``count`` is how many cells there are."""
+    """{lines, line, heat, each, words, accuracy, table, count, recorded}: a prediction of another machine or rig than
+    the measurement's stands alone. ``count`` is how many cells there are."""
     alone = prediction is not None and not (stored and prediction.belongs_to(stored))
     seen = [] if alone else list(measured)
     asked = stored.plan.settings if stored and not alone else ()
@@ -66,7 +67,8 @@ def load_view(stored: StoredSweep | None, measured: Sequence[CellResult], predic
     return {
         "lines": list(lines), "line": line_of(chosen), "heat": heat_figure(grid, looked.together),
         "each": each_figure(grid), "words": words(grid, summary), "table": table(grid), "count": len(grid.cells),
-        "accuracy": error.sentence if error else ""}
+        "accuracy": error.sentence if error else "",
+        "recorded": recorded_view(stored) if stored and not alone else None}
 
 
 def _curves(settings: Sequence[Setting]) -> list[Setting]:

@@ -9,7 +9,7 @@ from time import monotonic
 from engine.lab.report import sweep_command
 from engine.lab.settings import CellResult
 from engine.lab.store import StoredSweep
-from explorer.lab.recorded import NUMBER as RECORDED
+from explorer.lab.recorded import is_recorded
 from explorer.lab.sweeps import ActiveSweep, Sweeps
 from explorer.view import View
 
@@ -42,8 +42,8 @@ class SweepList:
     def chosen(self, wanted: object) -> StoredSweep | None:
         """The sweep asked for; without one, or where it is gone, that which is measured now, else the latest, else the
         recorded one."""
-        recorded = self._sweeps.recorded.stored
-        known = {recorded.number: recorded, **{stored.number: stored for stored in self.all()}}
+        recorded = [each.stored for each in self._sweeps.recorded]
+        known = {stored.number: stored for stored in (*recorded, *self.all())}
         active = self._sweeps.active()
         numbers = [wanted, active.number if active else None, max(known, default=None)]
         return next((known[number] for number in numbers if isinstance(number, int) and number in known), None)
@@ -53,7 +53,7 @@ def progress_view(shelf: SweepList, sweeps: Sweeps, wanted: object) -> View:
     """What the page shows of the chosen sweep; see ``assets/lab/sweep.js``."""
     stored, active = shelf.chosen(wanted), sweeps.active()
     listed = [_listed(each, sweeps.going(each.number)) for each in reversed(shelf.all()[-MOST_LISTED:])]
-    listed.append(_listed(sweeps.recorded.stored, None))
+    listed += [_listed(each.stored, None) for each in sweeps.recorded]
     if stored is None:
         return {"sweep": None, "state": "none", "message": "", "done": 0, "total": 0, "failed": 0,
                 "seconds_left": None, "recorded": None, "busy_elsewhere": False, "command": "", "sweeps": listed}
@@ -68,7 +68,7 @@ def progress_view(shelf: SweepList, sweeps: Sweeps, wanted: object) -> View:
 
 def recorded_view(stored: StoredSweep) -> View | None:
     """Of the sweep that ships with the page: {date, rig, hardware, dtype}; None of any other."""
-    if stored.number != RECORDED:
+    if not is_recorded(stored.number):
         return None
     seen = stored.conditions
     return {"date": stored.started[:10], "rig": seen.rig, "hardware": seen.hardware, "dtype": seen.dtype}
@@ -77,7 +77,9 @@ def recorded_view(stored: StoredSweep) -> View | None:
 def _listed(stored: StoredSweep, going: ActiveSweep | None) -> View:
     done = going.done if going else stored.done
     usual = "done" if done == len(stored.plan) else "stopped"
-    return {"number": stored.number, "started": stored.started, "done": done, "total": len(stored.plan),
+    together = max(setting.together for setting in stored.plan.settings)
+    return {"number": stored.number, "rig": stored.conditions.rig, "together": together, "started": stored.started,
+            "done": done, "total": len(stored.plan),
             "state": going.state if going else usual}
 
 

@@ -1,8 +1,9 @@
-"""The sweep that ships with the page: what the lab opens with until something was measured on this machine.
+"""The sweeps that ship with the page: what the lab opens with until something was measured on this machine.
 
-    python -m explorer.lab.recorded results.sqlite
+    python -m explorer.lab.recorded results.sqlite             the one that the lab opens with
+    python -m explorer.lab.recorded results.sqlite smollm2     another one beside it, to be chosen
 
-packs a results file with one finished sweep in it into the one that ships.
+packs a results file with one finished sweep in it into one that ships. Any number of them may lie beside each other.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from engine.lab.settings import CellResult
 from engine.lab.store import Results, StoredSweep
 from explorer.bundle import ASSETS
 
-NUMBER = 0  # of it among the sweeps; those of a results file count from 1
+NUMBER = 0  # of the first among the sweeps, the others count down; those of a results file count from 1
 SHIPPED = ASSETS / "lab" / "recorded.sqlite.gz"
 
 
 class RecordedSweep:
     """A packed results file with one sweep in it, read when it is first asked for."""
 
-    def __init__(self, path: Path = SHIPPED) -> None:
-        self._path = path
+    def __init__(self, path: Path = SHIPPED, number: int = NUMBER) -> None:
+        self._path, self._number = path, number
 
     @property
     def stored(self) -> StoredSweep:
-        """The sweep, under the number ``NUMBER``."""
+        """The sweep, under its number."""
         return self._read[0]
 
     @property
@@ -49,7 +50,23 @@ class RecordedSweep:
                 shutil.copyfileobj(packed, file)
             with Results(plain) as results:
                 (stored,) = results.sweeps()
-                return replace(stored, number=NUMBER), results.measured(stored.number)
+                return replace(stored, number=self._number), results.measured(stored.number)
+
+
+def shipped(first: Path = SHIPPED) -> list[RecordedSweep]:
+    """That which the lab opens with, then the others by name."""
+    others = sorted(set(first.parent.glob("recorded-*.sqlite.gz")) - {first})
+    return [RecordedSweep(path, NUMBER - place) for place, path in enumerate((first, *others))]
+
+
+def is_recorded(number: int) -> bool:
+    """Whether a sweep ships with the page."""
+    return number <= NUMBER
+
+
+def named(name: str) -> Path:
+    """Where another one lies."""
+    return SHIPPED.with_name(f"recorded-{name}.sqlite.gz")
 
 
 def pack(results: Path, into: Path = SHIPPED) -> None:
@@ -62,4 +79,4 @@ def pack(results: Path, into: Path = SHIPPED) -> None:
 
 
 if __name__ == "__main__":
-    pack(Path(sys.argv[1]))
+    pack(Path(sys.argv[1]), *map(named, sys.argv[2:3]))

@@ -28,7 +28,7 @@ from explorer.lab.live import live_figure
 from explorer.lab.load import LoadFocus, load_view
 from explorer.lab.progress import SweepList, progress_view, seconds_per_run
 from explorer.lab.prompts import PromptSets
-from explorer.lab.recorded import NUMBER as RECORDED
+from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
 from explorer.lab.server import ServerTab
 from explorer.lab.style import looks_view
@@ -124,7 +124,7 @@ class LabService:
         number = wanted.get("sweep")
         if not isinstance(number, int):
             raise RequestError("No measurement was named, so none is deleted.")
-        if number == RECORDED:
+        if is_recorded(number):
             raise RequestError("The recorded measurement belongs to the page; only those made here can be deleted.")
         self._sweeps.delete(number)
         self._list.forget()
@@ -150,12 +150,12 @@ class LabService:
         return {"curves": curves_view(summary, points, forecast, str(wanted.get("line"))),
                 "table": table_view(summary) if stored else None, "counts": list(whole.counts), "together": together,
                 "command": run_command(stored.plan, summary.best.setting) if stored and summary.best else "",
-                "seconds_per_run": seconds_per_run(measured) if stored and stored.number != RECORDED else None}
+                "seconds_per_run": seconds_per_run(measured) if stored and not is_recorded(stored.number) else None}
 
     def load(self, wanted: Mapping[str, Any]) -> View:
         """Several people at once: {"sweep", "line": of which method, "together": the number that is looked at,
-        "prediction": a run's id}."""
-        stored = self._list.chosen(wanted.get("sweep"))
+        "prediction": a run's id}. Where the recorded sweep is of one alone, one of several is shown."""
+        stored = self._sweeps.of_several(self._list.chosen(wanted.get("sweep")))
         measured = self._sweeps.measured(stored.number) if stored else []
         together = wanted.get("together")
         looked = LoadFocus(str(wanted.get("line")), together if isinstance(together, int) else 1)

@@ -8,7 +8,7 @@ nothing, and after a restart of the app what was begun can be resumed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +19,7 @@ from engine.lab.control import Control
 from engine.lab.settings import CellResult, SweepPlan
 from engine.lab.store import Results, Store, StoredSweep
 from engine.lab.sweeping import Alone, run_sweep
-from explorer.lab.recorded import NUMBER as RECORDED
-from explorer.lab.recorded import RecordedSweep
+from explorer.lab.recorded import RecordedSweep, is_recorded, shipped
 from explorer.run_queue import Place, RunQueue
 from explorer.sources.answering import AnsweringRig
 
@@ -48,8 +47,8 @@ class ActiveSweep:
 class Sweeps:
     """The sweeps of a results file, and the one that is being measured."""
 
-    def __init__(self, rig: AnsweringRig, queue: RunQueue, path: Path, recorded: RecordedSweep | None = None) -> None:
-        self.recorded = recorded or RecordedSweep()
+    def __init__(self, rig: AnsweringRig, queue: RunQueue, path: Path, recorded: Sequence[RecordedSweep] = ()) -> None:
+        self.recorded = tuple(recorded or shipped())
         self._rig = rig
         self._queue = queue
         self._path = path
@@ -154,16 +153,27 @@ class Sweeps:
             found: list[StoredSweep] = results.sweeps()
         return found
 
+    def of_several(self, stored: StoredSweep | None) -> StoredSweep | None:
+        """The sweep; in place of a recorded one of one request at a time, a recorded one of several, if there is."""
+        if stored is None or not is_recorded(stored.number) or _several(stored):
+            return stored
+        return next((each.stored for each in self.recorded if _several(each.stored)), stored)
+
     def measured(self, number: int) -> list[CellResult]:
         """What came of a sweep's cells so far."""
-        if number == RECORDED:
-            return list(self.recorded.measured)
+        for recorded in self.recorded:
+            if recorded.stored.number == number:
+                return list(recorded.measured)
         going = self._going.get(number)
         if going is not None:
             return list(going.found)
         with Results(self._path) as results:
             found: list[CellResult] = results.measured(number)
         return found
+
+
+def _several(stored: StoredSweep) -> bool:
+    return any(setting.together > 1 for setting in stored.plan.settings)
 
 
 def _come_up(going: ActiveSweep, place: Place) -> bool:

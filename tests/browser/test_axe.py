@@ -37,7 +37,7 @@ def test_axe_finds_nothing(watched: Watched, address: str, mode: str, scheme: st
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("tab", ["cost", "race", "doctor"])
+@pytest.mark.parametrize("tab", ["cost", "load", "race", "doctor"])
 def test_axe_finds_nothing_where_a_rig_is_measured(
         browser: Browser, tmp_path_factory: pytest.TempPathFactory, tab: str) -> None:
     results = tmp_path_factory.mktemp("lab") / "results.sqlite"

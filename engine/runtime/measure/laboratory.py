@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import torch
 import transformers
 
 from engine.budget_policy import AUTO
-from engine.lab.adaptive import AdaptiveBudget
-from engine.lab.company import Asked, read_among
+from engine.lab.company import read_among
 from engine.lab.cost import CostCurve
 from engine.lab.reading import read
 from engine.lab.settings import Company, Conditions, Reading
+from engine.lab.shared_budget import SharedBudget
+from engine.plan import Drafter
 from engine.records import Ask
 from engine.runtime.rigs.chat import pieces
 from engine.runtime.rigs.live import LiveRig
@@ -56,25 +56,31 @@ class LiveLaboratory:
             return read(rounds)
 
     def measure_among(self, ask: Ask, company: Company) -> Reading:
-        """See ``lab.company.JointLaboratory``. Plain decoding has the target that is fastest for it, as alone."""
-        asked, *others = [self._asked(each) for each in (ask, *company.others)]
+        """See ``lab.company.JointLaboratory``. Plain decoding has the target that is fastest for it, as alone; what
+        chooses its own budgets shares one total of rows, the costs of which are measured first."""
+        asked = [BatchRequest(self.live.request(each), self._drafters(each)) for each in (ask, *company.others)]
+        drafts = bool(asked[0].drafters)
         with self.live.held(f"with {company.at_once} requests at once"), torch.inference_mode():
-            drafts = bool(asked().drafters)
             target = self.rig.target if drafts else self.rig.plain_target or self.rig.target
-            return read_among(target, asked, others, company.at_once)
+            shared = self._shared(ask, company.at_once) if drafts and ask.pace == AUTO else None
+            return read_among(target, asked, company.at_once, shared)
+
+    def _drafters(self, ask: Ask) -> list[Drafter]:
+        return list(self.rig.drafters_for(ask.method, ask.drafters).values())
+
+    def _shared(self, ask: Ask, at_once: int) -> SharedBudget:
+        """Needs the rig to itself."""
+        costs = self.live.costs.load(self._middle(ask), ask.sampling)
+        for count in range(1, at_once + 1):
+            costs(count)
+        return SharedBudget(costs)
+
+    def _middle(self, ask: Ask) -> int:
+        return len(self.live.request(ask).prompt_ids) + ask.max_tokens // 2
 
     def load_cost(self, ask: Ask, requests: int) -> CostCurve:
         """What rounds of so many requests like this one cost in the middle of its text; seconds when it is new."""
-        request = self.live.request(ask)
-        return self.live.load_curve(len(request.prompt_ids) + request.max_tokens // 2, request.sampling, requests)
-
-    def _asked(self, ask: Ask) -> Asked:
-        """The ask as a request of a batch; its cost is measured now, where it chooses its own budgets."""
-        request, drafters = self.live.request(ask), list(self.rig.drafters_for(ask.method, ask.drafters).values())
-        if not drafters or request.pace != AUTO:
-            return partial(BatchRequest, request, drafters)
-        curve = self.live.curve(len(request.prompt_ids) + request.max_tokens // 2, request.sampling)
-        return lambda: BatchRequest(request, drafters, AdaptiveBudget(curve))
+        return self.live.load_curve(self._middle(ask), ask.sampling, requests)
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         """See ``lab.settings.Laboratory``."""

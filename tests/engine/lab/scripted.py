@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -87,8 +86,7 @@ class ScriptedLaboratory:
         """The toy's own rounds beside others, with the written times of as many trees like its own."""
         self.asked.append(ask)
         target = ToyTarget(VOCABULARY, context_limit=512)
-        asked, *others = [partial(asked_of, each, target) for each in (ask, *company.others)]
-        found = read_among(target, asked, others, company.at_once)
+        found = read_among(target, [asked_of(each, target) for each in (ask, *company.others)], company.at_once)
         spent = tuple(ROUND_SECONDS + ROW_SECONDS * company.at_once * rows for rows in found.rows)
         return replace(found, round_seconds=spent, prefill_seconds=PREFILL_SECONDS,
                        stage_seconds={"verify": sum(spent)})

@@ -9,7 +9,6 @@ import shlex
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -57,30 +56,30 @@ def measured() -> list[CellResult]:
 
 def test_as_many_are_at_work_in_every_round_that_counts() -> None:
     target = ToyTarget(seed=2)
-    others = [partial(requested, (place,), target, 1 + place) for place in range(4)]
-    found = read_among(target, partial(requested, (1, 2, 3), target, 30), others, 4)
+    others = [requested((place,), target, 1 + place) for place in range(4)]
+    found = read_among(target, [requested((1, 2, 3), target, 30), *others], 4)
     assert found.committed == (4,) * 30 and found.lengths == (1,) * 30  # though the others end after 1 to 4 rounds
     assert found.total_tokens_per_second == pytest.approx(4 * found.tokens_per_second)
 
 
 def test_a_text_is_the_same_among_others_and_alone() -> None:
     target = ToyTarget(seed=2)
-    asked = partial(requested, (1, 2, 3), target, 40, "ddtree")
-    others = [partial(requested, (place,), target, 5 + place, "dflash") for place in range(3)]
-    alone, among = (read_among(target, asked, others, count) for count in (1, 3))
+    asked = requested((1, 2, 3), target, 40, "ddtree")
+    others = [requested((place,), target, 5 + place, "dflash") for place in range(3)]
+    alone, among = (read_among(target, [asked, *others], count) for count in (1, 3))
     assert alone.token_ids == among.token_ids and alone.lengths == among.lengths == alone.committed
     assert sum(among.committed) > len(among.token_ids)
 
 
 def test_who_cannot_be_served_gives_its_turn_away_and_nobody_left_is_a_sentence() -> None:
     target = ToyTarget(seed=2, context_limit=64)
-    asked, good = partial(requested, (1, 2), target, 9), partial(requested, (3,), target, 2)
-    wrong = partial(requested, (1,) * 100, target, 9)
-    assert read_among(target, asked, [wrong, good, wrong], 3).committed == (3,) * 9
+    asked, good = requested((1, 2), target, 9), requested((3,), target, 2)
+    wrong = requested((1,) * 100, target, 9)
+    assert read_among(target, [asked, wrong, good, wrong], 3).committed == (3,) * 9
     with pytest.raises(RequestError, match="^No other prompt of the set can stand beside this one. .*100"):
-        read_among(target, asked, [wrong], 2)
+        read_among(target, [asked, wrong], 2)
     with pytest.raises(RequestError, match="100"):
-        read_among(target, wrong, [good], 2)
+        read_among(target, [wrong, good], 2)
 
 
 def test_settings_come_for_every_number_with_their_own_baseline_and_that_of_one() -> None:

@@ -12,7 +12,7 @@ from engine.errors import RequestError
 from engine.lab.forecast import WhatIf
 from explorer.lab.cost import cost_figure, useful_rows
 from explorer.lab.predictions import chosen_line, predicted_points
-from explorer.lab.recorded import NUMBER, RecordedSweep, pack
+from explorer.lab.recorded import NUMBER, SHIPPED, RecordedSweep, pack, shipped
 from tests.explorer.lab.test_sweeps import FORM, lab_at, state, until
 from tests.explorer.lab.test_tools import ended, tools
 
@@ -49,6 +49,29 @@ def test_a_results_file_is_packed_whole(tmp_path: Path) -> None:
     pack(tmp_path / "results.sqlite", tmp_path / "packed.gz")
     found = RecordedSweep(tmp_path / "packed.gz")
     assert found.stored.number == NUMBER and found.stored.finished and len(found.measured) == len(found.stored.plan)
+
+
+def test_any_number_of_them_may_ship_and_under_load_shows_one_of_several(tmp_path: Path) -> None:
+    lab = lab_at(tmp_path)
+    lab.start({**FORM, "methods": ["ddtree"], "budgets": [8], "together": [1, 4]})
+    until(lambda: state(lab) == "done")
+    first, other = tmp_path / "recorded.sqlite.gz", tmp_path / "recorded-crowd.sqlite.gz"
+    first.write_bytes(SHIPPED.read_bytes())
+    pack(tmp_path / "results.sqlite", other)
+    found = shipped(first)
+    assert [each.stored.number for each in found] == [NUMBER, NUMBER - 1]
+    page = lab_at(tmp_path / "fresh")
+    page._sweeps.recorded = tuple(found)
+    progress = page.progress({})
+    assert progress["sweep"] == NUMBER and [each["number"] for each in progress["sweeps"]] == [NUMBER, NUMBER - 1]
+    assert [each["together"] for each in progress["sweeps"]][1] == 4
+    chosen = page.progress({"sweep": NUMBER - 1})
+    assert chosen["sweep"] == NUMBER - 1 and chosen["recorded"]["rig"] == "scripted rig"
+    assert {row["together"] for row in page.curves({"sweep": NUMBER - 1, "together": 4})["table"]["rows"]} == {4}
+    shown = page.load({"sweep": NUMBER})
+    assert len(shown["table"]["rows"]) > 1 and shown["recorded"]
+    with pytest.raises(RequestError, match="belongs to the page"):
+        page.delete({"sweep": NUMBER - 1})
 
 
 @pytest.mark.slow

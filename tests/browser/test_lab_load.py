@@ -1,0 +1,59 @@
+"""Several people at once in a browser: cells that fill in, the slider that all follows, nothing for axe to find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import PORT, served, visit
+from tests.browser.test_axe import AXE, COMPLAINTS
+from tests.browser.test_lab import LAB, STATE, button, choose, opened
+
+pytestmark = pytest.mark.long
+
+LABELS = "Array.from(document.querySelectorAll('[data-plot=heat] .textpoint text'), (each) => each.textContent)"
+
+
+@pytest.fixture(scope="module")
+def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    results = tmp_path_factory.mktemp("lab") / "results.sqlite"
+    with served("-m", "tests.browser.serve_lab", PORT, "0.02", str(results)) as url, visit(browser, url) as made:
+        opened(made.page, f"{url}#mode=lab&tab=load")
+        yield made.page
+
+
+def test_cells_fill_in_and_the_recommendation_follows_the_slider(lab: Any) -> None:
+    lab.wait_for_function("document.querySelector('.lab-pane-load').innerText.includes('People at once')")
+    choose(lab, ["ddtree"], [8, 64])
+    lab.evaluate(f"{LAB}.sweep.together.values = [1, 8]; {LAB}.sweep.count()")
+    assert lab.locator(".lab-plan").inner_text().startswith("6 settings on 2 prompts: 12 runs")
+    button(lab, "Measure").click()
+    lab.wait_for_function(f"{STATE} === 'running' && {LABELS}.length > 0")
+    lab.wait_for_function(f"{STATE} === 'done' && {LABELS}.length === 6")
+    rows = lab.locator(".lab-load-table tbody tr")
+    assert rows.count() == 2 and "8 nodes" in lab.locator(".lab-load-table thead").inner_text()
+    assert lab.locator(".lab-load-words li").first.inner_text().startswith("The best budget of ddtree")
+    lab.evaluate(AXE)
+    assert lab.evaluate(COMPLAINTS) == []
+
+    lab.evaluate(f"{LAB}.tabs.go('curves')")
+    alone = lab.locator(".lab-verdict .lab-headline").inner_text()
+    slider = lab.get_by_label("People at once", exact=True).and_(lab.locator("[type=range]"))
+    slider.focus()
+    slider.press("End")
+    lab.wait_for_function(f"{LAB}.together === 8")
+    assert "8 at once" in lab.locator(".lab-verdict .lab-headline").inner_text() and "at once" not in alone
+    assert "--together 8" in lab.locator(".lab-verdict").inner_text()
+    assert slider.get_attribute("aria-valuetext") == "8 at once"
+    lab.evaluate(AXE)
+    assert lab.evaluate(COMPLAINTS) == []
+
+
+def test_what_was_not_measured_is_predicted_and_said_so(lab: Any) -> None:
+    lab.evaluate(f"{LAB}.tabs.go('load')")
+    lab.get_by_role("button", name="Predict the rest").click()
+    lab.wait_for_function(f"{LABELS}.some((label) => label.startsWith('≈'))")
+    assert "measured cells the prediction is off by" in lab.locator(".lab-load-words").inner_text()
+    assert "predicted" in lab.locator(".lab-load-table tbody").inner_text()
