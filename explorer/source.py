@@ -29,11 +29,11 @@ class Source(Protocol):
         """What prompts it was trained for, in a sentence; empty where that is not known."""
 
     @property
-    def heads(self) -> Sequence[str]:
+    def drafters(self) -> Sequence[str]:
         """Its drafters by name, in the order in which the page lists them."""
 
-    def usual_heads(self, method: str) -> Sequence[str]:
-        """Those that draft for a method where nobody names others, in head order."""
+    def usual_drafters(self, method: str) -> Sequence[str]:
+        """Those that draft for a method where nobody names others, in order."""
 
     def run(self, ask: Ask) -> Generator[Line, None, None]:
         """The run's lines as they happen. Closing the iterator ends the run and frees its cache.

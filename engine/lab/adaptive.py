@@ -43,12 +43,12 @@ class PromiseTally:
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = sizes
         self.expected, self.realised = [PRIOR_TOKENS] * len(sizes), [PRIOR_TOKENS] * len(sizes)
-        self._scales = [1.0] * len(sizes)
+        self.scales = [1.0] * len(sizes)
 
     def tokens(self, promised: Sequence[float]) -> list[float]:
         """Expected tokens of a round that verifies the tree's beginning of each size, as far as it goes: from what its
         steps promise, the root's the first."""
-        return list(accumulate(map(mul, promised, self._scales)))
+        return list(accumulate(map(mul, promised, self.scales)))
 
     def learn(self, promised: Sequence[float], kept: Sequence[int]) -> None:
         """What the verified steps promised, and the places, from 0 for the root, of the nodes that were kept."""
@@ -58,7 +58,7 @@ class PromiseTally:
         for place in kept:
             self.realised[bisect_right(self.sizes, place)] += 1
         for step in range(len(promised)):
-            self._scales[step] = self.realised[step] / self.expected[step]
+            self.scales[step] = self.realised[step] / self.expected[step]
 
 
 class Ledger:
@@ -112,16 +112,16 @@ class AdaptiveBudget:
         self._pause, self._paused = 0, 0
         self._ledger, self._drafted_ms = Ledger(curve.plain_ms), 0.0  # the time of the round that drafts, else 0
 
-    def opens(self, heads: int, budget: int) -> tuple[int, int]:
+    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
         """See ``BudgetPolicy``. No drafter drafts while plain decoding is the faster; ever rarer rounds try again."""
         self._drafted_ms = 0.0
         if self._paused < self._pause or not self._ledger.solvent:
             self._paused += 1
             return 0, 0
         built = min(budget, self._room)
-        self._sunk_ms = heads * self._curve.draft_at(built) + self._curve.overhead_ms
+        self._sunk_ms = drafters * self._curve.draft_at(built) + self._curve.overhead_ms
         self._drafted_ms = self._sunk_ms + self._curve.verify_low_ms[0]
-        return heads, built
+        return drafters, built
 
     def cut(self, tree: DraftTree) -> DraftTree:
         """See ``BudgetPolicy``: the most probable nodes of the tree, in its own order."""

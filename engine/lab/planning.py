@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from engine.budget_policy import AUTO, MOST_AUTO
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE, Setting, SweepPlan
-from engine.limits import MOST_REPEATS, TRIED_BUDGETS, check_budget, check_max_tokens, check_sampling, check_seed
+from engine.limits import (
+    MOST_REPEATS,
+    TRIED_BUDGETS,
+    check_budget,
+    check_max_tokens,
+    check_sampling,
+    check_seed,
+    check_together,
+)
 from engine.methods import METHODS, method_named, share_named
 from engine.records import Sampling
 
@@ -20,14 +28,16 @@ MOST_CELLS = 1_000_000
 @dataclass(frozen=True)
 class Choice:
     """The settings of a sweep as a person chooses them: every method at every budget, and where ``auto_budget`` is
-    not 0 at its own pace too, with that as the most nodes of a round: then there may be no other budget."""
+    not 0 at its own pace too, with that as the most nodes of a round: then there may be no other budget. All that with
+    each of ``together`` requests at once."""
 
     methods: tuple[str, ...]
     budgets: tuple[int, ...] = TRIED_BUDGETS
     split: str = "total"
-    heads: tuple[str, ...] = ()
+    drafters: tuple[str, ...] = ()
     sampling: Sampling = Sampling()
     auto_budget: int = 0
+    together: tuple[int, ...] = (1,)
 
 
 def parse_budgets(text: str) -> tuple[int, ...]:
@@ -57,24 +67,42 @@ def tidy_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
     return found
 
 
+def tidy_together(counts: Iterable[int]) -> tuple[int, ...]:
+    """Numbers of requests at once in ascending order, each once; RequestError for none, and for one that cannot be."""
+    found = tuple(sorted(set(counts)))
+    for count in found:
+        check_together(count)
+    if not found:
+        raise RequestError("No number of requests at once was given; write at least one, as in: 1, 2, 4, 8.")
+    return found
+
+
 def settings(choice: Choice) -> tuple[Setting, ...]:
-    """The baseline, then every chosen method at every budget, each setting once.
+    """The baseline, then every chosen method at every budget, each setting once, for every number of requests at once.
+    The baseline of one request is always there: its texts are what all others are compared with.
 
     A method without a drafter has no budget. ``split`` goes to the methods for which it means something. Raises
     RequestError for an unknown method or split, or numbers that the engine does not take.
     """
+    alone = _alone(choice)
+    counts = tidy_together(choice.together)
+    found = [replace(setting, together=count) for count in counts for setting in alone]
+    return tuple(dict.fromkeys([alone[0], *found]))
+
+
+def _alone(choice: Choice) -> tuple[Setting, ...]:
     check_sampling(choice.sampling)
     own_pace = tidy_budgets([choice.auto_budget]) if choice.auto_budget else ()
     budgets = tidy_budgets(choice.budgets) if choice.budgets or not own_pace else ()
     rows = [method_named(name) for name in choice.methods]
-    if choice.heads and not any(row.takes(len(choice.heads)) for row in rows):
-        raise RequestError(f"None of the chosen methods takes the {len(choice.heads)} drafters "
-                           f"{', '.join(choice.heads)}; name as many as a method has, or none.")
+    if choice.drafters and not any(row.takes(len(choice.drafters)) for row in rows):
+        raise RequestError(f"None of the chosen methods takes the {len(choice.drafters)} drafters "
+                           f"{', '.join(choice.drafters)}; name as many as a method has, or none.")
     found: dict[Setting, None] = {_setting(BASELINE, 0, choice): None}
     for name, row in zip(choice.methods, rows, strict=True):
-        for budget in budgets if row.heads else (0,):
+        for budget in budgets if row.drafter_count else (0,):
             found.setdefault(_setting(name, budget, choice))
-        for budget in own_pace if row.heads else ():
+        for budget in own_pace if row.drafter_count else ():
             found.setdefault(replace(_setting(name, budget, choice), pace=AUTO))
     return tuple(found)
 
@@ -83,8 +111,8 @@ def _setting(name: str, budget: int, choice: Choice) -> Setting:
     row, sampling = METHODS[name], choice.sampling
     chosen = share_named(row, choice.split)
     splits = {share: split for split, share in reversed(list(row.shares.items()))}
-    heads = choice.heads if row.takes(len(choice.heads)) else ()
-    return Setting(name, budget, splits[chosen], heads, sampling.temperature, sampling.top_k, sampling.top_p)
+    drafters = choice.drafters if row.takes(len(choice.drafters)) else ()
+    return Setting(name, budget, splits[chosen], drafters, sampling.temperature, sampling.top_k, sampling.top_p)
 
 
 def check(plan: SweepPlan, methods: Sequence[str], drafters: Sequence[str]) -> None:
@@ -92,7 +120,7 @@ def check(plan: SweepPlan, methods: Sequence[str], drafters: Sequence[str]) -> N
     missing = [setting.method for setting in plan.settings if setting.method not in methods]
     if missing:
         raise RequestError(f"This rig cannot run {missing[0]}; it runs {', '.join(methods)}.")
-    unknown = [name for setting in plan.settings for name in setting.heads if name not in drafters]
+    unknown = [name for setting in plan.settings for name in setting.drafters if name not in drafters]
     if unknown:
         raise RequestError(f"This rig has no drafter {unknown[0][:60]!r}; it has {', '.join(drafters) or 'none'}.")
     if not plan.prompts:

@@ -48,12 +48,12 @@ class Recordings:
         return ""
 
     @property
-    def heads(self) -> Sequence[str]:
+    def drafters(self) -> Sequence[str]:
         """None: what was recorded has its own."""
         return ()
 
-    def usual_heads(self, method: str) -> Sequence[str]:
-        """See ``heads``."""
+    def usual_drafters(self, method: str) -> Sequence[str]:
+        """See ``drafters``."""
         return ()
 
     def run(self, ask: Ask) -> Generator[Line, None, None]:
@@ -93,6 +93,10 @@ class NoInstruments:
         """See ``Instruments``."""
         raise RigError(self.reason)
 
+    def load_cost(self, trace: Trace, requests: int) -> CostCurve:
+        """See ``Instruments``."""
+        raise RigError(self.reason)
+
     def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
         """See ``Instruments``."""
         raise RigError(self.reason)
@@ -106,7 +110,7 @@ class _ClosedLaboratory:
     def __init__(self, source: Source, reason: str) -> None:
         self.conditions = Conditions(source.rig, source.hardware, "")
         self.methods: Sequence[str] = tuple(name for name in source.methods if name in METHODS)
-        self.heads: Sequence[str] = tuple(source.heads)
+        self.drafters: Sequence[str] = tuple(source.drafters)
         self._reason = reason
 
     def measure(self, ask: Ask) -> Reading:

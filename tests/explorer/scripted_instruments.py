@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.lab.control import Steps
@@ -12,7 +12,7 @@ from engine.lab.cost import CostCurve
 from engine.lab.findings import FINE, WRONG, DoctorFinding
 from engine.lab.forecast import Forecast, Gain, WhatIf
 from engine.lab.reading import reading_of
-from engine.lab.settings import Conditions, Reading
+from engine.lab.settings import Company, Conditions, Reading
 from engine.methods import METHODS
 from engine.records import Ask
 from engine.trace import Piece, Trace, gather
@@ -29,12 +29,22 @@ class ScriptedLaboratory:
     pause_seconds: float = 0.0
     conditions: Conditions = Conditions("scripted rig", "no hardware", "float32", {"script": "1"})
     methods: tuple[str, ...] = METHODS_MEASURED
-    heads: tuple[str, ...] = ("math", "code")
+    drafters: tuple[str, ...] = ("math", "code")
     asked: list[Ask] = field(default_factory=list)
 
     def measure(self, ask: Ask) -> Reading:
         self.asked.append(ask)
         return reading_of(gather(ScriptedSource(self.pause_seconds).run(ask)))
+
+    def measure_among(self, ask: Ask, company: Company) -> Reading:
+        """The script's rounds, longer for every other one at work, who all add as much as it does itself."""
+        found = self.measure(ask)
+        slower = 1 + 0.02 * (company.at_once - 1) * (10 + ask.budget) ** 0.5
+        return replace(found, round_seconds=tuple(slower * spent for spent in found.round_seconds),
+                       committed=tuple(company.at_once * length for length in found.lengths))
+
+    def load_cost(self, ask: Ask, requests: int) -> CostCurve:
+        return CURVE
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         named = ScriptedSource().script.pieces
@@ -58,6 +68,9 @@ class ScriptedInstruments:
     def cost(self, trace: Trace) -> CostCurve:
         return CURVE
 
+    def load_cost(self, trace: Trace, requests: int) -> CostCurve:
+        return CURVE if requests == 1 else replace(CURVE, requests=requests, plain_ms=CURVE.plain_ms + 0.5 * requests)
+
     def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
         header, found = trace.header, []
         for method in ("ddtree", "joint"):
@@ -66,7 +79,7 @@ class ScriptedInstruments:
                 rounds = [entry.round for entry in gather(ScriptedSource().run(ask)).entries]
                 lengths, rows = (tuple(len(made.acceptance.keep) for made in rounds),
                                  tuple(len(made.tree) for made in rounds))
-                cost = sum(self.cost(trace).round_ms(row, budget, METHODS[method].heads, 0.2) for row in rows)
+                cost = sum(self.cost(trace).round_ms(row, budget, METHODS[method].drafter_count, 0.2) for row in rows)
                 found.append(Forecast(method, "total", budget, lengths, rows, 0.2, cost, pace))
         gains = tuple(Gain(method, "total", tuple(0.8**node for node in range(1, 65)),
                            tuple(0.7**node for node in range(1, 65))) for method in ("ddtree", "joint"))
@@ -80,5 +93,5 @@ class ScriptedInstruments:
             steps.begin(f"Step {step + 1}.")
             time.sleep(self.doctor_seconds / 40)
         return (DoctorFinding("mask token", "story", WRONG, "The mask token is 7, and training used 3.",
-                              "Write mask_token_id = 3 into the head's config."),
+                              "Write mask_token_id = 3 into the drafter's config."),
                 DoctorFinding("rope", "story", FINE, "Positions agree to 0.0001."))

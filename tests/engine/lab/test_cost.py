@@ -9,12 +9,12 @@ import pytest
 
 from engine.decode import decode
 from engine.lab.adaptive import AdaptiveBudget, PromiseTally, best_order, promises
-from engine.lab.cost import CostCurve
+from engine.lab.cost import CostCurve, between
 from engine.methods import METHODS
 from engine.records import Acceptance, DraftTree, Request
 from engine.toy import ToyTarget
 from engine.tree import beginning, plant
-from tests.engine.material import GREEDY, LOSSLESS, WARM, heads_of, text
+from tests.engine.material import GREEDY, LOSSLESS, WARM, drafters_of, text
 
 STAIRS = CostCurve("rig", "machine", "float32", "greedy", 64, 5, (1, 8, 9, 16, 17), (4.0, 4.0, 6.0, 6.0, 20.0),
                    (4.0, 4.0, 6.0, 6.0, 20.0), (6.0,) * 5, (1.0,) * 5, 0.5, 4.5)
@@ -24,6 +24,24 @@ def test_a_curve_is_read_between_its_neighbours_and_goes_on_behind_its_last() ->
     assert [STAIRS.verify_at(rows) for rows in (1, 5, 8, 9, 12, 16, 17, 18)] == [4, 4, 4, 6, 6, 6, 20, 34]
     assert STAIRS.round_ms(9, 8, 2, 0.25) == 2 * 1.0 + 0.25 + 6.0 + 0.5
     assert STAIRS.round_ms(1, 0, 0) == STAIRS.plain_ms
+
+
+def test_a_round_of_several_requests_has_their_rows_together() -> None:
+    two = replace(STAIRS, requests=2, rows=(2, 8, 16), verify_ms=(4.0, 7.0, 15.0), draft_ms=(2.0, 4.0, 8.0))
+    assert two.draft_at(3) == 4.0, "two requests with three nodes and a root each"
+    assert two.even_round_ms(3, 1) == 7.0 + 4.0 + 0.5 and two.even_round_ms(0, 0) == two.plain_ms
+
+
+def test_what_lies_between_two_numbers_of_requests_is_read_between_them() -> None:
+    fewer = replace(STAIRS, requests=2, rows=(2, 8), verify_ms=(2.0, 8.0), verify_low_ms=(1.0, 7.0),
+                    verify_high_ms=(3.0, 9.0), draft_ms=(2.0, 8.0), overhead_ms=1.0, plain_ms=4.0)
+    more = replace(fewer, requests=4, rows=(4, 8), verify_ms=(6.0, 10.0), verify_low_ms=(5.0, 9.0),
+                   draft_ms=(6.0, 10.0), overhead_ms=3.0, plain_ms=8.0, repeats=2)
+    found = between(fewer, more, 3)
+    assert (found.requests, found.rows, found.repeats) == (3, (3, 4, 8), 2)
+    assert (found.overhead_ms, found.plain_ms) == (2.0, 6.0)
+    assert found.verify_ms == (4.5, 5.0, 9.0) and found.verify_low_ms == (3.5, 4.0, 8.0)
+    assert found.draft_ms[0] == 4.0, "no node each: between the drafts of two and of four without any"
 
 
 def chain_tree(*chances: float) -> DraftTree:
@@ -50,7 +68,7 @@ def test_the_tree_that_is_cut_is_the_most_probable_one_in_its_own_order() -> Non
     pace = AdaptiveBudget(steep)
     pace.opens(2, 16)
     cut = pace.cut(tree)
-    assert (cut.tokens.tolist(), cut.parents.tolist(), cut.heads.tolist()) == ([7, 3, 4], [0, 0, 1], [0, 2, 2])
+    assert (cut.tokens.tolist(), cut.parents.tolist(), cut.drafters.tolist()) == ([7, 3, 4], [0, 0, 1], [0, 2, 2])
 
 
 def test_steps_promise_what_their_nodes_do() -> None:
@@ -85,9 +103,9 @@ def test_places_are_counted_best_first_whatever_the_tree_s_own_order() -> None:
 def rounds_that_drafted(pace: AdaptiveBudget, tree: DraftTree, keep: int, rounds: int) -> list[bool]:
     done = []
     for _ in range(rounds):
-        heads, _ = pace.opens(1, 16)
-        done.append(heads > 0)
-        verified = pace.cut(tree) if heads else beginning(tree, 0)
+        drafters, _ = pace.opens(1, 16)
+        done.append(drafters > 0)
+        verified = pace.cut(tree) if drafters else beginning(tree, 0)
         pace.learn(verified, Acceptance(np.arange(min(keep, len(verified)), dtype=np.int32), 0))
     return done
 
@@ -108,10 +126,10 @@ def test_a_drafter_that_promises_what_never_comes_true_costs_three_percent_at_mo
     dear = replace(STAIRS, draft_ms=(draft_ms,) * 5)
     pace, tree, spent, tokens = AdaptiveBudget(dear), chain_tree(*chances), 0.0, 400
     for _ in range(tokens):
-        heads, _ = pace.opens(1, 16)
-        verified = pace.cut(tree) if heads else beginning(tree, 0)
+        drafters, _ = pace.opens(1, 16)
+        verified = pace.cut(tree) if drafters else beginning(tree, 0)
         pace.learn(verified, Acceptance(np.zeros(1, np.int32), 0))
-        spent += dear.round_ms(len(verified), len(tree) - 1, heads)
+        spent += dear.round_ms(len(verified), len(tree) - 1, drafters)
     assert spent <= 1.03 * tokens * dear.plain_ms
 
 
@@ -119,7 +137,7 @@ def test_a_pace_that_pays_never_pauses() -> None:
     assert all(rounds_that_drafted(AdaptiveBudget(STAIRS), chain_tree(*(0.9,) * 12), 8, 40))
 
 
-@pytest.mark.parametrize("method", [name for name in LOSSLESS if METHODS[name].heads])
+@pytest.mark.parametrize("method", [name for name in LOSSLESS if METHODS[name].drafter_count])
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
 def test_the_text_does_not_depend_on_the_pace(method: str, sampling) -> None:  # type: ignore[no-untyped-def]
     target = ToyTarget()
@@ -127,18 +145,18 @@ def test_the_text_does_not_depend_on_the_pace(method: str, sampling) -> None:  #
     plain = text(decode(replace(asked, method="autoregressive"), target, []))
     dear = replace(STAIRS, draft_ms=(3.0,) * 5)
     for curve in (STAIRS, dear):
-        rounds = list(decode(asked, target, heads_of(method, target), AdaptiveBudget(curve)))
+        rounds = list(decode(asked, target, drafters_of(method, target), AdaptiveBudget(curve)))
         if METHODS[method].accept == "walk":
             assert text(rounds) == plain
         assert all(len(made.tree) - 1 <= 32 for made in rounds)
-        again = list(decode(asked, target, heads_of(method, target), AdaptiveBudget(curve)))
+        again = list(decode(asked, target, drafters_of(method, target), AdaptiveBudget(curve)))
         assert [len(made.tree) for made in again] == [len(made.tree) for made in rounds], "deterministic"
 
 
 def test_rounds_without_a_draft_are_plain_ones() -> None:
     target = ToyTarget()
     dear = replace(STAIRS, draft_ms=(500.0,) * 5)
-    rounds = list(decode(Request((1, 2, 3), "joint", 32, 40, pace="auto"), target, heads_of("joint", target),
+    rounds = list(decode(Request((1, 2, 3), "joint", 32, 40, pace="auto"), target, drafters_of("joint", target),
                          AdaptiveBudget(dear)))
     paused = [made for made in rounds if not made.drafts]
     assert len(paused) > len(rounds) / 2
