@@ -104,9 +104,10 @@ def _read(path: Path) -> list[Lesson]:
 
 
 def shipped(folder: Path) -> list[Path]:
-    """The trace files of a folder: in the order of its lessons.json where it has one, the others by name."""
-    listed = folder / "lessons.json"
-    names = [lesson["name"] for lesson in json.loads(listed.read_text("utf8"))] if listed.exists() else []
+    """The trace files of a folder: in the order of its lessons.json and of those of single rigs, lessons-RIG.json, the
+    others by name."""
+    listed = sorted(folder.glob("lessons*.json"), key=lambda path: (len(path.name), path.name))
+    names = [lesson["name"] for path in listed for lesson in json.loads(path.read_text("utf8"))]
     place = {name: number for number, name in enumerate(names)}
     found = sorted(path for path in folder.glob("*.jsonl*") if path.is_file() and not path.name.endswith(".part"))
     return sorted(found, key=lambda path: place.get(name_of(path), len(place)))

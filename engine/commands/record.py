@@ -1,6 +1,7 @@
 """Record the shipped lessons: runs of the rig at hand, with a title and what they teach.
 
-    python -m engine record --lessons assets/traces/lessons.json --out assets/traces
+    python -m engine record --rig demo
+    python -m engine record --rig smollm2
 
 A lesson is a row of the JSON file: name, title, note, and the fields of an ask. Each is run twice and the second run
 is kept, so that what is recorded is not a first touch of cold memory.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from datetime import date
+from pathlib import Path
 
 from engine.commands import flags, values
 from engine.commands.lessons import LessonPlan, read_lessons
@@ -24,9 +26,16 @@ TRACES = RIGS_FOLDER / "traces"
 def add(verb: argparse.ArgumentParser) -> None:
     """The flags."""
     flags.add_rig(verb)
-    verb.add_argument("--lessons", type=values.readable_file, default=TRACES / "lessons.json", metavar="FILE")
+    verb.add_argument("--lessons", type=values.readable_file, metavar="FILE",
+                      help="what to record (default: the rig's own, assets/traces/lessons-RIG.json, else lessons.json)")
     verb.add_argument("--out", type=values.folder, default=TRACES, metavar="FOLDER", help="where the traces go")
     flags.add_json(verb)
+
+
+def lessons_of(rig: str) -> Path:
+    """The file of the lessons that are recorded on a rig."""
+    own = TRACES / f"lessons-{Path(rig).name}.json"
+    return own if own.is_file() else TRACES / "lessons.json"
 
 
 def record(live: LiveRig, lesson: LessonPlan, today: str) -> Trace:
@@ -37,7 +46,7 @@ def record(live: LiveRig, lesson: LessonPlan, today: str) -> Trace:
 
 def run(choice: argparse.Namespace) -> Result:
     """Record every row and print what came out."""
-    lessons = read_lessons(choice.lessons)
+    lessons = read_lessons(choice.lessons or lessons_of(choice.rig))
     live, today, found = serve(choice.rig), date.today().isoformat(), []
     for lesson in lessons:
         trace = record(live, lesson, today)

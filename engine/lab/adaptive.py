@@ -5,8 +5,9 @@ E(n) − λ T(n): its expected tokens less its time at the price λ, the tokens 
 the time would bring elsewhere; that maximises the rate of the whole text, where the largest E(n) / T(n) of each round
 would not). All sizes of the curve are looked at, since T is a staircase, and no others, since a kernel or a graph for a
 new size has to be made first. A node's chance is the drafter's cumulative probability, scaled by what came true so far
-of nodes in such places of the tree. Trees are built no larger than the last choice, and a size more when all there was
-has been chosen some times in a row.
+of nodes in such places of the tree. What a drafter promises may not come true, so drafting also keeps accounts of what
+it cost and brought (``Ledger``): where plain decoding wins it rests, at a loss of a fiftieth. Trees are built no larger
+than the last choice, and a size more when all there was has been chosen some times in a row.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ FIRST_BUDGET = 24  # trees are never built for less: the drafter's pass costs th
 WHOLE_TREES = 3  # verified whole in a row, they make the next one larger
 FIRST_PAUSE, PAUSE_GROWTH, LONGEST_PAUSE = 2, 4, 32  # rounds without a draft before the drafter is tried again
 OPENING_ROUNDS, OPENING_RATE = 2.0, 2.5  # plain rounds' time, and times their rate, that drafting begins with
+CREDIT_ROUNDS, CREDIT_SHARE = 0.75, 0.015  # what drafting may lose: plain rounds, and of the text's plain rounds
+MOST_SAVED_ROUNDS = 8.0  # plain rounds' time that it may have saved up to lose again
 PATIENCE = 0.95  # of the plain loop's rate: below it drafting pauses
 
 
@@ -56,6 +59,27 @@ class PromiseTally:
             self.realised[bisect_right(self.sizes, place)] += 1
         for step in range(len(promised)):
             self.scales[step] = self.realised[step] / self.expected[step]
+
+
+class Ledger:
+    """What drafting cost so far beyond what its tokens cost one by one, in plain rounds; below 0 it saved time."""
+
+    def __init__(self, plain_ms: float) -> None:
+        self._plain_ms = plain_ms
+        self._lost = self._tokens = 0.0
+
+    def book(self, spent_ms: float, tokens: int) -> None:
+        """A round that drafted: its time, and the tokens that it kept."""
+        self._lost = max(self._lost + spent_ms / self._plain_ms - tokens, -MOST_SAVED_ROUNDS)
+
+    def pass_on(self, tokens: int) -> None:
+        """Tokens that the text has grown by."""
+        self._tokens += tokens
+
+    @property
+    def solvent(self) -> bool:
+        """Whether drafting has lost no more than it may."""
+        return self._lost <= CREDIT_ROUNDS + CREDIT_SHARE * self._tokens
 
 
 def promises(logprobs: Sequence[float], sizes: Sequence[int]) -> list[float]:
@@ -86,14 +110,17 @@ class AdaptiveBudget:
         # a first round that promises little is no reason yet to pause
         self._tokens, self._spent_ms = OPENING_ROUNDS * OPENING_RATE, OPENING_ROUNDS * curve.plain_ms
         self._pause, self._paused = 0, 0
+        self._ledger, self._drafted_ms = Ledger(curve.plain_ms), 0.0  # the time of the round that drafts, else 0
 
     def opens(self, drafters: int, budget: int) -> tuple[int, int]:
         """See ``BudgetPolicy``. No drafter drafts while plain decoding is the faster; ever rarer rounds try again."""
-        if self._paused < self._pause:
+        self._drafted_ms = 0.0
+        if self._paused < self._pause or not self._ledger.solvent:
             self._paused += 1
             return 0, 0
         built = min(budget, self._room)
         self._sunk_ms = drafters * self._curve.draft_at(built) + self._curve.overhead_ms
+        self._drafted_ms = self._sunk_ms + self._curve.verify_low_ms[0]
         return drafters, built
 
     def cut(self, tree: DraftTree) -> DraftTree:
@@ -114,7 +141,8 @@ class AdaptiveBudget:
         self._whole_trees = self._whole_trees + 1 if place == len(gains) - 1 else 0
         more = self._whole_trees >= WHOLE_TREES and len(gains) < len(rows)
         self._room = max(FIRST_BUDGET, rows[place + more] - 1)
-        self._weigh(reached[place], self._sunk_ms + costs[place])
+        self._drafted_ms = self._sunk_ms + costs[place]
+        self._weigh(reached[place], self._drafted_ms)
         return rows[place]
 
     def _weigh(self, tokens: float, milliseconds: float) -> None:
@@ -129,6 +157,9 @@ class AdaptiveBudget:
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
         """See ``BudgetPolicy``."""
+        if self._drafted_ms:
+            self._ledger.book(self._drafted_ms, len(acceptance.keep))
+        self._ledger.pass_on(len(acceptance.keep))
         if len(tree) > 1:
             kept = best_order(tree).argsort()[acceptance.keep] if self._mixed else acceptance.keep
             self._calibration.learn(self._promised, kept.tolist())

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 from pathlib import Path
 
 import pytest
 
 import app
+from engine.commands.lessons import read_lessons
+from engine.commands.record import lessons_of
 from engine.errors import RequestError
 from engine.records import Ask, Sampling
 from engine.trace import dump, dumps, recorded
@@ -111,3 +114,16 @@ def test_a_file_that_is_cut_off_is_opened_as_far_as_it_goes(service: Service) ->
 
 def test_an_unknown_name_is_refused(service: Service) -> None:
     assert "There is no run" in service.replay("../../etc/passwd")["error"]
+
+
+def test_the_lessons_of_single_rigs_follow_the_others_each_in_their_own_order(tmp_path: Path) -> None:
+    for name, listed in (("lessons", ["b", "a"]), ("lessons-own", ["d", "c"])):
+        (tmp_path / f"{name}.json").write_text(json.dumps([{"name": each} for each in listed]))
+    for name in "abcde":
+        (tmp_path / f"{name}.jsonl.gz").touch()
+    assert [path.name[0] for path in shipped(tmp_path)] == ["b", "a", "d", "c", "e"]
+
+
+def test_a_rig_with_lessons_of_its_own_records_those() -> None:
+    assert lessons_of("smollm2").name == "lessons-smollm2.json" and lessons_of("demo").name == "lessons.json"
+    assert len(read_lessons(lessons_of("smollm2"))) >= 4
