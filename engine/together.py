@@ -6,7 +6,7 @@ request alone. A request that has ended makes room for the next at the following
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.budget_policy import BudgetPolicy
@@ -35,6 +35,9 @@ class RequestBatch:
     def __len__(self) -> int:
         return len(self._runs)
 
+    def __contains__(self, number: object) -> bool:
+        return number in self._runs
+
     def admit(self, asked: BatchRequest) -> int:
         """Read the prompt of one more request: its number. RequestError where it cannot be served, which leaves the
         others as they are."""
@@ -49,10 +52,10 @@ class RequestBatch:
         self._leave(number)
         return number
 
-    def round(self) -> list[tuple[int, Round]]:
-        """One round of every request, with its number. Those that have ended leave."""
-        numbers = list(self._runs)
-        made = step(list(self._runs.values())) if numbers else []
+    def round(self, only: Collection[int] | None = None) -> list[tuple[int, Round]]:
+        """One round of every request, or of these alone, with its number. Those that have ended leave."""
+        numbers = [number for number in self._runs if only is None or number in only]
+        made = step([self._runs[number] for number in numbers]) if numbers else []
         for number in numbers:
             self._leave(number)
         return list(zip(numbers, made, strict=True))

@@ -7,6 +7,8 @@ read within bounds (``limits.py``) and checked to its last field (``checks.py``)
 """
 
 from engine.trace.lines import (
+    Block,
+    Company,
     End,
     Entry,
     Header,
@@ -22,5 +24,5 @@ from engine.trace.reading import UNREADABLE, decode_line, load, loads
 from engine.trace.writing import VERSION, dump, dumps, encode_line, encode_record
 
 __all__ = [
-    "UNREADABLE", "VERSION", "End", "Entry", "Header", "Line", "Piece", "Trace", "committed_ids", "decode_line",
-    "dump", "dumps", "encode_line", "encode_record", "gather", "load", "loads", "recorded", "tau"]
+    "UNREADABLE", "VERSION", "Block", "Company", "End", "Entry", "Header", "Line", "Piece", "Trace", "committed_ids",
+    "decode_line", "dump", "dumps", "encode_line", "encode_record", "gather", "load", "loads", "recorded", "tau"]

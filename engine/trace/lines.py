@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from engine.acceptance_length import mean_length
 from engine.errors import TraceError
-from engine.records import Request, Round
+from engine.records import Integers, Request, Round
 from engine.turns import Turn
 
 Piece = str | tuple[int, ...]  # a token's text, or its bytes where they are not whole characters by themselves
@@ -45,12 +45,34 @@ class Header:
 
 
 @dataclass(frozen=True)
+class Block:
+    """The rows of one run in a shared pass: the shape of its tree and what was kept of it, nothing of its text.
+    ``seat`` tells runs apart: a run has one as long as it lasts, and the next one may have it after."""
+
+    seat: int
+    parents: Integers
+    keep: Integers
+
+
+@dataclass(frozen=True)
+class Company:
+    """Who shared a round: how many ``runs`` shared the rig by then, the seat of the run whose round it is, and the
+    rows of the pass that it was in, its own among them."""
+
+    runs: int
+    own: int
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
 class Entry:
-    """A round, the text of the tokens that no earlier line has named, and the seconds since the run began."""
+    """A round, the text of the tokens that no earlier line has named, and the seconds since the run began. The
+    ``company`` is for whoever watches: no file keeps it."""
 
     round: Round
     pieces: Mapping[int, Piece]
     elapsed_seconds: float
+    company: Company | None = None
 
 
 @dataclass(frozen=True)

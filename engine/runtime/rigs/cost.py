@@ -57,6 +57,10 @@ class CostBook:
             self._curves[length, kind] = measure(self._rig, length, kind)
         return self._curves[length, kind]
 
+    def known(self, context: int) -> CostCurve | None:
+        """The measured curve of the nearest length, whatever the sampling; None where none was measured."""
+        return min(self._curves.values(), key=lambda curve: abs(log2(curve.context / max(1, context))), default=None)
+
 
 def bucket(context: int, context_limit: int) -> int:
     """The power of two nearest to ``context`` in ratio, as far as the mock rounds fit after it."""
