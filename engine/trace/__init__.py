@@ -18,6 +18,7 @@ from engine.trace.lines import (
     committed_ids,
     gather,
     recorded,
+    shared_rounds,
     tau,
 )
 from engine.trace.reading import UNREADABLE, decode_line, load, loads
@@ -25,4 +26,5 @@ from engine.trace.writing import VERSION, dump, dumps, encode_line, encode_recor
 
 __all__ = [
     "UNREADABLE", "VERSION", "Block", "Company", "End", "Entry", "Header", "Line", "Piece", "Trace", "committed_ids",
-    "decode_line", "dump", "dumps", "encode_line", "encode_record", "gather", "load", "loads", "recorded", "tau"]
+    "decode_line", "dump", "dumps", "encode_line", "encode_record", "gather", "load", "loads", "recorded",
+    "shared_rounds", "tau"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from engine.acceptance_length import mean_length
 from engine.errors import TraceError
-from engine.records import Integers, Request, Round
+from engine.records import WAIT, Integers, Request, Round
 from engine.turns import Turn
 
 Piece = str | tuple[int, ...]  # a token's text, or its bytes where they are not whole characters by themselves
@@ -79,7 +79,8 @@ class Entry:
 class End:
     """Why the text ended: ``stop`` token, ``length`` (max_tokens), ``context`` (no positions left), ``stopped``, or
     ``cut``: the file ends there. A recorder ``dropped`` rounds for which it had no time, and ``refused`` wrong ones;
-    ``said`` are the figures that an engine that is not ours gives of the run itself."""
+    ``said`` are the figures that an engine that is not ours gives of the run itself, or with how many others a run
+    shared its rounds."""
 
     reason: str
     rounds: int
@@ -123,6 +124,11 @@ def committed_ids(rounds: Iterable[Round]) -> list[int]:
 def tau(rounds: Sequence[Round]) -> float:
     """τ of these rounds, see ``acceptance_length``."""
     return mean_length(sum(len(made.acceptance.keep) for made in rounds), len(rounds))
+
+
+def shared_rounds(trace: Trace) -> int:
+    """How many of its rounds the run shared with others: their times are no measure of the run alone."""
+    return sum(WAIT in entry.round.seconds for entry in trace.entries)
 
 
 def recorded(trace: Trace, title: str, note: str, date: str) -> Trace:

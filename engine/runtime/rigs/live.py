@@ -135,7 +135,8 @@ class LiveRig:
             named = np.zeros(self._rig.target.config.vocab_size, np.bool_)
             named[list(request.prompt_ids)] = True
             yield seat.let(lambda: self._header(ask, request, tuple(drafters)))
-            seconds, count, last = 0.0, 0, None
+            seconds, count, last, most = 0.0, 0, None, 1
+            shared = 0
             while True:
                 began = time.perf_counter()
                 answer = seat.round()
@@ -147,8 +148,11 @@ class LiveRig:
                 fresh = shown[~named[shown]]
                 named[fresh] = True
                 count, last = count + 1, made
+                if company:
+                    shared, most = shared + 1, max(most, company.runs)
                 yield Entry(made, self._spelling.of(set(fresh.tolist())), seconds, company)
-            yield End(self._reason(request, last), count, seconds)
+            said = f"It shared {shared} of its {count} rounds with up to {most - 1} other runs." if shared else ""
+            yield End(self._reason(request, last), count, seconds, said=said)
 
     @contextmanager
     def _answered(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Seat | OwnRounds]:
