@@ -10,6 +10,7 @@ from threading import Condition
 
 from engine.errors import RequestError
 
+WAITING_ROOM = 24  # runs in progress and in the line, each with its place shown
 MOST_PLACES = 4  # in the line, of one address
 ALL = 1.0  # of the room: what a measurement takes
 MOST_OF_ONE = 0.5  # of the room, for the runs of one address; a single run may take more where it is free
