@@ -4,7 +4,7 @@
   "use strict";
 
   const MARGIN = { left: 10, top: 10, bottom: 10, gap: 14 };
-  const LIST = { least: 128, share: 0.44 }; // pixels, and of the panel's width
+  const LIST = { least: 112, share: 0.44, most: 300 }; // pixels, and of the panel's width
   const COLOURS = 8;
 
   // Rows of the pass before each block, and of the whole pass.
@@ -23,8 +23,7 @@
   }
 
   function counted(block) {
-    const nodes = block.rows - 1;
-    return `${nodes} ${nodes === 1 ? "node" : "nodes"}, ${block.keep.length - 1} accepted`;
+    return `${block.rows} ${block.rows === 1 ? "row" : "rows"}, ${block.keep.length} kept`;
   }
 
   class BatchPanel {
@@ -73,7 +72,7 @@
       const width = (this.width = this.host.clientWidth || 320);
       const height = (this.height = this.host.clientHeight || 260);
       this.ratio = window.devicePixelRatio || 1;
-      const listed = Math.max(LIST.least, width * LIST.share);
+      const listed = Math.min(LIST.most, Math.max(LIST.least, width * LIST.share));
       const room = Math.max(40, Math.min(width - listed - MARGIN.left - MARGIN.gap, height - MARGIN.top - MARGIN.bottom));
       const cell = (room * this.ratio) / this.rows;
       this.cell = Math.min(24, cell >= 3 ? Math.floor(cell) / this.ratio : cell / this.ratio);
@@ -130,7 +129,7 @@
       const { html } = Canopy.ink;
       const table = html("table", "", null);
       const head = html("tr", "", html("thead", "", table));
-      for (const words of ["run", "nodes", "accepted"]) html("th", "", head, words).scope = "col";
+      for (const words of ["run", "rows", "kept"]) html("th", "", head, words).scope = "col";
       const body = html("tbody", "", table);
       for (const block of this.blocks) {
         const row = html("tr", block.own ? "is-own" : "", body);
@@ -138,8 +137,8 @@
         name.scope = "row";
         html("i", "cp-batch-sign", name).style.background = this.colour(block);
         name.append(named(block));
-        html("td", "", row, String(block.rows - 1));
-        html("td", "", row, String(block.keep.length - 1));
+        html("td", "", row, String(block.rows));
+        html("td", "", row, String(block.keep.length));
       }
       const others = this.company.runs - this.blocks.length;
       const elsewhere = others > 0
@@ -202,6 +201,7 @@
     name: "batch",
     title: "Batch",
     caption: "One pass, the rows of all runs.",
+    place: { row: "lower", share: 1.1 },
     when: (stage) => stage.present.company,
     legend: [
       { glyph: "■", label: "yours", color: "--accent", title: "The rows of the run that is shown here" },

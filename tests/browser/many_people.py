@@ -117,7 +117,8 @@ def compared(url: str, people: Sequence[Person]) -> bool:
         fine = fine and equal and (part >= FAIR or not own.shared)
         print(f"{ASKS[place % len(ASKS)][1]:>14}: text {'equal' if equal else 'DIFFERENT'}, "
               f"{len(own.token_ids)} tokens, alone {alone[0].rate:.0f} and {alone[1].rate:.0f} tokens/s, "
-              f"together {own.rate:.0f}: {part:.2f} of a lone run's divided by {len(people)}; {own.shared} shared rounds", flush=True)
+              f"together {own.rate:.0f}: {part:.2f} of a lone run's by {len(people)}; {own.shared} shared rounds",
+              flush=True)
     return fine
 
 

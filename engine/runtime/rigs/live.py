@@ -17,7 +17,7 @@ from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import CostCurve
 from engine.methods import METHODS
 from engine.plan import Drafter, plan
-from engine.records import Ask, Integers, Request, Round, Sampling
+from engine.records import Ask, Request, Round, Sampling
 from engine.rig_names import AUTO_DTYPE
 from engine.runtime.rigs.chat import Spelling, prompt_ids
 from engine.runtime.rigs.cost import CostBook
@@ -26,6 +26,7 @@ from engine.runtime.rigs.rigs import Rig, open_rig
 from engine.runtime.rigs.room import Room, told
 from engine.runtime.rigs.seats import OwnRounds, Seat, SharedRun
 from engine.runtime.rigs.shared_rounds import SharedRounds
+from engine.runtime.rigs.telling import asked_of, company_of, token_ids
 from engine.together import BatchRequest
 from engine.trace import End, Entry, Header, Line
 
@@ -151,8 +152,7 @@ class LiveRig:
                 if company:
                     shared, most = shared + 1, max(most, company.runs)
                 yield Entry(made, self._spelling.of(set(fresh.tolist())), seconds, company)
-            said = f"It shared {shared} of its {count} rounds with up to {most - 1} other runs." if shared else ""
-            yield End(self._reason(request, last), count, seconds, said=said)
+            yield End(self._reason(request, last), count, seconds, said=company_of(shared, count, most - 1))
 
     @contextmanager
     def _answered(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Seat | OwnRounds]:
@@ -227,18 +227,6 @@ class LiveRig:
             return "stop"
         written = last.start + len(last.acceptance.keep) - len(request.prompt_ids)
         return "length" if written >= request.max_tokens else "context"
-
-
-def asked_of(request: Request) -> str:
-    """What a run asked the device for."""
-    return f"at a budget of {request.budget} nodes and {len(request.prompt_ids)} prompt tokens"
-
-
-def token_ids(made: Round) -> Integers:
-    """Every token that a round shows, some of them several times: proposals, nodes, choices, the bonus token."""
-    return np.concatenate([
-        *(draft.tokens.ravel() for draft in made.drafts), *(tree.tokens for tree in made.candidates), made.tree.tokens,
-        made.verification.choice, [made.acceptance.bonus]], dtype=np.int32)
 
 
 def serve(name: str, dtype: str = AUTO_DTYPE) -> LiveRig:
