@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
 
 from engine.plan import Target
 from engine.records import Round
+from engine.runtime.rigs.fairness import RoundCost
 from engine.together import BatchRequest, RequestBatch
 from engine.trace import Company
 
@@ -18,10 +19,10 @@ LEAVE, ROUND = object(), object()  # what a seat may say, besides an act for the
 
 @dataclass(eq=False)
 class Group:
-    """The runs of one target. ``spent`` are the seconds of rounds up to which each of them was served."""
+    """The runs of one target, and what their rounds cost."""
 
     batch: RequestBatch
-    spent: float = 0.0
+    cost: RoundCost = field(default_factory=RoundCost)
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Seat:
         self.wish: Any = None
         self.since = perf_counter()  # when it said what it wants, or was given it
         self.late = True  # nobody waits for it
+        self.owed, self.rows = 0.0, 1  # see ``fairness``
         self._inbox = inbox
         self._outbox: SimpleQueue[tuple[Any, Exception | None]] = SimpleQueue()
 

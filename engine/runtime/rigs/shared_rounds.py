@@ -22,6 +22,7 @@ import torch
 
 from engine.errors import RequestError
 from engine.records import WAIT, Round
+from engine.runtime.rigs.fairness import served, settle
 from engine.runtime.rigs.room import told
 from engine.runtime.rigs.seats import LEAVE, ROUND, Group, Seat, SharedRun
 from engine.together import RequestBatch
@@ -41,7 +42,6 @@ class SharedRounds:
     _inbox: SimpleQueue[tuple[Seat, Any]] = field(default_factory=SimpleQueue)
     _seats: list[Seat] = field(default_factory=list)
     _groups: dict[int, Group] = field(default_factory=dict)  # by the target's id
-    _reached: float = 0.0  # the seconds up to which the group in turn was served
     _alone: int = 0  # who has or wants the rig for himself
     _held: bool = False
     _thread: Thread | None = None
@@ -173,27 +173,25 @@ class SharedRounds:
         return seat.place in group.batch
 
     def _round(self) -> None:
-        """One round of the runs of one target; of several targets, in turn by the time that each has had."""
-        wanting = [(seat, seat.group) for seat in list(self._seats) if seat.wish is ROUND and seat.group]
+        """One round of runs of one target: of whose run is owed the most."""
+        wanting = [seat for seat in list(self._seats) if seat.wish is ROUND and seat.group]
         if not wanting:
             return
-        group = min((group for _, group in wanting), key=self._turn)
-        seats = {seat.place: seat for seat, own in wanting if own is group}
-        began, shared = perf_counter(), len(self._seats) > 1
+        group = max(wanting, key=lambda seat: seat.owed).group
+        inside = served([seat for seat in wanting if seat.group is group], group.cost)
+        seats, shared, began = {seat.place: seat for seat in inside}, len(self._seats) > 1, perf_counter()
         try:
             made = group.batch.round(seats)
         except Exception as error:
-            for seat in seats.values():
+            for seat in inside:
                 group.batch.drop(seat.place)
                 seat.give(None, told(error, seat.run.asks))
             return
-        self._reached = self._turn(group)
-        group.spent = self._reached + (perf_counter() - began) / len(seats)
+        for place, each in made:
+            seats[place].rows = len(each.tree)
+        group.cost.learn(sum(seat.rows for seat in inside), perf_counter() - began)
+        settle(wanting, inside, group.cost)
         self._hand_out([(seats[place], each) for place, each in made], shared)
-
-    def _turn(self, group: Group) -> float:
-        """When a group is due: the less it was given, the sooner; what it did not want is not saved up."""
-        return max(group.spent, self._reached)
 
     def _hand_out(self, made: Sequence[tuple[Seat, Round]], shared: bool) -> None:
         """To each its own round. One that was shared counts its waiting too."""
