@@ -16,7 +16,7 @@ MOST_AUTO = 256  # where nothing else is said, no round at its own pace verifies
 class BudgetPolicy(Protocol):
     """Asked twice a round and told once; it serves one run."""
 
-    def opens(self, heads: int, budget: int) -> tuple[int, int]:
+    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
         """How many of the drafters draft this round (all or none), and the budget that their trees are built for, of
         at most ``budget`` nodes."""
 
@@ -30,9 +30,9 @@ class BudgetPolicy(Protocol):
 class FixedBudget:
     """Every drafter drafts every round, and the whole tree is verified."""
 
-    def opens(self, heads: int, budget: int) -> tuple[int, int]:
+    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
         """See ``BudgetPolicy``."""
-        return heads, budget
+        return drafters, budget
 
     def cut(self, tree: DraftTree) -> DraftTree:
         """See ``BudgetPolicy``."""

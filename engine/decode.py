@@ -61,16 +61,16 @@ class RequestRun:
 
     def open(self) -> None:
         """Read the prompt."""
-        request, heads, limit = self.work.request, self.work.heads, self.target.context_limit
+        request, drafters, limit = self.work.request, self.work.drafters, self.target.context_limit
         prompt_ids = np.asarray(request.prompt_ids, np.int32)
         rows = min(len(prompt_ids) + request.max_tokens, limit)
-        for head in heads:
-            head.begin(rows)
-        most = 1 + sum(self.work.share(request.budget, len(heads)))
+        for drafter in drafters:
+            drafter.begin(rows)
+        most = 1 + sum(self.work.share(request.budget, len(drafters)))
         self.root, features = self.target.prefill(
             request.prompt_ids, rows - len(prompt_ids) + most, request.sampling)
-        for head in heads:
-            head.observe(prompt_ids, features)
+        for drafter in drafters:
+            drafter.observe(prompt_ids, features)
 
     @property
     def goes_on(self) -> bool:
@@ -80,8 +80,8 @@ class RequestRun:
 
     def opened(self) -> DraftOrder:
         """What its next round drafts."""
-        drafting, budget = self.work.policy.opens(len(self.work.heads), self.work.request.budget)
-        return DraftOrder(self.work.heads[:drafting], self.root, budget, self.target.context_limit - self.start - 1)
+        drafting, budget = self.work.policy.opens(len(self.work.drafters), self.work.request.budget)
+        return DraftOrder(self.work.drafters[:drafting], self.root, budget, self.target.context_limit - self.start - 1)
 
     def built(self, opened: DraftOrder, drafts: tuple[Lattice, ...]) -> RoundTrees:
         """The trees of what was drafted."""
@@ -100,8 +100,8 @@ class RequestRun:
 
     def observe(self, tree: DraftTree, acceptance: Acceptance, features: Features) -> None:
         """Tell the drafters what was committed."""
-        for head in self.work.heads:
-            head.observe(tree.tokens.take(acceptance.keep), features)
+        for drafter in self.work.drafters:
+            drafter.observe(tree.tokens.take(acceptance.keep), features)
 
     def ended(self, built: RoundTrees, said: Verification, acceptance: Acceptance, seconds: dict[str, float]) -> Round:
         """The round as a record; the text stands after it."""
@@ -114,15 +114,15 @@ class RequestRun:
     def close(self) -> None:
         """Free the caches."""
         self.target.release()
-        for head in self.work.heads:
-            head.release()
+        for drafter in self.work.drafters:
+            drafter.release()
 
 
 @dataclass(frozen=True)
 class DraftOrder:
     """What a round drafts: who, from which root, for how many nodes, and how deep a tree may still grow."""
 
-    heads: tuple[Drafter, ...]
+    drafters: tuple[Drafter, ...]
     root: int
     budget: int
     deepest: int
@@ -164,23 +164,23 @@ def step(runs: Sequence[RequestRun]) -> list[Round]:
 
 def _drafted(opened: Sequence[DraftOrder]) -> list[tuple[Lattice, ...]]:
     """What every drafter proposes, by run."""
-    wishes = [(head, each) for each in opened for head in each.heads]
-    lattices = iter([head.draft(each.root, max(each.budget, 1)) for head, each in wishes] if len(opened) == 1
+    wishes = [(drafter, each) for each in opened for drafter in each.drafters]
+    lattices = iter([drafter.draft(each.root, max(each.budget, 1)) for drafter, each in wishes] if len(opened) == 1
                     else _drafted_together(wishes))
-    return [tuple(next(lattices).cut(each.deepest) for _ in each.heads) for each in opened]
+    return [tuple(next(lattices).cut(each.deepest) for _ in each.drafters) for each in opened]
 
 
 def _drafted_together(wishes: Sequence[tuple[Drafter, DraftOrder]]) -> list[Lattice]:
     """One pass for all forks of a drafter that can, a pass for each of the others."""
     groups: dict[int, list[int]] = {}
-    for place, (head, _) in enumerate(wishes):
-        groups.setdefault(id(head.weights if isinstance(head, JointDrafter) else head), []).append(place)
+    for place, (drafter, _) in enumerate(wishes):
+        groups.setdefault(id(drafter.weights if isinstance(drafter, JointDrafter) else drafter), []).append(place)
     found: dict[int, Lattice] = {}
     for places in groups.values():
-        heads, wanted = zip(*(wishes[place] for place in places), strict=True)
+        drafters, wanted = zip(*(wishes[place] for place in places), strict=True)
         roots, widths = [each.root for each in wanted], [max(each.budget, 1) for each in wanted]
-        made = heads[0].draft_together(heads, roots, widths) if isinstance(heads[0], JointDrafter) else [
-            heads[0].draft(roots[0], widths[0])]
+        made = drafters[0].draft_together(drafters, roots, widths) if isinstance(drafters[0], JointDrafter) else [
+            drafters[0].draft(roots[0], widths[0])]
         found.update(zip(places, made, strict=True))
     return [found[place] for place in range(len(wishes))]
 

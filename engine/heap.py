@@ -48,6 +48,6 @@ def from_heap(lattice: Lattice, root: int, nodes: int) -> DraftTree:
         if depth < deepest:
             single[0] = cost + costs[depth][0]
             heappush(heap, (single[0], depth, place, 0))
-    tokens, heads = lattice.tokens.ravel().take(cells), np.ones(len(found), np.int32)
-    tokens[0], heads[0] = root, 0
-    return DraftTree(tokens, np.asarray(parents, np.int32), 0 - np.asarray(found, np.float32), heads)
+    tokens, drafters = lattice.tokens.ravel().take(cells), np.ones(len(found), np.int32)
+    tokens[0], drafters[0] = root, 0
+    return DraftTree(tokens, np.asarray(parents, np.int32), 0 - np.asarray(found, np.float32), drafters)

@@ -10,14 +10,14 @@ from engine.acceptance import KEEPS_THE_TARGETS_CHOICES
 from engine.errors import RequestError
 
 
-def whole(budget: int, heads: int) -> tuple[int, ...]:
+def whole(budget: int, drafters: int) -> tuple[int, ...]:
     """Every drafter builds a tree of the whole budget."""
-    return (budget,) * heads
+    return (budget,) * drafters
 
 
-def halves(budget: int, heads: int) -> tuple[int, ...]:
+def halves(budget: int, drafters: int) -> tuple[int, ...]:
     """The drafters share the budget; what does not divide goes to the first ones."""
-    return tuple((budget + heads - 1 - head) // heads for head in range(heads))
+    return tuple((budget + drafters - 1 - drafter) // drafters for drafter in range(drafters))
 
 
 BLOCK, PATH, NGRAM = "dflash", "path", "ngram"  # families of drafters
@@ -33,7 +33,7 @@ class Method:
     sees its own path), ``ngram``. Any drafter serves any method; where nobody names one, the rig picks by it.
     """
 
-    heads: int
+    drafter_count: int
     build: str = "best_first"
     combine: str = "only"
     accept: str = "walk"
@@ -60,7 +60,7 @@ class Method:
 
     def takes(self, drafters: int) -> bool:
         """Whether so many drafters that a person names serve it; other families' drafters are the rig's to pick."""
-        return self.family == BLOCK and self.heads == drafters > 0
+        return self.family == BLOCK and self.drafter_count == drafters > 0
 
 
 METHODS: Mapping[str, Method] = MappingProxyType({

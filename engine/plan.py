@@ -86,7 +86,7 @@ class Plan:
     """A request with its names looked up, and the drafters that serve it."""
 
     request: Request
-    heads: tuple[Drafter, ...]
+    drafters: tuple[Drafter, ...]
     build: Builder
     combine: Combiner
     accept: AcceptanceRule
@@ -97,9 +97,9 @@ class Plan:
 def plan(request: Request, target: Target, drafters: Sequence[Drafter]) -> Plan:
     """Look the request's names up and check its numbers against the target and the drafters at hand."""
     method = method_named(request.method)
-    if len(drafters) < method.heads:
+    if len(drafters) < method.drafter_count:
         raise RequestError(
-            f"The method {request.method} needs {method.heads} drafters; this rig has {len(drafters)}.")
+            f"The method {request.method} needs {method.drafter_count} drafters; this rig has {len(drafters)}.")
     check_budget(request.budget)
     if request.pace not in PACES:
         raise RequestError(f"There is no pace {request.pace!r}; choose one of {', '.join(PACES)}.")
@@ -112,5 +112,5 @@ def plan(request: Request, target: Target, drafters: Sequence[Drafter]) -> Plan:
             f"so shorten it to at most {target.context_limit - 1}.")
     check_sampling(request.sampling)
     return Plan(
-        request, tuple(drafters[:method.heads]), BUILDERS[method.build], COMBINERS[method.combine],
+        request, tuple(drafters[:method.drafter_count]), BUILDERS[method.build], COMBINERS[method.combine],
         ACCEPTANCE_RULES[method.accept], share_named(method, request.split))

@@ -94,8 +94,8 @@ class Recorder:
         that propose it. (n,) floats: ``logprobs``, the drafter's, cumulative from the root, or ``node_logprobs``, each
         node's own; of the target, ``choice_logprobs``, ``entropy`` (nats), ``gap`` (log probability of its first
         choice less that of its second), ``offered`` (log probability of the node's own token), ``processed`` (the same
-        after temperature and cuts). ``drafts``: a lattice a head, {"tokens", "logprobs"} of (depth, k) or
-        (depth, rows, k), then with "follow". ``candidates``: a tree a head, {"tokens", "parents", …}. ``trials``:
+        after temperature and cuts). ``drafts``: a lattice a drafter, {"tokens", "logprobs"} of (depth, k) or
+        (depth, rows, k), then with "follow". ``candidates``: a tree a drafter, {"tokens", "parents", …}. ``trials``:
         {"nodes", "chances", "draws"} (t,). ``seconds`` by stage: draft, build, pack, verify, accept, keep, other.
         ``start``: the tokens cached before the round.
         """

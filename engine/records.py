@@ -52,8 +52,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Ask:
-    """What a person asks: a ``Request`` before its prompt is tokens. Fields as there; ``heads`` names drafters of
-    the rig, in order, and where it is empty the rig's own choice for the method serves; ``turns`` are the
+    """What a person asks: a ``Request`` before its prompt is tokens. Fields as there; ``drafters`` of the rig
+    are named in order, and where none is the rig's own choice for the method serves; ``turns`` are the
     conversation before the prompt, each a role (system, user, assistant) and what it said."""
 
     prompt: str
@@ -62,7 +62,7 @@ class Ask:
     max_tokens: int = 256
     sampling: Sampling = Sampling()
     split: str = "total"
-    heads: tuple[str, ...] = ()
+    drafters: tuple[str, ...] = ()
     pace: str = "fixed"
     turns: tuple[tuple[str, str], ...] = ()
 
@@ -96,12 +96,12 @@ class Lattice:
 @dataclass(frozen=True, eq=False)
 class DraftTree:
     """Tokens to verify: tokens, parents (n,) int32, logprobs (n,) float32 cumulative from the root (whose own is
-    0), heads (n,) int32: a bit mask of the drafters that propose the node (1, 2, both 3; 0 for the root)."""
+    0), drafters (n,) int32: a bit mask of the drafters that propose the node (1, 2, both 3; 0 for the root)."""
 
     tokens: Integers
     parents: Integers
     logprobs: Floats
-    heads: Integers
+    drafters: Integers
 
     def __len__(self) -> int:
         return len(self.tokens)

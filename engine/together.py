@@ -41,7 +41,7 @@ class RequestBatch:
     def admit(self, asked: BatchRequest) -> int:
         """Read the prompt of one more request: its number. RequestError where it cannot be served, which leaves the
         others as they are."""
-        run = run_of(asked.request, self._target.fork(), [head.fork() for head in asked.drafters], asked.policy)
+        run = run_of(asked.request, self._target.fork(), [drafter.fork() for drafter in asked.drafters], asked.policy)
         try:
             run.open()
         except BaseException:

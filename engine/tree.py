@@ -63,9 +63,9 @@ def leaf_paths(parents: Integers) -> Integers:
 def plant(root: int, tokens: Integers, parents: Integers, logprobs: Floats) -> DraftTree:
     """A one-drafter tree from its drafted nodes (parents already counted with the root as node 0)."""
     size = len(tokens) + 1
-    heads = np.ones(size, np.int32)
-    heads[0] = 0
-    tree = DraftTree(np.empty(size, np.int32), np.zeros(size, np.int32), np.zeros(size, np.float32), heads)
+    drafters = np.ones(size, np.int32)
+    drafters[0] = 0
+    tree = DraftTree(np.empty(size, np.int32), np.zeros(size, np.int32), np.zeros(size, np.float32), drafters)
     tree.tokens[0], tree.tokens[1:] = root, tokens
     tree.parents[1:], tree.logprobs[1:] = parents, logprobs
     return tree
@@ -75,13 +75,13 @@ def select(tree: DraftTree, nodes: Integers) -> DraftTree:
     """The tree of these nodes, in this order: the root first, every parent before its children."""
     place = np.zeros(len(tree), np.int32)
     place[nodes] = np.arange(len(nodes), dtype=np.int32)
-    return DraftTree(tree.tokens[nodes], place[tree.parents[nodes]], tree.logprobs[nodes], tree.heads[nodes])
+    return DraftTree(tree.tokens[nodes], place[tree.parents[nodes]], tree.logprobs[nodes], tree.drafters[nodes])
 
 
 def beginning(tree: DraftTree, nodes: int) -> DraftTree:
     """The root and the first ``nodes`` drafted nodes."""
     end = nodes + 1
-    return DraftTree(tree.tokens[:end], tree.parents[:end], tree.logprobs[:end], tree.heads[:end])
+    return DraftTree(tree.tokens[:end], tree.parents[:end], tree.logprobs[:end], tree.drafters[:end])
 
 
 def pack(tree: DraftTree, start: int, rows: int = 0) -> PackedTree:

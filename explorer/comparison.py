@@ -95,7 +95,7 @@ class Comparison:
 
     def _measured(self, trace: Trace, job: Job) -> View | None:
         ask = ask_of(trace)
-        plain = self._clocked(replace(ask, method=BASELINE, budget=0, heads=(), pace=FIXED), PLAIN_SECONDS)
+        plain = self._clocked(replace(ask, method=BASELINE, budget=0, drafters=(), pace=FIXED), PLAIN_SECONDS)
         if plain is None:
             return None
         tried = others(ask) if tokens_per_second(trace) < plain.tokens_per_second else []
@@ -135,7 +135,7 @@ def ask_of(trace: Trace) -> Ask:
     request = header.request
     return Ask(
         header.prompt, request.method, request.budget, min(MOST_TOKENS, request.max_tokens), request.sampling,
-        request.split, header.heads, request.pace, header.turns)
+        request.split, header.drafters, request.pace, header.turns)
 
 
 def others(ask: Ask) -> list[Ask]:

@@ -75,7 +75,7 @@ class Library:
         """The stage value of a trace; ``baseline`` is a measurement of the same prompt on the same machine."""
         view = run_view(run, (trace.header, *trace.entries, trace.end))
         plain = [other.trace for other in self.lessons.values()
-                 if not other.trace.header.heads and matter(other.trace.header) == matter(trace.header)]
+                 if not other.trace.header.drafters and matter(other.trace.header) == matter(trace.header)]
         return {**view, "baseline": baseline_view(plain[0])} if plain else view
 
 

@@ -18,9 +18,9 @@ from engine.methods import METHODS
 from explorer.browser_calls import bar_call
 from explorer.bundle import ASSETS, bundle, style
 from explorer.comparison import Comparison
+from explorer.drafter_choice import choosing_drafters, names_of
 from explorer.follow import Follow
 from explorer.followed_runs import show_followed
-from explorer.heads import choosing_heads, names_of
 from explorer.lab.assets import lab_head
 from explorer.lab.service import LabService, lab_component
 from explorer.lessons import Lesson, Library
@@ -34,7 +34,7 @@ from explorer.sources.answering import AnsweringRig
 from explorer.two_runs import TwoRuns
 from explorer.view import blank_view, packed
 
-FILLED = tuple(name for name in FIELDS if name not in ("heads", "turns"))  # by a preset, and by a recording
+FILLED = tuple(name for name in FIELDS if name not in ("drafters", "turns"))  # by a preset, and by a recording
 QUIET: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
 RESULTS = Path("results.sqlite")  # as of ``python -m engine sweep``, so that either goes on with the other's sweeps
 HOST = '<div class="canopy-host"></div>'  # constant: a template that changes would wipe out what is drawn in it
@@ -65,7 +65,7 @@ def build(rig: AnsweringRig, library: Library, choice: RigChoice | None = None, 
         _wire(page, controls, stage, stream)
         _follow_rig(page, controls, stage, rig, presets)
         _follow_presets(controls, rig, presets)
-        _follow_heads(controls, stage, rig)
+        _follow_drafters(controls, stage, rig)
         lab_component(lab, HOST).adopt(bar_call(_setting_values), None, controls.setting(), **QUIET)
         show_followed(page, stage, follow)
         service.publish()
@@ -123,15 +123,15 @@ class Controls:
             self.temperature = gr.Number(
                 first["temperature"], step=0.1, label="Temperature", elem_id="canopy-temperature")
             with gr.Accordion("More", open=False, elem_id="canopy-more"), gr.Row(elem_id="canopy-fine"):
-                self._fine(first, choosing_heads(rig.source, method))
+                self._fine(first, choosing_drafters(rig.source, method))
         self.turns = gr.JSON([], visible=False)  # those before the prompt, which the browser holds
 
-    def _fine(self, first: Mapping[str, Any], heads: dict[str, Any]) -> None:
+    def _fine(self, first: Mapping[str, Any], drafters: dict[str, Any]) -> None:
         self.top_k = gr.Number(first["top_k"], precision=0, label="top-k (0: all)")
         self.top_p = gr.Number(first["top_p"], step=0.05, label="top-p")
         self.seed = gr.Number(first["seed"], precision=0, label="Seed")
         self.max_tokens = gr.Number(first["max_tokens"], precision=0, label="Max tokens", elem_id="canopy-max-tokens")
-        self.heads = gr.Dropdown(label="Drafters", elem_id="canopy-heads", **heads)
+        self.drafters = gr.Dropdown(label="Drafters", elem_id="canopy-heads", **drafters)
 
     def setting(self) -> list[Any]:
         """The components that the lab's recommended setting goes to."""
@@ -142,8 +142,8 @@ class Controls:
         return [getattr(self, name) for name in FIELDS]
 
     def asked(self) -> list[Any]:
-        """The components that a preset or an opened recording fills in: in the order of ``_values``, and the heads."""
-        return [*(getattr(self, name) for name in FILLED), self.steps, self.heads]
+        """The components that a preset or an opened recording fills in: in the order of ``_values``; the drafters."""
+        return [*(getattr(self, name) for name in FILLED), self.steps, self.drafters]
 
 
 def step_of(budget: int) -> int:
@@ -155,7 +155,7 @@ def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -
     def run(*values: Any) -> Iterator[str]:
         filled = dict(zip(FIELDS, values, strict=True))
         try:
-            ask = RunForm(**{**filled, "heads": names_of(filled["heads"])}).ask()
+            ask = RunForm(**{**filled, "drafters": names_of(filled["drafters"])}).ask()
         except CanopyError as error:
             yield packed(blank_view(f"refused-{uuid4().hex[:6]}", "error", str(error)))
             return
@@ -178,21 +178,21 @@ def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -
 
 
 def _follow_rig(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: AnsweringRig, presets: Presets) -> None:
-    """What depends on the rig: methods, presets, heads. They are asked for when a page opens, for the rig may have
+    """What depends on the rig: methods, presets, drafters. They are asked for when a page opens, for the rig may have
     been changed since the page was built, and when the page's first rig is there."""
     def offered(method: str, chosen: Any) -> list[Any]:
         methods = list(rig.source.methods)
         # one that can be run stays as it is: a recording may have filled in another by the time this arrives
         kept: dict[str, Any] = {} if method in methods else {"value": fitting(method, methods)}
-        heads = choosing_heads(rig.source, fitting(method, list(METHODS)), names_of(chosen))
+        drafters = choosing_drafters(rig.source, fitting(method, list(METHODS)), names_of(chosen))
         return [gr.Dropdown(choices=methods, **kept), gr.Dropdown(choices=titles(presets.of(rig))),
-                gr.Dropdown(**heads)]
+                gr.Dropdown(**drafters)]
 
     asked = [controls.method, controls.budget, controls.steps, controls.prompt]
     restored = page.load(
         None, asked, asked, js="(...values) => Canopy.controls.restore(...values)", queue=False,
         api_visibility="private")
-    given, shown = [controls.method, controls.heads], [controls.method, controls.preset, controls.heads]
+    given, shown = [controls.method, controls.drafters], [controls.method, controls.preset, controls.drafters]
     restored.then(bar_call(offered), given, shown, preprocess=False, **QUIET)
     stage.rig(bar_call(offered), given, shown, preprocess=False, **QUIET)
 
@@ -206,23 +206,23 @@ def _follow_presets(controls: Controls, rig: AnsweringRig, presets: Presets) -> 
             return [gr.skip()] * len(controls.asked())
         method = fitting(named[name].method, rig.source.methods)
         return [*_values({"pace": AUTO, **asdict(named[name]), "method": method}),
-                gr.Dropdown(**choosing_heads(rig.source, method))]
+                gr.Dropdown(**choosing_drafters(rig.source, method))]
 
     controls.preset.input(bar_call(filled), controls.preset, controls.asked(), preprocess=False, **QUIET)
 
 
-def _follow_heads(controls: Controls, stage: gr.HTML, rig: AnsweringRig) -> None:
-    """The heads depend on rig and method; what a recording was made with is chosen where the rig has it."""
+def _follow_drafters(controls: Controls, stage: gr.HTML, rig: AnsweringRig) -> None:
+    """The drafters depend on rig and method; what a recording was made with is chosen where the rig has it."""
     def fitted(method: str, chosen: Any) -> Any:
-        return gr.Dropdown(**choosing_heads(rig.source, fitting(method, list(METHODS)), names_of(chosen)))
+        return gr.Dropdown(**choosing_drafters(rig.source, fitting(method, list(METHODS)), names_of(chosen)))
 
     def adopted(event: gr.EventData) -> list[Any]:
         """The bar as a run was asked: the browser sends its header when a recording is opened."""
         method = fitting(event._data["method"], list(METHODS))
-        return [*_values(event._data), gr.Dropdown(**choosing_heads(rig.source, method, event._data["heads"]))]
+        return [*_values(event._data), gr.Dropdown(**choosing_drafters(rig.source, method, event._data["heads"]))]
 
-    given = [controls.method, controls.heads]
-    controls.method.change(bar_call(fitted), given, controls.heads, preprocess=False, **QUIET)
+    given = [controls.method, controls.drafters]
+    controls.method.change(bar_call(fitted), given, controls.drafters, preprocess=False, **QUIET)
     stage.adopt(bar_call(adopted), None, controls.asked(), **QUIET)
 
 

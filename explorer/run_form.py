@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from engine.budget_policy import FIXED, PACES
 from engine.errors import RequestError
@@ -23,8 +23,8 @@ from explorer.form_fields import (
 
 LARGEST_SEED = 2**31 - 1
 MOST_TOP_K = 100_000
-MOST_HEADS = max(row.heads for row in METHODS.values())
-LONGEST_NAME = 200  # characters of a head's
+MOST_DRAFTERS = max(row.drafter_count for row in METHODS.values())
+LONGEST_NAME = 200  # characters of a drafter's
 
 
 def _method(value: Any) -> str:
@@ -51,15 +51,15 @@ def _pace(value: Any) -> str:
     return pace
 
 
-def _heads(value: Any) -> tuple[str, ...]:
-    """Which heads there are, and how many a method takes, the rig says."""
+def _drafters(value: Any) -> tuple[str, ...]:
+    """Which drafters there are, and how many a method takes, the rig says."""
     names = () if value is None else value
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise RequestError(f"The heads are {str(value)[:40]!r}; they have to be a list of the rig's heads by name.")
-    if len(names) > MOST_HEADS:
-        raise RequestError(f"There are {len(names)} heads; at most {MOST_HEADS} draft in any method.")
+        raise RequestError(f"The drafters are {str(value)[:40]!r}; they have to be a list of the names of the rig's.")
+    if len(names) > MOST_DRAFTERS:
+        raise RequestError(f"There are {len(names)} drafters; at most {MOST_DRAFTERS} draft in any method.")
     if long := [name for name in names if len(name) > LONGEST_NAME]:
-        raise RequestError(f"There is no head {long[0][:20]!r}…; a name has at most {LONGEST_NAME} characters.")
+        raise RequestError(f"There is no drafter {long[0][:20]!r}…; a name has at most {LONGEST_NAME} characters.")
     return tuple(names)
 
 
@@ -80,7 +80,8 @@ class RunForm(BaseModel):
     seed: Annotated[int, whole_in("The seed", 0, LARGEST_SEED)] = Sampling.seed
     max_tokens: MaxTokensField = Ask.max_tokens
     pace: Annotated[str, BeforeValidator(_pace)] = Ask.pace
-    heads: Annotated[tuple[str, ...], BeforeValidator(_heads)] = ()
+    drafters: Annotated[tuple[str, ...], BeforeValidator(_drafters), Field(
+        validation_alias=AliasChoices("drafters", "heads"))] = ()  # heads: the older name, for programs
     turns: TurnsField = ()
 
     def ask(self) -> Ask:
@@ -89,7 +90,7 @@ class RunForm(BaseModel):
             share_named(method_named(self.method), self.split)
         sampling = Sampling(self.temperature, self.top_k, self.top_p, self.seed)
         return Ask(prompt=self.prompt, method=self.method, budget=self.budget, max_tokens=self.max_tokens,
-                   sampling=sampling, split=self.split, pace=self.pace, heads=self.heads, turns=self.turns)
+                   sampling=sampling, split=self.split, pace=self.pace, drafters=self.drafters, turns=self.turns)
 
 
 FIELDS = tuple(RunForm.model_fields)  # their names, in the order of the bar

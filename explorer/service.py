@@ -113,7 +113,7 @@ class Service:
         options: dict[str, Any] | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Run a prompt. Yields {run, state, message, text, token_ids, rounds, tau} as rounds are made. ``options``
-        may hold max_tokens, seed, top_k, top_p, split, pace, heads (names of the rig's) and turns (the conversation
+        may hold max_tokens, seed, top_k, top_p, split, pace, drafters (names of the rig's) and turns (the conversation
         before the prompt, each [role, text] or {role, content})."""
         with _refusal():
             named = {"prompt": prompt, "method": method, "budget": budget, "temperature": temperature}

@@ -38,7 +38,7 @@ class Download:
 
 
 def rounds_table(trace: Trace) -> pandas.DataFrame:
-    """A row per round: what was verified and kept, the bonus token, μ per head, milliseconds per stage."""
+    """A row per round: what was verified and kept, the bonus token, μ per drafter, milliseconds per stage."""
     named = pieces_of(trace)
     return pandas.DataFrame([_row(entry.round, entry.elapsed_seconds, named) for entry in trace.entries])
 
@@ -51,7 +51,7 @@ def _row(made: Round, elapsed_seconds: float, named: Mapping[int, Piece]) -> dic
         "text": "".join(readable(named, token) for token in made.committed.tolist()),
         "bonus": readable(named, made.acceptance.bonus),
     }
-    row |= {f"mean_confidence_head_{head}": score for head, score in enumerate(made.scores, start=1)}
+    row |= {f"mean_confidence_head_{drafter}": score for drafter, score in enumerate(made.scores, start=1)}
     row |= {f"{stage}_milliseconds": 1000 * made.seconds.get(stage, 0.0) for stage in STAGES}
     return row
 
@@ -86,7 +86,7 @@ def tree_graph(made: Round, named: Mapping[int, Piece]) -> networkx.DiGraph:
     for node, token in enumerate(made.tree.tokens.tolist()):
         graph.add_node(
             node, token_id=token, text=_xml_safe(readable(named, token)), depth=int(depth[node]),
-            probability=float(np.exp(made.tree.logprobs[node])), heads=int(made.tree.heads[node]),
+            probability=float(np.exp(made.tree.logprobs[node])), heads=int(made.tree.drafters[node]),
             target_probability=float(np.exp(made.verification.offered[node])), kept=node in kept,
             target_choice=_xml_safe(readable(named, int(made.verification.choice[node]))))
         if node:

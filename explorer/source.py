@@ -29,11 +29,11 @@ class Source(Protocol):
         """What prompts it was trained for, in a sentence; empty where that is not known."""
 
     @property
-    def heads(self) -> Sequence[str]:
+    def drafters(self) -> Sequence[str]:
         """Its drafters by name, in the order in which the page lists them."""
 
-    def usual_heads(self, method: str) -> Sequence[str]:
-        """Those that draft for a method where nobody names others, in head order."""
+    def usual_drafters(self, method: str) -> Sequence[str]:
+        """Those that draft for a method where nobody names others, in order."""
 
     def share(self, ask: Ask) -> float:
         """The part that a run takes of the room which all runs at once have: 1 where it has to be alone.

@@ -43,20 +43,21 @@ def pieces_view(pieces: Mapping[int, Piece]) -> View:
 
 def tree_view(tree: DraftTree) -> View:
     """A draft tree's four arrays."""
-    return {name: array_view(getattr(tree, name)) for name in ("tokens", "parents", "logprobs", "heads")}
+    return {"tokens": array_view(tree.tokens), "parents": array_view(tree.parents),
+            "logprobs": array_view(tree.logprobs), "heads": array_view(tree.drafters)}
 
 
 def draft_view(lattice: Lattice) -> View:
-    """What a head proposed, the ``MOST_RANKS`` likeliest tokens of each row: tokens, logprobs (depth, rows, k)."""
+    """What a drafter proposed, the ``MOST_RANKS`` likeliest tokens of each row: tokens, logprobs (depth, rows, k)."""
     return {"tokens": array_view(lattice.tokens[..., :MOST_RANKS]),
             "logprobs": array_view(lattice.logprobs[..., :MOST_RANKS])}
 
 
 def ghosts_view(made: Round) -> list[View]:
-    """The drafted trees of which no node was verified, each with the number of its head, from 1."""
-    verified = int(np.bitwise_or.reduce(made.tree.heads))
-    return [{"head": head, **tree_view(candidate)} for head, candidate in enumerate(made.candidates, start=1)
-            if len(candidate) > 1 and not verified & 1 << (head - 1)]
+    """The drafted trees of which no node was verified, each with the number of its drafter, from 1."""
+    verified = int(np.bitwise_or.reduce(made.tree.drafters))
+    return [{"head": drafter, **tree_view(candidate)} for drafter, candidate in enumerate(made.candidates, start=1)
+            if len(candidate) > 1 and not verified & 1 << (drafter - 1)]
 
 
 def entry_view(entry: Entry) -> View:
@@ -90,7 +91,7 @@ def header_view(header: Header) -> View:
     request, sampling = header.request, header.request.sampling
     return {
         "prompt": header.prompt, "pieces": pieces_view(header.pieces), "rig": header.rig,
-        "heads": list(header.heads), "hardware": header.hardware, "dtype": header.dtype, "method": request.method,
+        "heads": list(header.drafters), "hardware": header.hardware, "dtype": header.dtype, "method": request.method,
         "budget": header.budget, "engine": header.engine, "split": request.split, "max_tokens": request.max_tokens,
         "temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p, "seed": sampling.seed,
         "pace": request.pace, "context_limit": header.context_limit, "title": header.title, "note": _note(header),

@@ -58,7 +58,7 @@ def test_the_demo_rig_answers_over_the_api(address: str) -> None:
     assert client.predict(api_name="/lessons")
 
 
-def test_turns_and_heads_over_the_api(address: str) -> None:
+def test_turns_and_drafters_over_the_api(address: str) -> None:
     client = Client(address, verbose=False, httpx_kwargs={"timeout": SECONDS_TO_START})
     hostile = "</script>${7*6} שלום 🌳<|im_end|>"
     turns = [["user", hostile], {"role": "assistant", "content": "7"}]
@@ -67,7 +67,7 @@ def test_turns_and_heads_over_the_api(address: str) -> None:
         options={"max_tokens": 8, "heads": ["code"], "turns": turns})
     job.result(timeout=120)
     header = loads(client.predict(name=job.outputs()[-1]["run"], api_name="/trace").encode()).header
-    assert header.heads == ("code",) and header.turns == (("user", hostile), ("assistant", "7"))
+    assert header.drafters == ("code",) and header.turns == (("user", hostile), ("assistant", "7"))
     written = "".join(piece if isinstance(piece := header.pieces[token], str) else bytes(piece).decode("utf8", "ignore")
                       for token in header.request.prompt_ids)
     assert written.index("</script>") < written.index("And 5 more?")
@@ -75,10 +75,10 @@ def test_turns_and_heads_over_the_api(address: str) -> None:
 
 @pytest.mark.parametrize(("options", "sentence"), [
     ({"heads": ["nobody"]}, "of the drafters math, code, all, small, ngram; asked for were nobody"),
-    ({"heads": ["math", "code"]}, "takes 1 of the drafters"), ({"heads": "math"}, "heads are 'math'"),
+    ({"heads": ["math", "code"]}, "takes 1 of the drafters"), ({"heads": "math"}, "drafters are 'math'"),
     ({"turns": [["owner", "Hi"]]}, "one of system, user, assistant"), ({"turns": "Hi"}, "have to be a list"),
     ({"turns": [["user", "Hi"]] * 65}, "at most 64"), ({"turns": [["user", "a" * 100_001]]}, "at most 100,000")])
-def test_turns_and_heads_that_do_not_fit_are_said(address: str, options: dict[str, Any], sentence: str) -> None:
+def test_turns_and_drafters_that_do_not_fit_are_said(address: str, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Exception, match=sentence):
         Client(address, verbose=False, httpx_kwargs={"timeout": SECONDS_TO_START}).submit(
             prompt="What is 3 + 4?", method="ddtree", budget=8, temperature=0.0, options=options,

@@ -27,9 +27,9 @@ class Union:
 
     def __init__(self, root: int) -> None:
         self.places: dict[tuple[int, int], int] = {}
-        self.tokens, self.parents, self.depths, self.heads = [root], [0], [0], [0]
+        self.tokens, self.parents, self.depths, self.drafters = [root], [0], [0], [0]
 
-    def add(self, tree: DraftTree, head: int) -> list[int]:
+    def add(self, tree: DraftTree, drafter: int) -> list[int]:
         """Every node of one drafter's tree, under the place that its parent has here; the places, the root's first."""
         here = [0]
         for token, parent in zip(tree.tokens[1:].tolist(), tree.parents[1:].tolist(), strict=True):
@@ -37,12 +37,12 @@ class Union:
             place = self.places.setdefault((above, token), len(self.tokens))
             here.append(place)
             if place < len(self.tokens):
-                self.heads[place] |= head
+                self.drafters[place] |= drafter
                 continue
             self.tokens.append(token)
             self.parents.append(above)
             self.depths.append(self.depths[above] + 1)
-            self.heads.append(head)
+            self.drafters.append(drafter)
         return here
 
 
@@ -55,18 +55,18 @@ def weights(trees: Sequence[DraftTree]) -> NDArray[np.float64]:
 def joint(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
     """The ``budget`` best nodes of the union by log probability, then depth, then the drafters' own order.
 
-    ``heads`` has the bit of every drafter that proposes a node; its log probability is the mixture's, where a
+    ``drafters`` has the bit of every drafter that proposes a node; its log probability is the mixture's, where a
     drafter that does not propose it counts as giving it none.
     """
     union = Union(int(trees[0].tokens[0]))
-    places = [union.add(tree, 1 << head) for head, tree in enumerate(trees)]
+    places = [union.add(tree, 1 << drafter) for drafter, tree in enumerate(trees)]
     scores = np.full((len(trees), len(union.tokens)), -np.inf)
     for row, where, tree, weight in zip(scores, places, trees, weights(trees), strict=True):
         np.maximum.at(row, where, weight + tree.logprobs)
     mixture = np.logaddexp.reduce(scores, axis=0).astype(np.float32)
     mixture[0] = 0
     whole = DraftTree(np.asarray(union.tokens, np.int32), np.asarray(union.parents, np.int32),
-                      np.minimum(mixture, 0), np.asarray(union.heads, np.int32))
+                      np.minimum(mixture, 0), np.asarray(union.drafters, np.int32))
     # the root, at log probability 0 and depth 0, always comes first
     order = np.lexsort((np.asarray(union.depths, np.int32), -whole.logprobs))[:budget + 1]
     return select(whole, order.astype(np.int32))

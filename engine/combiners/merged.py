@@ -20,10 +20,10 @@ def merged(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
     shifts = list(accumulate((len(tree) - 1 for tree in trees), initial=0))
     parents = [np.where(tree.parents > 0, tree.parents + np.int32(shift), np.int32(0))
                for tree, shift in zip(trees, shifts, strict=False)]
-    heads = [tree.heads << head for head, tree in enumerate(trees)]
+    drafters = [tree.drafters << drafter for drafter, tree in enumerate(trees)]
     return DraftTree(
         _below_one_root([tree.tokens for tree in trees]), _below_one_root(parents),
-        _below_one_root([tree.logprobs for tree in trees]), _below_one_root(heads))
+        _below_one_root([tree.logprobs for tree in trees]), _below_one_root(drafters))
 
 
 def _below_one_root(arrays: list[NDArray[Any]]) -> NDArray[Any]:

@@ -8,7 +8,7 @@ from engine.records import DraftTree
 
 
 def routed(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
-    """The tree with the larger mean node confidence μ, the first among equals; ``heads`` keeps the winner's bit."""
+    """The tree with the larger mean node confidence μ, the first among equals; ``drafters`` keeps the winner's bit."""
     scores = [tree.confidence for tree in trees]
     winner = scores.index(max(scores))
-    return replace(trees[winner], heads=trees[winner].heads << winner)
+    return replace(trees[winner], drafters=trees[winner].drafters << winner)

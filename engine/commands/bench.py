@@ -121,7 +121,7 @@ def run(choice: argparse.Namespace) -> Result:
     return {
         "hardware": live.hardware, "dtype": live.checkpoints.dtype, "torch": torch.__version__,
         "prompts": len(plan.prompts),
-        "heads": choice.heads, "domain": choice.domain, "repeats": plan.repeats,
+        "heads": choice.drafters, "domain": choice.domain, "repeats": plan.repeats,
         "points": [row_of(point, found) for point, found in tallies.items()]}
 
 
@@ -134,9 +134,9 @@ def plan_of(choice: argparse.Namespace) -> SweepPlan:
     points = []
     for method in choice.methods:
         row = ROWS[method]
-        heads = tuple(choice.heads) if len(choice.heads) == row.heads else ()
-        for budget in (choice.budgets or BUDGETS) if row.heads else [0]:
-            points += [BenchPoint(method, budget, choice.split, heads, recording=each, beside=beside,
+        drafters = tuple(choice.drafters) if len(choice.drafters) == row.drafter_count else ()
+        for budget in (choice.budgets or BUDGETS) if row.drafter_count else [0]:
+            points += [BenchPoint(method, budget, choice.split, drafters, recording=each, beside=beside,
                              way=OWN_WAYS.get(method, each))
                        for each in choice.recording for beside in dict.fromkeys((0, choice.beside))]
     return SweepPlan(prompts, tuple(dict.fromkeys(points)), choice.repeats, choice.max_tokens, 0, choice.rig,

@@ -53,7 +53,7 @@ def lossless_points(temperature: float = 0.0) -> list[tuple[str, str]]:
 
 def drafting() -> dict[str, Method]:
     """The lossless methods, the baseline aside."""
-    return {name: row for name, row in METHODS.items() if row.lossless and row.heads}
+    return {name: row for name, row in METHODS.items() if row.lossless and row.drafter_count}
 
 
 def equal_text(row: Method, temperature: float) -> bool:
@@ -85,7 +85,7 @@ def sampling_of(choice: argparse.Namespace) -> Sampling:
 def texts(rig: Rig, asks: Sequence[Ask], at_once: int) -> list[list[int]]:
     """The token ids of every ask, ``at_once`` of them sharing their passes."""
     live = LiveRig(rig)
-    asked = [BatchRequest(live.request(ask), list(rig.drafters(ask.method).values())) for ask in asks]
+    asked = [BatchRequest(live.request(ask), list(rig.drafters_for(ask.method).values())) for ask in asks]
     written: list[list[int]] = [[] for _ in asks]
     for place, made in decode_together(asked, rig.target, at_once):
         written[place] += made.committed.tolist()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from dataclasses import asdict
 
 from engine.commands import flags
 from engine.commands.verb import Result, Verb
@@ -16,6 +15,7 @@ from engine.lab.prompt_sets import prompt_set
 from engine.runtime.measure.doctor import diagnose
 from engine.runtime.rigs.precision import DTYPES
 from engine.runtime.rigs.rigs import open_rig
+from engine.written_names import written
 
 
 def add(verb: argparse.ArgumentParser) -> None:
@@ -35,13 +35,13 @@ def run(choice: argparse.Namespace) -> Result:
     found = worst_first(diagnose(rig, prompts, None if choice.without_dtype else open_rig(choice.rig, other)))
     print("\n".join(line(each) for each in found))
     return {"rig": rig.name, "prompts": len(prompts), "dtype": rig.target.dtype,
-            "findings": [asdict(one) for one in found], "counts": dict(Counter(each.status for each in found))}
+            "findings": [written(one) for one in found], "counts": dict(Counter(each.status for each in found))}
 
 
 def line(finding: DoctorFinding) -> str:
     """One finding for people."""
     advice = f"\n{'':34}→ {finding.advice}" if finding.advice else ""
-    return f"{finding.status:11}{finding.name:15}{finding.head:8}{finding.seen}{advice}"
+    return f"{finding.status:11}{finding.name:15}{finding.drafter:8}{finding.seen}{advice}"
 
 
 def summary(result: Result) -> str:

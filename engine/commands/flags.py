@@ -77,7 +77,7 @@ def add_split(verb: Flags) -> None:
 
 def add_drafters(verb: Flags, what: str = "drafters by name, in order") -> None:
     """Add --drafters, or by its other name --heads."""
-    verb.add_argument("--drafters", "--heads", dest="heads", type=values.name, nargs="*", default=[], metavar="NAME",
+    verb.add_argument("--drafters", "--heads", dest="drafters", type=values.name, nargs="*", default=[], metavar="NAME",
                       help=what)
 
 

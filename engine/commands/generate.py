@@ -38,7 +38,7 @@ def ask_of(choice: argparse.Namespace) -> Ask:
     """What the flags ask."""
     sampling = Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
     nodes, pace = flags.nodes_and_pace(choice.budget)
-    return Ask(choice.prompt, choice.method, nodes, choice.max_tokens, sampling, choice.split, tuple(choice.heads),
+    return Ask(choice.prompt, choice.method, nodes, choice.max_tokens, sampling, choice.split, tuple(choice.drafters),
                pace, tuple(choice.turn))
 
 

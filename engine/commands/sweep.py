@@ -68,7 +68,7 @@ def plan_of(choice: argparse.Namespace) -> SweepPlan:
     """The sweep that a command line asks for."""
     sampling = Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
     budgets, auto_budget = choose_budgets(" ".join(choice.budgets))
-    wanted = Choice(tuple(choice.methods), budgets, choice.split, tuple(choice.heads), sampling, auto_budget)
+    wanted = Choice(tuple(choice.methods), budgets, choice.split, tuple(choice.drafters), sampling, auto_budget)
     return SweepPlan(prompt_set(choice.prompts, choice.limit), settings(wanted), choice.repeats, choice.max_tokens,
                      choice.seed, choice.rig, choice.dtype, choice.prompts)
 
@@ -94,7 +94,7 @@ def sweep(choice: argparse.Namespace) -> Record:
     """Measure, and return the report."""
     number, plan = latest(choice.out) if choice.resume else (0, plan_of(choice))
     crew = crew_of(choice, plan)
-    check(plan, crew.methods, crew.heads)
+    check(plan, crew.methods, crew.drafters)
     with Store(choice.out) as store:
         number = number or store.begin(plan, crew.conditions)
         stored = store.sweep(number)

@@ -98,9 +98,9 @@ class AcceptanceTally:
 def ranks(made: Round, rows: list[int | None], depth: int, nodes: NDArray[np.intp]) -> dict[int, int]:
     """By token of these nodes, its best rank among the drafters that propose it, ``RANKS`` − 1 at most."""
     found: dict[int, int] = {}
-    for token, heads in zip(made.tree.tokens[nodes].tolist(), made.tree.heads[nodes].tolist(), strict=True):
-        places = [place(draft, row, depth, token) for head, (draft, row) in enumerate(
-            zip(made.drafts, rows, strict=True)) if heads >> head & 1]
+    for token, drafters in zip(made.tree.tokens[nodes].tolist(), made.tree.drafters[nodes].tolist(), strict=True):
+        places = [place(draft, row, depth, token) for drafter, (draft, row) in enumerate(
+            zip(made.drafts, rows, strict=True)) if drafters >> drafter & 1]
         known = [rank for rank in places if rank is not None]
         found[token] = min([found.get(token, RANKS - 1), *known])
     return found

@@ -87,14 +87,14 @@ class AdaptiveBudget:
         self._tokens, self._spent_ms = OPENING_ROUNDS * OPENING_RATE, OPENING_ROUNDS * curve.plain_ms
         self._pause, self._paused = 0, 0
 
-    def opens(self, heads: int, budget: int) -> tuple[int, int]:
+    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
         """See ``BudgetPolicy``. No drafter drafts while plain decoding is the faster; ever rarer rounds try again."""
         if self._paused < self._pause:
             self._paused += 1
             return 0, 0
         built = min(budget, self._room)
-        self._sunk_ms = heads * self._curve.draft_at(built) + self._curve.overhead_ms
-        return heads, built
+        self._sunk_ms = drafters * self._curve.draft_at(built) + self._curve.overhead_ms
+        return drafters, built
 
     def cut(self, tree: DraftTree) -> DraftTree:
         """See ``BudgetPolicy``: the most probable nodes of the tree, in its own order."""

@@ -46,11 +46,11 @@ class CostCurve:
         """Milliseconds of one drafter's draft for a budget of ``budget`` nodes."""
         return _read(self.rows, self.draft_ms, budget + 1)
 
-    def round_ms(self, rows: int, budget: int, heads: int, build_ms: float = 0.0) -> float:
+    def round_ms(self, rows: int, budget: int, drafters: int, build_ms: float = 0.0) -> float:
         """Milliseconds of a whole round that verifies ``rows`` rows out of a draft for ``budget`` nodes."""
-        if heads == 0:
+        if drafters == 0:
             return self.plain_ms
-        return heads * self.draft_at(budget) + build_ms + self.verify_at(rows) + self.overhead_ms
+        return drafters * self.draft_at(budget) + build_ms + self.verify_at(rows) + self.overhead_ms
 
 
 def _read(rows: tuple[int, ...], milliseconds: tuple[float, ...], at: int) -> float:

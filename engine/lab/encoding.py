@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 from engine.lab.settings import AcceptanceCounts, Conditions, Reading, Setting, SweepPlan
 from engine.prompts import Prompt
+from engine.written_names import written
 
 
 def encode(record: SweepPlan | Conditions | Reading) -> str:
     """A record as one line of JSON."""
-    return json.dumps(asdict(record), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(written(record), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
 
 def decode_plan(text: str) -> SweepPlan:
@@ -28,7 +28,8 @@ def _prompt(fields: dict[str, Any]) -> Prompt:
 
 
 def _setting(fields: dict[str, Any]) -> Setting:
-    return Setting(**{**fields, "heads": tuple(fields["heads"])})
+    own = {name: value for name, value in fields.items() if name != "heads"}
+    return Setting(**own, drafters=tuple(fields["heads"]))
 
 
 def decode_conditions(text: str) -> Conditions:

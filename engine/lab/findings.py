@@ -20,7 +20,7 @@ DIP, TRUST = 0.6, 0.15
 
 @dataclass(frozen=True)
 class DoctorFinding:
-    """One check of one drafter, or of the target where ``head`` is empty.
+    """One check of one drafter, or of the target where ``drafter`` is empty.
 
     ``name`` is the check's: features, taps, mask token, slot 0, slots, draft, rope, dtype, vocabulary, chat template,
     thinking, confidence, positions. ``status`` is ``fine``, ``suspicious`` or ``wrong``. ``seen`` is a sentence with
@@ -28,7 +28,7 @@ class DoctorFinding:
     """
 
     name: str
-    head: str
+    drafter: str
     status: str
     seen: str
     advice: str = ""
@@ -84,44 +84,44 @@ def stated(finding: DoctorFinding, run: object, said: object) -> DoctorFinding:
     """The finding, or a worse one where a drafter is not run as its own config says."""
     if run == said:
         return finding
-    return DoctorFinding(finding.name, finding.head, WRONG, f"It is run with {run}, its config says {said}. "
+    return DoctorFinding(finding.name, finding.drafter, WRONG, f"It is run with {run}, its config says {said}. "
                          f"{finding.seen}", "Run it with what the checkpoint's config says.")
 
 
-def confidence_finding(head: str, own: Marks) -> DoctorFinding:
+def confidence_finding(drafter: str, own: Marks) -> DoctorFinding:
     """Does what the drafter believes of its chain come true?"""
     solid = own.reached >= FEWEST
     if not solid.any():
-        return DoctorFinding("confidence", head, SUSPICIOUS, f"Only {own.reached[0]} places to judge by.",
+        return DoctorFinding("confidence", drafter, SUSPICIOUS, f"Only {own.reached[0]} places to judge by.",
                              "Give longer prompts, or more of them.")
     weights = own.reached[solid] / own.reached[solid].sum()
     said, came = (float((each[solid] * weights).sum()) for each in (own.confidence, own.shares))
     seen = f"Its chain is sure of {said:.2f} of a token on average, and {came:.2f} come true."
     if abs(said - came) <= TRUST:
-        return DoctorFinding("confidence", head, FINE, seen)
+        return DoctorFinding("confidence", drafter, FINE, seen)
     excess = "more" if said > came else "less"
-    return DoctorFinding("confidence", head, SUSPICIOUS, seen, f"It promises {excess} than it keeps: the text is "
+    return DoctorFinding("confidence", drafter, SUSPICIOUS, seen, f"It promises {excess} than it keeps: the text is "
                          "unlike its training data, or its inputs are; see the other checks.")
 
 
-def positions_finding(head: str, own: Marks) -> DoctorFinding:
+def positions_finding(drafter: str, own: Marks) -> DoctorFinding:
     """Acceptance by depth: low from the start says the drafter does not know the text, a dip that a slot is odd."""
     solid = own.reached >= FEWEST
     shares = own.shares
     seen = "Accepted of those reached, by depth: " + " ".join(f"{share:.2f}" for share in shares[solid]) + "."
     if not solid[0]:
-        return DoctorFinding("positions", head, SUSPICIOUS, f"Only {own.reached[0]} places to judge by.",
+        return DoctorFinding("positions", drafter, SUSPICIOUS, f"Only {own.reached[0]} places to judge by.",
                              "Give longer prompts, or more of them.")
     if shares[0] < FIRST_SHARE:
-        return DoctorFinding("positions", head, SUSPICIOUS, seen, f"Even the first drafted token is accepted in less "
+        return DoctorFinding("positions", drafter, SUSPICIOUS, seen, "Even the first drafted token is accepted in less "
                              f"than {FIRST_SHARE:.0%} of the places: ask what the drafter was trained for, or look for "
                              "a wrong check here.")
     dips = [depth + 1 for depth in range(1, len(shares) - 1) if solid[depth + 1]
             and shares[depth] < DIP * min(shares[depth - 1], shares[depth + 1])]
     if dips:
-        return DoctorFinding("positions", head, SUSPICIOUS, seen, f"Depth {dips[0]} is accepted far less than its "
+        return DoctorFinding("positions", drafter, SUSPICIOUS, seen, f"Depth {dips[0]} is accepted far less than its "
                              "neighbours: check how that slot of the block is laid and read.")
-    return DoctorFinding("positions", head, FINE, seen)
+    return DoctorFinding("positions", drafter, FINE, seen)
 
 
 def worst_first(findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:

@@ -25,7 +25,7 @@ class Choice:
     methods: tuple[str, ...]
     budgets: tuple[int, ...] = TRIED_BUDGETS
     split: str = "total"
-    heads: tuple[str, ...] = ()
+    drafters: tuple[str, ...] = ()
     sampling: Sampling = Sampling()
     auto_budget: int = 0
 
@@ -67,14 +67,14 @@ def settings(choice: Choice) -> tuple[Setting, ...]:
     own_pace = tidy_budgets([choice.auto_budget]) if choice.auto_budget else ()
     budgets = tidy_budgets(choice.budgets) if choice.budgets or not own_pace else ()
     rows = [method_named(name) for name in choice.methods]
-    if choice.heads and not any(row.takes(len(choice.heads)) for row in rows):
-        raise RequestError(f"None of the chosen methods takes the {len(choice.heads)} drafters "
-                           f"{', '.join(choice.heads)}; name as many as a method has, or none.")
+    if choice.drafters and not any(row.takes(len(choice.drafters)) for row in rows):
+        raise RequestError(f"None of the chosen methods takes the {len(choice.drafters)} drafters "
+                           f"{', '.join(choice.drafters)}; name as many as a method has, or none.")
     found: dict[Setting, None] = {_setting(BASELINE, 0, choice): None}
     for name, row in zip(choice.methods, rows, strict=True):
-        for budget in budgets if row.heads else (0,):
+        for budget in budgets if row.drafter_count else (0,):
             found.setdefault(_setting(name, budget, choice))
-        for budget in own_pace if row.heads else ():
+        for budget in own_pace if row.drafter_count else ():
             found.setdefault(replace(_setting(name, budget, choice), pace=AUTO))
     return tuple(found)
 
@@ -83,8 +83,8 @@ def _setting(name: str, budget: int, choice: Choice) -> Setting:
     row, sampling = METHODS[name], choice.sampling
     chosen = share_named(row, choice.split)
     splits = {share: split for split, share in reversed(list(row.shares.items()))}
-    heads = choice.heads if row.takes(len(choice.heads)) else ()
-    return Setting(name, budget, splits[chosen], heads, sampling.temperature, sampling.top_k, sampling.top_p)
+    drafters = choice.drafters if row.takes(len(choice.drafters)) else ()
+    return Setting(name, budget, splits[chosen], drafters, sampling.temperature, sampling.top_k, sampling.top_p)
 
 
 def check(plan: SweepPlan, methods: Sequence[str], drafters: Sequence[str]) -> None:
@@ -92,7 +92,7 @@ def check(plan: SweepPlan, methods: Sequence[str], drafters: Sequence[str]) -> N
     missing = [setting.method for setting in plan.settings if setting.method not in methods]
     if missing:
         raise RequestError(f"This rig cannot run {missing[0]}; it runs {', '.join(methods)}.")
-    unknown = [name for setting in plan.settings for name in setting.heads if name not in drafters]
+    unknown = [name for setting in plan.settings for name in setting.drafters if name not in drafters]
     if unknown:
         raise RequestError(f"This rig has no drafter {unknown[0][:60]!r}; it has {', '.join(drafters) or 'none'}.")
     if not plan.prompts:

@@ -71,7 +71,7 @@ def race_plan(plan: SweepPlan) -> SweepPlan:
 def run_race(laboratory: Laboratory, plan: SweepPlan, control: Control) -> Iterator[Measured]:
     """Every repeat of every setting, interleaved, one at a time. All repeats share the draws of the plan's seed, so
     that they write one text and differ in time alone."""
-    check(plan, laboratory.methods, laboratory.heads)
+    check(plan, laboratory.methods, laboratory.drafters)
     tasks = [Task(cell, plan.ask(replace(cell, repeat=0))) for cell in order.cells(plan)]
     return Alone(laboratory).work(tasks, control)
 

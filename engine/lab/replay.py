@@ -58,7 +58,7 @@ class Step:
     that is verified, and the nodes that are kept, root first."""
 
     place: int
-    heads: int
+    drafter_count: int
     built: int
     tree: DraftTree
     keep: Integers
@@ -125,12 +125,12 @@ class Replay:
         policy = policy or FixedBudget()
         place, size = 0, len(self.known.token_ids)
         while place < size:
-            heads, built = policy.opens(len(self.growers), budget)
-            tree = policy.cut(self.tree(place, built)) if heads else bare(int(self.known.token_ids[place]))
+            drafters, built = policy.opens(len(self.growers), budget)
+            tree = policy.cut(self.tree(place, built)) if drafters else bare(int(self.known.token_ids[place]))
             keep = agreed(self.known, place, tree)
             # the bonus after the last token is not known, and nobody asks for it
             policy.learn(tree, Acceptance(keep, int(self.known.token_ids[min(place + len(keep), size - 1)])))
-            yield Step(place, heads, built, tree, keep)
+            yield Step(place, drafters, built, tree, keep)
             place += len(keep)
 
     def build_ms(self, budget: int, places: Sequence[int]) -> float:
@@ -154,11 +154,11 @@ def agreed(known: Known, place: int, tree: DraftTree) -> Integers:
 
 
 def replay(method: str, split: str, growers: Mapping[tuple[str, str], Grower], known: Known,
-           heads: Sequence[str]) -> Replay:
+           drafters: Sequence[str]) -> Replay:
     """A method's replay over shared growers by (drafter, builder). RequestError where no walk over the text decides."""
     row = method_named(method)
     share_named(row, split)
     if not row.follows_text:
         raise RequestError(f"The method {method} accepts by its own draws ({row.accept}); a what-if needs a method "
                            "that follows the text.")
-    return Replay(known, row, split, tuple(growers[head, row.build] for head in heads))
+    return Replay(known, row, split, tuple(growers[drafter, row.build] for drafter in drafters))

@@ -14,6 +14,7 @@ from engine.lab.statistics import Estimate, acceptance, calibration, histogram
 from engine.lab.store import Stored
 from engine.lab.summary import Row, Summary, summarise
 from engine.methods import METHODS
+from engine.written_names import written
 
 Record = dict[str, Any]
 
@@ -57,7 +58,7 @@ def record(row: Row) -> Record:
 
 def named(setting: Setting) -> Record:
     """What a record is about."""
-    return {"label": setting.label, **asdict(setting), "heads": "+".join(setting.heads)}
+    return {"label": setting.label, **written(setting), "heads": "+".join(setting.drafters)}
 
 
 def _flat(name: str, found: Estimate | None) -> Record:
@@ -93,21 +94,21 @@ def run_command(plan: SweepPlan, setting: Setting) -> str:
     words = ["python", "-m", "engine", "generate", "--rig", plan.rig, "--dtype", plan.dtype, "--method",
              setting.method, "--budget", setting.nodes, "--split", setting.split, *_sampling(setting),
              "--max-tokens", str(plan.max_tokens)]
-    heads = ["--heads", *setting.heads] if setting.heads else []
-    return shlex.join([*words, *heads, "--prompt", plan.prompts[0].text])
+    drafters = ["--drafters", *setting.drafters] if setting.drafters else []
+    return shlex.join([*words, *drafters, "--prompt", plan.prompts[0].text])
 
 
 def sweep_command(plan: SweepPlan) -> str:
     """The command line that makes the sweep again; its settings are the product of its methods and budgets."""
     methods = dict.fromkeys(setting.method for setting in plan.settings)
-    budgets = dict.fromkeys(setting.nodes for setting in plan.settings if METHODS[setting.method].heads)
+    budgets = dict.fromkeys(setting.nodes for setting in plan.settings if METHODS[setting.method].drafter_count)
     splits = {setting.split for setting in plan.settings}
     words = ["python", "-m", "engine", "sweep", "--rig", plan.rig, "--dtype", plan.dtype, "--methods", *methods,
              *(["--budgets", *budgets] if budgets else []), "--split", "each" if "each" in splits else "total",
              *_sampling(plan.settings[0]), "--prompts", plan.prompt_set, "--limit", str(len(plan.prompts)),
              "--repeats", str(plan.repeats), "--max-tokens", str(plan.max_tokens), "--seed", str(plan.seed)]
-    heads = next((setting.heads for setting in plan.settings if setting.heads), ())
-    return shlex.join([*words, *(["--heads", *heads] if heads else [])])
+    drafters = next((setting.drafters for setting in plan.settings if setting.drafters), ())
+    return shlex.join([*words, *(["--drafters", *drafters] if drafters else [])])
 
 
 def _sampling(setting: Setting) -> list[str]:

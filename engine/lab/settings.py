@@ -29,7 +29,7 @@ class Setting:
     method: str
     budget: int = 64
     split: str = "total"
-    heads: tuple[str, ...] = ()
+    drafters: tuple[str, ...] = ()
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
@@ -44,13 +44,13 @@ class Setting:
     def label(self) -> str:
         """For a table or a legend: ``ddtree 64``, ``merged 64 each``, ``ddtree auto``, ``ddtree 64 T 0.7``."""
         parts = [self.method, self.nodes if self.nodes != "0" else "", self.split if self.split != "total" else "",
-                 "+".join(self.heads), f"T {self.temperature:g}" if self.temperature else ""]
+                 "+".join(self.drafters), f"T {self.temperature:g}" if self.temperature else ""]
         return " ".join(part for part in parts if part)
 
     @property
     def baseline(self) -> Setting:
         """What its speed is measured against: decoding without a drafter, under the same sampling."""
-        return replace(self, method=BASELINE, budget=0, split="total", heads=(), pace=FIXED)
+        return replace(self, method=BASELINE, budget=0, split="total", drafters=(), pace=FIXED)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class SweepPlan:
         sampling = Sampling(setting.temperature, setting.top_k, setting.top_p, self.seed + cell.repeat)
         prompt = self.prompts[cell.prompt]
         return Ask(prompt.text, setting.method, setting.budget, self.max_tokens, sampling, setting.split,
-                   setting.heads, setting.pace, prompt.turns)
+                   setting.drafters, setting.pace, prompt.turns)
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class Laboratory(Protocol):
         """The methods that it can run."""
 
     @property
-    def heads(self) -> Sequence[str]:
+    def drafters(self) -> Sequence[str]:
         """The names of its drafters."""
 
     def measure(self, ask: Ask) -> Reading:

@@ -51,7 +51,7 @@ class Crew(Protocol):
         """The methods that it can run."""
 
     @property
-    def heads(self) -> Sequence[str]:
+    def drafters(self) -> Sequence[str]:
         """The names of its drafters."""
 
     def work(self, tasks: Sequence[Task], control: Control) -> Iterator[Measured]:
@@ -78,9 +78,9 @@ class Alone:
         return self._laboratory.methods
 
     @property
-    def heads(self) -> Sequence[str]:
+    def drafters(self) -> Sequence[str]:
         """See ``Crew``."""
-        return self._laboratory.heads
+        return self._laboratory.drafters
 
     def work(self, tasks: Sequence[Task], control: Control) -> Iterator[Measured]:
         """See ``Crew``."""
@@ -125,7 +125,7 @@ def run_sweep(store: Store, number: int, crew: Crew, control: Control) -> Iterat
     already, and ResultsError where a result cannot be written; what was written before stays.
     """
     stored = store.sweep(number)
-    check(stored.plan, crew.methods, crew.heads)
+    check(stored.plan, crew.methods, crew.drafters)
     check_conditions(stored, crew.conditions)
     tasks = [Task(cell, stored.plan.ask(cell)) for cell in store.pending(number)]
     failed = len([found for found in store.measured(number) if found.reading is None])

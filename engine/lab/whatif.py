@@ -21,28 +21,28 @@ class Point:
 
     method: str
     split: str
-    heads: tuple[str, ...]
+    drafters: tuple[str, ...]
 
 
-def points(heads: Mapping[str, Sequence[str]]) -> list[Point]:
-    """A point for each method by name, one for each split that makes a difference; ``heads`` names their drafters."""
+def points(drafters: Mapping[str, Sequence[str]]) -> list[Point]:
+    """A point for each method by name, one for each split that makes a difference; ``drafters`` by method."""
     found = []
-    for method, names in heads.items():
+    for method, names in drafters.items():
         found += [Point(method, split, tuple(names)) for split in METHODS[method].splits]
     return found
 
 
 def builders_of(found: Sequence[Point]) -> set[tuple[str, str]]:
     """The (drafter, builder) pairs that the points need a grower for."""
-    return {(head, METHODS[point.method].build) for point in found for head in point.heads}
+    return {(drafter, METHODS[point.method].build) for point in found for drafter in point.drafters}
 
 
 def forecasts(point: Point, budgets: Sequence[int], known: Known, growers: Mapping[tuple[str, str], Grower],
               curve: CostCurve | None) -> list[Forecast]:
     """A point at every budget, and with a curve at ``auto`` too; a method without drafters has budget 0 only."""
-    rounds = replay(point.method, point.split, growers, known, point.heads)
-    done = [forecast(point, budget, rounds, curve) for budget in (budgets if point.heads else (0,))]
-    return [*done, adaptive_forecast(point, rounds, curve)] if curve and point.heads else done
+    rounds = replay(point.method, point.split, growers, known, point.drafters)
+    done = [forecast(point, budget, rounds, curve) for budget in (budgets if point.drafters else (0,))]
+    return [*done, adaptive_forecast(point, rounds, curve)] if curve and point.drafters else done
 
 
 def forecast(point: Point, budget: int, rounds: Replay, curve: CostCurve | None) -> Forecast:
@@ -63,14 +63,15 @@ def adaptive_forecast(point: Point, rounds: Replay, curve: CostCurve) -> Forecas
 def _forecast(point: Point, asked: tuple[int, str], steps: list[Step],
               price: tuple[float, CostCurve | None]) -> Forecast:
     build_ms, curve = price
-    spent = sum(curve.round_ms(len(step.tree), step.built, step.heads, build_ms) for step in steps) if curve else 0.0
+    spent = sum(curve.round_ms(len(step.tree), step.built, step.drafter_count, build_ms) for step in steps
+                ) if curve else 0.0
     lengths, rows = tuple(len(step.keep) for step in steps), tuple(len(step.tree) for step in steps)
     return Forecast(point.method, point.split, asked[0], lengths, rows, build_ms, spent, asked[1])
 
 
 def gain(point: Point, budget: int, known: Known, growers: Mapping[tuple[str, str], Grower]) -> Gain:
     """What each further node is worth to a point, over the rounds of this budget."""
-    steps = list(replay(point.method, point.split, growers, known, point.heads).steps(budget))
+    steps = list(replay(point.method, point.split, growers, known, point.drafters).steps(budget))
     most = max((len(step.tree) - 1 for step in steps), default=0)
     expected, realised = np.zeros(most), np.zeros(most)
     for step in steps:

@@ -27,11 +27,11 @@ def chain_round(index: int, start: int, tokens: Sequence[Token], step: ServerSte
     chosen[:kept] = [token.logprob for token in tokens[1:]]
     offered[1:len(known)] = chosen[:len(known) - 1]
     offered[0] = 0
-    heads = np.ones(size, np.int32)
-    heads[0] = 0
+    drafters = np.ones(size, np.int32)
+    drafters[0] = 0
     logprobs = _unknown(size)
     logprobs[0] = 0
-    tree = DraftTree(ids, np.maximum(np.arange(size, dtype=np.int32) - 1, 0), logprobs, heads)
+    tree = DraftTree(ids, np.maximum(np.arange(size, dtype=np.int32) - 1, 0), logprobs, drafters)
     verification = Verification(choice, chosen, _unknown(size), _unknown(size), offered, _unknown(size))
     return Round(index, start, (), (), tree, verification,
                  Acceptance(np.arange(kept, dtype=np.int32), tokens[-1].id))

@@ -29,7 +29,7 @@ UPLOADED = Limits(file_bytes=32 * 2**20)
 
 MOST_NODES = 2**14  # of a tree
 MOST_CELLS = 2**20  # of a lattice: depth × rows × k
-MOST_HEADS = 16
+MOST_DRAFTERS = 16
 MOST_PROMPT_TOKENS = 2**20
 LONGEST_TEXT = 2**20  # characters: a prompt
 LONGEST_NOTE = 2**13  # characters: a title, a sentence for the reader, what the hardware is

@@ -15,7 +15,7 @@ Piece = str | tuple[int, ...]  # a token's text, or its bytes where they are not
 
 @dataclass(frozen=True)
 class Header:
-    """What was run, on what, when. ``heads`` names the drafters in order, ``pieces`` the prompt's tokens.
+    """What was run, on what, when. ``drafters`` are named in order, ``pieces`` the prompt's tokens.
 
     ``recorded`` is an ISO date for a recording and empty for a live run; ``note`` is a sentence for the reader (what a
     recording teaches, or that the prompt lies outside what the rig was trained for); ``turns`` were before the prompt.
@@ -25,7 +25,7 @@ class Header:
     request: Request
     prompt: str
     rig: str
-    heads: tuple[str, ...]
+    drafters: tuple[str, ...]
     hardware: str
     dtype: str
     context_limit: int

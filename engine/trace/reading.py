@@ -10,17 +10,18 @@ from typing import Any, BinaryIO
 
 from engine.errors import RequestError, TraceError
 from engine.trace import checks
-from engine.trace.limits import LIMITS, LONGEST_NOTE, MOST_HEADS, Limits
+from engine.trace.limits import LIMITS, LONGEST_NOTE, MOST_DRAFTERS, Limits
 from engine.trace.lines import End, Entry, Header, Line, Trace, gather
 from engine.trace.rounds import completed, decode_round
 from engine.trace.stream import as_file, check_size, lines_of, opened
 from engine.turns import turns_from
+from engine.written_names import written_name
 
 READABLE = (1, 2, 3, 4)
 OPTIONAL = 4  # from this version on a recorder leaves out what it does not know
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, RequestError)
 NEEDED = ("rig", "hardware", "dtype", "revisions")  # of a header, in every version
-HEADER_FIELDS = frozenset(field.name for field in fields(Header))
+HEADER_FIELDS = frozenset(written_name(field.name) for field in fields(Header))
 END_FIELDS = frozenset(field.name for field in fields(End))
 
 
@@ -145,7 +146,7 @@ def _header(given: Mapping[str, Any], bare: bool) -> Header:
         raise KeyError(lacking[0])
     return Header(
         request=checks.request(given["request"], bare), prompt=checks.prompt(given["prompt"]),
-        heads=checks.words(given["heads"], "heads", MOST_HEADS), pieces=_pieces(given["pieces"]),
+        drafters=checks.words(given["heads"], "heads", MOST_DRAFTERS), pieces=_pieces(given["pieces"]),
         context_limit=checks.whole(given["context_limit"], "context_limit"),
         revisions=checks.revisions(given["revisions"]), every=checks.whole(given.get("every", 1), "every", 1),
         turns=turns_of(given.get("turns")), **notes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.records import DraftTree, Lattice, Round
-from engine.trace.limits import LARGEST, MOST_CELLS, MOST_HEADS, MOST_NODES
+from engine.trace.limits import LARGEST, MOST_CELLS, MOST_DRAFTERS, MOST_NODES
 
 
 def check_round(made: Round) -> None:
@@ -47,8 +47,8 @@ def _check_tree(tree: DraftTree) -> None:
     above = tree.parents
     if len(tree) > MOST_NODES:
         raise ValueError(f"a tree of {len(tree):,} nodes, where {MOST_NODES:,} are allowed")
-    if (tree.tokens < 0).any() or (tree.heads < 0).any() or (tree.heads >= 1 << MOST_HEADS).any():
-        raise ValueError("a tree with a token below 0, or a head that is none")
+    if (tree.tokens < 0).any() or (tree.drafters < 0).any() or (tree.drafters >= 1 << MOST_DRAFTERS).any():
+        raise ValueError("a tree with a token below 0, or a drafter that is none")
     if len(tree) == 0 or above[0] != 0 or (above < 0).any() or (above[1:] >= np.arange(1, len(tree))).any():
         raise ValueError("a tree whose parents do not come before their children")
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Round, Trials, Verification
 from engine.trace.checks import listed, named, packed_array, seconds, whole
-from engine.trace.limits import MOST_HEADS
+from engine.trace.limits import MOST_DRAFTERS
 from engine.trace.round_check import check_round
+from engine.written_names import written_name
 
 INTEGERS, FLOATS = "<i4", "<f4"
 DTYPES = MappingProxyType({"Integers": INTEGERS, "Floats": FLOATS})  # by what ``records.py`` calls a field's type
@@ -42,8 +43,8 @@ def decode_round(value: Mapping[str, Any]) -> Round:
         raise ValueError("keep-indices or a tree of several dimensions, where one is allowed")
     made = Round(
         index=whole(value["index"], "index of a round"), start=whole(value["start"], "start of a round"),
-        drafts=tuple(_arrays(Lattice, draft) for draft in listed(value.get("drafts", []), "drafts", MOST_HEADS)),
-        candidates=tuple(_tree(tree) for tree in listed(value.get("candidates", []), "candidates", MOST_HEADS)),
+        drafts=tuple(_arrays(Lattice, draft) for draft in listed(value.get("drafts", []), "drafts", MOST_DRAFTERS)),
+        candidates=tuple(_tree(tree) for tree in listed(value.get("candidates", []), "candidates", MOST_DRAFTERS)),
         tree=tree, verification=_verification(value.get("verification", {}), tree, acceptance),
         acceptance=acceptance, seconds=seconds(value.get("seconds", {})))
     check_round(made)
@@ -53,8 +54,11 @@ def decode_round(value: Mapping[str, Any]) -> Round:
 def _arrays(kind: type[Arrays], value: Mapping[str, Any], **given: Any) -> Arrays:
     """A record of arrays of one shape; ``given`` are those that the line may leave out."""
     value = named(value, kind.__name__)
-    arrays = {field.name: packed_array(value[field.name], (DTYPES[str(field.type)],), field.name)
-              if field.name in value or field.name not in given else given[field.name] for field in fields(kind)}
+    arrays = {}
+    for field in fields(kind):
+        name = written_name(field.name)
+        arrays[field.name] = (packed_array(value[name], (DTYPES[str(field.type)],), name)
+                              if name in value or field.name not in given else given[field.name])
     shapes = {array.shape for array in arrays.values()}
     if len(shapes) != 1 or len(shapes.pop()) != (3 if kind is Lattice else 1):
         raise ValueError(f"a {kind.__name__} whose arrays do not fit each other")
@@ -64,11 +68,11 @@ def _arrays(kind: type[Arrays], value: Mapping[str, Any], **given: Any) -> Array
 def _tree(value: Mapping[str, Any]) -> DraftTree:
     """Where nobody says which drafter proposes a node, the first does."""
     shape = packed_array(named(value, "tree")["tokens"], (INTEGERS,), "tokens").shape
-    heads = np.ones(shape, np.int32)
-    heads[:1] = 0
+    drafters = np.ones(shape, np.int32)
+    drafters[:1] = 0
     unknown = np.full(shape, np.nan, np.float32)
     unknown[:1] = 0
-    return _arrays(DraftTree, value, logprobs=unknown, heads=heads)
+    return _arrays(DraftTree, value, logprobs=unknown, drafters=drafters)
 
 
 def _verification(value: Mapping[str, Any], tree: DraftTree, acceptance: Acceptance) -> Verification:

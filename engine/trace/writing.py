@@ -15,6 +15,7 @@ import numpy as np
 from engine.errors import FileError, TraceError
 from engine.files import replace_file
 from engine.trace.lines import End, Entry, Line, Trace
+from engine.written_names import written_name
 
 VERSION = 4  # 1 had no ``pace``, which was always fixed; 2 no ``turns``; 3 none of what may be left out since
 
@@ -50,7 +51,7 @@ def encode_line(line: Line) -> dict[str, Any]:
 
 
 def _plain(record: Any) -> dict[str, Any]:
-    return {field.name: getattr(record, field.name) for field in fields(record)}
+    return {written_name(field.name): getattr(record, field.name) for field in fields(record)}
 
 
 def encode_record(record: Any) -> Any:

@@ -25,12 +25,14 @@ DEMO: Stages = (
     (RIG / "target" / "tokenizer.json", ("engine.training.tokenizer",)),
     (RIG / "target" / "training.json", ("engine.training.target",)),
     (RIG / "small" / "training.json", ("engine.training.small",)),
-    *((RIG / head / "training.json", ("engine.training.drafter", "--head", head)) for head in ("math", "code", "all")),
+    *((RIG / drafter / "training.json", ("engine.training.drafter", "--drafter", drafter))
+      for drafter in ("math", "code", "all")),
     (RIG / "target" / "before.json", (
         "engine.training.target", "--go-on", "--tokens", "0", "--finish-tokens", "1200000", "--finish-rate", "0.12",
         "--seed", "polish", "--work", ".training/polish")),
-    *((RIG / head / "before.json", (
-        "engine.training.drafter", "--head", head, "--go-on", "--work", ".training/own")) for head in ("code", "all")),
+    *((RIG / drafter / "before.json", (
+        "engine.training.drafter", "--drafter", drafter, "--go-on", "--work", ".training/own"))
+      for drafter in ("code", "all")),
     (Path("assets/prompts/check.jsonl"), ("engine.training.prompt_files",)),
     (RIG / "README.md", ("engine.training.card",)),
 )
@@ -38,10 +40,10 @@ OWN = "engine.training.own_answers"
 SMOLLM2 = Path("assets/smollm2")
 PUBLISHED: Stages = (
     (enough("smollm2"), (f"{OWN}.writing", "--rig", "smollm2")),
-    (SMOLLM2 / "chat" / "training.json", (f"{OWN}.heads", "--head", "chat", "--out", str(SMOLLM2 / "chat"))),
-    *((SMOLLM2 / head / "training.json", (
-        f"{OWN}.heads", "--head", head, "--begin-with", str(SMOLLM2 / "chat"), "--out", str(SMOLLM2 / head)))
-      for head in ("prose", "code")),
+    (SMOLLM2 / "chat" / "training.json", (f"{OWN}.heads", "--drafter", "chat", "--out", str(SMOLLM2 / "chat"))),
+    *((SMOLLM2 / drafter / "training.json", (
+        f"{OWN}.heads", "--drafter", drafter, "--begin-with", str(SMOLLM2 / "chat"), "--out", str(SMOLLM2 / drafter)))
+      for drafter in ("prose", "code")),
     (SMOLLM2 / "small" / "training.json", (f"{OWN}.small", "--out", str(SMOLLM2 / "small"))),
     (SMOLLM2 / "README.md", (f"{OWN}.card",)),
 )

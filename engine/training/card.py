@@ -71,7 +71,7 @@ def score_table(scores: dict[str, Any]) -> str:
 
 CARD = """# The demo rig
 
-A target of eight layers, three block-diffusion heads and a little language model as a drafter, small enough to be
+A target of eight layers, three block-diffusion drafters and a little language model as a drafter, small enough to be
 carried in the repository. {good_at} It is made to show tree speculative decoding, not to
 be relied on for answers.
 
@@ -79,8 +79,8 @@ Everything is generated and trained here (`python -m engine.training`); nothing 
 `engine/training/corpus/`; the prompt of every test item is kept out of training by its hash.
 
 - `target/`: Qwen3ForCausalLM, 8 layers × 320, byte-level BPE of 1,536 tokens, 1,024 positions, tied embedding.
-- `math/`, `code/`, `all/`: heads in the published DFlash layout, block 16, 3 layers, taps 1, 4, 6, no embedding and no
-  output head of their own. `math` and `code` are specialists, `all` saw every domain alike.
+- `math/`, `code/`, `all/`: drafters in the published DFlash layout, block 16, 3 layers, taps 1, 4, 6, without an
+  embedding or an output head of their own. `math` and `code` are specialists, `all` saw every domain alike.
 - `small/`: Qwen3ForCausalLM, 2 layers, the target's tokenizer: a drafter that sees its own path, for `expand`.
 
 ## Training
@@ -94,7 +94,7 @@ Hardware: {hardware}. Optimisers: Muon for matrices, AdamW for the rest, bfloat1
 `python -m engine.training.evaluate --json`: {prompts} unseen prompts a domain, greedy, {dtype}, node budget {budget}.
 `right` is the share of exact final answers (math) or functions that run and pass their checks (code, mixed); the other
 rows are τ, tokens committed per round, the root included; `routed_to_first` is the share of rounds in which routing
-picked the math head; `tokens` is the mean length of an answer.
+picked the math drafter; `tokens` is the mean length of an answer.
 
 {scores}
 

@@ -53,9 +53,9 @@ class Trainee(nn.Module):
 
     embedding: Tensor
 
-    def __init__(self, head: DFlashModel, embedding: Tensor, mask_id: int) -> None:
+    def __init__(self, drafter: DFlashModel, embedding: Tensor, mask_id: int) -> None:
         super().__init__()
-        self.head, self.mask_id = head, mask_id
+        self.drafter, self.mask_id = drafter, mask_id
         self.register_buffer("embedding", embedding.clone())
 
     def forward(self, lesson: DenoisingStep) -> Tensor:
@@ -72,10 +72,10 @@ class Trainee(nn.Module):
         tokens = torch.full((rows, count, slots), self.mask_id, device=place)
         tokens[:, :, 0] = roots
         positions = (anchors[:, :, None] + torch.arange(slots, device=place)).flatten(1)
-        cosines, sines = self.head.rotary_emb(self.head.norm.weight, positions)
-        everywhere = self.head.rotation(torch.arange(length, device=place))
-        context = self.head.context(features.to(fast_dtype(place)), everywhere)
-        hidden = self.head(
+        cosines, sines = self.drafter.rotary_emb(self.drafter.norm.weight, positions)
+        everywhere = self.drafter.rotation(torch.arange(length, device=place))
+        context = self.drafter.context(features.to(fast_dtype(place)), everywhere)
+        hidden = self.drafter(
             nn.functional.embedding(tokens.flatten(1), self.embedding), (cosines[:, None], sines[:, None]),
             context, block_mask(anchors, length, slots))
         masked: Tensor = hidden.unflatten(1, (count, slots))[:, :, 1:].flatten(0, 2)
@@ -94,7 +94,7 @@ class Course:
     after: Callable[[int, float], None] = lambda step, loss: None
 
 
-def train_head(run: Run[Model], course: Course) -> float:
+def train_drafter(run: Run[Model], course: Course) -> float:
     """Train to the schedule's last step; the running loss in nats at the end."""
     running, schedule = 0.0, course.schedule
     with tqdm(total=schedule.steps, initial=run.step, unit="step", mininterval=5, desc=course.name) as bar:

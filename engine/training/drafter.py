@@ -1,7 +1,7 @@
 """Train a block-diffusion drafter of the demo rig on the target's features.
 
-    python -m engine.training.drafter --head math
-    python -m engine.training.drafter --head code --go-on --work .training/own
+    python -m engine.training.drafter --drafter math
+    python -m engine.training.drafter --drafter code --go-on --work .training/own
 
 The second command goes on from the exported drafter, with the target's own answers in place of the corpus'.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,15 +27,16 @@ from engine.drafters.dflash.model import DFlashModel
 from engine.training.answers import OwnAnswers
 from engine.training.batches import Batch, RowShape, make_batch
 from engine.training.blocks import BlockShape, lay_blocks
-from engine.training.corpus.mixture import HEAD_FINISH_SHARES, HEAD_OWN_SHARES, HEAD_SHARES, Shares
-from engine.training.denoising import Course, DenoisingStep, Trainee, train_head
+from engine.training.corpus.mixture import DRAFTER_FINISH_SHARES, DRAFTER_OWN_SHARES, DRAFTER_SHARES, Shares
+from engine.training.denoising import Course, DenoisingStep, Trainee, train_drafter
 from engine.training.rates import optimizers
 from engine.training.target import Run, write_facts
+from engine.written_names import written
 
 TAPS = (1, 4, 6)
 BLOCK = BlockShape()
 # After a million tokens of its own the code drafter had τ 4.6 where the math drafter had 6.8: its text is freer.
-HEAD_TOKENS: Mapping[str, int] = MappingProxyType({"math": 4_000_000, "code": 10_000_000, "all": 5_000_000})
+DRAFTER_TOKENS: Mapping[str, int] = MappingProxyType({"math": 4_000_000, "code": 10_000_000, "all": 5_000_000})
 # A specialist's last tokens hold as much of the other domain as of its own: before them the math drafter's τ was 2.7
 # times the code drafter's in math, too black and white for routing and merging to have much to decide.
 FINISH_TOKENS: Mapping[str, int] = MappingProxyType({"math": 1_000_000, "code": 1_000_000, "all": 0})
@@ -44,10 +45,10 @@ FIRST_SCALE = 0.3  # of the final norm: under the target's output head a random 
 
 
 @dataclass(frozen=True)
-class HeadRecipe:
+class DrafterRecipe:
     """Everything that decides a drafter's run besides the code, the corpus and the target."""
 
-    head: str
+    drafter: str
     tokens: int
     rows: int = 12
     row_length: int = 256
@@ -78,13 +79,13 @@ class HeadRecipe:
 
     def shares_at(self, step: int) -> Shares:
         """The domains of a step's items."""
-        return HEAD_SHARES[self.head] if step < self.main_steps else self.finish_shares
+        return DRAFTER_SHARES[self.drafter] if step < self.main_steps else self.finish_shares
 
     @property
     def finish_shares(self) -> Shares:
         """The domains at last; who has no others keeps its own."""
-        last = HEAD_OWN_SHARES if self.answers == "target" else HEAD_FINISH_SHARES
-        return last.get(self.head, HEAD_SHARES[self.head])
+        last = DRAFTER_OWN_SHARES if self.answers == "target" else DRAFTER_FINISH_SHARES
+        return last.get(self.drafter, DRAFTER_SHARES[self.drafter])
 
     def rate_at(self, step: int) -> float:
         """Share of the full rate: warm up, hold, and fall linearly to nothing; the finish again, from lower."""
@@ -95,7 +96,7 @@ class HeadRecipe:
         return self.finish_rate * min(1.0, (into + 1) / self.warmup_steps, (whole - into) / whole * 1.5)
 
 
-def head_config(target: Qwen3Config, mask_id: int) -> Qwen3Config:
+def drafter_config(target: Qwen3Config, mask_id: int) -> Qwen3Config:
     """Three layers in the published layout: block size, taps and mask token are in the config."""
     config = Qwen3Config(
         vocab_size=target.vocab_size, hidden_size=target.hidden_size, intermediate_size=896, num_hidden_layers=3,
@@ -122,14 +123,14 @@ class Teacher:
         return torch.cat([states[layer + 1] for layer in TAPS], -1)  # state 0 is the embedding
 
 
-def batches(recipe: HeadRecipe, teacher: Teacher, tokenizer: PreTrainedTokenizerBase) -> Callable[[int], Batch]:
+def batches(recipe: DrafterRecipe, teacher: Teacher, tokenizer: PreTrainedTokenizerBase) -> Callable[[int], Batch]:
     """The batch of each step."""
     if recipe.answers == "target":
-        return OwnAnswers(teacher.model, tokenizer, recipe.finish_shares, recipe.shape, f"{recipe.head}-own").batch
-    return lambda step: make_batch(recipe.shares_at(step), tokenizer, recipe.shape, f"{recipe.head}-{step}")
+        return OwnAnswers(teacher.model, tokenizer, recipe.finish_shares, recipe.shape, f"{recipe.drafter}-own").batch
+    return lambda step: make_batch(recipe.shares_at(step), tokenizer, recipe.shape, f"{recipe.drafter}-{step}")
 
 
-def course(model: DFlashModel, recipe: HeadRecipe, teacher: Teacher, tokenizer: PreTrainedTokenizerBase) -> Course:
+def course(model: DFlashModel, recipe: DrafterRecipe, teacher: Teacher, tokenizer: PreTrainedTokenizerBase) -> Course:
     """The run of a drafter of the demo rig: fresh items in every step, read by the target on the spot."""
     batch_of, device = batches(recipe, teacher, tokenizer), teacher.model.device
     trainee = Trainee(model, teacher.model.model.embed_tokens.weight.detach(), tokenizer.mask_token_id)
@@ -139,11 +140,11 @@ def course(model: DFlashModel, recipe: HeadRecipe, teacher: Teacher, tokenizer: 
         features = teacher.features(torch.from_numpy(batch.tokens).to(device))
         found: Tensor = trainee(DenoisingStep(features, lay_blocks(batch, recipe.anchors, step, BLOCK)))
         return found
-    return Course(recipe.head, recipe, loss, lambda: optimizers(model, recipe), device.type)
+    return Course(recipe.drafter, recipe, loss, lambda: optimizers(model, recipe), device.type)
 
 
-def export_head(run: Run[DFlashModel], recipe: HeadRecipe, out: Path, loss: float,
-                before: dict[str, Any] | None = None) -> None:
+def export_drafter(run: Run[DFlashModel], recipe: DrafterRecipe, out: Path, loss: float,
+                   before: dict[str, Any] | None = None) -> None:
     """config.json and model.safetensors as the public loaders read them, and the facts for the model card; ``before``
     as in ``target.export``."""
     out.mkdir(parents=True, exist_ok=True)
@@ -151,10 +152,10 @@ def export_head(run: Run[DFlashModel], recipe: HeadRecipe, out: Path, loss: floa
     weights = {name: value.to(torch.bfloat16).contiguous() for name, value in run.model.state_dict().items()}
     save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
     facts: dict[str, Any] = {
-        "recipe": asdict(recipe), "parameters": sum(value.numel() for value in run.model.parameters()),
+        "recipe": written(recipe), "parameters": sum(value.numel() for value in run.model.parameters()),
         "tokens_seen": run.step * recipe.rows * recipe.row_length,
         "blocks_seen": run.step * recipe.rows * recipe.anchors, "training_seconds": round(run.seconds),
-        "final_loss_nats": round(loss, 4), "shares": dict(HEAD_SHARES[recipe.head])}
+        "final_loss_nats": round(loss, 4), "shares": dict(DRAFTER_SHARES[recipe.drafter])}
     if recipe.finish_tokens:
         facts["finish_shares"] = dict(recipe.finish_shares)
     write_facts(out, facts, before)
@@ -163,7 +164,7 @@ def export_head(run: Run[DFlashModel], recipe: HeadRecipe, out: Path, loss: floa
 def main() -> None:
     """Train one drafter, or go on training it, and export it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--head", choices=list(HEAD_SHARES), required=True)
+    parser.add_argument("--drafter", "--head", choices=list(DRAFTER_SHARES), required=True)
     parser.add_argument("--rig", type=Path, default=Path("assets/demo"))
     parser.add_argument("--work", type=Path, default=Path(".training"), help="where the checkpoint is kept")
     parser.add_argument("--tokens", type=int, help="tokens of conversations (default: HEAD_TOKENS)")
@@ -172,27 +173,27 @@ def main() -> None:
     parser.add_argument("--finish-tokens", type=int, help="tokens of the run's last part, or of going on")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     choice = parser.parse_args()
-    if choice.go_on and choice.head not in OWN_TOKENS:
-        parser.error(f"the drafter {choice.head} does not go on; those that do are {', '.join(OWN_TOKENS)}")
+    if choice.go_on and choice.drafter not in OWN_TOKENS:
+        parser.error(f"the drafter {choice.drafter} does not go on; those that do are {', '.join(OWN_TOKENS)}")
     torch.manual_seed(0)
-    out = choice.rig / choice.head
+    out = choice.rig / choice.drafter
     tokenizer = AutoTokenizer.from_pretrained(choice.rig / "target")
     target = Qwen3ForCausalLM.from_pretrained(choice.rig / "target", dtype=torch.float32).to(choice.device)
-    usual = (OWN_TOKENS if choice.go_on else FINISH_TOKENS)[choice.head]
+    usual = (OWN_TOKENS if choice.go_on else FINISH_TOKENS)[choice.drafter]
     finish = usual if choice.finish_tokens is None else choice.finish_tokens
-    model, before = DFlashModel(head_config(target.config, tokenizer.mask_token_id)), None
+    model, before = DFlashModel(drafter_config(target.config, tokenizer.mask_token_id)), None
     if choice.go_on:
         before = json.loads((out / "training.json").read_text())
-        recipe = HeadRecipe(choice.head, 0, finish_tokens=finish, answers="target")
+        recipe = DrafterRecipe(choice.drafter, 0, finish_tokens=finish, answers="target")
         model.load_state_dict(load_file(out / "model.safetensors"))
     else:
-        recipe = HeadRecipe(choice.head, choice.tokens or HEAD_TOKENS[choice.head], finish_tokens=finish)
+        recipe = DrafterRecipe(choice.drafter, choice.tokens or DRAFTER_TOKENS[choice.drafter], finish_tokens=finish)
         nn.init.constant_(model.norm.weight, FIRST_SCALE)
     model = model.to(choice.device)
-    run = Run(model, optimizers(model, recipe), choice.work / choice.head)
+    run = Run(model, optimizers(model, recipe), choice.work / choice.drafter)
     run.resume()
-    loss = train_head(run, course(model, recipe, Teacher(target), tokenizer))
-    export_head(run, recipe, out, loss, before)
+    loss = train_drafter(run, course(model, recipe, Teacher(target), tokenizer))
+    export_drafter(run, recipe, out, loss, before)
 
 
 if __name__ == "__main__":

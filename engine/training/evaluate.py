@@ -31,7 +31,7 @@ from engine.training.corpus.items import Item
 from engine.training.corpus.mixture import unseen_items
 
 REWORDED = RIGS_FOLDER / "prompts" / "reworded.jsonl"
-HEADS = ("math", "code", "all")
+DRAFTERS = ("math", "code", "all")
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,15 @@ class Drafting:
     name: str
     method: str
     split: str = "total"
-    heads: tuple[str, ...] = ()
+    drafters: tuple[str, ...] = ()
 
 
 ROUTED = Drafting("routed", "routed")
 BOTH = (ROUTED, Drafting("merged_total", "merged"), Drafting("merged_each", "merged", "each"),
         Drafting("joint", "joint"))
 SINGLE: Mapping[str, Drafting] = MappingProxyType({
-    f"{method}_{head}": Drafting(f"{method}_{head}", method, heads=(head,))
-    for method in ("ddtree", "dflash") for head in HEADS})
+    f"{method}_{drafter}": Drafting(f"{method}_{drafter}", method, drafters=(drafter,))
+    for method in ("ddtree", "dflash") for drafter in DRAFTERS})
 # What each domain is asked: both specialists where one is at home, the ways of using both where domains mix.
 SETTINGS: Mapping[str, tuple[Drafting, ...]] = MappingProxyType({
     "math": (SINGLE["ddtree_math"], SINGLE["ddtree_code"], SINGLE["dflash_math"], ROUTED),
@@ -78,14 +78,15 @@ WRITTEN = tuple(domain for domain, check in CHECKS.items() if check is function_
 
 def answer(rig: Rig, item: Item, setting: Drafting, choice: argparse.Namespace) -> list[Round]:
     """The rounds that answer one item."""
-    ask = Ask(item.prompt, setting.method, choice.budget, choice.max_tokens, split=setting.split, heads=setting.heads)
-    drafters = rig.drafters(ask.method, ask.heads)
+    ask = Ask(item.prompt, setting.method, choice.budget, choice.max_tokens, split=setting.split,
+              drafters=setting.drafters)
+    drafters = rig.drafters_for(ask.method, ask.drafters)
     return list(decode(LiveRig(rig).request(ask), rig.target, list(drafters.values())))
 
 
-def routed_heads(rounds: Sequence[Round]) -> list[int]:
+def routed_drafters(rounds: Sequence[Round]) -> list[int]:
     """The drafter (1, 2) that each round of a routed run verified; rounds without a drafted node are left out."""
-    return [int(made.tree.heads[1]) for made in rounds if len(made.tree) > 1]
+    return [int(made.tree.drafters[1]) for made in rounds if len(made.tree) > 1]
 
 
 def mean_accepted(runs: Sequence[Sequence[Round]]) -> float:
@@ -115,8 +116,8 @@ def domain_scores(rig: Rig, domain: str, choice: argparse.Namespace) -> dict[str
                 scores["right"] = float(np.mean(right))
             scores["tokens"] = float(np.mean([sum(len(made.acceptance.keep) for made in run) for run in runs]))
         if setting is ROUTED:
-            heads = [head for rounds in runs for head in routed_heads(rounds)]
-            scores["routed_to_first"] = round(float(np.mean([head == 1 for head in heads])), 3)
+            drafters = [drafter for rounds in runs for drafter in routed_drafters(rounds)]
+            scores["routed_to_first"] = round(float(np.mean([drafter == 1 for drafter in drafters])), 3)
     return scores
 
 

@@ -119,9 +119,9 @@ def gain_figure(found: WhatIf, gain: Gain) -> dict[str, Any]:
 def priced(found: WhatIf, gain: Gain, gains: Reals) -> tuple[Reals, int]:
     """What each row costs, in tokens (n,), and the number of nodes with the most tokens per millisecond."""
     assert found.cost is not None
-    heads, nodes = METHODS[gain.method].heads, len(gains)
+    drafters, nodes = METHODS[gain.method].drafter_count, len(gains)
     builds = [each.build_ms for each in found.of(gain.method, gain.split)]
-    spent = np.asarray([found.cost.round_ms(n + 1, n, heads, max(builds, default=0.0)) for n in range(nodes + 1)])
+    spent = np.asarray([found.cost.round_ms(n + 1, n, drafters, max(builds, default=0.0)) for n in range(nodes + 1)])
     tokens = 1 + np.concatenate([np.zeros(1), np.cumsum(gains)])
     rates = tokens / spent
     return np.diff(spent) * rates.max(), int(rates.argmax())

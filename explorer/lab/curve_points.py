@@ -41,7 +41,7 @@ class CurvePoint:
     @property
     def drafts(self) -> bool:
         """Has it nodes at all?"""
-        return METHODS[self.setting.method].heads > 0
+        return METHODS[self.setting.method].drafter_count > 0
 
 
 @dataclass(frozen=True)

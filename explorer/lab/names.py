@@ -17,7 +17,7 @@ def line_of(setting: Setting) -> str:
 def label_of(setting: Setting) -> str:
     """A setting for people: ``merged each, 64 nodes``, ``ddtree, auto``; what drafts nothing has no nodes."""
     line = line_of(setting)
-    return f"{line}, {_nodes(setting)}" if METHODS[setting.method].heads else line
+    return f"{line}, {_nodes(setting)}" if METHODS[setting.method].drafter_count else line
 
 
 def _nodes(setting: Setting) -> str:

@@ -39,7 +39,7 @@ def figures(stored: Stored, measured: Sequence[Measured]) -> list[tuple[str, Vie
               "Thin lines across: auto, where every round verifies as many nodes as pay.",
               curves_view(summary, [])["figure"])]
     best = summary.best
-    if best is None or not METHODS[best.setting.method].heads:
+    if best is None or not METHODS[best.setting.method].drafter_count:
         return drawn
     nodes = best.setting.nodes
     found = readings_at(measured, nodes)

@@ -81,7 +81,7 @@ class LabService:
             "settled": settled, "options": {
                 "methods": methods, "baseline": BASELINE, "budgets": list(OFFERED), "limits": limits(),
                 "sets": self._sets.view(),
-                "heads": {name: METHODS[name].heads for name in methods},
+                "heads": {name: METHODS[name].drafter_count for name in methods},
                 "summaries": {name: METHODS[name].summary for name in methods}}}
 
     @cached_property
@@ -146,7 +146,7 @@ class LabService:
         if "run" in wanted:
             trace = self._trace_of(str(wanted["run"]))
             method = trace.header.request.method
-            plain = method in METHODS and not METHODS[method].heads
+            plain = method in METHODS and not METHODS[method].drafter_count
             found = {} if plain or not trace.entries else {(method, method): [reading_of(trace)]}
         else:
             found = readings_at(self._measured(wanted), str(wanted.get("nodes")))

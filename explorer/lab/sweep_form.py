@@ -97,5 +97,5 @@ def plan_from(form: Mapping[str, Any], sets: PromptSets, laboratory: Laboratory,
     if len(plan) > MOST_RUNS:
         raise RequestError(f"The sweep has {len(plan):,} runs (prompts × settings × repeats); at most {MOST_RUNS:,} "
                            "are taken, so choose fewer of them.")
-    check(plan, laboratory.methods, laboratory.heads)
+    check(plan, laboratory.methods, laboratory.drafters)
     return plan

@@ -44,7 +44,7 @@ def standing(best: Row | None) -> str:
     ``unclear`` where the interval of the speed-up holds 1, else ``faster``; empty without a row."""
     if best is None:
         return ""
-    if not METHODS[best.setting.method].heads:
+    if not METHODS[best.setting.method].drafter_count:
         return "plain"
     if best.speedup is None:
         return ""
@@ -56,7 +56,7 @@ def standing(best: Row | None) -> str:
 def unsteady(summary: Summary) -> str:
     """That something else was at work on the machine, in a sentence: plain decoding takes as long whatever is asked,
     so what its speed spreads is the machine's. Empty where it was steady, or has one prompt alone."""
-    plain = [row.tokens_per_second for row in summary.rows if not METHODS[row.setting.method].heads]
+    plain = [row.tokens_per_second for row in summary.rows if not METHODS[row.setting.method].drafter_count]
     if not plain or (plain[0].most - plain[0].least) / plain[0].median <= STEADY:
         return ""
     return (f" Plain decoding alone ran at {plain[0].least:,.0f} to {plain[0].most:,.0f} tokens/s, so something else "
@@ -143,7 +143,7 @@ def readings_at(measured: Sequence[Measured], nodes: str) -> dict[tuple[str, str
     found: dict[tuple[str, str], list[Reading]] = defaultdict(list)
     for each in measured:
         setting = each.cell.setting
-        if each.reading and setting.nodes == nodes and METHODS[setting.method].heads:
+        if each.reading and setting.nodes == nodes and METHODS[setting.method].drafter_count:
             found[setting.method, line_of(setting)].append(each.reading)
     if not found:
         raise RequestError(f"Nothing was measured at the budget {nodes[:20]!r} yet; choose another one.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from engine.lab.control import Steps
 from engine.lab.findings import worst_first
 from engine.lab.forecast import WhatIf
 from engine.trace import Trace
+from engine.written_names import written
 from explorer.lab.cost import cost_figure, gain_figure, priced
 from explorer.lab.jobs import Job, Jobs
 from explorer.lab.race import race_plan_from, run
@@ -82,7 +82,7 @@ class Tools:
         """Begin an examination of the rig."""
         def work(job: Job) -> View:
             job.message = "Running every drafter as configured, and in each way that is easily misconfigured …"
-            return {"findings": [asdict(finding) for finding in worst_first(
+            return {"findings": [written(finding) for finding in worst_first(
                 self._rig.instruments.doctor(Steps(job.hear)))]}
         return {"job": self._jobs.start(work)}
 

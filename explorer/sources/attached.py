@@ -60,7 +60,7 @@ class AttachedServer:
     """See ``explorer.source.Source``. One way to run: the one that the server was started with."""
 
     methods: Sequence[str] = (SERVED,)
-    heads = (DRAFTER,)
+    drafters = (DRAFTER,)
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -68,7 +68,7 @@ class AttachedServer:
         self.hardware = server.title
         self.good_at = server.tells(server.trial)
 
-    def usual_heads(self, method: str) -> Sequence[str]:
+    def usual_drafters(self, method: str) -> Sequence[str]:
         """See ``explorer.source.Source``: the server has chosen."""
         return ()
 
@@ -133,7 +133,7 @@ class AttachedServer:
         note = f"{self.server.tells(report)} Times are those at which the text arrived here."
         request = Request(reader.prompt_ids, SERVED, report.width if report else 0, ask.max_tokens, ask.sampling)
         return Header(
-            request, ask.prompt, self.rig, self.heads, self.hardware, "", self.server.context_limit,
+            request, ask.prompt, self.rig, self.drafters, self.hardware, "", self.server.context_limit,
             {UNKNOWN_TOKEN: UNKNOWN_PIECE}, {self.server.kind.title: self.server.version}, turns=ask.turns,
             note=note, engine=self.server.title)
 

@@ -49,12 +49,12 @@ class Recordings:
         return ""
 
     @property
-    def heads(self) -> Sequence[str]:
+    def drafters(self) -> Sequence[str]:
         """None: what was recorded has its own."""
         return ()
 
-    def usual_heads(self, method: str) -> Sequence[str]:
-        """See ``heads``."""
+    def usual_drafters(self, method: str) -> Sequence[str]:
+        """See ``drafters``."""
         return ()
 
     def share(self, ask: Ask) -> float:
@@ -111,7 +111,7 @@ class _ClosedLaboratory:
     def __init__(self, source: Source, reason: str) -> None:
         self.conditions = Conditions(source.rig, source.hardware, "")
         self.methods: Sequence[str] = tuple(name for name in source.methods if name in METHODS)
-        self.heads: Sequence[str] = tuple(source.heads)
+        self.drafters: Sequence[str] = tuple(source.drafters)
         self._reason = reason
 
     def measure(self, ask: Ask) -> Reading:

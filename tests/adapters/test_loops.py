@@ -13,7 +13,7 @@ from engine.recorder import Recorder
 from engine.records import Request, Round
 from engine.toy import ToyTarget
 from engine.trace import load
-from tests.engine.material import GREEDY, heads_of, run
+from tests.engine.material import GREEDY, drafters_of, run
 
 torch = pytest.importorskip("torch")
 VOCABULARY = 8
@@ -22,7 +22,7 @@ VOCABULARY = 8
 @pytest.fixture
 def rounds() -> list[Round]:
     target = ToyTarget(seed=2, vocabulary=VOCABULARY)
-    return run(Request((1, 2, 3), "ddtree", 9, 20, GREEDY), target, heads_of("ddtree", target))
+    return run(Request((1, 2, 3), "ddtree", 9, 20, GREEDY), target, drafters_of("ddtree", target))
 
 
 def ddtree_generate(rounds: list[Round], recorder: Recorder) -> None:

@@ -16,7 +16,7 @@ import pytest
 from engine.records import Request, Round
 from engine.toy import ToyTarget
 from engine.trace import Trace, load
-from tests.engine.material import GREEDY, heads_of, run
+from tests.engine.material import GREEDY, drafters_of, run
 
 torch = pytest.importorskip("torch")
 PACKAGE = Path(__file__).parents[2] / "adapters" / "sglang"
@@ -32,7 +32,7 @@ def rounds_of(seed: int, method: str = "ddtree") -> list[Round]:
     """A toy run of fixed width, for SGLang verifies the same number of rows for every request, but for its last round,
     which the engine cuts at max_tokens and SGLang does later."""
     target = ToyTarget(seed=seed, vocabulary=8)
-    made = run(Request((1, 2, seed % 5), method, 9, 20, GREEDY), target, heads_of(method, target))
+    made = run(Request((1, 2, seed % 5), method, 9, 20, GREEDY), target, drafters_of(method, target))
     return [each for each in made[:-1] if len(each.tree) == 10]
 
 

@@ -127,7 +127,7 @@ def _bench(choice: argparse.Namespace) -> None:
 
 def _sweep(choice: argparse.Namespace) -> None:
     plan = sweep.latest(choice.out)[1] if choice.resume else sweep.plan_of(choice)
-    planning.check(plan, live().methods, live().heads)
+    planning.check(plan, live().methods, live().drafters)
 
 
 def _what_if(choice: argparse.Namespace) -> None:

@@ -59,7 +59,7 @@ def lattice(seed: int) -> Lattice:
     random = np.random.default_rng(seed)
     tokens, logprobs = [], []
     for depth in range(DEPTH):
-        order = np.concatenate([random.permutation(24), 24 + random.permutation(VOCABULARY - 24)])  # heads overlap
+        order = np.concatenate([random.permutation(24), 24 + random.permutation(VOCABULARY - 24)])  # drafters overlap
         order = np.concatenate([[depth], order[order != depth]])
         chances = np.sort(random.dirichlet(np.full(VOCABULARY, 0.08)) + 1e-6)[::-1]
         tokens.append(order[None, :64])
@@ -72,10 +72,10 @@ def merge(first: DraftTree, second: DraftTree) -> DraftTree:
     """Two disjoint trees under one root, by the index map φ (paper 000, section 4.1)."""
     shift = len(first) - 1
     parents = np.where(second.parents[1:] == 0, 0, second.parents[1:] + shift)
-    heads = np.full(len(second) - 1, 2, np.int32)
+    drafters = np.full(len(second) - 1, 2, np.int32)
     return DraftTree(
         np.concatenate([first.tokens, second.tokens[1:]]), np.concatenate([first.parents, parents]).astype(np.int32),
-        np.concatenate([first.logprobs, second.logprobs[1:]]), np.concatenate([first.heads, heads]))
+        np.concatenate([first.logprobs, second.logprobs[1:]]), np.concatenate([first.drafters, drafters]))
 
 
 def last_children(tree: DraftTree, steps: int) -> list[int]:

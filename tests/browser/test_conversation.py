@@ -1,4 +1,4 @@
-"""A conversation: Continue, the next turn with those before it, starting afresh; and the heads that one chooses."""
+"""A conversation: Continue, the next turn with those before it, starting afresh; and the drafters that one chooses."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ def test_a_recording_ends_the_conversation_and_brings_its_own(watched: Watched, 
     page.wait_for_function(f"{RUN} === 'routed'")
     assert turns(page) == [] and page.locator(".cs-turn").is_hidden()
     said = (("system", "Be brief."), ("user", "Hi"), ("assistant", "</script>"))
-    upload(page, "talk.jsonl", dumps(scripted_trace("routed", 32, turns=said, heads=("spare", "code"))))
+    upload(page, "talk.jsonl", dumps(scripted_trace("routed", 32, turns=said, drafters=("spare", "code"))))
     page.wait_for_function(f"{STAGE}.header.turns.length === 3")
     assert page.locator(".cs-speaker").all_inner_texts() == ["System", "You", "Answer"]
     assert page.locator(".cs-turn").inner_text().startswith("Turn 2")
     page.wait_for_function(f"document.querySelector('{PROMPT}').value.startsWith('How many books does Omar')")
     press_run(page)  # the same again, live
     header = exported(page).header
-    assert (header.turns, header.heads) == (said, ("spare", "code"))
+    assert (header.turns, header.drafters) == (said, ("spare", "code"))
     page.locator("#canopy-more .label-wrap").click()
     page.wait_for_function("document.querySelector('#canopy-heads input')?.value === 'spare + code'")
 
@@ -139,18 +139,18 @@ def test_the_mark_covers_nothing(watched: Watched, address: str, mode: str, size
     assert wide <= size[0]
 
 
-def test_the_heads_are_those_that_a_person_chooses(watched: Watched, address: str) -> None:
+def test_the_drafters_are_those_that_a_person_chooses(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     page.locator("#canopy-more .label-wrap").click()
     choose(page, "canopy-method", "ddtree")
     page.wait_for_function("document.querySelector('#canopy-heads input')?.value === \"the rig's own: story\"")
     choose(page, "canopy-heads", "code")
     press_run(page)
-    assert exported(page).header.heads == ("code",)
+    assert exported(page).header.drafters == ("code",)
     choose(page, "canopy-method", "joint")
     page.wait_for_function("document.querySelector('#canopy-heads input')?.value === \"the rig's own: story + code\"")
     press_run(page)
-    assert exported(page).header.heads == ("story", "code")
+    assert exported(page).header.drafters == ("story", "code")
     choose(page, "canopy-method", "autoregressive")
     page.wait_for_function("document.querySelector('#canopy-heads input')?.disabled")
 

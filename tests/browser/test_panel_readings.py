@@ -46,7 +46,7 @@ def test_unlike_a_mask_of_ones_the_cells_are_the_ancestors(drawings: Any) -> Non
             assert f"{int(expected.sum())} cells seen" in name
 
 
-def test_blocks_of_a_merged_mask_are_the_heads(drawings: Any) -> None:
+def test_blocks_of_a_merged_mask_are_the_drafters(drawings: Any) -> None:
     made = make("merged", 96)
     show(drawings, made)
     blocks = drawings.evaluate("panels.mask.blocks")
@@ -110,8 +110,8 @@ def test_marginals_mark_the_cells_that_the_tree_uses(drawings: Any, method: str,
     tree, depth = made.round.tree, depths(made.round.tree.parents)
     cells = drawings.evaluate("""panels.marginals.drawing.hits
         .filter((hit) => hit.id !== undefined && hit.node !== null).map((hit) => [hit.head, hit.depth, hit.id])""")
-    for head, draft in enumerate(made.round.drafts):
+    for drafter, draft in enumerate(made.round.drafts):
         shown = {(level, int(token)) for level in range(draft.depth) for token in draft.tokens[level, 0, :12]}
         used = {(int(depth[node]) - 1, int(tree.tokens[node])) for node in range(1, len(tree))
-                if tree.heads[node] & 1 << head}
-        assert {(level, token) for one, level, token in cells if one == head} == used & shown
+                if tree.drafters[node] & 1 << drafter}
+        assert {(level, token) for one, level, token in cells if one == drafter} == used & shown

@@ -24,8 +24,8 @@ FAILURE = "document.querySelector('.cs-rig-failure').textContent"
 def small_rig(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A target and a drafter of random weights, by the name that somebody would type."""
     folder = tmp_path_factory.mktemp("small")
-    target, head = write_short(folder / "small", "Qwen3-8B"), write_short_dflash(folder / "head", "Qwen3-8B")
-    return f"{target}::{head}"
+    target, drafter = write_short(folder / "small", "Qwen3-8B"), write_short_dflash(folder / "head", "Qwen3-8B")
+    return f"{target}::{drafter}"
 
 
 @pytest.fixture

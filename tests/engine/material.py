@@ -1,4 +1,4 @@
-"""What the tests of the engine are made of: random lattices and trees, slow references, and the toy's heads."""
+"""What the tests of the engine are made of: random lattices and trees, slow references, and the toy's drafters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lattices(draw: st.DrawFn, most_rows: int = 3, vocabulary: int = 6) -> Lattic
 
 
 def sharp_lattice(depth: int, width: int, seed: int, vocabulary: int = 64) -> Lattice:
-    """Marginals of a head that is sure of itself at first and less so deeper down."""
+    """Marginals of a drafter that is sure of itself at first and less so deeper down."""
     random = np.random.default_rng(seed)
     logits = random.normal(size=(depth, 1, vocabulary)) * np.linspace(3, 1.5, depth)[:, None, None]
     logprobs = (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
@@ -54,9 +54,9 @@ def trees(draw: st.DrawFn, most: int = 14, vocabulary: int = 3) -> DraftTree:
     for node in range(1, size):
         logprobs[node] = logprobs[parents[node]] + np.float32(draw(st.sampled_from([0.0, -0.5, -1.0])))
     tokens = draw(st.lists(st.integers(0, vocabulary - 1), min_size=size, max_size=size))
-    heads = np.ones(size, np.int32)
-    heads[0] = 0
-    return DraftTree(np.asarray(tokens, np.int32), np.asarray(parents, np.int32), logprobs, heads)
+    drafters = np.ones(size, np.int32)
+    drafters[0] = 0
+    return DraftTree(np.asarray(tokens, np.int32), np.asarray(parents, np.int32), logprobs, drafters)
 
 
 Prefix = tuple[float, tuple[int, ...]]  # log probability, tokens behind the root
@@ -116,17 +116,17 @@ def prefixes(tree: DraftTree) -> list[Prefix]:
     return list(zip(tree.logprobs[1:].tolist(), paths[1:], strict=True))
 
 
-def heads_of(method: str, target: ToyTarget, depth: int = 6) -> list[Drafter]:
-    """As many heads of the method's family as it needs."""
+def drafters_of(method: str, target: ToyTarget, depth: int = 6) -> list[Drafter]:
+    """As many drafters of the method's family as it needs."""
     row = METHODS[method]
     if row.family == "ngram":
         return [NGramDrafter(target.vocabulary, depth)]
-    return [ToyDrafter(target, depth, seed=seed) for seed in range(row.heads)]
+    return [ToyDrafter(target, depth, seed=seed) for seed in range(row.drafter_count)]
 
 
-def run(request: Request, target: Target, heads: Sequence[Drafter]) -> list[Round]:
+def run(request: Request, target: Target, drafters: Sequence[Drafter]) -> list[Round]:
     """All rounds of a request."""
-    return list(decode(request, target, heads))
+    return list(decode(request, target, drafters))
 
 
 def text(rounds: Iterable[Round]) -> list[int]:

@@ -82,13 +82,13 @@ def test_of_two_equal_siblings_the_deeper_match_wins_and_then_the_first() -> Non
 
 
 def drafted(target: ToyTarget, prompt: list[int], budget: int) -> tuple[DraftTree, Verification]:
-    """A merged tree of two heads behind a prompt, duplicates included, and the target's say on it."""
-    heads = [ToyDrafter(target, 4, seed=seed) for seed in (0, 1)]
+    """A merged tree of two drafters after a prompt, duplicates included, and the target's say on it."""
+    drafters = [ToyDrafter(target, 4, seed=seed) for seed in (0, 1)]
     root, features = target.prefill(prompt, 64, Sampling())
-    for head in heads:
-        head.begin(64)
-        head.observe(np.asarray(prompt, np.int32), features)
-    tree = merged(tuple(best_first(head.draft(root, budget), root, budget) for head in heads), 2 * budget)
+    for drafter in drafters:
+        drafter.begin(64)
+        drafter.observe(np.asarray(prompt, np.int32), features)
+    tree = merged(tuple(best_first(drafter.draft(root, budget), root, budget) for drafter in drafters), 2 * budget)
     return tree, target.verify(pack(tree, len(prompt)))
 
 

@@ -69,8 +69,8 @@ def test_an_empty_lattice_and_no_nodes_give_the_bare_root(name: str) -> None:
     lattice = sharp_lattice(3, 4, seed=0)
     for tree in (BUILDERS[name](lattice, 9, 0), BUILDERS[name](lattice.cut(0), 9, 5)):
         assert tree.tokens.tolist() == [9]
-        assert tree.parents.tolist() == tree.logprobs.tolist() == tree.heads.tolist() == [0]
-        kinds = [values.dtype for values in (tree.tokens, tree.parents, tree.logprobs, tree.heads)]
+        assert tree.parents.tolist() == tree.logprobs.tolist() == tree.drafters.tolist() == [0]
+        kinds = [values.dtype for values in (tree.tokens, tree.parents, tree.logprobs, tree.drafters)]
         assert kinds == ["i4", "i4", "f4", "i4"]
 
 

@@ -15,7 +15,7 @@ from engine.methods import METHODS
 from engine.records import STAGES, Request, Round, Sampling
 from engine.toy import ToyDrafter, ToyTarget
 from engine.tree import depths
-from tests.engine.material import GREEDY, LOSSLESS, WALKING, WARM, heads_of, run, text
+from tests.engine.material import GREEDY, LOSSLESS, WALKING, WARM, drafters_of, run, text
 
 PROMPT = (1, 2, 3, 1, 2)
 BUDGETS = (0, 1, 7, 15, 64, 256)
@@ -37,7 +37,7 @@ def test_at_temperature_0_the_text_is_the_autoregressive_one(method: str, budget
     target = ToyTarget(seed=2)
     for split in splits(method):
         request = Request(PROMPT, method, budget, 60, GREEDY, split=split)
-        assert text(run(request, target, heads_of(method, target))) == plain(target, request)
+        assert text(run(request, target, drafters_of(method, target))) == plain(target, request)
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
@@ -46,29 +46,29 @@ def test_shared_draws_make_the_walking_methods_equal_at_any_temperature(method: 
     target = ToyTarget(seed=2)
     for sampling in (WARM, Sampling(temperature=1.6, seed=8)):
         request = Request(PROMPT, method, budget, 60, sampling)
-        assert text(run(request, target, heads_of(method, target))) == plain(target, request)
+        assert text(run(request, target, drafters_of(method, target))) == plain(target, request)
 
 
 def test_top_k_1_is_greedy_at_any_temperature() -> None:
     target = ToyTarget(seed=2)
     for method in METHODS:
         warm = Request(PROMPT, method, 15, 40, Sampling(temperature=1.0, top_k=1))
-        assert text(run(warm, target, heads_of(method, target))) == plain(target, Request(PROMPT))[:40]
+        assert text(run(warm, target, drafters_of(method, target))) == plain(target, Request(PROMPT))[:40]
 
 
 @pytest.mark.parametrize("method", LOSSLESS)
 def test_drafting_saves_passes(method: str) -> None:
     target = ToyTarget(seed=2)
-    rounds = run(Request(PROMPT, method, 31, 60, GREEDY), target, heads_of(method, target))
+    rounds = run(Request(PROMPT, method, 31, 60, GREEDY), target, drafters_of(method, target))
     assert len(rounds) == 60 if method == "autoregressive" else len(rounds) < 30
 
 
 def check_round(made: Round, budget: int, split: str) -> None:
     """What every round promises."""
-    heads = len(made.drafts)
+    drafters = len(made.drafts)
     drafted = len(made.tree) - 1
-    assert drafted <= budget * (heads if split == "each" else 1)
-    assert len(made.candidates) == len(made.scores) == heads
+    assert drafted <= budget * (drafters if split == "each" else 1)
+    assert len(made.candidates) == len(made.scores) == drafters
     assert made.scores == tuple(tree.confidence for tree in made.candidates)
     size = len(made.tree)
     said = made.verification
@@ -82,7 +82,7 @@ def check_round(made: Round, budget: int, split: str) -> None:
 def test_rounds_follow_one_another(method: str) -> None:
     target = ToyTarget(seed=2)
     for split in splits(method):
-        rounds = run(Request(PROMPT, method, 9, 50, WARM, split=split), target, heads_of(method, target))
+        rounds = run(Request(PROMPT, method, 9, 50, WARM, split=split), target, drafters_of(method, target))
         start = len(PROMPT)
         for index, made in enumerate(rounds):
             assert (made.index, made.start) == (index, start)
@@ -92,11 +92,11 @@ def test_rounds_follow_one_another(method: str) -> None:
                 assert made.tree.tokens[0] == rounds[index - 1].acceptance.bonus
 
 
-def test_routing_records_the_losing_head_too() -> None:
+def test_routing_records_the_losing_drafter_too() -> None:
     target = ToyTarget(seed=2)
     winners = set()
-    for made in run(Request(PROMPT, "routed", 9, 60, WARM), target, heads_of("routed", target)):
-        winner = int(made.tree.heads[1]) - 1
+    for made in run(Request(PROMPT, "routed", 9, 60, WARM), target, drafters_of("routed", target)):
+        winner = int(made.tree.drafters[1]) - 1
         assert made.scores[winner] == max(made.scores)
         assert made.tree.tokens.tolist() == made.candidates[winner].tokens.tolist()
         winners.add(winner)
@@ -106,7 +106,7 @@ def test_routing_records_the_losing_head_too() -> None:
 def test_merged_shares_the_budget_or_gives_it_to_both() -> None:
     target = ToyTarget(seed=2)
     for split, sizes in (("total", [4, 3]), ("each", [7, 7])):
-        made = run(Request(PROMPT, "merged", 7, 1, split=split), target, heads_of("merged", target))[0]
+        made = run(Request(PROMPT, "merged", 7, 1, split=split), target, drafters_of("merged", target))[0]
         assert [len(tree) - 1 for tree in made.candidates] == sizes
         assert len(made.tree) - 1 == sum(sizes)
 
@@ -120,7 +120,7 @@ def test_a_stop_token_anywhere_ends_the_text_before_it(method: str, stop: int) -
         ends = whole.index(stop) if stop in whole else len(whole)
         for budget in (0, 3, 30):
             request = Request(PROMPT, method, budget, 40, Sampling(seed=seed), frozenset([stop]))
-            rounds = run(request, target, heads_of(method, target))
+            rounds = run(request, target, drafters_of(method, target))
             assert text(rounds) == whole[:ends]
             if rounds and ends < 40:
                 assert rounds[-1].acceptance.bonus == stop
@@ -131,9 +131,9 @@ def test_stop_tokens_are_met_at_every_place_of_a_kept_path() -> None:
     for stop in range(8):
         for seed in range(5):
             request = Request(PROMPT, "ddtree", 40, 40, Sampling(1.0, seed=seed), frozenset([stop]))
-            heads = heads_of("ddtree", target)
-            whole = run(replace(request, stop_ids=frozenset()), target, heads)
-            rounds = run(request, target, heads)
+            drafters = drafters_of("ddtree", target)
+            whole = run(replace(request, stop_ids=frozenset()), target, drafters)
+            rounds = run(request, target, drafters)
             assert stop not in text(rounds)
             if rounds and stop in text(whole):
                 last = whole[len(rounds) - 1]
@@ -147,7 +147,8 @@ def test_stop_tokens_are_met_at_every_place_of_a_kept_path() -> None:
 def test_max_tokens_is_exact(method: str, most: int) -> None:
     target = ToyTarget(seed=2)
     request = Request(PROMPT, method, 20, most)
-    assert text(run(request, target, heads_of(method, target))) == plain(target, replace(request, max_tokens=20))[:most]
+    wanted = plain(target, replace(request, max_tokens=20))[:most]
+    assert text(run(request, target, drafters_of(method, target))) == wanted
 
 
 @pytest.mark.parametrize("room", [1, 2, 3, 7])
@@ -156,7 +157,7 @@ def test_no_node_lies_beyond_the_context(method: str, room: int) -> None:
     target = ToyTarget(context_limit=24, seed=2)
     prompt = tuple(np.random.default_rng(0).integers(0, 8, 24 - room).tolist())
     request = Request(prompt, method, 64, 100)
-    rounds = run(request, target, heads_of(method, target, depth=15))
+    rounds = run(request, target, drafters_of(method, target, depth=15))
     assert text(rounds) == plain(target, request)
     assert len(text(rounds)) == room
     for made in rounds:
@@ -164,11 +165,11 @@ def test_no_node_lies_beyond_the_context(method: str, room: int) -> None:
         assert all(draft.depth <= 23 - made.start for draft in made.drafts)
 
 
-def refused(request: Request, heads: int = 2) -> str:
+def refused(request: Request, drafters: int = 2) -> str:
     """The sentence that a request is refused with, before anything was drafted."""
     target = ToyTarget()
     with pytest.raises(RequestError) as refusal:
-        decode(request, target, [ToyDrafter(target)] * heads)
+        decode(request, target, [ToyDrafter(target)] * drafters)
     assert target.text == []
     return str(refusal.value)
 
@@ -201,25 +202,25 @@ def test_a_request_that_cannot_be_served_is_refused_in_a_sentence(
 
 
 def test_too_few_drafters_are_refused() -> None:
-    assert "needs 2 drafters; this rig has 1" in refused(Request(PROMPT, "joint"), heads=1)
+    assert "needs 2 drafters; this rig has 1" in refused(Request(PROMPT, "joint"), drafters=1)
 
 
 @pytest.mark.parametrize("method", list(METHODS))
 def test_closing_the_iterator_releases_the_cache(method: str) -> None:
     target = ToyTarget()
-    heads = [ToyDrafter(target, seed=seed) for seed in range(METHODS[method].heads)]
-    rounds = decode(Request(PROMPT, method, 7, 60), target, heads)
+    drafters = [ToyDrafter(target, seed=seed) for seed in range(METHODS[method].drafter_count)]
+    rounds = decode(Request(PROMPT, method, 7, 60), target, drafters)
     next(rounds)
     assert target.released == 0
     rounds.close()
     assert target.released == 1
     assert target.text == []
-    assert [head.released for head in heads] == [1] * len(heads)
+    assert [drafter.released for drafter in drafters] == [1] * len(drafters)
 
 
 def test_the_end_and_a_failure_release_once_too() -> None:
     target = ToyTarget()
-    run(Request(PROMPT, "ddtree", 7, 5), target, heads_of("ddtree", target))
+    run(Request(PROMPT, "ddtree", 7, 5), target, drafters_of("ddtree", target))
     assert target.released == 1
 
     class Broken(ToyDrafter):
@@ -234,17 +235,17 @@ def test_the_end_and_a_failure_release_once_too() -> None:
                 raise RuntimeError("no memory")
             return super().draft(root, width)
 
-    head = Broken(target)
+    drafter = Broken(target)
     with pytest.raises(RuntimeError, match="no memory"):
-        run(Request(PROMPT, "ddtree", 7, 60), target, [head])
+        run(Request(PROMPT, "ddtree", 7, 60), target, [drafter])
     assert target.released == 2
-    assert head.released == 1
+    assert drafter.released == 1
 
 
-def test_heads_may_serve_one_run_after_another() -> None:
+def test_drafters_may_serve_one_run_after_another() -> None:
     target = ToyTarget()
-    heads = heads_of("merged", target)
+    drafters = drafters_of("merged", target)
     request = Request(PROMPT, "merged", 9, 30, WARM)
-    first = text(run(request, target, heads))
-    run(Request((4, 4, 4), "merged", 9, 10), target, heads)
-    assert text(run(request, target, heads)) == first
+    first = text(run(request, target, drafters))
+    run(Request((4, 4, 4), "merged", 9, 10), target, drafters)
+    assert text(run(request, target, drafters)) == first

@@ -21,7 +21,7 @@ from engine.methods import METHODS
 from engine.plan import Drafter
 from engine.records import Integers, Request, Sampling
 from engine.toy import ToyDrafter, ToyTarget, drawn
-from tests.engine.material import LOSSLESS, heads_of, text
+from tests.engine.material import LOSSLESS, drafters_of, text
 
 ERROR_RATE = 0.0005
 BIASED_TEXTS, LENGTH, VOCABULARY = 3_000, 3, 4
@@ -61,9 +61,9 @@ class Run:
     texts: int
 
 
-def sampled(target: ToyTarget, what: Run, heads: list[Drafter] | None = None) -> np.ndarray:
+def sampled(target: ToyTarget, what: Run, chosen: list[Drafter] | None = None) -> np.ndarray:
     """Counts of the texts that a method writes, one seed each: (64,) float64."""
-    drafters, counts = heads or heads_of(what.method, target, 2), np.zeros(VOCABULARY**LENGTH)
+    drafters, counts = chosen or drafters_of(what.method, target, 2), np.zeros(VOCABULARY**LENGTH)
     for seed in range(what.texts):
         request = Request(PROMPT, what.method, what.budget, LENGTH, replace(what.sampling, seed=seed))
         place = 0

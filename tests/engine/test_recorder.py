@@ -20,7 +20,8 @@ from engine.recorder import Recorder, RecorderError
 from engine.records import Request, Round
 from engine.toy import ToyTarget
 from engine.trace import Trace, load
-from tests.engine.material import WARM, heads_of, run
+from engine.written_names import written_name
+from tests.engine.material import WARM, drafters_of, run
 from tests.engine.test_trace import same
 
 HOUSE = Path(__file__).parents[2]
@@ -30,13 +31,13 @@ TREE = {"tokens": [7, 3, 4, 5], "parents": [0, 0, 1, 0]}
 def rounds_of(method: str, budget: int = 9) -> list[Round]:
     """A toy run's rounds."""
     target = ToyTarget(seed=2)
-    return run(Request((1, 2, 3), method, budget, 20, WARM), target, heads_of(method, target))
+    return run(Request((1, 2, 3), method, budget, 20, WARM), target, drafters_of(method, target))
 
 
 def parts_of(made: Round) -> dict[str, Any]:
     """A round as a loop would hand all of it over."""
     def arrays(record: Any) -> dict[str, Any]:
-        return dict(vars(record))
+        return {written_name(name): values for name, values in vars(record).items()}
     verification = arrays(made.verification)
     verification["choice_logprobs"] = verification.pop("logprobs")
     trials = made.acceptance.trials
@@ -73,11 +74,11 @@ def test_four_parts_are_a_round(tmp_path: Path) -> None:
     assert first.verification.choice.tolist() == [3, 4, 9, -1]  # as the walk went; what else was chosen nobody said
     assert np.isnan(first.verification.entropy).all()
     assert np.isnan(first.tree.logprobs[1:]).all()
-    assert first.tree.heads.tolist() == [0, 1, 1, 1]
+    assert first.tree.drafters.tolist() == [0, 1, 1, 1]
     assert (first.start, second.start) == (0, 3)
     header = trace.header
     assert (header.prompt, header.request.method, header.engine) == ("Hi", "a new one", "my loop 0.3")
-    assert header.heads == ("drafter",)
+    assert header.drafters == ("drafter",)
     assert header.recorded == time.strftime("%Y-%m-%d")
 
 

@@ -60,12 +60,12 @@ def test_methods_and_splits_are_looked_up_with_a_sentence() -> None:
 
 
 def test_budgets_are_shared_to_the_last_node() -> None:
-    for heads in (1, 2, 3):
+    for drafters in (1, 2, 3):
         for budget in (0, 1, 7, 64):
-            shares = halves(budget, heads)
+            shares = halves(budget, drafters)
             assert sum(shares) == budget
             assert max(shares) - min(shares) <= 1
             assert sorted(shares, reverse=True) == list(shares)
-            assert whole(budget, heads) == (budget,) * heads
+            assert whole(budget, drafters) == (budget,) * drafters
     assert share_named(METHODS["joint"], "each") is whole
     assert share_named(METHODS["merged"], "total") is halves

@@ -12,7 +12,7 @@ from engine.methods import METHODS
 from engine.records import Request, Round, Sampling
 from engine.together import BatchRequest, RequestBatch, decode_together
 from engine.toy import ToyTarget
-from tests.engine.material import GREEDY, WARM, heads_of, run, text
+from tests.engine.material import GREEDY, WARM, drafters_of, run, text
 
 PROMPTS = ((1, 2, 3, 1, 2), (4,), (0, 0, 7, 5, 1, 1, 2, 6, 3), (2, 6))
 
@@ -32,8 +32,8 @@ def texts(made: list[tuple[int, Round]], count: int) -> list[list[int]]:
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
 def test_every_text_is_that_of_the_request_alone(sampling: Sampling, at_once: int) -> None:
     target, requests = ToyTarget(seed=2), mixture(sampling)
-    alone = [text(run(request, target, heads_of(request.method, target))) for request in requests]
-    asked = [BatchRequest(request, heads_of(request.method, target)) for request in requests]
+    alone = [text(run(request, target, drafters_of(request.method, target))) for request in requests]
+    asked = [BatchRequest(request, drafters_of(request.method, target)) for request in requests]
     assert texts(list(decode_together(asked, target, at_once)), len(requests)) == alone
     assert len(set(map(tuple, alone))) > 10
 
@@ -49,9 +49,9 @@ def test_who_ends_makes_room_at_the_next_round() -> None:
 
 def test_a_dropped_request_disturbs_no_other() -> None:
     target, request = ToyTarget(seed=2), Request(PROMPTS[0], "ddtree", 15, 60, GREEDY)
-    alone = text(run(request, target, heads_of("ddtree", target)))
+    alone = text(run(request, target, drafters_of("ddtree", target)))
     batch = RequestBatch(target)
-    kept, dropped = (batch.admit(BatchRequest(request, heads_of("ddtree", target))) for _ in range(2))
+    kept, dropped = (batch.admit(BatchRequest(request, drafters_of("ddtree", target))) for _ in range(2))
     found = [made for _ in range(3) for number, made in batch.round() if number == kept]
     batch.drop(dropped)
     batch.drop(dropped)
@@ -81,7 +81,7 @@ def test_an_empty_batch_has_no_rounds_and_a_prompt_that_ends_at_once_has_none() 
 
 def test_one_request_is_the_loop_itself() -> None:
     target, request = ToyTarget(seed=2), Request(PROMPTS[0], "ddtree", 15, 40, GREEDY)
-    alone = list(decode(request, target, heads_of("ddtree", target)))
-    made = [each for _, each in decode_together([BatchRequest(request, heads_of("ddtree", target))], target, 8)]
+    alone = list(decode(request, target, drafters_of("ddtree", target)))
+    made = [each for _, each in decode_together([BatchRequest(request, drafters_of("ddtree", target))], target, 8)]
     assert [each.acceptance.keep.tolist() for each in made] == [each.acceptance.keep.tolist() for each in alone]
     assert all(set(each.seconds) == set(alone[0].seconds) for each in made)

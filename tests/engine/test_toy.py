@@ -118,11 +118,11 @@ def law_by_counting(text: list[int], context: tuple[int, int], vocabulary: int) 
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, 5), max_size=25), st.integers(0, 5), st.integers(1, 7))
 def test_the_ngram_drafter_proposes_the_likeliest_tokens_of_its_law(text: list[int], root: int, width: int) -> None:
-    head = NGramDrafter(6, depth=3, width=4)
-    head.begin(64)
+    drafter = NGramDrafter(6, depth=3, width=4)
+    drafter.begin(64)
     for part in (text[:10], text[10:]):
-        head.observe(np.asarray(part, np.int32), None)
-    lattice = head.draft(root, width)
+        drafter.observe(np.asarray(part, np.int32), None)
+    lattice = drafter.draft(root, width)
     assert lattice.tokens.shape[::2] == (3, min(width, 4))
     level = {0: ((text or [-1])[-1], root)}
     for depth in range(3):
@@ -141,11 +141,11 @@ def test_the_ngram_drafter_proposes_the_likeliest_tokens_of_its_law(text: list[i
 
 
 def test_the_ngram_drafter_forgets_and_covers_vocabularies_below_its_width() -> None:
-    head = NGramDrafter(1)
-    head.begin(8)
-    assert head.draft(0, 64).tokens.shape == (5, 1, 1)
-    head.observe(np.asarray([0, 0, 0], np.int32), None)
-    assert np.allclose(np.exp(head.draft(0, 64).logprobs), 1)
+    drafter = NGramDrafter(1)
+    drafter.begin(8)
+    assert drafter.draft(0, 64).tokens.shape == (5, 1, 1)
+    drafter.observe(np.asarray([0, 0, 0], np.int32), None)
+    assert np.allclose(np.exp(drafter.draft(0, 64).logprobs), 1)
     other = NGramDrafter(50)
     fresh = other.draft(7, 2).logprobs.copy()
     other.observe(np.arange(20, dtype=np.int32), None)

@@ -35,7 +35,7 @@ from engine.trace import (
     tau,
 )
 from engine.trace.limits import Limits
-from tests.engine.material import WARM, heads_of, run, text
+from tests.engine.material import WARM, drafters_of, run, text
 
 PIECES: dict[int, Piece] = {
     0: "a", 1: " <script>", 2: "\n", 3: "${7*6}", 4: "שלום", 5: (240, 159), 6: "\u2028", 7: "🌳"}
@@ -45,10 +45,10 @@ def made(method: str, budget: int = 9, most: int = 20) -> Trace:
     """A finished toy run as a trace."""
     target = ToyTarget(seed=2)
     request = Request((1, 2, 3), method, budget, most, WARM, frozenset([5, 99]))
-    heads = heads_of(method, target)
-    rounds = run(request, target, heads)
+    drafters = drafters_of(method, target)
+    rounds = run(request, target, drafters)
     header = Header(
-        request, "one\ttwo\n🌳 \u2028", "toy", tuple(f"head {index}" for index in range(len(heads))), "one core",
+        request, "one\ttwo\n🌳 \u2028", "toy", tuple(f"drafter {index}" for index in range(len(drafters))), "one core",
         "float32", 128, PIECES, {"toy": "1"}, title="T", note="N", recorded="2026-11-21",
         turns=(("system", "</script>"), ("user", "${7*6} 🌳"), ("assistant", "")))
     entries = tuple(Entry(each, {each.index: "piece"}, 0.1 * each.index) for each in rounds)

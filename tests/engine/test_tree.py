@@ -65,4 +65,4 @@ def test_confidence_is_the_mean_probability_of_drafted_nodes() -> None:
     halves = plant(5, np.asarray([1, 2], np.int32), np.asarray([0, 1], np.int32), np.log([0.5, 0.25]).astype("f4"))
     assert halves.confidence == np.float32(0.375)
     assert plant(5, *(np.zeros(0, np.int32),) * 2, np.zeros(0, np.float32)).confidence == 0
-    assert halves.heads.tolist() == [0, 1, 1]
+    assert halves.drafters.tolist() == [0, 1, 1]

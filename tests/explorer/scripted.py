@@ -1,6 +1,6 @@
 """A source whose text is known beforehand, run through the real loop: what the page shows can be foretold.
 
-The target writes a fixed script; each head guesses it well in the half that is its own and badly in the other.
+The target writes a fixed script; each drafter guesses it well in the half that is its own and badly in the other.
 The script holds what pages get wrong: template marks, closing tags, newlines, tabs, right-to-left text, a
 character whose bytes are spread over two tokens.
 """
@@ -38,7 +38,7 @@ OTHERS = (
     ",", " return", " left", " total", " are", " in", "(", ")", " =", " +", " books", " box", " def", " x",
 )
 DEPTH = 10
-HEADS = {"story": 0, "code": 1, "spare": 0}  # by the half that they guess well
+DRAFTERS = {"story": 0, "code": 1, "spare": 0}  # by the half that they guess well
 
 
 def pieces_of(text: str) -> list[Piece]:
@@ -136,7 +136,7 @@ class ScriptedTarget:
 
 
 @dataclass
-class ScriptedHead:
+class ScriptedDrafter:
     """Guesses the script: ``skill`` in its own half, little in the other."""
 
     script: Script
@@ -150,7 +150,7 @@ class ScriptedHead:
 
     def release(self) -> None: ...
 
-    def fork(self) -> ScriptedHead:
+    def fork(self) -> ScriptedDrafter:
         return self
 
     def draft(self, root: int, width: int) -> Lattice:
@@ -193,10 +193,10 @@ class ScriptedSource:
 
     def __post_init__(self) -> None:
         self.methods = tuple(METHODS)
-        self.heads = tuple(HEADS)
+        self.drafters = tuple(DRAFTERS)
 
-    def usual_heads(self, method: str) -> Sequence[str]:
-        return self.heads[:METHODS[method].heads]
+    def usual_drafters(self, method: str) -> Sequence[str]:
+        return self.drafters[:METHODS[method].drafter_count]
 
     def share(self, ask: Ask) -> float:
         return self.room
@@ -204,15 +204,15 @@ class ScriptedSource:
     def run(self, ask: Ask) -> Generator[Line, None, None]:
         asked = re.fullmatch(r"Go on for (\d+) tokens\.", ask.prompt)
         target = ScriptedTarget(self.script, bool(asked))
-        names = ask.heads or tuple(self.usual_heads(ask.method))
-        if not set(names) <= set(self.heads) or len(names) != METHODS[ask.method].heads:
-            raise RequestError(f"The heads are {', '.join(self.heads)}; asked for were {', '.join(names)}.")
-        heads = [ScriptedHead(self.script, target, HEADS[name]) for name in names]
+        names = ask.drafters or tuple(self.usual_drafters(ask.method))
+        if not set(names) <= set(self.drafters) or len(names) != METHODS[ask.method].drafter_count:
+            raise RequestError(f"The drafters are {', '.join(self.drafters)}; asked for were {', '.join(names)}.")
+        drafters = [ScriptedDrafter(self.script, target, DRAFTERS[name]) for name in names]
         prompt = {1000 + place: sign for place, sign in enumerate(ask.prompt[:200])}
         request = Request(
             tuple(prompt), ask.method, ask.budget, int(asked.group(1)) if asked else ask.max_tokens, ask.sampling,
             frozenset([0]), ask.split, ask.pace)
-        rounds = decode(request, target, heads, AdaptiveBudget(CURVE) if ask.pace == AUTO and heads else None)
+        rounds = decode(request, target, drafters, AdaptiveBudget(CURVE) if ask.pace == AUTO and drafters else None)
         yield Header(request, ask.prompt, self.rig, names, self.hardware, "float32", target.context_limit,
                      {**prompt, **self.script.pieces}, {}, turns=ask.turns)
         count = 0

@@ -29,7 +29,7 @@ class ScriptedLaboratory:
     pause_seconds: float = 0.0
     conditions: Conditions = Conditions("scripted rig", "no hardware", "float32", {"script": "1"})
     methods: tuple[str, ...] = METHODS_MEASURED
-    heads: tuple[str, ...] = ("math", "code")
+    drafters: tuple[str, ...] = ("math", "code")
     asked: list[Ask] = field(default_factory=list)
 
     def measure(self, ask: Ask) -> Reading:
@@ -66,7 +66,7 @@ class ScriptedInstruments:
                 rounds = [entry.round for entry in gather(ScriptedSource().run(ask)).entries]
                 lengths, rows = (tuple(len(made.acceptance.keep) for made in rounds),
                                  tuple(len(made.tree) for made in rounds))
-                cost = sum(self.cost(trace).round_ms(row, budget, METHODS[method].heads, 0.2) for row in rows)
+                cost = sum(self.cost(trace).round_ms(row, budget, METHODS[method].drafter_count, 0.2) for row in rows)
                 found.append(Forecast(method, "total", budget, lengths, rows, 0.2, cost, pace))
         gains = tuple(Gain(method, "total", tuple(0.8**node for node in range(1, 65)),
                            tuple(0.7**node for node in range(1, 65))) for method in ("ddtree", "joint"))
@@ -80,5 +80,5 @@ class ScriptedInstruments:
             steps.begin(f"Step {step + 1}.")
             time.sleep(self.doctor_seconds / 40)
         return (DoctorFinding("mask token", "story", WRONG, "The mask token is 7, and training used 3.",
-                              "Write mask_token_id = 3 into the head's config."),
+                              "Write mask_token_id = 3 into the drafter's config."),
                 DoctorFinding("rope", "story", FINE, "Positions agree to 0.0001."))

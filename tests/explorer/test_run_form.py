@@ -19,14 +19,14 @@ def test_a_good_form() -> None:
     assert (ask.sampling.temperature, ask.sampling.top_k, ask.sampling.top_p, ask.sampling.seed) == (0.8, 5, 0.9, 3)
 
 
-def test_heads_and_turns() -> None:
+def test_drafters_and_turns() -> None:
     hostile = "</script>${7*6} שלום\x00🌳<|im_end|>"
     turns: Any = [["system", hostile], {"role": "user", "content": "a" * 50_000}, ("assistant", "")]
     ask = RunForm(**{**GOOD, "heads": ["math", hostile], "turns": turns}).ask()
-    assert ask.heads == ("math", hostile)
+    assert ask.drafters == ("math", hostile)
     assert ask.turns == (("system", hostile), ("user", "a" * 50_000), ("assistant", ""))
     nothing = RunForm(**{**GOOD, "heads": None, "turns": None}).ask()
-    assert (nothing.heads, nothing.turns) == ((), ())
+    assert (nothing.drafters, nothing.turns) == ((), ())
 
 
 @pytest.mark.parametrize("prompt", ["🌳", "\x00\x1b[31m", "<|im_start|>", "${7*6}", "a" * 20_000, "שלום"])
@@ -44,8 +44,8 @@ def test_any_text_is_a_prompt(prompt: str) -> None:
     ("temperature", "hot", "'hot'"), ("top_k", -1, "top-k is -1"), ("top_p", 0, "top-p is 0"),
     ("top_p", 1.5, "top-p is 1.5"), ("seed", -1, "seed is -1"), ("seed", 2**40, "seed is"),
     ("max_tokens", 0, "Max tokens is 0"), ("max_tokens", "∞", "'∞'"), ("pace", "brisk", "no pace 'brisk'"),
-    ("heads", "math", "heads are 'math'"), ("heads", [1], "heads are '[1]'"), ("heads", {"a": 1}, "list"),
-    ("heads", ["a", "b", "c"], "There are 3 heads; at most 2"), ("heads", ["a" * 10**6], "at most 200 characters"),
+    ("drafters", "math", "drafters are 'math'"), ("heads", [1], "drafters are '[1]'"), ("heads", {"a": 1}, "list"),
+    ("heads", ["a", "b", "c"], "There are 3 drafters; at most 2"), ("heads", ["a" * 10**6], "at most 200 characters"),
     ("turns", "Hi", "turns are 'Hi'"), ("turns", {"role": "user"}, "have to be a list"), ("turns", 7, "turns are 7"),
     ("turns", ["Hi"], "Turn 1 is 'Hi'"), ("turns", [["user"]], "Turn 1 is ['user']"), ("turns", [None], "[role, text]"),
     ("turns", [["user", "Hi"], ["assistant", 7]], "Turn 2 is ['assistant', 7]"), ("turns", [{"role": "user"}], "role"),

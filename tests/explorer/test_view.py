@@ -13,6 +13,7 @@ import pytest
 from engine.methods import METHODS
 from engine.recorder import Recorder
 from engine.trace import End, load
+from engine.written_names import written_name
 from explorer.view import MOST_RANKS, add_line, array_view, blank_view, entry_view, run_view
 from tests.explorer.golden import FOLDER, golden_view
 from tests.explorer.scripted import ScriptedSource, scripted_trace
@@ -65,8 +66,8 @@ def test_every_token_is_named(method: str) -> None:
 def test_arrays_are_those_of_the_round(method: str) -> None:
     for entry in scripted_trace(method).entries:
         view, tree = entry_view(entry), entry.round.tree
-        for name in ("tokens", "parents", "logprobs", "heads"):
-            np.testing.assert_array_equal(array_of(view["tree"][name]), getattr(tree, name))
+        for name in ("tokens", "parents", "logprobs", "drafters"):
+            np.testing.assert_array_equal(array_of(view["tree"][written_name(name)]), getattr(tree, name))
         for name in ("choice", "logprobs", "entropy", "gap", "offered"):
             np.testing.assert_array_equal(array_of(view["verification"][name]), getattr(entry.round.verification, name))
         assert view["keep"] == entry.round.acceptance.keep.tolist()
@@ -84,7 +85,7 @@ def test_the_losing_tree_of_routed_is_the_ghost() -> None:
     trace = scripted_trace("routed")
     for entry in trace.entries:
         ghosts = entry_view(entry)["ghosts"]
-        verified = int(np.bitwise_or.reduce(entry.round.tree.heads))
+        verified = int(np.bitwise_or.reduce(entry.round.tree.drafters))
         assert [ghost["head"] for ghost in ghosts] == [3 - verified]
         lost = entry.round.candidates[2 - verified]
         np.testing.assert_array_equal(array_of(ghosts[0]["tokens"]), lost.tokens)

@@ -105,7 +105,7 @@ def compared_with_a_name(node: ast.AST) -> bool:
 def asks_what_a_method_is(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
     """``def is_merged(method)``: a decision by name in disguise."""
     return isinstance(node, ast.FunctionDef) and node.name.startswith("is_") and any(
-        given.arg == "method" or (given.arg == "self" and "heads" in ast.unparse(node))
+        given.arg == "method" or (given.arg == "self" and "drafter_count" in ast.unparse(node))
         or (given.annotation is not None and "Method" in ast.unparse(given.annotation)) for given in node.args.args)
 
 
@@ -119,9 +119,9 @@ def test_no_decision_is_made_by_a_methods_name(path: Path) -> None:
 def test_the_name_rule_sees_what_it_should() -> None:
     for text in ('method == "a"', 'request.method in ("a", "b")', '"a" != ask.method', 'method.name == "x"'):
         assert compared_with_a_name(ast.parse(text, mode="eval").body)
-    for text in ("name == method", "row.heads == 1", "method in METHODS", 'color == "a"'):
+    for text in ("name == method", "row.drafter_count == 1", "method in METHODS", 'color == "a"'):
         assert not compared_with_a_name(ast.parse(text, mode="eval").body)
-    assert asks_what_a_method_is(ast.parse("def is_merged(row: Method): return row.heads > 1").body[0])
+    assert asks_what_a_method_is(ast.parse("def is_merged(row: Method): return row.drafter_count > 1").body[0])
     assert not asks_what_a_method_is(ast.parse("def is_empty(text: str): return not text").body[0])
 
 

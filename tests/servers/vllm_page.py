@@ -40,7 +40,7 @@ def test_its_texts_are_ours_and_its_rounds_as_reported(vllm: Serving) -> None:
         lines = list(source.run(Ask(prompt, SERVED, max_tokens=200)))
         anew = sum(isinstance(line, Header) for line in lines) - 1  # where a chunk held several steps
         theirs = gather(lines)
-        own = gather(ours.run(Ask(prompt, "dflash", 15, 200, heads=("math",))))
+        own = gather(ours.run(Ask(prompt, "dflash", 15, 200, drafters=("math",))))
         found = two_runs(own, theirs)
         print(anew, found["said"], [side["lengths"] for side in found["sides"]], theirs.end.said)
         assert found["same_text"] and theirs.header.request.prompt_ids == own.header.request.prompt_ids

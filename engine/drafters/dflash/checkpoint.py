@@ -52,7 +52,7 @@ def recognises(values: Mapping[str, Any]) -> bool:
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     """The plan of a block-diffusion drafter; RigError where it cannot run on this target as it was trained."""
-    config = head_config(folder)
+    config = drafter_config(folder)
     options = config.dflash_config
     taps = tuple(options["target_layer_ids"])
     must_fit(folder, "hidden size", config.hidden_size, target.config.hidden_size)
@@ -71,11 +71,11 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
 
 def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDrafter:
     model = DFlashModel(config)
-    filled(model, head_weights(folder), folder)
+    filled(model, drafter_weights(folder), folder)
     return DFlashDrafter(placed(model, target.device, target.model.dtype), target.embedding, target.logits)
 
 
-def head_weights(folder: Path) -> dict[str, Tensor]:
+def drafter_weights(folder: Path) -> dict[str, Tensor]:
     """The drafter's weights. A specialist may hold only those in which it differs from another drafter: the one in the
     folder beside its own that ``base_head`` in config.json names."""
     base = read_config(folder).get("base_head")
@@ -88,7 +88,7 @@ def head_weights(folder: Path) -> dict[str, Tensor]:
     return load_weights(beside) | load_weights(folder)
 
 
-def head_config(folder: Path) -> Qwen3Config:
+def drafter_config(folder: Path) -> Qwen3Config:
     """The drafter's config with block size, mask token and taps, wherever the checkpoint keeps them."""
     values = read_config(folder)
     inner = _options(folder, values)

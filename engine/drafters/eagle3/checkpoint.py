@@ -39,7 +39,7 @@ def recognises(values: Mapping[str, Any]) -> bool:
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     """The plan of an EAGLE-3 drafter; RigError where it cannot run on this target as it was trained."""
     values = read_config(folder)
-    config = _head_config(folder, values, target)
+    config = _drafter_config(folder, values, target)
     must_fit(folder, "a target of hidden size", config.target_hidden_size, target.config.hidden_size)
     must_fit(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
     taps = _taps(values, int(target.config.num_hidden_layers))
@@ -53,7 +53,7 @@ def _taps(values: dict[str, Any], layers: int) -> tuple[int, ...]:
     return tuple(named) if named else (1, layers // 2 - 1, layers - 4)
 
 
-def _head_config(folder: Path, values: dict[str, Any], target: TargetFacts) -> LlamaConfig:
+def _drafter_config(folder: Path, values: dict[str, Any], target: TargetFacts) -> LlamaConfig:
     known = PreTrainedConfig().to_dict().keys() | LlamaConfig().to_dict().keys() | SILENT
     must_know(folder, {name: value for name, value in values.items() if name not in known})
     inside = values.get("eagle_config") or {}

@@ -45,7 +45,7 @@ class LiveRigOpener:
 
 def held_bytes(rig: Rig) -> int:
     """What the weights of a rig take."""
-    drafters = [getattr(head, "inside", head) for head in rig.heads.values()]
+    drafters = [getattr(drafter, "inside", drafter) for drafter in rig.drafters.values()]
     targets = [each.model for each in (rig.target, rig.plain_target) if each]
     models = [*targets, *(drafter.model for drafter in drafters if hasattr(drafter, "model"))]
     return sum(value.nbytes for model in models for value in model.parameters())

@@ -30,7 +30,7 @@ def routed(trees: Sequence[PaddedTree], budget: int) -> PaddedTree:
     """The tree with the larger μ, the first among equals (paper 001, section 5)."""
     first, second = trees
     loses = confidence(second) > confidence(first)
-    shifted = second._replace(heads=second.heads << 1)
+    shifted = second._replace(drafters=second.drafters << 1)
     return PaddedTree(*(torch.where(loses, late, early) for early, late in zip(first, shifted, strict=True)))
 
 
@@ -41,7 +41,7 @@ def merged(trees: Sequence[PaddedTree], budget: int) -> PaddedTree:
     parents = torch.where(second.parents > 0, second.parents + shift, 0)[1:]
     whole = PaddedTree(
         torch.cat([first.tokens, second.tokens[1:]]), torch.cat([first.parents, parents]),
-        torch.cat([first.costs, second.costs[1:]]), torch.cat([first.heads, second.heads[1:] << 1]), first.size)
+        torch.cat([first.costs, second.costs[1:]]), torch.cat([first.drafters, second.drafters[1:] << 1]), first.size)
     return chosen(whole, whole.costs.isinf().int().argsort(stable=True))
 
 
@@ -49,7 +49,7 @@ def chosen(tree: PaddedTree, rows: Tensor) -> PaddedTree:
     """The tree of these rows (n,), in this order: parents before children, the impossible ones last."""
     places = torch.zeros_like(tree.tokens).scatter_(0, rows, torch.arange(len(rows), device=rows.device))
     parents = places[tree.parents[rows]]
-    return settled(PaddedTree(tree.tokens[rows], parents, tree.costs[rows], tree.heads[rows], tree.size))
+    return settled(PaddedTree(tree.tokens[rows], parents, tree.costs[rows], tree.drafters[rows], tree.size))
 
 
 def twins(first: PaddedTree, second: PaddedTree) -> Tensor:
@@ -97,10 +97,10 @@ def _union(trees: Sequence[PaddedTree], loudness: Tensor) -> PaddedTree:
     costs = torch.cat([both, other.masked_fill(known, -torch.inf)]).float().clamp(max=0).abs()
     costs[0].zero_()
     places = torch.where(known, place, torch.arange(len(known), device=known.device) + len(first.tokens))
-    heads = torch.cat([first.heads + 2 * doubled, 2 * second.heads])
-    heads[0].zero_()
+    drafters = torch.cat([first.drafters + 2 * doubled, 2 * second.drafters])
+    drafters[0].zero_()
     return PaddedTree(torch.cat([first.tokens, second.tokens]), torch.cat([first.parents, places[second.parents]]),
-                     costs, heads, first.size)
+                     costs, drafters, first.size)
 
 
 COMBINE: Mapping[str, Combine] = MappingProxyType({"only": only, "routed": routed, "merged": merged, "joint": joint})

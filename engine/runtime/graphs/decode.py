@@ -26,7 +26,7 @@ def serves(request: Request, target: TorchTarget, drafters: Sequence[Drafter]) -
     row = method_named(request.method)
     return (row.follows_text and row.build in BUILD and request.pace == FIXED
             and isinstance(target.fastest, FusedPass) and target.device.type in RUNNERS
-            and all(isinstance(inside(head), BlockDrafter) for head in drafters[:row.heads]))
+            and all(isinstance(inside(drafter), BlockDrafter) for drafter in drafters[:row.drafter_count]))
 
 
 class GraphLoop:
@@ -46,31 +46,31 @@ class GraphLoop:
         work = plan(request, self.target, drafters)
         if not serves(request, self.target, drafters):
             return HostLoop(self.target).decode(request, drafters)
-        return self._rounds(request, work.heads)
+        return self._rounds(request, work.drafters)
 
     def close(self) -> None:
         """Free caches and graphs."""
         self._machine = None
 
-    def _rounds(self, request: Request, heads: Sequence[Drafter]) -> Generator[Round, None, None]:
+    def _rounds(self, request: Request, drafters: Sequence[Drafter]) -> Generator[Round, None, None]:
         try:
-            machine = self._machine_for(request, heads)
+            machine = self._machine_for(request, drafters)
             yield from machine.rounds(request, machine.open(request), self.smallest)
         finally:
             machine = None  # type: ignore[assignment]
             if self.target.device.type not in LASTING:
                 self.close()
 
-    def _machine_for(self, request: Request, heads: Sequence[Drafter]) -> Machine:
+    def _machine_for(self, request: Request, drafters: Sequence[Drafter]) -> Machine:
         """The latest run's machine where it fits, else a new one."""
         kind = (replace(request, prompt_ids=(), max_tokens=0, sampling=replace(request.sampling, seed=0)),
-                *map(id, heads))
+                *map(id, drafters))
         limit = self.target.context_limit
         longest = bucket_of(min(len(request.prompt_ids) + request.max_tokens, limit), self.smallest)
         if self._machine is None or self._kind != kind or self._machine.longest < longest:
             self._machine = None
             try:
-                self._machine = Machine(self.target, setting_of(request, limit), heads, longest)
+                self._machine = Machine(self.target, setting_of(request, limit), drafters, longest)
             except RuntimeError as error:  # torch's out-of-memory error is one too
                 raise RequestError(f"Caches of {longest} positions do not fit into memory; lower max tokens or the "
                                    "node budget.") from error

@@ -25,29 +25,29 @@ from engine.runtime.target.target import TorchTarget
 RUNNERS: Mapping[str, type[Eager] | type[Graphs]] = MappingProxyType({"cpu": Eager, "cuda": Graphs})
 
 
-def inside(head: object) -> object:
+def inside(drafter: object) -> object:
     """The drafter that does the work, where another only chooses its columns."""
-    return head.inside if isinstance(head, NarrowedDrafter) else head
+    return drafter.inside if isinstance(drafter, NarrowedDrafter) else drafter
 
 
 def setting_of(request: Request, context_limit: int) -> RoundSetting:
     """The setting of a request."""
     row = method_named(request.method)
-    shares = share_named(row, request.split)(request.budget, row.heads)
+    shares = share_named(row, request.split)(request.budget, row.drafter_count)
     return RoundSetting(row, request.budget, shares, request.sampling, tuple(sorted(request.stop_ids)), context_limit)
 
 
 class Machine:
     """Serves requests that differ in prompt and seed alone, with texts of up to ``longest`` positions."""
 
-    def __init__(self, target: TorchTarget, setting: RoundSetting, heads: Sequence[object], longest: int,
+    def __init__(self, target: TorchTarget, setting: RoundSetting, drafters: Sequence[object], longest: int,
                  accept: Accept = agreed) -> None:
         self.target, self.setting, self.longest = target, setting, longest
         rows = 1 + sum(setting.shares)
         fused: Any = target.fastest  # a FusedPass: ``decode.py`` sends others elsewhere
         self.cache = GraphTarget(fused, target.config, longest, rows)
-        self.heads = [_graph_drafter(head, longest, rows) for head in heads]
-        self.round = GraphRound(setting, self.cache, self.heads, accept)
+        self.drafters = [_graph_drafter(drafter, longest, rows) for drafter in drafters]
+        self.round = GraphRound(setting, self.cache, self.drafters, accept)
         self.report = Report()
         self.runner: Runner = RUNNERS[target.device.type](self.round, self.report)
 
@@ -60,8 +60,8 @@ class Machine:
         self.cache.cache.length = 0
         said = self.target.reference.prefill(tokens, self.cache.cache)
         root = int(chosen(said.logits, request.sampling, draws[[size]])[0])
-        for head in self.heads:
-            head.observe(said.tapped, torch.arange(size, device=tokens.device))
+        for drafter in self.drafters:
+            drafter.observe(said.tapped, torch.arange(size, device=tokens.device))
         board.draws.copy_(torch.from_numpy(draws))
         board.state.copy_(torch.tensor([size, root, request.max_tokens]))
         return root
@@ -82,9 +82,9 @@ class Machine:
         return spelt(self.report.arrays(buffer), index, self.setting.context_limit, seconds)
 
 
-def _graph_drafter(head: object, longest: int, rows: int) -> GraphDrafter:
-    drafter = inside(head)
-    if not isinstance(drafter, BlockDrafter):
+def _graph_drafter(drafter: object, longest: int, rows: int) -> GraphDrafter:
+    whole = inside(drafter)
+    if not isinstance(whole, BlockDrafter):
         raise RequestError("CUDA-graph rounds draft with block-diffusion drafters; another kind was given.")
-    columns = head.columns if isinstance(head, NarrowedDrafter) else None
-    return GraphDrafter(drafter, columns, longest, rows)
+    columns = drafter.columns if isinstance(drafter, NarrowedDrafter) else None
+    return GraphDrafter(whole, columns, longest, rows)

@@ -22,13 +22,13 @@ def named(on: Board) -> dict[str, Tensor]:
     integers = {"ended": on.ended, "kept": torch.cat([on.kept.keep, on.kept.count[None], on.kept.bonus[None]]),
                 "choice": on.choice}
     floats = {"statistics": on.statistics}
-    trees = {"tree": on.tree, **{f"candidate {head}": tree for head, tree in enumerate(on.candidates)}}
+    trees = {"tree": on.tree, **{f"candidate {drafter}": tree for drafter, tree in enumerate(on.candidates)}}
     for name, tree in trees.items():
-        integers |= {f"{name} tokens": tree.tokens, f"{name} parents": tree.parents, f"{name} heads": tree.heads,
+        integers |= {f"{name} tokens": tree.tokens, f"{name} parents": tree.parents, f"{name} drafters": tree.drafters,
                      f"{name} size": tree.size[None]}
         floats[f"{name} costs"] = tree.costs
-    for head, lattice in enumerate(on.lattices):
-        integers[f"lattice {head} tokens"], floats[f"lattice {head} logprobs"] = lattice
+    for drafter, lattice in enumerate(on.lattices):
+        integers[f"lattice {drafter} tokens"], floats[f"lattice {drafter} logprobs"] = lattice
     return integers | floats
 
 
@@ -62,22 +62,22 @@ def drafted(arrays: Arrays, name: str) -> DraftTree:
     """A tree without its padding."""
     size = int(arrays[f"{name} size"][0])
     return DraftTree(arrays[f"{name} tokens"][:size], arrays[f"{name} parents"][:size],
-                     -arrays[f"{name} costs"][:size], arrays[f"{name} heads"][:size])
+                     -arrays[f"{name} costs"][:size], arrays[f"{name} drafters"][:size])
 
 
-def proposed(arrays: Arrays, head: int, deepest: int) -> Lattice:
+def proposed(arrays: Arrays, drafter: int, deepest: int) -> Lattice:
     """A drafter's marginals as a lattice, cut to ``deepest`` positions."""
-    tokens, logprobs = (arrays[f"lattice {head} {name}"][:deepest, None] for name in ("tokens", "logprobs"))
+    tokens, logprobs = (arrays[f"lattice {drafter} {name}"][:deepest, None] for name in ("tokens", "logprobs"))
     return Lattice(tokens, logprobs, np.zeros_like(tokens))
 
 
 def spelt(arrays: Arrays, index: int, context_limit: int, seconds: Mapping[str, float]) -> Round:
     """The record of a round."""
     start, tree = int(arrays["ended"][0]), drafted(arrays, "tree")
-    heads, size = range(sum(name.endswith("logprobs") for name in arrays)), len(tree)
+    drafters, size = range(sum(name.endswith("logprobs") for name in arrays)), len(tree)
     *keep, count, bonus = arrays["kept"].tolist()
     return Round(
-        index, start, tuple(proposed(arrays, head, context_limit - start - 1) for head in heads),
-        tuple(drafted(arrays, f"candidate {head}") for head in heads), tree,
+        index, start, tuple(proposed(arrays, drafter, context_limit - start - 1) for drafter in drafters),
+        tuple(drafted(arrays, f"candidate {drafter}") for drafter in drafters), tree,
         on_host(arrays["choice"][:size], arrays["statistics"][:, :size], tree.tokens, tree.parents),
         Acceptance(np.asarray(keep[:count], np.int32), bonus), seconds)

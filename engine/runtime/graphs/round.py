@@ -92,18 +92,18 @@ class Board:
 class GraphRound:
     """The steps of a round for one setting. ``bucket`` is how many slots of the caches count as prefix."""
 
-    def __init__(self, setting: RoundSetting, target: GraphTarget, heads: Sequence[GraphDrafter],
+    def __init__(self, setting: RoundSetting, target: GraphTarget, drafters: Sequence[GraphDrafter],
                  accept: Accept = agreed) -> None:
-        self.setting, self.target, self.heads, self.accept_rows = setting, target, tuple(heads), accept
+        self.setting, self.target, self.drafters, self.accept_rows = setting, target, tuple(drafters), accept
         device = target.slots.device
         self.board = Board(setting.context_limit, device)
         make, width = BUILD[setting.method.build], setting.width
         vocabulary = target.fused.head.weight.shape[0]
-        self.builds = [make(nodes, min(width, vocabulary), head.depth, device)
-                       for head, nodes in zip(self.heads, setting.shares, strict=True)]
+        self.builds = [make(nodes, min(width, vocabulary), drafter.depth, device)
+                       for drafter, nodes in zip(self.drafters, setting.shares, strict=True)]
         self.combine = COMBINE[setting.method.combine]
         self.stop_ids = torch.tensor(setting.stop_ids, dtype=torch.int64, device=device)
-        self.deepest = deepest(setting, [head.depth for head in heads])
+        self.deepest = deepest(setting, [drafter.depth for drafter in drafters])
 
     @property
     def steps(self) -> list[tuple[str, Callable[[int], None]]]:
@@ -120,7 +120,7 @@ class GraphRound:
     def draft(self, bucket: int) -> None:
         """Each drafter's marginals."""
         on = self.board
-        on.lattices = tuple(head.draft(on.root, on.length, bucket, self.setting.width) for head in self.heads)
+        on.lattices = tuple(drafter.draft(on.root, on.length, bucket, self.setting.width) for drafter in self.drafters)
 
     def build(self, bucket: int) -> None:
         """Each drafter's tree, and the one that is verified."""
@@ -160,10 +160,10 @@ class GraphRound:
         """The drafters read the kept rows' features."""
         on = self.board
         positions = on.length + torch.arange(len(on.kept.keep), device=on.state.device)
-        if self.heads:
+        if self.drafters:
             features = on.said.tapped.index_select(0, on.kept.keep)
-        for head in self.heads:
-            head.observe(features, positions)
+        for drafter in self.drafters:
+            drafter.observe(features, positions)
 
     def advance(self, bucket: int) -> None:
         """The next round's prefix, root and tokens left."""

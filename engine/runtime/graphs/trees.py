@@ -15,7 +15,7 @@ from engine.drafters.dflash.marginals import likeliest_tokens
 
 
 class PaddedTree(NamedTuple):
-    """tokens, parents, heads (rows,) int64; costs (rows,) float32, the cumulative −log probabilities; size () int64.
+    """tokens, parents, drafters (rows,) int64; costs (rows,) float32, the cumulative −log probabilities; size () int64.
 
     The first ``size`` rows are the nodes of a ``DraftTree``, in its order. The others are padding: token 0, no drafter,
     cost ∞, and their own parent.
@@ -24,7 +24,7 @@ class PaddedTree(NamedTuple):
     tokens: Tensor
     parents: Tensor
     costs: Tensor
-    heads: Tensor
+    drafters: Tensor
     size: Tensor
 
 
@@ -63,7 +63,7 @@ def settled(tree: PaddedTree) -> PaddedTree:
     rows = torch.arange(len(tree.tokens), device=tree.tokens.device)
     return PaddedTree(
         tree.tokens.masked_fill(padding, 0), torch.where(padding, rows, tree.parents), tree.costs,
-        tree.heads.masked_fill(padding, 0), (~padding).sum())
+        tree.drafters.masked_fill(padding, 0), (~padding).sum())
 
 
 class BestFirst:

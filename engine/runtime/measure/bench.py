@@ -60,11 +60,11 @@ class PlainLaboratory(LiveLaboratory):
             dict.fromkeys(STAGES, 0.0), (), AcceptanceCounts(), -1, False)
 
     def _drafter(self, ask: Ask) -> BlockDrafter:
-        ((name, drafter),) = self.rig.drafters(PLAIN_TREE, ask.heads).items()
+        ((name, drafter),) = self.rig.drafters_for(PLAIN_TREE, ask.drafters).items()
         if not isinstance(drafter, BlockDrafter):
             raise RequestError(f"The plain loop drafts with a block-diffusion drafter; {name} is none.")
         return drafter
 
 
 def _as_tree(ask: Ask) -> Ask:
-    return Ask(ask.prompt, PLAIN_TREE, ask.budget, ask.max_tokens, heads=ask.heads)
+    return Ask(ask.prompt, PLAIN_TREE, ask.budget, ask.max_tokens, drafters=ask.drafters)

@@ -60,41 +60,42 @@ def diagnose(rig: Rig, prompts: Sequence[str], other: Rig | None = None,
 def examine(rig: Rig, specimens: Sequence[Specimen], other: Rig | None = None,
             steps: Steps | None = None) -> list[DoctorFinding]:
     """The same over texts that the target has written already."""
-    heads = {name: head for name, head in rig.heads.items() if isinstance(head, BlockDrafter)}
+    drafters = {name: drafter for name, drafter in rig.drafters.items() if isinstance(drafter, BlockDrafter)}
     steps = steps or Steps()
-    steps.expect(1 + (CHECKS + 1) * len(heads))
+    steps.expect(1 + (CHECKS + 1) * len(drafters))
     steps.begin("The target is examined.")
     found = [*target_findings(rig, specimens)]
-    for name, head in heads.items():
-        found += _head_findings(rig, (name, head), specimens, steps)
+    for name, drafter in drafters.items():
+        found += _drafter_findings(rig, (name, drafter), specimens, steps)
         found += _dtype_finding(rig, other, name, specimens)
     return found
 
 
-def _head_findings(rig: Rig, named: tuple[str, BlockDrafter], specimens: Sequence[Specimen],
-                   steps: Steps) -> list[DoctorFinding]:
-    name, head = named
+def _drafter_findings(rig: Rig, named: tuple[str, BlockDrafter], specimens: Sequence[Specimen],
+                      steps: Steps) -> list[DoctorFinding]:
+    name, drafter = named
     steps.begin(f"The drafter {name} as it is configured.")
-    own = fared(head, specimens, rig.target.taps)
+    own = fared(drafter, specimens, rig.target.taps)
     tries: tuple[tuple[str, Ways, str], ...] = (
         ("taps", _other_taps(rig), "Take the taps from the checkpoint's config, as outputs of those layers; here "
          "{best} fares better."),
-        ("mask token", _other_masks(rig, head), "Lay the block with the mask token of the checkpoint's config; here "
+        ("mask token", _other_masks(rig, drafter), "Lay the block with the mask token of the checkpoint's config; here "
          "{best} fares better."),
-        ("slot 0", {"slot 0 is a mask": (rig.target.taps, _masked_root(head))},
+        ("slot 0", {"slot 0 is a mask": (rig.target.taps, _masked_root(drafter))},
          "This drafter wants a mask in slot 0 and not the root's embedding; check its own code."),
-        ("slots", {"a slot proposes the next token": (rig.target.taps, _shifted(head))},
+        ("slots", {"a slot proposes the next token": (rig.target.taps, _shifted(drafter))},
          "This drafter's slots propose the token after them (draft_shift); read slots 0 to block − 2."),
-        ("rope", _other_bases(rig, head), "Use the rotary base of the checkpoint's config; here {best} fares better."))
+        ("rope", _other_bases(rig, drafter),
+         "Use the rotary base of the checkpoint's config; here {best} fares better."))
     found = []
     for check, ways, advice in tries:
         steps.begin(f"The drafter {name}: {check}.")
-        found.append(compared((check, name), own, fared_otherwise(head, specimens, ways), advice))
-    said = head.model.config.dflash_config
+        found.append(compared((check, name), own, fared_otherwise(drafter, specimens, ways), advice))
+    said = drafter.model.config.dflash_config
     found[0] = stated(found[0], tuple(rig.target.taps), tuple(said["target_layer_ids"]))
-    found[1] = stated(found[1], head.mask_id, said["mask_token_id"])
-    return [*found, _base_finding(rig, name, head, found[-1]), _draft_finding(rig, name, head, specimens),
-            _vocabulary_finding(rig, name, head), confidence_finding(name, own), positions_finding(name, own)]
+    found[1] = stated(found[1], drafter.mask_id, said["mask_token_id"])
+    return [*found, _base_finding(rig, name, drafter, found[-1]), _draft_finding(rig, name, drafter, specimens),
+            _vocabulary_finding(rig, name, drafter), confidence_finding(name, own), positions_finding(name, own)]
 
 
 def _other_taps(rig: Rig) -> Ways:
@@ -107,36 +108,36 @@ def _other_taps(rig: Rig) -> Ways:
     return {f"layers {', '.join(map(str, way))}": (way, None) for way in ways if way != taps}
 
 
-def _other_masks(rig: Rig, head: BlockDrafter) -> Ways:
+def _other_masks(rig: Rig, drafter: BlockDrafter) -> Ways:
     """The tokenizer's mask token and its other special tokens."""
     tokenizer, rows = rig.tokenizer, rig.target.embedding.weight.shape[0]
     ids = [tokenizer.mask_token_id, *tokenizer.all_special_ids, *tokenizer.added_tokens_decoder]
-    kept = [token for token in dict.fromkeys(ids) if token is not None and token != head.mask_id and token < rows]
-    return {f"token {token}": (rig.target.taps, _masked_with(head, token)) for token in kept[:8]}
+    kept = [token for token in dict.fromkeys(ids) if token is not None and token != drafter.mask_id and token < rows]
+    return {f"token {token}": (rig.target.taps, _masked_with(drafter, token)) for token in kept[:8]}
 
 
-def _masked_with(head: BlockDrafter, mask_id: int) -> Manner:
+def _masked_with(drafter: BlockDrafter, mask_id: int) -> Manner:
     def lay(roots: Tensor) -> Tensor:
-        tokens = torch.full((len(roots), head.block), mask_id, device=roots.device)
+        tokens = torch.full((len(roots), drafter.block), mask_id, device=roots.device)
         tokens[:, 0] = roots
         return tokens
-    return Manner(lay, head.model.rotation)
+    return Manner(lay, drafter.model.rotation)
 
 
-def _masked_root(head: BlockDrafter) -> Manner:
-    return Manner(lambda roots: torch.full((len(roots), head.block), head.mask_id, device=roots.device),
-                  head.model.rotation)
+def _masked_root(drafter: BlockDrafter) -> Manner:
+    return Manner(lambda roots: torch.full((len(roots), drafter.block), drafter.mask_id, device=roots.device),
+                  drafter.model.rotation)
 
 
-def _shifted(head: BlockDrafter) -> Manner:
-    return Manner(usual(head).lay, head.model.rotation, first_slot=0)
+def _shifted(drafter: BlockDrafter) -> Manner:
+    return Manner(usual(drafter).lay, drafter.model.rotation, first_slot=0)
 
 
-def _other_bases(rig: Rig, head: BlockDrafter) -> Ways:
+def _other_bases(rig: Rig, drafter: BlockDrafter) -> Ways:
     """The target's rotary base and the usual ones."""
-    own = _base(head.model.config)
+    own = _base(drafter.model.config)
     bases = [base for base in dict.fromkeys((_base(rig.target.config), *BASES)) if base and base != own]
-    return {f"base {base:g}": (rig.target.taps, _turned_by(head, base)) for base in bases}
+    return {f"base {base:g}": (rig.target.taps, _turned_by(drafter, base)) for base in bases}
 
 
 def _base(config: object) -> float:
@@ -144,20 +145,20 @@ def _base(config: object) -> float:
     return float(parameters.get("rope_theta", 0.0))
 
 
-def _turned_by(head: BlockDrafter, base: float) -> Manner:
-    config = deepcopy(head.model.config)
+def _turned_by(drafter: BlockDrafter, base: float) -> Manner:
+    config = deepcopy(drafter.model.config)
     config.rope_parameters = {**(config.rope_parameters or {}), "rope_theta": base}
-    embedding = Qwen3RotaryEmbedding(config).to(head.device)
+    embedding = Qwen3RotaryEmbedding(config).to(drafter.device)
 
     def rotation(positions: Tensor) -> tuple[Tensor, Tensor]:
-        cosines, sines = embedding(head.model.norm.weight, positions[None])
+        cosines, sines = embedding(drafter.model.norm.weight, positions[None])
         return cosines[0], sines[0]
-    return Manner(usual(head).lay, rotation)
+    return Manner(usual(drafter).lay, rotation)
 
 
-def _base_finding(rig: Rig, name: str, head: BlockDrafter, tried: DoctorFinding) -> DoctorFinding:
+def _base_finding(rig: Rig, name: str, drafter: BlockDrafter, tried: DoctorFinding) -> DoctorFinding:
     """Another base than the target's is odd, yet right where the drafter was trained so."""
-    own, target = _base(head.model.config), _base(rig.target.config)
+    own, target = _base(drafter.model.config), _base(rig.target.config)
     seen = f"The drafter's rotary base is {own:g}, the target's {target:g}."
     if own == target or tried.status == FINE:
         return DoctorFinding("rope base", name, FINE, seen)
@@ -165,22 +166,22 @@ def _base_finding(rig: Rig, name: str, head: BlockDrafter, tried: DoctorFinding)
 
 
 @torch.inference_mode()
-def _draft_finding(rig: Rig, name: str, head: BlockDrafter, specimens: Sequence[Specimen]) -> DoctorFinding:
+def _draft_finding(rig: Rig, name: str, drafter: BlockDrafter, specimens: Sequence[Specimen]) -> DoctorFinding:
     """Does the drafter as the loop calls it propose what the model proposes with the root in slot 0?"""
     each, every = specimens[0], max(1, (len(specimens[0].token_ids) - specimens[0].start) // PLACES)
     read = each.read(rig.target.taps, every)
     live, done = [], 0
-    head.begin(len(each.token_ids))
+    drafter.begin(len(each.token_ids))
     for anchor in read.anchors.tolist():
-        head.observe(each.token_ids[done:anchor], read.features[done:anchor])
-        live.append(_sureness(head.draft(int(each.token_ids[anchor]), 1)))
+        drafter.observe(each.token_ids[done:anchor], read.features[done:anchor])
+        live.append(_sureness(drafter.draft(int(each.token_ids[anchor]), 1)))
         done = anchor
-    head.release()
+    drafter.release()
 
     def apart(manner: Manner) -> float:
-        model = [_sureness(lattice) for lattice in proposals(head, read, 1, manner)]
+        model = [_sureness(lattice) for lattice in proposals(drafter, read, 1, manner)]
         return float(np.abs(np.stack(model) - np.stack(live)).mean())
-    own, masked = apart(usual(head)), apart(_masked_root(head))
+    own, masked = apart(usual(drafter)), apart(_masked_root(drafter))
     seen = f"How sure it drafts in the loop is {own:.3f} off what its model says after the root's embedding."
     if own <= APART:
         return DoctorFinding("draft", name, FINE, seen)
@@ -196,11 +197,11 @@ def _sureness(lattice: Lattice) -> Floats:
     return np.exp(lattice.logprobs[:, 0, 0])
 
 
-def _vocabulary_finding(rig: Rig, name: str, head: BlockDrafter) -> DoctorFinding:
-    rows, known, own = rig.target.embedding.weight.shape[0], len(rig.tokenizer), head.model.config.vocab_size
+def _vocabulary_finding(rig: Rig, name: str, drafter: BlockDrafter) -> DoctorFinding:
+    rows, known, own = rig.target.embedding.weight.shape[0], len(rig.tokenizer), drafter.model.config.vocab_size
     seen = (f"The tokenizer knows {known} tokens, the target has {rows} rows, the drafter's config says {own}; its "
-            f"mask token is {head.mask_id}.")
-    if known > rows or own != rows or not 0 <= head.mask_id < rows:
+            f"mask token is {drafter.mask_id}.")
+    if known > rows or own != rows or not 0 <= drafter.mask_id < rows:
         return DoctorFinding("vocabulary", name, WRONG, seen, "Drafter, tokenizer and target are not of one family: "
                              "fetch the three that belong together.")
     return DoctorFinding("vocabulary", name, FINE, seen)
@@ -212,10 +213,10 @@ def _dtype_finding(rig: Rig, other: Rig | None, name: str, specimens: Sequence[S
         return []
     marks: Mapping[str, Marks] = {}
     for each in (rig, other):
-        head = each.heads[name]
+        drafter = each.drafters[name]
         again = [reread_specimen(each.target, text.token_ids.tolist(), text.start) for text in specimens]
-        assert isinstance(head, BlockDrafter)
-        marks = {**marks, each.target.dtype: fared(head, again, each.target.taps)}
+        assert isinstance(drafter, BlockDrafter)
+        marks = {**marks, each.target.dtype: fared(drafter, again, each.target.taps)}
     figures = {dtype: found.accepted for dtype, found in marks.items()}
     said = ", ".join(f"{value:.2f} in {dtype}" for dtype, value in figures.items())
     seen = f"Drafted tokens accepted a round: {said}."

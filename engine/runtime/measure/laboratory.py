@@ -36,9 +36,9 @@ class LiveLaboratory:
         return self.live.methods
 
     @property
-    def heads(self) -> Sequence[str]:
+    def drafters(self) -> Sequence[str]:
         """See ``lab.settings.Laboratory``."""
-        return self.live.heads
+        return self.live.drafters
 
     def check(self, ask: Ask) -> None:
         """RequestError where the rig cannot run this; nothing is run."""

@@ -107,16 +107,16 @@ class PlainLoop:
         return torch.cat([states[layer + 1][0, rows] for layer in self.target.taps], -1)
 
     def _draft(self, state: PlainState) -> Tensor:
-        drafter, head = self.drafter, self.drafter.model
+        drafter, model = self.drafter, self.drafter.model
         seen = state.context.shape[-2] if state.context.numel() else 0
         device = drafter.device
-        fresh = head.context(state.features[None], head.rotation(torch.arange(seen, state.length, device=device)))
+        fresh = model.context(state.features[None], model.rotation(torch.arange(seen, state.length, device=device)))
         state.context = torch.cat([state.context, fresh], -2) if seen else fresh
         tokens = torch.full((1, drafter.block), drafter.mask_id, device=device)
         tokens[0, 0] = state.root
         positions = torch.arange(state.length, state.length + drafter.block, device=device)
         places = torch.arange(state.length + drafter.block, device=device)
-        hidden = head(drafter.embedding(tokens), head.rotation(positions), state.context, None, (positions, places))
+        hidden = model(drafter.embedding(tokens), model.rotation(positions), state.context, None, (positions, places))
         logprobs: Tensor = drafter.head(hidden[0, 1:]).float().log_softmax(-1).cpu()
         return logprobs
 

@@ -34,7 +34,7 @@ class About:
 
     conditions: Conditions
     methods: tuple[str, ...]
-    heads: tuple[str, ...]
+    drafters: tuple[str, ...]
     process_id: int
 
 
@@ -47,7 +47,7 @@ class RigWorker:
     def about(self) -> About:
         """See ``About``."""
         asked = self._laboratory
-        return About(asked.conditions, tuple(asked.methods), tuple(asked.heads), os.getpid())
+        return About(asked.conditions, tuple(asked.methods), tuple(asked.drafters), os.getpid())
 
     def prepare(self, tasks: Sequence[Task]) -> bool:
         """Warm up for these tasks."""
@@ -109,7 +109,7 @@ class RayCrew:
         except ray.exceptions.RayError as error:
             raise RigError(f"A Ray worker could not open the rig: {last_line(error).rstrip('.')}.") from error
         self.methods: Sequence[str] = found[0].methods
-        self.heads: Sequence[str] = found[0].heads
+        self.drafters: Sequence[str] = found[0].drafters
         self.process_ids = [about.process_id for about in found]
         self.conditions = shared([about.conditions for about in found])
 

@@ -92,8 +92,8 @@ class Trial:
         tokens = tuple(token % 251 for token in range(self.context))
         request = Request(tokens, method, budget, LONG, Sampling())
         setting = setting_of(request, self.target.context_limit)
-        heads = [self.drafter] * setting.method.heads
-        made = Machine(self.target, setting, heads, bucket_of(self.context) * 2, ForcedDepth(self.accepted))
+        drafters = [self.drafter] * setting.method.drafter_count
+        made = Machine(self.target, setting, drafters, bucket_of(self.context) * 2, ForcedDepth(self.accepted))
         made.open(request)
         return made
 
@@ -146,11 +146,11 @@ def weight_bytes(trial: Trial) -> tuple[int, int]:
     """Bytes of weights that the target's pass reads, and the drafter's with its use of the output head. Of an embedding
     that is not the output head too, only single rows are read."""
     model, drafter = trial.target.model, trial.drafter
-    head = trial.target.head.weight
+    output = trial.target.head.weight
     whole = sum(value.nbytes for value in model.parameters())
     embedding = trial.target.embedding.weight
-    read = whole - (0 if embedding.data_ptr() == head.data_ptr() else int(embedding.nbytes))
-    return read, sum(value.nbytes for value in drafter.model.parameters()) + int(head.nbytes)
+    read = whole - (0 if embedding.data_ptr() == output.data_ptr() else int(embedding.nbytes))
+    return read, sum(value.nbytes for value in drafter.model.parameters()) + int(output.nbytes)
 
 
 def prefix_bytes(trial: Trial) -> tuple[int, int]:

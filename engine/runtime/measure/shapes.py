@@ -68,11 +68,12 @@ def shape_named(name: str) -> ModelShape:
 def parameters_of(shape: ModelShape) -> int:
     """Parameters of target and drafter together, counted on a device that stores nothing."""
     with torch.device("meta"):
-        model, head = AutoModelForCausalLM.from_config(shape.make(**shape.target)), DFlashModel(head_config(shape))
-        return sum(value.numel() for value in (*model.parameters(), *head.parameters()))
+        model = AutoModelForCausalLM.from_config(shape.make(**shape.target))
+        drafter = DFlashModel(drafter_config(shape))
+        return sum(value.numel() for value in (*model.parameters(), *drafter.parameters()))
 
 
-def head_config(shape: ModelShape) -> Qwen3Config:
+def drafter_config(shape: ModelShape) -> Qwen3Config:
     """The config of the shape's drafter; its mask token is the vocabulary's last."""
     values = {**shape.target, "num_hidden_layers": shape.layers}
     config = Qwen3Config(**values)
@@ -91,10 +92,10 @@ def random_pair(shape: ModelShape, dtype: torch.dtype, device: torch.device) -> 
     with torch.device(device):
         config = shape.make(**shape.target, attn_implementation="sdpa")
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)
-        head = placed(DFlashModel(head_config(shape)), device, dtype)
-        for value in (*model.parameters(), *head.parameters()):
+        drafter = placed(DFlashModel(drafter_config(shape)), device, dtype)
+        for value in (*model.parameters(), *drafter.parameters()):
             if value.ndim > 1:
                 value.data.normal_(0, SPREAD)
-        head.norm.weight.data.fill_(SHARPNESS / (SPREAD * math.sqrt(config.hidden_size)))
+        drafter.norm.weight.data.fill_(SHARPNESS / (SPREAD * math.sqrt(config.hidden_size)))
     target = TorchTarget(model, shape.taps)
-    return target, DFlashDrafter(head, target.embedding, target.logits)
+    return target, DFlashDrafter(drafter, target.embedding, target.logits)

@@ -30,12 +30,12 @@ MOST_DEPARTURES = 0.1  # of the text; beyond it another model wrote it
 
 @dataclass(frozen=True)
 class RunText:
-    """A text and how it came about. ``heads`` are the drafters of its own run: methods with as many use them too."""
+    """A text and how it came about. ``drafters`` are the drafters of its own run: methods with as many use them too."""
 
     prompt: str
     request: Request
     token_ids: tuple[int, ...]
-    heads: tuple[str, ...] = ()
+    drafters: tuple[str, ...] = ()
 
     @property
     def context(self) -> int:
@@ -47,7 +47,7 @@ def written(trace: Trace) -> RunText:
     """The text of a recorded or finished run."""
     header = trace.header
     token_ids = tuple(committed_ids(entry.round for entry in trace.entries))
-    return RunText(header.prompt, header.request, token_ids, header.heads)
+    return RunText(header.prompt, header.request, token_ids, header.drafters)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def what_if(rig: Rig, text: RunText, tried: Alternatives, steps: Steps | None = 
     """
     budgets = _checked(rig, text, tried.budgets)
     began = perf_counter()
-    found = points(_heads(rig, text, tried.methods))
+    found = points(_drafters(rig, text, tried.methods))
     steps = steps or Steps()
     steps.expect(len(found) + 1)
     steps.begin("The target reads the text again.")
@@ -81,7 +81,7 @@ def what_if(rig: Rig, text: RunText, tried: Alternatives, steps: Steps | None = 
     for point in found:
         steps.begin(f"The method {point.method} at every budget.")
         done += forecasts(point, budgets, known, growers, tried.curve)
-    gains = [gain(point, max(budgets), known, growers) for point in found if point.heads]
+    gains = [gain(point, max(budgets), known, growers) for point in found if point.drafters]
     target = rig.target
     return WhatIf(
         text.prompt, rig.name, target.hardware, target.dtype,
@@ -121,7 +121,7 @@ def _departures(text: RunText, again: Reread) -> int:
     return count
 
 
-def _heads(rig: Rig, text: RunText, methods: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+def _drafters(rig: Rig, text: RunText, methods: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
     """The drafters of each method; without ``methods`` those of all that can be replayed on this rig."""
     own = method_named(text.request.method)
     found = {}
@@ -132,10 +132,10 @@ def _heads(rig: Rig, text: RunText, methods: Sequence[str]) -> Mapping[str, tupl
                 f"The method {method} cannot be replayed: a what-if needs a method that follows the text (walk) over "
                 f"drafters whose proposals do not depend on the budget (block diffusion), not {row.accept} over "
                 f"{row.family}.")
-        alike = (row.family, row.heads) == (own.family, own.heads)
-        if not methods and row.heads not in (0, *rig.defaults):
+        alike = (row.family, row.drafter_count) == (own.family, own.drafter_count)
+        if not methods and row.drafter_count not in (0, *rig.defaults):
             continue
-        drafters = rig.drafters(method, text.heads if alike else ())
+        drafters = rig.drafters_for(method, text.drafters if alike else ())
         if methods or all(isinstance(drafter, ReplayDrafter) for drafter in drafters.values()):
             found[method] = tuple(drafters)
     return found
@@ -147,9 +147,10 @@ def _growers(rig: Rig, text: RunText, again: Reread, wanted: tuple[list[Point], 
     found, known, most = wanted
     read = read_text(text.request.prompt_ids, text.token_ids, again.features)
     most = max(most, MOST_AUTO)
-    drafters = {name: drafter for point in found for name, drafter in rig.drafters(point.method, point.heads).items()}
+    drafters = {name: drafter for point in found
+                for name, drafter in rig.drafters_for(point.method, point.drafters).items()}
     proposed = {name: _proposed(name, drafter, read, most) for name, drafter in drafters.items()}
-    return {(head, build): Grower(known, proposed[head], build, most) for head, build in builders_of(found)}
+    return {(drafter, build): Grower(known, proposed[drafter], build, most) for drafter, build in builders_of(found)}
 
 
 def _proposed(name: str, drafter: Drafter, text: ReadText, width: int) -> Proposals:

@@ -29,7 +29,7 @@ class Parts:
 
     title: str
     target: Path
-    heads: Mapping[str, Path]
+    drafters: Mapping[str, Path]
     defaults: Mapping[int, tuple[str, ...]]
     revisions: Mapping[str, str]
     good_at: str = ""

@@ -25,10 +25,10 @@ class ChatStyle:
     note: str = ""
 
 
-def chat_style(tokenizer: PreTrainedTokenizerBase, thinking_heads: Sequence[bool]) -> ChatStyle:
+def chat_style(tokenizer: PreTrainedTokenizerBase, thinking_drafters: Sequence[bool]) -> ChatStyle:
     """Thinking is switched off where the template can and a drafter was trained on answers without it: such drafters
     have a quarter of their proposals accepted in a thinking text, where it is more than half without."""
-    if THINKING not in template_of(tokenizer) or all(thinking_heads):
+    if THINKING not in template_of(tokenizer) or all(thinking_drafters):
         return ChatStyle()
     return ChatStyle({THINKING: False}, "Thinking is off: a drafter of this rig was trained on answers without it.")
 

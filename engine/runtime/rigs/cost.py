@@ -71,13 +71,13 @@ def bucket(context: int, context_limit: int) -> int:
 def measure(rig: Rig, context: int, sampling: Sampling, rows: tuple[int, ...] = ROWS) -> CostCurve:
     """Mock rounds in shuffled order, repeated until ``MOST_SECONDS`` are over; the first repeat only warms up."""
     usual = rig.defaults.get(1, ())
-    head = rig.heads[usual[0]] if usual else None
+    drafter = rig.drafters[usual[0]] if usual else None
     mocks: dict[int, list[Mock]] = defaultdict(list)
     plain: list[Mock] = []
     order, repeats, began = random.Random(0), 0, perf_counter()
     while repeats < FEWEST_REPEATS or (repeats < MOST_REPEATS and perf_counter() - began < MOST_SECONDS):
         wanted = [size for size in rows if size <= SMALL or repeats < FEWEST_REPEATS]
-        for mock in _rounds(rig, head, (context, sampling), order.sample(wanted, len(wanted))):
+        for mock in _rounds(rig, drafter, (context, sampling), order.sample(wanted, len(wanted))):
             mocks[mock.rows].append(mock)
         plain += _rounds(rig, None, (context, sampling), [1] * PLAIN_ROUNDS)
         repeats += 1
@@ -99,28 +99,28 @@ def _curve(rig: Rig, at: tuple[int, Sampling], mocks: Mapping[int, list[Mock]], 
         float(np.median([mock.round_ms for mock in plain])))
 
 
-def _rounds(rig: Rig, head: Drafter | None, at: tuple[int, Sampling], sizes: list[int]) -> Iterator[Mock]:
+def _rounds(rig: Rig, drafter: Drafter | None, at: tuple[int, Sampling], sizes: list[int]) -> Iterator[Mock]:
     """Mock rounds after a fresh prefix of ordinary tokens; each keeps its root, so the prefix grows by one."""
     context, sampling = at
     prompt = np.arange(context, dtype=np.int32) % rig.target.config.vocab_size
     try:
         root, features = rig.target.prefill(prompt.tolist(), len(sizes) + max(sizes), sampling)
-        if head:
-            head.begin(context + len(sizes) + 1)
-            head.observe(prompt, features)
+        if drafter:
+            drafter.begin(context + len(sizes) + 1)
+            drafter.observe(prompt, features)
         for number, size in enumerate(sizes):
-            yield _mock(rig, head, mock_tree(root, size), context + number)
+            yield _mock(rig, drafter, mock_tree(root, size), context + number)
     finally:
         rig.target.release()
-        if head:
-            head.release()
+        if drafter:
+            drafter.release()
 
 
-def _mock(rig: Rig, head: Drafter | None, tree: DraftTree, start: int) -> Mock:
+def _mock(rig: Rig, drafter: Drafter | None, tree: DraftTree, start: int) -> Mock:
     """Timed like a round of ``decode``: every step ends where the host has its result."""
     marks = [perf_counter()]
-    if head:
-        head.draft(int(tree.tokens[0]), max(1, len(tree) - 1))
+    if drafter:
+        drafter.draft(int(tree.tokens[0]), max(1, len(tree) - 1))
     marks.append(perf_counter())
     packed = pack(tree, start)
     marks.append(perf_counter())
@@ -130,8 +130,8 @@ def _mock(rig: Rig, head: Drafter | None, tree: DraftTree, start: int) -> Mock:
     kept: Integers = np.zeros(1, np.int32)
     features = rig.target.commit(kept)
     marks.append(perf_counter())
-    if head:
-        head.observe(tree.tokens[kept], features)
+    if drafter:
+        drafter.observe(tree.tokens[kept], features)
     marks.append(perf_counter())
     draft, packing, verify, keep, observe = (1e3 * float(lap) for lap in np.diff(marks))
     return Mock(len(tree), draft + observe, verify, packing + keep)

@@ -66,17 +66,17 @@ class LiveRig:
     @property
     def methods(self) -> Sequence[str]:
         """The methods that this rig's drafters can serve."""
-        return [name for name, row in METHODS.items() if row.family in self._rig.families or row.heads in (
+        return [name for name, row in METHODS.items() if row.family in self._rig.families or row.drafter_count in (
             0, *self._rig.defaults)]
 
     @property
-    def heads(self) -> Sequence[str]:
+    def drafters(self) -> Sequence[str]:
         """The names of its drafters."""
-        return tuple(self._rig.heads)
+        return tuple(self._rig.drafters)
 
-    def usual_heads(self, method: str) -> Sequence[str]:
+    def usual_drafters(self, method: str) -> Sequence[str]:
         """See ``explorer.source.Source``."""
-        return tuple(self._rig.drafters(method))
+        return tuple(self._rig.drafters_for(method))
 
     def request(self, ask: Ask) -> Request:
         """The ask in tokens; RequestError where it cannot be."""
@@ -94,7 +94,7 @@ class LiveRig:
 
     def run(self, ask: Ask) -> Generator[Line, None, None]:
         """See ``explorer.source.Source``."""
-        drafters = self._rig.drafters(ask.method, ask.heads)
+        drafters = self._rig.drafters_for(ask.method, ask.drafters)
         request = self.request(ask)
         plan(request, self._rig.target, list(drafters.values()))  # refuses now, and not only at the first line
         return self._lines(ask, request, drafters)
@@ -102,7 +102,7 @@ class LiveRig:
     @contextmanager
     def rounds(self, ask: Ask) -> Iterator[Generator[Round, None, None]]:
         """The bare rounds of a run, for whoever measures: the rig is free by then, and nothing is spelt out."""
-        drafters = self._rig.drafters(ask.method, ask.heads)
+        drafters = self._rig.drafters_for(ask.method, ask.drafters)
         request = self.request(ask)
         with self.held(asked_of(request)):
             rounds = self._decode(request, list(drafters.values()))
@@ -195,10 +195,10 @@ class LiveRig:
         note = f"{reason} The {self._rig.name} answers instead."
         return LiveRig(replace(self._rig, notes=(note, *self._rig.notes)))
 
-    def _header(self, ask: Ask, request: Request, heads: tuple[str, ...]) -> Header:
-        target = self._rig.target if heads else self._rig.plain_target or self._rig.target
+    def _header(self, ask: Ask, request: Request, drafters: tuple[str, ...]) -> Header:
+        target = self._rig.target if drafters else self._rig.plain_target or self._rig.target
         return Header(
-            request=request, prompt=ask.prompt, rig=self._rig.name, heads=heads, hardware=self.hardware,
+            request=request, prompt=ask.prompt, rig=self._rig.name, drafters=drafters, hardware=self.hardware,
             dtype=target.dtype, context_limit=target.context_limit,
             pieces=self._spelling.of(set(request.prompt_ids) | request.stop_ids),
             revisions={**self._rig.revisions, "torch": torch.__version__}, note=self._note(ask.prompt),

@@ -37,7 +37,7 @@ WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticErro
 
 @dataclass(frozen=True)
 class Rig:
-    """``heads`` are drafters by name, of whatever kind; ``ngram`` is always one of them. ``defaults`` names those
+    """``drafters`` are drafters by name, of whatever kind; ``ngram`` is always one of them. ``defaults`` names those
     that serve one and two drafters, ``families`` the one that serves methods of a family best; ``familiar_nats`` is the
     mean surprise of a prompt above which it lies outside the rig's training, unless one of the expressions
     ``familiar`` knows its kind; ``good_at`` says in a sentence what lies inside; ``notes`` are sentences about the rig
@@ -47,7 +47,7 @@ class Rig:
     name: str
     target: TorchTarget
     tokenizer: PreTrainedTokenizerBase
-    heads: Mapping[str, Drafter]
+    drafters: Mapping[str, Drafter]
     defaults: Mapping[int, tuple[str, ...]]
     revisions: Mapping[str, str]
     good_at: str = ""
@@ -65,17 +65,18 @@ class Rig:
         own = self.target.dtype
         return f"{own}, plain decoding {self.plain_target.dtype}" if self.plain_target else own
 
-    def drafters(self, method: str, names: Sequence[str] = ()) -> Mapping[str, Drafter]:
+    def drafters_for(self, method: str, names: Sequence[str] = ()) -> Mapping[str, Drafter]:
         """The drafters of a method by name, in order."""
         row = method_named(method)
-        usual = (self.families[row.family],) if row.family in self.families else self.defaults.get(row.heads, ())
+        usual = ((self.families[row.family],) if row.family in self.families
+                 else self.defaults.get(row.drafter_count, ()))
         chosen = tuple(names) or usual
-        unknown = [name for name in chosen if name not in self.heads]
-        if unknown or len(chosen) != row.heads:
+        unknown = [name for name in chosen if name not in self.drafters]
+        if unknown or len(chosen) != row.drafter_count:
             raise RequestError(
-                f"The method {method} takes {row.heads} of the drafters {', '.join(self.heads)}; "
+                f"The method {method} takes {row.drafter_count} of the drafters {', '.join(self.drafters)}; "
                 f"asked for were {', '.join(chosen) or 'none'}.")
-        return {name: self.heads[name] for name in chosen}
+        return {name: self.drafters[name] for name in chosen}
 
 
 def open_rig(name: str, dtype: str = "bfloat16", device: str = "", opening: Opening = ALONE) -> Rig:
@@ -118,8 +119,8 @@ def _pair_parts(name: str, opening: Opening) -> Parts:
         defaults[2] = names
     return Parts(
         name if name in NAMED else target.label, target.folder,
-        {head: each.folder for head, each in found.items()}, defaults,
-        {"target": target.label, **{head: each.label for head, each in found.items()}})
+        {drafter: each.folder for drafter, each in found.items()}, defaults,
+        {"target": target.label, **{drafter: each.label for drafter, each in found.items()}})
 
 
 def load_rig(parts: Parts, dtype: str, device: torch.device, opening: Opening = ALONE) -> Rig:
@@ -127,10 +128,10 @@ def load_rig(parts: Parts, dtype: str, device: torch.device, opening: Opening = 
     with _configured(parts.target):
         config = causal_config(parts.target)
         facts = TargetFacts(parts.target, config.get_text_config())
-    plans = {name: _plan(folder, facts) for name, folder in parts.heads.items()}
+    plans = {name: _plan(folder, facts) for name, folder in parts.drafters.items()}
     with _configured(parts.target):
         chosen = precision(dtype, parts.target, device, opening)
-        places = places_of([parts.target, *parts.heads.values()], config, DTYPES[chosen.trees], device, opening)
+        places = places_of([parts.target, *parts.drafters.values()], config, DTYPES[chosen.trees], device, opening)
     opening.tell(f"Reading the weights of {called(parts.target)} …", None)
     tokenizer = load_tokenizer(parts.target)
     with _configured(parts.target):
@@ -142,14 +143,14 @@ def load_rig(parts: Parts, dtype: str, device: torch.device, opening: Opening = 
     target = TorchTarget(model, taps)
     must_verify_trees(target)
     opening.tell("Reading the drafters …", None)
-    heads: dict[str, Drafter] = {}
+    drafters: dict[str, Drafter] = {}
     for name, plan in plans.items():
-        with _configured(parts.heads[name]):
-            heads[name] = _head(plan, target)
-    heads[NGRAM] = NGramDrafter(target.config.vocab_size)
+        with _configured(parts.drafters[name]):
+            drafters[name] = _drafter(plan, target)
+    drafters[NGRAM] = NGramDrafter(target.config.vocab_size)
     style = chat_style(tokenizer, [plan.thinking for plan in plans.values()])
     return Rig(
-        parts.title, target, tokenizer, heads, parts.defaults, parts.revisions, parts.good_at, parts.familiar_nats,
+        parts.title, target, tokenizer, drafters, parts.defaults, parts.revisions, parts.good_at, parts.familiar_nats,
         _families(plans), style, tuple(note for note in (window, style.note, _origin_note(parts.target)) if note),
         familiar=parts.familiar, plain_target=_plain_target(parts.target, chosen, device))
 
@@ -190,7 +191,7 @@ def _families(plans: Mapping[str, DrafterPlan]) -> Mapping[str, str]:
     return {PATH: path, NGRAM: NGRAM}
 
 
-def _head(plan: DrafterPlan, target: TorchTarget) -> Drafter:
+def _drafter(plan: DrafterPlan, target: TorchTarget) -> Drafter:
     """The drafter of a plan, fed with its own taps where the target is tapped for others too."""
     drafter = plan.load(target)
     if not plan.taps or plan.taps == target.taps:

@@ -22,18 +22,18 @@ TARGET_SHARES: Shares = MappingProxyType({"math": 0.44, "code": 0.27, "mixed": 0
 FINISH_SHARES: Shares = MappingProxyType({"code": 0.62, "math": 0.22, "mixed": 0.08, "explain": 0.08})
 # A specialist sees mostly its own domain and some of the others, so that routing and merging have something to
 # decide; mixed texts go to both by halves of what is left.
-HEAD_SHARES: Mapping[str, Shares] = MappingProxyType({
+DRAFTER_SHARES: Mapping[str, Shares] = MappingProxyType({
     "math": MappingProxyType({"math": 0.80, "mixed": 0.10, "code": 0.05, "explain": 0.05}),
     "code": MappingProxyType({"code": 0.80, "mixed": 0.10, "math": 0.05, "explain": 0.05}),
     "all": MappingProxyType({"math": 0.35, "code": 0.35, "mixed": 0.15, "explain": 0.15}),
 })
-HEAD_FINISH_SHARES: Mapping[str, Shares] = MappingProxyType({
+DRAFTER_FINISH_SHARES: Mapping[str, Shares] = MappingProxyType({
     "math": MappingProxyType({"math": 0.40, "code": 0.40, "mixed": 0.15, "explain": 0.05}),
     "code": MappingProxyType({"code": 0.45, "math": 0.35, "mixed": 0.15, "explain": 0.05}),
 })
 # Of the items that the target answers itself; with 35 % math the code drafter came so near the math drafter there that
 # routing picked the specialist in 84 % of the rounds of math.
-HEAD_OWN_SHARES: Mapping[str, Shares] = MappingProxyType({
+DRAFTER_OWN_SHARES: Mapping[str, Shares] = MappingProxyType({
     "code": MappingProxyType({"code": 0.62, "math": 0.18, "mixed": 0.15, "explain": 0.05}),
 })
 

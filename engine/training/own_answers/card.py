@@ -1,4 +1,4 @@
-"""Measure a rig's heads on held-out prompts and write its model card.
+"""Measure a rig's drafters on held-out prompts and write its model card.
 
     python -m engine.training.own_answers.card
 """
@@ -29,16 +29,16 @@ The target is SmolLM2-135M-Instruct by Hugging Face (Apache-2.0): {layers} layer
 checked and converted (`python -m engine fetch --rig smollm2`). They are quantised there ({quantisation}): lossless
 means against these weights.
 
-The heads were trained here (`python -m engine.training --rig smollm2`) on nothing but the target's own answers to
+The drafters were trained here (`python -m engine.training --rig smollm2`) on nothing but the target's own answers to
 prompts that it wrote itself and to the seeds in `engine/training/own_answers/seeds/`.
 
-- `chat/`: a head in the published DFlash layout, block {block}, {head_layers} layers, taps {taps}.
+- `chat/`: a drafter in the published DFlash layout, block {block}, {drafter_layers} layers, taps {taps}.
 - `prose/`, `code/`: its finish on answers without and with fenced code; they hold only the layer in which they differ.
 - `small/`: two of the target's own layers, distilled, around the target's embedding: it sees its path, for `expand`.
 
 ## Training
 
-| head | parameters of its own | steps | blocks seen | tokens of answers | hours | last loss (nats) |
+| drafter | parameters of its own | steps | blocks seen | tokens of answers | hours | last loss (nats) |
 |---|---|---|---|---|---|---|
 {training}
 
@@ -47,7 +47,7 @@ prompts that it wrote itself and to the seeds in `engine/training/own_answers/se
 The {prompts} prompts of `assets/prompts/people.jsonl`, written by hand, greedy, answers of at most 320 tokens; τ
 counts the root (`engine.training.own_answers.measure`).
 
-| head | prompts | chain | tree of 16 | tree of 64 | tree of 64 against the chain |
+| drafter | prompts | chain | tree of 16 | tree of 64 | tree of 64 against the chain |
 |---|---|---|---|---|---|
 {scores}
 
@@ -71,28 +71,28 @@ def training_row(name: str, fact: dict[str, Any]) -> str:
             f"{hours:.1f} | {fact['final_loss_nats']} |")
 
 
-def score_row(head: str, prompts: str, found: Sequence[Scores]) -> str:
+def score_row(drafter: str, prompts: str, found: Sequence[Scores]) -> str:
     """A line of the table of scores: one chain, trees of 16 and of 64."""
     few, many = found
-    return (f"| {head} | {prompts} | {many.chain:.2f} | {few.tree:.2f} | {many.tree:.2f} | "
+    return (f"| {drafter} | {prompts} | {many.chain:.2f} | {few.tree:.2f} | {many.tree:.2f} | "
             f"{many.tree / many.chain:.2f} |")
 
 
-def score_rows(rig: str, folder: Path, heads: Sequence[str]) -> list[str]:
-    """Every head over all prompts, the first over each kind of them, too."""
+def score_rows(rig: str, folder: Path, drafters: Sequence[str]) -> list[str]:
+    """Every drafter over all prompts, the first over each kind of them, too."""
     shard = open_shard(work_folder(rig) / HELD_OUT)
     domains = [prompt.domain for prompt in read_prompts(held_out_files()[0])]
     embedding = load_weights(target_folder(rig))["model.embed_tokens.weight"]
     rows: list[str] = []
-    for head in heads:
-        trainee = load_trainee(folder / head, embedding)
+    for drafter in drafters:
+        trainee = load_trainee(folder / drafter, embedding)
         groups = {"all": np.arange(len(domains))}
-        if head == heads[0]:
+        if drafter == drafters[0]:
             groups |= {name: np.flatnonzero(np.array(domains) == name) for name in dict.fromkeys(domains)}
-        for name, places in tqdm(groups.items(), desc=head):
+        for name, places in tqdm(groups.items(), desc=drafter):
             with torch.autocast("cpu", torch.bfloat16):  # as the rig runs
                 found = [scores(trainee, shard, shard.talks[places], nodes) for nodes in (16, 64)]
-            rows.append(score_row(head, f"{name} ({len(places)})", found))
+            rows.append(score_row(drafter, f"{name} ({len(places)})", found))
     return rows
 
 
@@ -101,17 +101,18 @@ def card(rig: str, folder: Path) -> str:
     said = json.loads((folder / "rig.json").read_text())
     target = json.loads((target_folder(rig) / "config.json").read_text())
     origin = json.loads((target_folder(rig) / "gguf.json").read_text())
-    head = json.loads((folder / "chat" / "config.json").read_text())
-    heads = [name for name in ("chat", "prose", "code") if (folder / name / "training.json").is_file()]
-    trained = [*heads, *(name for name in ("small",) if (folder / name / "training.json").is_file())]
+    drafter = json.loads((folder / "chat" / "config.json").read_text())
+    drafters = [name for name in ("chat", "prose", "code") if (folder / name / "training.json").is_file()]
+    trained = [*drafters, *(name for name in ("small",) if (folder / name / "training.json").is_file())]
     return CARD.format(
         layers=target["num_hidden_layers"], hidden=target["hidden_size"], vocabulary=target["vocab_size"],
         positions=target["max_position_embeddings"], package=said["package"]["name"],
         version=said["package"]["version"], file=Path(said["package"]["file"]).name,
-        sha256=said["package"]["file_sha256"], quantisation=origin["quantisation"], block=head["block_size"],
-        head_layers=head["num_hidden_layers"], taps=", ".join(map(str, head["dflash_config"]["target_layer_ids"])),
+        sha256=said["package"]["file_sha256"], quantisation=origin["quantisation"], block=drafter["block_size"],
+        drafter_layers=drafter["num_hidden_layers"],
+        taps=", ".join(map(str, drafter["dflash_config"]["target_layer_ids"])),
         training="\n".join(training_row(name, facts(folder / name)) for name in trained),
-        prompts=len(read_prompts(held_out_files()[0])), scores="\n".join(score_rows(rig, folder, heads)))
+        prompts=len(read_prompts(held_out_files()[0])), scores="\n".join(score_rows(rig, folder, drafters)))
 
 
 def main() -> None:

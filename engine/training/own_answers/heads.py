@@ -1,7 +1,7 @@
 """Train the drafters of a rig on what its target answered by itself.
 
-    python -m engine.training.own_answers.heads --head chat
-    python -m engine.training.own_answers.heads --head code --begin-with chat
+    python -m engine.training.own_answers.heads --drafter chat
+    python -m engine.training.own_answers.heads --drafter code --begin-with chat
 
 Features of the answers lie on disk (``features``), so a step costs no pass of the target. A run goes on where it was
 stopped, meets the shards that came in the meantime, and exports the running mean of its weights, which at any time is
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -28,13 +28,14 @@ from transformers import PreTrainedConfig, PreTrainedModel, Qwen3Config
 from engine.drafters.dflash.model import DFlashModel
 from engine.runtime.checkpoints.loading import load_causal
 from engine.training.blocks import BlockShape, lay_blocks
-from engine.training.denoising import Course, DenoisingStep, Trainee, train_head
+from engine.training.denoising import Course, DenoisingStep, Trainee, train_drafter
 from engine.training.guessing import Distributions
 from engine.training.own_answers.features import FeatureShard
 from engine.training.own_answers.reading import AnswerShards, Wanted, choices, frequent
 from engine.training.places import target_folder, work_folder
 from engine.training.rates import optimizers
 from engine.training.target import SAVE_EVERY, Run, write_facts
+from engine.written_names import written
 
 TAPS = (1, 10, 19, 28)
 MASK_ID = 0  # <|endoftext|>, which never stands in a conversation
@@ -48,7 +49,7 @@ FIRST_SCALE = 0.3  # of the target's final norm: less than a whole one, a drafte
 class OwnRecipe:
     """Everything that decides a drafter's run besides the code and the answers."""
 
-    head: str
+    drafter: str
     steps: int
     rows: int = 24
     anchors: int = 24
@@ -78,7 +79,7 @@ class OwnRecipe:
         return min(1.0, (step + 1) / self.warmup_steps, (self.steps - step) / (self.steps * self.cooldown_share))
 
 
-def head_config(target: PreTrainedConfig, recipe: OwnRecipe) -> Qwen3Config:
+def drafter_config(target: PreTrainedConfig, recipe: OwnRecipe) -> Qwen3Config:
     """The published layout, with layers of the target's own shape."""
     config = Qwen3Config(
         vocab_size=target.vocab_size, hidden_size=target.hidden_size, intermediate_size=recipe.inner,
@@ -154,7 +155,7 @@ class Lessons:
 
 def begun(target: PreTrainedModel, recipe: OwnRecipe, first: Path | None) -> DFlashModel:
     """A drafter to begin with: another one's weights, or random ones under the target's final norm."""
-    model = DFlashModel(head_config(target.config, recipe))
+    model = DFlashModel(drafter_config(target.config, recipe))
     if first is not None:
         model.load_state_dict(load_file(first / "model.safetensors"))
     else:
@@ -188,22 +189,22 @@ WANTED: Mapping[str, Wanted | None] = MappingProxyType({"chat": None, "prose": i
 STEPS: Mapping[str, int] = MappingProxyType({"chat": 12_000, "prose": 1_500, "code": 1_500})
 
 
-def run_head(recipe: OwnRecipe, rig: str, first: Path | None, out: Path | None) -> None:
+def run_recipe(recipe: OwnRecipe, rig: str, first: Path | None, out: Path | None) -> None:
     """Train the drafter to its last step, or go on, and export it."""
     torch.manual_seed(0)
     work = work_folder(rig)
     target = load_causal(target_folder(rig), torch.float32, torch.device("cpu"))
     model = begun(target, recipe, first)
-    run = Run(model, optimizers(model, recipe), work / recipe.head)
+    run = Run(model, optimizers(model, recipe), work / recipe.drafter)
     run.resume()
     run.folder.mkdir(parents=True, exist_ok=True)
     mean = RunningMean(model, recipe.mean_over, run.folder / "mean.safetensors")
-    lessons = Lessons(work / "features", recipe, WANTED[recipe.head.partition("-")[0]])
+    lessons = Lessons(work / "features", recipe, WANTED[recipe.drafter.partition("-")[0]])
     trainee = Trainee(model, target.model.embed_tokens.weight.detach(), MASK_ID)
     del target
 
     def export(loss: float, place: Path) -> None:
-        facts = {"recipe": asdict(recipe), "parameters": sum(value.numel() for value in model.parameters()),
+        facts = {"recipe": written(recipe), "parameters": sum(value.numel() for value in model.parameters()),
                  "steps": run.step, "blocks_seen": run.step * recipe.rows * recipe.anchors,
                  "training_seconds": round(run.seconds), "answer_tokens": lessons.library.answer_tokens(),
                  "final_loss_nats": round(loss, 4)}
@@ -216,28 +217,31 @@ def run_head(recipe: OwnRecipe, rig: str, first: Path | None, out: Path | None) 
         if step % SAVE_EVERY == 0:
             print(f"step {step}: {loss:.4f} nats, {run.seconds / step:.2f} s a step, "
                   f"{lessons.library.answer_tokens()} tokens of answers", flush=True)
-    course = Course(recipe.head, recipe, lambda step: trainee(lessons.lesson(step)),
+    course = Course(recipe.drafter, recipe, lambda step: trainee(lessons.lesson(step)),
                     lambda: optimizers(model, recipe), after=after)
-    export(train_head(run, course), out or run.folder / "head")
+    export(train_drafter(run, course), out or run.folder / "head")
 
 
 def main() -> None:
     """Train one drafter."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--head", required=True, help="chat, prose or code, with -NAME after it for a run of its own")
+    parser.add_argument("--drafter", "--head", required=True,
+                        help="chat, prose or code, with -NAME after it for a run of its own")
     parser.add_argument("--rig", default="smollm2")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--begin-with", type=Path, help="the folder of a drafter to begin with")
     parser.add_argument("--begun-from", type=int, nargs="*", default=[], help="layers of the target to begin with")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--rows", type=int, default=OwnRecipe.rows)
+    parser.add_argument("--anchors", type=int, default=OwnRecipe.anchors, help="blocks of a row")
     parser.add_argument("--rate", type=float, default=OwnRecipe.matrix_rate)
     parser.add_argument("--whole-steps", type=int, default=OwnRecipe.whole_steps)
     choice = parser.parse_args()
     recipe = OwnRecipe(
-        choice.head, choice.steps or STEPS[choice.head], begun_from=tuple(choice.begun_from), rows=choice.rows,
-        matrix_rate=choice.rate, whole_steps=choice.whole_steps, learns=LEARNS[choice.head.partition("-")[0]])
-    run_head(recipe, choice.rig, choice.begin_with, choice.out)
+        choice.drafter, choice.steps or STEPS[choice.drafter], begun_from=tuple(choice.begun_from), rows=choice.rows,
+        anchors=choice.anchors, matrix_rate=choice.rate, whole_steps=choice.whole_steps,
+        learns=LEARNS[choice.drafter.partition("-")[0]])
+    run_recipe(recipe, choice.rig, choice.begin_with, choice.out)
 
 
 if __name__ == "__main__":

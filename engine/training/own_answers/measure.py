@@ -1,6 +1,6 @@
 """τ of a drafter over held-out conversations, without a pass of the target: what it would say is on disk.
 
-    python -m engine.training.own_answers.measure --head assets/smollm2/chat
+    python -m engine.training.own_answers.measure --drafter assets/smollm2/chat
 
 Greedy rounds are a walk over a text that is known: from each anchor the drafter's block is laid and denoised, its chain
 or its tree is followed as far as the text goes with it, and the next anchor is the bonus token's place. The figures
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from engine.builders.best_first import best_first
 from engine.builders.chain import chain
-from engine.drafters.dflash.checkpoint import head_config, head_weights
+from engine.drafters.dflash.checkpoint import drafter_config, drafter_weights
 from engine.drafters.dflash.marginals import marginals
 from engine.drafters.dflash.model import DFlashModel
 from engine.records import DraftTree, Lattice
@@ -73,7 +73,7 @@ def lattices_of(trainee: Trainee, shard: FeatureShard, start: int, anchors: NDAr
     end = start + int(anchors[-1]) + 1
     tokens, features = shard.tokens[start:end].astype(np.int64), from_bits(shard.taps[start:end])[None]
     anchors = anchors[None]
-    slots = trainee.head.config.block_size
+    slots = trainee.drafter.config.block_size
     empty = np.zeros((1, anchors.size, slots - 1))
     blocks = Blocks(tokens[anchors], anchors, empty.astype(np.int64), empty.astype(np.float32))
     states = trainee.denoised(features.to(trainee.embedding.dtype), blocks).unflatten(0, (-1, slots - 1))
@@ -87,7 +87,7 @@ def scores(trainee: Trainee, shard: FeatureShard, talks: NDArray[np.int64], node
     trees: list[int] = []
     for talk in talks:
         start, prompt, whole = (int(each) for each in talk)
-        if shard.tokens[start + whole - 1] == trainee.head.config.eos_token_id:
+        if shard.tokens[start + whole - 1] == trainee.drafter.config.eos_token_id:
             whole -= 1  # the end is no part of the text
         text = shard.tokens[start + prompt:start + whole].astype(np.int64)
         lattices = lattices_of(trainee, shard, start, np.arange(prompt, whole))
@@ -98,22 +98,22 @@ def scores(trainee: Trainee, shard: FeatureShard, talks: NDArray[np.int64], node
 
 def load_trainee(folder: Path, embedding: torch.Tensor) -> Trainee:
     """An exported drafter in float32 with the target's embedding."""
-    config = head_config(folder)
+    config = drafter_config(folder)
     model = DFlashModel(config)
-    filled(model, head_weights(folder), folder)
+    filled(model, drafter_weights(folder), folder)
     return Trainee(model.float().eval(), embedding.float(), config.dflash_config["mask_token_id"])
 
 
 def main() -> None:
     """Measure a drafter and print its figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--head", type=Path, required=True, help="the folder of an exported drafter")
+    parser.add_argument("--drafter", "--head", type=Path, required=True, help="the folder of an exported drafter")
     parser.add_argument("--rig", default="smollm2")
     parser.add_argument("--nodes", type=int, default=64)
     parser.add_argument("--limit", type=int, help="conversations (default: all that are held out)")
     choice = parser.parse_args()
     weights = load_weights(target_folder(choice.rig))
-    trainee = load_trainee(choice.head, weights["model.embed_tokens.weight"])
+    trainee = load_trainee(choice.drafter, weights["model.embed_tokens.weight"])
     shard = open_shard(work_folder(choice.rig) / HELD_OUT)
     with torch.autocast("cpu", torch.bfloat16):  # as the rig runs
         found = scores(trainee, shard, shard.talks[:choice.limit], choice.nodes)

@@ -23,6 +23,7 @@ ROWS = 256
 LONGEST_TURN = 112  # tokens
 WARM = 1.0
 TOP_P = 0.95
+TRIES = 20  # for each seed prompt: there are only so many of a kind
 FOLLOW_UPS = 0.1  # of the seeded prompts
 LONGEST_BEFORE = 240  # tokens of a conversation that is gone on with
 ALIKE = 0.7  # of the words of both: more, and a prompt is a held-out one in other words
@@ -91,18 +92,20 @@ def is_plain(text: str) -> bool:
             and "<|" not in text and text.replace("\n", " ").isprintable())
 
 
-def seeded(number: int, known: set[str], before: Sequence[Path], talk_of: Callable[[AnswerRow], list[Message]]
-           ) -> list[list[Message]]:
-    """Seed prompts, some of them after a conversation from one of the answered shards ``before``."""
-    draw = random.Random(number)
+def seeded(number: int, known: set[str], before: Sequence[Path], talk_of: Callable[[AnswerRow], list[Message]],
+           kinds: tuple[str, ...]) -> list[list[Message]]:
+    """Seed prompts of these kinds, some of them after a conversation from one of the answered shards ``before``."""
+    draw = random.Random(f"{number} {' '.join(kinds)}")
     earlier = [each for each in read_shard(draw.choice(before)) if each.ended and len(each.talk) < LONGEST_BEFORE
                ] if before else []
     found: list[list[Message]] = []
-    while len(found) < PROMPTS_A_FILE:
+    for _ in range(TRIES * PROMPTS_A_FILE):
+        if len(found) == PROMPTS_A_FILE:
+            break
         if earlier and draw.random() < FOLLOW_UPS:
             found.append([*talk_of(draw.choice(earlier)), *asked(follow_up(draw))])
             continue
-        text = seed_prompt(draw)
+        text = seed_prompt(draw, kinds)
         if text not in known:
             known.add(text)
             found.append(asked(text))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,14 @@ from transformers import PreTrainedModel
 
 from engine.drafters.autoregressive.borrowing import BORROWED, LENDER
 from engine.runtime.checkpoints.loading import load_causal
-from engine.training.denoising import Course, train_head
+from engine.training.denoising import Course, train_drafter
 from engine.training.guessing import Distributions, Guesses, guess_loss
 from engine.training.own_answers.heads import EXPORT_EVERY, OwnRecipe, RunningMean
 from engine.training.own_answers.reading import AnswerShards, choices, frequent
 from engine.training.places import target_folder, work_folder
 from engine.training.rates import optimizers
 from engine.training.target import SAVE_EVERY, Run, write_facts
+from engine.written_names import written
 
 NAME = "small"
 
@@ -39,7 +40,7 @@ class LayerRecipe(OwnRecipe):
     """As a drafter's; ``begun_from`` are the layers of the target that become its own. No blocks are laid: ``anchors``
     and ``block`` are a drafter's alone."""
 
-    head: str = NAME
+    drafter: str = NAME
     steps: int = 6000
     matrix_rate: float = 1.5e-3
     other_rate: float = 1.5e-3
@@ -101,7 +102,7 @@ def train_small(recipe: LayerRecipe, rig: str, out: Path | None) -> None:
     torch.manual_seed(0)
     work = work_folder(rig)
     model = some_layers(load_causal(target_folder(rig), torch.float32, torch.device("cpu")), recipe.begun_from)
-    run = Run(model, optimizers(model, recipe), work / recipe.head)
+    run = Run(model, optimizers(model, recipe), work / recipe.drafter)
     run.resume()
     run.folder.mkdir(parents=True, exist_ok=True)
     trained = nn.ModuleDict({"layers": model.model.layers, "norm": model.model.norm})
@@ -110,7 +111,7 @@ def train_small(recipe: LayerRecipe, rig: str, out: Path | None) -> None:
 
     def export(loss: float, place: Path) -> None:
         export_layers(model, mean.weights, place, {
-            "recipe": asdict(recipe), "parameters": sum(value.numel() for value in mean.weights.values()),
+            "recipe": written(recipe), "parameters": sum(value.numel() for value in mean.weights.values()),
             "steps": run.step, "training_seconds": round(run.seconds),
             "answer_tokens": lessons.library.answer_tokens(), "final_loss_nats": round(loss, 4)})
 
@@ -120,8 +121,8 @@ def train_small(recipe: LayerRecipe, rig: str, out: Path | None) -> None:
             export(loss, run.folder / "head")
         if step % SAVE_EVERY == 0:
             print(f"step {step}: {loss:.4f} nats, {run.seconds / step:.2f} s a step", flush=True)
-    course = Course(recipe.head, recipe, lessons.loss, lambda: optimizers(model, recipe), after=after)
-    export(train_head(run, course), out or run.folder / "head")
+    course = Course(recipe.drafter, recipe, lessons.loss, lambda: optimizers(model, recipe), after=after)
+    export(train_drafter(run, course), out or run.folder / "head")
 
 
 def main() -> None:

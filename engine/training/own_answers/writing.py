@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,15 @@ from engine.training.own_answers.decoder import BatchDecoder, written
 from engine.training.own_answers.features import write_features
 from engine.training.own_answers.heads import TAPS
 from engine.training.own_answers.prompts import HeldOut, Message, read_talks, seeded, self_written, write_prompts
+from engine.training.own_answers.seeds import CODE
+from engine.training.own_answers.seeds import KINDS as SEEDS
 from engine.training.places import HELD_OUT, answers_folder, enough, held_out_files, target_folder, work_folder
 
 ROWS = 192  # answered together: more of them and the cache no longer fits the processor's
 LONGEST = 224  # tokens of an answer: each costs more than the one before it
 LONGEST_HELD_OUT = 320
 SHORTEST = 4
-SELF_WRITTEN = 2  # of three prompt files
+KINDS: Mapping[str, int] = MappingProxyType({"self": 2, "seed": 1, "code": 1})  # prompt files of each kind, of four
 
 
 class Writer:
@@ -66,12 +69,11 @@ class Writer:
         """A new prompt file."""
         shards = sorted(self.answers.glob("*.npz"))
         known = {self.turns_of(each)[0] for shard in shards for each in read_shard(shard)}
-        kinds = {kind: sum(shard.stem.startswith(kind) for shard in shards) for kind in ("self", "seed")}
-        own = kinds["self"] <= SELF_WRITTEN * kinds["seed"]
-        talks = self_written(self.decoder, self.tokenizer, kinds["self"], known) if own else seeded(
-            kinds["seed"], known, shards, self.talk_of)
-        kind = "self" if own else "seed"
-        path = self.prompts / f"{kind}-{kinds[kind]:05d}.jsonl"
+        counts = {kind: sum(shard.stem.startswith(kind) for shard in shards) for kind in KINDS}
+        kind = min(KINDS, key=lambda each: counts[each] / KINDS[each])
+        talks = self_written(self.decoder, self.tokenizer, counts[kind], known) if kind == "self" else seeded(
+            counts[kind], known, shards, self.talk_of, CODE if kind == "code" else tuple(SEEDS))
+        path = self.prompts / f"{kind}-{counts[kind]:05d}.jsonl"
         write_prompts(path, [talk for talk in talks if not self.held_out.near(talk[-1]["content"])])
         return path
 

@@ -108,7 +108,7 @@ def test_a_sweep_with_a_run_that_failed_says_so_and_exits_1(
         typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     class Refusing(ScriptedLaboratory):
         def measure(self, ask: Ask) -> Reading:
-            if ask.heads:
+            if ask.drafters:
                 raise RequestError("The drafter is gone; fetch it again.")
             return super().measure(ask)
 

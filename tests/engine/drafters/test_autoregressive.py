@@ -31,7 +31,7 @@ def small_model(seed: int = 7, layers: int = 1) -> Qwen3ForCausalLM:
     return model
 
 
-def drafter(depth: int = 4, width: int = 5) -> AutoregressiveDrafter:
+def path_drafter(depth: int = 4, width: int = 5) -> AutoregressiveDrafter:
     return AutoregressiveDrafter(small_model(), VOCABULARY, Reach(depth, width))
 
 
@@ -50,15 +50,15 @@ def paths(lattice: Lattice) -> list[tuple[tuple[int, ...], int]]:
 
 @pytest.mark.parametrize("steps", [[9], [4, 5], [1, 1, 1, 6]])
 def test_every_row_is_what_the_model_says_behind_that_path(steps: list[int]) -> None:
-    head, plain = drafter(), small_model()
+    drafter, plain = path_drafter(), small_model()
     text = np.random.default_rng(3).integers(0, VOCABULARY, sum(steps)).astype(np.int32)
-    head.begin(64)
+    drafter.begin(64)
     done = 0
     for step in steps:
-        head.observe(text[done:done + step], torch.empty(0))
-        head.draft(11, 64)  # what a round leaves behind must not reach the next
+        drafter.observe(text[done:done + step], torch.empty(0))
+        drafter.draft(11, 64)  # what a round leaves behind must not reach the next
         done += step
-    lattice = head.draft(7, 64)
+    lattice = drafter.draft(7, 64)
     assert lattice.tokens.shape == (4, 6, 5) and lattice.tokens.dtype == np.int32
     found = paths(lattice)
     assert len(found) == 1 + 3 * 5
@@ -71,12 +71,12 @@ def test_every_row_is_what_the_model_says_behind_that_path(steps: list[int]) -> 
 
 
 def test_the_best_nodes_of_each_depth_are_the_ones_that_go_on() -> None:
-    head = drafter(2, 3)
-    head.begin(64)
-    head.observe(np.asarray(PROMPT, np.int32), torch.empty(0))
-    lattice = head.draft(7, 64)
+    drafter = path_drafter(2, 3)
+    drafter.begin(64)
+    drafter.observe(np.asarray(PROMPT, np.int32), torch.empty(0))
+    lattice = drafter.draft(7, 64)
     assert sorted(tokens for tokens, _ in paths(lattice)) == sorted([(), *((token,) for token in lattice.tokens[0, 0])])
-    deeper = drafter(3, 3)
+    deeper = path_drafter(3, 3)
     deeper.begin(64)
     deeper.observe(np.asarray(PROMPT, np.int32), torch.empty(0))
     lattice = deeper.draft(7, 64)
@@ -86,24 +86,24 @@ def test_the_best_nodes_of_each_depth_are_the_ones_that_go_on() -> None:
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, 0, 0.95, 3)])
-@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.heads == 1 and row.lossless])
-def test_every_method_with_this_head_writes_the_autoregressive_text(method: str, sampling: Sampling) -> None:
-    target, head = small_target(), drafter()
+@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.drafter_count == 1 and row.lossless])
+def test_every_method_with_this_drafter_writes_the_autoregressive_text(method: str, sampling: Sampling) -> None:
+    target, drafter = small_target(), path_drafter()
     wanted = outcome(decode(Request(PROMPT, "autoregressive", 0, 30, sampling), target, [])).token_ids
     for budget in (0, 1, 7, 33):
-        found = outcome(decode(Request(PROMPT, method, budget, 30, sampling), target, [head])).token_ids
+        found = outcome(decode(Request(PROMPT, method, budget, 30, sampling), target, [drafter])).token_ids
         if METHODS[method].accept == "walk" or sampling.temperature == 0:
             assert found == wanted
 
 
-@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.heads == 2])
-def test_heads_of_two_kinds_serve_together(method: str) -> None:
+@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.drafter_count == 2])
+def test_drafters_of_two_kinds_serve_together(method: str) -> None:
     target = small_target()
     wanted = outcome(decode(Request(PROMPT, "autoregressive", 0, 30), target, [])).token_ids
-    kinds: list[Drafter] = [drafter(), small_drafter(target)]
-    for heads in (kinds, kinds[::-1]):
+    kinds: list[Drafter] = [path_drafter(), small_drafter(target)]
+    for drafters in (kinds, kinds[::-1]):
         for budget in (1, 8, 33):
-            assert outcome(decode(Request(PROMPT, method, budget, 30), target, heads)).token_ids == wanted
+            assert outcome(decode(Request(PROMPT, method, budget, 30), target, drafters)).token_ids == wanted
 
 
 def test_a_drafter_that_is_the_target_gets_whole_chains_accepted() -> None:
@@ -116,9 +116,9 @@ def test_a_drafter_that_is_the_target_gets_whole_chains_accepted() -> None:
 def test_beyond_its_own_context_it_proposes_nothing_and_the_text_goes_on() -> None:
     target, model = small_target(), small_model()
     model.config.max_position_embeddings = 32
-    head = AutoregressiveDrafter(model, VOCABULARY, Reach(4, 5))
+    drafter = AutoregressiveDrafter(model, VOCABULARY, Reach(4, 5))
     wanted = outcome(decode(Request(PROMPT, "autoregressive", 0, 60), target, [])).token_ids
-    rounds = list(decode(Request(PROMPT, "expand", 16, 60), target, [head]))
+    rounds = list(decode(Request(PROMPT, "expand", 16, 60), target, [drafter]))
     assert outcome(iter(rounds)).token_ids == wanted
     assert rounds[0].drafts[0].depth == 4 and rounds[-1].drafts[0].depth == 0
     assert rounds[-1].start > 32
@@ -127,7 +127,7 @@ def test_beyond_its_own_context_it_proposes_nothing_and_the_text_goes_on() -> No
 
 
 def test_release_frees_the_cache() -> None:
-    head = drafter()
-    head.begin(16)
-    head.release()
-    assert head._cache is None
+    drafter = path_drafter()
+    drafter.begin(16)
+    drafter.release()
+    assert drafter._cache is None

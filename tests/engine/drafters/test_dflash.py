@@ -1,4 +1,4 @@
-"""The block-diffusion head against a reference written from its equations, without cache, module by module."""
+"""The block-diffusion drafter against a reference written from its equations, without cache, module by module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.nn.functional import silu
 from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.dflash.positions import proposals
 from engine.drafters.known_text import ReadText
-from tests.engine.runtime.small import MASK_ID, small_drafter, small_head_model, small_target
+from tests.engine.runtime.small import MASK_ID, small_drafter, small_drafter_model, small_target
 
 
 def norm(states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
@@ -112,7 +112,7 @@ def test_the_anchors_of_a_text_propose_what_the_drafter_does(window: int, causal
 
 
 def test_sliding_layers_without_positions_are_refused() -> None:
-    model = small_head_model(window=4)
+    model = small_drafter_model(window=4)
     rows = torch.zeros(1, 6, 48)
     with pytest.raises(ValueError, match="needs the positions"):
         model(rows, model.rotation(torch.arange(6)), torch.zeros(2, 2, 1, 2, 0, 16))
@@ -130,7 +130,7 @@ def test_the_lattice_is_normalised_before_the_cut_and_sorted() -> None:
 
 
 def test_the_tensor_names_are_the_published_ones() -> None:
-    names = set(small_head_model().state_dict())
+    names = set(small_drafter_model().state_dict())
     assert {"fc.weight", "hidden_norm.weight", "norm.weight", "layers.0.self_attn.q_proj.weight",
             "layers.0.self_attn.k_norm.weight", "layers.1.mlp.down_proj.weight",
             "layers.1.post_attention_layernorm.weight"} <= names

@@ -1,4 +1,4 @@
-"""The EAGLE-3 head, loaded from a folder as published, against its equations written out without a cache."""
+"""The EAGLE-3 drafter, loaded from a folder as published, against its equations written out without a cache."""
 
 from __future__ import annotations
 
@@ -120,16 +120,16 @@ def reference(folder: Path, rig: Rig, features: Tensor, tokens: list[int], path:
 
 @pytest.mark.parametrize("steps", [(9,), (4, 5), (1, 1, 1, 6)])
 def test_every_row_is_what_the_equations_say_behind_that_path(folders: Path, rig: Rig, steps: tuple[int, ...]) -> None:
-    head, random = rig.heads["drafter"], np.random.default_rng(3)
+    drafter, random = rig.drafters["drafter"], np.random.default_rng(3)
     text = random.integers(0, WHOLE, sum(steps)).astype(np.int32)
     features = torch.from_numpy(random.normal(size=(sum(steps), 3 * SIZES["hidden_size"])).astype(np.float32))
-    head.begin(64)
+    drafter.begin(64)
     done = 0
     for step in steps:
-        head.observe(text[done:done + step], features[done:done + step])
-        head.draft(11, 64)  # what a round leaves behind must not reach the next
+        drafter.observe(text[done:done + step], features[done:done + step])
+        drafter.draft(11, 64)  # what a round leaves behind must not reach the next
         done += step
-    lattice = head.draft(7, 64)
+    lattice = drafter.draft(7, 64)
     found = [(path, row) for path, row in paths(lattice) if len(path) < 4]
     assert len(found) == 31 and {len(path) for path, _ in found} == {0, 1, 2, 3}
     for path, row in found:
@@ -148,25 +148,25 @@ def test_where_the_checkpoint_names_no_layers_the_published_ones_are_read(
     assert open_rig(f"{folders / 'target'}::{named}", "float32").target.taps == (0, 4)
 
 
-def test_heads_of_three_kinds_with_taps_of_their_own_are_lossless_together(folders: Path) -> None:
+def test_drafters_of_three_kinds_with_taps_of_their_own_are_lossless_together(folders: Path) -> None:
     rig = open_rig(f"{folders / 'target'}::{folders / 'head'}::{folders / 'other'}", "float32")
-    assert rig.target.taps == TAPS and list(rig.heads) == ["drafter 1", "drafter 2", "ngram"]
+    assert rig.target.taps == TAPS and list(rig.drafters) == ["drafter 1", "drafter 2", "ngram"]
     prompt, sampling = tuple(range(40, 60)), Sampling(1.0, 0, 0.95, 3)
     wanted = outcome(decode(Request(prompt, "autoregressive", 0, 14, sampling), rig.target, [])).token_ids
     assert len(set(wanted)) > 6
     for method, row in METHODS.items():
-        if row.accept == "walk" and row.heads:
-            for heads in (list(rig.heads)[:row.heads], list(rig.heads)[-row.heads:]):
-                drafters = list(rig.drafters(method, heads).values())
+        if row.accept == "walk" and row.drafter_count:
+            for names in (list(rig.drafters)[:row.drafter_count], list(rig.drafters)[-row.drafter_count:]):
+                drafters = list(rig.drafters_for(method, names).values())
                 found = outcome(decode(Request(prompt, method, 12, 14, sampling), rig.target, drafters)).token_ids
-                assert found == wanted, (method, heads)
-    assert list(rig.drafters("expand")) == ["drafter 1"]
+                assert found == wanted, (method, names)
+    assert list(rig.drafters_for("expand")) == ["drafter 1"]
 
 
 def test_angles_are_not_rounded_with_the_weights(folders: Path) -> None:
     rig = open_rig(f"{folders / 'target'}::{folders / 'head'}::{folders / 'other'}", "bfloat16")
     positions = torch.tensor([0, 7, 900])
-    for model in (inside(rig.heads[name]).model for name in ("drafter 1", "drafter 2")):  # type: ignore[attr-defined]
+    for model in (inside(rig.drafters[name]).model for name in ("drafter 1", "drafter 2")):  # type: ignore[attr-defined]
         assert model.fc.weight.dtype == torch.bfloat16
         afresh = type(model.rotary_emb)(model.config)
         for found, wanted in zip(*(each(torch.zeros(1), positions[None]) for each in (model.rotary_emb, afresh)),
@@ -174,11 +174,11 @@ def test_angles_are_not_rounded_with_the_weights(folders: Path) -> None:
             torch.testing.assert_close(found, wanted, atol=1e-6, rtol=0)
 
 
-def test_each_of_two_heads_sees_its_own_taps(folders: Path, rig: Rig) -> None:
+def test_each_of_two_drafters_sees_its_own_taps(folders: Path, rig: Rig) -> None:
     both = open_rig(f"{folders / 'target'}::{folders / 'other'}::{folders / 'head'}", "float32")
     request = Request(tuple(range(40, 60)), "expand", 12, 8)
     alone, together = (
-        next(decode(request, opened.target, list(opened.drafters("expand").values()))).drafts[0]
+        next(decode(request, opened.target, list(opened.drafters_for("expand").values()))).drafts[0]
         for opened in (rig, both))
     np.testing.assert_array_equal(alone.tokens, together.tokens)
     np.testing.assert_allclose(alone.logprobs, together.logprobs, atol=1e-5)
@@ -193,19 +193,19 @@ def test_each_of_two_heads_sees_its_own_taps(folders: Path, rig: Rig) -> None:
     ({"eagle_config": {"parallel_draft_step": 3}}, "uses parallel_draft_step = 3"),
     ({"draft_vocab_size": 100}, "tensor d2t has shape (200,) where (100,) is expected"),
 ])
-def test_heads_that_cannot_run_as_they_were_trained(folders: Path, tmp_path: Path, changes: dict[str, Any],
-                                                     said: str) -> None:
-    head = write_eagle3(tmp_path / "head", **changes)
+def test_drafters_that_cannot_run_as_they_were_trained(folders: Path, tmp_path: Path, changes: dict[str, Any],
+                                                        said: str) -> None:
+    drafter = write_eagle3(tmp_path / "head", **changes)
     with pytest.raises(RigError) as caught:
-        open_rig(f"{folders / 'target'}::{head}", "float32")
+        open_rig(f"{folders / 'target'}::{drafter}", "float32")
     assert said in str(caught.value)
 
 
 def test_a_map_that_leads_out_of_the_vocabulary(folders: Path, tmp_path: Path) -> None:
-    head = write_eagle3(tmp_path / "head")
-    weights = load_file(head / "model.safetensors")
+    drafter = write_eagle3(tmp_path / "head")
+    weights = load_file(drafter / "model.safetensors")
     weights["d2t"][-1] += WHOLE
-    save_file(weights, head / "model.safetensors")
-    assert json.loads((head / "config.json").read_text())["vocab_size"] == WHOLE
+    save_file(weights, drafter / "model.safetensors")
+    assert json.loads((drafter / "config.json").read_text())["vocab_size"] == WHOLE
     with pytest.raises(RigError, match="vocabulary map d2t in head leads to token"):
-        open_rig(f"{folders / 'target'}::{head}", "float32")
+        open_rig(f"{folders / 'target'}::{drafter}", "float32")

@@ -1,4 +1,4 @@
-"""A laboratory without torch: the toy target and heads through the real loop, with times that are written down.
+"""A laboratory without torch: the toy target and drafters through the real loop, with times that are written down.
 
 A prompt's text is read as a seed, so that prompts differ. A round costs 1 ms and 10 µs a row, so what is fastest can
 be foretold.
@@ -23,7 +23,7 @@ from engine.prompts import Prompt
 from engine.records import Ask, Request, Round
 from engine.toy import ToyTarget
 from engine.trace import Piece
-from tests.engine.material import heads_of
+from tests.engine.material import drafters_of
 
 VOCABULARY = 12
 ROUND_SECONDS, ROW_SECONDS, PREFILL_SECONDS = 1e-3, 1e-5, 5e-3
@@ -43,7 +43,7 @@ def rounds_of(ask: Ask) -> list[Round]:
     request = Request(
         tuple(prompt), ask.method, ask.budget, ask.max_tokens, ask.sampling, split=ask.split, pace=ask.pace)
     policy = AdaptiveBudget(CURVE) if ask.pace == AUTO else None
-    return list(decode(request, target, heads_of(ask.method, target), policy))
+    return list(decode(request, target, drafters_of(ask.method, target), policy))
 
 
 def read_off(rounds: Sequence[Round], slowness: float = 1.0) -> Reading:
@@ -60,7 +60,7 @@ class ScriptedLaboratory:
     hardware: str = "no hardware"
     drift: float = 0.0
     methods: Sequence[str] = WALKERS
-    heads: Sequence[str] = ("math", "code")
+    drafters: Sequence[str] = ("math", "code")
     asked: list[Ask] = field(default_factory=list)
     turns: count[int] = field(default_factory=count)
 

@@ -39,9 +39,9 @@ def tallied(rounds: list[Round]) -> dict[tuple[int, int], list[int]]:
         for own in proposed:
             if own[:-1] != kept[:len(own) - 1]:
                 continue
-            heads = {head for node in range(1, len(made.tree)) if prefix(made.tree, node) == own
-                     for head in range(len(made.drafts)) if made.tree.heads[node] >> head & 1}
-            rank = min(made.drafts[head].tokens[len(own) - 1, 0].tolist().index(own[-1]) for head in heads)
+            drafters = {drafter for node in range(1, len(made.tree)) if prefix(made.tree, node) == own
+                        for drafter in range(len(made.drafts)) if made.tree.drafters[node] >> drafter & 1}
+            rank = min(made.drafts[drafter].tokens[len(own) - 1, 0].tolist().index(own[-1]) for drafter in drafters)
             cell = found.setdefault((len(own), min(rank, RANKS - 1)), [0, 0])
             cell[0] += 1
             cell[1] += own == kept[:len(own)]

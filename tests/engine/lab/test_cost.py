@@ -14,7 +14,7 @@ from engine.methods import METHODS
 from engine.records import Acceptance, DraftTree, Request
 from engine.toy import ToyTarget
 from engine.tree import plant
-from tests.engine.material import GREEDY, LOSSLESS, WARM, heads_of, text
+from tests.engine.material import GREEDY, LOSSLESS, WARM, drafters_of, text
 
 STAIRS = CostCurve("rig", "machine", "float32", "greedy", 64, 5, (1, 8, 9, 16, 17), (4.0, 4.0, 6.0, 6.0, 20.0),
                    (4.0, 4.0, 6.0, 6.0, 20.0), (6.0,) * 5, (1.0,) * 5, 0.5, 4.5)
@@ -50,7 +50,7 @@ def test_the_tree_that_is_cut_is_the_most_probable_one_in_its_own_order() -> Non
     pace = AdaptiveBudget(steep)
     pace.opens(2, 16)
     cut = pace.cut(tree)
-    assert (cut.tokens.tolist(), cut.parents.tolist(), cut.heads.tolist()) == ([7, 3, 4], [0, 0, 1], [0, 2, 2])
+    assert (cut.tokens.tolist(), cut.parents.tolist(), cut.drafters.tolist()) == ([7, 3, 4], [0, 0, 1], [0, 2, 2])
 
 
 def test_steps_promise_what_their_nodes_do() -> None:
@@ -85,9 +85,9 @@ def test_places_are_counted_best_first_whatever_the_tree_s_own_order() -> None:
 def rounds_that_drafted(pace: AdaptiveBudget, tree: DraftTree, keep: int, rounds: int) -> list[bool]:
     done = []
     for _ in range(rounds):
-        heads, _ = pace.opens(1, 16)
-        done.append(heads > 0)
-        if heads:
+        drafters, _ = pace.opens(1, 16)
+        done.append(drafters > 0)
+        if drafters:
             verified = pace.cut(tree)
             pace.learn(verified, Acceptance(np.arange(min(keep, len(verified)), dtype=np.int32), 0))
     return done
@@ -108,7 +108,7 @@ def test_a_pace_that_pays_never_pauses() -> None:
     assert all(rounds_that_drafted(AdaptiveBudget(STAIRS), chain_tree(*(0.9,) * 12), 8, 40))
 
 
-@pytest.mark.parametrize("method", [name for name in LOSSLESS if METHODS[name].heads])
+@pytest.mark.parametrize("method", [name for name in LOSSLESS if METHODS[name].drafter_count])
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
 def test_the_text_does_not_depend_on_the_pace(method: str, sampling) -> None:  # type: ignore[no-untyped-def]
     target = ToyTarget()
@@ -116,18 +116,18 @@ def test_the_text_does_not_depend_on_the_pace(method: str, sampling) -> None:  #
     plain = text(decode(replace(asked, method="autoregressive"), target, []))
     dear = replace(STAIRS, draft_ms=(3.0,) * 5)
     for curve in (STAIRS, dear):
-        rounds = list(decode(asked, target, heads_of(method, target), AdaptiveBudget(curve)))
+        rounds = list(decode(asked, target, drafters_of(method, target), AdaptiveBudget(curve)))
         if METHODS[method].accept == "walk":
             assert text(rounds) == plain
         assert all(len(made.tree) - 1 <= 32 for made in rounds)
-        again = list(decode(asked, target, heads_of(method, target), AdaptiveBudget(curve)))
+        again = list(decode(asked, target, drafters_of(method, target), AdaptiveBudget(curve)))
         assert [len(made.tree) for made in again] == [len(made.tree) for made in rounds], "deterministic"
 
 
 def test_rounds_without_a_draft_are_plain_ones() -> None:
     target = ToyTarget()
     dear = replace(STAIRS, draft_ms=(500.0,) * 5)
-    rounds = list(decode(Request((1, 2, 3), "joint", 32, 40, pace="auto"), target, heads_of("joint", target),
+    rounds = list(decode(Request((1, 2, 3), "joint", 32, 40, pace="auto"), target, drafters_of("joint", target),
                          AdaptiveBudget(dear)))
     paused = [made for made in rounds if not made.drafts]
     assert len(paused) > len(rounds) / 2

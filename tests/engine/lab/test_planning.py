@@ -44,7 +44,7 @@ def test_settings_are_the_baseline_and_every_method_at_every_budget() -> None:
     found = settings(Choice(("autoregressive", "ddtree", "merged", "ddtree"), (32, 8), "each", ("math", "code")))
     assert found == (
         Setting("autoregressive", 0), Setting("ddtree", 8), Setting("ddtree", 32),
-        # the split and two heads mean something to merged alone
+        # the split and two drafters mean something to merged alone
         Setting("merged", 8, "each", ("math", "code")), Setting("merged", 32, "each", ("math", "code")))
     assert [each.label for each in found] == [
         "autoregressive", "ddtree 8", "ddtree 32", "merged 8 each math+code", "merged 32 each math+code"]
@@ -66,7 +66,7 @@ def test_settings_are_the_baseline_and_every_method_at_every_budget() -> None:
     (Choice(("ddtree",), sampling=Sampling(-1)), "The temperature is -1; it has to be 0 or a number from"),
     (Choice(("ddtree",), sampling=Sampling(float("nan"))), "The temperature is nan"),
     (Choice(("ddtree",), sampling=Sampling(1, -2)), "top-k is -2"),
-    (Choice(("ddtree",), heads=("math", "code")), "None of the chosen methods takes the 2 drafters math, code"),
+    (Choice(("ddtree",), drafters=("math", "code")), "None of the chosen methods takes the 2 drafters math, code"),
 ])
 def test_settings_that_cannot_be_get_a_sentence(choice: Choice, sentence: str) -> None:
     with pytest.raises(RequestError, match=f"^{sentence}"):
@@ -77,7 +77,7 @@ def test_plans_that_cannot_be_measured_get_a_sentence() -> None:
     plan = toy_plan()
     check(plan, WALKERS, ())
     for wrong, sentence in (
-            (replace(plan, settings=(replace(plan.settings[1], heads=("math",)),)),
+            (replace(plan, settings=(replace(plan.settings[1], drafters=("math",)),)),
              "This rig has no drafter 'math'; it has none"),
             (replace(plan, prompts=()), "The sweep has no prompt"),
             (replace(plan, repeats=0), r"The repeats are 0; they have to lie between 1 and 1000\."),

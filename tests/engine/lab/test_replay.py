@@ -17,9 +17,9 @@ from tests.engine.material import GREEDY, WARM
 
 PROMPT = (1, 2, 3)
 TARGET = ToyTarget(vocabulary=8, context_limit=80)
-HEADS = {f"head{seed}": ToyDrafter(TARGET, depth=6, seed=seed) for seed in range(2)}
-REPLAYED = [point for point in points({name: tuple(HEADS)[:row.heads] for name, row in METHODS.items()
-                                       if row.accept == "walk" and row.family == "dflash"}) if point.heads]
+DRAFTERS = {f"drafter{seed}": ToyDrafter(TARGET, depth=6, seed=seed) for seed in range(2)}
+REPLAYED = [point for point in points({name: tuple(DRAFTERS)[:row.drafter_count] for name, row in METHODS.items()
+                                       if row.accept == "walk" and row.family == "dflash"}) if point.drafters]
 MOST = 64
 
 
@@ -31,7 +31,7 @@ def real(asked: Request, point: Point, budget: int) -> list[tuple[list[int], int
     """Kept tokens and verified rows of a real run's rounds."""
     changed = Request(asked.prompt_ids, point.method, budget, asked.max_tokens, asked.sampling, asked.stop_ids,
                       point.split)
-    rounds = decode(changed, TARGET, [HEADS[name] for name in point.heads])
+    rounds = decode(changed, TARGET, [DRAFTERS[name] for name in point.drafters])
     return [(made.committed.tolist(), len(made.tree)) for made in rounds]
 
 
@@ -41,16 +41,16 @@ def known_text(asked: Request) -> Known:
 
 
 def growers(known: Known) -> dict[tuple[str, str], Grower]:
-    """Every head drafts at every place, as in the loop: observe, draft, observe."""
+    """Every drafter drafts at every place, as in the loop: observe, draft, observe."""
     proposed: dict[str, list[Lattice]] = {}
-    for name, head in HEADS.items():
+    for name, drafter in DRAFTERS.items():
         text = np.asarray([*PROMPT, *known.token_ids], np.int32)
-        head.begin(len(text))
-        head.observe(text[:known.start], text[:known.start])
+        drafter.begin(len(text))
+        drafter.observe(text[:known.start], text[:known.start])
         proposed[name] = []
         for place in range(known.start, len(text)):
-            proposed[name].append(head.draft(int(text[place]), MOST))
-            head.observe(text[place:place + 1], text[place:place + 1])
+            proposed[name].append(drafter.draft(int(text[place]), MOST))
+            drafter.observe(text[place:place + 1], text[place:place + 1])
     return {pair: Grower(known, proposed[pair[0]], pair[1], MOST) for pair in builders_of(REPLAYED)}
 
 
@@ -64,7 +64,7 @@ def test_a_replay_is_the_real_run_round_for_round(sampling: Sampling, end: str) 
     known = known_text(asked)
     grown = growers(known)
     for point in REPLAYED:
-        rounds = replay(point.method, point.split, grown, known, point.heads)
+        rounds = replay(point.method, point.split, grown, known, point.drafters)
         for budget in (0, 1, 7, 16, MOST):
             steps = [(known.token_ids[step.place:step.place + len(step.keep)].tolist(), len(step.tree))
                      for step in rounds.steps(budget)]
@@ -80,7 +80,7 @@ def test_a_replay_ends_before_a_stop_token() -> None:
     grown = growers(known)
     for point in REPLAYED:
         lengths = [len(step.keep) for step in replay(
-            point.method, point.split, grown, known, point.heads).steps(16)]
+            point.method, point.split, grown, known, point.drafters).steps(16)]
         assert lengths == [len(kept) for kept, _ in real(asked, point, 16)]
 
 
@@ -118,7 +118,7 @@ def test_forecasts_have_a_line_a_point_and_tau_never_falls_with_the_budget_of_on
         assert line[0].tau == 1.0 < line[-1].tau
     each_, total = ([f.lengths for f in found if (f.method, f.split) == ("merged", split)] for split in (
         "each", "total"))
-    assert each_[1:4] == total[2:5], "a budget for each head is half of one for both"
+    assert each_[1:4] == total[2:5], "a budget for each drafter is half of one for both"
 
 
 def test_gains_are_the_trees_own_chances_and_what_came_of_them() -> None:

@@ -150,7 +150,7 @@ def write_dflash(folder: Path, published: Published, **changes: Any) -> Path:
 # The same architectures with the demo tokenizer's vocabulary and few layers: what whole texts are decoded with.
 SHORT = {"vocab_size": 1536, "num_hidden_layers": 6, "eos_token_id": 2, "bos_token_id": None,
          "max_position_embeddings": 256}
-SHORT_HEAD = {"vocab_size": 1536, "num_target_layers": 6, "eos_token_id": 2, "bos_token_id": None}
+SHORT_DRAFTER = {"vocab_size": 1536, "num_target_layers": 6, "eos_token_id": 2, "bos_token_id": None}
 
 
 def write_short(folder: Path, target: str, **changes: Any) -> Path:
@@ -160,4 +160,4 @@ def write_short(folder: Path, target: str, **changes: Any) -> Path:
 
 def write_short_dflash(folder: Path, target: str, **changes: Any) -> Path:
     """A drafter for it."""
-    return write_dflash(folder, Published(target, (1, 3), 3, 8, 2), **{**SHORT_HEAD, **changes})
+    return write_dflash(folder, Published(target, (1, 3), 3, 8, 2), **{**SHORT_DRAFTER, **changes})

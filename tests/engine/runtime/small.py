@@ -1,4 +1,4 @@
-"""A random target of two layers and heads for it: the torch half in milliseconds, without the demo rig."""
+"""A random target of two layers and drafters for it: the torch half in milliseconds, without the demo rig."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def small_target(seed: int = 0) -> TorchTarget:
     return TorchTarget(model, TAPS)
 
 
-def small_head_model(seed: int = 1, block: int = 6, window: int = 0, causal: bool | None = None) -> DFlashModel:
-    """A random head of two layers, of which with a ``window`` the first slides."""
+def small_drafter_model(seed: int = 1, block: int = 6, window: int = 0, causal: bool | None = None) -> DFlashModel:
+    """A random drafter of two layers, of which with a ``window`` the first slides."""
     torch.manual_seed(seed)
     config = small_config(layers=2)
     config.block_size = block
@@ -49,5 +49,5 @@ def small_head_model(seed: int = 1, block: int = 6, window: int = 0, causal: boo
 
 def small_drafter(target: TorchTarget, seed: int = 1, block: int = 6, window: int = 0,
                   causal: bool | None = None) -> DFlashDrafter:
-    """The head as a drafter of the target."""
-    return DFlashDrafter(small_head_model(seed, block, window, causal), target.embedding, target.logits)
+    """The same, drafting for the target."""
+    return DFlashDrafter(small_drafter_model(seed, block, window, causal), target.embedding, target.logits)

@@ -247,7 +247,7 @@ def test_it_runs_as_it_was_started_and_in_no_other_way() -> None:
     with scripted(**vllm("dflash", "trial")) as script, attached(script) as source:
         with pytest.raises(RequestError, match="choose the method served"):
             source.run(Ask("x", "ddtree"))
-        assert list(source.methods) == [SERVED] and source.usual_heads(SERVED) == ()
+        assert list(source.methods) == [SERVED] and source.usual_drafters(SERVED) == ()
 
 
 @pytest.mark.parametrize(("sizes", "accepted", "written"), [

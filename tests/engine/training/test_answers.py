@@ -1,4 +1,4 @@
-"""The target's own answers, as a head is trained on them."""
+"""The target's own answers, as a drafter is trained on them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import open_rig
 from engine.training.answers import READINGS, TOGETHER, OwnAnswers, answered
 from engine.training.batches import RowShape, conversation
-from engine.training.corpus.mixture import HEAD_SHARES, training_items
+from engine.training.corpus.mixture import DRAFTER_SHARES, training_items
 
 RIG = Path("assets/demo/target")
 TARGET, TOKENIZER = load_causal(RIG, torch.float32, torch.device("cpu")), load_tokenizer(RIG)
 
 
 def test_answers_are_what_plain_decoding_writes() -> None:
-    items = list(islice(training_items(HEAD_SHARES["all"], "own"), 4))
+    items = list(islice(training_items(DRAFTER_SHARES["all"], "own"), 4))
     talks = [conversation(item, TOKENIZER) for item in items]
     assert len({len(talk.prompt) for talk in talks}) > 1, "prompts of one length prove nothing of the padding"
     live = LiveRig(open_rig("demo", "float32"))
@@ -35,14 +35,14 @@ def test_answers_are_what_plain_decoding_writes() -> None:
 
 
 def test_an_answer_that_does_not_end_in_time_is_left_out() -> None:
-    talks = [conversation(item, TOKENIZER) for item in islice(training_items(HEAD_SHARES["all"], "own"), 2)]
+    talks = [conversation(item, TOKENIZER) for item in islice(training_items(DRAFTER_SHARES["all"], "own"), 2)]
     assert answered(TARGET, TOKENIZER, talks, max(len(talk.prompt) for talk in talks) + 3) == [None, None]
 
 
 @pytest.mark.long
 def test_a_batch_is_a_function_of_its_step_and_is_read_again_by_others() -> None:
     def batches() -> OwnAnswers:
-        return OwnAnswers(TARGET, TOKENIZER, HEAD_SHARES["code"], RowShape(1, 256), "t")
+        return OwnAnswers(TARGET, TOKENIZER, DRAFTER_SHARES["code"], RowShape(1, 256), "t")
 
     one, other = batches(), batches()
     first, again = one.batch(0), one.batch(TOGETHER)

@@ -22,14 +22,14 @@ from engine.runtime.rigs.rigs import open_rig
 from engine.trace import tau
 from engine.training.batches import Conversation
 from engine.training.blocks import BlockShape
-from engine.training.denoising import Course, Trainee, train_head
+from engine.training.denoising import Course, Trainee, train_drafter
 from engine.training.own_answers import seeds
 from engine.training.own_answers.answer_files import AnswerRow, in_circles, read_shard, write_shard
 from engine.training.own_answers.decoder import AnswerSampling, BatchDecoder, looped, written
 from engine.training.own_answers.features import from_bits, open_shard, write_features
 from engine.training.own_answers.heads import Lessons, OwnRecipe, begun, export_mean
 from engine.training.own_answers.measure import load_trainee, scores
-from engine.training.own_answers.prompts import HeldOut, is_plain, seeded
+from engine.training.own_answers.prompts import PROMPTS_A_FILE, HeldOut, is_plain, seeded
 from engine.training.own_answers.reading import AnswerShards, choices, frequent
 from engine.training.own_answers.small import LayerLessons, LayerRecipe, export_layers, some_layers
 from engine.training.rates import optimizers
@@ -126,23 +126,23 @@ def test_a_batch_lays_each_conversation_beside_what_was_said_of_it(features: Pat
     assert len(set(chosen.tolist())) == 4 and {int(most[0]), 1400} <= set(chosen.tolist())
 
 
-def recipe(head: str = "chat", steps: int = 3, **more: Any) -> OwnRecipe:
-    return OwnRecipe(head, steps, rows=4, anchors=3, block=BlockShape(5, 4.0), inner=48, taps=TAPS, choices=200,
+def recipe(drafter: str = "chat", steps: int = 3, **more: Any) -> OwnRecipe:
+    return OwnRecipe(drafter, steps, rows=4, anchors=3, block=BlockShape(5, 4.0), inner=48, taps=TAPS, choices=200,
                      whole_steps=1, **more)
 
 
 def trained(folder: Path, features: Path, made: OwnRecipe, work: Path) -> Path:
-    """A head after a few steps, exported."""
+    """A drafter after a few steps, exported."""
     target = load_causal(folder, torch.float32, CPU)
-    head = begun(target, made, None)
-    run, lessons = Run(head, optimizers(head, made), work), Lessons(features, made, None)
-    trainee = Trainee(head, target.model.embed_tokens.weight.detach(), 0)
-    train_head(run, Course("chat", made, lambda step: trainee(lessons.lesson(step)), lambda: []))
-    export_mean(head, head.state_dict(), work / "head", {"steps": run.step})
+    drafter = begun(target, made, None)
+    run, lessons = Run(drafter, optimizers(drafter, made), work), Lessons(features, made, None)
+    trainee = Trainee(drafter, target.model.embed_tokens.weight.detach(), 0)
+    train_drafter(run, Course("chat", made, lambda step: trainee(lessons.lesson(step)), lambda: []))
+    export_mean(drafter, drafter.state_dict(), work / "head", {"steps": run.step})
     return work / "head"
 
 
-def test_a_head_learns_and_what_is_measured_is_what_the_engine_does(
+def test_a_drafter_learns_and_what_is_measured_is_what_the_engine_does(
         folder: Path, features: Path, talks: list[Conversation], tmp_path: Path) -> None:
     place = trained(folder, features, recipe(steps=40), tmp_path)
     rig = open_rig(f"{folder}::{place}", "float32")
@@ -152,7 +152,7 @@ def test_a_head_learns_and_what_is_measured_is_what_the_engine_does(
     for method, said in (("dflash", found.chain), ("ddtree", found.tree)):
         rounds = [made for talk in talks for made in decode(
             Request(talk.prompt, method, 12, max_tokens=len(talk.response), stop_ids=frozenset({END})), rig.target,
-            list(rig.drafters(method).values()))]
+            list(rig.drafters_for(method).values()))]
         assert tau(rounds) == pytest.approx(said, abs=0.01), method
 
 
@@ -175,8 +175,8 @@ def test_a_specialist_may_hold_only_what_differs(folder: Path, features: Path, t
     save_file(weights, own / "model.safetensors")
     config = (whole / "config.json").read_text()
     (own / "config.json").write_text(config.replace("{", '{"base_head": "head",', 1))
-    heads = open_rig(f"{folder}::{whole}::{own}", "float32").heads
-    first, second = heads["drafter 1"], heads["drafter 2"]
+    drafters = open_rig(f"{folder}::{whole}::{own}", "float32").drafters
+    first, second = drafters["drafter 1"], drafters["drafter 2"]
     assert isinstance(first, DFlashDrafter) and isinstance(second, DFlashDrafter)
     base, other = first.model.state_dict(), second.model.state_dict()
     for name, value in base.items():
@@ -190,15 +190,15 @@ def test_a_specialist_may_hold_only_what_differs(folder: Path, features: Path, t
 def test_a_specialist_learns_only_what_it_keeps(folder: Path, features: Path, tmp_path: Path) -> None:
     whole = trained(folder, features, recipe(), tmp_path / "chat")
     target, made = load_causal(folder, torch.float32, CPU), recipe("code", learns=("layers.1.", "norm."))
-    head = begun(target, made, whole)
-    run, lessons = Run(head, optimizers(head, made), tmp_path / "work"), Lessons(features, made, None)
-    trainee = Trainee(head, target.model.embed_tokens.weight.detach(), 0)
-    train_head(run, Course("code", made, lambda step: trainee(lessons.lesson(step)), lambda: []))
-    export_mean(head, head.state_dict(), tmp_path / "code", {})
+    drafter = begun(target, made, whole)
+    run, lessons = Run(drafter, optimizers(drafter, made), tmp_path / "work"), Lessons(features, made, None)
+    trainee = Trainee(drafter, target.model.embed_tokens.weight.detach(), 0)
+    train_drafter(run, Course("code", made, lambda step: trainee(lessons.lesson(step)), lambda: []))
+    export_mean(drafter, drafter.state_dict(), tmp_path / "code", {})
     kept, before = load_file(tmp_path / "code" / "model.safetensors"), load_file(whole / "model.safetensors")
     assert kept and all(name.startswith(("layers.1.", "norm.")) for name in kept)
     assert all(not torch.equal(value, before[name]) for name, value in kept.items() if value.ndim == 2)
-    for name, value in head.state_dict().items():
+    for name, value in drafter.state_dict().items():
         if name not in kept:
             torch.testing.assert_close(value, before[name].float())
     assert '"base_head": "chat"' in (tmp_path / "code" / "config.json").read_text()
@@ -209,14 +209,14 @@ def test_a_small_model_borrows_the_targets_embedding(folder: Path, features: Pat
     little = some_layers(load_causal(folder, torch.float32, CPU), made.begun_from)
     run, lessons = Run(little, optimizers(little, made), tmp_path), LayerLessons(little, features, made)
     before = little.get_input_embeddings().weight.clone()
-    train_head(run, Course("small", made, lessons.loss, lambda: []))
+    train_drafter(run, Course("small", made, lessons.loss, lambda: []))
     torch.testing.assert_close(little.get_input_embeddings().weight, before)
     weights = {name.removeprefix("model."): value for name, value in little.state_dict().items()
                if name.startswith(("model.layers", "model.norm"))}
     export_layers(little, weights, tmp_path / "small", {})
     assert (tmp_path / "small" / "model.safetensors").stat().st_size < 60_000
     rig = open_rig(f"{folder}::{tmp_path / 'small'}", "float32")
-    drafter: Any = rig.heads["drafter"]
+    drafter: Any = rig.drafters["drafter"]
     assert drafter.model.get_input_embeddings() is rig.target.embedding
     tokens = torch.tensor([[9, 8, 7, 6]])
     with torch.no_grad():
@@ -246,6 +246,12 @@ def test_what_is_held_out_is_known_in_other_words_too() -> None:
 def test_seeded_prompts_go_on_with_conversations(tmp_path: Path) -> None:
     write_shard(tmp_path / "a.npz", [AnswerRow(Conversation((1, 2), (3, 2)), True, 0)])
     made = seeded(0, set(), [tmp_path / "a.npz"], lambda answered: [
-        {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}])
+        {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}], ("questions", "code_tasks"))
     lengths = {len(talk) for talk in made}
     assert lengths == {1, 3} and all(talk[-1]["role"] == "user" for talk in made)
+
+
+def test_a_kind_of_few_prompts_ends_with_what_there_is() -> None:
+    known: set[str] = set()
+    made = seeded(0, known, [], lambda answered: [], ("greetings",))
+    assert 0 < len(made) < PROMPTS_A_FILE and len({talk[0]["content"] for talk in made}) == len(made) == len(known)

@@ -36,9 +36,9 @@ from tests.running import completed
 def names(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """Two small rigs by the names that somebody would type."""
     folder = tmp_path_factory.mktemp("rigs")
-    target, head = write_short(folder / "qwen", "Qwen3-8B"), write_short_dflash(folder / "head", "Qwen3-8B")
+    target, drafter = write_short(folder / "qwen", "Qwen3-8B"), write_short_dflash(folder / "head", "Qwen3-8B")
     other = write_short(folder / "llama", "Llama-3.1-8B-Instruct")
-    return f"{target}::{head}", f"{other}::ngram"
+    return f"{target}::{drafter}", f"{other}::ngram"
 
 
 def opened(name: str, told: list[str]) -> OpenLiveRig:
@@ -104,7 +104,7 @@ def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
 
 def test_held_bytes_are_those_of_all_weights(names: tuple[str, str]) -> None:
     rig = open_rig(names[0], "float32")
-    models = [rig.target.model, rig.heads["drafter"].model]  # type: ignore[attr-defined]
+    models = [rig.target.model, rig.drafters["drafter"].model]  # type: ignore[attr-defined]
     assert held_bytes(rig) == 4 * sum(value.numel() for model in models for value in model.parameters())
 
 

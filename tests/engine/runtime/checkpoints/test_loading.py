@@ -45,7 +45,7 @@ def test_missing_weights(rig: Path) -> None:
     assert "math has no model.safetensors" in refused(rig)
 
 
-def test_truncated_head(rig: Path) -> None:
+def test_truncated_drafter(rig: Path) -> None:
     path = rig / "code" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:100_000])
     assert "model.safetensors in code is cut off or damaged" in refused(rig)
@@ -63,7 +63,7 @@ def test_missing_shard(rig: Path) -> None:
 
 
 @pytest.mark.parametrize("field", ["mask_token_id", "target_layer_ids", "block_size"])
-def test_a_head_config_without_what_it_needs(rig: Path, field: str) -> None:
+def test_a_drafter_config_without_what_it_needs(rig: Path, field: str) -> None:
     path = rig / "math" / "config.json"
     config = json.loads(path.read_text())
     config.pop(field, None)
@@ -73,7 +73,7 @@ def test_a_head_config_without_what_it_needs(rig: Path, field: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["mask_token_id", "target_layer_ids", "block_size"])
-def test_both_places_of_a_head_option_are_read(rig: Path, field: str) -> None:
+def test_both_places_of_a_drafter_option_are_read(rig: Path, field: str) -> None:
     path = rig / "math" / "config.json"
     config = json.loads(path.read_text())
     places = (config, config["dflash_config"])
@@ -81,14 +81,14 @@ def test_both_places_of_a_head_option_are_read(rig: Path, field: str) -> None:
     for place in places:
         place[field] = value
         path.write_text(json.dumps(config))
-        head = open_rig(str(rig)).heads["math"]
-        assert isinstance(head, BlockDrafter)
-        assert {"mask_token_id": head.mask_id, "block_size": head.block,
-                "target_layer_ids": head.model.config.dflash_config["target_layer_ids"]}[field] == value
+        drafter = open_rig(str(rig)).drafters["math"]
+        assert isinstance(drafter, BlockDrafter)
+        assert {"mask_token_id": drafter.mask_id, "block_size": drafter.block,
+                "target_layer_ids": drafter.model.config.dflash_config["target_layer_ids"]}[field] == value
         place.pop(field)
 
 
-def test_a_head_of_another_width(rig: Path) -> None:
+def test_a_drafter_of_another_width(rig: Path) -> None:
     path = rig / "math" / "config.json"
     config = json.loads(path.read_text())
     config["intermediate_size"] += 8

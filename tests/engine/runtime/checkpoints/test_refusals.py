@@ -23,7 +23,7 @@ from engine.runtime.rigs import rigs
 from engine.runtime.rigs.rigs import Rig, open_rig
 from engine.runtime.target import self_test
 from engine.tree import pack
-from tests.engine.runtime.published import SHORT_HEAD, write_config, write_short, write_short_dflash
+from tests.engine.runtime.published import SHORT_DRAFTER, write_config, write_short, write_short_dflash
 
 QWEN, LLAMA = "Qwen3-8B", "Llama-3.1-8B-Instruct"
 
@@ -179,9 +179,9 @@ def test_sliding_layers_are_the_checkpoints_own(pair: Path, outer: dict[str, Any
         values["dflash_config"].update(inner)
 
     changed(pair / "head", slide)
-    head = opened(pair).heads["drafter"]
-    assert isinstance(head, DFlashDrafter)
-    assert head.model.windows == (12, 0) and head.model.causal is causal
+    drafter = opened(pair).drafters["drafter"]
+    assert isinstance(drafter, DFlashDrafter)
+    assert drafter.model.windows == (12, 0) and drafter.model.causal is causal
 
 
 def test_options_that_are_switched_off_change_nothing(pair: Path) -> None:
@@ -189,8 +189,8 @@ def test_options_that_are_switched_off_change_nothing(pair: Path) -> None:
            "conv_group_size": 4, "selector_rank": 0, "output_multiplier": 1.0,
            "final_logit_softcapping": None, "projector_type": "none"}
     changed(pair / "head", lambda values: values["dflash_config"].update(off))
-    head = opened(pair).heads["drafter"]
-    assert isinstance(head, DFlashDrafter) and head.block == 8
+    drafter = opened(pair).drafters["drafter"]
+    assert isinstance(drafter, DFlashDrafter) and drafter.block == 8
 
 
 def test_biased_projections_are_loaded_where_the_config_says_so(pair: Path) -> None:
@@ -200,7 +200,7 @@ def test_biased_projections_are_loaded_where_the_config_says_so(pair: Path) -> N
 
 def test_another_tokenizer(made: Path, tmp_path: Path) -> None:
     small = write_short(tmp_path / "small", QWEN, num_hidden_layers=1)
-    assert "drafter" in open_rig(f"{made / 'target'}::{small}", "float32").heads
+    assert "drafter" in open_rig(f"{made / 'target'}::{small}", "float32").drafters
     path = small / "tokenizer.json"
     table = json.loads(path.read_text())
     vocabulary = table["model"]["vocab"]
@@ -270,7 +270,7 @@ def test_sliding_windows_end_the_text_where_they_would_begin_to_matter(tmp_path:
     prompt = tuple(range(3, 583))
     wanted = outcome(decode(Request(prompt, "autoregressive", 0, 64, Sampling(1.0, seed=1)), rig.target, []))
     found = outcome(decode(Request(prompt, "expand", 8, 64, Sampling(1.0, seed=1)), rig.target,
-                           [rig.heads["ngram"]]))
+                           [rig.drafters["ngram"]]))
     assert wanted.token_ids == found.token_ids and len(wanted.token_ids) == 20
     changed(target, lambda values: values.update(sliding_window=64))
     assert "its attention sees 64 positions" in refused(f"{target}::ngram")
@@ -285,7 +285,7 @@ def test_other_architectures_write_their_own_text(tmp_path: Path, kind: str) -> 
     for sampling in (Sampling(), Sampling(1.0, 0, 0.95, 3)):
         wanted = outcome(decode(Request((5, 6, 7, 8), "autoregressive", 0, 24, sampling), rig.target, [])).token_ids
         found = outcome(decode(Request((5, 6, 7, 8), "expand", 12, 24, sampling), rig.target,
-                               [rig.heads["ngram"]])).token_ids
+                               [rig.drafters["ngram"]])).token_ids
         assert found == wanted
 
 
@@ -302,5 +302,5 @@ def test_a_model_that_counts_rows_for_positions_is_found_out(made: Path, monkeyp
 def test_a_target_that_names_a_layer_to_tap_elsewhere(tmp_path: Path) -> None:
     target = write_short(tmp_path / "gpt2", LLAMA, model_type="gpt2", architectures=None, num_key_value_heads=None,
                          head_dim=None, rope_scaling=None)
-    head = write_short_dflash(tmp_path / "head", QWEN, **SHORT_HEAD)
-    assert "The layers of a gpt2 cannot be tapped" in refused(f"{target}::{head}")
+    drafter = write_short_dflash(tmp_path / "head", QWEN, **SHORT_DRAFTER)
+    assert "The layers of a gpt2 cannot be tapped" in refused(f"{target}::{drafter}")

@@ -56,7 +56,7 @@ def test_named_rigs_are_pinned_to_commits(name: str) -> None:
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """A hub that has a target and a head, laid out as the real one's cache; what was asked of it is written down."""
+    """A hub that has a target and a drafter, laid out as the real one's cache; what was asked of it is written down."""
     asked: list[tuple[str, str]] = []
     for name, write in (("Qwen/Qwen3-8B", write_short), ("z-lab/Qwen3-8B-DFlash-b16", write_short_dflash)):
         write(cached(tmp_path, name), "Qwen3-8B")
@@ -81,17 +81,17 @@ def test_what_lies_in_the_hubs_cache_goes_by_its_name(hub: list[tuple[str, str]]
     told: list[str] = []
     open_rig("qwen3-8b", "float32", opening=Opening(lambda message, share: told.append(message)))
     assert "Reading the weights of Qwen/Qwen3-8B …" in told
-    head = cached(tmp_path, "z-lab/Qwen3-8B-DFlash-b16")
-    whole = (head / "model.safetensors").read_bytes()
-    (head / "model.safetensors").write_bytes(whole[:1000])
+    drafter = cached(tmp_path, "z-lab/Qwen3-8B-DFlash-b16")
+    whole = (drafter / "model.safetensors").read_bytes()
+    (drafter / "model.safetensors").write_bytes(whole[:1000])
     with pytest.raises(RigError) as caught:
         open_rig("qwen3-8b", "float32")
     assert str(caught.value).startswith("model.safetensors in z-lab/Qwen3-8B-DFlash-b16 is cut off or damaged (")
-    assert f"delete the folder {head.parents[1]} and start again." in str(caught.value)
-    (head / "model.safetensors").unlink()
+    assert f"delete the folder {drafter.parents[1]} and start again." in str(caught.value)
+    (drafter / "model.safetensors").unlink()
     with pytest.raises(RigError, match="^z-lab/Qwen3-8B-DFlash-b16 has no model.safetensors"):
         open_rig("qwen3-8b", "float32")
-    (head / "config.json").write_text("[]")
+    (drafter / "config.json").write_text("[]")
     with pytest.raises(RigError, match="^config.json in z-lab/Qwen3-8B-DFlash-b16 holds a list"):
         open_rig("qwen3-8b", "float32")
     assert called(Path("assets/demo/target")) == "target" and called(Path()) == Path().resolve().name
@@ -161,6 +161,6 @@ def test_offline_the_real_hub_client_answers_with_a_sentence(monkeypatch: pytest
 def test_a_rig_of_another_folder_needs_no_assets(tmp_path: Path) -> None:
     shutil.copytree(RIGS_FOLDER / "demo", tmp_path / "own")
     rig = open_rig(str(tmp_path / "own"), "float32")
-    assert list(rig.heads) == ["math", "code", "all", "small", "ngram"]
-    assert list(rig.drafters("expand")) == ["small"] and list(rig.drafters("nanogpt")) == ["ngram"]
-    assert list(rig.drafters("joint")) == ["math", "code"] and list(rig.drafters("ddtree")) == ["all"]
+    assert list(rig.drafters) == ["math", "code", "all", "small", "ngram"]
+    assert list(rig.drafters_for("expand")) == ["small"] and list(rig.drafters_for("nanogpt")) == ["ngram"]
+    assert list(rig.drafters_for("joint")) == ["math", "code"] and list(rig.drafters_for("ddtree")) == ["all"]

@@ -23,7 +23,7 @@ from tests.engine.material import lattices, sharp_lattice, trees
 from tests.engine.runtime.graphs.test_trees import as_drafted, assert_equal, built
 
 Pair = tuple[Lattice, Lattice]
-FEW_TOKENS = lattices(most_rows=1, vocabulary=4)  # the heads often propose the same
+FEW_TOKENS = lattices(most_rows=1, vocabulary=4)  # the drafters often propose the same
 
 
 @pytest.mark.parametrize("name", COMBINE)
@@ -65,7 +65,7 @@ def padded(tree: DraftTree, rows: int) -> PaddedTree:
         torch.from_numpy(np.concatenate([tree.tokens, np.zeros(padding, np.int32)])).long(),
         torch.from_numpy(np.concatenate([tree.parents, own])).long(),
         torch.from_numpy(np.concatenate([-tree.logprobs, np.full(padding, np.inf, np.float32)])),
-        torch.from_numpy(np.concatenate([tree.heads, np.zeros(padding, np.int32)])).long(), torch.tensor(len(tree)))
+        torch.from_numpy(np.concatenate([tree.drafters, np.zeros(padding, np.int32)])).long(), torch.tensor(len(tree)))
 
 
 @given(trees(), st.integers(0, 5))

@@ -35,21 +35,21 @@ CLOSE: dict[str, Any] = {"atol": 2e-4, "rtol": 1e-4}
 
 
 def nodes_of(tree: DraftTree) -> Counter[tuple[tuple[int, ...], int]]:
-    """Every node as its path of tokens and its heads, whatever its row."""
-    return Counter((tuple(tree.tokens[path_to(tree.parents, node)].tolist()), int(tree.heads[node]))
+    """Every node as its path of tokens and its drafters, whatever its row."""
+    return Counter((tuple(tree.tokens[path_to(tree.parents, node)].tolist()), int(tree.drafters[node]))
                    for node in range(len(tree)))
 
 
 def assert_same_tree(found: DraftTree, wanted: DraftTree) -> None:
     """The same nodes. Float32 rounds otherwise behind hidden slots, so nodes within ``CLOSE`` of each other may change
     places, and at the end of the budget one may stand for the other; ``test_trees`` has the builders bit for bit."""
-    for name in ("tokens", "parents", "heads"):
+    for name in ("tokens", "parents", "drafters"):
         assert getattr(found, name).dtype == np.int32
     np.testing.assert_allclose(np.sort(found.logprobs), np.sort(wanted.logprobs), **CLOSE)
     last = float(wanted.logprobs.min())
     for tree, other in ((found, wanted), (wanted, found)):
-        for (path, heads), _ in (nodes_of(tree) - nodes_of(other)).items():
-            own = [tree.logprobs[node] for node in range(len(tree)) if tree.heads[node] == heads
+        for (path, drafters), _ in (nodes_of(tree) - nodes_of(other)).items():
+            own = [tree.logprobs[node] for node in range(len(tree)) if tree.drafters[node] == drafters
                    and tuple(tree.tokens[path_to(tree.parents, node)].tolist()) == path]
             np.testing.assert_allclose(own, last, **CLOSE)
 
@@ -76,10 +76,10 @@ def assert_same_round(found: Round, wanted: Round) -> None:
     assert found.seconds.keys() == wanted.seconds.keys()
 
 
-def assert_same(request: Request, target: TorchTarget, heads: Sequence[Drafter], smallest: int = 16) -> list[Round]:
-    assert serves(request, target, heads)
-    found = list(GraphLoop(target, smallest).decode(request, heads))
-    wanted = list(decode(request, target, heads))
+def assert_same(request: Request, target: TorchTarget, drafters: Sequence[Drafter], smallest: int = 16) -> list[Round]:
+    assert serves(request, target, drafters)
+    found = list(GraphLoop(target, smallest).decode(request, drafters))
+    wanted = list(decode(request, target, drafters))
     assert len(found) == len(wanted)
     for each, other in zip(found, wanted, strict=True):
         assert_same_round(each, other)
@@ -90,9 +90,9 @@ def assert_same(request: Request, target: TorchTarget, heads: Sequence[Drafter],
 @pytest.mark.parametrize("method", METHODS)
 def test_rounds_are_those_of_decode(method: str, sampling: Sampling) -> None:
     target = small_target()
-    heads = [small_drafter(target, 1), small_drafter(target, 2, block=4)]
+    drafters = [small_drafter(target, 1), small_drafter(target, 2, block=4)]
     for budget in (0, 1, 7, 33):
-        rounds = assert_same(Request(PROMPT, method, budget, 40, sampling), target, heads)
+        rounds = assert_same(Request(PROMPT, method, budget, 40, sampling), target, drafters)
         assert len({token for made in rounds for token in made.committed.tolist()}) > 8
 
 
@@ -114,11 +114,11 @@ def test_rounds_of_a_mixture_of_experts_are_those_of_decode_too() -> None:
 
 
 @pytest.mark.parametrize("causal", [None, False])
-def test_sliding_layers_of_a_head_slide_here_too(causal: bool | None) -> None:
+def test_sliding_layers_of_a_drafter_slide_here_too(causal: bool | None) -> None:
     target = small_target()
-    heads = [small_drafter(target, 1, window=5, causal=causal), small_drafter(target, 2)]
-    rounds = assert_same(Request(PROMPT, "merged", 9, 40), target, heads)
-    full = decode(Request(PROMPT, "merged", 9, 40), target, [small_drafter(target, 1), heads[1]])
+    drafters = [small_drafter(target, 1, window=5, causal=causal), small_drafter(target, 2)]
+    rounds = assert_same(Request(PROMPT, "merged", 9, 40), target, drafters)
+    full = decode(Request(PROMPT, "merged", 9, 40), target, [small_drafter(target, 1), drafters[1]])
     assert any(not np.array_equal(made.tree.tokens, other.tree.tokens) for made, other in zip(
         rounds, full, strict=False))
 
@@ -126,19 +126,19 @@ def test_sliding_layers_of_a_head_slide_here_too(causal: bool | None) -> None:
 @pytest.mark.parametrize("method", ["autoregressive", "ddtree", "merged"])
 def test_stop_tokens_and_the_context_limit_end_a_text_alike(method: str) -> None:
     target = small_target()
-    heads = [small_drafter(target, 1), small_drafter(target, 2)]
+    drafters = [small_drafter(target, 1), small_drafter(target, 2)]
     plain = [int(token) for made in decode(Request(PROMPT, "autoregressive", 0, 40), target, [])
              for token in made.committed]
-    assert_same(Request(PROMPT, method, 9, 40, stop_ids=frozenset({plain[17], 95})), target, heads)
+    assert_same(Request(PROMPT, method, 9, 40, stop_ids=frozenset({plain[17], 95})), target, drafters)
     long = tuple(range(80)) * 3
-    rounds = assert_same(Request(long, method, 9, 40), target, heads)
+    rounds = assert_same(Request(long, method, 9, 40), target, drafters)
     assert rounds[-1].start + len(rounds[-1].acceptance.keep) == target.context_limit
 
 
-def test_merged_with_the_whole_budget_for_each_head() -> None:
+def test_merged_with_the_whole_budget_for_each_drafter() -> None:
     target = small_target()
-    heads = [small_drafter(target, 1), small_drafter(target, 2)]
-    rounds = assert_same(Request(PROMPT, "merged", 9, 20, split="each"), target, heads)
+    drafters = [small_drafter(target, 1), small_drafter(target, 2)]
+    rounds = assert_same(Request(PROMPT, "merged", 9, 20, split="each"), target, drafters)
     assert len(rounds[0].tree) == 19
 
 
@@ -146,8 +146,8 @@ def test_merged_with_the_whole_budget_for_each_head() -> None:
 def test_rounds_of_the_demo_rig_while_its_cache_grows(method: str) -> None:
     rig = demo_rig()
     ask = Ask("Omar has 6 boxes with 9 books in each box. How many books?", method, 24, 48)
-    request, heads = demo_live().request(ask), list(rig.drafters(method).values())
-    rounds = assert_same(request, rig.target, heads, smallest=16)
+    request, drafters = demo_live().request(ask), list(rig.drafters_for(method).values())
+    rounds = assert_same(request, rig.target, drafters, smallest=16)
     buckets = {bucket_of(made.start, 16) for made in rounds}
     assert len(buckets) > 2
     assert max(len(made.acceptance.keep) for made in rounds) > 3, "nothing accepted, nothing moved"
@@ -212,13 +212,13 @@ def test_graphs_are_parked_after_a_flag(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_requests_are_refused_and_others_passed_on_as_decode_does() -> None:
     target = small_target()
-    loop, heads = GraphLoop(target), [small_drafter(target)]
+    loop, drafters = GraphLoop(target), [small_drafter(target)]
     with pytest.raises(RequestError, match="The prompt is empty"):
-        loop.decode(Request((), "ddtree", 7, 40), heads)
+        loop.decode(Request((), "ddtree", 7, 40), drafters)
     other = Request(PROMPT, "ddtree", 7, 12, pace="auto")
-    assert not serves(other, target, heads)
-    found = [made.committed.tolist() for made in loop.decode(other, heads)]
-    assert found == [made.committed.tolist() for made in decode(other, target, heads)]
+    assert not serves(other, target, drafters)
+    found = [made.committed.tolist() for made in loop.decode(other, drafters)]
+    assert found == [made.committed.tolist() for made in decode(other, target, drafters)]
 
 
 @pytest.mark.parametrize(("length", "bucket"), [(1, 256), (256, 256), (257, 512), (2048, 2048), (2049, 2560),

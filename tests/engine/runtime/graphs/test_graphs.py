@@ -28,21 +28,21 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 def test_captured_rounds_are_those_of_decode(method: str, sampling: Sampling) -> None:
     with torch.device("cuda"):
         target = small_target()
-        heads = [small_drafter(target, 1), small_drafter(target, 2)]
+        drafters = [small_drafter(target, 1), small_drafter(target, 2)]
     for budget in (0, 7, 33):
-        assert_same(Request(PROMPT, method, budget, 40, sampling), target, heads)
+        assert_same(Request(PROMPT, method, budget, 40, sampling), target, drafters)
 
 
 @pytest.mark.filterwarnings("error:A round could not be captured")
 def test_the_next_text_of_a_kind_takes_the_same_graphs() -> None:
     with torch.device("cuda"):
         target = small_target()
-        head = small_drafter(target)
+        drafter = small_drafter(target)
     loop = GraphLoop(target, 16)
     for prompt in (PROMPT, PROMPT[3:], tuple(range(30, 60))):
         request = Request(prompt, "ddtree", 9, 20)
-        found = [made.committed.tolist() for made in loop.decode(request, [head])]
-        assert found == [made.committed.tolist() for made in decode(request, target, [head])]
+        found = [made.committed.tolist() for made in loop.decode(request, [drafter])]
+        assert found == [made.committed.tolist() for made in decode(request, target, [drafter])]
 
 
 def tau_on(device: str, method: str) -> float:

@@ -54,11 +54,11 @@ def test_the_meta_device_gives_no_number() -> None:
 def test_a_round_never_waits_for_the_host(sampling: Sampling, monkeypatch: pytest.MonkeyPatch) -> None:
     with torch.device("meta"):
         target = small_target()
-        heads = [GraphDrafter(small_drafter(target, seed), None, 256, ROWS) for seed in (1, 2)]
+        drafters = [GraphDrafter(small_drafter(target, seed), None, 256, ROWS) for seed in (1, 2)]
         cache = GraphTarget(target.fastest, target.config, 256, ROWS)  # type: ignore[arg-type]
     for method in ("autoregressive", "dflash", "ddtree", "routed", "merged", "joint"):
         setting = setting_of(Request((1, 2), method, 9, 40, sampling, frozenset({4, 5})), 256)
-        work = GraphRound(setting, cache, heads[:setting.method.heads])
+        work = GraphRound(setting, cache, drafters[:setting.method.drafter_count])
         with monkeypatch.context() as patched, Transfers() as transfers:
             for name in ("tensor", "as_tensor", "from_numpy"):
                 patched.setattr(torch, name, refused)

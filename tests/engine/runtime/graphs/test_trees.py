@@ -25,13 +25,14 @@ def as_drafted(tree: PaddedTree) -> DraftTree:
     """The nodes without the padding, which has to be as promised."""
     size, rows = int(tree.size), len(tree.tokens)
     assert tree.parents[size:].tolist() == list(range(size, rows))
-    assert tree.tokens[size:].tolist() == tree.heads[size:].tolist() == [0] * (rows - size)
-    tokens, parents, heads = (each[:size].numpy().astype(np.int32) for each in (tree.tokens, tree.parents, tree.heads))
-    return DraftTree(tokens, parents, -tree.costs[:size].numpy(), heads)
+    assert tree.tokens[size:].tolist() == tree.drafters[size:].tolist() == [0] * (rows - size)
+    tokens, parents, drafters = (
+        each[:size].numpy().astype(np.int32) for each in (tree.tokens, tree.parents, tree.drafters))
+    return DraftTree(tokens, parents, -tree.costs[:size].numpy(), drafters)
 
 
 def assert_equal(found: DraftTree, wanted: DraftTree) -> None:
-    for name in ("tokens", "parents", "logprobs", "heads"):
+    for name in ("tokens", "parents", "logprobs", "drafters"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), name)
 
 

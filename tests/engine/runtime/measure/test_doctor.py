@@ -27,21 +27,21 @@ WORD = 700  # an ordinary token of the demo's vocabulary
 
 
 def whole() -> Rig:
-    """The demo rig with one head."""
+    """The demo rig with one drafter."""
     rig = demo_rig()
-    return replace(rig, heads={"math": rig.heads["math"]})
+    return replace(rig, drafters={"math": rig.drafters["math"]})
 
 
 def model() -> DFlashModel:
-    """A copy of its head's model, to be broken."""
-    head = demo_rig().heads["math"]
-    assert isinstance(head, DFlashDrafter)
-    return deepcopy(head.model)
+    """A copy of its drafter's model, to be broken."""
+    drafter = demo_rig().drafters["math"]
+    assert isinstance(drafter, DFlashDrafter)
+    return deepcopy(drafter.model)
 
 
 def with_model(broken: DFlashModel, kind: type[DFlashDrafter] = DFlashDrafter) -> Rig:
     rig = demo_rig()
-    return replace(rig, heads={"math": kind(broken, rig.target.embedding, rig.target.logits)})
+    return replace(rig, drafters={"math": kind(broken, rig.target.embedding, rig.target.logits)})
 
 
 @lru_cache(maxsize=1)
@@ -59,7 +59,7 @@ def wrong(found: dict[str, DoctorFinding]) -> set[str]:
 
 
 def test_a_healthy_rig_has_nothing_wrong_and_every_finding_its_figure() -> None:
-    other = replace(demo_rig("bfloat16"), heads={"math": demo_rig("bfloat16").heads["math"]})
+    other = replace(demo_rig("bfloat16"), drafters={"math": demo_rig("bfloat16").drafters["math"]})
     found = {each.name: each for each in diagnose(whole(), PROMPTS[:1], other)}
     assert set(found) == {"features", "chat template", "thinking", "taps", "mask token", "slot 0", "slots", "rope",
                           "rope base", "draft", "vocabulary", "confidence", "positions", "dtype"}
@@ -79,7 +79,7 @@ def test_taps_that_are_not_the_configs_are_named() -> None:
 def test_a_config_that_orders_the_taps_wrongly_is_found_out_by_trying() -> None:
     rig, broken = whole(), model()
     right, size = rig.target.taps, rig.target.config.hidden_size
-    # a head whose weights were trained on the reversed order, so that the config's order is the wrong one
+    # a drafter whose weights were trained on the reversed order, so that the config's order is the wrong one
     broken.fc.weight.data = torch.cat(list(reversed(broken.fc.weight.data.split(size, -1))), -1)
     found = by_name(with_model(broken))
     assert found["taps"].status == WRONG
@@ -126,7 +126,7 @@ def test_a_drafter_that_is_not_its_model_is_named() -> None:
     assert wrong(by_name(with_model(model(), Forgetful))) == {"draft"}
 
 
-def test_a_head_of_another_vocabulary_is_named() -> None:
+def test_a_drafter_of_another_vocabulary_is_named() -> None:
     broken = model()
     broken.config.vocab_size = 99
     assert "vocabulary" in wrong(by_name(with_model(broken)))

@@ -49,7 +49,7 @@ def test_a_measurement_waits_for_the_rig_and_does_not_count_the_waiting(laborato
 
 
 def test_what_cannot_be_served_leaves_the_rig_free(laboratory: LiveLaboratory) -> None:
-    for ask in (Ask(" "), Ask("word " * 5000), Ask(PROMPT, heads=("nobody",)), Ask(PROMPT, budget=-1)):
+    for ask in (Ask(" "), Ask("word " * 5000), Ask(PROMPT, drafters=("nobody",)), Ask(PROMPT, budget=-1)):
         with pytest.raises(RequestError):
             laboratory.measure(ask)
     assert laboratory.measure(Ask(PROMPT, "dflash", 8, 4)).token_ids

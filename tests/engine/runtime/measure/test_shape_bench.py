@@ -63,10 +63,10 @@ def test_rounds_of_the_plain_loop_are_measured_behind_one_prefix(trial: Trial, m
 
 
 def test_bytes_are_counted_from_the_tensors(trial: Trial) -> None:
-    target, head = weight_bytes(trial)
+    target, drafter = weight_bytes(trial)
     output_head = 512 * 32 * 4
     assert target == sum(value.nbytes for value in trial.target.model.parameters())  # tied: read as the output head
-    assert head == sum(value.nbytes for value in trial.drafter.model.parameters()) + output_head
+    assert drafter == sum(value.nbytes for value in trial.drafter.model.parameters()) + output_head
     assert prefix_bytes(trial) == (2 * 3 * 2 * 16 * 40 * 4, 2 * 2 * 2 * 16 * 40 * 4)
 
 

@@ -48,7 +48,7 @@ def test_forecast_lengths_are_those_of_real_runs(sampling: Sampling) -> None:
             assert each.rows == tuple(len(entry.round.tree) for entry in real.entries)
 
 
-def test_methods_whose_heads_depend_on_the_budget_are_left_out_unless_named() -> None:
+def test_methods_whose_drafters_depend_on_the_budget_are_left_out_unless_named() -> None:
     text, rig = written(finished("ddtree", 8)), demo_rig()
     mixed_kinds = replace(rig, defaults={**rig.defaults, 2: ("math", "ngram")})
     found = what_if(mixed_kinds, text, Alternatives((8,)))
@@ -61,22 +61,22 @@ def test_a_batch_of_anchors_proposes_what_the_drafter_does_one_by_one() -> None:
     rig, text = demo_rig(), written(finished("ddtree", 64))
     again = reread(text.request, text.token_ids, rig.target)
     read = read_text(text.request.prompt_ids, text.token_ids, again.features)
-    head = rig.heads["code"]
-    assert isinstance(head, BlockDrafter)
-    batched = proposals(head, read, 16)
-    head.begin(len(read.token_ids))
+    drafter = rig.drafters["code"]
+    assert isinstance(drafter, BlockDrafter)
+    batched = proposals(drafter, read, 16)
+    drafter.begin(len(read.token_ids))
     done = 0
     for anchor, lattice in list(zip(read.anchors.tolist(), batched, strict=True))[::7]:
-        head.observe(read.token_ids[done:anchor], read.features[done:anchor])
+        drafter.observe(read.token_ids[done:anchor], read.features[done:anchor])
         done = anchor
-        own = head.draft(int(read.token_ids[anchor]), 16)
+        own = drafter.draft(int(read.token_ids[anchor]), 16)
         assert np.array_equal(own.tokens[:, 0, 0], lattice.tokens[:, 0, 0])
         assert np.abs(own.logprobs - lattice.logprobs).max() < 1e-3
-    head.release()
+    drafter.release()
 
 
-def test_a_recorded_run_gives_the_same_what_if_and_its_own_heads_are_used() -> None:
-    trace = finished("ddtree", 16, heads=("code",))
+def test_a_recorded_run_gives_the_same_what_if_and_its_own_drafters_are_used() -> None:
+    trace = finished("ddtree", 16, drafters=("code",))
     found = what_if(demo_rig(), written(loads(dumps(trace))), Alternatives((16,), ("ddtree",)))
     assert [each.lengths for each in found.forecasts] == [lengths(trace)]
 

@@ -49,12 +49,13 @@ def test_the_full_pair_loads_drafts_as_the_reference_does_and_stays_lossless(tmp
     assert sum(value.numel() for value in rig.target.model.parameters()) > 4e9
     prompt = tuple(range(40, 60))
     plain = outcome(decode(Request(prompt, "autoregressive", 0, 6), rig.target, [])).token_ids
-    head = rig.heads["drafter"]
-    assert isinstance(head, DFlashDrafter)
-    assert len(outcome(decode(Request(prompt, "ddtree", 16, 6), rig.target, [head])).token_ids) == len(plain) == 6
+    drafter = rig.drafters["drafter"]
+    assert isinstance(drafter, DFlashDrafter)
+    assert len(outcome(decode(Request(prompt, "ddtree", 16, 6), rig.target, [drafter])).token_ids) == len(plain) == 6
 
     # the weights are bfloat16's, so float32 holds them exactly: the arithmetic is compared and not its rounding
-    whole = DFlashDrafter(head.model.float(), rig.target.embedding.float(), VocabularyProduct(rig.target.head.float()))
+    output = VocabularyProduct(rig.target.head.float())
+    whole = DFlashDrafter(drafter.model.float(), rig.target.embedding.float(), output)
     features = torch.randn(9, len(published.taps) * FULL["hidden_size"], generator=torch.Generator().manual_seed(2))
     whole.begin(32)
     for first, last in ((0, 5), (5, 6), (6, 9)):

@@ -53,11 +53,11 @@ def exact_law() -> dict[Text, float]:
 def drawn_texts(method: str, budget: int) -> list[Text]:
     """One text a seed."""
     live, rig = demo_live(), demo_rig()
-    heads = list(rig.drafters(method).values())
+    drafters = list(rig.drafters_for(method).values())
     texts = []
     for seed in range(TEXTS):
         request = live.request(Ask(PROMPT, method, budget, LENGTH, replace(SAMPLING, seed=seed)))
-        texts.append(tuple(committed_ids(decode(request, rig.target, heads))))
+        texts.append(tuple(committed_ids(decode(request, rig.target, drafters))))
     return texts
 
 

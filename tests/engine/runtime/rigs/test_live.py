@@ -54,7 +54,7 @@ def test_drafting_pays_in_rounds() -> None:
 
 def test_header_names_every_token_that_is_shown_and_the_file_is_the_run() -> None:
     found = gather(demo_live().run(Ask(MATH, "joint", 16)))
-    assert found.header.heads == ("math", "code") and found.header.dtype == "float32"
+    assert found.header.drafters == ("math", "code") and found.header.dtype == "float32"
     named = set(found.header.pieces)
     for entry in found.entries:
         assert not named & set(entry.pieces), "a token is named once"
@@ -106,7 +106,7 @@ def test_a_token_is_spelt_once() -> None:
     (Ask(MATH, method="magic"), "There is no method 'magic'"),
     (Ask(MATH, method="merged", split="half"), "There is no split 'half'"),
     (Ask(MATH, max_tokens=0), "max_tokens is 0"),
-    (Ask(MATH, heads=("math", "math2"), method="routed"), "asked for were math, math2"),
+    (Ask(MATH, drafters=("math", "math2"), method="routed"), "asked for were math, math2"),
     (Ask(MATH, sampling=Sampling(-0.5)), "temperature is -0.5"),
     (Ask(MATH, sampling=Sampling(float("nan"))), "temperature is nan"),
     (Ask(MATH, sampling=Sampling(0.5, top_p=0.0)), "top-p is 0.0"),

@@ -19,14 +19,14 @@ from tests.engine.runtime.published import write_short, write_short_dflash
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> LiveRig:
     folder = tmp_path_factory.mktemp("own")
-    target, head = write_short(folder / "target", "Qwen3-8B"), write_short_dflash(folder / "head", "Qwen3-8B")
-    return LiveRig(open_rig(f"{target}::{head}", "float32"))
+    target, drafter = write_short(folder / "target", "Qwen3-8B"), write_short_dflash(folder / "head", "Qwen3-8B")
+    return LiveRig(open_rig(f"{target}::{drafter}", "float32"))
 
 
 def test_a_run_says_that_thinking_is_off_and_what_it_ran_on(live: LiveRig) -> None:
     found = gather(live.run(Ask("Hi", "joint", 8, 6, turns=(("user", "3 + 4?"), ("assistant", "7")))))
     assert found.header.note == "Thinking is off: a drafter of this rig was trained on answers without it."
-    assert found.header.heads == ("drafter", "ngram") and found.header.revisions["drafter"] == "head"
+    assert found.header.drafters == ("drafter", "ngram") and found.header.revisions["drafter"] == "head"
     text = "".join(str(found.header.pieces[token]) for token in found.header.request.prompt_ids)
     assert "3 + 4?" in text and text.endswith("<think>\n\n</think>\n\n")
     assert "expand" in live.methods and "routed" in live.methods

@@ -38,8 +38,8 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("published")
     published = DFLASH[request.param]
     target = write_target(folder / published.target, TARGETS[published.target])
-    head = write_dflash(folder / request.param, published)
-    yield request.param, head, open_rig(f"{target}::{head}", "float32")
+    drafter = write_dflash(folder / request.param, published)
+    yield request.param, drafter, open_rig(f"{target}::{drafter}", "float32")
 
 
 def normed(states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
@@ -99,19 +99,19 @@ def reference(folder: Path, name: str, features: Tensor, block: Tensor, size: in
 
 def test_the_drafter_equals_the_reference_at_every_position_cached_or_not(opened: tuple[str, Path, Rig]) -> None:
     name, folder, rig = opened
-    published, head = DFLASH[name], rig.heads["drafter"]
-    assert isinstance(head, DFlashDrafter)
-    assert (head.block, head.mask_id, rig.target.taps) == (published.block, published.mask_id, published.taps)
+    published, drafter = DFLASH[name], rig.drafters["drafter"]
+    assert isinstance(drafter, DFlashDrafter)
+    assert (drafter.block, drafter.mask_id, rig.target.taps) == (published.block, published.mask_id, published.taps)
     features = torch.randn(sum(STEPS), len(published.taps) * SIZES["hidden_size"],
                            generator=torch.Generator().manual_seed(2))
     for steps in ((sum(STEPS),), STEPS):
-        head.begin(64)
+        drafter.begin(64)
         done = 0
         for step in steps:
-            head.observe(np.arange(step, dtype=np.int32), features[done:done + step])
-            head.draft(3, 4)  # what a round leaves behind must not reach the next
+            drafter.observe(np.arange(step, dtype=np.int32), features[done:done + step])
+            drafter.draft(3, 4)  # what a round leaves behind must not reach the next
             done += step
-        lattice = head.draft(7, 50)
+        lattice = drafter.draft(7, 50)
         assert lattice.depth == published.block - 1
         with torch.no_grad():
             tokens = torch.tensor([7] + [published.mask_id] * (published.block - 1))
@@ -133,9 +133,9 @@ def test_the_features_are_what_the_tapped_layers_put_out(opened: tuple[str, Path
     torch.testing.assert_close(features, wanted, atol=1e-4, rtol=1e-4)
 
 
-def test_with_one_drafter_the_second_head_is_the_ngram_one(opened: tuple[str, Path, Rig]) -> None:
+def test_with_one_drafter_the_second_drafter_is_the_ngram_one(opened: tuple[str, Path, Rig]) -> None:
     name, _, rig = opened
-    assert list(rig.drafters("joint")) == ["drafter", "ngram"]
+    assert list(rig.drafters_for("joint")) == ["drafter", "ngram"]
     assert rig.revisions == {"target": DFLASH[name].target, "drafter": name}
     assert rig.notes == ("Thinking is off: a drafter of this rig was trained on answers without it.",)
 
@@ -149,7 +149,7 @@ def test_every_method_writes_the_autoregressive_text(target: str, tmp_path: Path
         wanted = outcome(decode(Request(prompt, "autoregressive", 0, 14, sampling), rig.target, [])).token_ids
         assert sampling.temperature == 0 or len(set(wanted)) > 6, "a text that repeats itself proves nothing"
         for method, row in METHODS.items():
-            if row.heads and row.lossless and (row.accept == "walk" or sampling.temperature == 0):
-                heads = list(rig.drafters(method).values())
-                found = outcome(decode(Request(prompt, method, 12, 14, sampling), rig.target, heads)).token_ids
+            if row.drafter_count and row.lossless and (row.accept == "walk" or sampling.temperature == 0):
+                drafters = list(rig.drafters_for(method).values())
+                found = outcome(decode(Request(prompt, method, 12, 14, sampling), rig.target, drafters)).token_ids
                 assert found == wanted, (method, sampling)

@@ -22,14 +22,14 @@ ASKS = (
     Ask("What is speculative decoding?", "autoregressive", 0, 25),
     Ask("Mia buys 3 pens for 2 dollars each. What does she pay?", "merged", 24, 40, Sampling(0.8, 0, 0.95, 3)),
     Ask("What is a node budget?", "joint", 7, 30),
-    Ask("Lea has 12 cards and gives away 5. How many are left?", "expand", 12, 30, heads=("small",)),
+    Ask("Lea has 12 cards and gives away 5. How many are left?", "expand", 12, 30, drafters=("small",)),
     Ask("What is a draft tree?", "nanogpt", 9, 30),
     Ask("What is the root?", "dflash", 15, 30),
 )
 
 
 def asked(live: LiveRig, ask: Ask) -> BatchRequest:
-    return BatchRequest(live.request(ask), list(demo_rig().drafters(ask.method, ask.heads).values()))
+    return BatchRequest(live.request(ask), list(demo_rig().drafters_for(ask.method, ask.drafters).values()))
 
 
 @pytest.fixture(scope="module")
@@ -69,16 +69,16 @@ def test_the_passes_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_block_drafted_beside_others_is_the_block() -> None:
-    head = demo_rig().heads["math"]
-    assert isinstance(head, JointDrafter)
-    target, forks = demo_rig().target, [head.fork() for _ in range(3)]
+    drafter = demo_rig().drafters["math"]
+    assert isinstance(drafter, JointDrafter)
+    target, forks = demo_rig().target, [drafter.fork() for _ in range(3)]
     for length, fork in zip((5, 40, 17), forks, strict=True):
         prompt = np.arange(length, dtype=np.int32) + 7
         _, features = target.prefill(prompt.tolist(), 1, Sampling())
         fork.begin(length + 1)
         fork.observe(prompt, features)
     target.release()
-    together = head.draft_together(forks, [3, 9, 27], [4, 8, 16])
+    together = drafter.draft_together(forks, [3, 9, 27], [4, 8, 16])
     for lattice, fork, root, width in zip(together, forks, (3, 9, 27), (4, 8, 16), strict=True):
         single = fork.draft(root, width)
         np.testing.assert_array_equal(lattice.tokens, single.tokens)

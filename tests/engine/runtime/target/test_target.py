@@ -89,11 +89,11 @@ def test_the_next_pass_after_keep_equals_one_without_a_cache(keep: list[int]) ->
 @pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.family == "dflash"])
 def test_every_method_writes_the_autoregressive_text(method: str, sampling: Sampling) -> None:
     target = small_target()
-    heads = [small_drafter(target, seed) for seed in (1, 2)]
+    drafters = [small_drafter(target, seed) for seed in (1, 2)]
     wanted = outcome(decode(Request(PROMPT, "autoregressive", 0, 40, sampling), target, [])).token_ids
     assert len(set(wanted)) > 8, "a text that repeats itself proves nothing"
     for budget in (0, 1, 7, 33):
-        found = outcome(decode(Request(PROMPT, method, budget, 40, sampling), target, heads))
+        found = outcome(decode(Request(PROMPT, method, budget, 40, sampling), target, drafters))
         assert found.token_ids == wanted
 
 
@@ -131,12 +131,12 @@ def test_five_thousand_rounds_do_not_grow_the_process() -> None:
     import resource
 
     target = small_target()
-    heads = [small_drafter(target, seed) for seed in (1, 2)]
+    drafters = [small_drafter(target, seed) for seed in (1, 2)]
 
     def some(rounds: int) -> None:
         done = 0
         while done < rounds:
-            for _ in decode(Request(PROMPT, "joint", 8, 200), target, heads):
+            for _ in decode(Request(PROMPT, "joint", 8, 200), target, drafters):
                 done += 1
 
     some(500)

@@ -1,4 +1,4 @@
-"""Which heads the page offers: the rig's own choice first, then as many others as the method takes."""
+"""Which drafters the page offers: the rig's own choice first, then as many others as the method takes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from explorer.heads import OWN, choosing_heads, names_of
+from explorer.drafter_choice import OWN, choosing_drafters, names_of
 from tests.explorer.scripted import ScriptedSource
 
 
 def offered(method: str, *names: Any) -> tuple[list[str], str, bool]:
     """The words of the list, the one that is chosen, and whether another one can be."""
-    made = choosing_heads(ScriptedSource(), method, names)
+    made = choosing_drafters(ScriptedSource(), method, names)
     words = {value: word for word, value in made["choices"]}
     return list(words.values()), words[made["value"]], made["interactive"]
 
@@ -27,8 +27,8 @@ def test_the_rigs_own_choice_comes_first_and_stands() -> None:
 def test_a_method_that_leaves_no_choice_offers_none() -> None:
     assert offered("autoregressive") == (["none drafts"], "none drafts", False)
     source = ScriptedSource()
-    source.heads = ("story",)
-    assert not choosing_heads(source, "ddtree")["interactive"]
+    source.drafters = ("story",)
+    assert not choosing_drafters(source, "ddtree")["interactive"]
 
 
 def test_what_was_chosen_stays_where_it_fits() -> None:
@@ -43,6 +43,6 @@ def test_what_fits_nothing_becomes_the_rigs_own(names: list[Any]) -> None:
 
 
 def test_a_value_of_the_list_is_read_back_and_nothing_else_is() -> None:
-    for word, value in choosing_heads(ScriptedSource(), "joint")["choices"][1:]:
+    for word, value in choosing_drafters(ScriptedSource(), "joint")["choices"][1:]:
         assert " + ".join(names_of(value)) == word
     assert [names_of(value) for value in (OWN, "", None, 7, "{", "{}", "[1]", json.dumps("a"), ["a"])] == [[]] * 9

@@ -1,4 +1,4 @@
-"""Which heads draft: the rig's own choice for a method, or as many others of its heads."""
+"""Which drafters serve a run: the rig's own choice for its method, or as many others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OWN = "own"  # the rig's own choice, among the values of the list
 
 
 def names_of(value: Any) -> list[str]:
-    """The heads that a value of the list stands for; none for the rig's own choice, or for what is no value of it."""
+    """The drafters that a value of the list stands for; none for the rig's own choice, or for what is not in it."""
     try:
         names = json.loads(value) if isinstance(value, str) and value != OWN else []
     except ValueError:
@@ -22,13 +22,13 @@ def names_of(value: Any) -> list[str]:
     return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else []
 
 
-def choosing_heads(source: Source, method: str, names: Sequence[str] = ()) -> dict[str, Any]:
-    """What a list of the heads for a method offers, and what it shows: the rig's own choice unless others are
+def choosing_drafters(source: Source, method: str, names: Sequence[str] = ()) -> dict[str, Any]:
+    """What a list of the drafters for a method offers, and what it shows: the rig's own choice unless others are
     ``names``. Where a method takes none, or all that there are, nothing can be chosen."""
-    own, count = tuple(source.usual_heads(method)), METHODS[method].heads
-    others = [found for found in combinations(source.heads, count) if found != own]
+    own, count = tuple(source.usual_drafters(method)), METHODS[method].drafter_count
+    others = [found for found in combinations(source.drafters, count) if found != own]
     asked = tuple(map(str, names))  # a stranger's file may name anything
-    if len(asked) == count and asked != own and asked not in others and set(asked) <= set(source.heads):
+    if len(asked) == count and asked != own and asked not in others and set(asked) <= set(source.drafters):
         others.append(asked)  # in another order
     offered = [(f"the rig's own: {_said(own)}" if count else "none drafts", OWN),
                *((_said(found), json.dumps(found)) for found in others if count)]
@@ -37,4 +37,4 @@ def choosing_heads(source: Source, method: str, names: Sequence[str] = ()) -> di
 
 
 def _said(names: Sequence[str]) -> str:
-    return " + ".join(names) or "its heads"
+    return " + ".join(names) or "its drafters"

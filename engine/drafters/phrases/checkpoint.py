@@ -1,0 +1,49 @@
+"""A table of phrases on disk: a config.json that says so, and the arrays of ``table`` in model.safetensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, architectures, must_fit
+from engine.drafters.phrases.drafter import PhraseDrafter
+from engine.drafters.phrases.table import PhraseTable, table_of
+from engine.errors import RigError
+from engine.runtime.checkpoints.files import called, damaged, read_config
+from engine.runtime.target.target import TorchTarget
+
+WEIGHTS = "model.safetensors"
+
+
+def recognises(values: Mapping[str, Any]) -> bool:
+    """Whether a config.json says that it is a table of phrases."""
+    return "phrasetable" in architectures(values)
+
+
+def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
+    """The plan of a table; RigError where it was counted over another vocabulary."""
+    must_fit(folder, "a vocabulary of", read_config(folder).get("vocab_size"), target.config.vocab_size)
+    return DrafterPlan((), partial(_load, folder))
+
+
+def _load(folder: Path, target: TorchTarget) -> PhraseDrafter:
+    vocabulary = int(target.config.vocab_size)
+    return PhraseDrafter(vocabulary, read_table(folder, vocabulary))
+
+
+def read_table(folder: Path, vocabulary: int) -> PhraseTable:
+    """The table of a folder; RigError where it is damaged."""
+    try:
+        return table_of(load_file(folder / WEIGHTS), vocabulary)
+    except (SafetensorError, OSError) as error:
+        raise damaged(folder / WEIGHTS, error) from error
+    except ValueError as error:
+        raise RigError(f"The table of phrases in {called(folder)} cannot be read: {error}; make it again.") from error
+
+
+phrases = Kind(recognises, plan)

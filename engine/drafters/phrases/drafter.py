@@ -1,0 +1,167 @@
+"""A drafter of phrases: what its target wrote after these tokens elsewhere, and what stands after them in this text.
+
+It costs no pass of any model: a table of the target's own answers (``table``) says what mostly follows the last tokens,
+and counts of the prompt and of what was written so far shift that towards the text at hand. It sees its path, and
+grows the tree of its budget best first (paper 002, Algorithm 1, over conditionals); as a source of drafts it is a
+descendant of prompt look-up and of REST (arXiv 2311.08252). Torch-free.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush, nsmallest
+from math import log
+
+import numpy as np
+
+from engine.drafters.phrases.table import NO_PHRASES, PhraseTable, Row
+from engine.plan import Features
+from engine.records import Integers, Lattice
+
+DEEPEST = 24  # tokens of a path
+CELLS = 12  # proposals after a path
+LEAST = 1e-5  # a proposal less likely is none
+LAST = 4  # tokens that decide what follows
+PRIOR = (8.0, 2.0, 1.0, 0.5)  # what was known counts so many times as much as one look at 1, 2, 3, 4 tokens of the text
+
+
+@dataclass
+class Followers:
+    """What followed a context in the text, and how often in all."""
+
+    counts: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    total: int = 0
+
+
+class TextCounts:
+    """What followed the last one to four tokens of the text so far."""
+
+    def __init__(self) -> None:
+        self._after: dict[tuple[int, ...], Followers] = defaultdict(Followers)
+        self._tokens: list[int] = []
+
+    def last(self) -> tuple[int, ...]:
+        """The last tokens of the text."""
+        return tuple(self._tokens[-LAST:])
+
+    def count(self, token: int) -> None:
+        """One more token of the text."""
+        last = self.last()
+        for order in range(1, len(last) + 1):
+            found = self._after[last[-order:]]
+            found.counts[token] += 1
+            found.total += 1
+        self._tokens.append(token)
+
+    def shifted(self, row: Row, context: tuple[int, ...]) -> Row:
+        """The law after a context, once this text has been looked at; unordered."""
+        law = dict(row)
+        for order in range(1, len(context) + 1):
+            found = self._after.get(context[-order:])
+            if found is None:
+                break  # a longer context was not seen either
+            known, prior = found.total + PRIOR[order - 1], PRIOR[order - 1]
+            law = {token: prior * share / known for token, share in law.items()}
+            for token, count in found.counts.items():
+                law[token] = law.get(token, 0.0) + count / known
+        return list(law.items())
+
+
+@dataclass(frozen=True)
+class Place:
+    """A row of the lattice: its depth, which one it is there, and the last tokens of the path that leads to it."""
+
+    depth: int
+    row: int
+    context: tuple[int, ...]
+
+
+class Growth:
+    """The best paths after a root, one after the other, and the rows of their children."""
+
+    def __init__(self, law: Callable[[tuple[int, ...]], Row], context: tuple[int, ...]) -> None:
+        self._law = law
+        self.levels: list[list[Row]] = []
+        self.follow: list[list[dict[int, int]]] = []  # by depth and row: the cells that lead on, and where
+        self._waiting: list[tuple[float, int, int, Place]] = []  # −log probability, order of arrival, cell, its row
+        self._arrived = 0
+        self._open(0, context, 0.0)
+
+    def take(self) -> bool:
+        """The best path that waits gets a row of children; False where none waits."""
+        if not self._waiting:
+            return False
+        score, _, cell, place = heappop(self._waiting)
+        if place.depth + 1 < DEEPEST:
+            token = self.levels[place.depth][place.row][cell][0]
+            self.follow[place.depth][place.row][cell] = self._open(
+                place.depth + 1, (*place.context, token)[-LAST:], score)
+        return True
+
+    def _open(self, depth: int, context: tuple[int, ...], score: float) -> int:
+        """A new row of a depth; its cells wait."""
+        if len(self.levels) == depth:
+            self.levels.append([])
+            self.follow.append([])
+        law, place = self._law(context), Place(depth, len(self.levels[depth]), context)
+        self.levels[depth].append(law)
+        self.follow[depth].append({})
+        for cell, (_, share) in enumerate(law):
+            self._arrived += 1
+            heappush(self._waiting, (score - log(share), self._arrived, cell, place))
+        return place.row
+
+    def lattice(self) -> Lattice:
+        """All rows as arrays; a last row of each depth is nobody's: cells that do not lead on point there."""
+        widest = max(len(law) for level in self.levels for law in level)
+        shape = len(self.levels), max(map(len, self.levels)) + 1, max(1, widest)
+        tokens, follow = np.zeros(shape, np.int32), np.full(shape, shape[1] - 1, np.int32)
+        logprobs = np.full(shape, -np.inf, np.float32)
+        for depth, (level, leads) in enumerate(zip(self.levels, self.follow, strict=True)):
+            for row, (law, lead) in enumerate(zip(level, leads, strict=True)):
+                if law:
+                    tokens[depth, row, :len(law)], shares = zip(*law, strict=True)
+                    logprobs[depth, row, :len(law)] = np.log(shares)
+                for cell, to in lead.items():
+                    follow[depth, row, cell] = to
+        return Lattice(tokens, np.minimum(logprobs, 0.0), follow)
+
+
+class PhraseDrafter:
+    """See the module. Without a table the text alone says what follows."""
+
+    def __init__(self, vocabulary: int, table: PhraseTable = NO_PHRASES) -> None:
+        self.vocabulary, self.table = vocabulary, table
+        self._text = TextCounts()
+
+    def begin(self, rows: int) -> None:
+        """See ``plan.Drafter``."""
+        self._text = TextCounts()
+
+    def observe(self, token_ids: Integers, features: Features) -> None:
+        """See ``plan.Drafter``. The features are not looked at."""
+        for token in token_ids.tolist():
+            self._text.count(token)
+
+    def draft(self, root: int, width: int) -> Lattice:
+        """See ``plan.Drafter``: the rows of the ``width`` best paths, and of the root's; other cells lead nowhere."""
+        growth = Growth(self._law, (*self._text.last(), root)[-LAST:])
+        for _ in range(width):
+            if not growth.take():
+                break
+        return growth.lattice()
+
+    def fork(self) -> PhraseDrafter:
+        """See ``plan.Drafter``: they share the table."""
+        return PhraseDrafter(self.vocabulary, self.table)
+
+    def release(self) -> None:
+        """See ``plan.Drafter``."""
+        self.begin(0)
+
+    def _law(self, context: tuple[int, ...]) -> Row:
+        """The likeliest next tokens after a context, likeliest first, the lower id first among equals."""
+        law = self._text.shifted(self.table.after(context), context)
+        return nsmallest(CELLS, [cell for cell in law if cell[1] >= LEAST], key=lambda cell: (-cell[1], cell[0]))

@@ -1,0 +1,105 @@
+"""A table of phrases: after the last one, two or three tokens, the likeliest next ones. Torch-free.
+
+A file holds, for each number of tokens o from 1 on, ``keys{o}`` uint64 (contexts,) ascending, the context's tokens
+packed 21 bits each; ``ends{o}`` uint32 (contexts,): where the cells of each context end; ``tokens{o}`` uint16 or uint32
+(cells,) and ``codes{o}`` uint8 (cells,): the log probability of each, −code / 16, likeliest first.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+BITS = 21  # of a token in a key: three fit
+MOST_TOKENS = 3
+STEPS_PER_NAT = 16  # of a log probability's code
+KINDS: Mapping[str, tuple[Any, ...]] = MappingProxyType({
+    "keys": (np.uint64,), "ends": (np.uint32,), "tokens": (np.uint16, np.uint32), "codes": (np.uint8,)})
+PROBABILITY = tuple(exp(-code / STEPS_PER_NAT) for code in range(256))
+
+Row = list[tuple[int, float]]  # next tokens and their probabilities, likeliest first
+
+
+def key_of(context: Sequence[int]) -> int:
+    """The tokens of a context as one number."""
+    key = 0
+    for token in context:
+        key = key << BITS | token
+    return key
+
+
+@dataclass(frozen=True, eq=False)
+class PhraseOrder:
+    """The contexts of one length, as the module says."""
+
+    keys: NDArray[np.uint64]
+    ends: NDArray[np.uint32]
+    tokens: NDArray[Any]
+    codes: NDArray[np.uint8]
+
+    def row(self, key: int) -> Row | None:
+        """What follows a context; None where it is not known."""
+        view = self.keys.data  # for Python's own bisect: numpy's takes an array for each look
+        place = bisect_left(view, key)
+        if place == len(view) or view[place] != key:
+            return None
+        cells = slice(int(self.ends[place - 1]) if place else 0, int(self.ends[place]))
+        return [(token, PROBABILITY[code]) for token, code in zip(
+            self.tokens[cells].tolist(), self.codes[cells].tolist(), strict=True)]
+
+
+class PhraseTable:
+    """The orders of a table, the shortest contexts first."""
+
+    def __init__(self, orders: Sequence[PhraseOrder]) -> None:
+        self.orders = tuple(orders)
+
+    def after(self, context: Sequence[int]) -> Row:
+        """What follows the longest ending of the context that is known; nothing where none is."""
+        for order in range(min(len(self.orders), len(context)), 0, -1):
+            found = self.orders[order - 1].row(key_of(context[len(context) - order:]))
+            if found is not None:
+                return found
+        return []
+
+
+NO_PHRASES = PhraseTable(())
+
+
+def table_of(arrays: Mapping[str, NDArray[Any]], vocabulary: int) -> PhraseTable:
+    """The table of a file's arrays; ValueError says what is wrong with them."""
+    orders = []
+    for order in range(1, MOST_TOKENS + 1):
+        if f"keys{order}" not in arrays:
+            break
+        orders.append(PhraseOrder(**{name: _array(arrays, f"{name}{order}", kinds) for name, kinds in KINDS.items()}))
+        _check(orders[-1], order, vocabulary)
+    if not orders:
+        raise ValueError("it holds no keys1")
+    return PhraseTable(orders)
+
+
+def _array(arrays: Mapping[str, NDArray[Any]], name: str, kinds: tuple[Any, ...]) -> NDArray[Any]:
+    found = arrays.get(name)
+    if found is None or found.ndim != 1 or found.dtype not in kinds:
+        raise ValueError(f"{name} has to be a list of {' or '.join(np.dtype(kind).name for kind in kinds)}")
+    return np.ascontiguousarray(found)
+
+
+def _check(order: PhraseOrder, number: int, vocabulary: int) -> None:
+    """ValueError where a look-up could go wrong."""
+    cells = len(order.tokens)
+    if len(order.codes) != cells or len(order.ends) != len(order.keys) or (
+            len(order.ends) and (np.any(np.diff(order.ends.astype(np.int64)) < 0) or order.ends[-1] != cells)):
+        raise ValueError(f"ends{number} do not fit its cells")
+    if np.any(order.keys[1:] <= order.keys[:-1]):
+        raise ValueError(f"keys{number} do not ascend")
+    if cells and int(order.tokens.max()) >= vocabulary:
+        raise ValueError(f"tokens{number} holds a token beyond the vocabulary of {vocabulary}")

@@ -1,0 +1,177 @@
+"""Count the phrases of a target's own answers into the table that a drafter reads.
+
+    python -m engine.training.own_answers.phrases --drafter phrases
+    python -m engine.training.own_answers.phrases --drafter code
+
+A token counts half for what was written and half for what the target thought likely there, so that one look at a
+context already gives a distribution. Longer contexts back off to shorter ones, which count as a prior.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from engine.drafters.phrases.table import BITS, MOST_TOKENS, STEPS_PER_NAT, PhraseOrder
+from engine.rig_names import RIGS_FOLDER
+from engine.runtime.checkpoints.files import read_config
+from engine.training.own_answers.features import FeatureShard
+from engine.training.own_answers.heads import is_code, is_prose
+from engine.training.own_answers.reading import AnswerShards, Wanted
+from engine.training.places import target_folder, work_folder
+from engine.training.target import write_facts
+
+WRITTEN = 0.5  # of a token's weight: the rest is what the target thought likely
+LEAST = 0.02  # of the target's distribution: less is not counted
+CELLS = 12  # next tokens of a context
+BACKED_OFF = 32  # of them that a longer context falls back on
+LEAST_LAW = 1e-4
+PRIOR = (16.0, 4.0, 2.0)  # looks that the next shorter context is worth, by the length of the context
+
+WANTED: Mapping[str, Wanted | None] = MappingProxyType({"phrases": None, "prose": is_prose, "code": is_code})
+
+Keys = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Weighted looks, one after the other: keys of contexts (n,), next tokens (n,), weights (n,)."""
+
+    keys: Keys
+    tokens: NDArray[np.uint64]
+    weights: NDArray[np.float64]
+
+    def summed(self) -> Seen:
+        """Each pair of context and token once, by context and then by token."""
+        if not len(self.keys):
+            return self
+        order = np.lexsort((self.tokens, self.keys))
+        keys, tokens = self.keys[order], self.tokens[order]
+        new = (keys[1:] != keys[:-1]) | (tokens[1:] != tokens[:-1])
+        fresh = np.flatnonzero(np.concatenate([[True], new]))
+        return Seen(keys[fresh], tokens[fresh], np.add.reduceat(self.weights[order], fresh))
+
+    def totals(self) -> tuple[Keys, NDArray[Any], NDArray[Any]]:
+        """The contexts, which of them each look is of, and their weights; keys have to ascend."""
+        keys, place = np.unique(self.keys, return_inverse=True)
+        return keys, place, np.bincount(place, self.weights)
+
+
+def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[Seen]:
+    """What each wanted conversation of a shard tells of contexts of ``order`` tokens."""
+    for talk in shard.talks:
+        if wanted is not None and not wanted(shard, talk):
+            continue
+        start, prompt, whole = talk.tolist()
+        first = max(start + prompt - 1, start + order - 1)  # the last token of the first context
+        places = np.arange(first, start + whole - 1)
+        tokens = shard.tokens[start:start + whole].astype(np.uint64)
+        keys = np.zeros(len(places), np.uint64)
+        for back in range(order):
+            keys |= tokens[places - start - back] << np.uint64(BITS * back)
+        shares = np.exp(shard.logprobs[places].astype(np.float64))
+        row, cell = np.nonzero(shares >= LEAST)
+        yield Seen(np.concatenate([keys, keys[row]]),
+                   np.concatenate([tokens[places - start + 1], shard.likely[places][row, cell].astype(np.uint64)]),
+                   np.concatenate([np.full(len(keys), WRITTEN), (1 - WRITTEN) * shares[row, cell]]))
+
+
+def joined(parts: Sequence[Seen]) -> Seen:
+    """All looks of these."""
+    return Seen(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("keys", "tokens", "weights")))
+
+
+def law(seen: Seen, shorter: Seen | None, prior: float) -> Seen:
+    """The probabilities of a length's contexts, given those of the contexts that are one token shorter."""
+    keys, place, totals = seen.totals()
+    known = totals + prior
+    parts = [Seen(seen.keys, seen.tokens, seen.weights / known[place])]
+    if shorter is not None:
+        parts.append(_backed_off(keys, shorter, prior / known))
+    return joined(parts).summed()
+
+
+def _backed_off(keys: Keys, shorter: Seen, shares: NDArray[np.float64]) -> Seen:
+    """What each context gets from the one without its first token."""
+    short = keys & np.uint64((1 << BITS * _length(shorter)) - 1)
+    first = np.searchsorted(shorter.keys, short)
+    counts = np.searchsorted(shorter.keys, short, side="right") - first
+    owner = np.repeat(np.arange(len(keys)), counts)
+    cells = first[owner] + np.arange(len(owner)) - (counts.cumsum() - counts)[owner]
+    return Seen(keys[owner], shorter.tokens[cells], shorter.weights[cells] * shares[owner])
+
+
+def _length(seen: Seen) -> int:
+    """How many tokens its contexts have at the most."""
+    return max(1, -(-int(seen.keys.max()).bit_length() // BITS))
+
+
+def likeliest(seen: Seen, cells: int) -> Seen:
+    """The best cells of each context, likeliest first, the lower token first among equals."""
+    order = np.lexsort((seen.tokens, -seen.weights, seen.keys))
+    keys, tokens, weights = seen.keys[order], seen.tokens[order], seen.weights[order]
+    begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    rank = np.arange(len(keys)) - np.repeat(begins, np.diff([*begins, len(keys)]))
+    kept = (rank < cells) & ((weights >= LEAST_LAW) | (rank == 0))
+    return Seen(keys[kept], tokens[kept], weights[kept])
+
+
+def packed(seen: Seen) -> PhraseOrder:
+    """As the table keeps them."""
+    keys, counts = np.unique(seen.keys, return_counts=True)
+    codes = np.clip(np.rint(-STEPS_PER_NAT * np.log(seen.weights)), 0, 255).astype(np.uint8)
+    kind = np.uint16 if int(seen.tokens.max()) < 2**16 else np.uint32
+    return PhraseOrder(keys, counts.cumsum().astype(np.uint32), seen.tokens.astype(kind), codes)
+
+
+def orders_of(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> list[PhraseOrder]:
+    """The table's orders."""
+    found: list[PhraseOrder] = []
+    shorter: Seen | None = None
+    for order in range(1, MOST_TOKENS + 1):
+        seen = joined([joined(list(looks(shard, order, wanted))).summed() for shard in shards]).summed()
+        if not len(seen.keys):
+            break
+        shorter = likeliest(law(seen, shorter, PRIOR[order - 1]), BACKED_OFF)
+        found.append(packed(likeliest(shorter, CELLS)))
+    return found
+
+
+def export(orders: Sequence[PhraseOrder], out: Path, vocabulary: int, facts: dict[str, Any]) -> None:
+    """config.json, model.safetensors and training.json."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "config.json").write_text(json.dumps(
+        {"architectures": ["PhraseTable"], "model_type": "phrase_table", "vocab_size": vocabulary}, indent=2) + "\n")
+    arrays = {f"{name}{number}": getattr(order, name) for number, order in enumerate(orders, 1)
+              for name in ("keys", "ends", "tokens", "codes")}
+    save_file(arrays, out / "model.safetensors")
+    write_facts(out, facts, None)
+
+
+def main() -> None:
+    """Count and export."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--drafter", choices=tuple(WANTED), default="phrases")
+    parser.add_argument("--rig", default="smollm2")
+    parser.add_argument("--out", type=Path, help="a folder (default: the rig's own)")
+    choice = parser.parse_args()
+    library = AnswerShards(work_folder(choice.rig) / "features", WANTED[choice.drafter])
+    orders = orders_of(library.shards, WANTED[choice.drafter])
+    out = choice.out or RIGS_FOLDER / choice.rig / choice.drafter
+    counts = {"answer_tokens": library.answer_tokens(), "contexts": [len(order.keys) for order in orders],
+              "cells": [len(order.tokens) for order in orders]}
+    export(orders, out, int(read_config(target_folder(choice.rig))["vocab_size"]), counts)
+    print(f"{out}: {counts}, {(out / 'model.safetensors').stat().st_size / 2**20:.1f} MiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""The names under which records are written, in traces, results, model cards and what the page's API reports. They stay
+when a field gets a better name: whoever wrote a file under the older one can still read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from types import MappingProxyType
+from typing import Any
+
+WRITTEN: Mapping[str, str] = MappingProxyType({"drafters": "heads", "drafter": "head"})
+
+
+def written_name(field: str) -> str:
+    """The name under which a field is written."""
+    return WRITTEN.get(field, field)
+
+
+def written(record: Any) -> dict[str, Any]:
+    """``dataclasses.asdict`` under the written names, of the records inside it too."""
+    return asdict(record, dict_factory=_renamed)
+
+
+def _renamed(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    return {written_name(name): value for name, value in fields}

@@ -1,0 +1,165 @@
+"""The drafter of phrases: its table, its law, the tree it grows, and what is said of a table that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+
+from engine.builders.best_first import best_first
+from engine.drafters.kinds import TargetFacts, planned
+from engine.drafters.phrases.checkpoint import read_table
+from engine.drafters.phrases.drafter import LEAST, PhraseDrafter
+from engine.drafters.phrases.table import NO_PHRASES, PhraseTable, key_of, table_of
+from engine.errors import RigError
+from engine.plan import Drafter
+from engine.training.own_answers.features import FeatureShard
+from engine.training.own_answers.phrases import export, orders_of
+
+VOCABULARY = 9
+
+
+def shard(tokens: list[int], prompt: int) -> FeatureShard:
+    """A conversation of which the target was sure, token by token."""
+    likely = np.roll(np.array(tokens, np.int32), -1)[:, None]
+    return FeatureShard(
+        np.array(tokens, np.int32), np.zeros((len(tokens), 1), np.uint16), likely,
+        np.zeros((len(tokens), 1), np.float16), np.array([[0, prompt, len(tokens)]], np.int64))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A table of one short answer."""
+    export(orders_of([shard([1, 2, 3, 4, 2, 3, 5], 1)]), tmp_path, VOCABULARY, {})
+    return tmp_path
+
+
+def test_a_table_knows_what_followed_and_backs_off(folder: Path) -> None:
+    table = read_table(folder, VOCABULARY)
+    assert [token for token, _ in table.after((1, 2, 3))] == [4, 5], "seen once after these three, and 5 after two"
+    assert {token for token, _ in table.after((8, 2, 3))} == {4, 5}, "three unknown tokens back off to two"
+    assert table.after((8, 8, 8)) == [] and table.after(()) == []
+    (_, sure), (_, other) = table.after((1, 2, 3))
+    # one look after one token (of two), four looks' worth of that after two, two of those after three
+    one = 1 / (2 + 16)
+    two = (1 + 4 * one) / (2 + 4)
+    assert sure == pytest.approx((1 + 2 * two) / (1 + 2), rel=0.04)
+    assert other == pytest.approx(2 * two / (1 + 2), rel=0.04)
+
+
+def test_only_answers_are_counted(folder: Path) -> None:
+    export(orders_of([shard([1, 2, 3, 4, 2, 3, 5], 5)]), folder, VOCABULARY, {})
+    table = read_table(folder, VOCABULARY)
+    assert table.after((1,)) == [] and table.after((2, 3)) != [] and table.after((2,)) != []
+
+
+def test_the_text_at_hand_shifts_the_law(folder: Path) -> None:
+    drafter = PhraseDrafter(VOCABULARY, read_table(folder, VOCABULARY))
+    first = best_first(drafter.draft(2, 1), 2, 1)
+    assert first.tokens.tolist() == [2, 3]
+    drafter.observe(np.array([7, 2, 6, 7, 2, 6, 7], np.int32), None)
+    assert best_first(drafter.draft(2, 1), 2, 1).tokens.tolist() == [2, 6]
+    assert best_first(drafter.fork().draft(2, 1), 2, 1).tokens.tolist() == [2, 3], "another text has not seen it"
+    drafter.release()
+    assert best_first(drafter.draft(2, 1), 2, 1).tokens.tolist() == [2, 3]
+
+
+def test_counts_of_the_text_by_hand() -> None:
+    drafter = PhraseDrafter(VOCABULARY)
+    drafter.observe(np.array([1, 2, 1, 3, 1], np.int32), None)
+    row = drafter.draft(1, 1)  # after 3 1 1: nothing followed "1 1" yet, and "1" was followed by 2, 3 and 1
+    shares = dict(zip(row.tokens[0, 0].tolist(), np.exp(row.logprobs[0, 0]).tolist(), strict=True))
+    assert shares[2] == pytest.approx(1 / (2 + 8)) and shares[3] == pytest.approx(1 / (2 + 8))
+
+
+@given(st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=40), st.integers(1, 30))
+def test_its_tree_is_the_best_of_all_paths(text: list[int], nodes: int) -> None:
+    drafter = PhraseDrafter(VOCABULARY)
+    drafter.observe(np.array(text, np.int32), None)
+    lattice = drafter.draft(text[-1], nodes)
+    assert (lattice.logprobs[..., 1:] <= lattice.logprobs[..., :-1]).all()
+    found = best_first(lattice, text[-1], nodes).logprobs[1:]
+    more = best_first(drafter.draft(text[-1], 4 * nodes), text[-1], nodes).logprobs[1:]
+    np.testing.assert_allclose(found, more, atol=1e-5)
+    assert len(found) == nodes or np.isneginf(lattice.logprobs).any(axis=-1).all() or len(set(text)) < nodes
+
+
+def test_a_row_is_a_distribution_cut_short(folder: Path) -> None:
+    drafter = PhraseDrafter(VOCABULARY, read_table(folder, VOCABULARY))
+    drafter.observe(np.array([2, 3, 4, 2, 3, 5, 2], np.int32), None)
+    shares = np.exp(drafter.draft(3, 16).logprobs)
+    assert (shares.sum(-1) <= 1 + 1e-3).all() and shares[0, 0, 0] > LEAST
+
+
+def test_what_a_folder_holds_is_recognised(folder: Path, facts: Callable[[int], TargetFacts]) -> None:
+    plan = planned(folder, facts(VOCABULARY))
+    assert plan.taps == () and plan.sees_path
+    with pytest.raises(RigError, match="has a vocabulary of 9; the target has 10"):
+        planned(folder, facts(VOCABULARY + 1))
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> Callable[[int], TargetFacts]:
+    """A target of a vocabulary."""
+    from transformers import LlamaConfig
+    return lambda vocabulary: TargetFacts(tmp_path, LlamaConfig(vocab_size=vocabulary))
+
+
+@pytest.mark.parametrize(("name", "made", "said"), [
+    ("keys1", None, "it holds no keys1"),
+    ("tokens1", np.zeros(3, np.int64), "tokens1 has to be a list of uint16 or uint32"),
+    ("codes2", np.zeros(1, np.uint8), "ends2 do not fit its cells"),
+    ("keys1", "reversed", "keys1 do not ascend"),
+    ("tokens1", "large", "a token beyond the vocabulary of 9"),
+])
+def test_a_damaged_table_is_one_sentence(folder: Path, name: str, made: object, said: str) -> None:
+    file = folder / "model.safetensors"
+    arrays = {key: value.copy() for key, value in load_file(file).items()}
+    if made is None:
+        del arrays[name]
+    elif isinstance(made, np.ndarray):
+        arrays[name] = made
+    else:
+        arrays[name] = np.ascontiguousarray(arrays[name][::-1]) if made == "reversed" else arrays[name] + np.uint16(60)
+    save_file(arrays, file)
+    with pytest.raises(RigError) as error:
+        read_table(folder, VOCABULARY)
+    assert said in str(error.value) and str(error.value).endswith("make it again.")
+
+
+def test_a_cut_file_is_one_sentence(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(RigError, match="cut off or damaged"):
+        read_table(folder, VOCABULARY)
+
+
+def test_keys_of_three_tokens_do_not_meet() -> None:
+    keys = [key_of(each) for each in ((1,), (2, 1), (3, 2, 1), (0, 2, 1), (1, 2, 1))]
+    assert len(set(keys)) == 4, "a leading token 0 is the only one that a shorter context equals; orders are kept apart"
+    assert all(after != before for before, after in pairwise(sorted(set(keys))))
+
+
+def test_an_empty_table_and_protocol() -> None:
+    drafter: Drafter = PhraseDrafter(VOCABULARY)
+    drafter.begin(5)
+    assert best_first(drafter.draft(3, 8), 3, 8).tokens.tolist() == [3], "nothing is known: the root alone"
+    assert isinstance(NO_PHRASES, PhraseTable)
+    with pytest.raises(ValueError, match="keys1"):
+        table_of({}, VOCABULARY)
+
+
+def test_half_of_a_look_is_what_the_target_thought() -> None:
+    unsure = shard([1, 2, 3], 1)
+    unsure = replace(unsure, likely=np.array([[2, 4]] * 3, np.int32), logprobs=np.log(
+        np.array([[0.6, 0.4]] * 3, np.float32)).astype(np.float16))
+    one = orders_of([replace(unsure, talks=np.array([[0, 1, 2]], np.int64))])[0]
+    cells = dict(one.row(1) or ())
+    assert cells[2] == pytest.approx((0.5 + 0.3) / 17, rel=0.04) and cells[4] == pytest.approx(0.2 / 17, rel=0.04)
