@@ -90,7 +90,7 @@ class LiveRig:
         """See ``explorer.source.Source``."""
         if not isinstance(self._loop, HostLoop):  # whose rounds are captured for one run
             return 1.0
-        return self._room.share(self.request(ask), len(self._rig.drafters(ask.method, ask.heads)))
+        return self._room.share(self.request(ask), len(self._rig.drafters_for(ask.method, ask.drafters)))
 
     def run(self, ask: Ask) -> Generator[Line, None, None]:
         """See ``explorer.source.Source``."""

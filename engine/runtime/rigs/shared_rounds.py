@@ -23,7 +23,7 @@ import torch
 from engine.errors import RequestError
 from engine.records import WAIT, Round
 from engine.runtime.rigs.fairness import served, settle
-from engine.runtime.rigs.room import told
+from engine.runtime.rigs.room import give_back, told
 from engine.runtime.rigs.seats import LEAVE, ROUND, Group, Seat, SharedRun
 from engine.together import RequestBatch
 from engine.trace import Block, Company
@@ -96,7 +96,8 @@ class SharedRounds:
                 with self._entry:
                     if not self._seats:
                         self._thread = None
-                        return
+                        break
+        give_back()
 
     def _make_rounds(self) -> None:
         while self._seats:
@@ -174,10 +175,10 @@ class SharedRounds:
 
     def _round(self) -> None:
         """One round of runs of one target: of whose run is owed the most."""
-        wanting = [seat for seat in list(self._seats) if seat.wish is ROUND and seat.group]
-        if not wanting:
+        found = [(seat, seat.group) for seat in list(self._seats) if seat.wish is ROUND and seat.group]
+        if not found:
             return
-        group = max(wanting, key=lambda seat: seat.owed).group
+        wanting, (_, group) = [seat for seat, _ in found], max(found, key=lambda each: each[0].owed)
         inside = served([seat for seat in wanting if seat.group is group], group.cost)
         seats, shared, began = {seat.place: seat for seat in inside}, len(self._seats) > 1, perf_counter()
         try:

@@ -19,7 +19,7 @@ from engine.runtime.rigs.shared_rounds import SharedRounds
 from engine.together import BatchRequest
 from engine.toy import ToyTarget
 from engine.trace import Company
-from tests.engine.material import GREEDY, WARM, heads_of, run, text
+from tests.engine.material import GREEDY, WARM, drafters_of, run, text
 
 PROMPTS = ((1, 2, 3, 1, 2), (4,), (0, 0, 7, 5, 1, 1, 2, 6, 3), (2, 6))
 
@@ -51,7 +51,7 @@ def counting(pass_seconds: float = 0.0) -> Counting:
 
 
 def asked(target: ToyTarget, request: Request) -> SharedRun:
-    return SharedRun(target, lambda: BatchRequest(request, heads_of(request.method, target)), "for a test")
+    return SharedRun(target, lambda: BatchRequest(request, drafters_of(request.method, target)), "for a test")
 
 
 def plain(tokens: int) -> Request:
@@ -94,7 +94,7 @@ def runs_of(rounds: SharedRounds, runs: Sequence[SharedRun]) -> list[list[tuple[
 
 def test_every_text_is_that_of_the_run_alone_whatever_shares_its_rounds() -> None:
     target, requests = ToyTarget(seed=2), mixture()
-    alone = [text(run(request, target, heads_of(request.method, target))) for request in requests]
+    alone = [text(run(request, target, drafters_of(request.method, target))) for request in requests]
     found = runs_of(SharedRounds(), [asked(target, request) for request in requests])
     assert [text([made for made, _ in each]) for each in found] == alone
     assert len(set(map(tuple, alone))) > 4
@@ -217,7 +217,7 @@ def test_runs_of_a_round_that_fails_are_told_and_the_next_is_answered() -> None:
 
 
 def test_runs_of_two_targets_have_the_same_time_each() -> None:
-    rounds, slow, quick = SharedRounds(), counting(0.008), counting(0.002)
+    rounds, slow, quick = SharedRounds(), counting(0.04), counting(0.01)
     over, ready = threading.Event(), threading.Barrier(2)
 
     def act(target: Counting) -> None:
