@@ -1,4 +1,4 @@
-# make run     the page on the embedded demo rig         make setup      the venv and its packages
+# make run     the page on the default rig               make setup      the venv and its packages
 # make test    linters, types, every test but the long   make lint       linters and types only
 # make quick   linters and what needs no torch: seconds  make test-long  the tests marked long, before a release
 # make bench   the speed table on the demo rig           make test-servers  against a vLLM of its own venv: 4 GB, minutes
@@ -8,7 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 TOOLS := $(VENV)/tools
 BIN := $(VENV)/bin
-RIG ?= demo
+RIG ?=
 ARGS ?=
 
 # A process per core, four at most: each holds torch and, for the browser tests, a server and a Chromium of its own.
@@ -50,9 +50,9 @@ chromium: setup
 	  { command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \
 	  $(BIN)/python -m playwright install chromium
 
-# TRACE=run.jsonl.gz opens a trace file, or a folder of them; FOLLOW=1 shows it as it grows.
+# RIG=NAME takes another rig than the default one (engine/rig_names.py). TRACE=run.jsonl.gz opens a trace file, or a folder of them; FOLLOW=1 shows it as it grows.
 run: setup
-	$(BIN)/python app.py --rig $(RIG) $(if $(TRACE),--trace $(TRACE)) $(if $(FOLLOW),--follow) $(ARGS)
+	$(BIN)/python app.py $(if $(RIG),--rig $(RIG)) $(if $(TRACE),--trace $(TRACE)) $(if $(FOLLOW),--follow) $(ARGS)
 
 lint: setup lint-browser
 	$(BIN)/ruff check .
@@ -91,7 +91,7 @@ quick: lint
 	$(PYTEST) -m "not long" $(TORCH_FREE)
 
 bench: setup
-	$(BIN)/python -m engine.bench --prompts assets/prompts/bench.jsonl $(ARGS)
+	$(BIN)/python -m engine.bench --rig demo --prompts assets/prompts/bench.jsonl $(ARGS)
 
 # More than 100,000 hostile cases, in an hour or two; ARGS="--areas traces --cases 5000 --seeds 7 --minutes 10" for less.
 attack: chromium

@@ -21,6 +21,8 @@ from engine.threads import settle
 from explorer.bundle import ASSETS
 from explorer.follow import Follow
 from explorer.lessons import Library, name_of, shipped
+from explorer.listening import Listening
+from explorer.opening import serve_at_once
 from explorer.quick_gradio import import_quickly
 from explorer.rig import OpenRig
 from explorer.rig_choice import RigChoice
@@ -30,9 +32,11 @@ from explorer.source import Source
 from explorer.sources.answering import AnsweringRig, RigAccess, RigLoad, RigOpener, Tell
 from explorer.sources.attached import attach
 from explorer.sources.replay import recorded_rig
+from explorer.standalone import opening_page
 
 if TYPE_CHECKING:
     import gradio as gr
+    from starlette.applications import Starlette
 
 LOADING = "The rig is still being loaded."
 
@@ -157,9 +161,22 @@ def keep_offline(rig: str, may_choose: bool) -> None:
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
 
 
-def built_page(wanted: argparse.Namespace) -> gr.Blocks:
+def first_page(wanted: argparse.Namespace, recordings: Library) -> str:
+    """What is served until the page is built; it shows no recording where one has to log in first, or follows."""
+    first = None if wanted.auth or wanted.follow else recordings.first()
+    return opening_page(recordings.view(first) if first else None, wanted.rig)
+
+
+def served_page(wanted: argparse.Namespace, recordings: Library, listening: Listening) -> Starlette:
+    """The page itself, behind its gate: this imports Gradio."""
+    import_quickly()
+    app: Starlette = import_module("explorer.server").guarded(built_page(wanted, recordings), listening)
+    return app
+
+
+def built_page(wanted: argparse.Namespace, recordings: Library) -> gr.Blocks:
     """The page as the command line wants it. Recordings answer at first; once it is served, the rig is loaded."""
-    recordings, entry = library(None if wanted.follow else wanted.trace), access(wanted)
+    entry = access(wanted)
     rig = AnsweringRig(recorded_rig(recordings, LOADING), coming=RigLoad(wanted.rig))
     choice = RigChoice(rig, RunQueue(), entry)
     page: gr.Blocks = import_module("explorer.page").build(rig, recordings, choice, wanted.results, followed(wanted))
@@ -181,13 +198,16 @@ def main() -> int:
         return NOT_UNDERSTOOD
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     keep_offline(wanted.rig, may_choose(wanted))
-    import_quickly()
-    server = import_module("explorer.server")
+    listening = Listening(wanted.host, wanted.port, wanted.auth, wanted.allow_host)
     try:
-        server.serve(built_page(wanted), server.Listening(wanted.host, wanted.port, wanted.auth, wanted.allow_host))
+        followed(wanted)
+        recordings = library(None if wanted.follow else wanted.trace)
+        serve_at_once(first_page(wanted, recordings), partial(served_page, wanted, recordings, listening), listening)
     except CanopyError as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 0
     return 0
 
 

@@ -4,6 +4,7 @@ the tree's shape tells nothing of the target's choices, and the text is the same
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from engine.records import Acceptance, DraftTree
@@ -25,6 +26,26 @@ class BudgetPolicy(Protocol):
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
         """What came of the verified tree."""
+
+
+class Allotment(Protocol):
+    """Who shares one total of rows out among the requests that share their passes. Told twice a round, of all requests
+    that take part in it by their policies in order: those that it made itself, and others, whose trees stay whole."""
+
+    def policy(self, promise: float) -> BudgetPolicy:
+        """For one more request, which is to get at least ``promise`` tokens a second; 0 promises nothing."""
+
+    def opens(self, policies: Sequence[BudgetPolicy]) -> None:
+        """A round begins: settle what its own policies answer when they are asked."""
+
+    def cut(self, policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
+        """The part of each tree that is verified, the root included."""
+
+    def ended(self, policies: Sequence[BudgetPolicy], seconds: float) -> None:
+        """The round took so long; every request in it was told what it keeps."""
+
+    def got(self, policy: BudgetPolicy) -> tuple[float, float]:
+        """Tokens a second that a request was promised, and that it got so far."""
 
 
 class FixedBudget:

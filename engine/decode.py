@@ -10,11 +10,12 @@ consumes it decides when the next round runs, and closing it releases the caches
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from engine.budget_policy import BudgetPolicy
+from engine.budget_policy import Allotment, BudgetPolicy
 from engine.clock import Clock
 from engine.draws import trial_draws
 from engine.plan import Drafter, Features, JointDrafter, JointTarget, Plan, Target, plan
@@ -85,23 +86,26 @@ class RequestRun:
 
     def built(self, opened: DraftOrder, drafts: tuple[Lattice, ...]) -> RoundTrees:
         """The trees of what was drafted."""
-        shares = self.work.share(opened.budget, len(drafts))
-        candidates = tuple(
-            self.work.build(draft, self.root, share) for draft, share in zip(drafts, shares, strict=True))
-        whole = self.work.combine(candidates, opened.budget) if candidates else None
-        return RoundTrees(drafts, candidates, self.work.policy.cut(whole) if whole else bare(self.root))
+        if not drafts:
+            return RoundTrees(drafts, (), bare(self.root))
+        work, shares = self.work, self.work.share(opened.budget, len(drafts))
+        candidates = tuple([work.build(draft, self.root, share) for draft, share in zip(drafts, shares, strict=True)])
+        return RoundTrees(drafts, candidates, work.policy.cut(work.combine(candidates, opened.budget)))
 
     def accepted(self, tree: DraftTree, said: Verification) -> Acceptance:
         """What the target keeps of the verified tree."""
-        kept = self.work.accept(tree, said, self.target, self._random)
-        acceptance = _end_of_text(kept, tree, self.work.request, self.left)
-        self.work.policy.learn(tree, acceptance)
+        work = self.work
+        kept = work.accept(tree, said, self.target, self._random)
+        acceptance = _end_of_text(kept, tree, work.request, self.left)
+        work.policy.learn(tree, acceptance)
         return acceptance
 
     def observe(self, tree: DraftTree, acceptance: Acceptance, features: Features) -> None:
         """Tell the drafters what was committed."""
-        for drafter in self.work.drafters:
-            drafter.observe(tree.tokens.take(acceptance.keep), features)
+        if self.work.drafters:
+            tokens = tree.tokens.take(acceptance.keep)
+            for drafter in self.work.drafters:
+                drafter.observe(tokens, features)
 
     def ended(self, built: RoundTrees, said: Verification, acceptance: Acceptance, seconds: dict[str, float]) -> Round:
         """The round as a record; the text stands after it."""
@@ -118,8 +122,7 @@ class RequestRun:
             drafter.release()
 
 
-@dataclass(frozen=True)
-class DraftOrder:
+class DraftOrder(NamedTuple):
     """What a round drafts: who, from which root, for how many nodes, and how deep a tree may still grow."""
 
     drafters: tuple[Drafter, ...]
@@ -128,8 +131,7 @@ class DraftOrder:
     deepest: int
 
 
-@dataclass(frozen=True)
-class RoundTrees:
+class RoundTrees(NamedTuple):
     """What a round verifies, and what it was made from."""
 
     drafts: tuple[Lattice, ...]
@@ -137,14 +139,18 @@ class RoundTrees:
     tree: DraftTree
 
 
-def step(runs: Sequence[RequestRun]) -> list[Round]:
+def step(runs: Sequence[RequestRun], allotment: Allotment | None = None) -> list[Round]:
     """One round of every run: one pass of each drafter that drafts for several together, and one of the target. The
-    seconds of each are those of all together."""
+    seconds of each are those of all together. An ``allotment`` shares the rows out among the runs."""
     clock = Clock()
+    if allotment:
+        allotment.opens([run.work.policy for run in runs])
     opened = [run.opened() for run in runs]
     drafts = _drafted(opened)
     clock.lap("draft")
     built = [run.built(each, own) for run, each, own in zip(runs, opened, drafts, strict=True)]
+    if allotment:
+        built = _shared(runs, built, allotment)
     clock.lap("build")
     packed = [pack(each.tree, run.start) for run, each in zip(runs, built, strict=True)]
     clock.lap("pack")
@@ -158,15 +164,24 @@ def step(runs: Sequence[RequestRun]) -> list[Round]:
         run.observe(each.tree, kept, own)
     clock.lap("draft")
     seconds = clock.seconds()
+    if allotment:
+        allotment.ended([run.work.policy for run in runs], sum(seconds.values()))
     return [run.ended(each, own, kept, seconds)
             for run, each, own, kept in zip(runs, built, said, accepted, strict=True)]
 
 
+def _shared(runs: Sequence[RequestRun], built: Sequence[RoundTrees], allotment: Allotment) -> list[RoundTrees]:
+    """The trees as far as the allotment verifies them."""
+    cut = allotment.cut([run.work.policy for run in runs], [each.tree for each in built])
+    return [RoundTrees(each.drafts, each.candidates, tree) for each, tree in zip(built, cut, strict=True)]
+
+
 def _drafted(opened: Sequence[DraftOrder]) -> list[tuple[Lattice, ...]]:
     """What every drafter proposes, by run."""
-    wishes = [(drafter, each) for each in opened for drafter in each.drafters]
-    lattices = iter([drafter.draft(each.root, max(each.budget, 1)) for drafter, each in wishes] if len(opened) == 1
-                    else _drafted_together(wishes))
+    if len(opened) == 1:
+        drafters, root, budget, deepest = opened[0]
+        return [tuple([drafter.draft(root, max(budget, 1)).cut(deepest) for drafter in drafters])]
+    lattices = iter(_drafted_together([(drafter, each) for each in opened for drafter in each.drafters]))
     return [tuple(next(lattices).cut(each.deepest) for _ in each.drafters) for each in opened]
 
 
@@ -187,9 +202,8 @@ def _drafted_together(wishes: Sequence[tuple[Drafter, DraftOrder]]) -> list[Latt
 
 def _verified(runs: Sequence[RequestRun], packed: Sequence[PackedTree]) -> list[Verification]:
     """What the target says of every tree."""
-    first = runs[0].target
-    if len(runs) > 1 and isinstance(first, JointTarget):
-        return first.verify_together([run.target for run in runs], packed)
+    if len(runs) > 1 and isinstance(runs[0].target, JointTarget):
+        return runs[0].target.verify_together([run.target for run in runs], packed)
     return [run.target.verify(own) for run, own in zip(runs, packed, strict=True)]
 
 

@@ -11,12 +11,20 @@ COLDEST, HOTTEST = 0.01, 100.0  # beyond them logits over temperature leave floa
 LARGEST = 2**63 - 1  # of a seed or top-k: what a trace file and a tensor can hold
 MOST_REPEATS = 1000
 TRIED_BUDGETS = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+MOST_TOGETHER = 64  # requests at once: every one of them holds a cache
+TRIED_TOGETHER = (1, 2, 4, 8, 16)
 
 
 def check_budget(budget: int) -> None:
     """RequestError for a node budget that no round can have."""
     if not 0 <= budget <= MOST_NODES:
         raise RequestError(f"The node budget is {budget}; it has to lie between 0 and {MOST_NODES}.")
+
+
+def check_together(requests: int) -> None:
+    """RequestError for a number of requests that cannot be answered at once."""
+    if not 1 <= requests <= MOST_TOGETHER:
+        raise RequestError(f"The requests at once are {requests}; they have to lie between 1 and {MOST_TOGETHER}.")
 
 
 def check_max_tokens(max_tokens: int) -> None:

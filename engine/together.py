@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.budget_policy import BudgetPolicy
+from engine.budget_policy import AUTO, Allotment, BudgetPolicy
 from engine.decode import RequestRun, run_of, step
 from engine.plan import Drafter, Target
 from engine.records import Request, Round
@@ -17,18 +17,38 @@ from engine.records import Request, Round
 
 @dataclass(frozen=True)
 class BatchRequest:
-    """A request with the drafters that serve it, and who decides its budgets where it is not fixed."""
+    """A request with the drafters that serve it, and who decides its budgets where it is not fixed. ``promise`` is
+    how many tokens a second it is to get at least, where an allotment serves it."""
 
     request: Request
     drafters: Sequence[Drafter]
     policy: BudgetPolicy | None = None
+    promise: float = 0.0
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A request that gets less than it was promised, in tokens a second."""
+
+    number: int
+    promised: float
+    got: float
+
+
+def told(gaps: Sequence[Gap]) -> str:
+    """Which promises are not kept, in words; nothing where all are."""
+    if not gaps:
+        return ""
+    each = "; ".join(f"request {gap.number} gets {gap.got:.1f} of {gap.promised:.1f} tokens/s" for gap in gaps)
+    return f"Not every promise can be kept beside the others: {each}. Promise less, or answer fewer at once."
 
 
 class RequestBatch:
-    """The requests that are being answered, by number. It works on forks of the target and the drafters."""
+    """The requests that are being answered, by number. It works on forks of the target and the drafters. With an
+    ``allotment`` those at their own pace that bring no policy share one total of rows."""
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
+    def __init__(self, target: Target, allotment: Allotment | None = None) -> None:
+        self._target, self._allotment = target, allotment
         self._runs: dict[int, RequestRun] = {}
         self._admitted = 0
 
@@ -41,7 +61,8 @@ class RequestBatch:
     def admit(self, asked: BatchRequest) -> int:
         """Read the prompt of one more request: its number. RequestError where it cannot be served, which leaves the
         others as they are."""
-        run = run_of(asked.request, self._target.fork(), [drafter.fork() for drafter in asked.drafters], asked.policy)
+        run = run_of(
+            asked.request, self._target.fork(), [drafter.fork() for drafter in asked.drafters], self._policy_of(asked))
         try:
             run.open()
         except BaseException:
@@ -55,10 +76,17 @@ class RequestBatch:
     def round(self, only: Collection[int] | None = None) -> list[tuple[int, Round]]:
         """One round of every request, or of these alone, with its number. Those that have ended leave."""
         numbers = [number for number in self._runs if only is None or number in only]
-        made = step([self._runs[number] for number in numbers]) if numbers else []
+        made = step([self._runs[number] for number in numbers], self._allotment) if numbers else []
         for number in numbers:
             self._leave(number)
         return list(zip(numbers, made, strict=True))
+
+    def behind(self) -> list[Gap]:
+        """The requests that get less than they were promised, so far."""
+        if self._allotment is None:
+            return []
+        rates = {number: self._allotment.got(run.work.policy) for number, run in self._runs.items()}
+        return [Gap(number, promised, got) for number, (promised, got) in rates.items() if got < promised]
 
     def drop(self, number: int) -> None:
         """Free the caches of a request; the others go on."""
@@ -71,14 +99,20 @@ class RequestBatch:
         for number in list(self._runs):
             self.drop(number)
 
+    def _policy_of(self, asked: BatchRequest) -> BudgetPolicy | None:
+        if asked.policy or asked.request.pace != AUTO or self._allotment is None:
+            return asked.policy
+        return self._allotment.policy(asked.promise)
+
     def _leave(self, number: int) -> None:
         if not self._runs[number].goes_on:
             self.drop(number)
 
 
-def decode_together(asked: Iterable[BatchRequest], target: Target, at_once: int) -> Iterator[tuple[int, Round]]:
+def decode_together(asked: Iterable[BatchRequest], target: Target, at_once: int,
+                    allotment: Allotment | None = None) -> Iterator[tuple[int, Round]]:
     """The rounds of many requests, each with the request's place, ``at_once`` of them at a time."""
-    batch, waiting = RequestBatch(target), list(asked)[::-1]
+    batch, waiting = RequestBatch(target, allotment), list(asked)[::-1]
     try:
         while batch or waiting:
             while waiting and len(batch) < at_once:

@@ -42,6 +42,9 @@ class Instruments(Protocol):
     def cost(self, trace: Trace) -> CostCurve:
         """What a pass costs at the length and sampling of that run; measured when first asked for, then kept."""
 
+    def load_cost(self, trace: Trace, requests: int) -> CostCurve:
+        """The same of rounds that so many requests like it share."""
+
     def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
         """The forecasts of every method at every budget for the text of that run, with the cost curve."""
 

@@ -1,53 +1,28 @@
-"""Serving the page: the sockets, the gate in front of every route, and Gradio's own app inside it."""
+"""The page as it is served: Gradio's own app, and the gate in front of every route."""
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
-import uvicorn
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from engine.errors import RequestError
+from explorer.listening import Listening, announced, listener
 from explorer.page import launch_options
 from explorer.run_queue import WAITING_ROOM
 from explorer.security.bodies import Bodies
 from explorer.security.calls import Calls
 from explorer.security.gate import Gate, Guard
-from explorer.security.hosts import LOOPBACK, Place, hosts_of
+from explorer.security.hosts import hosts_of
 
-GOODBYE_SECONDS = 2  # for streams to end when the server is told to
-LONGEST_HEADERS = 32 * 2**10  # bytes
-LAST_PORT = 2**16 - 1
 MOST_SESSIONS = 512  # that Gradio remembers, each with the values of all components
-
-
-@dataclass(frozen=True)
-class Listening:
-    """Where the page is served, and to whom: ``allowed`` are the places of proxies that pass requests on to it,
-    ``auth`` a name and a password."""
-
-    host: str = "127.0.0.1"
-    port: int = 7860
-    auth: tuple[str, str] | None = None
-    allowed: Sequence[Place] = ()
 
 
 def serve(page: gr.Blocks, listening: Listening) -> None:
     """Serve until the process is told to end. Raises RequestError where nobody can listen there."""
-    sockets = sockets_of(listening.host, listening.port)
-    host, port = sockets[0].getsockname()[:2]
-    print(f"Canopy is at http://{f'[{host}]' if ':' in host else host}:{port}/", flush=True)
-    config = uvicorn.Config(
-        guarded(page, listening), log_level="warning", server_header=False, ws="none", http="h11",
-        proxy_headers=bool(listening.allowed), timeout_graceful_shutdown=GOODBYE_SECONDS,
-        h11_max_incomplete_event_size=LONGEST_HEADERS)
-    uvicorn.Server(config).run(sockets)
+    sockets = announced(listening)
+    listener(guarded(page, listening), listening).run(sockets)
 
 
 def guarded(page: gr.Blocks, listening: Listening) -> FastAPI:
@@ -60,30 +35,3 @@ def guarded(page: gr.Blocks, listening: Listening) -> FastAPI:
     mounted: FastAPI = gr.mount_gradio_app(
         app, page, "/", server_name=listening.host, server_port=listening.port, **options)
     return mounted
-
-
-def sockets_of(host: str, port: int) -> list[socket.socket]:
-    """What to listen on: every address of the host; for this machine alone both of its own, where it has both."""
-    if host.strip("[]") in LOOPBACK:
-        made = [_socket("127.0.0.1", port)]
-        with suppress(RequestError):
-            made.append(_socket("::1", made[0].getsockname()[1]))
-        return made
-    return [_socket(host.strip("[]"), port)]
-
-
-def _socket(host: str, port: int) -> socket.socket:
-    try:
-        if not 0 <= port <= LAST_PORT:  # the system would take it modulo 65,536
-            raise OverflowError(f"a port lies between 0 and {LAST_PORT}")
-        family, kind, protocol, _, place = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        made = socket.socket(family, kind, protocol)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(place)
-        made.listen(socket.SOMAXCONN)
-    except (OSError, OverflowError, UnicodeError) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise RequestError(f"The page cannot be served on {host[:80]}, port {port}: {said}; name another --host or "
-                           "--port.") from error
-    return made

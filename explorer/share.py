@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -17,7 +16,7 @@ from engine.errors import RequestError
 from engine.records import STAGES, Round
 from engine.trace import Piece, Trace, dumps
 from engine.tree import depths
-from explorer.bundle import bundle, style
+from explorer.standalone import replay_page
 from explorer.view import View, run_view
 
 if TYPE_CHECKING:
@@ -97,20 +96,6 @@ def tree_graph(made: Round, named: Mapping[int, Piece]) -> networkx.DiGraph:
 def _xml_safe(text: str) -> str:
     """XML knows no control characters but tab and newline: the others as ⟨1b⟩."""
     return "".join(sign if sign in "\t\n" or ord(sign) >= 32 else f"⟨{ord(sign):02x}⟩" for sign in text)
-
-
-def replay_page(view: View) -> str:
-    """A page in one file that replays the run from disk, without a network: style, code and data inside."""
-    data = json.dumps(view, separators=(",", ":")).replace("<", "\\u003c")
-    title = (view["header"]["title"] or view["header"]["prompt"][:60]).replace("&", "&amp;").replace("<", "&lt;")
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title} · Canopy</title>\n<style>{style()}</style></head>\n"
-        '<body class="canopy-replay"><main class="canopy-page"><div id="canopy-header"></div>'
-        '<div id="canopy-stage"></div></main>\n'
-        f'<script type="application/json" id="canopy-data">{data}</script>\n'
-        f"{bundle()}\n<script>Canopy.openReplay();</script></body></html>\n")
 
 
 def _trace_file(run: str, trace: Trace, number: int) -> Download:

@@ -29,13 +29,13 @@ def free_port() -> int:
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     port = free_port()
-    server = subprocess.Popen([sys.executable, "app.py", "--port", str(port)], stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL)
+    server = subprocess.Popen([sys.executable, "app.py", "--rig", "demo", "--port", str(port)],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url, until = f"http://127.0.0.1:{port}/", time.monotonic() + SECONDS_TO_START
     try:
         while True:
             try:
-                urllib.request.urlopen(url, timeout=5)
+                urllib.request.urlopen(f"{url}config", timeout=5)
                 break
             except (URLError, TimeoutError):
                 assert server.poll() is None and time.monotonic() < until, "the app did not start"

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.threads import NUMBER, WAITING
+
 HOUSE = Path(__file__).parents[1]
 SECONDS_TO_START = 180
 
@@ -82,8 +84,35 @@ def test_what_the_lab_measured_lies_in_the_volume() -> None:
 
 
 def test_a_gpu_is_asked_for_by_the_same_image() -> None:
-    settings = " ".join(step.rest for step in steps() if step.verb == "ENV")
-    assert "NVIDIA_VISIBLE_DEVICES=all" in settings and "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in settings
+    found = settings()
+    assert found["NVIDIA_VISIBLE_DEVICES"] == "all" and found["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
+
+
+def settings() -> dict[str, str]:
+    """The environment that the image sets."""
+    return dict(pair.split("=", 1) for step in steps() if step.verb == "ENV" for pair in shlex.split(step.rest))
+
+
+def test_threads_wait_in_the_image_as_they_do_everywhere() -> None:
+    assert WAITING.items() <= settings().items()
+    assert not set(NUMBER) & set(settings()), "how many there are is the machine's business"
+
+
+def test_the_image_serves_what_make_run_serves() -> None:
+    recipe = (HOUSE / "Makefile").read_text().split("\nrun: setup\n\t", 1)[1].splitlines()[0]
+    bare = re.sub(r"\$\(if [^()]*(\([^()]*\)[^()]*)*\)|\$\(ARGS\)", "", recipe).split()
+    entry, arguments = (json.loads(next(step.rest for step in steps() if step.verb == verb))
+                        for verb in ("ENTRYPOINT", "CMD"))
+    assert bare == ["$(BIN)/python", "app.py"] and entry[:2] == ["python", "app.py"]
+    assert arguments == [] and "--rig" not in entry, "neither names a rig: engine/rig_names.py does"
+
+
+def test_the_published_target_is_in_the_image_by_its_hash() -> None:
+    fetched = next(shlex.split(step.rest) for step in steps() if "engine fetch" in step.rest)
+    rig, folder = (fetched[fetched.index(flag) + 1] for flag in ("--rig", "--into"))
+    assert folder == f"assets/{rig}/target" and place("USER") < place("RUN", "engine fetch") < place("ENTRYPOINT")
+    package = json.loads((HOUSE / "assets" / rig / "rig.json").read_text())["package"]
+    assert all(re.fullmatch("[0-9a-f]{64}", package[name]) for name in ("wheel_sha256", "file_sha256"))
 
 
 def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
@@ -133,8 +162,7 @@ def served(image: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     command[command.index("--port") + 1] = str(port)
     command[command.index("--host") + 1] = "127.0.0.1"
     command[command.index("--results") + 1] = str(image / "results.sqlite")  # here nobody has that folder
-    settings = dict(pair.split("=") for step in steps() if step.verb == "ENV" for pair in shlex.split(step.rest))
-    process = subprocess.Popen(command, cwd=image, env={**os.environ, **settings, "OMP_NUM_THREADS": "1"},
+    process = subprocess.Popen(command, cwd=image, env={**os.environ, **settings(), "OMP_NUM_THREADS": "1"},
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     yield process
     process.terminate()

@@ -19,6 +19,7 @@
       this.plot.tools.prepend(this.tools);
       this.clear = this.tool("Clear runs", "Forget the single runs of this browser; measured tables stay", () => lab.points.clear());
       this.ask = this.tool("Predict all budgets", "From the run on the stage: τ of every budget exactly, tokens/s predicted", () => lab.predict());
+      this.people = new Lab.People(lab, this.tools);
       this.line = Lab.select(this.tools, "Predicted", "The method whose prediction is drawn", () => lab.load());
       this.line.parentElement.hidden = true;
       this.plot.onPoint = (point) => this.chosen(point);

@@ -73,6 +73,13 @@
     return field;
   }
 
+  function slider(parent, text, title, changed) {
+    const field = labelled(parent, text, "input", title);
+    field.type = "range";
+    field.addEventListener("input", changed);
+    return field;
+  }
+
   // Fills a select without losing what is chosen, where it is still there.
   function options(field, entries, chosen) {
     const wanted = chosen === undefined ? field.value : chosen;
@@ -143,5 +150,5 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
   }
 
-  Object.assign(Lab, { Chips, Command, number, select, options, textfield, duration, whole, save });
+  Object.assign(Lab, { Chips, Command, number, select, slider, options, textfield, duration, whole, save });
 })(window.Canopy = window.Canopy || {});

@@ -23,6 +23,9 @@
       this.points.machine = { rig: given.rig, hardware: given.hardware };
       this.progress = NOTHING;
       this.table = this.curves = null;
+      this.counts = [1]; // of people at once that were measured, the one that is looked at, and that was asked for
+      this.together = 1;
+      this.asked = null;
       this.build();
       this.points.on(() => this.load());
       stage.on("mode", () => this.show());
@@ -63,6 +66,7 @@
       const pair = html("div", "lab-grid lab-pair", curves);
       this.budget = new Lab.Curves(this, pair);
       this.running = new Lab.Live(this, pair);
+      this.people = new Lab.Load(this, this.tabs.add("load", "Under load", "Several people at once: which budget is fastest, and where drafting stops paying"));
       this.settings = new Lab.Table(this, this.tabs.add("table", "Table", "Every setting with its figures"));
       this.shapes = new Lab.Shapes(this, this.tabs.add("shapes", "Acceptance", "What rounds are like"));
       if (this.can("cost")) this.cost = new Lab.Cost(this, this.tabs.add("cost", "Cost", "What a pass costs, and what a node gains"));
@@ -134,7 +138,7 @@
       this.loading = true;
       try {
         const answer = await this.server.lab_curves({
-          sweep: this.progress.sweep, points: this.points.here, what_if: this.prediction || null, line: this.budget.line.value });
+          sweep: this.progress.sweep, points: this.points.here, what_if: this.prediction || null, line: this.budget.line.value, together: this.asked });
         if (answer.error) this.sweep.fail(answer.error);
         else this.drawn(answer);
       } catch {
@@ -150,12 +154,21 @@
 
     drawn(answer) {
       this.curves = answer.curves;
+      this.counts = answer.counts.length ? answer.counts : [1];
+      this.together = answer.together;
+      this.command = answer.command;
       this.table = answer.table;
       this.secondsPerRun = answer.seconds_per_run;
       this.verdict.draw();
       this.settings.draw();
       if (this.shown) this.budget.draw();
       this.tell("table");
+    }
+
+    // So many people at once: curves, table and recommendation are of them from now on.
+    lookAt(together) {
+      this.asked = together;
+      return this.load();
     }
 
     // From the run on the stage: what a pass costs here, and what every budget would have come to.

@@ -74,6 +74,7 @@
       }
       this.own = Lab.textfield(this.details, "Other budgets", { placeholder: "as in: 24, 48, 96", title: `Whole numbers from 0 to ${limits.budget}; Enter adds them` },
         (field) => this.addBudgets(field));
+      this.atOnce(options.together, settled.together);
       const prompts = html("div", "lab-row", this.details);
       this.set = Lab.select(prompts, "Prompts", "Which prompts every setting answers", changed);
       this.limit = Lab.number(prompts, "How many", { value: settled.prompts, least: 1, most: limits.prompts, title: "How many prompts of the set, from the first; intervals need six or more" }, changed);
@@ -91,6 +92,14 @@
       this.split = Lab.select(more, "Budget of merged", "The two drafters share the budget, or each has all of it", changed);
       Lab.options(this.split, [["total", "shared"], ["each", "each has all"]], "total");
       this.fill(options.sets, settled.set);
+    }
+
+    atOnce(counts, settled) {
+      this.together = new Lab.Chips(this.details, "People at once", () => this.count());
+      for (const count of counts) {
+        const title = count > 1 ? `${count} requests share every round; a run takes as many texts` : "One request alone";
+        this.together.add(count, String(count), { on: settled.includes(count), title });
+      }
     }
 
     fill(sets, chosen) {
@@ -133,7 +142,7 @@
 
     get wanted() {
       return {
-        methods: this.methods.values, budgets: this.budgets.values, set: this.set.value, prompts: this.limit.value,
+        methods: this.methods.values, budgets: this.budgets.values, together: this.together.values, set: this.set.value, prompts: this.limit.value,
         repeats: this.repeats.value, temperature: this.temperature.value, max_tokens: this.tokens.value, split: this.split.value,
       };
     }
@@ -142,13 +151,16 @@
     count() {
       const { options } = this.lab.given;
       const each = this.lab.secondsPerRun; // of the measurement that is looked at
-      const { methods, budgets } = this.wanted;
+      const { methods, budgets, together } = this.wanted;
       const drafting = methods.filter((method) => options.heads[method] > 0).length;
-      const settings = drafting * budgets.length + methods.length - drafting;
+      const alone = drafting * budgets.length + methods.length - drafting;
+      const reference = together.includes(1) ? 0 : 1; // plain decoding of one alone, whose texts the others are compared with
+      const settings = together.length * alone + reference;
+      const texts = together.reduce((sum, count) => sum + (count + 1) / 2, 0) * alone + reference; // in runs of one
       const set = this.sets.find(({ name }) => name === this.set.value) || { count: 0 };
       const prompts = Math.min(set.count, Number(this.limit.value) || 0);
       const runs = settings * prompts * (Number(this.repeats.value) || 0);
-      const time = each ? `, about ${Lab.duration(1.15 * runs * each)}` : "";
+      const time = each ? `, about ${Lab.duration(1.15 * (runs / settings) * texts * each)}` : "";
       const repeats = Number(this.repeats.value) > 1 ? `, ${this.repeats.value} times` : "";
       Canopy.ink.write(this.plan, `${settings} settings on ${prompts} prompts${repeats}: ${Lab.whole(runs)} runs${time}.`);
     }

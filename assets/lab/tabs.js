@@ -47,7 +47,7 @@
         tab.tabIndex = on ? 0 : -1;
         pane.hidden = !on;
       }
-      const opened = { shapes: this.lab.shapes, cost: this.lab.cost, race: this.lab.race, compare: this.lab.compare, doctor: this.lab.doctor, server: this.lab.served }[name];
+      const opened = { load: this.lab.people, shapes: this.lab.shapes, cost: this.lab.cost, race: this.lab.race, compare: this.lab.compare, doctor: this.lab.doctor, server: this.lab.served }[name];
       if (opened) opened.draw();
     }
 

@@ -34,6 +34,7 @@
       this.more.title = "Fill in twice as many prompts; then press Measure";
       this.more.addEventListener("click", () => this.lab.sweep.twice());
       this.command = new Lab.Command(this.box, "The same measurement on the command line");
+      this.own = new Lab.Command(this.box, "The recommended setting on the command line");
       this.draw();
     }
 
@@ -51,6 +52,7 @@
       this.row.hidden = !this.best;
       this.figures.hidden = !this.best;
       this.command.show(this.best ? command : "");
+      this.own.show(this.best && this.lab.counts.length > 1 ? this.lab.command : "");
       if (this.best) this.found(table, busy);
       else this.nothing(busy);
     }
@@ -81,7 +83,7 @@
     fill(best) {
       const { html } = Canopy.ink;
       const figures = [
-        [Lab.whole(best.speed.median), "tokens/s", spread(best.speed, 0), Lab.WORDS["tokens/s"]],
+        [Lab.whole(best.speed.median), best.together > 1 ? `tokens/s, ${best.together} at once` : "tokens/s", spread(best.speed, 0), Lab.WORDS["tokens/s"]],
         [best.speedup ? `${best.speedup.median.toFixed(1)}×` : "–", "plain decoding", best.speedup ? spread(best.speedup, 1) : "", Lab.WORDS["plain decoding"]],
         [best.tau.median.toFixed(2), "τ", spread(best.tau, 2), Lab.WORDS["τ"]],
       ];

@@ -5,20 +5,22 @@
   const PROMPT = "canopy-prompt";
   const TURNS = "canopy-turns";
   const AGAIN = "canopy-again";
+  const ON = "canopy-on";
   const LARGEST_STEP = 11; // 2^10 nodes
   const LOOKS = 100; // at the bar, until it is as it was asked to be
   const BETWEEN_LOOKS_MS = 100;
 
-  function carried() {
-    const prompt = window.sessionStorage.getItem(PROMPT);
-    window.sessionStorage.removeItem(PROMPT);
-    return prompt;
+  function taken(name) {
+    const value = window.sessionStorage.getItem(name);
+    window.sessionStorage.removeItem(name);
+    return value;
   }
 
   Canopy.controls = {
     stage: null,
     turns: [], // before the prompt: they go along with the next run
-    carried: carried(), // the prompt as it stood when the page loaded itself anew, else null
+    carried: taken(PROMPT), // the prompt as it stood when the page loaded itself anew, else null
+    goesOn: taken(ON), // what the first page was doing when this one took its place: "runs", "plays", or null
     budgetOf: (step) => (step <= 0 ? 0 : 2 ** (step - 1)),
     stepOf: (budget) => (budget >= 1 ? Math.min(LARGEST_STEP, Math.round(Math.log2(budget)) + 1) : 0),
 
@@ -53,6 +55,13 @@
       window.location.reload();
     },
 
+    // From the first page to this one: the prompt if one was typed, and what goes on.
+    handOver(prompt, goesOn) {
+      if (prompt !== null) window.sessionStorage.setItem(PROMPT, prompt);
+      if (goesOn) window.sessionStorage.setItem(ON, goesOn);
+      window.location.reload();
+    },
+
     // The prompt of the run that the address brought back, where that was here before the bar.
     restored() {
       const { stage } = Canopy.controls;
@@ -61,19 +70,18 @@
     },
 
     keptTurns() {
-      const turns = JSON.parse(window.sessionStorage.getItem(TURNS) || "[]");
-      window.sessionStorage.removeItem(TURNS);
-      return turns;
+      return JSON.parse(taken(TURNS) || "[]");
     },
 
-    // Presses Run as soon as the bar says that prompt; never where it does not come to say it.
-    async runWhen(prompt, pace) {
+    // Presses Run as soon as the bar says that prompt; never where it does not come to say it. A run that is asked
+    // for `early` waits for the page's first rig in the queue.
+    async runWhen(prompt, pace, early) {
       for (let look = 0; look < LOOKS; look++) {
         await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
         const field = document.querySelector("#canopy-prompt textarea");
         const { rigs } = Canopy.parts || {};
         const paced = !pace || document.querySelector("#canopy-pace input").value === pace;
-        const ready = field && field.value === prompt && paced && rigs && rigs.state && !rigs.state.coming;
+        const ready = field && field.value === prompt && paced && rigs && rigs.state && (early || !rigs.state.coming);
         if (ready) return document.querySelector("#canopy-run").click();
       }
       return undefined;
@@ -87,8 +95,7 @@
 
     // In full, since auto would time passes of the new rig first.
     async askAgain(adopt) {
-      const prompt = window.sessionStorage.getItem(AGAIN);
-      window.sessionStorage.removeItem(AGAIN);
+      const prompt = taken(AGAIN);
       if (!prompt) return;
       await Canopy.controls.first();
       adopt({ prompt, method: "ddtree", budget: 16, temperature: 0, pace: "fixed", heads: [] });

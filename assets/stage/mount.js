@@ -82,7 +82,7 @@
     if (value && value.header && (!asked.trace || asked.trace === name)) stage.show({ ...value, run: name });
     const restored = await address.restore();
     if (!stage.rounds.length && value && value.header) stage.show({ ...value, run: name });
-    if (!restored) lessons.start();
+    if (!restored || Canopy.controls.goesOn === "plays") lessons.start();
     stage.tell("mode", { push: false });
     parts.ready = true;
   }
@@ -113,6 +113,7 @@
       Canopy.controls.runWhen(asked.prompt);
     });
     Canopy.controls.askAgain(tell.adopt);
+    if (Canopy.controls.goesOn === "runs") Canopy.controls.runWhen(Canopy.controls.carried, null, true);
     stage.on("rig", tell.rig); // the page's first rig is there: its methods, presets and heads
     Canopy.parts = parts;
     watch("value", () => stage.show(plain(props.value)));
@@ -127,7 +128,7 @@
     new Canopy.ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), [], () => undefined);
     Canopy.parts = parts;
     const value = JSON.parse(find("canopy-data").textContent);
-    begin(parts, value, value.run);
+    begin(parts, value, value && value.run);
   };
 
   // A stage value travels as text; other props are proxies, of which a copy of the outermost level is enough.

@@ -9,6 +9,10 @@ pass; ``overhead`` is everything that is neither it nor the drafter. A table for
     python -m engine bench --shape qwen3-8b --random
 
 measures rounds on random weights of a published size instead, with a forced number of accepted tokens.
+
+    python -m engine bench --together 1 2 4 8 --prompts bench --hard reworded
+
+measures requests that share their passes: the same budget for everybody, auto for each, auto shared, no drafter.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from tqdm import tqdm
 
 from engine.acceptance_length import mean_length
 from engine.commands import flags, values
+from engine.commands.check import MOST_TOGETHER
 from engine.commands.verb import Result, Verb
 from engine.errors import RequestError
 from engine.lab import order
@@ -33,17 +38,20 @@ from engine.lab.settings import Reading, Setting, SweepPlan
 from engine.lab.sweeping import Task, measure, warm
 from engine.limits import TRIED_BUDGETS
 from engine.methods import METHODS, Method
-from engine.records import STAGES
+from engine.records import STAGES, Ask
 from engine.runtime.measure.bench import PLAIN, PLAIN_TREE, PlainLaboratory, RecordingLaboratory
 from engine.runtime.measure.busy import MOST, busy_processes
 from engine.runtime.measure.laboratory import LiveLaboratory
 from engine.runtime.measure.shape_bench import ShapeRequest, shape_results, shape_table
 from engine.runtime.measure.shapes import SHAPES
 from engine.runtime.measure.timing import ForwardClock
+from engine.runtime.measure.together_bench import TogetherBench, together_results, together_table
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import open_rig
 
 BUDGETS, SHAPE_BUDGETS = TRIED_BUDGETS[3:7], TRIED_BUDGETS[2:9]  # 16 to 128, 8 to 512 nodes
+TOGETHER_BUDGETS = TRIED_BUDGETS[1:6]  # 4 to 64 nodes for everybody
+USUAL, USUAL_TOGETHER = ("autoregressive", "dflash", "ddtree", PLAIN), ("ddtree",)
 OFF, ON = "off", "on"
 ROWS: Mapping[str, Method] = {**METHODS, PLAIN: METHODS[PLAIN_TREE]}
 OWN_WAYS = {PLAIN: PLAIN}  # methods that something else than the rig's own loop runs
@@ -86,7 +94,7 @@ def add(verb: argparse.ArgumentParser) -> None:
     """The flags."""
     flags.add_rig(verb)
     flags.add_dtype(verb)
-    flags.add_methods(verb, ("autoregressive", "dflash", "ddtree", PLAIN), [PLAIN])
+    flags.add_methods(verb, USUAL, [PLAIN])
     verb.add_argument("--budgets", type=values.budget, nargs="+", metavar="NODES", help="drafted nodes per round "
                       f"(default: {' '.join(map(str, BUDGETS))}; with --shape {' '.join(map(str, SHAPE_BUDGETS))})")
     flags.add_split(verb)
@@ -101,6 +109,12 @@ def add(verb: argparse.ArgumentParser) -> None:
                       help="measure everything beside so many busy processes too (default: 0)")
     flags.add_json(verb)
     verb.set_defaults(json=True)
+    together = verb.add_argument_group("several requests at once")
+    together.add_argument("--together", type=values.whole(1, MOST_TOGETHER), nargs="+", metavar="N",
+                          help=f"answer so many requests in shared passes; --budgets are then {TOGETHER_BUDGETS} and "
+                          f"--methods {USUAL_TOGETHER} where nothing else is said")
+    together.add_argument("--hard", type=values.name, metavar="SET", help="every second prompt is one of this set")
+    verb.set_defaults(methods=None)
     shape = verb.add_argument_group("random weights instead of a rig")
     shape.add_argument("--shape", type=values.one_of(*SHAPES), metavar="SHAPE", help=f"one of {', '.join(SHAPES)}")
     shape.add_argument("--random", action="store_true", help="with --shape: nothing is downloaded")
@@ -115,6 +129,8 @@ def run(choice: argparse.Namespace) -> Result:
     if choice.shape:
         return shape_results(ShapeRequest(choice.shape, choice.budgets or SHAPE_BUDGETS, choice.context,
                                           choice.accepted, choice.rounds, choice.dtype))
+    if choice.together:
+        return together_results(LiveRig(open_rig(choice.rig, choice.dtype)), together_of(choice))
     plan = plan_of(choice)
     live = LiveRig(open_rig(choice.rig, choice.dtype))
     tallies = interleaved(live, plan)
@@ -132,7 +148,7 @@ def plan_of(choice: argparse.Namespace) -> SweepPlan:
     if not prompts:
         raise RequestError(f"{choice.prompts} has no prompt of the domain {choice.domain!r}.")
     points = []
-    for method in choice.methods:
+    for method in choice.methods or USUAL:
         row = ROWS[method]
         drafters = tuple(choice.drafters) if len(choice.drafters) == row.drafter_count else ()
         for budget in (choice.budgets or BUDGETS) if row.drafter_count else [0]:
@@ -141,6 +157,24 @@ def plan_of(choice: argparse.Namespace) -> SweepPlan:
                        for each in choice.recording for beside in dict.fromkeys((0, choice.beside))]
     return SweepPlan(prompts, tuple(dict.fromkeys(points)), choice.repeats, choice.max_tokens, 0, choice.rig,
                      choice.dtype, choice.prompts)
+
+
+def together_of(choice: argparse.Namespace) -> TogetherBench:
+    """What a command line asks for of requests that share their passes."""
+    sets = [prompt_set(name) for name in (choice.prompts, choice.hard) if name]
+    kinds = [[each for each in prompts if choice.domain in (None, each.domain)] for prompts in sets]
+    prompts = [each for one_of_each in zip(*kinds, strict=False) for each in one_of_each][:choice.limit]
+    most = max(choice.together)
+    if len(prompts) < most:
+        raise RequestError(f"There are {len(prompts)} prompts for {most} requests at once; name a larger set, or raise "
+                           "--limit.")
+    methods = tuple(choice.methods or USUAL_TOGETHER)
+    without = [method for method in methods if method not in METHODS or METHODS[method].drafter_count == 0]
+    if without:
+        raise RequestError(f"With --together, {', '.join(without)} is no choice: plain decoding is measured anyhow, "
+                           "and all else has to be a method that drafts.")
+    return TogetherBench(tuple(Ask(each.text, max_tokens=choice.max_tokens) for each in prompts), methods,
+                         tuple(choice.budgets or TOGETHER_BUDGETS), tuple(choice.together), choice.repeats)
 
 
 def interleaved(live: LiveRig, plan: SweepPlan) -> Tallies:
@@ -192,6 +226,8 @@ def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
 
 def summary(result: Result) -> str:
     """The table for people."""
+    if "together" in result:
+        return together_table(result)
     return shape_table(result) if "shape" in result else table(result["points"])
 
 

@@ -5,7 +5,8 @@
 float32 at the given temperature, 0 by default. Above it, plain decoding and the rules that keep the target's choices
 share one draw a position, so their texts are equal too. A rule with draws of its own (``sequential``) writes another
 text with the same distribution: it is not compared there, which the output says, but in tests/engine/test_law.py.
-With --together several requests, mixed, share their passes. The exit status is 1 when a text differs.
+With --together several requests, mixed, share their passes; those at the budget auto share one total of rows, too. The
+exit status is 1 when a text differs.
 """
 
 from __future__ import annotations
@@ -17,18 +18,22 @@ from dataclasses import asdict, dataclass
 
 from tqdm import tqdm
 
+from engine.budget_policy import AUTO
 from engine.commands import flags, values
 from engine.commands.verb import DONE, NOT_DONE, Result, Verb
 from engine.errors import RequestError
 from engine.lab.prompt_sets import prompt_set
+from engine.lab.shared_budget import SharedBudget
 from engine.methods import METHODS, Method
 from engine.prompts import Prompt
 from engine.records import Ask, Sampling
+from engine.runtime.rigs.cost import CostBook
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig, open_rig
 from engine.together import BatchRequest, decode_together
 
-BUDGETS = (0, 1, 7, 15, 64, 256)
+BUDGETS = (0, 1, 7, 15, 64, 256, AUTO)
+PRICED_AT = 128  # tokens of prefix that auto goes by
 MOST_TOGETHER = 64
 MOST_NAMED = 20  # of the texts that differ
 
@@ -41,7 +46,7 @@ class TextDifference:
     prompt: str
     method: str
     split: str
-    budget: int
+    budget: int | str
     place: int
     together: int
 
@@ -68,8 +73,9 @@ def exact_in_law_only(temperature: float) -> list[str]:
 
 def asks_of(prompt: str, choice: argparse.Namespace) -> list[Ask]:
     """Everything that is to write the text of plain decoding."""
-    return [Ask(prompt, method, budget, choice.max_tokens, sampling_of(choice), split)
-            for method, split in lossless_points(choice.temperature) for budget in choice.budgets]
+    paced = [flags.nodes_and_pace(budget) for budget in choice.budgets]
+    return [Ask(prompt, method, budget, choice.max_tokens, sampling_of(choice), split, pace=pace)
+            for method, split in lossless_points(choice.temperature) for budget, pace in paced]
 
 
 def plain_ask(prompt: str, choice: argparse.Namespace) -> Ask:
@@ -82,28 +88,32 @@ def sampling_of(choice: argparse.Namespace) -> Sampling:
     return Sampling(choice.temperature, 0, choice.top_p, choice.seed)
 
 
-def texts(rig: Rig, asks: Sequence[Ask], at_once: int) -> list[list[int]]:
-    """The token ids of every ask, ``at_once`` of them sharing their passes."""
+def texts(rig: Rig, asks: Sequence[Ask], at_once: int, costs: CostBook | None = None) -> list[list[int]]:
+    """The token ids of every ask, ``at_once`` of them sharing their passes; where there are ``costs``, those at their
+    own pace share their rows."""
     live = LiveRig(rig)
+    shared = SharedBudget(costs.load(PRICED_AT, asks[0].sampling)) if costs else None
     asked = [BatchRequest(live.request(ask), list(rig.drafters_for(ask.method).values())) for ask in asks]
     written: list[list[int]] = [[] for _ in asks]
-    for place, made in decode_together(asked, rig.target, at_once):
+    for place, made in decode_together(asked, rig.target, at_once, shared):
         written[place] += made.committed.tolist()
     return written
 
 
-def differences(rig: Rig, prompts: Sequence[str], choice: argparse.Namespace, at_once: int) -> Iterator[TextDifference]:
+def differences(costs: CostBook, prompts: Sequence[str], choice: argparse.Namespace, at_once: int
+                ) -> Iterator[TextDifference]:
     """Where the methods' answers to some prompts depart from the autoregressive ones, which are written alone. The
     order is drawn, so that methods, budgets and prompts of all kinds run beside each other."""
-    asks = [ask for prompt in prompts for ask in asks_of(prompt, choice)]
+    rig, asks = costs.rig, [ask for prompt in prompts for ask in asks_of(prompt, choice)]
     random.Random(choice.seed).shuffle(asks)
     plain = dict(zip(prompts, texts(rig, [plain_ask(prompt, choice) for prompt in prompts], 1), strict=True))
-    for ask, found in zip(asks, texts(rig, asks, at_once), strict=True):
+    for ask, found in zip(asks, texts(rig, asks, at_once, costs), strict=True):
         wanted = plain[ask.prompt]
         if found != wanted:
             place = next((index for index, (one, other) in enumerate(zip(wanted, found, strict=False))
                           if one != other), min(len(wanted), len(found)))
-            yield TextDifference(ask.prompt, ask.method, ask.split, ask.budget, place, at_once)
+            budget = AUTO if ask.pace == AUTO else ask.budget
+            yield TextDifference(ask.prompt, ask.method, ask.split, budget, place, at_once)
 
 
 def add(verb: argparse.ArgumentParser) -> None:
@@ -112,7 +122,7 @@ def add(verb: argparse.ArgumentParser) -> None:
     flags.add_prompts(verb, None, 200)
     verb.add_argument("--skip", type=values.whole(0, flags.MOST_PROMPTS), default=0, metavar="N",
                       help="leave the first so many prompts out")
-    flags.add_budgets(verb, BUDGETS)
+    flags.add_budgets_or_auto(verb, BUDGETS)
     verb.add_argument("--together", type=values.whole(1, MOST_TOGETHER), nargs="+", default=[1], metavar="N",
                       help="answer so many requests at once, in shared passes; several numbers one after another "
                       "(default: 1)")
@@ -134,9 +144,9 @@ def run(choice: argparse.Namespace) -> Result:
     prompts = prompt_set(choice.prompts, choice.skip + choice.limit)[choice.skip:]
     if not prompts:
         raise RequestError(f"{choice.prompts} holds no more than {choice.skip} prompts, and --skip leaves those out.")
-    rig = open_rig(choice.rig, "float32")
+    costs = CostBook(open_rig(choice.rig, "float32"))
     found = [each for at_once in choice.together for prompts_ in tqdm(groups(prompts, at_once), unit="prompts")
-             for each in differences(rig, prompts_, choice, at_once)]
+             for each in differences(costs, prompts_, choice, at_once)]
     points, apart = lossless_points(choice.temperature), exact_in_law_only(choice.temperature)
     count = len(prompts) * len(choice.budgets) * len(points) * len(choice.together)
     for each in found[:MOST_NAMED]:

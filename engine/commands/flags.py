@@ -64,6 +64,12 @@ def add_budgets(verb: Flags, default: Sequence[int]) -> None:
                       help=f"drafted nodes per round (default: {' '.join(map(str, default))})")
 
 
+def add_budgets_or_auto(verb: Flags, default: Sequence[int | str]) -> None:
+    """Add --budgets, one of which may be ``auto``."""
+    verb.add_argument("--budgets", type=values.budget_or_auto, nargs="+", default=list(default), metavar="NODES",
+                      help=f"drafted nodes per round, or {AUTO} (default: {' '.join(map(str, default))})")
+
+
 def nodes_and_pace(budget: int | str) -> tuple[int, str]:
     """What --budget says as the budget and the pace of a request."""
     return (MOST_AUTO, AUTO) if isinstance(budget, str) else (budget, FIXED)

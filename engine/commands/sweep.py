@@ -1,6 +1,7 @@
 """Which method and budget are fastest here: methods × budgets over a prompt set, interleaved, kept in one file.
 
     python -m engine sweep --methods dflash ddtree joint --budgets 16 32 64 --prompts bench --out results.sqlite
+    python -m engine sweep --methods ddtree --budgets 4 8 16 32 64 --together 1 2 4 8     # requests at once
 
 Plain decoding is always measured too. Stop it whenever you like; ``--resume`` goes on with the file's latest sweep, and
 takes its settings from there. A table for people, then one JSON line; exit status 1 where a run failed.
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,20 +21,23 @@ from engine.commands import flags, values
 from engine.commands.verb import DONE, NOT_DONE, Result, Verb
 from engine.errors import FileError, RequestError
 from engine.files import replace_file
+from engine.lab.company import JointLaboratory
 from engine.lab.control import Control
+from engine.lab.load_forecast import predict, predicted_records, prediction_error, texts_measured
 from engine.lab.planning import Choice, check, choose_budgets, settings
 from engine.lab.prompt_sets import prompt_set
 from engine.lab.report import Record, report, runs_csv, table_csv
-from engine.lab.settings import SweepPlan
+from engine.lab.settings import Cell, Laboratory, Measured, SweepPlan
 from engine.lab.store import Results, Store
+from engine.lab.summary import summarise
 from engine.lab.sweeping import Alone, Crew, Progress, run_sweep
-from engine.limits import TRIED_BUDGETS
+from engine.limits import MOST_TOGETHER, TRIED_BUDGETS, TRIED_TOGETHER
 from engine.records import Sampling
 from engine.runtime.measure.laboratory import laboratory
 from engine.runtime.measure.ray_workers import ray_crew
 
 MOST_WORKERS = 10_000
-DETAILS = ("domains", "histograms", "acceptance", "calibration")  # too long for a line; --report writes them
+DETAILS = ("domains", "histograms", "acceptance", "calibration", "predicted")  # too long for a line: for --report
 
 
 def add(verb: argparse.ArgumentParser) -> None:
@@ -44,6 +48,8 @@ def add(verb: argparse.ArgumentParser) -> None:
     flags.add_methods(what, ("dflash", "ddtree", "joint"))
     what.add_argument("--budgets", nargs="+", type=values.budget_words, default=[str(nodes) for nodes in TRIED_BUDGETS],
                       metavar="NODES", help="drafted nodes per round; auto for as many as pay in each")
+    what.add_argument("--together", nargs="+", type=values.whole(1, MOST_TOGETHER), default=[1], metavar="N",
+                      help=f"requests at once, as in {' '.join(map(str, TRIED_TOGETHER))} (default: 1)")
     flags.add_split(what)
     flags.add_drafters(what, "drafters by name, for the methods that take so many")
     flags.add_sampling(what)
@@ -57,6 +63,8 @@ def add(verb: argparse.ArgumentParser) -> None:
                      "here")
     how.add_argument("--workers", type=values.whole(1, MOST_WORKERS), metavar="N",
                      help="how many Ray workers (default: one a GPU, else one a host)")
+    how.add_argument("--predict", action="store_true", help="then measure what a pass costs by rows and requests, "
+                     "predict every cell from it, and say how far that lies from what was measured")
     flags.add_out(how, "--csv", "write the table to this file")
     flags.add_out(how, "--runs-csv", "write every run to this file")
     flags.add_out(how, "--report", "write everything that the page draws to this file, as JSON")
@@ -68,7 +76,8 @@ def plan_of(choice: argparse.Namespace) -> SweepPlan:
     """The sweep that a command line asks for."""
     sampling = Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
     budgets, auto_budget = choose_budgets(" ".join(choice.budgets))
-    wanted = Choice(tuple(choice.methods), budgets, choice.split, tuple(choice.drafters), sampling, auto_budget)
+    wanted = Choice(tuple(choice.methods), budgets, choice.split, tuple(choice.drafters), sampling, auto_budget,
+                    tuple(choice.together))
     return SweepPlan(prompt_set(choice.prompts, choice.limit), settings(wanted), choice.repeats, choice.max_tokens,
                      choice.seed, choice.rig, choice.dtype, choice.prompts)
 
@@ -85,6 +94,8 @@ def latest(path: Path) -> tuple[int, SweepPlan]:
 def crew_of(choice: argparse.Namespace, plan: SweepPlan) -> Crew:
     """Who measures: this process, or Ray's workers."""
     opened = partial(laboratory, plan.rig, plan.dtype)
+    if choice.ray is not None and choice.predict:
+        raise RequestError("--predict measures the cost of a pass in this process; leave --ray out.")
     if choice.ray is None:
         return Alone(opened())
     return ray_crew(opened, choice.ray, choice.workers)
@@ -100,10 +111,25 @@ def sweep(choice: argparse.Namespace) -> Record:
         stored = store.sweep(number)
         show(run_sweep(store, number, crew, Control()), stored.done, len(plan))
         made = report(store.sweep(number), measured := store.measured(number))
+    if choice.predict and isinstance(crew, Alone):
+        made |= prediction(plan, measured, crew.laboratory)
     write(choice.csv, table_csv(made))
     write(choice.runs_csv, runs_csv(plan, measured))
     write(choice.report, json.dumps(made, ensure_ascii=False, indent=1))
     return made
+
+
+def prediction(plan: SweepPlan, measured: Sequence[Measured], rig: Laboratory) -> Record:
+    """Every cell predicted from the measured trees and the cost of passes, and how far that lies from the measured."""
+    if not isinstance(rig, JointLaboratory):
+        raise RequestError("This rig cannot measure what rounds of several requests cost; leave --predict out.")
+    ask = plan.ask(Cell(0, plan.settings[-1]))
+    counts = sorted({setting.together for setting in plan.settings})
+    costs = {count: rig.load_cost(ask, count) for count in counts}
+    summary = summarise(plan.settings, measured)
+    predicted = predict(texts_measured(measured), counts, costs.__getitem__)
+    error = prediction_error(predicted, summary)
+    return {"predicted": predicted_records(predicted, summary), "prediction_error": error.sentence if error else None}
 
 
 def show(steps: Iterable[Progress], done: int, total: int) -> None:
@@ -124,18 +150,22 @@ def write(path: Path | None, text: str) -> None:
 
 
 def table(made: Record) -> str:
-    """The rows for people; medians over prompts, with the 95 % interval where there are prompts enough for one."""
-    lines = [f"{'setting':28}{'tau':>7}{'tok/s':>9}{'95 %':>19}{'speed-up':>10}{'same text':>11}"]
+    """The rows for people; medians over prompts, with the 95 % interval where there are prompts enough for one.
+    Tokens/s are those of all requests at once, beside those of one of them."""
+    lines = [f"{'setting':36}{'tau':>7}{'tok/s':>9}{'95 %':>19}{'each':>9}{'speed-up':>10}{'same text':>11}"]
     for row in made["rows"]:
-        low, high = row["tokens_per_second_low"], row["tokens_per_second_high"]
+        low, high = row["total_tokens_per_second_low"], row["total_tokens_per_second_high"]
         bounds = "" if low is None else f"{low:.1f} to {high:.1f}"
         faster = "" if row["speedup"] is None else f"{row['speedup']:.2f} ×"
         same = f"{row['same_text']}/{row['compared']}"
-        lines.append(f"{row['label']:28}{row['tau']:>7.2f}{row['tokens_per_second']:>9.1f}{bounds:>19}{faster:>10}"
-                     f"{same:>11}")
+        lines.append(f"{row['label']:36}{row['tau']:>7.2f}{row['total_tokens_per_second']:>9.1f}{bounds:>19}"
+                     f"{row['tokens_per_second']:>9.1f}{faster:>10}{same:>11}")
     lines += [f"{each['label']}: {each['failure']}" for each in made["failures"][:5]]
     if best := made["recommended"]:
-        lines += ["", f"Fastest here: {best['label']}, {best['tokens_per_second']:.1f} tokens/s.", best["command"]]
+        lines += ["", f"Fastest here: {best['label']}, {best['total_tokens_per_second']:.1f} tokens/s.",
+                  best["command"]]
+    lines += [made["prediction_error"]] if made.get("prediction_error") else []
+    lines += [sentence for words in made["load"].values() for sentence in ("", *words)]
     return "\n".join(lines)
 
 

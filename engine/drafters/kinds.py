@@ -48,7 +48,7 @@ class Kind:
 
 
 # Asked in this order; the last takes whatever is left for a language model.
-KINDS: Table[Kind] = Table("engine.drafters", "phrases", "dflash", "eagle3", "autoregressive", module="checkpoint")
+KINDS: Table[Kind] = Table("engine.drafters", "dflash", "eagle3", "phrases", "autoregressive", module="checkpoint")
 
 
 def planned(folder: Path, target: TargetFacts) -> DrafterPlan:

@@ -40,12 +40,12 @@ class PromiseTally:
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = sizes
         self.expected, self.realised = [PRIOR_TOKENS] * len(sizes), [PRIOR_TOKENS] * len(sizes)
-        self._scales = [1.0] * len(sizes)
+        self.scales = [1.0] * len(sizes)
 
     def tokens(self, promised: Sequence[float]) -> list[float]:
         """Expected tokens of a round that verifies the tree's beginning of each size, as far as it goes: from what its
         steps promise, the root's the first."""
-        return list(accumulate(map(mul, promised, self._scales)))
+        return list(accumulate(map(mul, promised, self.scales)))
 
     def learn(self, promised: Sequence[float], kept: Sequence[int]) -> None:
         """What the verified steps promised, and the places, from 0 for the root, of the nodes that were kept."""
@@ -55,7 +55,7 @@ class PromiseTally:
         for place in kept:
             self.realised[bisect_right(self.sizes, place)] += 1
         for step in range(len(promised)):
-            self._scales[step] = self.realised[step] / self.expected[step]
+            self.scales[step] = self.realised[step] / self.expected[step]
 
 
 def promises(logprobs: Sequence[float], sizes: Sequence[int]) -> list[float]:

@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from engine.budget_policy import AUTO, MOST_AUTO
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE, Setting, SweepPlan
-from engine.limits import MOST_REPEATS, TRIED_BUDGETS, check_budget, check_max_tokens, check_sampling, check_seed
+from engine.limits import (
+    MOST_REPEATS,
+    TRIED_BUDGETS,
+    check_budget,
+    check_max_tokens,
+    check_sampling,
+    check_seed,
+    check_together,
+)
 from engine.methods import METHODS, method_named, share_named
 from engine.records import Sampling
 
@@ -20,7 +28,8 @@ MOST_CELLS = 1_000_000
 @dataclass(frozen=True)
 class Choice:
     """The settings of a sweep as a person chooses them: every method at every budget, and where ``auto_budget`` is
-    not 0 at its own pace too, with that as the most nodes of a round: then there may be no other budget."""
+    not 0 at its own pace too, with that as the most nodes of a round: then there may be no other budget. All that with
+    each of ``together`` requests at once."""
 
     methods: tuple[str, ...]
     budgets: tuple[int, ...] = TRIED_BUDGETS
@@ -28,6 +37,7 @@ class Choice:
     drafters: tuple[str, ...] = ()
     sampling: Sampling = Sampling()
     auto_budget: int = 0
+    together: tuple[int, ...] = (1,)
 
 
 def parse_budgets(text: str) -> tuple[int, ...]:
@@ -57,12 +67,30 @@ def tidy_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
     return found
 
 
+def tidy_together(counts: Iterable[int]) -> tuple[int, ...]:
+    """Numbers of requests at once in ascending order, each once; RequestError for none, and for one that cannot be."""
+    found = tuple(sorted(set(counts)))
+    for count in found:
+        check_together(count)
+    if not found:
+        raise RequestError("No number of requests at once was given; write at least one, as in: 1, 2, 4, 8.")
+    return found
+
+
 def settings(choice: Choice) -> tuple[Setting, ...]:
-    """The baseline, then every chosen method at every budget, each setting once.
+    """The baseline, then every chosen method at every budget, each setting once, for every number of requests at once.
+    The baseline of one request is always there: its texts are what all others are compared with.
 
     A method without a drafter has no budget. ``split`` goes to the methods for which it means something. Raises
     RequestError for an unknown method or split, or numbers that the engine does not take.
     """
+    alone = _alone(choice)
+    counts = tidy_together(choice.together)
+    found = [replace(setting, together=count) for count in counts for setting in alone]
+    return tuple(dict.fromkeys([alone[0], *found]))
+
+
+def _alone(choice: Choice) -> tuple[Setting, ...]:
     check_sampling(choice.sampling)
     own_pace = tidy_budgets([choice.auto_budget]) if choice.auto_budget else ()
     budgets = tidy_budgets(choice.budgets) if choice.budgets or not own_pace else ()

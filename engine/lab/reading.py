@@ -34,8 +34,9 @@ def reading_of(trace: Trace) -> Reading:
     return reading([entry.round for entry in trace.entries], [after - before for before, after in pairwise(elapsed)])
 
 
-def reading(rounds: Sequence[Round], step_seconds: Sequence[float]) -> Reading:
-    """``step_seconds`` (rounds,): what each step of the loop took; the first holds the prefill too."""
+def reading(rounds: Sequence[Round], step_seconds: Sequence[float], committed: Sequence[int] = ()) -> Reading:
+    """``step_seconds`` (rounds,): what each step of the loop took; the first holds the prefill too. ``committed``
+    (rounds,): see ``Reading``."""
     own = [sum(rounds[0].seconds.values()), *step_seconds[1:]] if rounds else []
     cut = bool(rounds) and ended_by_text(rounds[-1])
     tally = AcceptanceTally()
@@ -52,4 +53,5 @@ def reading(rounds: Sequence[Round], step_seconds: Sequence[float]) -> Reading:
         gaps=tuple(gap for made in rounds for gap in made.verification.gap[made.acceptance.keep].tolist()),
         acceptance=tally.counts(),
         bonus=rounds[-1].acceptance.bonus if rounds else -1,
-        cut=cut)
+        cut=cut,
+        committed=tuple(committed))

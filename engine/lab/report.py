@@ -6,9 +6,10 @@ import csv
 import io
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
+from engine.lab.load import curves, load_words, under_load
 from engine.lab.settings import Measured, Reading, Setting, SweepPlan
 from engine.lab.statistics import Estimate, acceptance, calibration, histogram
 from engine.lab.store import Stored
@@ -23,8 +24,9 @@ def report(stored: Stored, measured: Sequence[Measured]) -> Record:
     """Everything that is said of a sweep, as JSON values.
 
     ``rows`` is the table over all prompts, ``domains`` the same for each domain of the prompt set; ``recommended`` is
-    the row of the largest median tokens/s (of the lossless methods), with the command line that runs it, or None;
-    ``command`` makes the sweep again. The rows are the points of paper 002's Figure 3.
+    the row of the largest median tokens/s (of the lossless methods), with the command line that runs it, or None; with
+    several requests at once ``ridge`` has that row for each number of them, and ``load`` says in words where drafting
+    pays. ``command`` makes the sweep again. The rows are the points of paper 002's Figure 3.
     """
     plan = stored.plan
     summary = summarise(plan.settings, measured)
@@ -43,8 +45,15 @@ def report(stored: Stored, measured: Sequence[Measured]) -> Record:
         "calibration": [{**named(setting), **asdict(found)} for setting, readings in by_setting(plan, measured)
                         if (found := calibration(readings))],
         "failures": failures(plan, measured),
-        "recommended": {**record(best), "command": run_command(plan, best.setting)} if best else None,
+        "recommended": recommended(plan, best) if best else None,
+        "ridge": [recommended(plan, row) for count in summary.counts if (row := summary.at(count).best)],
+        "load": {curve.label: load_words(summary, curve) for curve in curves(summary)} if under_load(summary) else {},
         "command": sweep_command(plan)}
+
+
+def recommended(plan: SweepPlan, row: Row) -> Record:
+    """A row with the command line that runs its setting."""
+    return {**record(row), "command": run_command(plan, row.setting)}
 
 
 def record(row: Row) -> Record:
@@ -52,8 +61,8 @@ def record(row: Row) -> Record:
     return {
         **named(row.setting), "runs": row.runs, "failed": row.failed, "tokens": row.tokens, "rounds": row.rounds,
         "pooled_tau": row.pooled_tau, **_flat("tau", row.tau), **_flat("tokens_per_second", row.tokens_per_second),
-        **_flat("speedup", row.speedup), "same_text": row.same_text, "compared": row.compared,
-        "lossless": METHODS[row.setting.method].lossless}
+        **_flat("total_tokens_per_second", row.total), **_flat("speedup", row.speedup), "same_text": row.same_text,
+        "compared": row.compared, "lossless": METHODS[row.setting.method].lossless}
 
 
 def named(setting: Setting) -> Record:
@@ -90,7 +99,9 @@ def failures(plan: SweepPlan, measured: Sequence[Measured]) -> list[Record]:
 
 
 def run_command(plan: SweepPlan, setting: Setting) -> str:
-    """The command line that runs a setting on the first prompt."""
+    """The command line that runs a setting on the first prompt; with several requests at once, that measures it."""
+    if setting.together > 1:
+        return sweep_command(replace(plan, settings=(setting.baseline, setting)))
     words = ["python", "-m", "engine", "generate", "--rig", plan.rig, "--dtype", plan.dtype, "--method",
              setting.method, "--budget", setting.nodes, "--split", setting.split, *_sampling(setting),
              "--max-tokens", str(plan.max_tokens)]
@@ -107,6 +118,9 @@ def sweep_command(plan: SweepPlan) -> str:
              *(["--budgets", *budgets] if budgets else []), "--split", "each" if "each" in splits else "total",
              *_sampling(plan.settings[0]), "--prompts", plan.prompt_set, "--limit", str(len(plan.prompts)),
              "--repeats", str(plan.repeats), "--max-tokens", str(plan.max_tokens), "--seed", str(plan.seed)]
+    counts = sorted({setting.together for setting in plan.settings if METHODS[setting.method].drafter_count}
+                    or {setting.together for setting in plan.settings})
+    words += ["--together", *map(str, counts)] if counts != [1] else []
     drafters = next((setting.drafters for setting in plan.settings if setting.drafters), ())
     return shlex.join([*words, *(["--drafters", *drafters] if drafters else [])])
 
@@ -133,12 +147,12 @@ def runs_csv(plan: SweepPlan, measured: Sequence[Measured]) -> str:
         **(_figures(found.reading) if found.reading else dict.fromkeys(FIGURES))} for found in measured])
 
 
-FIGURES = ("tau", "tokens_per_second", "tokens", "rounds", "seconds", "prefill_seconds")
+FIGURES = ("tau", "tokens_per_second", "total_tokens_per_second", "tokens", "rounds", "seconds", "prefill_seconds")
 
 
 def _figures(reading: Reading) -> Record:
-    values = (reading.tau, reading.tokens_per_second, len(reading.token_ids), reading.rounds, reading.seconds,
-              reading.prefill_seconds)
+    values = (reading.tau, reading.tokens_per_second, reading.total_tokens_per_second, len(reading.token_ids),
+              reading.rounds, reading.seconds, reading.prefill_seconds)
     return dict(zip(FIGURES, values, strict=True))
 
 

@@ -19,12 +19,13 @@ from engine.rig_names import AUTO_DTYPE
 from engine.trace import Piece
 
 BASELINE = "autoregressive"  # what speed-up is measured against, in every sweep and race
+TURNS = 4  # prompts that may stand beside a run one after the other, for each request at once; then they come again
 
 
 @dataclass(frozen=True)
 class Setting:
     """What is varied. Fields as in ``records.Ask``; ``budget`` counts drafted nodes and is 0 without a drafter; at
-    the pace ``auto`` it is the most that a round may verify."""
+    the pace ``auto`` it is the most that a round may verify. ``together`` requests are answered at once."""
 
     method: str
     budget: int = 64
@@ -34,6 +35,7 @@ class Setting:
     top_k: int = 0
     top_p: float = 1.0
     pace: str = FIXED
+    together: int = 1
 
     @property
     def nodes(self) -> str:
@@ -42,24 +44,46 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """For a table or a legend: ``ddtree 64``, ``merged 64 each``, ``ddtree auto``, ``ddtree 64 T 0.7``."""
+        """For a table or a legend: ``ddtree 64``, ``merged 64 each``, ``ddtree auto``, ``ddtree 64 T 0.7``,
+        ``ddtree 64, 8 at once``."""
         parts = [self.method, self.nodes if self.nodes != "0" else "", self.split if self.split != "total" else "",
                  "+".join(self.drafters), f"T {self.temperature:g}" if self.temperature else ""]
-        return " ".join(part for part in parts if part)
+        return " ".join(part for part in parts if part) + (f", {self.together} at once" if self.together > 1 else "")
 
     @property
     def baseline(self) -> Setting:
-        """What its speed is measured against: decoding without a drafter, under the same sampling."""
+        """What its speed is measured against: decoding without a drafter, as many requests at once, under the same
+        sampling."""
         return replace(self, method=BASELINE, budget=0, split="total", drafters=(), pace=FIXED)
+
+    @property
+    def curve(self) -> Setting:
+        """What it shares with the settings of its curve: all besides the budget and the requests at once."""
+        return replace(self, budget=0, pace=FIXED, together=1)
+
+    @property
+    def alone(self) -> Setting:
+        """The same with one request at a time."""
+        return replace(self, together=1)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The smallest unit of a sweep: one run. ``prompt`` counts from 0 into the plan's prompts, ``repeat`` from 0."""
+    """The smallest unit of a sweep: one run. ``prompt`` counts from 0 into the plan's prompts, ``repeat`` from 0. Where
+    several requests are answered at once, the others stand beside this prompt's from its first round to its last."""
 
     prompt: int
     setting: Setting
     repeat: int = 0
+
+
+@dataclass(frozen=True)
+class Company:
+    """What is answered beside a request: ``others`` take turns, so that ``at_once`` requests, its own counted, are at
+    work in every one of its rounds."""
+
+    others: tuple[Ask, ...] = ()
+    at_once: int = 1
 
 
 @dataclass(frozen=True)
@@ -85,9 +109,19 @@ class SweepPlan:
 
     def ask(self, cell: Cell) -> Ask:
         """What is asked of the rig for a cell."""
+        return self._ask(cell, cell.prompt)
+
+    def company(self, cell: Cell) -> Company:
+        """What is answered beside it: the prompts that follow in the set, round and round, under the same setting. So
+        over all cells of a setting every prompt stands beside the others as often as any."""
+        together = cell.setting.together
+        places = range(cell.prompt + 1, cell.prompt + 1 + TURNS * together if together > 1 else 0)
+        return Company(tuple(self._ask(cell, place % len(self.prompts)) for place in places), together)
+
+    def _ask(self, cell: Cell, place: int) -> Ask:
         setting = cell.setting
         sampling = Sampling(setting.temperature, setting.top_k, setting.top_p, self.seed + cell.repeat)
-        prompt = self.prompts[cell.prompt]
+        prompt = self.prompts[place]
         return Ask(prompt.text, setting.method, setting.budget, self.max_tokens, sampling, setting.split,
                    setting.drafters, setting.pace, prompt.turns)
 
@@ -130,7 +164,8 @@ class Reading:
     without the prefill, which ``prefill_seconds`` holds; stage_seconds: by ``records.STAGES``; gaps[i]: the target's
     gap in nats between its first and second token where it chose the token *after* token i; bonus: the token that
     would follow the text, −1 without a round; ``cut``: the end of the text ended the last round's walk early, so
-    its length says nothing about the drafter.
+    its length says nothing about the drafter. ``committed``: tokens that all requests at work added in the round, its
+    own counted; empty where it was alone.
     """
 
     token_ids: tuple[int, ...]
@@ -144,6 +179,7 @@ class Reading:
     acceptance: AcceptanceCounts
     bonus: int
     cut: bool
+    committed: tuple[int, ...] = ()
 
     @property
     def rounds(self) -> int:
@@ -162,8 +198,13 @@ class Reading:
 
     @property
     def tokens_per_second(self) -> float:
-        """Over engine time without the prefill; 0 without a round."""
+        """Of this request, over engine time without the prefill; 0 without a round."""
         return len(self.token_ids) / self.seconds if self.lengths else 0.0
+
+    @property
+    def total_tokens_per_second(self) -> float:
+        """Of all requests at work, over the same rounds."""
+        return sum(self.committed or self.lengths) / self.seconds if self.lengths else 0.0
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,17 @@
-"""The table of a sweep: per setting the median τ, tokens/s and speed-up over the prompts, and which is fastest.
+"""The table of a sweep: per setting the median τ, tokens/s and speed-up over the prompts, and which is fastest, for
+every number of requests at once.
 
 A prompt counts once: its value is the median over its repeats, because repeats tell of the machine's noise and
 prompts of what is being asked. Speed-up compares with the baseline on the same prompt, in the same repeat, on the
-same hardware, so that what slows both cancels.
+same hardware, with as many requests at once, so that what slows both cancels. Texts are compared with the baseline's
+of one request at a time.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from engine.acceptance_length import mean_length
@@ -18,13 +20,22 @@ from engine.lab.settings import Measured, Reading, Setting
 from engine.lab.statistics import Estimate, estimate
 from engine.methods import METHODS
 
-Run = tuple[int, Reading, Reading | None]  # prompt, reading, the baseline's beside it
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """A reading with those of the baseline that it is compared with: with as many at once, and alone."""
+
+    prompt: int
+    reading: Reading
+    baseline: Reading | None
+    alone: Reading | None
 
 
 @dataclass(frozen=True)
 class Row:
     """One setting. ``tau`` and the others are over prompts; ``pooled_tau`` is all tokens over all rounds; ``runs``
-    were measured and ``failed`` could not be; of ``compared`` runs ``same_text`` wrote the baseline's text."""
+    were measured and ``failed`` could not be; of ``compared`` runs ``same_text`` wrote the baseline's text.
+    ``tokens_per_second`` are a request's, ``total`` those of all requests at once, which the speed-up is of."""
 
     setting: Setting
     runs: int
@@ -34,6 +45,7 @@ class Row:
     pooled_tau: float
     tau: Estimate
     tokens_per_second: Estimate
+    total: Estimate
     speedup: Estimate | None
     same_text: int
     compared: int
@@ -41,26 +53,42 @@ class Row:
 
 @dataclass(frozen=True)
 class Summary:
-    """``rows`` in the order of the settings given; ``best`` has the largest median tokens/s of those that are
-    lossless, the smaller budget among equals."""
+    """``rows`` in the order of the settings given."""
 
     rows: tuple[Row, ...]
-    best: Row | None
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The numbers of requests at once that have a row besides plain decoding's, ascending; all, where none has."""
+        drafted = {row.setting.together for row in self.rows if METHODS[row.setting.method].drafter_count}
+        return tuple(sorted(drafted or {row.setting.together for row in self.rows}))
+
+    @property
+    def best(self) -> Row | None:
+        """The largest median total tokens/s of the lossless settings for the fewest requests at once, the smaller
+        budget among equals."""
+        sound = [row for row in self.rows
+                 if row.setting.together == self.counts[0] and METHODS[row.setting.method].lossless]
+        return max(sound, key=lambda row: (row.total.median, -row.setting.budget), default=None)
+
+    def at(self, together: int) -> Summary:
+        """The rows of so many requests at once."""
+        return Summary(tuple(row for row in self.rows if row.setting.together == together))
 
 
 def summarise(settings: Iterable[Setting], measured: Sequence[Measured]) -> Summary:
     """The table of what was measured so far; a setting without a run has no row."""
     beside = baselines(measured)
-    runs: dict[Setting, list[Run]] = defaultdict(list)
+    runs: dict[Setting, list[ComparedRun]] = defaultdict(list)
     failed: dict[Setting, int] = defaultdict(int)
     for found in measured:
         if found.reading is None or not found.reading.lengths:
             failed[found.cell.setting] += 1
         else:
-            runs[found.cell.setting].append((found.cell.prompt, found.reading, beside.get(_beside(found))))
-    rows = tuple(_row(setting, runs[setting], failed[setting]) for setting in settings if runs[setting])
-    sound = [row for row in rows if METHODS[row.setting.method].lossless]
-    return Summary(rows, max(sound, key=lambda row: (row.tokens_per_second.median, -row.setting.budget), default=None))
+            key = _beside(found)
+            alone = beside.get(replace(key, baseline=key.baseline.alone))
+            runs[found.cell.setting].append(ComparedRun(found.cell.prompt, found.reading, beside.get(key), alone))
+    return Summary(tuple(_row(setting, runs[setting], failed[setting]) for setting in settings if runs[setting]))
 
 
 @dataclass(frozen=True)
@@ -84,17 +112,18 @@ def baselines(measured: Sequence[Measured]) -> Mapping[Beside, Reading]:
             if found.reading and found.reading.lengths and found.cell.setting == found.cell.setting.baseline}
 
 
-def _row(setting: Setting, runs: Sequence[Run], failed: int) -> Row:
-    pairs = [(prompt, reading, baseline) for prompt, reading, baseline in runs if baseline]
-    speedups = [(prompt, reading.tokens_per_second / baseline.tokens_per_second) for prompt, reading, baseline in pairs]
-    tokens, rounds = (sum(counts) for counts in zip(
-        *((len(reading.token_ids), reading.rounds) for _, reading, _ in runs), strict=True))
+def _row(setting: Setting, runs: Sequence[ComparedRun], failed: int) -> Row:
+    speedups = [(run.prompt, run.reading.total_tokens_per_second / run.baseline.total_tokens_per_second)
+                for run in runs if run.baseline]
+    compared = [(run.reading, run.alone) for run in runs if run.alone]
+    tokens, rounds = sum(len(run.reading.token_ids) for run in runs), sum(run.reading.rounds for run in runs)
     return Row(
         setting, len(runs), failed, tokens, rounds, mean_length(tokens, rounds),
-        _over_prompts([(prompt, reading.tau) for prompt, reading, _ in runs]),
-        _over_prompts([(prompt, reading.tokens_per_second) for prompt, reading, _ in runs]),
+        _over_prompts([(run.prompt, run.reading.tau) for run in runs]),
+        _over_prompts([(run.prompt, run.reading.tokens_per_second) for run in runs]),
+        _over_prompts([(run.prompt, run.reading.total_tokens_per_second) for run in runs]),
         _over_prompts(speedups) if speedups else None,
-        sum(first_difference(reading, baseline) is None for _, reading, baseline in pairs), len(pairs))
+        sum(first_difference(reading, alone) is None for reading, alone in compared), len(compared))
 
 
 def _over_prompts(values: Sequence[tuple[int, float]]) -> Estimate:

@@ -10,9 +10,19 @@ from time import perf_counter
 from typing import Protocol
 
 from engine.errors import CanopyError, RequestError
+from engine.lab.company import JointLaboratory
 from engine.lab.control import Control
 from engine.lab.planning import check
-from engine.lab.settings import Cell, Conditions, Laboratory, Measured, Setting
+from engine.lab.settings import (
+    Cell,
+    Company,
+    Conditions,
+    Laboratory,
+    Measured,
+    Reading,
+    Setting,
+    SweepPlan,
+)
 from engine.lab.store import Store, Stored
 from engine.records import Ask
 
@@ -21,10 +31,23 @@ WARMING_TOKENS = 8  # enough to touch every buffer of a setting once
 
 @dataclass(frozen=True)
 class Task:
-    """A cell and what is asked of the rig for it."""
+    """A cell, what is asked of the rig for it, and what is answered beside it."""
 
     cell: Cell
     ask: Ask
+    company: Company = Company()
+
+    def shortened(self, max_tokens: int) -> Task:
+        """The same with texts of so many tokens at most."""
+        def short(ask: Ask) -> Ask:
+            return replace(ask, max_tokens=min(ask.max_tokens, max_tokens))
+        company = replace(self.company, others=tuple(map(short, self.company.others)))
+        return replace(self, ask=short(self.ask), company=company)
+
+
+def task_of(plan: SweepPlan, cell: Cell) -> Task:
+    """What a plan asks for in a cell."""
+    return Task(cell, plan.ask(cell), plan.company(cell))
 
 
 @dataclass(frozen=True)
@@ -65,30 +88,30 @@ class Alone:
     """A crew of this process: one laboratory, one task after the other."""
 
     def __init__(self, laboratory: Laboratory) -> None:
-        self._laboratory = laboratory
+        self.laboratory = laboratory
 
     @property
     def conditions(self) -> Conditions:
         """See ``Crew``."""
-        return self._laboratory.conditions
+        return self.laboratory.conditions
 
     @property
     def methods(self) -> Sequence[str]:
         """See ``Crew``."""
-        return self._laboratory.methods
+        return self.laboratory.methods
 
     @property
     def drafters(self) -> Sequence[str]:
         """See ``Crew``."""
-        return self._laboratory.drafters
+        return self.laboratory.drafters
 
     def work(self, tasks: Sequence[Task], control: Control) -> Iterator[Measured]:
         """See ``Crew``."""
-        warmed = warm(self._laboratory, tasks, control)
+        warmed = warm(self.laboratory, tasks, control)
         for task in tasks:
             if not (warmed and control.may_go_on()):
                 return
-            yield measure(self._laboratory, task)
+            yield measure(self.laboratory, task)
 
 
 def warm(laboratory: Laboratory, tasks: Sequence[Task], control: Control) -> bool:
@@ -104,8 +127,7 @@ def warm(laboratory: Laboratory, tasks: Sequence[Task], control: Control) -> boo
     for task in shortest.values():
         if not control.may_go_on():
             return False
-        measure(laboratory, replace(task, ask=replace(
-            task.ask, max_tokens=min(task.ask.max_tokens, WARMING_TOKENS))))
+        measure(laboratory, task.shortened(WARMING_TOKENS))
     return True
 
 
@@ -113,9 +135,17 @@ def measure(laboratory: Laboratory, task: Task) -> Measured:
     """What comes of one task: a reading, or the sentence why there is none."""
     hardware = laboratory.conditions.hardware
     try:
-        return Measured(task.cell, laboratory.measure(task.ask), hardware=hardware)
+        return Measured(task.cell, _reading(laboratory, task), hardware=hardware)
     except CanopyError as error:
         return Measured(task.cell, None, str(error), hardware)
+
+
+def _reading(laboratory: Laboratory, task: Task) -> Reading:
+    if task.company.at_once == 1:
+        return laboratory.measure(task.ask)
+    if isinstance(laboratory, JointLaboratory):
+        return laboratory.measure_among(task.ask, task.company)
+    raise RequestError("This rig answers one request at a time; measure it with 1 request at once.")
 
 
 def run_sweep(store: Store, number: int, crew: Crew, control: Control) -> Iterator[Progress]:
@@ -127,7 +157,7 @@ def run_sweep(store: Store, number: int, crew: Crew, control: Control) -> Iterat
     stored = store.sweep(number)
     check(stored.plan, crew.methods, crew.drafters)
     check_conditions(stored, crew.conditions)
-    tasks = [Task(cell, stored.plan.ask(cell)) for cell in store.pending(number)]
+    tasks = [task_of(stored.plan, cell) for cell in store.pending(number)]
     failed = len([found for found in store.measured(number) if found.reading is None])
     done, pace = stored.done, TimeLeft([task.cell.setting for task in tasks], control)
     for found in crew.work(tasks, control):

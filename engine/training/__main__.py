@@ -40,14 +40,19 @@ OWN = "engine.training.own_answers"
 SMOLLM2 = Path("assets/smollm2")
 PUBLISHED: Stages = (
     (enough("smollm2"), (f"{OWN}.writing", "--rig", "smollm2")),
-    (SMOLLM2 / "chat" / "training.json", (f"{OWN}.heads", "--drafter", "chat", "--out", str(SMOLLM2 / "chat"))),
-    *((SMOLLM2 / drafter / "training.json", (
-        f"{OWN}.heads", "--drafter", drafter, "--begin-with", str(SMOLLM2 / "chat"), "--out", str(SMOLLM2 / drafter)))
-      for drafter in ("prose", "code")),
-    (SMOLLM2 / "small" / "training.json", (f"{OWN}.small", "--out", str(SMOLLM2 / "small"))),
+    *((SMOLLM2 / drafter / "training.json", (f"{OWN}.phrases", "--drafter", drafter))
+      for drafter in ("phrases", "prose", "code")),
     (SMOLLM2 / "README.md", (f"{OWN}.card",)),
 )
-STAGES: Mapping[str, Stages] = MappingProxyType({"demo": DEMO, "smollm2": PUBLISHED})
+NETWORKS: Stages = (  # hours on a CPU with bfloat16 tiles, days on one without: not part of the rig yet
+    (enough("smollm2"), (f"{OWN}.writing", "--rig", "smollm2")),
+    (SMOLLM2 / "chat" / "training.json", (f"{OWN}.heads", "--drafter", "chat", "--out", str(SMOLLM2 / "chat"))),
+    *((SMOLLM2 / f"chat-{kind}" / "training.json", (
+        f"{OWN}.heads", "--drafter", kind, "--begin-with", str(SMOLLM2 / "chat"), "--out",
+        str(SMOLLM2 / f"chat-{kind}"))) for kind in ("prose", "code")),
+    (SMOLLM2 / "small" / "training.json", (f"{OWN}.small", "--out", str(SMOLLM2 / "small"))),
+)
+STAGES: Mapping[str, Stages] = MappingProxyType({"demo": DEMO, "smollm2": PUBLISHED, "smollm2-networks": NETWORKS})
 
 
 def made(rig: str, again: bool) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from explorer.bundle import ASSETS, element
 
 # In the order in which they load: plots and controls, the parts, and mount last, which puts them together.
-SCRIPTS = ("plots", "forms", "live", "points", "curves", "verdict", "sweep", "shapes", "tools", "race", "compare",
-           "server", "tabs", "mount")
+SCRIPTS = ("plots", "forms", "live", "points", "curves", "verdict", "sweep", "shapes", "tools", "load", "race",
+           "compare", "server", "tabs", "mount")
 STYLES = ("lab.css", "compare.css")
 
 

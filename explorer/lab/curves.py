@@ -15,17 +15,20 @@ from explorer.lab.style import ACCENT, INK, QUIET, Look, axis, drawn, look, pape
 THIN = 0.45  # of a curve's width: what paces itself is a line across, to be held against all curves
 
 
-def curves_figure(layers: Sequence[CurveLayer], best: CurvePoint | None) -> dict[str, Any]:
-    """The figure. Its ``zero`` and ``auto`` tell the browser where these stand on the axis."""
+def curves_figure(
+        layers: Sequence[CurveLayer], best: CurvePoint | None, together: int = 1) -> dict[str, Any]:
+    """The figure, its tokens per second those of ``together`` requests. Its ``zero`` and ``auto`` tell the browser
+    where these stand on the axis."""
     points = [point for layer in layers for point in layer.points]
     scale = Scale(tuple(sorted({point.setting.budget for point in points if not point.paced})),
                   any(point.paced for point in points))
     ticks = scale.ticks()
+    speed = f"tokens per second, {together} at once" if together > 1 else "tokens per second"
     figure = paper(
         xaxis=axis("", anchor="y", matches="x2", showticklabels=False, **ticks),
         xaxis2=axis("node budget, log₂", anchor="y2", **ticks),
         yaxis=axis("τ, tokens per round", domain=[0.54, 1], rangemode="tozero"),
-        yaxis2=axis("tokens per second", domain=[0, 0.46], anchor="x2", rangemode="tozero"))
+        yaxis2=axis(speed, domain=[0, 0.46], anchor="x2", rangemode="tozero"))
     named: set[str] = set()
     for layer in layers:
         for members in _lines(layer.points):

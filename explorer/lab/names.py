@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from engine.budget_policy import FIXED, MOST_AUTO
 from engine.lab.settings import Setting
 from engine.methods import METHODS
@@ -11,13 +9,14 @@ from engine.methods import METHODS
 
 def line_of(setting: Setting) -> str:
     """The curve that a setting belongs to: all that it says besides the budget."""
-    return replace(setting, budget=0, pace=FIXED).label
+    return setting.curve.label
 
 
 def label_of(setting: Setting) -> str:
-    """A setting for people: ``merged each, 64 nodes``, ``ddtree, auto``; what drafts nothing has no nodes."""
-    line = line_of(setting)
-    return f"{line}, {_nodes(setting)}" if METHODS[setting.method].drafter_count else line
+    """A setting for people: ``merged each, 64 nodes``, ``ddtree, auto, 8 at once``; what drafts nothing has no
+    nodes."""
+    nodes = [_nodes(setting)] if METHODS[setting.method].drafter_count else []
+    return ", ".join([line_of(setting), *nodes, *([f"{setting.together} at once"] if setting.together > 1 else [])])
 
 
 def _nodes(setting: Setting) -> str:

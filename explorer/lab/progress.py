@@ -82,6 +82,8 @@ def _listed(stored: Stored, going: ActiveSweep | None) -> View:
 
 
 def seconds_per_run(measured: Sequence[Measured]) -> float | None:
-    """The mean time of a run, its prompt's reading included; None without one."""
-    spent = [found.reading.seconds + found.reading.prefill_seconds for found in measured if found.reading]
+    """The mean time of a run with one request, its prompt's reading included; None without one. One of n requests
+    counts as (n + 1) / 2 such runs: their rounds are shared, and longer."""
+    spent = [2 * (found.reading.seconds + found.reading.prefill_seconds) / (found.cell.setting.together + 1)
+             for found in measured if found.reading]
     return fmean(spent) if spent else None

@@ -21,10 +21,11 @@ from engine.errors import RequestError
 from engine.lab.report import report, runs_csv, table_csv
 from engine.lab.settings import Measured
 from engine.lab.store import Stored
-from engine.lab.summary import summarise
+from engine.lab.summary import Summary, summarise
 from engine.methods import METHODS
 from explorer.bundle import ASSETS
 from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figure, histogram_figure
+from explorer.lab.load import Looked, load_view
 from explorer.lab.table import curves_view, readings_at, table_view
 from explorer.share import Download
 from explorer.view import View
@@ -35,9 +36,11 @@ PAGE = ASSETS / "lab" / "report.html"
 def figures(stored: Stored, measured: Sequence[Measured]) -> list[tuple[str, View]]:
     """The figures of a report, each with its caption."""
     summary = summarise(stored.plan.settings, measured)
+    alone = summary.at(min(summary.counts, default=1))
     drawn = [("τ and tokens per second against the node budget: medians over prompts with 95 % intervals. "
               "Thin lines across: auto, where every round verifies as many nodes as pay.",
-              curves_view(summary, [])["figure"])]
+              curves_view(alone, [])["figure"])]
+    drawn += load_figures(stored, measured)
     best = summary.best
     if best is None or not METHODS[best.setting.method].drafter_count:
         return drawn
@@ -52,12 +55,28 @@ def figures(stored: Stored, measured: Sequence[Measured]) -> list[tuple[str, Vie
             (f"Calibration {at}: expected tokens per round against those that came of it.", calibration_figure(found))]
 
 
+def load_figures(stored: Stored, measured: Sequence[Measured]) -> list[tuple[str, View]]:
+    """Those of several requests at once, where there were any: the curve that is fastest for one."""
+    view = load_view(stored, measured, None, Looked())
+    if not view["count"] or len(view["table"]["rows"]) < 2:
+        return []
+    said = " ".join(view["words"])
+    return [(f"Total tokens per second of {view['line']} over node budget and requests at once. {said}", view["heat"]),
+            (f"Tokens per second of each request of {view['line']}, against requests at once.", view["each"])]
+
+
+def tables_of(summary: Summary) -> list[View]:
+    """A table for each number of requests at once; the first is what the report recommends from."""
+    return [table_view(summary.at(count)) for count in summary.counts or (1,)]
+
+
 def html_page(stored: Stored, measured: Sequence[Measured]) -> str:
     """The report as one file."""
-    made, table = report(stored, measured), table_view(summarise(stored.plan.settings, measured))
+    made, tables = report(stored, measured), tables_of(summarise(stored.plan.settings, measured))
     parts = {
-        "TITLE": escape(f"Measurement {stored.number}, {made['rig']}"), "VERDICT": _verdict(table),
-        "FACTS": _facts(made), "TABLE": _table(table["rows"]), "COMMANDS": _commands(made), "PLOTLY": get_plotlyjs(),
+        "TITLE": escape(f"Measurement {stored.number}, {made['rig']}"), "VERDICT": _verdict(tables[0]),
+        "FACTS": _facts(made), "TABLE": _table([
+            row for table in tables for row in table["rows"]]), "COMMANDS": _commands(made), "PLOTLY": get_plotlyjs(),
         "FAILURES": _failures(made), "STYLE": (ASSETS / "stage.css").read_text("utf8") + (
             ASSETS / "lab" / "lab.css").read_text("utf8"),
         "FIGURES": _inside([{"caption": caption, **figure} for caption, figure in figures(stored, measured)]),

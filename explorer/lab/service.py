@@ -15,14 +15,17 @@ from plotly.offline import get_plotlyjs
 
 from engine.errors import RequestError
 from engine.lab.reading import reading_of
+from engine.lab.report import run_command
 from engine.lab.settings import BASELINE, Measured
 from engine.lab.store import Stored
 from engine.lab.summary import summarise
+from engine.limits import TRIED_TOGETHER
 from engine.methods import METHODS
 from engine.trace import Trace
 from explorer.browser_calls import browser_call
 from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figure, histogram_figure
 from explorer.lab.live import live_figure
+from explorer.lab.load import Looked, load_view
 from explorer.lab.progress import SweepList, progress_view, seconds_per_run
 from explorer.lab.prompts import PromptSets
 from explorer.lab.recorded import NUMBER as RECORDED
@@ -60,6 +63,7 @@ class LabService:
             "lab_start": self.start, "lab_control": self.control, "lab_delete": self.delete,
             "lab_prompts": self.prompts, "lab_shapes": self.shapes, "lab_report": self.report,
             "lab_what_if": self._tools.what_if, "lab_cost": self._tools.cost, "lab_race": self._tools.race,
+            "lab_load": self.load, "lab_load_cost": self._tools.load,
             "lab_doctor": self._tools.doctor, "lab_job": self._tools.job,
             "lab_server_look": self._server.look, "lab_server_load": self._server.load,
             "lab_server_job": self._server.job}
@@ -79,7 +83,8 @@ class LabService:
             "looks": looks_view(), "live": live_figure(),
             "tools": [*(() if instruments.reason else TOOLS), *(["server"] if self._server.offered else [])],
             "settled": settled, "options": {
-                "methods": methods, "baseline": BASELINE, "budgets": list(OFFERED), "limits": limits(),
+                "methods": methods, "baseline": BASELINE, "budgets": list(OFFERED),
+                "together": list(TRIED_TOGETHER), "limits": limits(),
                 "sets": self._sets.view(),
                 "heads": {name: METHODS[name].drafter_count for name in methods},
                 "summaries": {name: METHODS[name].summary for name in methods}}}
@@ -131,15 +136,30 @@ class LabService:
         return {"chosen": chosen, "sets": self._sets.view()}
 
     def curves(self, wanted: Mapping[str, Any]) -> View:
-        """The curves and the table: {"sweep", "points": single runs of the browser, "what_if": a run's id, "line":
-        which curve of it}."""
+        """The curves and the table of so many people at once: {"sweep", "points": single runs of the browser,
+        "what_if": a run's id, "line": which curve of it, "together"}. Single runs and what they foretell are of one
+        alone."""
         stored = self._list.chosen(wanted.get("sweep"))
         measured = self._sweeps.measured(stored.number) if stored else []
-        summary = summarise(stored.plan.settings if stored else (), measured)
-        forecast = self._tools.forecast(wanted.get("what_if"))
-        return {"curves": curves_view(summary, _list(wanted.get("points")), forecast, str(wanted.get("line"))),
-                "table": table_view(summary) if stored else None,
+        whole = summarise(stored.plan.settings if stored else (), measured)
+        asked = wanted.get("together")
+        together = asked if asked in whole.counts else min(whole.counts, default=1)
+        summary, alone = whole.at(together), together == 1
+        forecast = self._tools.forecast(wanted.get("what_if")) if alone else None
+        points = _list(wanted.get("points")) if alone else []
+        return {"curves": curves_view(summary, points, forecast, str(wanted.get("line"))),
+                "table": table_view(summary) if stored else None, "counts": list(whole.counts), "together": together,
+                "command": run_command(stored.plan, summary.best.setting) if stored and summary.best else "",
                 "seconds_per_run": seconds_per_run(measured) if stored and stored.number != RECORDED else None}
+
+    def load(self, wanted: Mapping[str, Any]) -> View:
+        """Several people at once: {"sweep", "line": of which method, "together": the number that is looked at,
+        "prediction": a run's id}."""
+        stored = self._list.chosen(wanted.get("sweep"))
+        measured = self._sweeps.measured(stored.number) if stored else []
+        together = wanted.get("together")
+        looked = Looked(str(wanted.get("line")), together if isinstance(together, int) else 1)
+        return load_view(stored, measured, self._tools.load_prediction(wanted.get("prediction")), looked)
 
     def shapes(self, wanted: Mapping[str, Any]) -> View:
         """Histogram, depth and rank, calibration: of a run {"run"}, or of {"sweep", "nodes", "line": of the map}."""

@@ -11,7 +11,7 @@ from engine.budget_policy import AUTO, MOST_AUTO
 from engine.errors import RequestError
 from engine.lab.planning import Choice, check, settings
 from engine.lab.settings import BASELINE, Laboratory, SweepPlan
-from engine.limits import MOST_NODES, TRIED_BUDGETS
+from engine.limits import MOST_NODES, MOST_TOGETHER, TRIED_BUDGETS
 from engine.records import Sampling
 from explorer.form_fields import (
     LONGEST_ANSWER,
@@ -43,6 +43,10 @@ def _budgets(value: Any) -> tuple[int | str, ...]:
                  for each in listed("budgets", value))
 
 
+def _together(value: Any) -> tuple[int, ...]:
+    return tuple(whole("People at once", each, 1, MOST_TOGETHER) for each in listed("people at once", value))
+
+
 def listed(name: str, value: Any) -> Sequence[Any]:
     """The items of a field that is a list; RequestError where it is none."""
     if not isinstance(value, list | tuple):
@@ -61,6 +65,7 @@ class SweepForm(BaseModel):
     prompts: Annotated[int, whole_in("How many prompts", 1, MOST_PROMPTS)] = asked_for()
     methods: Annotated[tuple[str, ...], BeforeValidator(_methods)] = asked_for()
     budgets: Annotated[tuple[int | str, ...], BeforeValidator(_budgets)] = asked_for()
+    together: Annotated[tuple[int, ...], BeforeValidator(_together)] = (1,)
     split: Annotated[str, BeforeValidator(lambda value: str(value or "total"))] = "total"
     temperature: TemperatureField = asked_for()
     repeats: Annotated[int, whole_in("Repeats", 1, MOST_SWEEP_REPEATS)] = asked_for()
@@ -70,7 +75,7 @@ class SweepForm(BaseModel):
         """The settings that it asks for."""
         fixed = tuple(budget for budget in self.budgets if isinstance(budget, int))
         return Choice(self.methods, fixed, self.split, sampling=Sampling(self.temperature),
-                      auto_budget=MOST_AUTO if AUTO in self.budgets else 0)
+                      auto_budget=MOST_AUTO if AUTO in self.budgets else 0, together=self.together)
 
 
 # Small enough to be through in well under a minute on the embedded rig; six prompts are as few as have a 95 % interval.

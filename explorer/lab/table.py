@@ -27,13 +27,14 @@ MOST_RUNS = 1000  # single runs that a browser may send along
 
 def points_of(summary: Summary) -> list[CurvePoint]:
     """A point of the curves for each row of the table."""
-    return [CurvePoint(row.setting, row.tau, row.tokens_per_second) for row in summary.rows]
+    return [CurvePoint(row.setting, row.tau, row.total) for row in summary.rows]
 
 
 def table_view(summary: Summary) -> View:
-    """The table, the fastest first: {rows, best, remark}. ``best`` is the row with the most tokens/s of those that
-    are lossless; ``remark`` says in a sentence how sure that is."""
-    ordered = sorted(summary.rows, key=lambda row: -row.tokens_per_second.median)
+    """The table of one number of requests at once, the fastest first: {rows, best, remark}. ``best`` is the row with
+    the most tokens/s, all requests together, of those that are lossless; ``remark`` says in a sentence how sure that
+    is."""
+    ordered = sorted(summary.rows, key=lambda row: -row.total.median)
     rows = [row_view(row, summary.best) for row in ordered]
     return {"rows": rows, "best": next((row for row in rows if row["best"]), None), "remark": remark(summary),
             "standing": standing(summary.best)}
@@ -56,7 +57,7 @@ def standing(best: Row | None) -> str:
 def unsteady(summary: Summary) -> str:
     """That something else was at work on the machine, in a sentence: plain decoding takes as long whatever is asked,
     so what its speed spreads is the machine's. Empty where it was steady, or has one prompt alone."""
-    plain = [row.tokens_per_second for row in summary.rows if not METHODS[row.setting.method].drafter_count]
+    plain = [row.total for row in summary.rows if not METHODS[row.setting.method].drafter_count]
     if not plain or (plain[0].most - plain[0].least) / plain[0].median <= STEADY:
         return ""
     return (f" Plain decoding alone ran at {plain[0].least:,.0f} to {plain[0].most:,.0f} tokens/s, so something else "
@@ -69,7 +70,8 @@ def row_view(row: Row, best: Row | None) -> View:
     return {
         "label": label_of(setting), "line": line_of(setting), "method": setting.method, "budget": setting.budget,
         "split": setting.split, "pace": setting.pace, "nodes": setting.nodes,
-        "tau": asdict(row.tau), "speed": asdict(row.tokens_per_second),
+        "tau": asdict(row.tau), "speed": asdict(row.total), "each": asdict(row.tokens_per_second),
+        "together": setting.together,
         "speedup": asdict(row.speedup) if row.speedup else None, "runs": row.runs, "failed": row.failed,
         "same_text": row.same_text, "compared": row.compared, "lossless": METHODS[setting.method].lossless,
         "best": row is best}
@@ -84,8 +86,8 @@ def remark(summary: Summary) -> str:
 
 
 def _lead(summary: Summary, best: Row) -> str:
-    prompts = best.tokens_per_second.prompts
-    if best.tokens_per_second.low is None:
+    prompts = best.total.prompts
+    if best.total.low is None:
         return f"Over {prompts} prompt{'s' if prompts > 1 else ''}; six or more give 95 % intervals."
     if standing(best) == "plain":
         return f"Over {prompts} prompts no drafter paid on this machine."
@@ -93,12 +95,12 @@ def _lead(summary: Summary, best: Row) -> str:
         return (f"Over {prompts} prompts its speed-up lies between {best.speedup.low:.2f}× and "
                 f"{best.speedup.high:.2f}×, so it may be none; more prompts tell.")
     close = [row for row in summary.rows if row is not best and METHODS[row.setting.method].lossless
-             and (row.tokens_per_second.high or 0) >= best.tokens_per_second.low
-             and row.tokens_per_second.median >= 0.95 * best.tokens_per_second.median]
+             and (row.total.high or 0) >= best.total.low
+             and row.total.median >= 0.95 * best.total.median]
     if not close:
         return f"Over {prompts} prompts; no other setting comes within 5 %."
     names = ", ".join(label_of(row.setting) for row in sorted(
-        close, key=lambda row: -row.tokens_per_second.median)[:3])
+        close, key=lambda row: -row.total.median)[:3])
     return f"Over {prompts} prompts. Within 5 %, so not told apart by this measurement: {names}."
 
 
@@ -133,7 +135,8 @@ def curves_view(summary: Summary, runs: Iterable[Mapping[str, Any]], found: What
     layers = [swept(points_of(summary)), single(single_points(runs)), predicted(predicted_points(found, line))]
     best = summary.best
     marked = next((point for point in layers[0].points if best and point.setting == best.setting), None)
-    return {"figure": curves_figure(layers, marked), "count": sum(len(layer.points) for layer in layers),
+    together = summary.counts[0] if summary.counts else 1
+    return {"figure": curves_figure(layers, marked, together), "count": sum(len(layer.points) for layer in layers),
             "predicted": predicted_view(found, line)}
 
 

@@ -10,12 +10,15 @@ import numpy as np
 
 from engine.errors import RequestError
 from engine.lab.control import Steps
+from engine.lab.cost import CostCurve
 from engine.lab.findings import worst_first
 from engine.lab.forecast import WhatIf
+from engine.limits import TRIED_TOGETHER
 from engine.trace import Trace
 from engine.written_names import written
 from explorer.lab.cost import cost_figure, gain_figure, priced
 from explorer.lab.jobs import Job, Jobs
+from explorer.lab.load import LoadPrediction
 from explorer.lab.race import race_plan_from, run
 from explorer.run_queue import RunQueue
 from explorer.sources.answering import AnsweringRig
@@ -32,6 +35,7 @@ class Tools:
         self._trace_of = trace_of
         self._jobs = Jobs(queue)
         self._forecasts: OrderedDict[str, WhatIf] = OrderedDict()
+        self._loads: OrderedDict[str, LoadPrediction] = OrderedDict()
 
     def what_if(self, wanted: Mapping[str, Any]) -> View:
         """Predict every setting from a run, {"run"}. The result names the forecast for the curves and the cost."""
@@ -47,6 +51,29 @@ class Tools:
             return {"what_if": name, "departures": self._forecasts[name].departures,
                     "seconds": self._forecasts[name].seconds}
         return {"job": self._jobs.start(work)}
+
+    def load(self, wanted: Mapping[str, Any]) -> View:
+        """Measure what rounds of several requests cost, {"run"}: of so many like that run. The result names the
+        prediction for the heat map."""
+        name = str(wanted.get("run"))
+        trace = self._trace_of(name)
+
+        def work(job: Job) -> View:
+            instruments, costs = self._rig.instruments, dict[int, CostCurve]()
+            for place, count in enumerate(TRIED_TOGETHER):
+                job.hear(f"Measuring what rounds of {count} at once cost …", place / (len(TRIED_TOGETHER) + 1))
+                costs[count] = instruments.load_cost(trace, count)
+            job.hear("Walking the text with every method and budget …", len(costs) / (len(TRIED_TOGETHER) + 1))
+            found = self._forecasts.get(name) or instruments.what_if(trace, Steps())
+            self._loads[name] = LoadPrediction(found, costs)
+            while len(self._loads) > MOST_FORECASTS:
+                self._loads.popitem(last=False)
+            return {"load": name}
+        return {"job": self._jobs.start(work)}
+
+    def load_prediction(self, name: object) -> LoadPrediction | None:
+        """What was predicted from that run."""
+        return self._loads.get(str(name))
 
     def forecast(self, name: object) -> WhatIf | None:
         """The what-if that was made from that run."""

@@ -10,11 +10,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import gradio as gr
+from typing import TYPE_CHECKING, Any
 
 from explorer.security.refusal import Refusal
+
+if TYPE_CHECKING:
+    import gradio as gr
 
 API = "/gradio_api/"
 SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")

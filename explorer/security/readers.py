@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
 
-from gradio.context import LocalContext
 from starlette.types import Message, Scope, Send
 
 from engine.errors import RequestError
@@ -76,6 +75,8 @@ class Asker:
 
 def asker() -> Asker | None:
     """Who asked for what is being answered; None where that did not come through the gate."""
+    from gradio.context import LocalContext  # noqa: PLC0415 - the gate is there before Gradio, which takes seconds
+
     request = LocalContext.request.get(None)
     scope = request.request.scope if request is not None and request.request is not None else {}
     readers = scope.get(KEY)

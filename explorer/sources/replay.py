@@ -98,6 +98,10 @@ class NoInstruments:
         """See ``Instruments``."""
         raise RigError(self.reason)
 
+    def load_cost(self, trace: Trace, requests: int) -> CostCurve:
+        """See ``Instruments``."""
+        raise RigError(self.reason)
+
     def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
         """See ``Instruments``."""
         raise RigError(self.reason)

@@ -54,13 +54,15 @@ def address(round_times: Path) -> Iterator[str]:
 
 
 @contextmanager
-def served(*words: str, **environment: str) -> Iterator[str]:
-    """The address of a server that Python starts with these words, a free port in the place of ``PORT``."""
+def served(*words: str, answers: str = "config", **environment: str) -> Iterator[str]:
+    """The address of a server that Python starts with these words, a free port in the place of ``PORT``, once
+    ``answers`` does: that one does when the page has followed the first one."""
     port = str(free_port())
     server = subprocess.Popen([sys.executable, *(port if word == PORT else word for word in words)],
                               cwd=ROOT, env={**os.environ, **environment})
     try:
-        _wait_for(url := f"http://127.0.0.1:{port}/", server)
+        url = f"http://127.0.0.1:{port}/"
+        _wait_for(url + answers, server)
         yield url
     finally:
         server.terminate()

@@ -53,8 +53,9 @@ def record(folder: Path) -> None:
 def main(port: int, pause_seconds: float, log: Path) -> None:
     """Serve until the process is ended."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    from explorer.listening import Listening
     from explorer.page import build
-    from explorer.server import Listening, serve
+    from explorer.server import serve
 
     source = Timed(pause_seconds)
     source.log = log

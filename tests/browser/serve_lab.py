@@ -18,8 +18,9 @@ from tests.explorer.scripted_rigs import answering
 def main(port: int, pause_seconds: float, results: Path) -> None:
     """Serve until the process is ended."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    from explorer.listening import Listening
     from explorer.page import build
-    from explorer.server import Listening, serve
+    from explorer.server import serve
 
     with tempfile.TemporaryDirectory() as folder:
         dump(recorded(scripted_trace("joint", 64), "Scripted: joint", "", "2026-11-20"), Path(folder) / "welcome.jsonl")

@@ -31,7 +31,7 @@ def small_rig(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def app_address(tmp_path: Path) -> Iterator[str]:
     """The app on the demo rig, anew for every try."""
-    with served("app.py", "--port", PORT, "--results", str(tmp_path / "results.sqlite")) as url:
+    with served("app.py", "--rig", "demo", "--port", PORT, "--results", str(tmp_path / "results.sqlite")) as url:
         yield url
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.lab.control import Steps
@@ -12,7 +12,7 @@ from engine.lab.cost import CostCurve
 from engine.lab.findings import FINE, WRONG, DoctorFinding
 from engine.lab.forecast import Forecast, Gain, WhatIf
 from engine.lab.reading import reading_of
-from engine.lab.settings import Conditions, Reading
+from engine.lab.settings import Company, Conditions, Reading
 from engine.methods import METHODS
 from engine.records import Ask
 from engine.trace import Piece, Trace, gather
@@ -36,6 +36,16 @@ class ScriptedLaboratory:
         self.asked.append(ask)
         return reading_of(gather(ScriptedSource(self.pause_seconds).run(ask)))
 
+    def measure_among(self, ask: Ask, company: Company) -> Reading:
+        """The script's rounds, longer for every other one at work, who all add as much as it does itself."""
+        found = self.measure(ask)
+        slower = 1 + 0.02 * (company.at_once - 1) * (10 + ask.budget) ** 0.5
+        return replace(found, round_seconds=tuple(slower * spent for spent in found.round_seconds),
+                       committed=tuple(company.at_once * length for length in found.lengths))
+
+    def load_cost(self, ask: Ask, requests: int) -> CostCurve:
+        return CURVE
+
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         named = ScriptedSource().script.pieces
         return {token: named[token] for token in token_ids}
@@ -57,6 +67,9 @@ class ScriptedInstruments:
 
     def cost(self, trace: Trace) -> CostCurve:
         return CURVE
+
+    def load_cost(self, trace: Trace, requests: int) -> CostCurve:
+        return CURVE if requests == 1 else replace(CURVE, requests=requests, plain_ms=CURVE.plain_ms + 0.5 * requests)
 
     def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
         header, found = trace.header, []

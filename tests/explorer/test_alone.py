@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import app
+from engine.rig_names import DEFAULT_RIG
 
 BLOCKED = """
 import sys
@@ -33,7 +34,8 @@ def test_the_explorer_imports_and_builds_without_torch() -> None:
 
 def test_flags() -> None:
     wanted = app.flags().parse_args([])
-    assert (wanted.host, wanted.port, wanted.rig, wanted.auth, wanted.trace) == ("127.0.0.1", 7860, "demo", None, None)
+    assert (wanted.host, wanted.port, wanted.rig, wanted.auth, wanted.trace) == (
+        "127.0.0.1", 7860, DEFAULT_RIG, None, None)
     assert app.flags().parse_args(["--auth", "ada:pass:word"]).auth == ("ada", "pass:word")
 
 

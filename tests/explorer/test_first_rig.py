@@ -119,7 +119,7 @@ def test_the_app_loads_its_rig_once_it_is_served(monkeypatch: pytest.MonkeyPatch
     rigs = ScriptedRigs()
     rigs.go.set()
     monkeypatch.setattr(app, "RigsOnDemand", lambda *_: rigs)
-    built = app.built_page(app.flags().parse_args(["--rig", "second"]))
+    built = app.built_page(app.flags().parse_args(["--rig", "second"]), Library([]))
     stage: Any = next(block for block in built.blocks.values() if block.elem_id == "canopy-stage")
     assert stage.rig_state({})["coming"] == "second" and rigs.beside == []
     for _ in range(2):  # whoever serves the page may begin twice

@@ -15,7 +15,8 @@ import pytest
 
 from engine.errors import RequestError
 from engine.trace import dumps, loads
-from explorer.share import EXPORTS, export, joined, pieces_of, replay_page, rounds_table
+from explorer.share import EXPORTS, export, joined, pieces_of, rounds_table
+from explorer.standalone import replay_page
 from explorer.view import run_view
 from tests.explorer.scripted import CODE, STORY, scripted_trace
 

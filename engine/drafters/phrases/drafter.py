@@ -70,7 +70,7 @@ class TextCounts:
 
 
 @dataclass(frozen=True)
-class Place:
+class RowPlace:
     """A row of the lattice: its depth, which one it is there, and the last tokens of the path that leads to it."""
 
     depth: int
@@ -85,7 +85,7 @@ class Growth:
         self._law = law
         self.levels: list[list[Row]] = []
         self.follow: list[list[dict[int, int]]] = []  # by depth and row: the cells that lead on, and where
-        self._waiting: list[tuple[float, int, int, Place]] = []  # −log probability, order of arrival, cell, its row
+        self._waiting: list[tuple[float, int, int, RowPlace]] = []  # −log probability, order of arrival, cell, its row
         self._arrived = 0
         self._open(0, context, 0.0)
 
@@ -105,7 +105,7 @@ class Growth:
         if len(self.levels) == depth:
             self.levels.append([])
             self.follow.append([])
-        law, place = self._law(context), Place(depth, len(self.levels[depth]), context)
+        law, place = self._law(context), RowPlace(depth, len(self.levels[depth]), context)
         self.levels[depth].append(law)
         self.follow[depth].append({})
         for cell, (_, share) in enumerate(law):

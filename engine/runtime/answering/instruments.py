@@ -49,6 +49,10 @@ class LiveInstruments:
         """See ``explorer.rig.Instruments``."""
         return self._live.curve(written(trace).context, trace.header.request.sampling)
 
+    def load_cost(self, trace: Trace, requests: int) -> CostCurve:
+        """The same of rounds that so many requests like it share."""
+        return self._live.load_curve(written(trace).context, trace.header.request.sampling, requests)
+
     def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
         """See ``explorer.rig.Instruments``."""
         return live_what_if(self._live, written(trace), Alternatives(curve=self.cost(trace)), steps)

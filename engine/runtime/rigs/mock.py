@@ -1,13 +1,45 @@
-"""A tree to time a pass with: it holds no draft."""
+"""Rounds to time passes with: their trees hold no draft, and of each only the root is kept."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from engine.records import DraftTree
+from engine.acceptance import Residual
+from engine.acceptance.walk import walk
+from engine.budget_policy import FixedBudget
+from engine.builders import Builder
+from engine.combiners.only import only
+from engine.decode import RequestRun
+from engine.methods import whole
+from engine.plan import Drafter, Plan, Target
+from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Verification
 from engine.tree import plant
 
 CHAIN = 15  # the first nodes are a chain: as deep as a block, and as bushy as a draft tree below
+ROOT: Integers = np.zeros(1, np.int32)
+
+
+class MockPace(FixedBudget):
+    """A ``BudgetPolicy``: each round has as many nodes as it was told last."""
+
+    def __init__(self) -> None:
+        self.nodes = 0
+
+    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
+        """See ``BudgetPolicy``."""
+        return drafters, self.nodes
+
+
+class MockRun(RequestRun):
+    """A request whose rounds verify mock trees of any size and keep their root alone."""
+
+    def __init__(self, request: Request, target: Target, drafter: Drafter | None) -> None:
+        self.pace = MockPace()
+        build: Builder = _mock
+        serving = (drafter,) if drafter else ()
+        super().__init__(Plan(request, serving, build, only, _root_kept, whole, self.pace), target)
 
 
 def mock_tree(root: int, rows: int) -> DraftTree:
@@ -15,3 +47,12 @@ def mock_tree(root: int, rows: int) -> DraftTree:
     nodes = np.arange(1, rows, dtype=np.int32)
     parents = np.where(nodes <= CHAIN, nodes - 1, (nodes - CHAIN - 1) // 4).astype(np.int32)
     return plant(root, np.full(rows - 1, root, np.int32), parents, np.zeros(rows - 1, np.float32))
+
+
+def _mock(_: Lattice, root: int, nodes: int) -> DraftTree:
+    return mock_tree(root, nodes + 1)
+
+
+def _root_kept(tree: DraftTree, said: Verification, residual: Residual, random: np.random.Generator) -> Acceptance:
+    """Walks like a round of the loop, then keeps the root; the next tree has the same one."""
+    return replace(walk(tree, said, residual, random), keep=ROOT, bonus=int(tree.tokens[0]))

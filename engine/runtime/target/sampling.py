@@ -18,6 +18,7 @@ from torch import Tensor
 from engine.lazy_verification import LazyVerification, VerificationSource
 from engine.records import Floats, Integers, PackedTree, Sampling, Verification
 
+AT_ONCE = 2**17  # logits that are described together: more would leave the processor's caches, at twice the time
 WAITING = 2**17  # more logits than this are described at once: whoever keeps unread rounds keeps their logits
 
 
@@ -151,19 +152,28 @@ def described(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Integ
 def _greedy_on_cpu(said: Floats, best: NDArray[np.intp], tokens: Integers, parents: Integers) -> Verification:
     """``statistics`` at temperature 0 without torch: a call of numpy costs a fifth, and torch's threads, called from
     two of Python's, would wait for each other."""
+    together = max(1, AT_ONCE // said.shape[-1])
+    found = [_row_statistics(said[start:start + together], best[start:start + together])
+             for start in range(0, len(said), together)]
+    top, total, entropy, gap = np.concatenate(found, axis=1)
+    logprobs = 0 - np.log(total)
+    offered = said[parents, tokens] - top[parents] + logprobs[parents]
+    processed_offer = np.zeros(len(tokens), np.float32)
+    processed_offer[tokens != best[parents]] = -np.inf
+    offered[0] = processed_offer[0] = 0
+    return Verification(best.astype(np.int32), logprobs, entropy, gap, offered, processed_offer)
+
+
+def _row_statistics(said: Floats, best: NDArray[np.intp]) -> Floats:
+    """(4, rows): each row's largest logit, the sum of exponentials over its own, entropy, gap to the second."""
     every = np.arange(len(best))
     top = said[every, best]
     below = said - top[:, None]
     masses = np.exp(below)
     total = masses.sum(-1)
-    entropy = np.log(total) - np.vecdot(masses, below) / total
-    logprobs = 0 - np.log(total)
-    offered, processed_offer = below[parents, tokens] + logprobs[parents], np.zeros(len(tokens), np.float32)
-    processed_offer[tokens != best[parents]] = -np.inf
-    offered[0] = processed_offer[0] = 0
+    entropy = np.maximum(np.log(total) - np.vecdot(masses, below) / total, 0)
     below[every, best] = -np.inf
-    return Verification(best.astype(np.int32), logprobs, np.maximum(entropy, 0), -below.max(-1), offered,
-                        processed_offer)
+    return np.stack([top, total, entropy, -below.max(-1)])
 
 
 def statistics(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Tensor, parents: Tensor) -> Tensor:

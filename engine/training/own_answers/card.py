@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import torch
 from tqdm import tqdm
 
+from engine.limits import TRIED_BUDGETS
 from engine.prompts import read_prompts
-from engine.runtime.checkpoints.files import load_weights
 from engine.training.own_answers.features import open_shard
-from engine.training.own_answers.measure import Scores, load_trainee, scores
+from engine.training.own_answers.measure import Scores, proposer, scores
 from engine.training.places import HELD_OUT, held_out_files, target_folder, work_folder
 
+NODES = TRIED_BUDGETS[1:6]
+COUNTED: Mapping[str, str] = MappingProxyType({
+    "phrases": "all answers", "prose": "answers without fenced code", "code": "answers with fenced code"})
 CARD = """# The rig smollm2
 
 The target is SmolLM2-135M-Instruct by Hugging Face (Apache-2.0): {layers} layers × {hidden}, a vocabulary of
@@ -29,26 +32,22 @@ The target is SmolLM2-135M-Instruct by Hugging Face (Apache-2.0): {layers} layer
 checked and converted (`python -m engine fetch --rig smollm2`). They are quantised there ({quantisation}): lossless
 means against these weights.
 
-The drafters were trained here (`python -m engine.training --rig smollm2`) on nothing but the target's own answers to
-prompts that it wrote itself and to the seeds in `engine/training/own_answers/seeds/`.
+Its drafters are tables of phrases (`engine/drafters/phrases/`): what the target wrote after the last one, two or three
+tokens, counted here (`python -m engine train --rig smollm2`) over nothing but its own answers to prompts that it wrote
+itself and to the seeds in `engine/training/own_answers/seeds/`, and shifted by what stands in the text at hand. A draft
+takes no pass of any model.
 
-- `chat/`: a drafter in the published DFlash layout, block {block}, {drafter_layers} layers, taps {taps}.
-- `prose/`, `code/`: its finish on answers without and with fenced code; they hold only the layer in which they differ.
-- `small/`: two of the target's own layers, distilled, around the target's embedding: it sees its path, for `expand`.
-
-## Training
-
-| drafter | parameters of its own | steps | blocks seen | tokens of answers | hours | last loss (nats) |
-|---|---|---|---|---|---|---|
-{training}
+| drafter | counted over | tokens of answers | contexts of one, two, three tokens |
+|---|---|---|---|
+{counted}
 
 ## τ on prompts that no training saw
 
 The {prompts} prompts of `assets/prompts/people.jsonl`, written by hand, greedy, answers of at most 320 tokens; τ
-counts the root (`engine.training.own_answers.measure`).
+counts the root. Without a pass of the target, over its known answers (`engine.training.own_answers.measure`).
 
-| drafter | prompts | chain | tree of 16 | tree of 64 | tree of 64 against the chain |
-|---|---|---|---|---|---|
+| drafter | prompts | chain | tree of 4 | of 8 | of 16 | of 32 | of 64 | 64 against the chain |
+|---|---|---|---|---|---|---|---|---|
 {scores}
 
 ## Limits
@@ -63,35 +62,29 @@ def facts(folder: Path) -> dict[str, Any]:
     return found
 
 
-def training_row(name: str, fact: dict[str, Any]) -> str:
-    """A line of the table of training runs."""
-    blocks = f"{fact['blocks_seen'] / 1e6:.2f} M" if "blocks_seen" in fact else "–"
-    parameters, hours = fact["parameters"] / 1e6, fact["training_seconds"] / 3600
-    return (f"| {name} | {parameters:.1f} M | {fact['steps']:,} | {blocks} | {fact['answer_tokens'] / 1e6:.2f} M | "
-            f"{hours:.1f} | {fact['final_loss_nats']} |")
+def counted_row(name: str, what: str, fact: dict[str, Any]) -> str:
+    """A line of the table of drafters."""
+    return f"| {name} | {what} | {fact['answer_tokens']:,} | {', '.join(f'{each:,}' for each in fact['contexts'])} |"
 
 
 def score_row(drafter: str, prompts: str, found: Sequence[Scores]) -> str:
-    """A line of the table of scores: one chain, trees of 16 and of 64."""
-    few, many = found
-    return (f"| {drafter} | {prompts} | {many.chain:.2f} | {few.tree:.2f} | {many.tree:.2f} | "
-            f"{many.tree / many.chain:.2f} |")
+    """A line of the table of scores: the chain and the tree of the last, and the trees before it."""
+    last = found[-1]
+    trees = " | ".join(f"{each.tree:.2f}" for each in found)
+    return f"| {drafter} | {prompts} | {last.chain:.2f} | {trees} | {last.tree / last.chain:.2f} |"
 
 
-def score_rows(rig: str, folder: Path, drafters: Sequence[str]) -> list[str]:
+def score_rows(rig: str, folder: Path) -> list[str]:
     """Every drafter over all prompts, the first over each kind of them, too."""
     shard = open_shard(work_folder(rig) / HELD_OUT)
     domains = [prompt.domain for prompt in read_prompts(held_out_files()[0])]
-    embedding = load_weights(target_folder(rig))["model.embed_tokens.weight"]
     rows: list[str] = []
-    for drafter in drafters:
-        trainee = load_trainee(folder / drafter, embedding)
-        groups = {"all": np.arange(len(domains))}
-        if drafter == drafters[0]:
+    for drafter in COUNTED:
+        propose, groups = proposer(folder / drafter, rig), {"all": np.arange(len(domains))}
+        if not rows:
             groups |= {name: np.flatnonzero(np.array(domains) == name) for name in dict.fromkeys(domains)}
         for name, places in tqdm(groups.items(), desc=drafter):
-            with torch.autocast("cpu", torch.bfloat16):  # as the rig runs
-                found = [scores(trainee, shard, shard.talks[places], nodes) for nodes in (16, 64)]
+            found = [scores(propose, shard, shard.talks[places], nodes) for nodes in NODES]
             rows.append(score_row(drafter, f"{name} ({len(places)})", found))
     return rows
 
@@ -101,18 +94,13 @@ def card(rig: str, folder: Path) -> str:
     said = json.loads((folder / "rig.json").read_text())
     target = json.loads((target_folder(rig) / "config.json").read_text())
     origin = json.loads((target_folder(rig) / "gguf.json").read_text())
-    drafter = json.loads((folder / "chat" / "config.json").read_text())
-    drafters = [name for name in ("chat", "prose", "code") if (folder / name / "training.json").is_file()]
-    trained = [*drafters, *(name for name in ("small",) if (folder / name / "training.json").is_file())]
     return CARD.format(
         layers=target["num_hidden_layers"], hidden=target["hidden_size"], vocabulary=target["vocab_size"],
         positions=target["max_position_embeddings"], package=said["package"]["name"],
         version=said["package"]["version"], file=Path(said["package"]["file"]).name,
-        sha256=said["package"]["file_sha256"], quantisation=origin["quantisation"], block=drafter["block_size"],
-        drafter_layers=drafter["num_hidden_layers"],
-        taps=", ".join(map(str, drafter["dflash_config"]["target_layer_ids"])),
-        training="\n".join(training_row(name, facts(folder / name)) for name in trained),
-        prompts=len(read_prompts(held_out_files()[0])), scores="\n".join(score_rows(rig, folder, drafters)))
+        sha256=said["package"]["file_sha256"], quantisation=origin["quantisation"],
+        counted="\n".join(counted_row(name, what, facts(folder / name)) for name, what in COUNTED.items()),
+        prompts=len(read_prompts(held_out_files()[0])), scores="\n".join(score_rows(rig, folder)))
 
 
 def main() -> None:

@@ -1,10 +1,10 @@
 """τ of a drafter over held-out conversations, without a pass of the target: what it would say is on disk.
 
-    python -m engine.training.own_answers.measure --drafter assets/smollm2/chat
+    python -m engine.training.own_answers.measure --drafter assets/smollm2/phrases --nodes 8 16 64
 
-Greedy rounds are a walk over a text that is known: from each anchor the drafter's block is laid and denoised, its chain
-or its tree is followed as far as the text goes with it, and the next anchor is the bonus token's place. The figures
-are those of ``engine.bench`` up to the rounding of the features, which it takes in the rig's own precision.
+Greedy rounds are a walk over a text that is known: from each anchor the drafter proposes, its chain or its tree is
+followed as far as the text goes with it, and the next anchor is the bonus token's place. The figures are those of
+``engine.bench`` up to the rounding of the features, which it takes in the rig's own precision.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ from engine.builders.chain import chain
 from engine.drafters.dflash.checkpoint import drafter_config, drafter_weights
 from engine.drafters.dflash.marginals import marginals
 from engine.drafters.dflash.model import DFlashModel
+from engine.drafters.phrases.checkpoint import phrases, read_table
+from engine.drafters.phrases.drafter import PhraseDrafter
 from engine.records import DraftTree, Lattice
-from engine.runtime.checkpoints.files import filled, load_weights
+from engine.runtime.checkpoints.files import filled, load_weights, read_config
+from engine.training.arithmetic import fast_products
 from engine.training.blocks import Blocks
 from engine.training.denoising import Trainee
 from engine.training.own_answers.features import FeatureShard, from_bits, open_shard
@@ -32,7 +35,20 @@ from engine.training.places import HELD_OUT, target_folder, work_folder
 
 WIDTH = 64
 TOGETHER = 64  # anchors whose logits are made in one product
+END = 2  # <|im_end|>
 Build = Callable[[Lattice, int, int], DraftTree]
+
+
+@dataclass(frozen=True)
+class Span:
+    """A conversation in a shard: where it begins, and the tokens of its prompt and of the whole."""
+
+    start: int
+    prompt: int
+    whole: int
+
+
+Proposer = Callable[[FeatureShard, Span, int], list[Lattice]]  # for so many nodes, after each token of the answer
 
 
 @dataclass(frozen=True)
@@ -81,19 +97,48 @@ def lattices_of(trainee: Trainee, shard: FeatureShard, start: int, anchors: NDAr
             for logits in torch.nn.functional.linear(some, trainee.embedding)]
 
 
-def scores(trainee: Trainee, shard: FeatureShard, talks: NDArray[np.int64], nodes: int) -> Scores:
-    """Over some of the conversations of a shard."""
+def by_block(trainee: Trainee) -> Proposer:
+    """What a block-diffusion drafter proposes; it is the same for every budget."""
+    def proposed(shard: FeatureShard, span: Span, nodes: int) -> list[Lattice]:
+        return lattices_of(trainee, shard, span.start, np.arange(span.prompt, span.whole))
+    return proposed
+
+
+def by_phrases(drafter: PhraseDrafter) -> Proposer:
+    """What a drafter of phrases proposes, having read the text up to there."""
+    def proposed(shard: FeatureShard, span: Span, nodes: int) -> list[Lattice]:
+        tokens = shard.tokens[span.start:span.start + span.whole]
+        drafter.begin(span.whole)
+        drafter.observe(tokens[:span.prompt], None)
+        found = []
+        for token in tokens[span.prompt:]:
+            found.append(drafter.draft(int(token), nodes))
+            drafter.observe(np.array([token]), None)
+        return found
+    return proposed
+
+
+def scores(propose: Proposer, shard: FeatureShard, talks: NDArray[np.int64], nodes: int) -> Scores:
+    """Over some of the conversations of a shard; where the last token ends one, it is no part of the text."""
     chains: list[int] = []
     trees: list[int] = []
-    for talk in talks:
-        start, prompt, whole = (int(each) for each in talk)
-        if shard.tokens[start + whole - 1] == trainee.drafter.config.eos_token_id:
-            whole -= 1  # the end is no part of the text
-        text = shard.tokens[start + prompt:start + whole].astype(np.int64)
-        lattices = lattices_of(trainee, shard, start, np.arange(prompt, whole))
+    for start, prompt, whole in talks.tolist():
+        ended = shard.tokens[start + whole - 1] == END
+        span = Span(start, prompt, whole - ended)
+        text = shard.tokens[start + prompt:start + span.whole].astype(np.int64)
+        lattices = propose(shard, span, nodes)
         chains += walked(lattices, text, chain, nodes)
         trees += walked(lattices, text, best_first, nodes)
     return Scores(float(np.mean(chains)), float(np.mean(trees)), len(trees))
+
+
+def proposer(folder: Path, rig: str) -> Proposer:
+    """The drafter of a folder."""
+    config = read_config(folder)
+    if phrases.recognises(config):
+        vocabulary = int(config["vocab_size"])
+        return by_phrases(PhraseDrafter(vocabulary, read_table(folder, vocabulary)))
+    return by_block(load_trainee(folder, load_weights(target_folder(rig))["model.embed_tokens.weight"]))
 
 
 def load_trainee(folder: Path, embedding: torch.Tensor) -> Trainee:
@@ -109,16 +154,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--drafter", "--head", type=Path, required=True, help="the folder of an exported drafter")
     parser.add_argument("--rig", default="smollm2")
-    parser.add_argument("--nodes", type=int, default=64)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[64])
     parser.add_argument("--limit", type=int, help="conversations (default: all that are held out)")
     choice = parser.parse_args()
-    weights = load_weights(target_folder(choice.rig))
-    trainee = load_trainee(choice.drafter, weights["model.embed_tokens.weight"])
+    propose = proposer(choice.drafter, choice.rig)
     shard = open_shard(work_folder(choice.rig) / HELD_OUT)
-    with torch.autocast("cpu", torch.bfloat16):  # as the rig runs
-        found = scores(trainee, shard, shard.talks[:choice.limit], choice.nodes)
-    print(f"chain {found.chain:.3f}, tree of {choice.nodes} {found.tree:.3f}, ratio {found.tree / found.chain:.2f}, "
-          f"{found.rounds} rounds")
+    for nodes in choice.nodes:
+        with fast_products():
+            found = scores(propose, shard, shard.talks[:choice.limit], nodes)
+        print(f"chain {found.chain:.3f}, tree of {nodes} {found.tree:.3f}, ratio {found.tree / found.chain:.2f}, "
+              f"{found.rounds} rounds", flush=True)
 
 
 if __name__ == "__main__":

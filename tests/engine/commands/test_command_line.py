@@ -15,6 +15,7 @@ import pytest
 from engine.commands.program import main
 from engine.trace import load
 
+DEMO = ("--rig", "demo")
 MATH = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
 
 
@@ -43,7 +44,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_generate_prints_one_json_object_last_and_writes_the_trace(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl.gz"
-    words = ("--method", "joint", "--budget", "32", "--prompt", MATH, "--json", "--trace", str(file))
+    words = (*DEMO, "--method", "joint", "--budget", "32", "--prompt", MATH, "--json", "--trace", str(file))
     done = subprocess.run([sys.executable, "-m", "engine", "generate", *words], capture_output=True, text=True,
                           timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -62,7 +63,7 @@ def test_a_bad_ask_is_one_sentence_and_exit_status_two(run: Callable[..., Done])
 
 
 def test_bench_prints_a_table_and_one_json_line(run: Callable[..., Done]) -> None:
-    done = run("engine.bench", "--methods", "autoregressive", "ddtree", "plain", "--budgets", "16", "--prompts",
+    done = run("engine.bench", *DEMO, "--methods", "autoregressive", "ddtree", "plain", "--budgets", "16", "--prompts",
                "assets/prompts/bench.jsonl", "--limit", "1", "--max-tokens", "24", "--repeats", "1")
     assert done.returncode == 0, done.stderr
     points = json.loads(done.stdout.strip().split("\n")[-1])["points"]
@@ -74,7 +75,7 @@ def test_bench_prints_a_table_and_one_json_line(run: Callable[..., Done]) -> Non
 
 
 def test_check_compares_texts(run: Callable[..., Done]) -> None:
-    done = run("engine.check", "--prompts", "assets/prompts/check.jsonl", "--limit", "1", "--budgets", "7",
+    done = run("engine.check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "1", "--budgets", "7",
                "--max-tokens", "12", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.strip().split("\n")[-1])
@@ -82,15 +83,23 @@ def test_check_compares_texts(run: Callable[..., Done]) -> None:
 
 
 def test_check_compares_texts_of_requests_that_share_their_passes(run: Callable[..., Done]) -> None:
-    done = run("engine.check", "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
+    done = run("engine.check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
                "--max-tokens", "12", "--together", "1", "3", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.strip().split("\n")[-1])
     assert result["equal"] == result["texts"] == 32 and result["together"] == [1, 3]
 
 
+def test_check_mixes_requests_that_share_their_rows_with_others(run: Callable[..., Done]) -> None:
+    done = run("engine.check", "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7", "auto",
+               "--max-tokens", "12", "--together", "3", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.strip().split("\n")[-1])
+    assert result["equal"] == result["texts"] == 32 and result["budgets"] == [7, "auto"]
+
+
 def test_check_compares_texts_where_the_rule_keeps_the_targets_choices(run: Callable[..., Done]) -> None:
-    done = run("engine.check", "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
+    done = run("engine.check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
                "--max-tokens", "24", "--temperature", "0.8", "--json")
     assert done.returncode == 0, done.stdout
     result = json.loads(done.stdout.strip().split("\n")[-1])

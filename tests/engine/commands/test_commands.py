@@ -10,6 +10,7 @@ import pytest
 from engine.commands.program import verb_named, verb_parser
 from engine.trace import load
 
+DEMO = ("--rig", "demo")
 MATH = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
 
 
@@ -23,11 +24,11 @@ def run(*words: str) -> dict[str, object]:
 
 def test_generate_at_its_own_pace_and_what_if_of_its_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "run.jsonl.gz"
-    made = run("generate", "--budget", "auto", "--prompt", MATH, "--max-tokens", "40", "--dtype", "float32", "--trace",
-               str(file))
+    made = run("generate", *DEMO, "--budget", "auto", "--prompt", MATH, "--max-tokens", "40", "--dtype", "float32",
+               "--trace", str(file))
     request = load(file).header.request
     assert (request.pace, request.budget) == ("auto", 256) and len(made["rows"]) == made["rounds"]  # type: ignore[arg-type]
-    found = run("whatif", "--trace", str(file), "--budgets", "4", "16", "--without-cost")
+    found = run("whatif", *DEMO, "--trace", str(file), "--budgets", "4", "16", "--without-cost")
     lines = {(each["method"], each["split"], each["budget"]): each for each in found["forecasts"]}  # type: ignore[attr-defined]
     assert found["dtype"] == "float32" and lines["autoregressive", "total", 0]["tau"] == 1.0
     assert lines["ddtree", "total", 16]["tau"] >= lines["ddtree", "total", 4]["tau"] > 1
@@ -37,7 +38,7 @@ def test_generate_at_its_own_pace_and_what_if_of_its_trace(tmp_path: Path, capsy
 def test_pace_holds_auto_against_fixed_budgets(tmp_path: Path) -> None:
     file = tmp_path / "sums.jsonl"
     file.write_text(json.dumps({"prompt": MATH}) + "\n")
-    found = run("pace", "--budgets", "4", "16", "--prompts", str(file), "--max-tokens", "24", "--repeats", "1")
+    found = run("pace", *DEMO, "--budgets", "4", "16", "--prompts", str(file), "--max-tokens", "24", "--repeats", "1")
     domain = found["domains"]["sums"]  # type: ignore[index]
     assert domain["best_budget"] in (4, 16) and domain["auto"] > 0
     assert domain["share_of_best"] == pytest.approx(domain["auto"] / max(domain["fixed"].values()), rel=0.01)

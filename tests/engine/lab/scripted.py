@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
+from typing import Any
 
 from engine.budget_policy import AUTO
 from engine.decode import decode
 from engine.errors import RequestError
 from engine.lab.adaptive import AdaptiveBudget
+from engine.lab.company import read_among
 from engine.lab.cost import CostCurve
 from engine.lab.planning import Choice, settings
 from engine.lab.reading import reading
-from engine.lab.settings import Conditions, Reading, SweepPlan
+from engine.lab.settings import Company, Conditions, Reading, SweepPlan
 from engine.methods import METHODS
 from engine.prompts import Prompt
 from engine.records import Ask, Request, Round
+from engine.together import BatchRequest
 from engine.toy import ToyTarget
 from engine.trace import Piece
 from tests.engine.material import drafters_of
@@ -34,16 +38,22 @@ CURVE = CostCurve("toy", "no hardware", "float32", "greedy", 64, 5, ROWS, PASSES
 WALKERS = ("autoregressive", "dflash", "ddtree", "routed", "merged", "joint")
 
 
-def rounds_of(ask: Ask) -> list[Round]:
-    """The toy's rounds for an ask."""
+def asked_of(ask: Ask, target: ToyTarget) -> BatchRequest:
+    """An ask as the toy answers it."""
     if not ask.prompt.strip("!"):
         raise RequestError("The prompt is empty; write at least one character.")
-    target = ToyTarget(VOCABULARY, context_limit=512)
     prompt = [1 + ord(sign) % (VOCABULARY - 1) for sign in ask.prompt]
     request = Request(
         tuple(prompt), ask.method, ask.budget, ask.max_tokens, ask.sampling, split=ask.split, pace=ask.pace)
     policy = AdaptiveBudget(CURVE) if ask.pace == AUTO else None
-    return list(decode(request, target, drafters_of(ask.method, target), policy))
+    return BatchRequest(request, drafters_of(ask.method, target), policy)
+
+
+def rounds_of(ask: Ask) -> list[Round]:
+    """The toy's rounds for an ask."""
+    target = ToyTarget(VOCABULARY, context_limit=512)
+    asked = asked_of(ask, target)
+    return list(decode(asked.request, target, asked.drafters, asked.policy))
 
 
 def read_off(rounds: Sequence[Round], slowness: float = 1.0) -> Reading:
@@ -72,15 +82,30 @@ class ScriptedLaboratory:
         self.asked.append(ask)
         return read_off(rounds_of(ask), 1 + self.drift * next(self.turns))
 
+    def measure_among(self, ask: Ask, company: Company) -> Reading:
+        """The toy's own rounds beside others, with the written times of as many trees like its own."""
+        self.asked.append(ask)
+        target = ToyTarget(VOCABULARY, context_limit=512)
+        asked, *others = [partial(asked_of, each, target) for each in (ask, *company.others)]
+        found = read_among(target, asked, others, company.at_once)
+        spent = tuple(ROUND_SECONDS + ROW_SECONDS * company.at_once * rows for rows in found.rows)
+        return replace(found, round_seconds=spent, prefill_seconds=PREFILL_SECONDS,
+                       stage_seconds={"verify": sum(spent)})
+
+    def load_cost(self, ask: Ask, requests: int) -> CostCurve:
+        passes = tuple(1e3 * (ROUND_SECONDS + ROW_SECONDS * rows) for rows in (requests, 1024))
+        return replace(CURVE, rows=(requests, 1024), verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes,
+                       draft_ms=(0.0, 0.0), plain_ms=passes[0], requests=requests)
+
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         return {token: f"<{token}>" for token in token_ids}
 
 
 def toy_plan(prompts: int = 3, repeats: int = 2, methods: Sequence[str] = ("ddtree", "joint"),
-             budgets: Sequence[int] = (4, 16), auto_budget: int = 0) -> SweepPlan:
+             budgets: Sequence[int] = (4, 16), **choices: Any) -> SweepPlan:
     """A small sweep of the toy, over prompts that differ."""
     texts = tuple(Prompt(f"{place} and {place * place}", ("even", "odd")[place % 2]) for place in range(prompts))
-    chosen = settings(Choice(tuple(methods), tuple(budgets), auto_budget=auto_budget))
+    chosen = settings(Choice(tuple(methods), tuple(budgets), **choices))
     return SweepPlan(texts, chosen, repeats, max_tokens=24, rig="toy", dtype="float32", prompt_set="toy prompts")
 
 

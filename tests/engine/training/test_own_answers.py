@@ -14,6 +14,8 @@ from safetensors.torch import load_file, save_file
 
 from engine.decode import decode
 from engine.drafters.dflash.drafter import DFlashDrafter
+from engine.drafters.phrases.checkpoint import read_table
+from engine.drafters.phrases.drafter import PhraseDrafter
 from engine.errors import RigError
 from engine.prompts import read_prompts
 from engine.records import Request
@@ -28,7 +30,8 @@ from engine.training.own_answers.answer_files import AnswerRow, in_circles, read
 from engine.training.own_answers.decoder import AnswerSampling, BatchDecoder, looped, written
 from engine.training.own_answers.features import from_bits, open_shard, write_features
 from engine.training.own_answers.heads import Lessons, OwnRecipe, begun, export_mean
-from engine.training.own_answers.measure import load_trainee, scores
+from engine.training.own_answers.measure import by_block, by_phrases, load_trainee, scores
+from engine.training.own_answers.phrases import export, orders_of
 from engine.training.own_answers.prompts import PROMPTS_A_FILE, HeldOut, is_plain, seeded
 from engine.training.own_answers.reading import AnswerShards, choices, frequent
 from engine.training.own_answers.small import LayerLessons, LayerRecipe, export_layers, some_layers
@@ -146,12 +149,27 @@ def test_a_drafter_learns_and_what_is_measured_is_what_the_engine_does(
         folder: Path, features: Path, talks: list[Conversation], tmp_path: Path) -> None:
     place = trained(folder, features, recipe(steps=40), tmp_path)
     rig = open_rig(f"{folder}::{place}", "float32")
-    trainee = load_trainee(place, rig.target.embedding.weight)
+    propose = by_block(load_trainee(place, rig.target.embedding.weight))
     shard = open_shard(features / "one")
-    found = scores(trainee, shard, shard.talks, 12)
+    found = scores(propose, shard, shard.talks, 12)
     for method, said in (("dflash", found.chain), ("ddtree", found.tree)):
         rounds = [made for talk in talks for made in decode(
             Request(talk.prompt, method, 12, max_tokens=len(talk.response), stop_ids=frozenset({END})), rig.target,
+            list(rig.drafters_for(method).values()))]
+        assert tau(rounds) == pytest.approx(said, abs=0.01), method
+
+
+def test_phrases_of_the_answers_and_what_is_measured_is_what_the_engine_does(
+        folder: Path, features: Path, talks: list[Conversation], tmp_path: Path) -> None:
+    shard = open_shard(features / "one")
+    export(orders_of([shard]), tmp_path, 1536, {})
+    rig = open_rig(f"{folder}::{tmp_path}", "float32")
+    propose = by_phrases(PhraseDrafter(1536, read_table(tmp_path, 1536)))
+    found = scores(propose, shard, shard.talks, 6)
+    assert found.tree > 1.5, "it has read these answers"
+    for method, said in (("dflash", found.chain), ("ddtree", found.tree), ("expand", found.tree)):
+        rounds = [made for talk in talks for made in decode(
+            Request(talk.prompt, method, 6, max_tokens=len(talk.response), stop_ids=frozenset({END})), rig.target,
             list(rig.drafters_for(method).values()))]
         assert tau(rounds) == pytest.approx(said, abs=0.01), method
 

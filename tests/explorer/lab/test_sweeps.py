@@ -87,7 +87,7 @@ def test_points_are_there_while_it_measures_and_others_wait(tmp_path: Path) -> N
     assert next(stream)["state"] == "queued"
     lab.control({"do": "stop", "sweep": None})
     assert [view["state"] for view in stream][-1] == "done"
-    assert state(lab) == "stopped"
+    until(lambda: state(lab) == "stopped")
 
 
 def test_a_sweep_waits_for_the_runs_before_it(tmp_path: Path) -> None:

@@ -14,12 +14,13 @@ from engine.records import Ask
 from explorer.lab import jobs
 from explorer.lab.jobs import Jobs
 from explorer.lessons import Library
+from explorer.listening import Listening
 from explorer.page import build
 from explorer.run_queue import MOST_PLACES, RunQueue
 from explorer.runs import Runs, Stream
 from explorer.security import readers
 from explorer.security.readers import LAPSE_SECONDS, Asker, Readers, stream_of
-from explorer.server import Listening, guarded
+from explorer.server import guarded
 from tests.explorer.scripted import ENDLESS, ScriptedSource
 from tests.explorer.scripted_rigs import answering
 from tests.running import completed

@@ -11,8 +11,9 @@ import pytest
 
 from engine.errors import RequestError
 from explorer.lessons import Library
+from explorer.listening import Listening, sockets_of
 from explorer.page import build
-from explorer.server import Listening, guarded, sockets_of
+from explorer.server import guarded
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_rigs import answering
 from tests.running import completed

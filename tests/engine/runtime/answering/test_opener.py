@@ -75,7 +75,7 @@ def test_the_app_itself_holds_on_to_no_rig(names: tuple[str, str], monkeypatch: 
             before.append(weakref.ref(self))
 
     monkeypatch.setattr(opener, "LiveRig", Watched)
-    page = app.built_page(app.flags().parse_args(["--rig", names[0]]))
+    page = app.built_page(app.flags().parse_args(["--rig", names[0]]), app.library(None))
     stage: Any = next(block for block in page.blocks.values() if block.elem_id == "canopy-stage")
     completed(page.run_extra_startup_events())
     until(lambda: stage.rig_state({})["rig"] == "qwen" and not stage.rig_state({})["coming"])

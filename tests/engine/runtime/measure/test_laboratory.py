@@ -9,6 +9,7 @@ import pytest
 
 from engine.errors import RequestError
 from engine.lab.reading import reading_of
+from engine.lab.settings import Company
 from engine.records import Ask, Sampling
 from engine.runtime.measure.laboratory import LiveLaboratory
 from engine.trace import gather
@@ -33,6 +34,35 @@ def test_a_reading_is_what_the_trace_of_the_same_run_says(laboratory: LiveLabora
     assert found.prefill_seconds > 0
     assert found.seconds == pytest.approx(sum(found.stage_seconds.values()), rel=0.2)
     assert laboratory.pieces(found.token_ids).keys() == set(found.token_ids)
+
+
+@pytest.mark.parametrize(("method", "budget", "pace"), [
+    ("joint", 24, "fixed"), ("autoregressive", 0, "fixed"), ("ddtree", 64, "auto")])
+def test_a_run_among_others_writes_its_own_text_and_counts_all(
+        laboratory: LiveLaboratory, method: str, budget: int, pace: str) -> None:
+    ask = Ask(PROMPT, method, budget, 16, pace=pace)
+    others = tuple(Ask(f"What is {place} + 5?", method, budget, 4 + place, pace=pace) for place in range(2))
+    alone, among = laboratory.measure(ask), laboratory.measure_among(ask, Company(others, 3))
+    assert among.token_ids == alone.token_ids
+    assert among.lengths == alone.lengths or pace == "auto"  # which goes by times
+    assert len(among.committed) == among.rounds and all(
+        count >= length + 2 for count, length in zip(among.committed, among.lengths, strict=True))
+    assert among.total_tokens_per_second > 1.5 * among.tokens_per_second
+    assert among.seconds == pytest.approx(sum(among.stage_seconds.values()), rel=0.3)
+    assert among.prefill_seconds > 0
+
+
+def test_what_cannot_stand_beside_it_is_a_sentence(laboratory: LiveLaboratory) -> None:
+    with pytest.raises(RequestError, match="No other prompt of the set can stand beside this one"):
+        laboratory.measure_among(Ask(PROMPT, "ddtree", 8, 4), Company((Ask("word " * 5000, "ddtree", 8, 4),), 2))
+    assert laboratory.measure(Ask(PROMPT, "dflash", 8, 4)).token_ids
+
+
+def test_the_cost_of_rounds_is_measured_by_requests(laboratory: LiveLaboratory) -> None:
+    ask = Ask(PROMPT, "ddtree", 8, 16)
+    one, two = (laboratory.load_cost(ask, count) for count in (1, 2))
+    assert (one.requests, two.requests) == (1, 2) and two.rows[0] == 2
+    assert laboratory.load_cost(ask, 2) is two
 
 
 def test_a_measurement_waits_for_the_rig_and_does_not_count_the_waiting(laboratory: LiveLaboratory) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +15,11 @@ from engine.drafters.known_text import read_text
 from engine.errors import RequestError
 from engine.lab.replay import reread
 from engine.prompts import read_prompts
-from engine.records import Ask, Sampling
+from engine.records import Ask, PackedTree, Sampling, Verification
 from engine.runtime.measure.whatif import Alternatives, RunText, what_if, written
-from engine.runtime.rigs.cost import CostBook, bucket, measure
+from engine.runtime.rigs.cost import MOST_JOINT_ROWS, CostBook, JointLoad, bucket, measure
 from engine.runtime.rigs.mock import mock_tree
+from engine.runtime.target.target import TorchTarget
 from engine.trace import Trace, committed_ids, dumps, gather, loads
 from engine.tree import depths
 from tests.engine.material import GREEDY
@@ -97,7 +99,7 @@ def test_bad_questions_get_one_sentence() -> None:
 
 
 def test_the_cost_curve_is_measured_and_kept() -> None:
-    curve = measure(demo_rig(), 64, Sampling(), (1, 9, 129))
+    curve = measure(demo_rig(), JointLoad(64, Sampling()), (1, 9, 129))
     assert curve.rows == (1, 9, 129) and curve.repeats >= 2 and curve.context == 64
     assert all(low <= middle <= high for low, middle, high in zip(
         curve.verify_low_ms, curve.verify_ms, curve.verify_high_ms, strict=True))
@@ -106,6 +108,23 @@ def test_the_cost_curve_is_measured_and_kept() -> None:
     assert bucket(1020, 1024) < 1000 and bucket(1, 40) >= 1
     tree = mock_tree(5, 129)
     assert len(tree) == 129 and 15 <= depths(tree.parents).max() <= 20
+
+
+def test_the_cost_of_several_requests_is_that_of_their_shared_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[list[int]] = []
+    own = TorchTarget.verify_together
+
+    def counted(self: TorchTarget, forks: Sequence[TorchTarget], packed: Sequence[PackedTree]) -> list[Verification]:
+        passes.append([len(each.tokens) for each in packed])
+        return own(self, forks, packed)
+
+    monkeypatch.setattr(TorchTarget, "verify_together", counted)
+    curve = measure(demo_rig(), JointLoad(64, Sampling(), 3), (3, 11, 129))
+    assert (curve.requests, curve.rows) == (3, (3, 11, 129)) and min(curve.draft_ms) > 0
+    assert {tuple(each) for each in passes} == {(1, 1, 1), (4, 4, 3), (43, 43, 43)}
+    assert 0 < curve.verify_ms[0] < curve.verify_ms[2] and curve.plain_ms > 0
+    assert all(load.rows[0] == load.requests and load.rows[-1] == MOST_JOINT_ROWS and load.rows == tuple(
+        sorted(set(load.rows))) for load in (JointLoad(64, Sampling(), requests) for requests in (2, 3, 4, 8, 16)))
 
 
 def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:

@@ -8,6 +8,7 @@ import torch
 
 from engine.draws import position_draws
 from engine.records import PackedTree, Sampling
+from engine.runtime.target import sampling
 from engine.runtime.target.sampling import Greedy, choices, chosen, drawn, on_host, processed, statistics, verification
 from engine.tree import ancestors
 
@@ -51,7 +52,9 @@ def test_a_longer_text_has_the_same_draws_at_its_beginning() -> None:
     assert not np.array_equal(position_draws(3, 10), position_draws(4, 10))
 
 
-def test_the_host_says_of_greedy_rows_what_the_device_does() -> None:
+@pytest.mark.parametrize("at_once", [2**17, 100, 1])
+def test_the_host_says_of_greedy_rows_what_the_device_does(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "AT_ONCE", at_once)  # all rows, two at a time, each alone
     generator = torch.Generator().manual_seed(5)
     logits = 4 * torch.randn(9, 50, generator=generator)
     logits[3] = 0  # all alike

@@ -1,0 +1,91 @@
+// The page of the first seconds, while the server builds the one that takes its place: the recording plays, and a
+// question that is asked here is run there.
+(function (Canopy) {
+  "use strict";
+
+  const BETWEEN_LOOKS_MS = 500;
+  const NOT_YET = 503;
+  const STILL_MS = 1200; // without a key, before the page is changed under somebody who types
+  const WAITS = "The page is almost here. The run begins by itself, once the rig is loaded.";
+
+  class Opening {
+    constructor(parts, rig) {
+      this.parts = parts;
+      this.address = window.location.hash; // as it was opened: the view that the page itself is to restore
+      this.runs = false;
+      this.typed = 0;
+      this.build();
+      this.badge(rig);
+      this.draw();
+    }
+
+    build() {
+      const { html, button } = Canopy.ink;
+      const form = html("form", "cs-opening", null);
+      document.getElementById("canopy-stage").before(form);
+      const label = html("label", "", form, "Prompt");
+      this.field = html("textarea", "", label);
+      this.before = this.field.value = this.parts.stage.header ? this.parts.stage.header.prompt : "";
+      Object.assign(this.field, { rows: 1, placeholder: "Ask something …" });
+      this.field.addEventListener("input", () => { this.typed = Date.now(); });
+      this.field.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" || event.shiftKey) return;
+        event.preventDefault();
+        this.run(true);
+      });
+      this.go = button(form, "▶ Run", "Run this prompt as soon as the rig is there", () => this.run(true));
+      this.stop = button(form, "■ Stop", "Do not run it", () => this.run(false));
+      this.go.classList.add("cs-opening-run");
+      this.wait = html("p", "", form);
+      this.wait.setAttribute("role", "status");
+    }
+
+    badge(rig) {
+      const { html } = Canopy.ink;
+      document.querySelector(".cs-bar-tools").prepend(html("span", "cs-opening-rig", null, `Rig: ${rig}, loading …`));
+    }
+
+    run(wanted) {
+      this.runs = wanted && Boolean(this.field.value.trim());
+      this.draw();
+    }
+
+    draw() {
+      const { html } = Canopy.ink;
+      this.stop.disabled = !this.runs;
+      this.go.disabled = this.runs;
+      this.wait.replaceChildren();
+      if (!this.runs) return;
+      html("progress", "", this.wait).setAttribute("aria-label", "The page is being built");
+      html("span", "", this.wait, WAITS);
+    }
+
+    // The server answers this when the page is built, and lets it wait until then.
+    async follow() {
+      for (;;) {
+        try {
+          const answer = await fetch("gradio_api/app_id");
+          if (answer.status !== NOT_YET && Date.now() - this.typed > STILL_MS) break;
+        } catch {
+          Canopy.ink.write(this.wait, "The server does not answer; it is asked again.");
+        }
+        await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
+      }
+      this.leave();
+    }
+
+    leave() {
+      const { player } = this.parts;
+      if (this.address) window.history.replaceState(null, "", this.address);
+      const asked = this.runs || this.field.value !== this.before;
+      const goesOn = this.runs ? "runs" : !this.address && player.playing && "plays";
+      Canopy.controls.handOver(asked ? this.field.value : null, goesOn);
+    }
+  }
+
+  Canopy.openFirst = function openFirst(rig) {
+    Canopy.openReplay();
+    Canopy.opening = new Opening(Canopy.parts, rig);
+    Canopy.opening.follow();
+  };
+})(window.Canopy = window.Canopy || {});

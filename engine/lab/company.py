@@ -1,0 +1,81 @@
+"""A request measured among others: as many are at work in each of its rounds, so no round is fuller than another.
+
+The others take turns: one that has ended makes room for the next, whose prompt is read between two rounds. The clock
+runs over the rounds alone, from the first of the measured request to its last; before it, all prompts of the first
+turn are read. So there is no tail in which fewer are left, and nothing is counted that was not at full work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
+from time import perf_counter
+from typing import Protocol, runtime_checkable
+
+from engine.errors import RequestError
+from engine.lab.cost import CostCurve
+from engine.lab.reading import reading
+from engine.lab.settings import Company, Reading
+from engine.plan import Target
+from engine.records import Ask, Round
+from engine.together import BatchRequest, RequestBatch
+
+Asked = Callable[[], BatchRequest]  # a request with a policy of its own, made anew for every turn
+
+
+@runtime_checkable
+class JointLaboratory(Protocol):
+    """A laboratory that can measure a run among others."""
+
+    def measure_among(self, ask: Ask, company: Company) -> Reading:
+        """As ``Laboratory.measure``, with as many requests at work in each of its rounds as the company says."""
+
+    def load_cost(self, ask: Ask, requests: int) -> CostCurve:
+        """What rounds of so many requests like this one cost; measured when it is first asked for, then kept."""
+
+
+
+
+def read_among(target: Target, asked: Asked, others: Sequence[Asked], at_once: int) -> Reading:
+    """Run to the end among ``others``, ``at_once`` in all; RequestError where the request cannot be served, or so many
+    cannot be at work."""
+    batch, turns = RequestBatch(target), _Turns(others)
+    kept: list[Round] = []
+    step_seconds, committed = [], []
+    try:
+        began = perf_counter()
+        own = batch.admit(asked())
+        prefill_seconds = perf_counter() - began
+        while own in batch:
+            while len(batch) < at_once:
+                turns.admit(batch)
+            began = perf_counter()
+            made = batch.round()
+            step_seconds.append(perf_counter() - began)
+            kept += [each for number, each in made if number == own]
+            committed.append(sum(len(each.acceptance.keep) for _, each in made))
+    finally:
+        batch.close()
+    if step_seconds:
+        step_seconds[0] += prefill_seconds
+    return reading(kept, step_seconds, committed)
+
+
+class _Turns:
+    """The others, round and round. One that cannot be served, or ends before its first round, gives its turn away."""
+
+    def __init__(self, others: Sequence[Asked]) -> None:
+        self._turns: Iterator[Asked] = cycle(others)
+        self._count = len(others)
+
+    def admit(self, batch: RequestBatch) -> None:
+        """Let the next one in; RequestError after a whole turn in which none came in."""
+        before, refusal = len(batch), ""
+        for _ in range(self._count):
+            try:
+                batch.admit(next(self._turns)())
+            except RequestError as error:
+                refusal = str(error)
+            if len(batch) > before:
+                return
+        raise RequestError(f"No other prompt of the set can stand beside this one. {refusal}".strip())

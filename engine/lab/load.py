@@ -1,0 +1,88 @@
+"""What follows from measuring with several requests at once: the best budget for each number, and where plain decoding
+is the faster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from engine.budget_policy import FIXED
+from engine.lab.settings import Setting
+from engine.lab.summary import Row, Summary
+from engine.methods import METHODS
+
+
+def under_load(summary: Summary) -> bool:
+    """Whether anything was measured with several requests at once."""
+    return any(row.setting.together > 1 for row in summary.rows)
+
+
+def curves(summary: Summary) -> tuple[Setting, ...]:
+    """The curves of the drafting methods, as ``Setting.curve`` names them."""
+    return tuple(dict.fromkeys(row.setting.curve for row in summary.rows if METHODS[row.setting.method].drafter_count))
+
+
+def of_curve(summary: Summary, curve: Setting) -> tuple[Row, ...]:
+    """The rows of one of them."""
+    return tuple(row for row in summary.rows if row.setting.curve == curve)
+
+
+def ridge(rows: Sequence[Row]) -> dict[int, Row]:
+    """The row of the largest median total tokens/s for each number of requests at once, ascending."""
+    def count(row: Row) -> int:
+        return row.setting.together
+    return {together: max(members, key=lambda row: (row.total.median, -row.setting.budget))
+            for together, members in groupby(sorted(rows, key=count), key=count)}
+
+
+def load_words(summary: Summary, curve: Setting) -> list[str]:
+    """The ridge of a curve, and where plain decoding is faster, a sentence each; by the medians."""
+    rows = of_curve(summary, curve)
+    measured = {row.setting.together for row in rows}
+    plain = [row for row in of_curve(summary, curve.baseline) if row.setting.together in measured]
+    found = [f"{_named(row)} for {together}" for together, row in ridge([*plain, *rows]).items()]
+    best = f"The best budget of {curve.label}, by requests at once: {', '.join(found)}." if found else ""
+    return [sentence for sentence in (best, *plain_words(rows)) if sentence]
+
+
+def _named(row: Row) -> str:
+    return row.setting.nodes if METHODS[row.setting.method].drafter_count else "none (plain decoding)"
+
+
+def plain_words(rows: Sequence[Row]) -> list[str]:
+    """Where plain decoding is faster, from few requests at once to many: neighbours of which the same is true share a
+    sentence."""
+    said: dict[int, str] = {}
+    for count in sorted({row.setting.together for row in rows}):
+        fixed = sorted((row.setting.budget, row.speedup.median) for row in rows
+                       if row.speedup and row.setting.pace == FIXED and row.setting.together == count)
+        if fixed:
+            said[count] = _where([budget for budget, _ in fixed], [budget for budget, faster in fixed if faster < 1])
+    groups = [(words, [count for count, _ in members])
+              for words, members in groupby(said.items(), key=lambda item: item[1])]
+    return [f"{_span(counts, len(groups) > 1 and counts[-1] == max(said))} {words}." for words, counts in groups]
+
+
+def _where(budgets: Sequence[int], losing: Sequence[int]) -> str:
+    """At which of the ascending budgets plain decoding is faster."""
+    if not losing:
+        return "drafting pays at every budget measured"
+    if len(losing) == len(budgets):
+        return "plain decoding is faster at every budget measured"
+    winning = [budget for budget in budgets if budget not in losing]
+    if winning[-1] < losing[0]:
+        return f"plain decoding is faster at budgets above {winning[-1]}"
+    if losing[-1] < winning[0]:
+        return f"plain decoding is faster at budgets below {winning[0]}"
+    named = "budgets" if len(losing) > 1 else "budget"
+    return f"plain decoding is faster at the {named} {', '.join(map(str, losing))}"
+
+
+def _span(counts: Sequence[int], last: bool) -> str:
+    """So many requests at once; ``last`` where nothing else is known of more."""
+    first, end = counts[0], counts[-1]
+    if last and first > 1:
+        return f"From {first} requests on"
+    if first == end:
+        return f"With {first} request{'s' if first > 1 else ''} at once"
+    return f"With {first} to {end} requests at once"

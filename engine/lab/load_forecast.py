@@ -1,0 +1,104 @@
+"""Predicted speed with several requests at once: trees do not depend on who is answered beside them, so the rounds of
+one request are those of each, and the measured cost of rounds that several share prices them. Never measured, and said
+so wherever it is shown.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+from engine.budget_policy import FIXED
+from engine.lab.cost import LoadCost
+from engine.lab.forecast import Forecast
+from engine.lab.settings import Measured, Reading, Setting
+from engine.lab.summary import Summary
+from engine.methods import METHODS
+from engine.written_names import written
+
+
+@dataclass(frozen=True)
+class KnownRounds:
+    """The rounds of one text: tokens kept and rows verified in each, the root included, and the milliseconds of
+    building one round's trees."""
+
+    lengths: tuple[int, ...]
+    rows: tuple[int, ...]
+    build_ms: float
+
+    def total_tokens_per_second(self, setting: Setting, load: LoadCost) -> float:
+        """Of as many requests like this one at once as the setting says."""
+        together, drafters = setting.together, METHODS[setting.method].drafter_count
+        curve = load(together)
+        spent_ms = sum(curve.round_ms(together * rows, setting.budget, drafters, together * self.build_ms)
+                       for rows in self.rows)
+        return 1e3 * together * sum(self.lengths) / spent_ms
+
+
+Texts = Mapping[Setting, Sequence[KnownRounds]]  # of settings with one request, one for each text
+
+
+def texts_measured(measured: Iterable[Measured]) -> Texts:
+    """The rounds of every measured setting, a text for each prompt, from its runs with the fewest requests at once."""
+    found: dict[Setting, dict[int, dict[int, KnownRounds]]] = defaultdict(lambda: defaultdict(dict))
+    for each in measured:
+        setting = each.cell.setting
+        if each.reading and each.reading.lengths and setting.pace == FIXED:
+            found[setting.alone][each.cell.prompt].setdefault(setting.together, _rounds(each.reading, setting.together))
+    return {setting: [by_count[min(by_count)] for by_count in prompts.values()] for setting, prompts in found.items()}
+
+
+def _rounds(reading: Reading, together: int) -> KnownRounds:
+    build_ms = 1e3 * reading.stage_seconds.get("build", 0.0) / reading.rounds / together
+    return KnownRounds(reading.lengths, reading.rows, build_ms)
+
+
+def texts_forecast(forecasts: Iterable[Forecast]) -> Texts:
+    """The rounds that a what-if foretells for one text; a drafter that drafts nothing is of no use."""
+    return {Setting(each.method, each.budget, each.split): [KnownRounds(each.lengths, each.rows, each.build_ms)]
+            for each in forecasts
+            if each.pace == FIXED and each.lengths and (each.budget or not METHODS[each.method].drafter_count)}
+
+
+def predict(texts: Texts, counts: Iterable[int], load: LoadCost) -> dict[Setting, float]:
+    """Predicted total tokens/s of every setting with so many requests at once: medians over texts. What chooses its own
+    budget is left out: under load it chooses another one."""
+    asked = [replace(setting, together=count) for count in counts for setting in texts]
+    return {setting: median(known.total_tokens_per_second(setting, load) for known in texts[setting.alone])
+            for setting in asked}
+
+
+def predicted_records(predicted: Mapping[Setting, float], summary: Summary) -> list[dict[str, Any]]:
+    """Every predicted setting as a flat record, with what was measured of it, None where nothing was."""
+    known = {row.setting: row.total.median for row in summary.rows}
+    return [{"label": setting.label, **written(setting), "predicted_tokens_per_second": total,
+             "total_tokens_per_second": known.get(setting)} for setting, total in predicted.items()]
+
+
+@dataclass(frozen=True)
+class PredictionError:
+    """How far predictions lie from what was measured, relative to that: over ``cells``, the worst of them ``worst``."""
+
+    median: float
+    largest: float
+    worst: Setting
+    cells: int
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        return (f"Against {self.cells} measured cells the prediction is off by {self.median:.0%} in the median and by "
+                f"{self.largest:.0%} at most ({self.worst.label}).")
+
+
+def prediction_error(predicted: Mapping[Setting, float], summary: Summary) -> PredictionError | None:
+    """None where nothing that was predicted was measured."""
+    errors = {row.setting: abs(predicted[row.setting] / row.total.median - 1)
+              for row in summary.rows if row.setting in predicted}
+    if not errors:
+        return None
+    worst = max(errors, key=lambda setting: errors[setting])
+    return PredictionError(median(errors.values()), errors[worst], worst, len(errors))

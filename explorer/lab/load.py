@@ -1,0 +1,108 @@
+"""The lab's second axis as the page takes it: cells, ridge, words, and what is predicted of what was not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.lab.cost import CostCurve
+from engine.lab.forecast import WhatIf
+from engine.lab.load import curves, load_words
+from engine.lab.load_forecast import predict, prediction_error, texts_forecast, texts_measured
+from engine.lab.settings import Measured, Setting
+from engine.lab.store import Stored
+from engine.lab.summary import Summary, summarise
+from engine.methods import METHODS
+from explorer.lab.load_cells import LoadCell, LoadGrid, grid_of, name_of
+from explorer.lab.load_figures import each_figure, heat_figure
+from explorer.lab.names import line_of
+from explorer.lab.recorded import NUMBER as RECORDED
+from explorer.view import View
+
+
+@dataclass(frozen=True)
+class LoadPrediction:
+    """What one run foretells: its rounds under every method and budget, and what rounds cost by requests at once."""
+
+    forecast: WhatIf
+    costs: Mapping[int, CostCurve]
+
+    def of(self, measured: Sequence[Measured]) -> dict[Setting, float]:
+        """Total tokens/s of every setting: from its own measured rounds, else from those of the run."""
+        texts = {**texts_forecast(self.forecast.forecasts), **texts_measured(measured)}
+        return predict(texts, self.costs, self.costs.__getitem__)
+
+    def belongs_to(self, stored: Stored) -> bool:
+        """Whether it was made where the measurement was, so that both may stand in one figure."""
+        seen, here = stored.conditions, self.forecast
+        return stored.number != RECORDED and (seen.rig, seen.hardware, seen.dtype) == (
+            here.rig, here.hardware, here.dtype)
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What is looked at: which curve, and how many people at once."""
+
+    line: str = ""
+    together: int = 1
+
+
+def load_view(stored: Stored | None, measured: Sequence[Measured], prediction: LoadPrediction | None,
+              looked: Looked) -> View:
+    """{lines, line, heat, each, words, accuracy, table, count}: a prediction of another machine or rig than the
+    measurement's stands alone. ``count`` is how many cells there are."""
+    alone = prediction is not None and not (stored and prediction.belongs_to(stored))
+    seen = [] if alone else list(measured)
+    asked = stored.plan.settings if stored and not alone else ()
+    summary = summarise(asked, seen)
+    predicted = prediction.of(seen) if prediction else {}
+    lines = {line_of(curve): curve for curve in _curves((*asked, *predicted))}
+    chosen = lines.get(looked.line) or next(iter(_fastest(summary, lines)), None)
+    if chosen is None:
+        return {"lines": [], "line": "", "words": [], "accuracy": "", "count": 0}
+    grid = grid_of(chosen, asked, summary, predicted)
+    error = prediction_error({setting: total for setting, total in predicted.items()
+                              if setting.curve in (chosen, chosen.baseline)}, summary)
+    return {
+        "lines": list(lines), "line": line_of(chosen), "heat": heat_figure(grid, looked.together),
+        "each": each_figure(grid), "words": words(grid, summary), "table": table(grid), "count": len(grid.cells),
+        "accuracy": error.sentence if error else ""}
+
+
+def _curves(settings: Sequence[Setting]) -> list[Setting]:
+    return list(dict.fromkeys(setting.curve for setting in settings if METHODS[setting.method].drafter_count))
+
+
+def _fastest(summary: Summary, lines: Mapping[str, Setting]) -> list[Setting]:
+    """The curves, the one with the largest total first."""
+    known = curves(summary)
+    totals = {curve: max(row.total.median for row in summary.rows if row.setting.curve == curve) for curve in known}
+    return sorted(lines.values(), key=lambda curve: -totals.get(curve, 0.0))
+
+
+def words(grid: LoadGrid, summary: Summary) -> list[str]:
+    """The ridge and where plain decoding wins; of a prediction, where nothing was measured."""
+    said = load_words(summary, grid.curve)
+    if said or not any(cell.predicted for cell in grid.cells.values()):
+        return said
+    best = [f"{name_of(cell.setting)} for {count}" for count in grid.counts if (cell := grid.best(count))]
+    return [f"Predicted, not measured: the best budget of {grid.curve.label}, by people at once: {', '.join(best)}."]
+
+
+def table(grid: LoadGrid) -> View:
+    """The cells for a table: {columns, rows: [{together, cells}]}, a cell {text, more, best, predicted} or None."""
+    rows = []
+    for count in grid.counts:
+        best = grid.best(count)
+        cells = [grid.at(column, count) for column in grid.columns]
+        rows.append({"together": count, "cells": [cell and _cell(cell, cell is best) for cell in cells]})
+    return {"columns": [name_of(column) for column in grid.columns], "rows": rows}
+
+
+def _cell(cell: LoadCell, best: bool) -> View:
+    low, high = cell.interval("total") or (cell.total, cell.total)
+    more = "predicted" if cell.predicted else f"{low:,.0f} – {high:,.0f}"
+    same = cell.row and cell.row.same_text != cell.row.compared
+    return {"text": f"{'≈ ' if cell.predicted else ''}{cell.total:,.0f}", "more": f"{more}; {cell.each:,.0f} each",
+            "best": best, "predicted": cell.predicted,
+            "differs": f"{cell.row.same_text} of {cell.row.compared} texts the same" if same and cell.row else ""}

@@ -1,0 +1,35 @@
+"""Pages in one file, with style, code and data inside: a run that replays from disk, and the first second's page."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+
+from explorer.bundle import ASSETS, bundle, element, style
+from explorer.view import View
+
+
+def replay_page(view: View) -> str:
+    """A page in one file that replays the run from disk, without a network."""
+    title = view["header"]["title"] or view["header"]["prompt"][:60]
+    return _document(f"{title} · Canopy", view, f"{bundle()}\n<script>Canopy.openReplay();</script>")
+
+
+def opening_page(view: View | None, rig: str) -> str:
+    """What is served until the page itself is built: the run that it will open on, if any, and a field that takes a
+    question to ``rig`` at once."""
+    own = (ASSETS / "stage" / "opening.css").read_text("utf8")
+    name = json.dumps(rig).replace("<", "\\u003c")
+    return _document("Canopy", view, f"<style>{own}</style>\n{bundle()}\n{element(ASSETS / 'stage' / 'opening.js')}\n"
+                     f"<script>Canopy.openFirst({name});</script>")
+
+
+def _document(title: str, view: View | None, code: str) -> str:
+    data = json.dumps(view, separators=(",", ":")).replace("<", "\\u003c")
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title, quote=False)}</title>\n<style>{style()}</style></head>\n"
+        '<body class="canopy-replay"><main class="canopy-page"><div id="canopy-header"></div>'
+        '<div id="canopy-stage"></div></main>\n'
+        f'<script type="application/json" id="canopy-data">{data}</script>\n{code}</body></html>\n')

@@ -1,0 +1,137 @@
+"""The first seconds of the page: it answers before Gradio is imported, and the real page takes its place."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from threading import Event
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from engine.errors import RequestError
+from explorer import opening
+from explorer.listening import Listening
+from explorer.opening import FirstSeconds, serve_at_once
+from explorer.standalone import opening_page
+from tests.running import completed
+
+SLOW = ("gradio", "pandas", "plotly", "pydantic", "fastapi", "networkx", "torch", "transformers")
+FIRST_SECONDS = 1.5  # of processor time to the first page, 0.6 on the machine that this was written on
+OWN = "http://127.0.0.1:7860"
+
+ASKED = """
+import sys, time
+import app, explorer.opening
+wanted = app.flags().parse_args([])
+recordings = app.library(None)
+page = app.first_page(wanted, recordings)
+app.keep_offline(wanted.rig, True)
+assert recordings.first().trace.header.prompt[:40] in page
+print(time.process_time(), *[name for name in sys.argv[1:] if name in sys.modules])
+"""
+
+
+def test_the_first_page_is_there_before_whatever_is_slow() -> None:
+    done = subprocess.run([sys.executable, "-c", ASKED, *SLOW], capture_output=True, text=True, check=True, timeout=120)
+    seconds, *imported = done.stdout.split()
+    assert imported == [] and float(seconds) < FIRST_SECONDS
+
+
+class Built:
+    """A page that is built when ``go`` says so, behind one that says that it is the first."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.go, self.begun, self.ended, self.gave_up = Event(), Event(), Event(), Event()
+        self._failure = failure
+        first = Starlette(routes=[Route("/", lambda _: PlainTextResponse("first"))])
+        self.opening = FirstSeconds(first, self._build, self.gave_up.set)
+
+    def _build(self) -> Starlette:
+        assert self.go.wait(20)
+        if self._failure:
+            raise self._failure
+
+        @asynccontextmanager
+        async def lives(_: Starlette) -> Any:
+            self.begun.set()
+            yield
+            self.ended.set()
+        routes = [Route(path, lambda asked: PlainTextResponse(f"real {asked.url.path}")) for path in ("/", "/config")]
+        return Starlette(routes=routes, lifespan=lives)
+
+    async def served(self, act: Callable[[httpx.AsyncClient], Awaitable[Any]]) -> Any:
+        """What comes of asking it, from its start to its end."""
+        told, said = asyncio.Queue[dict[str, Any]](), asyncio.Queue[Any]()
+        life = asyncio.create_task(self.opening({"type": "lifespan"}, told.get, said.put))
+        await told.put({"type": "lifespan.startup"})
+        assert (await said.get())["type"] == "lifespan.startup.complete"
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(self.opening), base_url=OWN) as client:
+            answer = await act(client)
+        self.go.set()
+        await told.put({"type": "lifespan.shutdown"})
+        await life
+        return answer
+
+
+def test_the_real_page_takes_the_place_of_the_first_and_answers_who_waited() -> None:
+    made = Built()
+
+    async def act(client: httpx.AsyncClient) -> list[str]:
+        first = (await client.get("/")).text
+        waiting = asyncio.create_task(client.get("/config"))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(waiting), 0.1)
+        assert not waiting.done() and not made.begun.is_set()
+        made.go.set()
+        return [first, (await waiting).text, (await client.get("/")).text]
+    assert completed(made.served(act)) == ["first", "real /config", "real /"]
+    assert made.begun.is_set() and made.ended.is_set(), "the real page lives and ends with the server"
+
+
+def test_where_the_page_cannot_be_built_the_server_ends_and_says_why() -> None:
+    made = Built(RequestError("The presets are broken."))
+
+    async def act(client: httpx.AsyncClient) -> httpx.Response:
+        waiting = asyncio.create_task(client.get("/config"))
+        made.go.set()
+        return await waiting
+    answer = completed(made.served(act))
+    assert answer.status_code == 503 and "the terminal that it was started in says why" in answer.text
+    assert made.gave_up.is_set() and str(made.opening.failure) == "The presets are broken."
+
+
+def test_no_more_than_so_many_wait_and_none_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "MOST_WAITING", 2)
+    monkeypatch.setattr(opening, "PATIENCE_SECONDS", 0.2)
+    made = Built()
+
+    async def act(client: httpx.AsyncClient) -> list[str]:
+        answers = await asyncio.gather(*(client.get("/config") for _ in range(3)))
+        assert {each.status_code for each in answers} == {503}
+        return sorted(each.text for each in answers)
+    refused = completed(made.served(act))
+    assert [text.split(";")[0] for text in refused] == [
+        "The page is still being built"] * 2 + ["Too many requests wait for this page to be built"]
+
+
+def test_what_cannot_be_built_is_raised_where_the_page_was_served() -> None:
+    def build() -> Starlette:
+        raise RequestError("The presets are broken.")
+
+    async def serve() -> None:
+        await asyncio.to_thread(serve_at_once, "first", build, Listening(port=0))
+    with pytest.raises(RequestError, match="presets are broken"):
+        completed(serve())
+
+
+def test_a_rig_of_any_name_stays_text_in_the_first_page() -> None:
+    page = opening_page(None, "</script><img src=x onerror=alert(1)>")
+    assert "<img" not in page and "\\u003c/script>" in page
