@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.familiar import says_outside
 from engine.records import DraftTree, Lattice, Round
-from engine.trace import Company, End, Entry, Header, Line, Piece
+from engine.trace import End, Entry, Header, Line, Piece, SharedPass
 from explorer.embedded import model_line
 
 View = dict[str, Any]
@@ -77,7 +77,7 @@ def entry_view(entry: Entry) -> View:
     }
 
 
-def company_view(company: Company | None) -> View:
+def company_view(company: SharedPass | None) -> View:
     """Who shared the round, as counts and shapes: nothing of anybody's text. Empty where nobody is known to have."""
     if company is None:
         return {}

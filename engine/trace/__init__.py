@@ -8,12 +8,12 @@ read within bounds (``limits.py``) and checked to its last field (``checks.py``)
 
 from engine.trace.lines import (
     Block,
-    Company,
     End,
     Entry,
     Header,
     Line,
     Piece,
+    SharedPass,
     Trace,
     committed_ids,
     gather,
@@ -25,6 +25,6 @@ from engine.trace.reading import UNREADABLE, decode_line, load, loads
 from engine.trace.writing import VERSION, dump, dumps, encode_line, encode_record
 
 __all__ = [
-    "UNREADABLE", "VERSION", "Block", "Company", "End", "Entry", "Header", "Line", "Piece", "Trace", "committed_ids",
+    "UNREADABLE", "VERSION", "Block", "SharedPass", "End", "Entry", "Header", "Line", "Piece", "Trace", "committed_ids",
     "decode_line", "dump", "dumps", "encode_line", "encode_record", "gather", "load", "loads", "recorded",
     "shared_rounds", "tau"]

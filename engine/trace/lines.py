@@ -55,7 +55,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Company:
+class SharedPass:
     """Who shared a round: how many ``runs`` shared the rig by then, the seat of the run whose round it is, and the
     rows of the pass that it was in, its own among them."""
 
@@ -72,7 +72,7 @@ class Entry:
     round: Round
     pieces: Mapping[int, Piece]
     elapsed_seconds: float
-    company: Company | None = None
+    company: SharedPass | None = None
 
 
 @dataclass(frozen=True)

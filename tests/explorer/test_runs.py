@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import RequestError, RigError
 from engine.records import Ask
-from engine.trace import Block, Company, Entry, Line, dumps, loads
+from engine.trace import Block, Entry, Line, SharedPass, dumps, loads
 from engine.trace.weight import held_bytes
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream, known_trace
@@ -130,7 +130,7 @@ def test_whoever_measures_waits_for_all_runs_and_later_runs_wait_for_it() -> Non
 
 
 def test_what_is_kept_of_a_run_has_nothing_of_others() -> None:
-    company = Company(2, 0, (Block(0, np.zeros(1, np.int32), np.zeros(1, np.int32)),
+    company = SharedPass(2, 0, (Block(0, np.zeros(1, np.int32), np.zeros(1, np.int32)),
                              Block(1, np.arange(-1, 6, dtype=np.int32).clip(0), np.arange(3, dtype=np.int32))))
 
     class Accompanied(ScriptedSource):

@@ -12,7 +12,7 @@ from engine.plan import Target
 from engine.records import Round
 from engine.runtime.rigs.fairness import RoundCost
 from engine.together import BatchRequest, RequestBatch
-from engine.trace import Company
+from engine.trace import SharedPass
 
 LEAVE, ROUND = object(), object()  # what a seat may say, besides an act for the rounds' thread to do
 
@@ -53,9 +53,9 @@ class Seat:
         """What the act gives, which the thread of the rounds does between two of them."""
         return self._wanted(act)
 
-    def round(self) -> tuple[Round, Company | None] | None:
+    def round(self) -> tuple[Round, SharedPass | None] | None:
         """The run's next round, and who shared it; None after its last."""
-        made: tuple[Round, Company | None] | None = self._wanted(ROUND)
+        made: tuple[Round, SharedPass | None] | None = self._wanted(ROUND)
         return made
 
     def leave(self) -> None:
@@ -85,7 +85,7 @@ class OwnRounds:
         """See ``Seat``."""
         return act()
 
-    def round(self) -> tuple[Round, Company | None] | None:
+    def round(self) -> tuple[Round, SharedPass | None] | None:
         """See ``Seat``."""
         made = next(self._rounds, None)
         return None if made is None else (made, None)

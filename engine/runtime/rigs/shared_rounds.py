@@ -26,7 +26,7 @@ from engine.runtime.rigs.fairness import served, settle
 from engine.runtime.rigs.room import give_back, told
 from engine.runtime.rigs.seats import LEAVE, ROUND, Group, Seat, SharedRun
 from engine.together import RequestBatch
-from engine.trace import Block, Company
+from engine.trace import Block, SharedPass
 
 PATIENCE_SECONDS = 0.02  # that a round waits for those who were in the last one
 STALLED_SECONDS = 60.0  # without a wish, while somebody else is here, after which a run is given up
@@ -202,6 +202,6 @@ class SharedRounds:
             if shared:
                 waited = max(0.0, now - seat.since - sum(each.seconds.values()))
                 seat.give((replace(each, seconds={**each.seconds, WAIT: waited}),
-                           Company(len(self._seats), seat.number, blocks)))
+                           SharedPass(len(self._seats), seat.number, blocks)))
             else:
                 seat.give((each, None))

@@ -18,7 +18,7 @@ from engine.runtime.rigs.seats import Seat, SharedRun
 from engine.runtime.rigs.shared_rounds import SharedRounds
 from engine.together import BatchRequest
 from engine.toy import ToyTarget
-from engine.trace import Company
+from engine.trace import SharedPass
 from tests.engine.material import GREEDY, WARM, drafters_of, run, text
 
 PROMPTS = ((1, 2, 3, 1, 2), (4,), (0, 0, 7, 5, 1, 1, 2, 6, 3), (2, 6))
@@ -63,7 +63,7 @@ def mixture() -> list[Request]:
                     Sampling(WARM.temperature * (place % 2), seed=place)) for place, method in enumerate(METHODS)]
 
 
-def read(seat: Seat) -> list[tuple[Round, Company | None]]:
+def read(seat: Seat) -> list[tuple[Round, SharedPass | None]]:
     found = []
     while (made := seat.round()) is not None:
         found.append(made)
@@ -79,9 +79,9 @@ def all_at_once(acts: Sequence[Callable[[], None]]) -> None:
     assert not [thread for thread in threads if thread.is_alive()]
 
 
-def runs_of(rounds: SharedRounds, runs: Sequence[SharedRun]) -> list[list[tuple[Round, Company | None]]]:
+def runs_of(rounds: SharedRounds, runs: Sequence[SharedRun]) -> list[list[tuple[Round, SharedPass | None]]]:
     """All of them, each read in a thread of its own, which begin together."""
-    found: dict[int, list[tuple[Round, Company | None]]] = {}
+    found: dict[int, list[tuple[Round, SharedPass | None]]] = {}
     ready = threading.Barrier(len(runs))
 
     def act(place: int) -> None:
