@@ -10,7 +10,7 @@
   Canopy.panels = new Map();
   Canopy.modes = ["story", "workbench"]; // the ways to look; the lab adds its own where there is a server
 
-  // A panel: {name, title, caption, legend?, place?, create(host, stage) -> {draw, select, resize?, svg?, fit?, search?}}.
+  // A panel: {name, title, caption, legend?, place?, when?(stage): whether it is there at all, create(host, stage) -> {draw, select, resize?, svg?, fit?, search?}}.
   // Its place: {row: "upper" (beside the text) or "lower", share: of the row's width, against its neighbours'}; in a row
   // panels stand in the order in which they are defined.
   Canopy.define = function define(panel) {
@@ -146,8 +146,9 @@
     // A finished live run of the plain method is the measured baseline of later runs on the same prompt.
     learn(value) {
       const plain = value.header.heads.length === 0 && value.end && value.end.reason !== "stopped";
-      if (plain && this.rounds.length > 1) {
-        this.baselines.set(this.matter(value.header), { tokens_per_second: Canopy.figures(this.rounds).tokensPerSecond });
+      const figures = plain && this.rounds.length > 1 ? Canopy.figures(this.rounds) : null;
+      if (figures && !figures.shared) {
+        this.baselines.set(this.matter(value.header), { tokens_per_second: figures.tokensPerSecond });
       }
     }
 

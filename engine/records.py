@@ -17,6 +17,7 @@ Integers = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
 STAGES = ("draft", "build", "pack", "verify", "accept", "keep", "other")
+WAIT = "wait"  # besides them, of a round that several runs shared: what its run waited while others had theirs
 
 
 @dataclass(frozen=True)

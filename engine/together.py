@@ -6,7 +6,7 @@ request alone. A request that has ended makes room for the next at the following
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.budget_policy import AUTO, Allotment, BudgetPolicy
@@ -55,7 +55,7 @@ class RequestBatch:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def __contains__(self, number: int) -> bool:
+    def __contains__(self, number: object) -> bool:
         return number in self._runs
 
     def admit(self, asked: BatchRequest) -> int:
@@ -73,10 +73,10 @@ class RequestBatch:
         self._leave(number)
         return number
 
-    def round(self) -> list[tuple[int, Round]]:
-        """One round of every request, with its number. Those that have ended leave."""
-        numbers = list(self._runs)
-        made = step(list(self._runs.values()), self._allotment) if numbers else []
+    def round(self, only: Collection[int] | None = None) -> list[tuple[int, Round]]:
+        """One round of every request, or of these alone, with its number. Those that have ended leave."""
+        numbers = [number for number in self._runs if only is None or number in only]
+        made = step([self._runs[number] for number in numbers], self._allotment) if numbers else []
         for number in numbers:
             self._leave(number)
         return list(zip(numbers, made, strict=True))

@@ -15,7 +15,7 @@ from engine.budget_policy import AUTO, FIXED
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE
 from engine.records import Ask
-from engine.trace import Entry, Header, Trace
+from engine.trace import Entry, Trace, shared_rounds
 from explorer.browser_calls import Call, browser_call
 from explorer.lab.jobs import Job, Jobs
 from explorer.lessons import tokens_per_second
@@ -71,7 +71,7 @@ class Comparison:
         """Begin to measure what the run {"run"} is held against: {"job"}. RequestError where it has to wait for
         somebody, or ran elsewhere."""
         trace = self._trace_of(str(wanted.get("run")))
-        self._refuse(trace.header)
+        self._refuse(trace)
         return {"job": self._jobs.start(lambda job: self._measured(trace, job))}
 
     def compared(self, wanted: Mapping[str, Any]) -> View:
@@ -80,8 +80,12 @@ class Comparison:
         else wanted the machine meanwhile."""
         return self._jobs.look(str(wanted.get("job"))).view()
 
-    def _refuse(self, header: Header) -> None:
-        source = self._rig.source
+    def _refuse(self, trace: Trace) -> None:
+        source, header, shared = self._rig.source, trace.header, shared_rounds(trace)
+        if shared:
+            raise RequestError(f"The run shared {shared} of its {len(trace.entries)} rounds with other runs, so its "
+                               "speed is not held against plain decoding, which is measured alone; run it again when "
+                               "nobody else runs.")
         if BASELINE not in source.methods:
             raise RequestError(f"The {source.rig} does not run plain decoding, so it was not measured.")
         if (header.rig, header.hardware) != (source.rig, source.hardware):

@@ -37,7 +37,8 @@ class Lesson:
 
 
 def tokens_per_second(trace: Trace) -> float:
-    """Committed tokens over engine time: the sum of every round's stages, nothing of the page."""
+    """Committed tokens over engine time: the sum of every round's stages, nothing of the page; of shared rounds the
+    waiting too."""
     rounds = [entry.round for entry in trace.entries]
     seconds = sum(sum(made.seconds.values()) for made in rounds)
     return sum(len(made.acceptance.keep) for made in rounds) / seconds if seconds > 0 else 0.0

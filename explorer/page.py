@@ -27,7 +27,7 @@ from explorer.lessons import Lesson, Library
 from explorer.presets import Preset, Presets, fitting, read_presets, titles
 from explorer.rig_choice import RigChoice
 from explorer.run_form import FIELDS, USUAL, RunForm
-from explorer.run_queue import RunQueue
+from explorer.run_queue import WAITING_ROOM, RunQueue
 from explorer.runs import Runs, Stream
 from explorer.service import Service
 from explorer.sources.answering import AnsweringRig
@@ -37,7 +37,6 @@ from explorer.view import blank_view, packed
 FILLED = tuple(name for name in FIELDS if name not in ("drafters", "turns"))  # by a preset, and by a recording
 QUIET: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
 RESULTS = Path("results.sqlite")  # as of ``python -m engine sweep``, so that either goes on with the other's sweeps
-WAITING_ROOM = 16  # runs that may wait for their turn at once, each with its place shown
 HOST = '<div class="canopy-host"></div>'  # constant: a template that changes would wipe out what is drawn in it
 LARGEST_STEP = 11  # of the slider: 0, then the powers of two to 1,024; larger budgets can be typed
 

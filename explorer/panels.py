@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 # Each is assets/panels/<name>.js, which defines it. The folder's other files are what panels draw with.
-PANELS = ("tree", "marginals", "mask", "verifier", "cache")
+PANELS = ("tree", "marginals", "mask", "verifier", "cache", "batch")

@@ -1,4 +1,5 @@
-"""Live runs: in turn, streamed as stage values at a rate that a browser follows, remembered for export and links."""
+"""Live runs: as many at once as the machine has room for, streamed as stage values at a rate that browsers follow,
+remembered for export and links."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from explorer.view import View, add_line, blank_view
 MOST_BYTES = 256 * 2**20  # of remembered runs; the oldest is forgotten first
 SECONDS_BETWEEN_LOOKS = 0.2  # at the rig that a run waits for
 SECONDS_BETWEEN_VIEWS = 1 / 30  # a round that is held back waits for the next one, so this has to be short
+MOST_VIEWS = 80  # a second, of all runs: each update is the server's work, which rounds have to wait for
 
 log = logging.getLogger("canopy")
 
@@ -69,7 +71,7 @@ class Runs:
 
 
 class Stream:
-    """Runs asks on the rig that answers, one at a time, and says what the stage is to show."""
+    """Runs asks on the rig that answers, and says what the stage is to show."""
 
     def __init__(self, rig: AnsweringRig, runs: Runs, queue: RunQueue) -> None:
         self._rig = rig
@@ -85,11 +87,12 @@ class Stream:
         run, who = uuid4().hex[:12], asker()
         yield from self._await_rig(run)
         try:
-            with self._queue.place(who.address if who else "") as place:
+            share = self._rig.source.share(ask)
+            with self._queue.place(who.address if who else "", share) as place:
                 yield from _wait(run, place, who)
                 yield blank_view(run, "running", "Reading the prompt …")
                 yield from self._run(run, ask, who)
-        except RequestError as error:
+        except CanopyError as error:
             yield blank_view(run, "error", str(error))
 
     def _run(self, run: str, ask: Ask, who: Asker | None) -> Iterator[View]:
@@ -105,9 +108,9 @@ class Stream:
                         view, window = blank_view(run), Window()
                     elif isinstance(line, End) and run != first:
                         yield window.of(view)  # as a run that goes on: the stage shows its last round
-                    self._runs.add(run, line)
+                    self._runs.add(run, own(line))
                     view = add_line(view, line)
-                    if perf_counter() - shown >= SECONDS_BETWEEN_VIEWS and not isinstance(line, End):
+                    if perf_counter() - shown >= self._pause() and not isinstance(line, End):
                         yield window.of(view)
                         shown = perf_counter()
         except CanopyError as error:
@@ -120,6 +123,10 @@ class Stream:
         if view["state"] == "empty":
             view = {**view, "state": "error", "message": "The run gave nothing at all; try another prompt."}
         yield window.of(view)
+
+    def _pause(self) -> float:
+        """Seconds between two updates: the more runs, the fewer for each."""
+        return max(SECONDS_BETWEEN_VIEWS, self._queue.begun() / MOST_VIEWS)
 
     def _lines(self, ask: Ask) -> Generator[Line, None, None]:
         for line in self._rig.source.run(ask):
@@ -150,6 +157,11 @@ class Window:
         return {**view, "from": first, "rounds": view["rounds"][first:]}
 
 
+def own(line: Line) -> Line:
+    """The line without anything of other people's runs: what is kept, exported and linked."""
+    return replace(line, company=None) if isinstance(line, Entry) else line
+
+
 def _check(who: Asker | None) -> None:
     """RequestError where whoever asked listens no more."""
     if who is not None:
@@ -157,13 +169,12 @@ def _check(who: Asker | None) -> None:
 
 
 def _wait(run: str, place: Place, who: Asker | None) -> Iterator[View]:
-    said = 0
-    while ahead := place.ahead():
+    said = ""
+    while sentence := place.wait().sentence():
         _check(who)
-        if ahead != said:
-            runs = "One run is" if ahead == 1 else f"{ahead} runs are"
-            yield blank_view(run, "queued", f"{runs} ahead of yours; it starts by itself.")
-            said = ahead
+        if sentence != said:
+            yield blank_view(run, "queued", sentence)
+            said = sentence
 
 
 def known_trace(run: str, runs: Runs) -> Trace:

@@ -9,7 +9,8 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from explorer.listening import Listening, announced, listener
-from explorer.page import WAITING_ROOM, launch_options
+from explorer.page import launch_options
+from explorer.run_queue import WAITING_ROOM
 from explorer.security.bodies import Bodies
 from explorer.security.calls import Calls
 from explorer.security.gate import Gate, Guard

@@ -21,6 +21,7 @@ from explorer.follow import Follow
 from explorer.form_fields import whole
 from explorer.lessons import Library
 from explorer.run_form import FIELDS, RunForm
+from explorer.run_queue import WAITING_ROOM
 from explorer.runs import Runs, Stream, known_trace
 from explorer.share import export, joined, pieces_of
 from explorer.view import View
@@ -102,7 +103,7 @@ class Service:
 
     def publish(self) -> None:
         """Declare the named endpoints of the page that is being built."""
-        api(self._generate, api_name="generate", concurrency_id="engine")
+        api(self._generate, api_name="generate", concurrency_id="engine", concurrency_limit=WAITING_ROOM)
         api(self._lessons, api_name="lessons")
         api(self._replay, api_name="replay")
         api(self._trace, api_name="trace")

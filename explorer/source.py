@@ -35,6 +35,12 @@ class Source(Protocol):
     def usual_drafters(self, method: str) -> Sequence[str]:
         """Those that draft for a method where nobody names others, in order."""
 
+    def share(self, ask: Ask) -> float:
+        """The part that a run takes of the room which all runs at once have: 1 where it has to be alone.
+
+        Raises CanopyError where the ask cannot be served.
+        """
+
     def run(self, ask: Ask) -> Generator[Line, None, None]:
         """The run's lines as they happen. Closing the iterator ends the run and frees its cache.
 

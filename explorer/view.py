@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.familiar import says_outside
 from engine.records import DraftTree, Lattice, Round
-from engine.trace import End, Entry, Header, Line, Piece
+from engine.trace import End, Entry, Header, Line, Piece, SharedPass
 from explorer.embedded import model_line
 
 View = dict[str, Any]
@@ -66,6 +66,7 @@ def entry_view(entry: Entry) -> View:
     verification = {name: array_view(getattr(made.verification, name))
                     for name in ("choice", "logprobs", "entropy", "gap", "offered")}
     return {
+        **company_view(entry.company),
         "index": made.index, "start": made.start, "elapsed": round(entry.elapsed_seconds, 6),
         "pieces": pieces_view(entry.pieces), "tree": tree_view(made.tree), "ghosts": ghosts_view(made),
         "scores": [None if isnan(score) else float(score) for score in made.scores],
@@ -74,6 +75,15 @@ def entry_view(entry: Entry) -> View:
         "trials": trials and {name: array_view(getattr(trials, name)) for name in ("nodes", "chances", "draws")},
         "seconds": {stage: round(seconds, 7) for stage, seconds in made.seconds.items()},
     }
+
+
+def company_view(company: SharedPass | None) -> View:
+    """Who shared the round, as counts and shapes: nothing of anybody's text. Empty where nobody is known to have."""
+    if company is None:
+        return {}
+    return {"company": {"runs": company.runs, "own": company.own, "blocks": [
+        {"seat": block.seat, "parents": array_view(block.parents), "keep": block.keep.tolist()}
+        for block in company.blocks]}}
 
 
 def header_view(header: Header) -> View:

@@ -24,6 +24,8 @@
       for (const [tag, attributes] of MARK) svg(tag, attributes, mark);
       brand.append("Canopy");
       this.badge = html("span", "cs-badge", this.box);
+      this.shared = html("span", "cs-shared", this.box);
+      this.shared.title = "Runs of several people are answered in the same passes; the panel Batch shows whose rows they are.";
       this.title = html("span", "cs-run-title", this.box);
       html("span", "cs-gap", this.box);
       this.modes();
@@ -59,6 +61,9 @@
       const state = standing(this.stage);
       this.badge.dataset.state = state;
       this.badge.hidden = state === "empty";
+      const company = this.stage.busy && this.stage.rounds.length ? this.stage.rounds.at(-1).company : null;
+      this.shared.hidden = !company;
+      write(this.shared, company ? `${company.runs} runs share the rounds` : "");
       const where = header ? [header.rig, header.hardware, header.dtype].filter(Boolean).join(", ") : "";
       write(this.badge, state === "recorded" ? `recorded ${header.recorded.slice(0, 10)}` : SAID[state] || "");
       this.badge.title = where;

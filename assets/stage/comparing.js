@@ -1,5 +1,5 @@
 // What a live run's speed is held against: once it has ended, the server measures plain decoding of the same question,
-// briefly and where nobody waits. A run that was slower than that is said to be, with what was faster beside it.
+// briefly and where nobody waits; where the run shared its rounds with others, nothing is compared. A run that was slower than that is said to be, with what was faster beside it.
 (function (Canopy) {
   "use strict";
 
@@ -23,7 +23,8 @@
       const ended = ["done", "stopped"].includes(state) && stage.header && stage.rounds.length > 1;
       if (!ended || stage.recorded || stage.value.followed || !stage.header.heads.length || !stage.server || this.asked.has(run)) return;
       this.asked.add(run);
-      this.ask(run, stage.header, Canopy.figures(stage.rounds));
+      const figures = Canopy.figures(stage.rounds);
+      if (!figures.shared) this.ask(run, stage.header, figures);
     }
 
     async ask(run, header, figures) {

@@ -71,6 +71,7 @@
     const verification = view.verification;
     return {
       ...made,
+      company: company(view.company),
       index: view.index, start: view.start, elapsed: view.elapsed,
       choice: integers(verification.choice), choiceLogprobs: array(verification.logprobs),
       entropy: array(verification.entropy), gap: array(verification.gap), offered: array(verification.offered),
@@ -92,6 +93,13 @@
     };
   }
 
+  // Who shared the round: shapes of trees and what was kept; null where nobody did, or nobody noted it.
+  function company(view) {
+    if (!view) return null;
+    const blocks = view.blocks.map((block) => ({ seat: block.seat, parents: integers(block.parents), keep: block.keep }));
+    return { runs: view.runs, own: view.own, blocks };
+  }
+
   // Where an engine recorded no seconds by stage, the time since the round before is all of it: its loop's.
   function secondsOf(view, before) {
     if (!before || Object.keys(view.seconds).length || view.index <= before.index) return { ...view.seconds };
@@ -109,28 +117,31 @@
   };
 
   // The figures of some rounds: engine time alone, the root of each round included in τ. Speed is that of the rounds
-  // whose time is known.
+  // whose time is known; of those that were shared with other runs, the waiting is in it.
   Canopy.figures = function figures(rounds) {
     let tokens = 0;
     let timedTokens = 0;
     let seconds = 0;
+    let shared = 0;
     for (const made of rounds) {
       const spent = Object.values(made.seconds);
       tokens += made.keep.length;
+      if (made.seconds.wait !== undefined) shared++;
       if (spent.length) timedTokens += made.keep.length;
       for (const part of spent) seconds += part;
     }
     const tau = Canopy.meanLength(tokens, rounds.length);
     return {
-      tokens, seconds, rounds: rounds.length, tau, accepted: Math.max(0, tau - 1),
+      tokens, seconds, shared, rounds: rounds.length, tau, accepted: Math.max(0, tau - 1),
       tokensPerSecond: seconds > 0 ? timedTokens / seconds : 0,
     };
   };
 
   // A run's figures against plain decoding: how many times as fast, and how many plain passes a round takes as long as.
-  // null where plain decoding of the same question was not measured, or is what ran.
+  // null where plain decoding of the same question was not measured, or is what ran, and for a run that shared rounds:
+  // plain decoding is measured alone.
   Canopy.against = function against(run, header, baseline) {
-    const there = baseline && header && header.heads.length > 0 && run.tokensPerSecond > 0;
+    const there = baseline && header && header.heads.length > 0 && run.tokensPerSecond > 0 && !run.shared;
     if (!there) return null;
     const gain = run.tokensPerSecond / baseline.tokens_per_second;
     return { gain, cost: run.tau / gain, slower: gain < 1, text: times(gain) };
@@ -140,19 +151,20 @@
     return `${gain.toFixed(gain < 1.05 ? 2 : 1)}×`;
   }
 
-  // Who is in the trees of a run: origins of nodes, and trees that were not chosen.
+  // Who is in the trees of a run: origins of nodes, and trees that were not chosen; and whether it had company.
   Canopy.Present = class Present {
     constructor() {
       this.origins = new Set();
       this.ghosts = false;
+      this.company = false;
     }
 
     note(made) {
       for (let node = 0; node < made.n; node++) this.origins.add(made.origin(node));
       this.ghosts = this.ghosts || made.ghosts.length > 0;
+      this.company = this.company || Boolean(made.company);
     }
   };
 
-  Canopy.decode = { array, pieces, round, text, show };
   Canopy.decode = { array, pieces, round, text, show };
 })(window.Canopy = window.Canopy || {});

@@ -68,7 +68,7 @@
     }
 
     shown(entry) {
-      if (this.stage.mode === "lab") return false;
+      if (this.stage.mode === "lab" || entry.frame.hidden) return false;
       const upper = entry.frame.parentElement === this.upper;
       return upper || this.stage.mode === "workbench" || entry.frame.classList.contains("is-full");
     }
@@ -82,7 +82,18 @@
       });
     }
 
+    // A panel that has something to show only now and then leaves its room to the others until it has.
+    appear() {
+      for (const { frame, about } of this.made.values()) {
+        if (!about.when) continue;
+        const divider = frame.previousElementSibling;
+        frame.hidden = !about.when(this.stage) && !frame.classList.contains("is-full");
+        if (divider) divider.hidden = frame.hidden;
+      }
+    }
+
     draw() {
+      this.appear();
       for (const entry of this.made.values()) {
         if (!entry.stale || !this.shown(entry)) continue;
         entry.stale = false;

@@ -17,7 +17,7 @@
       title: "Drafted tokens that the target accepted, per round: τ without the root.",
       text: (run) => run.accepted.toFixed(2) },
     { name: "speed", label: "tokens per second", note: "engine time",
-      title: "Tokens over the sum of all rounds' stages. Reading the prompt, the network and this page are not in it.",
+      title: "Tokens over the sum of all rounds' stages. Reading the prompt, the network and this page are not in it. Of rounds that were shared with other runs the waiting for them is: this is the run's own rate on a shared machine, and it is not held against plain decoding, which is measured alone.",
       text: (run) => (run.tokensPerSecond ? Math.round(run.tokensPerSecond).toLocaleString("en") : "–") },
     { name: "rounds", label: "rounds", note: "",
       title: "Rounds so far: each is one draft and one pass of the target.",
@@ -67,8 +67,17 @@
       item.hidden = Boolean(figure.compared) && (plain || (figure.name === "cost" && !against));
       Canopy.ink.write(number, round ? figure.text(run, against, round) : "–");
       if (figure.name === "round" && round) Canopy.ink.write(note, cost(round));
-      if (figure.name === "gain") Canopy.ink.write(note, against ? "measured" : comparing || "not measured");
+      if (figure.name === "gain") Canopy.ink.write(note, against ? "measured" : comparing || uncompared(run));
+      if (figure.name === "speed") Canopy.ink.write(note, timed(run));
     }
+  }
+
+  function uncompared(run) {
+    return run.shared ? "not compared" : "not measured";
+  }
+
+  function timed(run) {
+    return run.shared ? `shared ${run.shared} of ${run.rounds} rounds` : "engine time";
   }
 
   function cost(made) {

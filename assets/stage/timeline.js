@@ -2,7 +2,7 @@
 (function (Canopy) {
   "use strict";
 
-  const STAGES = ["draft", "build", "pack", "verify", "accept", "keep", "other", "loop"];
+  const STAGES = ["draft", "build", "pack", "verify", "accept", "keep", "other", "loop", "wait"];
   const ICONS = {
     first: "M2 2h2.4v12H2zM14 2v12L5.4 8z", back: "M12.5 2v12L3.5 8z", play: "M3.5 1.5v13L14 8z",
     pause: "M3 2h3.6v12H3zM9.4 2H13v12H9.4z", on: "M3.5 2v12l9-6z", last: "M11.6 2H14v12h-2.4zM2 2v12l8.6-6z",
@@ -62,7 +62,7 @@
       });
       this.newest.classList.add("cs-newest");
       this.key = html("div", "cs-stage-key", row);
-      for (const name of STAGES.slice(0, -1)) {
+      for (const name of STAGES.slice(0, -2)) {
         const item = html("span", "", this.key);
         html("i", "", item);
         item.append(name);

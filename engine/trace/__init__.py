@@ -7,20 +7,24 @@ read within bounds (``limits.py``) and checked to its last field (``checks.py``)
 """
 
 from engine.trace.lines import (
+    Block,
     End,
     Entry,
     Header,
     Line,
     Piece,
+    SharedPass,
     Trace,
     committed_ids,
     gather,
     recorded,
+    shared_rounds,
     tau,
 )
 from engine.trace.reading import UNREADABLE, decode_line, load, loads
 from engine.trace.writing import VERSION, dump, dumps, encode_line, encode_record
 
 __all__ = [
-    "UNREADABLE", "VERSION", "End", "Entry", "Header", "Line", "Piece", "Trace", "committed_ids", "decode_line",
-    "dump", "dumps", "encode_line", "encode_record", "gather", "load", "loads", "recorded", "tau"]
+    "UNREADABLE", "VERSION", "Block", "SharedPass", "End", "Entry", "Header", "Line", "Piece", "Trace", "committed_ids",
+    "decode_line", "dump", "dumps", "encode_line", "encode_record", "gather", "load", "loads", "recorded",
+    "shared_rounds", "tau"]

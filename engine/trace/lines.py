@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from engine.acceptance_length import mean_length
 from engine.errors import TraceError
-from engine.records import Request, Round
+from engine.records import WAIT, Integers, Request, Round
 from engine.turns import Turn
 
 Piece = str | tuple[int, ...]  # a token's text, or its bytes where they are not whole characters by themselves
@@ -45,19 +45,42 @@ class Header:
 
 
 @dataclass(frozen=True)
+class Block:
+    """The rows of one run in a shared pass: the shape of its tree and what was kept of it, nothing of its text.
+    ``seat`` tells runs apart: a run has one as long as it lasts, and the next one may have it after."""
+
+    seat: int
+    parents: Integers
+    keep: Integers
+
+
+@dataclass(frozen=True)
+class SharedPass:
+    """Who shared a round: how many ``runs`` shared the rig by then, the seat of the run whose round it is, and the
+    rows of the pass that it was in, its own among them."""
+
+    runs: int
+    own: int
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
 class Entry:
-    """A round, the text of the tokens that no earlier line has named, and the seconds since the run began."""
+    """A round, the text of the tokens that no earlier line has named, and the seconds since the run began. The
+    ``company`` is for whoever watches: no file keeps it."""
 
     round: Round
     pieces: Mapping[int, Piece]
     elapsed_seconds: float
+    company: SharedPass | None = None
 
 
 @dataclass(frozen=True)
 class End:
     """Why the text ended: ``stop`` token, ``length`` (max_tokens), ``context`` (no positions left), ``stopped``, or
     ``cut``: the file ends there. A recorder ``dropped`` rounds for which it had no time, and ``refused`` wrong ones;
-    ``said`` are the figures that an engine that is not ours gives of the run itself."""
+    ``said`` are the figures that an engine that is not ours gives of the run itself, or with how many others a run
+    shared its rounds."""
 
     reason: str
     rounds: int
@@ -101,6 +124,11 @@ def committed_ids(rounds: Iterable[Round]) -> list[int]:
 def tau(rounds: Sequence[Round]) -> float:
     """τ of these rounds, see ``acceptance_length``."""
     return mean_length(sum(len(made.acceptance.keep) for made in rounds), len(rounds))
+
+
+def shared_rounds(trace: Trace) -> int:
+    """How many of its rounds the run shared with others: their times are no measure of the run alone."""
+    return sum(WAIT in entry.round.seconds for entry in trace.entries)
 
 
 def recorded(trace: Trace, title: str, note: str, date: str) -> Trace:

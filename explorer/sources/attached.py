@@ -23,6 +23,7 @@ from explorer.source import Source
 from explorer.sources.answering import Tell
 from explorer.sources.replay import NoInstruments
 
+MOST_AT_ONCE = 8  # runs of this page that a server answers
 DRAFTER = "its drafter"
 UNKNOWN_PIECE = "⟨?⟩"
 
@@ -70,6 +71,10 @@ class AttachedServer:
     def usual_drafters(self, method: str) -> Sequence[str]:
         """See ``explorer.source.Source``: the server has chosen."""
         return ()
+
+    def share(self, ask: Ask) -> float:
+        """See ``explorer.source.Source``: how many fit is for the server to say, and it has a line of its own."""
+        return 1 / MOST_AT_ONCE
 
     def run(self, ask: Ask) -> Generator[Line, None, None]:
         """See ``explorer.source.Source``. A second header tells the run anew: by the steps that the server reported at

@@ -17,6 +17,7 @@ from explorer.lessons import Lesson, Library
 from explorer.rig import LoadedRig
 from explorer.source import Source
 
+MOST_AT_ONCE = 8  # who are shown a recording in a run's place
 RECORDINGS = "recordings"  # what stands in a rig's place is called
 
 
@@ -55,6 +56,10 @@ class Recordings:
     def usual_drafters(self, method: str) -> Sequence[str]:
         """See ``drafters``."""
         return ()
+
+    def share(self, ask: Ask) -> float:
+        """See ``Source``: nothing is computed, so many may look at once."""
+        return 1 / MOST_AT_ONCE
 
     def run(self, ask: Ask) -> Generator[Line, None, None]:
         """The lines of the recording of the same prompt and method, the one nearest in budget where several are."""

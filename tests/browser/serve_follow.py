@@ -15,7 +15,8 @@ from tests.explorer.scripted_rigs import answering
 def main(port: int, folder: Path) -> None:
     """Serve until the process is ended."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    from explorer.page import WAITING_ROOM, build, launch_options
+    from explorer.page import build, launch_options
+    from explorer.run_queue import WAITING_ROOM
 
     page = build(answering(ScriptedSource(0.05)), Library([]), follow=Follow(folder))
     page.queue(max_size=WAITING_ROOM)

@@ -189,6 +189,7 @@ class ScriptedSource:
     closed: int = 0
     good_at: str = ""
     released: bool = False
+    room: float = 1.0  # that a run takes of it: one at a time
 
     def __post_init__(self) -> None:
         self.methods = tuple(METHODS)
@@ -196,6 +197,9 @@ class ScriptedSource:
 
     def usual_drafters(self, method: str) -> Sequence[str]:
         return self.drafters[:METHODS[method].drafter_count]
+
+    def share(self, ask: Ask) -> float:
+        return self.room
 
     def run(self, ask: Ask) -> Generator[Line, None, None]:
         asked = re.fullmatch(r"Go on for (\d+) tokens\.", ask.prompt)

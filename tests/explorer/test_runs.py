@@ -5,16 +5,18 @@ from __future__ import annotations
 import threading
 import tracemalloc
 from collections.abc import Generator
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from engine.errors import RequestError, RigError
 from engine.records import Ask
-from engine.trace import Line, dumps, loads
+from engine.trace import Block, Entry, Line, SharedPass, dumps, loads
 from engine.trace.weight import held_bytes
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream, known_trace
-from explorer.view import View
+from explorer.view import View, run_view
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_rigs import answering
 
@@ -75,7 +77,8 @@ def test_a_second_run_waits_and_is_told_its_place() -> None:
     first, second = stream.watch(ASK), stream.watch(ASK)
     next(first)
     waiting = next(second)
-    assert waiting["state"] == "queued" and "One run is ahead" in waiting["message"]
+    assert (waiting["state"], waiting["message"]) == (
+        "queued", "A measurement or a large run has the machine for itself; yours starts when it has ended.")
     worker = threading.Thread(target=lambda: list(first))
     worker.start()
     states = [view["state"] for view in second]
@@ -89,10 +92,59 @@ def test_whoever_leaves_the_line_lets_the_next_one_up() -> None:
     first, second, third = (stream.watch(ASK) for _ in range(3))
     next(first)
     next(second)
-    assert "2 runs are ahead" in next(third)["message"]
+    assert "one more waits before yours" in next(third)["message"]
     second.close()
     first.close()
     assert [view["state"] for view in third][-1] == "done"
+
+
+def test_runs_share_the_machine_up_to_its_room_and_are_told() -> None:
+    source = ScriptedSource(pause_seconds=0.02, room=1 / 8)
+    stream = Stream(answering(source), Runs(), RunQueue())
+    eight = [stream.watch(ASK) for _ in range(8)]
+    assert [next(each)["state"] for each in eight] == ["running"] * 8
+    ninth, tenth = stream.watch(ASK), stream.watch(ASK)
+    assert next(ninth)["message"] == "8 runs share this machine; yours starts when one of them ends."
+    assert next(tenth)["message"] == (
+        "8 runs share this machine; one more waits before yours, which starts when one of them ends.")
+    eight[3].close()
+    assert next(ninth)["state"] == "running"
+    eight[5].close()
+    assert [view["state"] for view in tenth][-1] == "done"
+
+
+def test_whoever_measures_waits_for_all_runs_and_later_runs_wait_for_it() -> None:
+    queue = RunQueue()
+    stream = Stream(answering(ScriptedSource(room=1 / 8)), Runs(), queue)
+    first, second = stream.watch(ASK), stream.watch(ASK)
+    assert [next(each)["state"] for each in (first, second)] == ["running"] * 2
+    with queue.place() as measurement:
+        assert measurement.ahead(0) == 2
+        late = stream.watch(ASK)
+        assert next(late)["message"].startswith("2 runs share this machine; one more waits before yours")
+        first.close()
+        second.close()
+        assert measurement.ahead(0) == 0
+        assert next(late)["message"].startswith("A measurement or a large run has the machine for itself")
+    assert next(late)["state"] == "running"
+
+
+def test_what_is_kept_of_a_run_has_nothing_of_others() -> None:
+    company = SharedPass(2, 0, (Block(0, np.zeros(1, np.int32), np.zeros(1, np.int32)),
+                             Block(1, np.arange(-1, 6, dtype=np.int32).clip(0), np.arange(3, dtype=np.int32))))
+
+    class Accompanied(ScriptedSource):
+        def run(self, ask: Ask) -> Generator[Line, None, None]:
+            for line in super().run(ask):
+                yield replace(line, company=company) if isinstance(line, Entry) else line
+    runs = Runs()
+    *_, last = views = list(Stream(answering(Accompanied()), runs, RunQueue()).watch(ASK))
+    sent = [made["company"] for view in views for made in view["rounds"]]
+    assert sent and all(set(each) == {"runs", "own", "blocks"} for each in sent)
+    assert {frozenset(block) for each in sent for block in each["blocks"]} == {frozenset({"seat", "parents", "keep"})}
+    trace = known_trace(last["run"], runs)
+    assert not [entry for entry in trace.entries if entry.company]
+    assert b"company" not in dumps(trace) and "company" not in str(run_view("x", trace.entries))
 
 
 def test_a_failure_is_a_sentence_and_the_rounds_stay() -> None:

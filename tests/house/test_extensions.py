@@ -241,7 +241,7 @@ def test_the_page_offers_the_method_and_carries_the_panel(extended: Path) -> Non
     order = [found["scripts"].index(name) for name in ("stage.js", "ink.js", "cache.js", "pulse.js", "mount.js")]
     assert order == sorted(order)
     mount = (extended / "assets" / "stage" / "mount.js").read_text("utf8")
-    assert not [name for name in ("tree", "marginals", "mask", "verifier", "cache") if f'"{name}"' in mount]
+    assert not [name for name in ("tree", "marginals", "mask", "verifier", "cache", "batch") if f'"{name}"' in mount]
 
 
 @pytest.mark.long
@@ -262,7 +262,7 @@ def test_the_panel_appears_and_draws(extended: Path) -> None:
             page.set_default_timeout(conftest.PATIENCE_MS)
             page.wait_for_selector(".cs-lower [data-panel=pulse] .cs-body:has-text('rows')")
             names = "[...document.querySelectorAll('.cs-lower [data-panel]')].map((frame) => frame.dataset.panel)"
-            assert page.evaluate(names) == ["marginals", "mask", "verifier", "cache", "pulse"]
+            assert page.evaluate(names) == ["marginals", "mask", "verifier", "cache", "pulse", "batch"]
             browser.close()
     finally:
         server.terminate()

@@ -90,6 +90,11 @@ class CostBook:
             self._curves[load] = measure(self.rig, load)
         return self._curves[load]
 
+    def known(self, context: int) -> CostCurve | None:
+        """The measured curve of one request at the nearest length, whatever the sampling; None where there is none."""
+        single = [curve for curve in self._curves.values() if curve.requests == 1]
+        return min(single, key=lambda curve: abs(log2(curve.context / max(1, context))), default=None)
+
 
 def bucket(context: int, context_limit: int) -> int:
     """The power of two nearest to ``context`` in ratio, as far as the mock rounds fit after it."""

@@ -3,39 +3,41 @@
 from __future__ import annotations
 
 import math
-import re
-import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from traceback import clear_frames
 
 import numpy as np
 import torch
 
 from engine.budget_policy import AUTO
-from engine.errors import RequestError
 from engine.familiar import familiar, outside
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import CostCurve
 from engine.methods import METHODS
 from engine.plan import Drafter, plan
-from engine.records import Ask, Integers, Request, Round, Sampling
+from engine.records import Ask, Request, Round, Sampling
 from engine.rig_names import AUTO_DTYPE
 from engine.runtime.rigs.chat import Spelling, prompt_ids
 from engine.runtime.rigs.cost import CostBook
 from engine.runtime.rigs.loops import HostLoop, loop_on
 from engine.runtime.rigs.rigs import Rig, open_rig
+from engine.runtime.rigs.room import Room, told
+from engine.runtime.rigs.seats import OwnRounds, Seat, SharedRun
+from engine.runtime.rigs.shared_rounds import SharedRounds
+from engine.runtime.rigs.telling import asked_of, company_of, token_ids
+from engine.together import BatchRequest
 from engine.trace import End, Entry, Header, Line
 
 
 class LiveRig:
-    """One rig, one run at a time: a second run waits until the first has ended or was closed."""
+    """One rig. Its runs share rounds; whoever measures has it for himself, and runs wait meanwhile."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
-        self._busy = threading.Lock()
+        self._shared = SharedRounds()
+        self._room = Room(rig)
         self._costs = CostBook(rig)
         self._loop = loop_on(rig.target)
         self._plain_loop = loop_on(rig.plain_target) if rig.plain_target else self._loop
@@ -89,6 +91,12 @@ class LiveRig:
             asked, method=ask.method, budget=ask.budget, max_tokens=ask.max_tokens, sampling=ask.sampling,
             stop_ids=frozenset([stop] if isinstance(stop, int) else stop or []), split=ask.split, pace=ask.pace)
 
+    def share(self, ask: Ask) -> float:
+        """See ``explorer.source.Source``."""
+        if not isinstance(self._loop, HostLoop):  # whose rounds are captured for one run
+            return 1.0
+        return self._room.share(self.request(ask), len(self._rig.drafters_for(ask.method, ask.drafters)))
+
     def run(self, ask: Ask) -> Generator[Line, None, None]:
         """See ``explorer.source.Source``."""
         drafters = self._rig.drafters_for(ask.method, ask.drafters)
@@ -114,9 +122,14 @@ class LiveRig:
             return self._plain_loop.decode(request, drafters)
         if request.pace != AUTO:
             return self._loop.decode(request, drafters)
+        return HostLoop(self._rig.target).decode(request, drafters, self._policy(request))
+
+    def _policy(self, request: Request) -> AdaptiveBudget:
+        """Who decides the budgets of a run at its own pace. While others run too, a curve that is known serves as well
+        as it can: to measure one takes seconds."""
         middle = len(request.prompt_ids) + request.max_tokens // 2
-        policy = AdaptiveBudget(self._costs.curve(middle, request.sampling))
-        return HostLoop(self._rig.target).decode(request, drafters, policy)
+        known = self._costs.known(middle) if self._shared.runs > 1 else None
+        return AdaptiveBudget(known or self._costs.curve(middle, request.sampling))
 
     def curve(self, context: int, sampling: Sampling) -> CostCurve:
         """What rounds cost here after ``context`` tokens; measured, in seconds, when it is asked for first."""
@@ -129,47 +142,56 @@ class LiveRig:
             return self._costs.curve(context, sampling, requests)
 
     def _lines(self, ask: Ask, request: Request, drafters: Mapping[str, Drafter]) -> Generator[Line, None, None]:
-        with self.held(asked_of(request)):
-            rounds = self._decode(request, list(drafters.values()))
+        with self._answered(request, list(drafters.values())) as seat:
             named = np.zeros(self._rig.target.config.vocab_size, np.bool_)
             named[list(request.prompt_ids)] = True
-            yield self._header(ask, request, tuple(drafters))
-            seconds, count, last = 0.0, 0, None
-            try:
-                while True:
-                    began = time.perf_counter()
-                    made = next(rounds, None)
-                    seconds += time.perf_counter() - began
-                    if made is None:
-                        break
-                    shown = token_ids(made)
-                    fresh = shown[~named[shown]]
-                    named[fresh] = True
-                    count, last = count + 1, made
-                    yield Entry(made, self._spelling.of(set(fresh.tolist())), seconds)
-                yield End(self._reason(request, last), count, seconds)
-            finally:
-                rounds.close()
+            yield seat.let(lambda: self._header(ask, request, tuple(drafters)))
+            seconds, count, last, most = 0.0, 0, None, 1
+            shared = 0
+            while True:
+                began = time.perf_counter()
+                answer = seat.round()
+                seconds += time.perf_counter() - began
+                if answer is None:
+                    break
+                made, company = answer
+                shown = token_ids(made)
+                fresh = shown[~named[shown]]
+                named[fresh] = True
+                count, last = count + 1, made
+                if company:
+                    shared, most = shared + 1, max(most, company.runs)
+                yield Entry(made, self._spelling.of(set(fresh.tolist())), seconds, company)
+            yield End(self._reason(request, last), count, seconds, said=company_of(shared, count, most - 1))
+
+    @contextmanager
+    def _answered(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Seat | OwnRounds]:
+        """The rounds of a run: those that it shares with others, where its loop can."""
+        if not isinstance(self._loop, HostLoop):
+            with self.held(asked_of(request)), closing(self._decode(request, drafters)) as rounds:
+                yield OwnRounds(rounds)
+            return
+        target = self._rig.target if drafters else self._rig.plain_target or self._rig.target
+        adaptive = request.pace == AUTO and bool(drafters)
+        run = SharedRun(target, lambda: BatchRequest(
+            request, drafters, self._policy(request) if adaptive else None), asked_of(request))
+        with self._shared.seat(run) as seat:
+            yield seat
 
     @contextmanager
     def held(self, wish: str) -> Iterator[None]:
         """The rig, to the caller alone; RequestError where the device has no memory for the wish, which the next
         one has again."""
-        with self._busy:
+        with self._shared.alone():
             try:
                 yield
             except torch.OutOfMemoryError as error:
-                clear_frames(error.__traceback__)  # they hold what was made until then
                 self._free()
-                torch.cuda.empty_cache()
-                wanted = re.search(r"Tried to allocate ([\d.]+ \w+)", str(error))
-                more = f" ({wanted[1]} more was needed)" if wanted else ""
-                raise RequestError(f"The GPU ran out of memory{more} {wish}; lower the budget or max tokens, or "
-                                   "shorten the prompt.") from error
+                raise told(error, wish) from error
 
     def close(self) -> None:
         """Free what runs left behind; the weights go with the last reference to this."""
-        with self._busy:
+        with self._shared.alone():
             self._free()
             for target in filter(None, (self._rig.target, self._rig.plain_target)):
                 target.release()
@@ -215,18 +237,6 @@ class LiveRig:
             return "stop"
         written = last.start + len(last.acceptance.keep) - len(request.prompt_ids)
         return "length" if written >= request.max_tokens else "context"
-
-
-def asked_of(request: Request) -> str:
-    """What a run asked the device for."""
-    return f"at a budget of {request.budget} nodes and {len(request.prompt_ids)} prompt tokens"
-
-
-def token_ids(made: Round) -> Integers:
-    """Every token that a round shows, some of them several times: proposals, nodes, choices, the bonus token."""
-    return np.concatenate([
-        *(draft.tokens.ravel() for draft in made.drafts), *(tree.tokens for tree in made.candidates), made.tree.tokens,
-        made.verification.choice, [made.acceptance.bonus]], dtype=np.int32)
 
 
 def serve(name: str, dtype: str = AUTO_DTYPE) -> LiveRig:

@@ -86,6 +86,18 @@ def test_one_address_has_a_few_places_and_another_is_let_in() -> None:
         assert place.ahead(0) == MOST_PLACES - 1
 
 
+def test_one_address_has_half_of_the_room_and_keeps_nobody_waiting() -> None:
+    queue = RunQueue()
+    with queue.place("10.0.0.1", 0.3) as first, queue.place("10.0.0.1", 0.3) as second:
+        assert (first.ahead(0), second.ahead(0)) == (0, 1)
+        with queue.place("10.0.0.2", 0.4) as other, queue.place("10.0.0.3", 0.4) as last:
+            assert (other.ahead(0), last.ahead(0)) == (0, 3)
+        with queue.place("10.0.0.2", 0.8) as large, queue.place("10.0.0.3", 0.1) as after:
+            assert (large.ahead(0), after.ahead(0)) == (2, 3), "whoever needs more has his turn"
+    with queue.place("10.0.0.1", 1.0) as alone:
+        assert alone.ahead(0) == 0
+
+
 def test_measurements_that_nobody_asks_about_lapse_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "LAPSE_SECONDS", 0.1)
     queue = RunQueue()

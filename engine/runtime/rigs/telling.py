@@ -1,0 +1,27 @@
+"""What is told of a run besides its rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.records import Integers, Request, Round
+
+
+def company_of(shared: int, count: int, others: int) -> str:
+    """What is to be said of a run that shared rounds with others: its speed is not that of a run alone."""
+    if not shared:
+        return ""
+    whom = "another run" if others == 1 else f"up to {others} other runs"
+    return f"It shared {shared} of its {count} rounds with {whom}, so its speed is not that of a run alone."
+
+
+def asked_of(request: Request) -> str:
+    """What a run asked the device for."""
+    return f"at a budget of {request.budget} nodes and {len(request.prompt_ids)} prompt tokens"
+
+
+def token_ids(made: Round) -> Integers:
+    """Every token that a round shows, some of them several times: proposals, nodes, choices, the bonus token."""
+    return np.concatenate([
+        *(draft.tokens.ravel() for draft in made.drafts), *(tree.tokens for tree in made.candidates), made.tree.tokens,
+        made.verification.choice, [made.acceptance.bonus]], dtype=np.int32)
