@@ -54,9 +54,9 @@ def test_two_people_share_rounds(browser: Browser, demo: str) -> None:
             page.wait_for_function("Canopy.parts.rigs.state && !Canopy.parts.rigs.state.coming", timeout=300_000)
         wanted = [alone(first, MINE, "ddtree"), alone(second, THEIRS, "merged")]
         names = [page.evaluate(RUN) for page in (first, second)]
-        for _ in range(6):  # a run of the demo rig takes a moment: they have to meet
-            begin(first, MINE, "ddtree")
-            begin(second, THEIRS, "merged")
+        for _ in range(12):  # a run of the demo rig takes a moment: they have to meet
+            for page in (first, second):
+                page.evaluate("document.querySelector('#canopy-run').click()")
             for place, page in enumerate((first, second)):
                 ended(page, names[place])
                 names[place] = page.evaluate(RUN)

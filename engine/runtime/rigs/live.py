@@ -7,6 +7,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from threading import Lock
 
 import numpy as np
 import torch
@@ -29,6 +30,7 @@ from engine.runtime.rigs.shared_rounds import SharedRounds
 from engine.runtime.rigs.telling import asked_of, company_of, token_ids
 from engine.together import BatchRequest
 from engine.trace import End, Entry, Header, Line
+from engine.turns import Turn
 
 
 class LiveRig:
@@ -37,6 +39,7 @@ class LiveRig:
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
         self._shared = SharedRounds()
+        self._reading = Lock()
         self._room = Room(rig)
         self._costs = CostBook(rig)
         self._loop = loop_on(rig.target)
@@ -86,7 +89,7 @@ class LiveRig:
     def request(self, ask: Ask) -> Request:
         """The ask in tokens; RequestError where it cannot be."""
         stop = self._rig.target.model.generation_config.eos_token_id
-        asked = prompt_ids(self._rig.tokenizer, ask.prompt, ask.turns, self._rig.chat)
+        asked = self._ids(ask.prompt, ask.turns)
         return Request(
             asked, method=ask.method, budget=ask.budget, max_tokens=ask.max_tokens, sampling=ask.sampling,
             stop_ids=frozenset([stop] if isinstance(stop, int) else stop or []), split=ask.split, pace=ask.pace)
@@ -96,6 +99,11 @@ class LiveRig:
         if not isinstance(self._loop, HostLoop):  # whose rounds are captured for one run
             return 1.0
         return self._room.share(self.request(ask), len(self._rig.drafters_for(ask.method, ask.drafters)))
+
+    def _ids(self, prompt: str, turns: Sequence[Turn]) -> Sequence[int]:
+        """A conversation as tokens, one at a time: what a tokenizer takes for text is a switch of the tokenizer's."""
+        with self._reading:
+            return prompt_ids(self._rig.tokenizer, prompt, turns, self._rig.chat)
 
     def run(self, ask: Ask) -> Generator[Line, None, None]:
         """See ``explorer.source.Source``."""
@@ -146,8 +154,7 @@ class LiveRig:
             named = np.zeros(self._rig.target.config.vocab_size, np.bool_)
             named[list(request.prompt_ids)] = True
             yield seat.let(lambda: self._header(ask, request, tuple(drafters)))
-            seconds, count, last, most = 0.0, 0, None, 1
-            shared = 0
+            seconds, count, last, shared, most = 0.0, 0, None, 0, 1
             while True:
                 began = time.perf_counter()
                 answer = seat.round()
@@ -159,8 +166,7 @@ class LiveRig:
                 fresh = shown[~named[shown]]
                 named[fresh] = True
                 count, last = count + 1, made
-                if company:
-                    shared, most = shared + 1, max(most, company.runs)
+                shared, most = shared + bool(company), max(most, company.runs if company else 1)
                 yield Entry(made, self._spelling.of(set(fresh.tolist())), seconds, company)
             yield End(self._reason(request, last), count, seconds, said=company_of(shared, count, most - 1))
 
@@ -226,7 +232,7 @@ class LiveRig:
     @torch.inference_mode()
     def surprise(self, prompt: str) -> float:
         """Mean negative log probability in nats of the user's words under the target."""
-        token_ids_ = prompt_ids(self._rig.tokenizer, prompt, (), self._rig.chat)
+        token_ids_ = self._ids(prompt, ())
         tokens = torch.tensor([token_ids_], device=self._rig.target.device)
         logprobs = self._rig.target.model(input_ids=tokens, use_cache=False).logits[0, :-1].float().log_softmax(-1)
         said = logprobs.gather(-1, tokens[0, 1:, None])[:, 0]
