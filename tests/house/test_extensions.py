@@ -212,7 +212,7 @@ told = event(choices=[], mine={"kept": [1], "tried": [4]})
 with scripted(models=says('{"data": [{"id": "m", "owned_by": "me"}]}'),
               chat=streams(chunk("a"), chunk("b", logprobs={"content": [{"token": "b"}, {"token": "c"}]}), told, DONE)
               ) as script:
-    trace = gather(attach(script.address, lambda *_: None).source.run(Ask("x", "served")))
+    trace = gather(attach(script.address, lambda *_: None).source.run(Ask("x", method="served")))
 print(json.dumps({"engine": trace.header.engine, "rows": [len(entry.round.tree) for entry in trace.entries],
                   "said": trace.end.said}))
 """
