@@ -91,7 +91,7 @@ NEW_LINES = {
     "engine/builders/__init__.py": ('"expand", "full"', '"expand", "full", "pair"'),
     "engine/combiners/__init__.py": ('"merged", "joint"', '"merged", "joint", "first"'),
     "engine/acceptance/__init__.py": ('"sequential", "ratio"', '"sequential", "ratio", "strolling"'),
-    "engine/drafters/kinds.py": ('"phrases", "dflash"', '"phrases", "echo", "dflash"'),
+    "engine/drafters/kinds.py": ('"engine.drafters", "dflash"', '"engine.drafters", "echo", "dflash"'),
     "engine/servers/__init__.py": ('"sglang", "llama_cpp"', '"sglang", "llama_cpp", "mine"'),
     "engine/methods.py": ('    "expand": Method(', '    "paired": Method(1, build="pair", combine="first", '
                           'accept="strolling", summary="Two guesses a round."),\n    "expand": Method('),
@@ -212,7 +212,7 @@ told = event(choices=[], mine={"kept": [1], "tried": [4]})
 with scripted(models=says('{"data": [{"id": "m", "owned_by": "me"}]}'),
               chat=streams(chunk("a"), chunk("b", logprobs={"content": [{"token": "b"}, {"token": "c"}]}), told, DONE)
               ) as script:
-    trace = gather(attach(script.address, lambda *_: None).source.run(Ask("x", "served")))
+    trace = gather(attach(script.address, lambda *_: None).source.run(Ask("x", method="served")))
 print(json.dumps({"engine": trace.header.engine, "rows": [len(entry.round.tree) for entry in trace.entries],
                   "said": trace.end.said}))
 """
