@@ -6,7 +6,7 @@ the time would bring elsewhere; that maximises the rate of the whole text, where
 would not). All sizes of the curve are looked at, since T is a staircase, and no others, since a kernel or a graph for a
 new size has to be made first. A node's chance is the drafter's cumulative probability, scaled by what came true so far
 of nodes in such places of the tree. What a drafter promises may not come true, so drafting also keeps accounts of what
-it cost and brought (``Ledger``): where plain decoding wins it rests, at a loss of a fiftieth. Trees are built no larger
+it cost and brought (``DraftingAccounts``): where plain decoding wins it rests, at a loss of a fiftieth. Trees are built no larger
 than the last choice, and a size more when all there was has been chosen some times in a row.
 """
 
@@ -61,7 +61,7 @@ class PromiseTally:
             self.scales[step] = self.realised[step] / self.expected[step]
 
 
-class Ledger:
+class DraftingAccounts:
     """What drafting cost so far beyond what its tokens cost one by one, in plain rounds; below 0 it saved time."""
 
     def __init__(self, plain_ms: float) -> None:
@@ -110,7 +110,7 @@ class AdaptiveBudget:
         # a first round that promises little is no reason yet to pause
         self._tokens, self._spent_ms = OPENING_ROUNDS * OPENING_RATE, OPENING_ROUNDS * curve.plain_ms
         self._pause, self._paused = 0, 0
-        self._ledger, self._drafted_ms = Ledger(curve.plain_ms), 0.0  # the time of the round that drafts, else 0
+        self._ledger, self._drafted_ms = DraftingAccounts(curve.plain_ms), 0.0  # the time of the round that drafts, else 0
 
     def opens(self, drafters: int, budget: int) -> tuple[int, int]:
         """See ``BudgetPolicy``. No drafter drafts while plain decoding is the faster; ever rarer rounds try again."""
