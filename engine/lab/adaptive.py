@@ -6,8 +6,8 @@ the time would bring elsewhere; that maximises the rate of the whole text, where
 would not). All sizes of the curve are looked at, since T is a staircase, and no others, since a kernel or a graph for a
 new size has to be made first. A node's chance is the drafter's cumulative probability, scaled by what came true so far
 of nodes in such places of the tree. What a drafter promises may not come true, so drafting also keeps accounts of what
-it cost and brought (``Ledger``): where plain decoding wins it rests, at a loss of a fiftieth. Trees are built no larger
-than the last choice, and a size more when all there was has been chosen some times in a row.
+it cost and brought (``DraftingAccounts``): where plain decoding wins it rests, at a loss of a fiftieth. Trees are built
+no larger than the last choice, and a size more when all there was has been chosen some times in a row.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PromiseTally:
             self.scales[step] = self.realised[step] / self.expected[step]
 
 
-class Ledger:
+class DraftingAccounts:
     """What drafting cost so far beyond what its tokens cost one by one, in plain rounds; below 0 it saved time."""
 
     def __init__(self, plain_ms: float) -> None:
@@ -110,12 +110,13 @@ class AdaptiveBudget:
         # a first round that promises little is no reason yet to pause
         self._tokens, self._spent_ms = OPENING_ROUNDS * OPENING_RATE, OPENING_ROUNDS * curve.plain_ms
         self._pause, self._paused = 0, 0
-        self._ledger, self._drafted_ms = Ledger(curve.plain_ms), 0.0  # the time of the round that drafts, else 0
+        self._accounts = DraftingAccounts(curve.plain_ms)
+        self._drafted_ms = 0.0  # the time of the round that drafts, else 0
 
     def opens(self, drafters: int, budget: int) -> tuple[int, int]:
         """See ``BudgetPolicy``. No drafter drafts while plain decoding is the faster; ever rarer rounds try again."""
         self._drafted_ms = 0.0
-        if self._paused < self._pause or not self._ledger.solvent:
+        if self._paused < self._pause or not self._accounts.solvent:
             self._paused += 1
             return 0, 0
         built = min(budget, self._room)
@@ -158,8 +159,8 @@ class AdaptiveBudget:
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
         """See ``BudgetPolicy``."""
         if self._drafted_ms:
-            self._ledger.book(self._drafted_ms, len(acceptance.keep))
-        self._ledger.pass_on(len(acceptance.keep))
+            self._accounts.book(self._drafted_ms, len(acceptance.keep))
+        self._accounts.pass_on(len(acceptance.keep))
         if len(tree) > 1:
             kept = best_order(tree).argsort()[acceptance.keep] if self._mixed else acceptance.keep
             self._calibration.learn(self._promised, kept.tolist())
