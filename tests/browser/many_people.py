@@ -62,7 +62,8 @@ class Person:
         prompt, method, budget, options = ASKS[place % len(ASKS)]
         data = [prompt, method, budget, 0.8 if "seed" in options else 0.0, {"max_tokens": tokens, **options}]
         begun = self._client.post(f"{self._url}gradio_api/call/generate", json={"data": data}).json()
-        where, latest, started = f"{self._url}gradio_api/call/generate/{begun['event_id']}", {}, 0.0
+        where, started = f"{self._url}gradio_api/call/generate/{begun['event_id']}", 0.0
+        latest: dict[str, Any] = {}
         with self._client.stream("GET", where) as stream:
             for line in stream.iter_lines():
                 found = json.loads(line.removeprefix("data: ")) if line.startswith("data: [") else None

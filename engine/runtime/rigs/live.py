@@ -100,7 +100,7 @@ class LiveRig:
             return 1.0
         return self._room.share(self.request(ask), len(self._rig.drafters_for(ask.method, ask.drafters)))
 
-    def _ids(self, prompt: str, turns: Sequence[Turn]) -> Sequence[int]:
+    def _ids(self, prompt: str, turns: Sequence[Turn]) -> tuple[int, ...]:
         """A conversation as tokens, one at a time: what a tokenizer takes for text is a switch of the tokenizer's."""
         with self._reading:
             return prompt_ids(self._rig.tokenizer, prompt, turns, self._rig.chat)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -55,12 +56,13 @@ def asked(target: ToyTarget, request: Request) -> SharedRun:
 
 
 def plain(tokens: int) -> Request:
-    return Request(PROMPTS[0], "autoregressive", 0, tokens, GREEDY)
+    return Request(PROMPTS[0], method="autoregressive", budget=0, max_tokens=tokens, sampling=GREEDY)
 
 
 def mixture() -> list[Request]:
-    return [Request(PROMPTS[place % 4], method, (0, 7, 31, 64)[place % 4], 20 + 9 * (place % 5),
-                    Sampling(WARM.temperature * (place % 2), seed=place)) for place, method in enumerate(METHODS)]
+    return [Request(PROMPTS[place % 4], method=method, budget=(0, 7, 31, 64)[place % 4],
+                    max_tokens=20 + 9 * (place % 5), sampling=Sampling(WARM.temperature * (place % 2), seed=place))
+            for place, method in enumerate(METHODS)]
 
 
 def read(seat: Seat) -> list[tuple[Round, SharedPass | None]]:
@@ -88,7 +90,7 @@ def runs_of(rounds: SharedRounds, runs: Sequence[SharedRun]) -> list[list[tuple[
         with rounds.seat(runs[place]) as seat:
             ready.wait()
             found[place] = read(seat)
-    all_at_once([lambda place=place: act(place) for place in range(len(runs))])
+    all_at_once([partial(act, place) for place in range(len(runs))])
     return [found[place] for place in range(len(runs))]
 
 
