@@ -60,7 +60,9 @@
         return;
       }
       this.empty.hide();
-      Object.assign(this, placed(this.company));
+      const found = placed(this.company);
+      this.blocks = found.blocks;
+      this.rows = found.rows;
       this.measure();
       this.drawSheet(Canopy.pen.fresh(this.sheet, this.width, this.height));
       this.drawList();
