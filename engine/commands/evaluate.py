@@ -34,6 +34,7 @@ def add(verb: argparse.ArgumentParser) -> None:
                       "process without files, network or much memory, to count those that are right (always for the "
                       f"rig {EMBEDDED_RIG}, which learnt from generators of ours)")
     flags.add_json(verb)
+    verb.set_defaults(rig=EMBEDDED_RIG)
 
 
 def run(choice: argparse.Namespace) -> Result:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,25 @@ def test_every_lossless_method_equals_autoregressive(place: int) -> None:
         for budget in (0, 1, 7, 64):
             assert text_ids(live, Ask(prompt, method=method, budget=budget, max_tokens=40,
                                       split=split)) == wanted, (method, split, budget)
+
+
+def test_one_prompt_is_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What text a tokenizer takes for special tokens is a switch of the tokenizer itself: two readers would mix."""
+    reading: list[int] = []
+    most: list[int] = []
+
+    def slow(*given: Any) -> tuple[int, ...]:
+        reading.append(1)
+        most.append(len(reading))
+        time.sleep(0.02)
+        reading.pop()
+        return prompt_ids(*given)
+
+    monkeypatch.setattr("engine.runtime.rigs.live.prompt_ids", slow)
+    live = demo_live()
+    with ThreadPoolExecutor(4) as readers:
+        found = list(readers.map(lambda _: live.request(Ask(MATH)).prompt_ids, range(8)))
+    assert max(most) == 1 and len(set(found)) == 1
 
 
 def test_the_walk_methods_share_the_sampled_text_too() -> None:
