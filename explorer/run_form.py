@@ -63,6 +63,9 @@ def _drafters(value: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
+OLDER_NAME = "heads"  # of the drafters, for programs
+
+
 class RunForm(BaseModel):
     """The fields of a run with what each is where nobody says: the bar, the presets and other programs all go by
     this list. Values arrive as they were filled in, so numbers may be missing, text, fractions or out of range;
@@ -81,7 +84,7 @@ class RunForm(BaseModel):
     max_tokens: MaxTokensField = Ask.max_tokens
     pace: Annotated[str, BeforeValidator(_pace)] = Ask.pace
     drafters: Annotated[tuple[str, ...], BeforeValidator(_drafters), Field(
-        validation_alias=AliasChoices("drafters", "heads"))] = ()  # heads: the older name, for programs
+        validation_alias=AliasChoices("drafters", OLDER_NAME))] = ()
     turns: TurnsField = ()
 
     def ask(self) -> Ask:

@@ -20,7 +20,7 @@ from explorer.browser_calls import browser_call, named_fields
 from explorer.follow import Follow
 from explorer.form_fields import whole
 from explorer.lessons import Library
-from explorer.run_form import FIELDS, RunForm
+from explorer.run_form import FIELDS, OLDER_NAME, RunForm
 from explorer.run_queue import WAITING_ROOM
 from explorer.runs import Runs, Stream, known_trace
 from explorer.share import export, joined, pieces_of
@@ -39,7 +39,7 @@ def _refusal() -> Iterator[None]:
 def _ask(named: dict[str, Any], options: dict[str, Any]) -> Ask:
     """The ask of another program: ``named`` are the fields that its call names, ``options`` holds any others."""
     known = set(FIELDS) - set(named)
-    if unknown := set(options) - known:
+    if unknown := set(options) - known - {OLDER_NAME}:
         raise RequestError(f"There is no option {min(unknown)!r}; choose from {', '.join(sorted(known))}.")
     return RunForm(**named, **options).ask()
 

@@ -153,7 +153,7 @@ def test_a_cell_that_takes_every_worker_with_it_is_given_up() -> None:
     found = list(crew_on(cluster).work(TASKS, Control()))
     assert cells_of(found) == {repr(task.cell) for task in TASKS}
     assert [(each.cell, each.failure) for each in found if each.reading is None] == [
-        (fatal.cell, "3 Ray workers were lost while they measured this.")]
+        (fatal.cell, "3 Ray workers were lost while measuring this.")]
     assert cluster.hired == 2 + 3
 
 
