@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from math import log2
 from time import perf_counter
@@ -29,6 +29,7 @@ MOST_JOINT_ROWS = 513  # of several requests: beyond, arithmetic alone counts, a
 FEWEST_REPEATS, MOST_REPEATS = 3, 25
 SMALL = 129  # rows up to which the later repeats go: there a choice turns on a tenth of a millisecond
 MOST_SECONDS = 4.0
+DEAREST, DEAREST_MS = 12.0, 250.0  # passes of a single row, and milliseconds: a pass above both pays for no tree
 PLAIN_ROUNDS = 6
 SMALLEST_CONTEXT = 64
 GROWTH = 4  # a prefix is read anew before mock rounds have made it longer by this part of itself
@@ -104,8 +105,9 @@ def bucket(context: int, context_limit: int) -> int:
 
 def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = ()) -> CostCurve:
     """Mock rounds in shuffled order, repeated until ``MOST_SECONDS`` are over; the first repeat only warms up."""
-    usual, sizes = rig.defaults.get(1, ()), rows or load.rows
+    usual = rig.defaults.get(1, ())
     drafter = rig.drafters[usual[0]] if usual else None
+    sizes = rows or _affordable(rig, drafter, load)
     mocks: dict[int, list[Mock]] = defaultdict(list)
     plain: list[Mock] = []
     order, repeats, began = random.Random(0), 0, perf_counter()
@@ -118,6 +120,17 @@ def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = ()) -> CostCurve:
         repeats += len(shuffled)
     timed = {size: found[1:] for size, found in mocks.items()}
     return _curve(rig, load, timed, plain[PLAIN_ROUNDS:])
+
+
+def _affordable(rig: Rig, drafter: Drafter | None, load: JointLoad) -> list[int]:
+    """The sizes up to the first that is too dear for any tree: on a slow processor the largest take seconds each."""
+    found: list[Mock] = []
+    with closing(_rounds(rig, drafter, load, sorted(load.rows))) as mocks:
+        for mock in mocks:
+            found.append(mock)
+            if mock.verify_ms > max(DEAREST_MS, DEAREST * min(each.verify_ms for each in found)):
+                break
+    return [mock.rows for mock in found]
 
 
 def _repeats_of(load: JointLoad, sizes: int) -> int:
@@ -138,7 +151,7 @@ def _curve(rig: Rig, load: JointLoad, mocks: Mapping[int, list[Mock]], plain: li
         float(np.median([mock.round_ms for mock in plain])), load.requests)
 
 
-def _rounds(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int]) -> Iterator[Mock]:
+def _rounds(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int]) -> Generator[Mock, None, None]:
     """Mock rounds after fresh prefixes of ordinary tokens; each keeps its roots, so the prefixes grow by one."""
     with _opened(rig, drafter, load, sizes) as runs:
         for size in sizes:
