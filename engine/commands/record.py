@@ -1,7 +1,7 @@
 """Record the shipped lessons: runs of the rig at hand, with a title and what they teach.
 
     python -m engine record --rig demo
-    python -m engine record --rig smollm2
+    python -m engine record --rig smollm2 --dtype float32
 
 A lesson is a row of the JSON file: name, title, note, and the fields of an ask. Each is run twice and the second run
 is kept, so that what is recorded is not a first touch of cold memory.
@@ -26,6 +26,7 @@ TRACES = RIGS_FOLDER / "traces"
 def add(verb: argparse.ArgumentParser) -> None:
     """The flags."""
     flags.add_rig(verb)
+    flags.add_dtype(verb)
     verb.add_argument("--lessons", type=values.readable_file, metavar="FILE",
                       help="what to record (default: the rig's own, assets/traces/lessons-RIG.json, else lessons.json)")
     verb.add_argument("--out", type=values.folder, default=TRACES, metavar="FOLDER", help="where the traces go")
@@ -47,7 +48,7 @@ def record(live: LiveRig, lesson: LessonPlan, today: str) -> Trace:
 def run(choice: argparse.Namespace) -> Result:
     """Record every row and print what came out."""
     lessons = read_lessons(choice.lessons or lessons_of(choice.rig))
-    live, today, found = serve(choice.rig), date.today().isoformat(), []
+    live, today, found = serve(choice.rig, choice.dtype), date.today().isoformat(), []
     for lesson in lessons:
         trace = record(live, lesson, today)
         rounds = [entry.round for entry in trace.entries]

@@ -109,10 +109,10 @@ def test_what_was_not_measured_is_predicted_from_a_run_and_the_error_is_told(lab
     assert recorded["accuracy"] == "" and recorded["words"][0].startswith("Predicted, not measured: ")
 
 
-def test_without_anything_there_is_nothing_to_draw(tmp_path: Path) -> None:
+def test_until_something_is_measured_the_recorded_sweep_of_several_is_shown(tmp_path: Path) -> None:
     view = lab_at(tmp_path).load({"sweep": 0})
-    assert len(view["table"]["rows"]) == 1  # the recorded sweep, as it ships today, is of one at a time
-    assert len(lab_at(tmp_path).load({"sweep": 0, "line": "nobody"})["lines"]) > 1
+    assert [each["together"] for each in view["table"]["rows"]] == [1, 2, 4, 8] and view["recorded"]
+    assert len(lab_at(tmp_path).load({"sweep": 0, "line": "nobody"})["lines"]) == 1
 
 
 def test_the_heat_map_marks_the_ridge_and_hatches_what_is_predicted() -> None:
