@@ -154,8 +154,10 @@
       if (this.state.failure) this.notices.fail(this.state.failure);
     }
 
-    // Another rig answers: the page that asked for it opens anew with what that one can do, others are told.
+    // Another rig answers: the page that asked for it opens anew with what that one can do, others are told. The first
+    // one has not arrived as long as it is said to be coming, even if it answers already.
     changed() {
+      if (this.state.coming) return;
       if (this.mine) Canopy.controls.reload();
       else this.notices.news(`${this.state.rig} answers now; this page still offers what the former rig could do.`,
         "Reload", () => Canopy.controls.reload());

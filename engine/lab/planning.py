@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from engine.budget_policy import AUTO, MOST_AUTO
@@ -59,21 +59,21 @@ def choose_budgets(text: str) -> tuple[tuple[int, ...], int]:
 
 def tidy_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
     """Budgets in ascending order, each once; RequestError for none, and for one that the engine does not take."""
-    found = tuple(sorted(set(budgets)))
-    for budget in found:
-        check_budget(budget)
-    if not found:
-        raise RequestError("No node budget was given; write at least one, as in: 16, 32, 64.")
-    return found
+    return _tidy(budgets, check_budget, "No node budget was given; write at least one, as in: 16, 32, 64.")
 
 
 def tidy_together(counts: Iterable[int]) -> tuple[int, ...]:
     """Numbers of requests at once in ascending order, each once; RequestError for none, and for one that cannot be."""
-    found = tuple(sorted(set(counts)))
-    for count in found:
-        check_together(count)
+    return _tidy(counts, check_together,
+                 "No number of requests at once was given; write at least one, as in: 1, 2, 4, 8.")
+
+
+def _tidy(numbers: Iterable[int], check: Callable[[int], None], none: str) -> tuple[int, ...]:
+    found = tuple(sorted(set(numbers)))
+    for number in found:
+        check(number)
     if not found:
-        raise RequestError("No number of requests at once was given; write at least one, as in: 1, 2, 4, 8.")
+        raise RequestError(none)
     return found
 
 

@@ -33,7 +33,7 @@ class LiveRigOpener:
         self.collect()  # what the caching allocator only holds back is free, too
         running = beside.checkpoints if isinstance(beside, LiveRig) else None
         opening = Opening(tell, running.name, held_bytes(running)) if running else Opening(tell)
-        live = LiveRig(open_rig(name, self.dtype, opening=opening))
+        live = LiveRig(open_rig(name, self.dtype, opening=opening), shares=True)
         return OpenLiveRig(live, LiveInstruments(live, name))
 
     def collect(self) -> None:

@@ -26,7 +26,7 @@ from engine.runtime.rigs.rigs import Rig
 ROWS = (1, 2, 3, 5, 9, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
 JOINT_ROWS = (*ROWS, 11, 21, 29, 41, 57, 81, 113, 145, 161)  # finer: a choice gives rows to several at once
 MOST_JOINT_ROWS = 513  # of several requests: beyond, arithmetic alone counts, and the line goes on
-FEWEST_REPEATS, MOST_REPEATS = 3, 25
+FEWEST_REPEATS, MOST_REPEATS = 2, 24
 SMALL = 129  # rows up to which the later repeats go: there a choice turns on a tenth of a millisecond
 MOST_SECONDS = 4.0
 DEAREST, DEAREST_MS = 12.0, 250.0  # passes of a single row, and milliseconds: a pass above both pays for no tree
@@ -104,10 +104,11 @@ def bucket(context: int, context_limit: int) -> int:
 
 
 def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = ()) -> CostCurve:
-    """Mock rounds in shuffled order, repeated until ``MOST_SECONDS`` are over; the first repeat only warms up."""
+    """Mock rounds in shuffled order, repeated until ``MOST_SECONDS`` are over, after a look at what is affordable that
+    warms up, too."""
     usual = rig.defaults.get(1, ())
     drafter = rig.drafters[usual[0]] if usual else None
-    sizes = rows or _affordable(rig, drafter, load)
+    sizes = _affordable(rig, drafter, load, rows or load.rows)
     mocks: dict[int, list[Mock]] = defaultdict(list)
     plain: list[Mock] = []
     order, repeats, began = random.Random(0), 0, perf_counter()
@@ -118,14 +119,13 @@ def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = ()) -> CostCurve:
             mocks[mock.rows].append(mock)
         plain += _rounds(rig, None, load, [load.requests] * PLAIN_ROUNDS)
         repeats += len(shuffled)
-    timed = {size: found[1:] for size, found in mocks.items()}
-    return _curve(rig, load, timed, plain[PLAIN_ROUNDS:])
+    return _curve(rig, load, mocks, plain[PLAIN_ROUNDS:])
 
 
-def _affordable(rig: Rig, drafter: Drafter | None, load: JointLoad) -> list[int]:
-    """The sizes up to the first that is too dear for any tree: on a slow processor the largest take seconds each."""
+def _affordable(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int]) -> list[int]:
+    """The sizes, ascending, up to the first that is too dear for any tree: the largest may take seconds each."""
     found: list[Mock] = []
-    with closing(_rounds(rig, drafter, load, sorted(load.rows))) as mocks:
+    with closing(_rounds(rig, drafter, load, sorted(sizes))) as mocks:
         for mock in mocks:
             found.append(mock)
             if mock.verify_ms > max(DEAREST_MS, DEAREST * min(each.verify_ms for each in found)):

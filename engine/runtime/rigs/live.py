@@ -34,9 +34,10 @@ from engine.turns import Turn
 
 
 class LiveRig:
-    """One rig. Its runs share rounds; whoever measures has it for himself, and runs wait meanwhile."""
+    """One rig. Where it ``shares``, as for a page, runs share rounds, which a thread of their own makes; elsewhere they
+    follow one another in their readers' threads: two that compute slow down each other (``target/waiting.py``)."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, rig: Rig, shares: bool = False) -> None:
         self._rig = rig
         self._shared = SharedRounds()
         self._reading = Lock()
@@ -44,6 +45,7 @@ class LiveRig:
         self._costs = CostBook(rig)
         self._loop = loop_on(rig.target)
         self._plain_loop = loop_on(rig.plain_target) if rig.plain_target else self._loop
+        self._shares = shares and isinstance(self._loop, HostLoop)  # another loop's rounds are captured for one run
         self._spelling = Spelling(rig.tokenizer)
 
     @property
@@ -96,9 +98,8 @@ class LiveRig:
 
     def share(self, ask: Ask) -> float:
         """See ``explorer.source.Source``."""
-        if not isinstance(self._loop, HostLoop):  # whose rounds are captured for one run
-            return 1.0
-        return self._room.share(self.request(ask), len(self._rig.drafters_for(ask.method, ask.drafters)))
+        drafting = len(self._rig.drafters_for(ask.method, ask.drafters))
+        return self._room.share(self.request(ask), drafting) if self._shares else 1.0
 
     def _ids(self, prompt: str, turns: Sequence[Turn]) -> tuple[int, ...]:
         """A conversation as tokens, one at a time: what a tokenizer takes for text is a switch of the tokenizer's."""
@@ -172,16 +173,15 @@ class LiveRig:
 
     @contextmanager
     def _answered(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Seat | OwnRounds]:
-        """The rounds of a run: those that it shares with others, where its loop can."""
-        if not isinstance(self._loop, HostLoop):
+        """The rounds of a run, which it may share with others."""
+        if not self._shares:
             with self.held(asked_of(request)), closing(self._decode(request, drafters)) as rounds:
                 yield OwnRounds(rounds)
             return
         target = self._rig.target if drafters else self._rig.plain_target or self._rig.target
         adaptive = request.pace == AUTO and bool(drafters)
-        run = SharedRun(target, lambda: BatchRequest(
-            request, drafters, self._policy(request) if adaptive else None), asked_of(request))
-        with self._shared.seat(run) as seat:
+        with self._shared.seat(SharedRun(target, lambda: BatchRequest(
+                request, drafters, self._policy(request) if adaptive else None), asked_of(request))) as seat:
             yield seat
 
     @contextmanager
@@ -209,7 +209,7 @@ class LiveRig:
     def instead(self, reason: str) -> LiveRig:
         """The same rig, saying with every run why another one is not running."""
         note = f"{reason} The {self._rig.name} answers instead."
-        return LiveRig(replace(self._rig, notes=(note, *self._rig.notes)))
+        return LiveRig(replace(self._rig, notes=(note, *self._rig.notes)), self._shares)
 
     def _header(self, ask: Ask, request: Request, drafters: tuple[str, ...]) -> Header:
         target = self._rig.target if drafters else self._rig.plain_target or self._rig.target

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from engine.limits import TRIED_BUDGETS
 from engine.prompts import read_prompts
 from engine.training.own_answers.features import open_shard
-from engine.training.own_answers.measure import Scores, proposer, scores
+from engine.training.own_answers.measure import Scores, end_of, proposer, scores
 from engine.training.places import HELD_OUT, held_out_files, target_folder, work_folder
 
 NODES = TRIED_BUDGETS[1:6]
@@ -84,7 +84,7 @@ def score_rows(rig: str, folder: Path) -> list[str]:
         if not rows:
             groups |= {name: np.flatnonzero(np.array(domains) == name) for name in dict.fromkeys(domains)}
         for name, places in tqdm(groups.items(), desc=drafter):
-            found = [scores(propose, shard, shard.talks[places], nodes) for nodes in NODES]
+            found = [scores(propose, shard, shard.talks[places], nodes, end_of(rig)) for nodes in NODES]
             rows.append(score_row(drafter, f"{name} ({len(places)})", found))
     return rows
 

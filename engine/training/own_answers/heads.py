@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel, Qwen3Config
@@ -30,8 +29,7 @@ from engine.runtime.checkpoints.loading import load_causal
 from engine.training.blocks import BlockShape, lay_blocks
 from engine.training.denoising import Course, DenoisingStep, Trainee, train_drafter
 from engine.training.guessing import Distributions
-from engine.training.own_answers.features import FeatureShard
-from engine.training.own_answers.reading import AnswerShards, Wanted, choices, frequent
+from engine.training.own_answers.reading import AnswerShards, Wanted, choices, frequent, is_code, is_prose
 from engine.training.places import target_folder, work_folder
 from engine.training.rates import optimizers
 from engine.training.target import SAVE_EVERY, Run, write_facts
@@ -41,7 +39,6 @@ TAPS = (1, 10, 19, 28)
 MASK_ID = 0  # <|endoftext|>, which never stands in a conversation
 EXPORT_EVERY = 500  # steps
 LOOK_AGAIN = 400  # steps after which shards that came in the meantime are met
-FENCE = 3725  # the three backquotes
 FIRST_SCALE = 0.3  # of the target's final norm: less than a whole one, a drafter that knows nothing should not be sure
 
 
@@ -93,17 +90,6 @@ def drafter_config(target: PreTrainedConfig, recipe: OwnRecipe) -> Qwen3Config:
     config.num_target_layers = target.num_hidden_layers
     config.dflash_config = {"mask_token_id": MASK_ID, "target_layer_ids": list(recipe.taps)}
     return config
-
-
-def is_code(shard: FeatureShard, talk: NDArray[np.int64]) -> bool:
-    """Whether an answer holds a fenced block."""
-    start, prompt, whole = talk
-    return bool((shard.tokens[start + prompt:start + whole] == FENCE).any())
-
-
-def is_prose(shard: FeatureShard, talk: NDArray[np.int64]) -> bool:
-    """Whether it holds none."""
-    return not is_code(shard, talk)
 
 
 class RunningMean:

@@ -35,7 +35,6 @@ from engine.training.places import HELD_OUT, target_folder, work_folder
 
 WIDTH = 64
 TOGETHER = 64  # anchors whose logits are made in one product
-END = 2  # <|im_end|>
 Build = Callable[[Lattice, int, int], DraftTree]
 
 
@@ -118,18 +117,23 @@ def by_phrases(drafter: PhraseDrafter) -> Proposer:
     return proposed
 
 
-def scores(propose: Proposer, shard: FeatureShard, talks: NDArray[np.int64], nodes: int) -> Scores:
-    """Over some of the conversations of a shard; where the last token ends one, it is no part of the text."""
+def scores(propose: Proposer, shard: FeatureShard, talks: NDArray[np.int64], nodes: int, end_id: int) -> Scores:
+    """Over some of the conversations of a shard; where the token ``end_id`` ends one, it is no part of the text."""
     chains: list[int] = []
     trees: list[int] = []
     for start, prompt, whole in talks.tolist():
-        ended = shard.tokens[start + whole - 1] == END
+        ended = shard.tokens[start + whole - 1] == end_id
         span = Span(start, prompt, whole - ended)
         text = shard.tokens[start + prompt:start + span.whole].astype(np.int64)
         lattices = propose(shard, span, nodes)
         chains += walked(lattices, text, chain, nodes)
         trees += walked(lattices, text, best_first, nodes)
     return Scores(float(np.mean(chains)), float(np.mean(trees)), len(trees))
+
+
+def end_of(rig: str) -> int:
+    """The token that ends an answer of a rig's target."""
+    return int(read_config(target_folder(rig))["eos_token_id"])
 
 
 def proposer(folder: Path, rig: str) -> Proposer:
@@ -157,11 +161,11 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=[64])
     parser.add_argument("--limit", type=int, help="conversations (default: all that are held out)")
     choice = parser.parse_args()
-    propose = proposer(choice.drafter, choice.rig)
+    propose, end_id = proposer(choice.drafter, choice.rig), end_of(choice.rig)
     shard = open_shard(work_folder(choice.rig) / HELD_OUT)
     for nodes in choice.nodes:
         with fast_products():
-            found = scores(propose, shard, shard.talks[:choice.limit], nodes)
+            found = scores(propose, shard, shard.talks[:choice.limit], nodes, end_id)
         print(f"chain {found.chain:.3f}, tree of {nodes} {found.tree:.3f}, ratio {found.tree / found.chain:.2f}, "
               f"{found.rounds} rounds", flush=True)
 

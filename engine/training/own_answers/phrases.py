@@ -25,8 +25,7 @@ from engine.drafters.phrases.table import BITS, MOST_TOKENS, STEPS_PER_NAT, Phra
 from engine.rig_names import RIGS_FOLDER
 from engine.runtime.checkpoints.files import read_config
 from engine.training.own_answers.features import FeatureShard
-from engine.training.own_answers.heads import is_code, is_prose
-from engine.training.own_answers.reading import AnswerShards, Wanted
+from engine.training.own_answers.reading import AnswerShards, Wanted, is_code, is_prose
 from engine.training.places import target_folder, work_folder
 from engine.training.target import write_facts
 
@@ -92,29 +91,24 @@ def joined(parts: Sequence[PhraseCounts]) -> PhraseCounts:
         np.concatenate([getattr(part, name) for part in parts]) for name in ("keys", "tokens", "weights")))
 
 
-def law(seen: PhraseCounts, shorter: PhraseCounts | None, prior: float) -> PhraseCounts:
-    """The probabilities of a length's contexts, given those of the contexts that are one token shorter."""
+def law(seen: PhraseCounts, shorter: PhraseCounts | None, order: int) -> PhraseCounts:
+    """The probabilities of contexts of ``order`` tokens, given those of the contexts that are one token shorter."""
+    prior = PRIOR[order - 1]
     keys, place, totals = seen.totals()
     known = totals + prior
     parts = [PhraseCounts(seen.keys, seen.tokens, seen.weights / known[place])]
     if shorter is not None:
-        parts.append(_backed_off(keys, shorter, prior / known))
+        parts.append(_backed_off(keys & np.uint64((1 << BITS * (order - 1)) - 1), keys, shorter, prior / known))
     return joined(parts).summed()
 
 
-def _backed_off(keys: Keys, shorter: PhraseCounts, shares: NDArray[np.float64]) -> PhraseCounts:
-    """What each context gets from the one without its first token."""
-    short = keys & np.uint64((1 << BITS * _length(shorter)) - 1)
+def _backed_off(short: Keys, keys: Keys, shorter: PhraseCounts, shares: NDArray[np.float64]) -> PhraseCounts:
+    """What each context gets from the one without its first token, whose key is ``short``."""
     first = np.searchsorted(shorter.keys, short)
     counts = np.searchsorted(shorter.keys, short, side="right") - first
     owner = np.repeat(np.arange(len(keys)), counts)
     cells = first[owner] + np.arange(len(owner)) - (counts.cumsum() - counts)[owner]
     return PhraseCounts(keys[owner], shorter.tokens[cells], shorter.weights[cells] * shares[owner])
-
-
-def _length(seen: PhraseCounts) -> int:
-    """How many tokens its contexts have at the most."""
-    return max(1, -(-int(seen.keys.max()).bit_length() // BITS))
 
 
 def likeliest(seen: PhraseCounts, cells: int) -> PhraseCounts:
@@ -143,7 +137,7 @@ def orders_of(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> l
         seen = joined([joined(list(looks(shard, order, wanted))).summed() for shard in shards]).summed()
         if not len(seen.keys):
             break
-        shorter = likeliest(law(seen, shorter, PRIOR[order - 1]), BACKED_OFF)
+        shorter = likeliest(law(seen, shorter, order), BACKED_OFF)
         found.append(packed(likeliest(shorter, CELLS)))
     return found
 

@@ -17,9 +17,21 @@ from torch import Tensor
 from engine.training.batches import Batch
 from engine.training.own_answers.features import FeatureShard, from_bits, open_shard
 
+FENCE = 3725  # the three backquotes
 STEP = 64  # lengths of rows are multiples of it: a compiled pass has few shapes
 NEAR = 0.04  # of all conversations, by length: from so many on either side a batch's other rows are drawn
 Wanted = Callable[[FeatureShard, NDArray[np.int64]], bool]
+
+
+def is_code(shard: FeatureShard, talk: NDArray[np.int64]) -> bool:
+    """Whether an answer holds a fenced block."""
+    start, prompt, whole = talk
+    return bool((shard.tokens[start + prompt:start + whole] == FENCE).any())
+
+
+def is_prose(shard: FeatureShard, talk: NDArray[np.int64]) -> bool:
+    """Whether it holds none."""
+    return not is_code(shard, talk)
 
 
 @dataclass(frozen=True, eq=False)

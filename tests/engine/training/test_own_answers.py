@@ -151,7 +151,7 @@ def test_a_drafter_learns_and_what_is_measured_is_what_the_engine_does(
     rig = open_rig(f"{folder}::{place}", "float32")
     propose = by_block(load_trainee(place, rig.target.embedding.weight))
     shard = open_shard(features / "one")
-    found = scores(propose, shard, shard.talks, 12)
+    found = scores(propose, shard, shard.talks, 12, END)
     for method, said in (("dflash", found.chain), ("ddtree", found.tree)):
         rounds = [made for talk in talks for made in decode(
             Request(talk.prompt, method=method, budget=12, max_tokens=len(talk.response),
@@ -166,7 +166,7 @@ def test_phrases_of_the_answers_and_what_is_measured_is_what_the_engine_does(
     export(orders_of([shard]), tmp_path, 1536, {})
     rig = open_rig(f"{folder}::{tmp_path}", "float32")
     propose = by_phrases(PhraseDrafter(1536, read_table(tmp_path, 1536)))
-    found = scores(propose, shard, shard.talks, 6)
+    found = scores(propose, shard, shard.talks, 6, END)
     assert found.tree > 1.5, "it has read these answers"
     for method, said in (("dflash", found.chain), ("ddtree", found.tree), ("expand", found.tree)):
         rounds = [made for talk in talks for made in decode(

@@ -70,8 +70,8 @@ def test_the_app_itself_holds_on_to_no_rig(names: tuple[str, str], monkeypatch: 
     before: list[weakref.ref[LiveRig]] = []
 
     class Watched(LiveRig):
-        def __init__(self, rig: Rig) -> None:
-            super().__init__(rig)
+        def __init__(self, rig: Rig, shares: bool = False) -> None:
+            super().__init__(rig, shares)
             before.append(weakref.ref(self))
 
     monkeypatch.setattr(opener, "LiveRig", Watched)
