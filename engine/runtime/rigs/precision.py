@@ -21,10 +21,10 @@ import numpy as np
 import torch
 
 from engine.errors import FileError
-from engine.files import replace_file
-from engine.kept_files import kept_files
+from engine.machine.files import replace_file
+from engine.machine.kept_files import kept_files
 from engine.records import PackedTree, Sampling
-from engine.rig_names import AUTO_DTYPE
+from engine.requests.rig_names import AUTO_DTYPE
 from engine.runtime.checkpoints.architectures import causal_config
 from engine.runtime.checkpoints.files import called, parameters
 from engine.runtime.checkpoints.loading import load_causal
@@ -33,7 +33,7 @@ from engine.runtime.checkpoints.opening import Opening
 from engine.runtime.rigs.mock import mock_tree
 from engine.runtime.target.hardware import hardware
 from engine.runtime.target.target import TorchTarget
-from engine.tree import pack
+from engine.trees.tree import pack
 
 DTYPES: Mapping[str, torch.dtype] = MappingProxyType({"float32": torch.float32, "bfloat16": torch.bfloat16})
 USUAL = "bfloat16"

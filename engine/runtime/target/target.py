@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from engine.draws import position_draws
+from engine.decoding.draws import position_draws
 from engine.errors import RequestError
 from engine.records import Floats, Integers, PackedTree, Sampling, Verification
 from engine.runtime.target.cache import SpreadCache, TreeCache
