@@ -6,11 +6,11 @@ from argparse import ArgumentParser, _ArgumentGroup
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.commands import values
-from engine.limits import COLDEST, HOTTEST, LARGEST, MOST_REPEATS, MOST_TOKENS
+from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.methods import METHODS
-from engine.rig_names import AUTO_DTYPE, DEFAULT_RIG, DTYPE_NAMES, RIGS_FOLDER
+from engine.requests.limits import COLDEST, HOTTEST, LARGEST, MOST_REPEATS, MOST_TOKENS
+from engine.requests.rig_names import AUTO_DTYPE, DEFAULT_RIG, DTYPE_NAMES, RIGS_FOLDER
 
 Flags = ArgumentParser | _ArgumentGroup
 SHIPPED = RIGS_FOLDER / "prompts"

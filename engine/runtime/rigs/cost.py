@@ -15,9 +15,9 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from engine.decode import step
+from engine.decoding.loop import step
+from engine.decoding.plan import Drafter
 from engine.lab.cost import CostCurve, LoadCost, between
-from engine.plan import Drafter
 from engine.records import Request, Sampling
 from engine.runtime.rigs.mock import CHAIN, MockRun
 from engine.runtime.rigs.rigs import Rig

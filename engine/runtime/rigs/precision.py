@@ -23,10 +23,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from engine.errors import FileError, RigError
-from engine.files import replace_file
-from engine.kept_files import kept_files
+from engine.machine.files import replace_file
+from engine.machine.kept_files import kept_files
 from engine.records import PackedTree, Sampling
-from engine.rig_names import AUTO_DTYPE, FOUR_BITS
+from engine.requests.rig_names import AUTO_DTYPE, FOUR_BITS
 from engine.runtime.checkpoints.architectures import causal_config
 from engine.runtime.checkpoints.files import called, parameters, weight_files
 from engine.runtime.checkpoints.loading import load_causal
@@ -36,7 +36,7 @@ from engine.runtime.rigs.mock import mock_tree
 from engine.runtime.target.four_bits import levels_of
 from engine.runtime.target.hardware import hardware
 from engine.runtime.target.target import TorchTarget
-from engine.tree import pack
+from engine.trees.tree import pack
 
 # What is computed in, by the name of the weights' dtype.
 DTYPES: Mapping[str, torch.dtype] = MappingProxyType({

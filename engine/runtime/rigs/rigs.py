@@ -11,13 +11,13 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedTokenizerBase
 
+from engine.decoding.plan import Drafter
 from engine.drafters.kinds import DrafterPlan, TargetFacts, planned
 from engine.drafters.narrowed import NarrowedDrafter
 from engine.drafters.ngram.drafter import NGramDrafter
 from engine.errors import RequestError, RigError
 from engine.methods import PATH, method_named
-from engine.plan import Drafter
-from engine.rig_names import DTYPE_NAMES, JOINT, NAMED, NGRAM, RIGS_FOLDER, pair_of, rig_names
+from engine.requests.rig_names import DTYPE_NAMES, JOINT, NAMED, NGRAM, RIGS_FOLDER, pair_of, rig_names
 from engine.runtime.checkpoints.architectures import causal_config, within_window
 from engine.runtime.checkpoints.files import called, first_line
 from engine.runtime.checkpoints.gguf import origin_of

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from engine.draws import position_draws
+from engine.decoding.draws import position_draws
 from engine.errors import RequestError
 from engine.records import Floats, Integers, PackedTree, Sampling, Verification
-from engine.rig_names import FOUR_BITS
+from engine.requests.rig_names import FOUR_BITS
 from engine.runtime.target.cache import SpreadCache, TreeCache
 from engine.runtime.target.hardware import gpus_of, hardware
 from engine.runtime.target.inference import inferring

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from engine.limits import TRIED_BUDGETS
-from engine.prompts import read_prompts
+from engine.requests.limits import TRIED_BUDGETS
+from engine.requests.prompts import read_prompts
 from engine.training.own_answers.features import open_shard
 from engine.training.own_answers.measure import Scores, end_of, proposer, scores
 from engine.training.places import HELD_OUT, held_out_files, target_folder, work_folder

@@ -19,7 +19,7 @@ from filelock import FileLock
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from engine.errors import RigError
-from engine.rig_names import from_hub
+from engine.requests.rig_names import from_hub
 from engine.runtime.checkpoints import gguf as reading
 from engine.runtime.checkpoints.gguf import converted, origin_of
 from engine.runtime.checkpoints.loading import load_causal

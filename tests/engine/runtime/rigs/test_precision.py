@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import RigError
 from engine.records import Ask
-from engine.rig_names import AUTO_DTYPE
+from engine.requests.rig_names import AUTO_DTYPE
 from engine.runtime.rigs import precision
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.precision import PassTimes

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from engine.errors import RigError
 
-RIGS_FOLDER = Path(__file__).resolve().parents[1] / "assets"
+RIGS_FOLDER = Path(__file__).resolve().parents[2] / "assets"
 JOINT, PIN = "::", "@"
 NGRAM = "ngram"
 EMBEDDED_RIG = "demo"  # needs neither network nor set-up: what serves where another rig cannot
