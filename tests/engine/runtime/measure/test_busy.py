@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from signal import SIGINT
 from time import monotonic, sleep
 
 import pytest
@@ -41,6 +42,17 @@ def test_they_end_when_their_parent_is_killed() -> None:
     while lives(child) and monotonic() < end:
         sleep(0.05)
     assert not lives(child)
+
+
+def test_an_interrupt_from_the_terminal_is_said_by_who_began_them_alone() -> None:
+    program = ("from engine.runtime.measure.busy import busy_processes\nfrom time import sleep\n"
+               "try:\n    with busy_processes(2):\n        print(flush=True)\n        sleep(60)\n"
+               "except KeyboardInterrupt:\n    sleep(0.5)")
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              start_new_session=True)
+    assert parent.stdout and parent.stdout.readline()
+    os.killpg(parent.pid, SIGINT)
+    assert parent.communicate(timeout=20)[1] == b""
 
 
 def lives(process: int) -> bool:
