@@ -74,7 +74,8 @@ class Trainee(nn.Module):
         positions = (anchors[:, :, None] + torch.arange(slots, device=place)).flatten(1)
         cosines, sines = self.drafter.rotary_emb(self.drafter.norm.weight, positions)
         everywhere = self.drafter.rotation(torch.arange(length, device=place))
-        context = self.drafter.context(features.to(fast_dtype(place)), everywhere)
+        dtype = fast_dtype(place) if torch.is_autocast_enabled(place.type) else self.embedding.dtype
+        context = self.drafter.context(features.to(dtype), everywhere)
         hidden = self.drafter(
             nn.functional.embedding(tokens.flatten(1), self.embedding), (cosines[:, None], sines[:, None]),
             context, block_mask(anchors, length, slots))

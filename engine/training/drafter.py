@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--drafter", "--head", choices=list(DRAFTER_SHARES), required=True)
     parser.add_argument("--rig", type=Path, default=Path("assets/demo"))
     parser.add_argument("--work", type=Path, default=Path(".training"), help="where the checkpoint is kept")
-    parser.add_argument("--tokens", type=int, help="tokens of conversations (default: HEAD_TOKENS)")
+    parser.add_argument("--tokens", type=int, help="tokens of conversations (default: DRAFTER_TOKENS)")
     parser.add_argument("--go-on", action="store_true",
                         help=f"begin with the drafter in --rig, on the target's answers ({', '.join(OWN_TOKENS)})")
     parser.add_argument("--finish-tokens", type=int, help="tokens of the run's last part, or of going on")

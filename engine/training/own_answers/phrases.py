@@ -86,9 +86,10 @@ def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[Ph
 
 
 def joined(parts: Sequence[PhraseCounts]) -> PhraseCounts:
-    """All looks of these."""
+    """All looks of these; none of nothing."""
     return PhraseCounts(*(
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("keys", "tokens", "weights")))
+        np.concatenate([np.zeros(0, dtype), *(getattr(part, name) for part in parts)])
+        for name, dtype in (("keys", np.uint64), ("tokens", np.uint64), ("weights", np.float64))))
 
 
 def law(seen: PhraseCounts, shorter: PhraseCounts | None, order: int) -> PhraseCounts:
@@ -162,6 +163,8 @@ def main() -> None:
     choice = parser.parse_args()
     library = AnswerShards(work_folder(choice.rig) / "features", WANTED[choice.drafter])
     orders = orders_of(library.shards, WANTED[choice.drafter])
+    if not orders:
+        parser.error(f"no answer of {choice.rig} is one that {choice.drafter} counts; let it write more of them")
     out = choice.out or RIGS_FOLDER / choice.rig / choice.drafter
     counts = {"answer_tokens": library.answer_tokens(), "contexts": [len(order.keys) for order in orders],
               "cells": [len(order.tokens) for order in orders]}

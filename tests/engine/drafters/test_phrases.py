@@ -62,6 +62,13 @@ def test_only_answers_are_counted(folder: Path) -> None:
     assert table.after((1,)) == [] and table.after((2, 3)) != [] and table.after((2,)) != []
 
 
+def test_a_shard_without_a_wanted_answer_counts_for_nothing() -> None:
+    answers = [shard([1, 2, 3], 1), shard([1, 4, 5, 6], 1)]
+    (one, *_), (alone, *_) = orders_of(answers, lambda each, _: len(each.tokens) == 4), orders_of(answers[1:])
+    assert one.keys.tolist() == alone.keys.tolist() and one.tokens.tolist() == alone.tokens.tolist()
+    assert orders_of(answers, lambda *_: False) == orders_of([]) == []
+
+
 def test_the_text_at_hand_shifts_the_law(folder: Path) -> None:
     drafter = PhraseDrafter(VOCABULARY, read_table(folder, VOCABULARY))
     first = best_first(drafter.draft(2, 1), 2, 1)

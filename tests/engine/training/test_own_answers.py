@@ -160,6 +160,16 @@ def test_a_drafter_learns_and_what_is_measured_is_what_the_engine_does(
         assert tau(rounds) == pytest.approx(said, abs=0.01), method
 
 
+def test_on_a_processor_with_tiles_a_drafter_is_measured_in_its_own_precision(
+        folder: Path, features: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
+    target = load_causal(folder, torch.float32, CPU)
+    drafter = begun(target, recipe(), None).eval()
+    shard = open_shard(features / "one")
+    propose = by_block(Trainee(drafter, target.model.embed_tokens.weight.detach(), 0))
+    assert scores(propose, shard, shard.talks[:1], 4, END).tree >= 1
+
+
 def test_phrases_of_the_answers_and_what_is_measured_is_what_the_engine_does(
         folder: Path, features: Path, talks: list[Conversation], tmp_path: Path) -> None:
     shard = open_shard(features / "one")
