@@ -38,7 +38,7 @@ def cost_figure(curve: CostCurve, best: int = 0) -> dict[str, Any]:
         hovertemplate="%{customdata[0]} rows: %{y:.2f} ms a pass<extra></extra>"))
     figure.add_trace(go.Scatter(
         x=x, y=_above_zero(np.asarray(curve.draft_ms)), mode="lines", name="one drafter's draft",
-        customdata=_column(curve.rows), line={"color": "var(--head1)", "width": 1.6, "dash": "dash"},
+        customdata=_column(curve.rows), line={"color": "var(--drafter1)", "width": 1.6, "dash": "dash"},
         hovertemplate="a draft for %{customdata[0]} rows: %{y:.2f} ms<extra></extra>"))
     figure.add_trace(go.Scatter(
         x=[x[0], x[-1]], y=[curve.plain_ms] * 2, mode="lines", name="a round of plain decoding",
@@ -93,7 +93,7 @@ def gain_figure(found: WhatIf, gain: Gain) -> dict[str, Any]:
     figure = paper(
         xaxis=axis("n-th best drafted node, log₂", **_octaves(len(nodes))),
         yaxis=axis("tokens per round", type="log", range=[LOWEST, 0.1], exponentformat="none", dtick=1))
-    figure.add_trace(_line(nodes, expected, "the drafter's belief, q", "var(--head1)", "dash"))
+    figure.add_trace(_line(nodes, expected, "the drafter's belief, q", "var(--drafter1)", "dash"))
     centres, means = binned(realised)
     figure.add_trace(go.Scatter(
         x=list(np.log2(centres)), y=_above_zero(means), mode="lines+markers", name="how often it was kept",

@@ -1,7 +1,7 @@
 """Train the drafters of a rig on what its target answered by itself.
 
-    python -m engine.training.own_answers.heads --drafter chat
-    python -m engine.training.own_answers.heads --drafter code --begin-with chat
+    python -m engine.training.own_answers.drafters --drafter chat
+    python -m engine.training.own_answers.drafters --drafter code --begin-with chat
 
 Features of the answers lie on disk (``features``), so a step costs no pass of the target. A run goes on where it was
 stopped, meets the shards that came in the meantime, and exports the running mean of its weights, which at any time is
