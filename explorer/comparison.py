@@ -24,7 +24,7 @@ from explorer.source import Source
 from explorer.sources.answering import AnsweringRig
 from explorer.view import View
 
-PLAIN_SECONDS, OTHER_SECONDS = 2.5, 1.5  # that a measurement may take
+PLAIN_SECONDS, OTHER_SECONDS = 2.5, 1.5  # at most, for one measurement
 MOST_TOKENS = 64
 LEAST_ROUNDS = 4  # fewer say nothing
 WARM_ROUNDS = 2  # are left out: caches and clocks settle
@@ -47,7 +47,7 @@ class TimedRun:
 
     @property
     def unsteady(self) -> bool:
-        """Whether equal rounds took such different times that something else must have been at work."""
+        """Whether equal rounds took such different times that other programs must have been running."""
         if len(self.seconds) < LEAST_ROUNDS:
             return False
         low, _, high = quantiles(self.seconds, n=4)

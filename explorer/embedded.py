@@ -9,5 +9,5 @@ MODEL = "A model of 11 million parameters: often wrong. Drafting never changes w
 
 
 def model_line(header: Header) -> str:
-    """What is said beside the text of a run; empty for other rigs, and for runs of other engines."""
+    """The line about the model beside a run's text; empty for other rigs, and for runs of other engines."""
     return MODEL if header.rig == TITLE and not header.engine else ""

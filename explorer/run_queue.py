@@ -118,7 +118,7 @@ class RunQueue:
             return False
 
     def waiting(self) -> int:
-        """How many run or wait, whoever wants the rig to himself included."""
+        """How many run or wait, including a caller that wants the rig to itself."""
         with self._change:
             return len(self._line) + self._asking
 

@@ -1,4 +1,4 @@
-"""What a server said of the speculation of one request."""
+"""What a server reported of the speculation of one request."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from explorer.view import View
 
 @dataclass(frozen=True)
 class LoadPrediction:
-    """What one run foretells: its rounds under every method and budget, and what rounds cost by requests at once."""
+    """What one run predicts: its rounds under every method and budget, and the cost of rounds by requests at once."""
 
     forecast: WhatIf
     costs: Mapping[int, CostCurve]

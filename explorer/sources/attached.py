@@ -149,7 +149,7 @@ class AttachedServer:
 
 
 def server_of(source: Source) -> Server | None:
-    """The server behind a source; None where it is a rig of this page's own."""
+    """The server of a source; None where the source is a rig of this page."""
     return source.server if isinstance(source, AttachedServer) else None
 
 

@@ -69,8 +69,8 @@ def give_back() -> None:
 
 
 def told(error: Exception, wish: str) -> Exception:
-    """The error as what its reader is told; where the device has no memory for the wish, which the next one has again,
-    a RequestError."""
+    """The error as its reader sees it: a RequestError where the device has no memory for this request, since the next
+    one may have it again."""
     if not isinstance(error, torch.OutOfMemoryError):
         return error
     clear_frames(error.__traceback__)  # they hold what was made until then

@@ -74,7 +74,7 @@ class ReferencePass(nn.Module):
         output = self.model(
             input_ids=tokens.long()[None], position_ids=positions.long()[None], attention_mask=mask,
             past_key_values=cache, use_cache=True, logits_to_keep=last)
-        tapped = [self._tapped.pop(layer)[0].to(tokens.device) for layer in self.taps]  # from wherever the layer lies
+        tapped = [self._tapped.pop(layer)[0].to(tokens.device) for layer in self.taps]  # from the device of the layer
         return PassOutput(output.logits[0].to(tokens.device), beside(tapped))
 
     def _tap(self, layer: int):  # type: ignore[no-untyped-def]
