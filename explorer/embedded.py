@@ -1,4 +1,4 @@
-"""What is always said of the embedded rig, beside its text."""
+"""The line that always stands beside the embedded rig's text."""
 
 from __future__ import annotations
 

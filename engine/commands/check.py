@@ -34,7 +34,7 @@ from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig, open_rig
 
 BUDGETS = (0, 1, 7, 15, 64, 256, AUTO)
-PRICED_AT = 128  # tokens of prefix that auto goes by
+PRICED_AT = 128  # tokens of prefix at which auto's costs are measured
 MOST_NAMED = 20  # of the texts that differ
 
 
@@ -72,7 +72,7 @@ def exact_in_law_only(temperature: float) -> list[str]:
 
 
 def asks_of(prompt: str, choice: argparse.Namespace) -> list[Ask]:
-    """Everything that is to write the text of plain decoding."""
+    """Every ask whose text has to be that of plain decoding."""
     paced = [flags.nodes_and_pace(budget) for budget in choice.budgets]
     return [Ask(prompt, method=method, budget=budget, max_tokens=choice.max_tokens, sampling=sampling_of(choice),
                 split=split, pace=pace)
@@ -80,12 +80,12 @@ def asks_of(prompt: str, choice: argparse.Namespace) -> list[Ask]:
 
 
 def plain_ask(prompt: str, choice: argparse.Namespace) -> Ask:
-    """The prompt decoded plainly."""
+    """The ask for plain decoding of the prompt."""
     return Ask(prompt, method="autoregressive", budget=0, max_tokens=choice.max_tokens, sampling=sampling_of(choice))
 
 
 def sampling_of(choice: argparse.Namespace) -> Sampling:
-    """How every text of a check is drawn."""
+    """The sampling of every text of a check."""
     return Sampling(choice.temperature, 0, choice.top_p, choice.seed)
 
 

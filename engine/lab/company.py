@@ -1,8 +1,8 @@
 """A request measured among others: each of its rounds has the same number of requests at work.
 
 The others take turns: one that has ended makes room for the next, whose prompt is read between two rounds. The clock
-runs over the rounds alone, from the first of the measured request to its last; before it, all prompts of the first
-turn are read. So there is no tail in which fewer are left, and nothing is counted that was not at full work.
+runs over the rounds alone, from the first of the measured request to its last; before it, all prompts of the first turn
+are read. So there is no tail in which fewer are left, and nothing is counted that was not at full work.
 """
 
 from __future__ import annotations

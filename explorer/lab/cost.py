@@ -1,4 +1,4 @@
-"""What a pass costs against what a node gains: the crossing of the two explains the best budget."""
+"""The cost of a pass against the gain of a node: where the two cross lies the best budget."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _column(values: Sequence[int]) -> list[list[int]]:
 
 
 def _sparse(ticks: dict[str, Any]) -> dict[str, Any]:
-    """Ticks at least an octave apart."""
+    """Ticks that are at least an octave apart."""
     kept: list[int] = []
     for place, value in enumerate(ticks["tickvals"]):
         if not kept or value - ticks["tickvals"][kept[-1]] >= 0.8:

@@ -1,4 +1,4 @@
-"""The lab's second axis as the page takes it: cells, ridge, words, and what is predicted of what was not measured."""
+"""The lab's second axis as the page shows it: cells, ridge, words, and predictions of what was not measured."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LoadPrediction:
 
 @dataclass(frozen=True)
 class LoadFocus:
-    """What is looked at: which curve, and how many people at once."""
+    """What is shown: which curve, and how many people at once."""
 
     line: str = ""
     together: int = 1

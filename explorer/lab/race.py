@@ -1,4 +1,4 @@
-"""A race as the page takes it: lanes with their clocks, their text round by round, and what may be said of them."""
+"""A race as the page shows it: lanes with their clocks, their text round by round, and sentences about them."""
 
 from __future__ import annotations
 

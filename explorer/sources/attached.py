@@ -1,4 +1,4 @@
-"""A running server in a rig's place: it answers prompts, and what it reported becomes rounds."""
+"""A running server in place of a rig: it answers prompts, and what it reports becomes rounds."""
 
 from __future__ import annotations
 
