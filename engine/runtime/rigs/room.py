@@ -37,7 +37,7 @@ def run_bytes(rig: Rig, request: Request, drafters: int) -> int:
     logits of a round's rows."""
     target, rows = rig.target, 2 * request.budget + 1  # a budget may be each drafter's
     positions = min(len(request.prompt_ids) + request.max_tokens, target.context_limit) + rows
-    cache = cache_bytes(target.config, positions, target.model.dtype)
+    cache = cache_bytes(target.config, positions, target.cache_dtype)
     return (1 + drafters) * cache + LOGIT_BYTES * rows * int(target.config.vocab_size)
 
 
