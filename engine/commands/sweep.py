@@ -103,6 +103,7 @@ def crew_of(choice: argparse.Namespace, plan: SweepPlan) -> Crew:
 
 def sweep(choice: argparse.Namespace) -> Record:
     """Measure, and return the report."""
+    must_differ(choice)
     number, plan = latest(choice.out) if choice.resume else (0, plan_of(choice))
     crew = crew_of(choice, plan)
     check(plan, crew.methods, crew.drafters)
@@ -117,6 +118,16 @@ def sweep(choice: argparse.Namespace) -> Record:
     write(choice.runs_csv, runs_csv(plan, measured))
     write(choice.report, json.dumps(made, ensure_ascii=False, indent=1))
     return made
+
+
+def must_differ(choice: argparse.Namespace) -> None:
+    """RequestError where a file that is written would take another one's place, the results' above all."""
+    places: dict[Path, str] = {}
+    for flag in ("--out", "--csv", "--runs-csv", "--report"):
+        if path := vars(choice)[flag[2:].replace("-", "_")]:
+            first = places.setdefault(path.resolve(), flag)
+            if first != flag:
+                raise RequestError(f"{first} and {flag} name the same file, {path.name}; name two.")
 
 
 def prediction(plan: SweepPlan, measured: Sequence[CellResult], rig: Laboratory) -> Record:

@@ -24,7 +24,9 @@ def possible(count: int) -> int:
 @contextmanager
 def busy_processes(count: int) -> Iterator[None]:
     """Keep so many processors busy; the processes have begun when this is entered, and ended when it is left."""
-    begun = [subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE) for _ in range(possible(count))]
+    # of a group of their own: a terminal's Ctrl-C is for the process that began them
+    begun = [subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, process_group=0)
+             for _ in range(possible(count))]
     try:
         for process in begun:
             if process.stdout:
