@@ -169,7 +169,7 @@ def first_page(wanted: argparse.Namespace, recordings: Library) -> str:
 
 
 def served_page(wanted: argparse.Namespace, recordings: Library, listening: Listening) -> Starlette:
-    """The page itself, behind its gate: this imports Gradio."""
+    """The page itself, inside its gate: this imports Gradio."""
     import_quickly()
     app: Starlette = import_module("explorer.server").guarded(built_page(wanted, recordings), listening)
     return app

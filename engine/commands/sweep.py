@@ -92,7 +92,7 @@ def latest(path: Path) -> tuple[int, SweepPlan]:
 
 
 def crew_of(choice: argparse.Namespace, plan: SweepPlan) -> Crew:
-    """Who measures: this process, or Ray's workers."""
+    """The crew that measures: this process, or Ray's workers."""
     opened = partial(laboratory, plan.rig, plan.dtype)
     if choice.ray is not None and choice.predict:
         raise RequestError("--predict measures the cost of a pass in this process; leave --ray out.")
@@ -144,7 +144,7 @@ def prediction(plan: SweepPlan, measured: Sequence[CellResult], rig: Laboratory)
 
 
 def show(steps: Iterable[Progress], done: int, total: int) -> None:
-    """A bar of the cells that are done."""
+    """Show a progress bar of the cells that are done."""
     with tqdm(total=total, initial=done, unit="run") as bar:
         for step in steps:
             bar.set_postfix_str("" if step.seconds_left is None else f"{step.seconds_left:.0f} s left")

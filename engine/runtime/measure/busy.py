@@ -1,4 +1,4 @@
-"""Busy processes beside what is measured: the browser, the compiler, whatever else a machine does."""
+"""Busy processes beside what is measured, in place of a browser, a compiler or other programs."""
 
 from __future__ import annotations
 
