@@ -4,7 +4,7 @@ the tree's shape tells nothing of the target's choices, and the text is the same
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from engine.records import Acceptance, DraftTree
@@ -41,8 +41,11 @@ class Allotment(Protocol):
     def cut(self, policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
         """The part of each tree that is verified, the root included."""
 
-    def ended(self, policies: Sequence[BudgetPolicy], seconds: float) -> None:
-        """The round took so long; every request in it was told what it keeps."""
+    def ended(self, policies: Sequence[BudgetPolicy], seconds: Mapping[str, float]) -> None:
+        """The round took so long, by its stages; every request in it was told what it keeps."""
+
+    def shares(self, policy: BudgetPolicy) -> bool:
+        """Whether the request of this policy has its rows out of the total."""
 
     def got(self, policy: BudgetPolicy) -> tuple[float, float]:
         """Tokens a second that a request was promised, and that it got so far."""

@@ -12,7 +12,7 @@ that it needs to catch up are given before all others.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -39,6 +39,8 @@ FIRST_DRAFTS = 2  # before what a request's drafts bring is judged
 USUAL_DRAFTS, LAST = 4.0, 0.2  # drafts that what is usual stands for; how much of what is expected the last one says
 WORTH_MEMORY, USUAL_MEMORY = 0.9, 0.97  # weight of what was seen a draft ago: of a request's own, of all requests'
 HOPELESS = 0.02  # a node with a smaller chance helps nobody to keep up
+LONE_MEMORY = 0.8  # weight of what a request was expected to get alone a tree ago
+MOST_CREDIT = 4.0  # tokens that a request may be ahead of its part, to fall back by later
 
 
 class SharedPace:
@@ -46,6 +48,7 @@ class SharedPace:
 
     def __init__(self, promise: float) -> None:
         self.promise, self.tokens, self.seconds = promise, 0, 0.0
+        self._lone, self._due = 0.0, 0.0  # tokens a millisecond alone, as expected; what its part comes to by now
         self.drafts, self.drafters, self.room = True, 1, FIRST_BUDGET
         self._drafted, self._brought, self._last = 0.0, 0.0, 0.0  # drafts of late, what they brought, and the last one
         self._tried = self._pause = self._paused = self._whole_trees = 0
@@ -84,12 +87,25 @@ class SharedPace:
         return fallen
 
     def owed(self, chances: Chances, seconds: float) -> int:
-        """How many nodes it takes, as far as any help, to have kept the promise after a round of so long."""
-        missing = self.promise * (self.seconds + seconds) - self.tokens - 1
-        if self.promise == 0 or missing <= 0:
+        """How many nodes it takes, as far as any help, to have kept the promise after a round of so long, and to have
+        its part."""
+        missing = max(self.promise * (self.seconds + seconds), self._due) - self.tokens - 1
+        if missing <= 0:
             return 0
         helpful = int((chances >= HOPELESS).sum())
         return min(helpful, int(np.searchsorted(chances.cumsum(), missing)) + 1)
+
+    def expect(self, chances: Chances, lone: CostCurve) -> None:
+        """What it would get alone, of a tree whose nodes have such chances."""
+        sizes = np.asarray([size for size in lone.rows if size <= len(chances) + 1])
+        tokens = 1 + np.concatenate([np.zeros(1), chances.cumsum()])[sizes - 1]
+        around = self.drafters * lone.draft_at(self.room) + lone.overhead_ms
+        rate = max(1 / lone.plain_ms, float((tokens / (np.asarray(lone.verify_low_ms[:len(sizes)]) + around)).max()))
+        self._lone = LONE_MEMORY * self._lone + (1 - LONE_MEMORY) * rate if self._lone else rate
+
+    def entitle(self, milliseconds: float) -> None:
+        """So much of a round's time was its part."""
+        self._due = max(self._due + self._lone * milliseconds, self.tokens - MOST_CREDIT)
 
     def taken(self, tree: DraftTree, nodes: int) -> DraftTree:
         """The most probable nodes of the built tree, in its own order. Trees are built no larger than the last choice,
@@ -121,7 +137,7 @@ class SharedPace:
     def wanted(self) -> bool:
         """Whether it drafts whatever it brought: at first, after its pause, and while its promise is not kept."""
         untried = self._tried < FIRST_DRAFTS or self._paused >= self._pause > 0
-        return untried or self.promise * self.seconds > self.tokens
+        return untried or max(self.promise * self.seconds, self._due) > self.tokens
 
     def settle(self, drafts: bool) -> None:
         """Whether it drafts this round. Who does not pay any more pauses, ever longer, until a draft pays again; what
@@ -141,9 +157,12 @@ class SharedBudget:
     """An ``Allotment`` over the cost of joint passes, by requests at once. Deterministic but for promises, which go by
     the clock: the same costs and the same rounds make the same choices."""
 
-    def __init__(self, costs: LoadCost) -> None:
-        self._costs = costs
-        self._curves: dict[int, CostCurve] = {}
+    def __init__(self, costs: LoadCost, fair: float = 0.0) -> None:
+        """Where it is ``fair``, everybody gets at least so much of his part: of what he would have alone in an equal
+        share of the time, as far as can be expected. That comes before all."""
+        self._curve, self._fair = costs, fair
+        self._others = 0  # that drafted in the last round at budgets of their own
+        self.draft_ms = 0.0  # what this round's draft should take
         self._tokens, self._rounds = OPENING_ROUNDS * OPENING_GAIN, OPENING_ROUNDS  # of late, against plain rounds
         self._drafted, self._brought = 0.0, 0.0  # drafts of late, and what they brought
         self._seconds = 0.0
@@ -158,6 +177,10 @@ class SharedBudget:
             return 0.0, 0.0
         return policy.promise, policy.tokens / policy.seconds
 
+    def shares(self, policy: BudgetPolicy) -> bool:
+        """See ``Allotment``."""
+        return isinstance(policy, SharedPace)
+
     def opens(self, policies: Sequence[BudgetPolicy]) -> None:
         """See ``Allotment``."""
         sharing = [each for each in policies if isinstance(each, SharedPace)]
@@ -169,14 +192,20 @@ class SharedBudget:
         drafting = order[:first + best_drafting(worths, draft_ms, self._price(len(policies)))]
         for each in sharing:
             each.settle(each in drafting)
+        self.draft_ms = self._draft_ms(drafting)
 
     def cut(self, policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
         """See ``Allotment``."""
         sharing = [(place, each) for place, each in enumerate(policies) if isinstance(each, SharedPace)]
         paces, own = [each for _, each in sharing], [trees[place] for place, _ in sharing]
         chances = [pace.chances(tree) for pace, tree in zip(paces, own, strict=True)]
+        for pace, each in zip(paces, chances, strict=True) if self._fair else ():
+            if pace.drafts:
+                pace.expect(each, self._curve(1))
         ranking = ranked(chances, [pace.owed(each, self._seconds) for pace, each in zip(paces, chances, strict=True)])
-        given = sum(map(len, trees)) - sum(map(len, own)) + len(own)
+        whole = [tree for tree, policy in zip(trees, policies, strict=True) if not isinstance(policy, SharedPace)]
+        self._others = sum(len(tree) > 1 for tree in whole)
+        given = sum(map(len, whole)) + len(own)
         curve, price = self._curve(len(policies)), self._price(len(policies))
         nodes = best_total(ranking, given, curve, price)
         shares = ranking.shares(nodes, len(own))
@@ -188,35 +217,37 @@ class SharedBudget:
                 pace.weigh(net)
                 self._drafted, self._brought = USUAL_MEMORY * self._drafted + 1, USUAL_MEMORY * self._brought + net
             found[place] = pace.taken(trees[place], share)
-        self._learn(paces, len(trees) + float(ranking.reached[nodes]), curve, given + nodes)
+        promised = sum(float(np.exp(tree.logprobs).sum()) for tree in whole)
+        spent = self._learn(promised + len(own) + float(ranking.reached[nodes]), curve, given + nodes)
+        for pace in paces if self._fair else ():
+            pace.entitle(self._fair * spent / len(policies))
         return found
 
-    def ended(self, policies: Sequence[BudgetPolicy], seconds: float) -> None:
+    def ended(self, policies: Sequence[BudgetPolicy], seconds: Mapping[str, float]) -> None:
         """See ``Allotment``."""
-        self._seconds = seconds
+        self._seconds = sum(seconds.values())
         for each in policies:
             if isinstance(each, SharedPace):
-                each.seconds += seconds
+                each.seconds += self._seconds
 
-    def _learn(self, paces: Sequence[SharedPace], tokens: float, curve: CostCurve, rows: int) -> None:
-        """What the time of late brought, in tokens a plain round of every request would have brought."""
-        drafting = [each for each in paces if each.drafts]
-        spent = self._draft_ms(drafting) + curve.verify_low_at(rows) + curve.overhead_ms if drafting else curve.plain_ms
+    def _learn(self, tokens: float, curve: CostCurve, rows: int) -> float:
+        """What the time of late brought, in tokens a plain round of every request would have brought; how long the
+        round should take."""
+        drafted = self.draft_ms > 0 or rows > curve.requests
+        spent = self.draft_ms + curve.verify_low_at(rows) + curve.overhead_ms if drafted else curve.plain_ms
         self._tokens = RATE_MEMORY * self._tokens + tokens / curve.requests
         self._rounds = RATE_MEMORY * self._rounds + spent / curve.plain_ms
+        return spent
 
     def _price(self, requests: int) -> float:
         """Tokens a millisecond that the time brings elsewhere."""
         return max(1.0, self._tokens / self._rounds) * requests / self._curve(requests).plain_ms
 
     def _draft_ms(self, drafting: Sequence[SharedPace]) -> float:
-        """Of these requests together."""
-        if not drafting:
+        """Of these requests together, and the others that draft in any case: with one drafter each, as far as is
+        known."""
+        count = len(drafting) + self._others
+        if not count:
             return 0.0
-        curve, drafters = self._curve(len(drafting)), sum(each.drafters for each in drafting) / len(drafting)
-        return drafters * curve.draft_at(max(each.room for each in drafting))
-
-    def _curve(self, requests: int) -> CostCurve:
-        if requests not in self._curves:
-            self._curves[requests] = self._costs(requests)
-        return self._curves[requests]
+        drafters = (sum(each.drafters for each in drafting) + self._others) / count
+        return drafters * self._curve(count).draft_at(max((each.room for each in drafting), default=FIRST_BUDGET))
