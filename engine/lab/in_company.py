@@ -10,7 +10,8 @@ from engine.budget_policy import BudgetPolicy
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import CostCurve
 from engine.lab.joint_costs import JointCosts
-from engine.lab.shared_budget import SharedBudget, SharedPace
+from engine.lab.shared_budget import SharedBudget
+from engine.lab.shared_pace import SharedPace
 from engine.records import Acceptance, DraftTree
 
 FAIR = 0.85  # of what everybody would have alone in an equal share of the time

@@ -14,7 +14,8 @@ from engine.budget_policy import BudgetPolicy, FixedBudget
 from engine.decode import decode
 from engine.lab.adaptive import LONGEST_PAUSE
 from engine.lab.cost import CostCurve
-from engine.lab.shared_budget import SharedBudget, SharedPace
+from engine.lab.shared_budget import SharedBudget
+from engine.lab.shared_pace import SharedPace
 from engine.methods import METHODS
 from engine.records import Acceptance, DraftTree, Request, Sampling
 from engine.together import BatchRequest, RequestBatch, decode_together, told
