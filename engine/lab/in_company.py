@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from engine.budget_policy import BudgetPolicy
+from engine.decoding.budget_policy import BudgetPolicy
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import CostCurve
 from engine.lab.joint_costs import JointCosts

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from engine.budget_policy import BudgetPolicy
+from engine.decoding.budget_policy import BudgetPolicy
 from engine.lab.adaptive import FIRST_BUDGET, RATE_MEMORY
 from engine.lab.cost import CostCurve, LoadCost
 from engine.lab.shared_pace import SharedPace

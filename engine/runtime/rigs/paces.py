@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.budget_policy import BudgetPolicy
+from engine.decoding.budget_policy import BudgetPolicy
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.in_company import BudgetInCompany, PaceInCompany
 from engine.lab.joint_costs import JointCosts

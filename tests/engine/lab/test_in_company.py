@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from engine.budget_policy import BudgetPolicy, FixedBudget
+from engine.decoding.budget_policy import BudgetPolicy, FixedBudget
+from engine.decoding.together import BatchRequest, RequestBatch
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import joined
 from engine.lab.in_company import BudgetInCompany, PaceInCompany
@@ -18,12 +19,11 @@ from engine.lab.joint_costs import DRAFT_POWER, PASS_POWER, UNMEASURED, JointCos
 from engine.methods import METHODS
 from engine.records import Acceptance, DraftTree, Request, Round
 from engine.runtime.rigs.fairness import RoundCost, served, settle
-from engine.together import BatchRequest, RequestBatch
-from engine.toy import ToyTarget
-from engine.tree import plant
+from engine.trees.tree import plant
 from tests.engine.lab.test_cost import chain_tree
 from tests.engine.material import GREEDY, drafters_of, text
 from tests.engine.material import run as run_of
+from tests.engine.toy import ToyTarget
 
 ROWS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257)
 PASSES = tuple(7.0 + 0.25 * (size - 1) for size in ROWS)
