@@ -26,11 +26,13 @@
     return `${block.rows} ${block.rows === 1 ? "row" : "rows"}, ${block.keep.length} kept`;
   }
 
-  // In words, as they begin a sentence: "Yours, run 3 and run 5".
-  function listed(blocks) {
-    const names = blocks.map(named);
-    const words = `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
-    return words[0].toUpperCase() + words.slice(1);
+  // Whose rows come out of one total; nothing where they are nobody's.
+  function sharing(blocks) {
+    const shared = blocks.filter((block) => block.shares).map(named);
+    if (shared.length < 2) return "";
+    const words = shared.length === blocks.length ? "all runs"
+      : `${shared.slice(0, -1).join(", ")} and ${shared.at(-1)}`;
+    return `${words[0].toUpperCase()}${words.slice(1)} (auto) share one total of rows.`;
   }
 
   class BatchPanel {
@@ -149,13 +151,11 @@
         html("td", "", row, String(block.rows));
         html("td", "", row, String(block.keep.length));
       }
-      const shared = this.blocks.filter((block) => block.shares);
-      const said = shared.length > 1
-        ? html("p", "", null, `${listed(shared)} at auto share one total of rows.`) : "";
+      const said = sharing(this.blocks);
       const others = this.company.runs - this.blocks.length;
       const elsewhere = others > 0
         ? html("p", "", null, `${others === 1 ? "1 more run was" : `${others} more runs were`} not in this pass.`) : "";
-      this.list.replaceChildren(table, said, elsewhere);
+      this.list.replaceChildren(table, said ? html("p", "", null, said) : "", elsewhere);
     }
 
     blockAt(event) {

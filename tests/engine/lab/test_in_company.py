@@ -124,10 +124,10 @@ def test_rows_go_to_the_easy_and_all_together_are_faster_than_each_by_itself() -
     shared = World(in_company(chances), costs, (PASS_POWER, DRAFT_POWER))
     own = World([Simulated(chance, AdaptiveBudget(LONE)) for chance in chances], measured(), shared.powers)
     assert sum(shared.rates()) > 1.05 * sum(own.rates())
-    easy, _, hard, hopeless, *_ = (np.mean(run.sizes) for run in shared.runs)
+    easy, _, hard, hopeless, *_ = (float(np.mean(run.sizes)) for run in shared.runs)
     alone = World([Simulated(HARD, AdaptiveBudget(LONE))], measured(), (0.0, 0.0))
     alone.rates()
-    assert easy > 8 and hopeless < 0.5 and 0 < hard < min(1, np.mean(alone.runs[0].sizes))
+    assert easy > 8 and hopeless < 0.5 and 0 < hard < min(1.0, float(np.mean(alone.runs[0].sizes)))
 
 
 def test_a_run_is_as_it_ever_was_while_nobody_is_there() -> None:
@@ -136,7 +136,8 @@ def test_a_run_is_as_it_ever_was_while_nobody_is_there() -> None:
     visited = World(in_company((EASY,)), costs, (PASS_POWER, DRAFT_POWER))
     never = World([Simulated(EASY, AdaptiveBudget(LONE))], measured(), visited.powers)
     for _ in range(30):
-        visited.round(), never.round()
+        visited.round()
+        never.round()
     assert visited.runs[0].sizes == never.runs[0].sizes and visited.milliseconds == never.milliseconds
     (first,) = visited.runs
     visited.runs = [first, *in_company((EASY,) * 7)]
