@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from math import log2
 from time import perf_counter
@@ -67,13 +67,20 @@ class JointLoad:
             return ROWS
         return (self.requests, *(size for size in sorted(JOINT_ROWS) if self.requests < size <= MOST_JOINT_ROWS))
 
+    @property
+    def kind(self) -> Hashable:
+        """What costs the same: whether a distribution is made, and cut, takes time, and not at which temperature. So
+        there are few kinds, whatever people ask for."""
+        made, sampling = self.sampling.temperature > 0, self.sampling
+        return self.context, self.requests, made, made and sampling.top_k > 0, made and sampling.top_p < 1
+
 
 class CostBook:
     """A rig's cost curves: each is measured when it is first asked for, and kept. Needs the target to itself."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
-        self._curves: dict[JointLoad, CostCurve] = {}
+        self._curves: dict[Hashable, CostCurve] = {}  # by the kind of load
 
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
         """The curve of the bucket that prefixes of ``context`` tokens fall into; seconds when it is a new one. Measured
@@ -88,10 +95,10 @@ class CostBook:
         return cache(lambda requests: self.curve(context, sampling, requests))
 
     def _measured(self, context: int, sampling: Sampling, requests: int) -> CostCurve:
-        load = JointLoad(bucket(context, self.rig.target.context_limit), replace(sampling, seed=0), requests)
-        if load not in self._curves:
-            self._curves[load] = measure(self.rig, load)
-        return self._curves[load]
+        load = JointLoad(bucket(context, self.rig.target.context_limit), sampling, requests)
+        if load.kind not in self._curves:
+            self._curves[load.kind] = measure(self.rig, load)
+        return self._curves[load.kind]
 
     def known(self, context: int, requests: int = 1) -> CostCurve | None:
         """The measured curve of so many requests at the nearest length, whatever the sampling; None where there is

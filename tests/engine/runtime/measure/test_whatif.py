@@ -17,7 +17,7 @@ from engine.lab.replay import reread
 from engine.records import Ask, PackedTree, Sampling, Verification
 from engine.requests.prompts import read_prompts
 from engine.runtime.measure.whatif import Alternatives, RunText, what_if, written
-from engine.runtime.rigs.cost import MOST_JOINT_ROWS, CostBook, JointLoad, bucket, measure
+from engine.runtime.rigs.cost import MOST_JOINT_ROWS, JointLoad, bucket, measure
 from engine.runtime.rigs.mock import mock_tree
 from engine.runtime.target.target import TorchTarget
 from engine.trace import Trace, committed_ids, dumps, gather, loads
@@ -129,9 +129,8 @@ def test_the_cost_of_several_requests_is_that_of_their_shared_passes(monkeypatch
 
 
 def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
-    book = CostBook(demo_rig())
     live = demo_live()
-    live._costs = book  # one measurement serves the whole test
+    book = live.costs  # one measurement serves the whole test
     plain = gather(live.run(Ask(PROMPT, method="autoregressive", budget=0, max_tokens=48)))
     trace = gather(live.run(Ask(PROMPT, method="joint", budget=64, max_tokens=48, pace="auto")))
     assert committed_ids(entry.round for entry in trace.entries) == committed_ids(

@@ -12,7 +12,7 @@ import pytest
 
 from engine.records import Ask, Sampling
 from engine.runtime.rigs import cost
-from engine.runtime.rigs.cost import JointLoad
+from engine.runtime.rigs.cost import CostBook, JointLoad
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig
 from engine.trace import Entry, committed_ids
@@ -91,3 +91,24 @@ def test_runs_that_begin_together_begin_without_a_measurement(measured: list[int
     assert measured == [] and all(text(each) for each in together)
     lines_of(live, ASKS[:1])
     assert measured == [1], "the next one alone measures"
+
+
+def test_what_is_kept_of_costs_does_not_grow_with_what_people_ask_for(measured: list[int]) -> None:
+    book = CostBook(demo_rig())
+    for place in range(40):
+        book.curve(100 + place % 9, Sampling(0.02 * place, top_p=1 - 0.02 * (place % 3), seed=place))
+    assert len(measured) == len(book._curves) == 3, "greedy, sampled, cut"
+    book.curve(100, Sampling(0.5), 2)
+    book.curve(300, Sampling(0.5))
+    assert len(measured) == 5
+
+
+def test_joint_curves_are_known_once_all_of_them_are(measured: list[int]) -> None:
+    book = CostBook(demo_rig())
+    for requests in (1, 2, 4):
+        book.curve(100, Sampling(), requests)
+        assert book.known_load(90) is None
+    book.curve(100, Sampling(), 8)
+    load = book.known_load(90)
+    assert load is not None and [load(count).requests for count in range(1, 9)] == list(range(1, 9))
+    assert load(3) is load(3) and load(4) is book.known(100, 4) and sorted(measured) == [1, 2, 4, 8]
