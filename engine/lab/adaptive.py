@@ -1,7 +1,7 @@
 """budget=auto: each round verifies as many nodes as pay on this machine.
 
 A node is worth its chance of being kept; a row costs what the measured curve says. A round takes the n with the largest
-E(n) − λ T(n): its expected tokens less its time at the price λ, the tokens per millisecond of the rounds of late (what
+E(n) − λ T(n): its expected tokens less its time at the price λ, the tokens per millisecond of recent rounds (what
 the time would bring elsewhere; that maximises the rate of the whole text, where the largest E(n) / T(n) of each round
 would not). All sizes of the curve are looked at, since T is a staircase, and no others, since a kernel or a graph for a
 new size has to be made first. A node's chance is the drafter's cumulative probability, scaled by what came true so far
@@ -25,20 +25,20 @@ from engine.records import Acceptance, DraftTree, Integers
 from engine.trees.tree import beginning, select
 
 PRIOR_TOKENS = 8.0  # as many expected tokens of a step stand for the drafter's word before anything was seen
-MEMORY, RATE_MEMORY = 0.97, 0.8  # weight of what was seen a round ago: for the calibration, for the rate
+MEMORY, RATE_MEMORY = 0.97, 0.8  # weight of the previous round: for the calibration, for the rate
 FORGOTTEN = (1 - MEMORY) * PRIOR_TOKENS
-FIRST_BUDGET = 24  # trees are never built for less: the drafter's pass costs the same, and the tree tells more
-WHOLE_TREES = 3  # verified whole in a row, they make the next one larger
+FIRST_BUDGET = 24  # trees are never built for less: the drafter's pass costs the same, and a larger tree shows more
+WHOLE_TREES = 3  # after so many whole trees in a row the next one is larger
 FIRST_PAUSE, PAUSE_GROWTH, LONGEST_PAUSE = 2, 4, 32  # rounds without a draft before the drafter is tried again
 OPENING_ROUNDS, OPENING_RATE = 2.0, 2.5  # plain rounds' time, and times their rate, that drafting begins with
-CREDIT_ROUNDS, CREDIT_SHARE = 0.75, 0.015  # what drafting may lose: plain rounds, and of the text's plain rounds
+CREDIT_ROUNDS, CREDIT_SHARE = 0.75, 0.015  # that drafting may lose: plain rounds, and a share of the text's
 MOST_SAVED_ROUNDS = 8.0  # plain rounds' time that it may have saved up to lose again
 PATIENCE = 0.95  # of the plain loop's rate: below it drafting pauses
 
 
 class PromiseTally:
-    """What came true of what trees promised, by steps: those of their nodes, best first, that lie between one size of
-    the curve and the next."""
+    """How much of what trees promised came true, by steps: a step is the nodes, best first, between one size of the
+    curve and the next."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = sizes
@@ -46,8 +46,8 @@ class PromiseTally:
         self.scales = [1.0] * len(sizes)
 
     def tokens(self, promised: Sequence[float]) -> list[float]:
-        """Expected tokens of a round that verifies the tree's beginning of each size, as far as it goes: from what its
-        steps promise, the root's the first."""
+        """Expected tokens of a round that verifies the tree's beginning of each size, as far as the tree goes, from
+        what its steps promise; the root's comes first."""
         return list(accumulate(map(mul, promised, self.scales)))
 
     def learn(self, promised: Sequence[float], kept: Sequence[int]) -> None:
@@ -62,14 +62,14 @@ class PromiseTally:
 
 
 class DraftingAccounts:
-    """What drafting cost so far beyond what its tokens cost one by one, in plain rounds; below 0 it saved time."""
+    """What drafting has cost so far, in plain rounds, beyond decoding its tokens one by one; below 0 it saved time."""
 
     def __init__(self, plain_ms: float) -> None:
         self._plain_ms = plain_ms
         self._lost = self._tokens = 0.0
 
     def book(self, spent_ms: float, tokens: int) -> None:
-        """A round that drafted: its time, and the tokens that it kept."""
+        """Take note of a round that drafted: its time, and the tokens that it kept."""
         self._lost = max(self._lost + spent_ms / self._plain_ms - tokens, -MOST_SAVED_ROUNDS)
 
     def pass_on(self, tokens: int) -> None:
@@ -96,8 +96,8 @@ def promises(logprobs: Sequence[float], sizes: Sequence[int]) -> list[float]:
 class AdaptiveBudget:
     """A ``BudgetPolicy`` over a cost curve. Deterministic: the same curve and the same rounds make the same choices.
 
-    It goes by the curve's tenth percentiles: whatever else ran while it was measured, for seconds and dearer for some
-    sizes than for others, is not what a choice should turn on.
+    It uses the curve's tenth percentiles: a choice should not depend on other work that ran for seconds while the curve
+    was measured, and that made some sizes dearer than others.
     """
 
     def __init__(self, curve: CostCurve) -> None:
@@ -114,7 +114,8 @@ class AdaptiveBudget:
         self._drafted_ms = 0.0  # the time of the round that drafts, else 0
 
     def opens(self, drafters: int, budget: int) -> tuple[int, int]:
-        """See ``BudgetPolicy``. No drafter drafts while plain decoding is the faster; ever rarer rounds try again."""
+        """See ``BudgetPolicy``. No drafter drafts while plain decoding is faster; drafting is tried again ever more
+        rarely."""
         self._drafted_ms = 0.0
         if self._paused < self._pause or not self._accounts.solvent:
             self._paused += 1
@@ -133,7 +134,7 @@ class AdaptiveBudget:
         return select(tree, np.sort(best_order(tree)[:rows])) if self._mixed else beginning(tree, rows - 1)
 
     def _choice(self, promised: list[float]) -> int:
-        """How many rows to verify of a tree whose steps promise so much."""
+        """How many rows to verify of a tree whose steps promise these tokens."""
         rows, costs = self._curve.rows, self._curve.verify_low_ms
         reached, price = self._calibration.tokens(promised), self._tokens / self._spent_ms
         gains = [tokens - price * verify_ms for tokens, verify_ms in zip(reached, costs, strict=False)]
@@ -147,8 +148,8 @@ class AdaptiveBudget:
         return rows[place]
 
     def _weigh(self, tokens: float, milliseconds: float) -> None:
-        """Does drafting pay? By the expected tokens of the rounds that drafted lately; what was before a pause is
-        forgotten."""
+        """Decide whether drafting pays, by the expected tokens of the rounds that drafted recently; what was seen
+        before a pause is forgotten."""
         memory = 0.0 if self._pause else RATE_MEMORY
         self._tokens = memory * self._tokens + tokens
         self._spent_ms = memory * self._spent_ms + milliseconds

@@ -3,7 +3,7 @@ in all as pay in a joint pass on this machine.
 
 A round takes the total with the largest E(n) − λ T(n), as the budget of one request does (``adaptive.py``); here E are
 the expected tokens of all requests, T the measured pass over all their rows, and λ is the tokens per millisecond of all
-together of late, never less than what rounds without a drafter bring. So one request may get forty nodes and another
+together lately, never less than that of rounds without a drafter. So one request may get forty nodes and another
 none. Who drafts is chosen alike: those whose drafts brought most, as many as are worth the time of a joint draft; the
 others pause, and are tried again ever more rarely. A request that has less than it was promised, or than its part of
 what it would have alone, drafts, and the nodes that it needs to catch up are given before all others. Requests at
@@ -24,7 +24,7 @@ from engine.lab.sharing import best_drafting, best_total, ranked
 from engine.records import DraftTree
 
 OPENING_ROUNDS, OPENING_GAIN = 2.0, 1.5  # rounds, and times the rate of plain ones, that drafting begins with
-USUAL_MEMORY = 0.97  # weight of what was seen a draft of any request ago
+USUAL_MEMORY = 0.97  # weight of the previous draft of any request
 
 
 class SharedBudget:
@@ -37,8 +37,8 @@ class SharedBudget:
         self._curve, self._fair = costs, fair
         self._others = 0  # that drafted in the last round at budgets of their own
         self.draft_ms = 0.0  # what this round's draft should take
-        self._tokens, self._rounds = OPENING_ROUNDS * OPENING_GAIN, OPENING_ROUNDS  # of late, against plain rounds
-        self._drafted, self._brought = 0.0, 0.0  # drafts of late, and what they brought
+        self._tokens, self._rounds = OPENING_ROUNDS * OPENING_GAIN, OPENING_ROUNDS  # recent ones, against plain rounds
+        self._drafted, self._brought = 0.0, 0.0  # recent drafts, and what they yielded
         self._seconds = 0.0
 
     def policy(self, promise: float = 0.0) -> SharedPace:
@@ -102,15 +102,15 @@ class SharedBudget:
                 each.seconds += self._seconds
 
     def _weigh(self, paces: Sequence[SharedPace], nets: Sequence[float]) -> None:
-        """What the drafts brought, in tokens beyond the time of their rows."""
+        """Take note of what the drafts yielded, in tokens beyond the time of their rows."""
         for pace, net in zip(paces, nets, strict=True):
             if pace.drafts:
                 pace.weigh(net)
                 self._drafted, self._brought = USUAL_MEMORY * self._drafted + 1, USUAL_MEMORY * self._brought + net
 
     def _learn(self, tokens: float, curve: CostCurve, rows: int) -> float:
-        """What the time of late brought, in tokens a plain round of every request would have brought; how long the
-        round should take."""
+        """Take note of what recent time yielded, against the tokens that plain rounds of every request would have
+        yielded; the milliseconds that the round should take."""
         drafted = self.draft_ms > 0 or rows > curve.requests
         spent = self.draft_ms + curve.verify_low_at(rows) + curve.overhead_ms if drafted else curve.plain_ms
         self._tokens = RATE_MEMORY * self._tokens + tokens / curve.requests
@@ -118,12 +118,12 @@ class SharedBudget:
         return spent
 
     def _price(self, requests: int) -> float:
-        """Tokens a millisecond that the time brings elsewhere."""
+        """Tokens per millisecond that the time would yield elsewhere."""
         return max(1.0, self._tokens / self._rounds) * requests / self._curve(requests).plain_ms
 
     def _draft_ms(self, drafting: Sequence[SharedPace]) -> float:
-        """Of these requests together, and the others that draft in any case: with one drafter each, as far as is
-        known."""
+        """Milliseconds of a joint draft for these requests and the others that draft in any case, taken to have one
+        drafter each."""
         count = len(drafting) + self._others
         if not count:
             return 0.0

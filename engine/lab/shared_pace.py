@@ -24,7 +24,7 @@ from engine.trees.tree import beginning, select
 
 STEPS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025)  # of a tree, for calibration
 STEP_OF = np.asarray([bisect_right(STEPS, place) for place in range(STEPS[-1])])
-FIRST_DRAFTS = 2  # before what a request's drafts bring is judged
+FIRST_DRAFTS = 2  # drafts of a request before their yield is judged
 USUAL_DRAFTS, LAST = 4.0, 0.2  # drafts that what is usual stands for; how much of what is expected the last one says
 WORTH_MEMORY = 0.9  # weight of what was seen a draft ago
 HOPELESS = 0.02  # a node with a smaller chance helps nobody to keep up
@@ -33,7 +33,7 @@ MOST_CREDIT = 4.0  # tokens that a request may be ahead of its part, to fall bac
 
 
 class SharedPace:
-    """The ``BudgetPolicy`` of one request that shares: what its trees promise, and what came of it."""
+    """The ``BudgetPolicy`` of one request that shares: what its trees promise, and what was accepted of it."""
 
     def __init__(self, promise: float) -> None:
         self.promise, self.tokens, self.seconds = promise, 0, 0.0
@@ -53,7 +53,7 @@ class SharedPace:
         return drafters, min(budget, self.room)
 
     def cut(self, tree: DraftTree) -> DraftTree:
-        """See ``BudgetPolicy``: the allotment cuts, when it has seen all trees."""
+        """See ``BudgetPolicy``: the allotment cuts the tree, once it has seen all of them."""
         return tree
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
@@ -109,7 +109,7 @@ class SharedPace:
         return select(tree, np.sort(self._order[:nodes + 1]))
 
     def weigh(self, net: float) -> None:
-        """A draft brought so many tokens beyond the time of its rows."""
+        """Take note that a draft yielded so many tokens beyond the time of its rows."""
         self._tried += 1
         self._drafted = WORTH_MEMORY * self._drafted + 1
         self._brought = WORTH_MEMORY * self._brought + net

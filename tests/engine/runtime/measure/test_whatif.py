@@ -17,6 +17,7 @@ from engine.lab.replay import reread
 from engine.records import Ask, PackedTree, Sampling, Verification
 from engine.requests.prompts import read_prompts
 from engine.runtime.measure.whatif import Alternatives, RunText, what_if, written
+from engine.runtime.rigs import cost
 from engine.runtime.rigs.cost import MOST_JOINT_ROWS, JointLoad, bucket, measure
 from engine.runtime.rigs.mock import mock_tree
 from engine.runtime.target.target import TorchTarget
@@ -126,6 +127,11 @@ def test_the_cost_of_several_requests_is_that_of_their_shared_passes(monkeypatch
     assert 0 < curve.verify_ms[0] < curve.verify_ms[2] and curve.plain_ms > 0
     assert all(load.rows[0] == load.requests and load.rows[-1] == MOST_JOINT_ROWS and load.rows == tuple(
         sorted(set(load.rows))) for load in (JointLoad(64, Sampling(), requests) for requests in (2, 3, 4, 8, 16)))
+
+
+def test_a_slow_machine_has_a_price_of_plain_decoding_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost, "MOST_SECONDS", 0.0)
+    assert measure(demo_rig(), JointLoad(64, Sampling(), 2), (2, 5)).plain_ms > 0
 
 
 def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
