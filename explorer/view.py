@@ -82,8 +82,8 @@ def company_view(company: SharedPass | None) -> View:
     if company is None:
         return {}
     return {"company": {"runs": company.runs, "own": company.own, "blocks": [
-        {"seat": block.seat, "parents": array_view(block.parents), "keep": block.keep.tolist()}
-        for block in company.blocks]}}
+        {"seat": block.seat, "parents": array_view(block.parents), "keep": block.keep.tolist(),
+         "shares": block.shares} for block in company.blocks]}}
 
 
 def header_view(header: Header) -> View:

@@ -26,6 +26,15 @@
     return `${block.rows} ${block.rows === 1 ? "row" : "rows"}, ${block.keep.length} kept`;
   }
 
+  // Whose rows come out of one total; nothing where they are nobody's.
+  function sharing(blocks) {
+    const shared = blocks.filter((block) => block.shares).map(named);
+    if (shared.length < 2) return "";
+    const words = shared.length === blocks.length ? "all runs"
+      : `${shared.slice(0, -1).join(", ")} and ${shared.at(-1)}`;
+    return `${words[0].toUpperCase()}${words.slice(1)} (auto) share one total of rows.`;
+  }
+
   class BatchPanel {
     constructor(host, stage) {
       const { ink } = Canopy;
@@ -142,10 +151,11 @@
         html("td", "", row, String(block.rows));
         html("td", "", row, String(block.keep.length));
       }
+      const said = sharing(this.blocks);
       const others = this.company.runs - this.blocks.length;
       const elsewhere = others > 0
         ? html("p", "", null, `${others === 1 ? "1 more run was" : `${others} more runs were`} not in this pass.`) : "";
-      this.list.replaceChildren(table, elsewhere);
+      this.list.replaceChildren(table, said ? html("p", "", null, said) : "", elsewhere);
     }
 
     blockAt(event) {

@@ -96,7 +96,8 @@
   // Who shared the round: shapes of trees and what was kept; null where nobody did, or nobody noted it.
   function company(view) {
     if (!view) return null;
-    const blocks = view.blocks.map((block) => ({ seat: block.seat, parents: integers(block.parents), keep: block.keep }));
+    const blocks = view.blocks.map((block) => ({
+      seat: block.seat, parents: integers(block.parents), keep: block.keep, shares: block.shares }));
     return { runs: view.runs, own: view.own, blocks };
   }
 

@@ -4,7 +4,7 @@ pace (contract 2)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from engine.records import Acceptance, DraftTree
@@ -41,8 +41,11 @@ class Allotment(Protocol):
     def cut(self, policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
         """The part of each tree that is verified, the root included."""
 
-    def ended(self, policies: Sequence[BudgetPolicy], seconds: float) -> None:
-        """The round took this many seconds, and every request in it has been told what it keeps."""
+    def ended(self, policies: Sequence[BudgetPolicy], seconds: Mapping[str, float]) -> None:
+        """The round took these seconds, by its stages, and every request in it has been told what it keeps."""
+
+    def shares(self, policy: BudgetPolicy) -> bool:
+        """Whether the request of this policy has its rows out of the total."""
 
     def got(self, policy: BudgetPolicy) -> tuple[float, float]:
         """Tokens per second that a request was promised, and that it has had so far."""

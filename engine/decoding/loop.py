@@ -165,7 +165,7 @@ def step(runs: Sequence[RequestRun], allotment: Allotment | None = None) -> list
     clock.lap("draft")
     seconds = clock.seconds()
     if allotment:
-        allotment.ended([run.work.policy for run in runs], sum(seconds.values()))
+        allotment.ended([run.work.policy for run in runs], seconds)
     return [run.ended(each, own, kept, seconds)
             for run, each, own, kept in zip(runs, built, said, accepted, strict=True)]
 

@@ -89,6 +89,11 @@ class RequestBatch:
         rates = {number: self._allotment.got(run.work.policy) for number, run in self._runs.items()}
         return [Gap(number, promised, got) for number, (promised, got) in rates.items() if got < promised]
 
+    def shares(self, number: int) -> bool:
+        """Whether a request that is being answered has its rows out of the allotment's total."""
+        run = self._runs.get(number)
+        return bool(run and self._allotment and self._allotment.shares(run.work.policy))
+
     def drop(self, number: int) -> None:
         """Free the caches of a request; the others go on."""
         run = self._runs.pop(number, None)

@@ -91,6 +91,20 @@ def between(fewer: CostCurve, more: CostCurve, requests: int) -> CostCurve:
         overhead_ms=mixed(fewer.overhead_ms, more.overhead_ms), plain_ms=mixed(fewer.plain_ms, more.plain_ms))
 
 
+def joined(lone: CostCurve, requests: int, pass_power: float, draft_power: float) -> CostCurve:
+    """The curve of several requests where that of one is known: their pass takes as long as a lone one over as many
+    rows, times a power of their number, and their draft as long as a lone one, times another power of it."""
+    rows = (requests, *(size for size in lone.rows if size > requests))
+    dearer, drafts = requests**pass_power, requests**draft_power
+    plain_ms = lone.plain_ms + lone.verify_low_at(requests) - lone.verify_low_at(1)
+    median, low, high = (tuple(dearer * _read(lone.rows, passes, size) for size in rows)
+                         for passes in (lone.verify_ms, lone.verify_low_ms, lone.verify_high_ms))
+    return replace(
+        lone, requests=requests, rows=rows, verify_ms=median, verify_low_ms=low, verify_high_ms=high,
+        draft_ms=tuple(drafts * _read(lone.rows, lone.draft_ms, size / requests) for size in rows),
+        overhead_ms=requests * lone.overhead_ms, plain_ms=dearer * plain_ms)
+
+
 def _read(rows: tuple[int, ...], milliseconds: tuple[float, ...], at: float) -> float:
     if at <= rows[-1] or len(rows) < 2:
         return float(np.interp(at, rows, milliseconds))

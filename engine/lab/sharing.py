@@ -16,6 +16,7 @@ from engine.lab.cost import CostCurve
 from engine.records import Integers
 
 Chances = NDArray[np.float64]  # of the drafted nodes of a tree, best first: (n,), none larger than the one before it
+BEYOND = 8  # rows between the sizes that are looked at where none was measured
 BEFORE_ALL = 2.0  # more than any chance: what is owed comes first
 
 
@@ -49,9 +50,11 @@ def ranked(chances: Sequence[Chances], owed: Sequence[int]) -> Ranking:
 def best_total(ranking: Ranking, given: int, curve: CostCurve, price: float) -> int:
     """How many nodes to verify beside the ``given`` rows that are verified in any case: the total with the largest
     expected tokens less milliseconds at the given price. Considered are the sizes of the curve, none, and all that are
-    owed."""
-    most = len(ranking.trees)
-    sizes = {size - given for size in curve.rows} | {0, ranking.owed}
+    owed; and beyond the curve's end, where its last line goes on, every eighth size and all nodes."""
+    most, end = len(ranking.trees), curve.rows[-1] - given
+    sizes = {size - given for size in curve.rows} | {0, ranking.owed, *range(max(0, end), most, BEYOND)}
+    if end < most:
+        sizes.add(most)
     options = np.asarray(sorted(size for size in sizes if ranking.owed <= size <= most))
     gains = ranking.reached[options] - price * np.asarray([curve.verify_low_at(given + size) for size in options])
     return int(options[gains.argmax()])

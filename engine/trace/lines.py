@@ -47,11 +47,13 @@ class Header:
 @dataclass(frozen=True)
 class Block:
     """The rows of one run in a shared pass: the shape of its tree and what was kept of it, nothing of its text.
-    ``seat`` tells runs apart: a run keeps one for as long as it lasts, and a later run may get the same."""
+    ``seat`` tells runs apart: a run keeps one for as long as it lasts, and a later run may get the same. ``shares``
+    says that its rows came out of one total with those of others."""
 
     seat: int
     parents: Integers
     keep: Integers
+    shares: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.trace import Block, SharedPass
 from engine.trees.tree import ancestors, depths
+from explorer.view import company_view
 from tests.browser.drawn_rounds import CASES, drawing_page, make, show
 
 pytestmark = pytest.mark.long
@@ -115,3 +117,19 @@ def test_marginals_mark_the_cells_that_the_tree_uses(drawings: Any, method: str,
         used = {(int(depth[node]) - 1, int(tree.tokens[node])) for node in range(1, len(tree))
                 if tree.drafters[node] & 1 << drafter}
         assert {(level, token) for one, level, token in cells if one == drafter} == used & shown
+
+
+@pytest.mark.parametrize(("shares", "said"), [
+    ((False, True, True), "Yours and run 3 (auto) share one total of rows."),
+    ((True, True, True), "All runs (auto) share one total of rows."),
+    ((False, True, False), ""), ((False, False, False), "")])
+def test_the_batch_says_who_shares_one_total_of_rows(drawings: Any, shares: tuple[bool, ...], said: str) -> None:
+    made = make("ddtree", 12)
+    keep, shape = made.round.acceptance.keep, made.round.tree.parents
+    blocks = tuple(Block(seat, shape, keep, each) for seat, each in enumerate(shares))
+    made.value["rounds"][0] |= company_view(SharedPass(3, 1, blocks))
+    show(drawings, made)
+    listed = drawings.locator(".cp-batch-list")
+    assert listed.locator("tbody tr").all_inner_texts() == [
+        f"{name}\t13\t{len(keep)}" for name in ("run 1", "yours", "run 3")]
+    assert listed.locator("p").all_inner_texts() == [said] * bool(said)

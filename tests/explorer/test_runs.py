@@ -141,7 +141,8 @@ def test_what_is_kept_of_a_run_has_nothing_of_others() -> None:
     *_, last = views = list(Stream(answering(Accompanied()), runs, RunQueue()).watch(ASK))
     sent = [made["company"] for view in views for made in view["rounds"]]
     assert sent and all(set(each) == {"runs", "own", "blocks"} for each in sent)
-    assert {frozenset(block) for each in sent for block in each["blocks"]} == {frozenset({"seat", "parents", "keep"})}
+    assert {frozenset(block) for each in sent for block in each["blocks"]} == {frozenset(
+        {"seat", "parents", "keep", "shares"})}
     trace = known_trace(last["run"], runs)
     assert not [entry for entry in trace.entries if entry.company]
     assert b"company" not in dumps(trace) and "company" not in str(run_view("x", trace.entries))

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from math import log2
 from time import perf_counter
 
@@ -21,6 +22,7 @@ from engine.lab.cost import CostCurve, LoadCost, between
 from engine.records import Request, Sampling
 from engine.runtime.rigs.mock import CHAIN, MockRun
 from engine.runtime.rigs.rigs import Rig
+from engine.runtime.rigs.room import MOST_RUNS
 
 # budgets and the root, and whole blocks of a kernel: a row more than 4, 8, 16, 32 or 64 may be a step
 ROWS = (1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
@@ -65,13 +67,20 @@ class JointLoad:
             return ROWS
         return (self.requests, *(size for size in sorted(JOINT_ROWS) if self.requests < size <= MOST_JOINT_ROWS))
 
+    @property
+    def kind(self) -> Hashable:
+        """What costs the same: whether a distribution is made, and cut, takes time, and not at which temperature. So
+        there are few kinds, whatever people ask for."""
+        made, sampling = self.sampling.temperature > 0, self.sampling
+        return self.context, self.requests, made, made and sampling.top_k > 0, made and sampling.top_p < 1
+
 
 class CostBook:
     """A rig's cost curves: each is measured when it is first asked for, and kept. Needs the target to itself."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
-        self._curves: dict[JointLoad, CostCurve] = {}
+        self._curves: dict[Hashable, CostCurve] = {}  # by the kind of load
 
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
         """The curve of the bucket that prefixes of ``context`` tokens fall into; seconds when it is a new one. Measured
@@ -83,18 +92,34 @@ class CostBook:
 
     def load(self, context: int, sampling: Sampling) -> LoadCost:
         """The curves by requests at once."""
-        return lambda requests: self.curve(context, sampling, requests)
+        return cache(lambda requests: self.curve(context, sampling, requests))
 
     def _measured(self, context: int, sampling: Sampling, requests: int) -> CostCurve:
-        load = JointLoad(bucket(context, self.rig.target.context_limit), replace(sampling, seed=0), requests)
-        if load not in self._curves:
-            self._curves[load] = measure(self.rig, load)
-        return self._curves[load]
+        load = JointLoad(bucket(context, self.rig.target.context_limit), sampling, requests)
+        if load.kind not in self._curves:
+            self._curves[load.kind] = measure(self.rig, load)
+        return self._curves[load.kind]
 
-    def known(self, context: int) -> CostCurve | None:
-        """The measured curve of one request at the nearest length, whatever the sampling; None where there is none."""
-        single = [curve for curve in self._curves.values() if curve.requests == 1]
-        return min(single, key=lambda curve: abs(log2(curve.context / max(1, context))), default=None)
+    def known(self, context: int, requests: int = 1) -> CostCurve | None:
+        """The measured curve of so many requests at the nearest length, whatever the sampling; None where there is
+        none."""
+        found = [curve for curve in self._curves.values() if curve.requests == requests]
+        return min(found, key=lambda curve: abs(log2(curve.context / max(1, context))), default=None)
+
+
+    def known_load(self, context: int) -> LoadCost | None:
+        """The curves by requests at once, up to as many as share a rig, where all of them were measured already."""
+        counts = [1 << power for power in range((MOST_RUNS - 1).bit_length() + 1)]
+        found = {count: self.known(context, count) for count in counts}
+        curves = {count: curve for count, curve in found.items() if curve}
+        if len(curves) < len(counts):
+            return None
+
+        @cache
+        def load(requests: int) -> CostCurve:
+            fewer = 1 << requests.bit_length() - 1
+            return curves[fewer] if fewer == requests else between(curves[fewer], curves[2 * fewer], requests)
+        return load
 
 
 def bucket(context: int, context_limit: int) -> int:

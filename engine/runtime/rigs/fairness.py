@@ -13,7 +13,6 @@ from typing import Protocol, TypeVar
 
 MEMORY = 0.98  # weight of the previous round
 ORIGIN = 0.5  # rounds that no rows in no time stand for: until sizes differ, a row's part of the time is its own
-
 SETTLED, HELD_UP = 3, 2.0  # rounds, and from how many times what they take on a round tells of other work
 
 

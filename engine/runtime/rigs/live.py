@@ -15,7 +15,6 @@ import torch
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.plan import Drafter, plan
 from engine.decoding.together import BatchRequest
-from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import CostCurve
 from engine.methods import METHODS
 from engine.records import Ask, Request, Round, Sampling
@@ -25,6 +24,7 @@ from engine.requests.turns import Turn
 from engine.runtime.rigs.chat import Spelling, prompt_ids
 from engine.runtime.rigs.cost import CostBook
 from engine.runtime.rigs.loops import HostLoop, loop_on
+from engine.runtime.rigs.paces import Paces
 from engine.runtime.rigs.rigs import Rig, open_rig
 from engine.runtime.rigs.room import Room, told
 from engine.runtime.rigs.seats import OwnRounds, Seat, SharedRun
@@ -39,10 +39,11 @@ class LiveRig:
 
     def __init__(self, rig: Rig, shares: bool = False) -> None:
         self._rig = rig
-        self._shared = SharedRounds()
         self._reading = Lock()
         self._room = Room(rig)
         self._costs = CostBook(rig)
+        self._paces = Paces(self._costs)
+        self._shared = SharedRounds(self._paces.allotment)
         self._loop = loop_on(rig.target)
         self._plain_loop = loop_on(rig.plain_target) if rig.plain_target else self._loop
         self._shares = shares and isinstance(self._loop, HostLoop)  # another loop's rounds are captured for one run
@@ -131,14 +132,7 @@ class LiveRig:
             return self._plain_loop.decode(request, drafters)
         if request.pace != AUTO:
             return self._loop.decode(request, drafters)
-        return HostLoop(self._rig.target).decode(request, drafters, self._policy(request))
-
-    def _policy(self, request: Request) -> AdaptiveBudget:
-        """Who decides the budgets of a run at its own pace. While others run too, a curve that is known serves as well
-        as it can: to measure one takes seconds."""
-        middle = len(request.prompt_ids) + request.max_tokens // 2
-        known = self._costs.known(middle) if self._shared.runs > 1 else None
-        return AdaptiveBudget(known or self._costs.curve(middle, request.sampling))
+        return HostLoop(self._rig.target).decode(request, drafters, self._paces.lone(request))
 
     def curve(self, context: int, sampling: Sampling) -> CostCurve:
         """What rounds cost here after ``context`` tokens; measured, in seconds, when it is asked for first."""
@@ -181,7 +175,8 @@ class LiveRig:
         target = self._rig.target if drafters else self._rig.plain_target or self._rig.target
         adaptive = request.pace == AUTO and bool(drafters)
         with self._shared.seat(SharedRun(target, lambda: BatchRequest(
-                request, drafters, self._policy(request) if adaptive else None), asked_of(request))) as seat:
+                request, drafters, self._paces.visited(request, self._shared.runs > 1) if adaptive else None),
+                asked_of(request))) as seat:
             yield seat
 
     @contextmanager

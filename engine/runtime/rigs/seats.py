@@ -41,7 +41,7 @@ class Seat:
     def __init__(self, number: int, run: SharedRun, inbox: SimpleQueue[tuple[Seat, Any]]) -> None:
         self.number, self.run = number, run
         self.group: Group | None = None
-        self.place = -1  # in the group's batch
+        self.place, self.shares = -1, False  # in the group's batch; whether it has its rows out of their total
         self.wish: Any = None
         self.since = perf_counter()  # when it said what it wants, or was given it
         self.late = True  # nobody waits for it

@@ -10,7 +10,7 @@ instead of filling memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from engine.decoding.budget_policy import Allotment
 from engine.decoding.together import RequestBatch
 from engine.errors import RequestError
 from engine.records import WAIT, Round
@@ -38,6 +39,7 @@ STALLED = (f"Nobody took this run's rounds for {STALLED_SECONDS:.0f} s while oth
 class SharedRounds:
     """The runs of a rig, and the thread that makes their rounds."""
 
+    allotment: Callable[[], Allotment] | None = None  # for the runs of a target at their own pace
     _entry: Condition = field(default_factory=Condition)
     _inbox: SimpleQueue[tuple[Seat, Any]] = field(default_factory=SimpleQueue)
     _seats: list[Seat] = field(default_factory=list)
@@ -71,6 +73,7 @@ class SharedRounds:
                 self._entry.wait_for(lambda: not self._seats and not self._held)
             except BaseException:
                 self._alone -= 1
+                self._entry.notify_all()
                 raise
             self._held = True
         try:
@@ -169,8 +172,12 @@ class SharedRounds:
 
     def _opened(self, seat: Seat) -> bool:
         """Read the prompt of a run; whether it has a round to come."""
-        group = self._groups.setdefault(id(seat.run.target), Group(RequestBatch(seat.run.target)))
-        seat.place, seat.group = group.batch.admit(seat.run.request()), group
+        target, request = seat.run.target, seat.run.request()
+        group = self._groups.get(id(target)) or Group(
+            RequestBatch(target, self.allotment() if self.allotment else None))
+        seat.place, seat.group = group.batch.admit(request), group
+        self._groups[id(target)] = group
+        seat.shares = group.batch.shares(seat.place)
         return seat.place in group.batch
 
     def _round(self) -> None:
@@ -196,7 +203,8 @@ class SharedRounds:
 
     def _hand_out(self, made: Sequence[tuple[Seat, Round]], shared: bool) -> None:
         """Hand each run its own round. A shared round also counts the run's waiting time."""
-        blocks = tuple(Block(seat.number, each.tree.parents, each.acceptance.keep) for seat, each in made)
+        blocks = tuple(Block(seat.number, each.tree.parents, each.acceptance.keep, seat.shares and len(made) > 1)
+                       for seat, each in made)
         now = perf_counter()
         for seat, each in made:
             if shared:

@@ -15,7 +15,8 @@ from engine.decoding.loop import decode
 from engine.decoding.together import BatchRequest, RequestBatch, decode_together, told
 from engine.lab.adaptive import LONGEST_PAUSE
 from engine.lab.cost import CostCurve
-from engine.lab.shared_budget import SharedBudget, SharedPace
+from engine.lab.shared_budget import SharedBudget
+from engine.lab.shared_pace import SharedPace
 from engine.methods import METHODS
 from engine.records import Acceptance, DraftTree, Request, Sampling
 from engine.trees.tree import plant
@@ -47,7 +48,7 @@ def round_of(budget: SharedBudget, paces: Sequence[SharedPace], drafted: Sequenc
     cut = budget.cut(paces, built)
     for pace, tree, keep in zip(paces, cut, kept, strict=True):
         pace.learn(tree, Acceptance(np.arange(min(keep, len(tree)), dtype=np.int32), 0))
-    budget.ended(paces, seconds)
+    budget.ended(paces, {"verify": seconds})
     return cut
 
 
@@ -135,7 +136,7 @@ def test_what_is_cut_is_a_tree_of_the_most_probable_nodes(built: list[DraftTree]
             assert 1 <= len(tree) <= len(whole) and (tree.parents[1:] < np.arange(1, len(tree))).all()
             assert sorted(tree.logprobs, reverse=True) == sorted(whole.logprobs, reverse=True)[:len(tree)]
             pace.learn(tree, Acceptance(np.arange(random.integers(1, 1 + min(2, len(tree))), dtype=np.int32), 0))
-        budget.ended(paces, 0.01)
+        budget.ended(paces, {"verify": 0.01})
 
 
 def mixture(sampling: Sampling) -> list[Request]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.lab.sharing import best_drafting, best_total, ranked
+from engine.lab.sharing import BEYOND, best_drafting, best_total, ranked
 from tests.engine.lab.test_cost import STAIRS
 
 FALLING = st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.9, 1.0]), max_size=4).map(
@@ -42,8 +42,10 @@ def test_the_total_is_the_best_of_all_sizes(trees: list[tuple[np.ndarray, int]],
     given_rows = len(trees) + more
     curve = replace(STAIRS, requests=len(trees), rows=(len(trees), 8, 9, 16, 17))
     nodes = best_total(ranking, given_rows, curve, price)
-    sizes = [size for size in range(ranking.owed, len(ranking.trees) + 1)
-             if size in (0, ranking.owed) or given_rows + size in curve.rows]
+    most, end = len(ranking.trees), max(0, curve.rows[-1] - given_rows)
+    sizes = [size for size in range(ranking.owed, most + 1)
+             if size in (0, ranking.owed) or given_rows + size in curve.rows
+             or (size >= end and (size == most or (size - end) % BEYOND == 0))]
     assert nodes in sizes
 
     def gain(size: int) -> float:
@@ -66,3 +68,12 @@ def test_as_many_draft_as_bring_most(worths: list[float], steps: list[float], pr
     best = best_drafting(worths, draft_ms, price)
     nets = [sum(worths[:count]) - price * draft_ms[count] for count in range(len(worths) + 1)]
     assert nets[best] == pytest.approx(max(nets))
+
+
+def test_after_the_end_of_the_curve_rows_are_given_too() -> None:
+    """Somebody's own budget may be larger than all that was measured."""
+    ranking = ranked([np.linspace(0.9, 0.5, 30)], [0])
+    flat = replace(STAIRS, rows=(1, 17, 33), verify_low_ms=(4.0, 5.0, 6.0))
+    assert best_total(ranking, 400, flat, 1.0) == 30
+    assert 8 <= best_total(ranking, 400, flat, 11.0) < 30, "where the line goes on, rows have a price"
+    assert best_total(ranking, 400, flat, 20.0) == 0

@@ -18,7 +18,7 @@ from engine.records import Ask, PackedTree, Sampling, Verification
 from engine.requests.prompts import read_prompts
 from engine.runtime.measure.whatif import Alternatives, RunText, what_if, written
 from engine.runtime.rigs import cost
-from engine.runtime.rigs.cost import MOST_JOINT_ROWS, CostBook, JointLoad, bucket, measure
+from engine.runtime.rigs.cost import MOST_JOINT_ROWS, JointLoad, bucket, measure
 from engine.runtime.rigs.mock import mock_tree
 from engine.runtime.target.target import TorchTarget
 from engine.trace import Trace, committed_ids, dumps, gather, loads
@@ -135,9 +135,8 @@ def test_a_slow_machine_has_a_price_of_plain_decoding_too(monkeypatch: pytest.Mo
 
 
 def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
-    book = CostBook(demo_rig())
     live = demo_live()
-    live._costs = book  # one measurement serves the whole test
+    book = live.costs  # one measurement serves the whole test
     plain = gather(live.run(Ask(PROMPT, method="autoregressive", budget=0, max_tokens=48)))
     trace = gather(live.run(Ask(PROMPT, method="joint", budget=64, max_tokens=48, pace="auto")))
     assert committed_ids(entry.round for entry in trace.entries) == committed_ids(

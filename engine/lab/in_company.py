@@ -1,0 +1,98 @@
+"""budget=auto of runs that come and go: alone in a round each prices its own rows (``adaptive.py``), in company they
+share one total of them (``shared_budget.py``). What a run does alone is what it would do had nobody ever come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from engine.decoding.budget_policy import BudgetPolicy
+from engine.lab.adaptive import AdaptiveBudget
+from engine.lab.cost import CostCurve
+from engine.lab.joint_costs import JointCosts
+from engine.lab.shared_budget import SharedBudget
+from engine.lab.shared_pace import SharedPace
+from engine.records import Acceptance, DraftTree
+
+FAIR = 0.85  # of what everybody would have alone in an equal share of the time
+
+
+class PaceInCompany:
+    """The ``BudgetPolicy`` of one run; whoever makes the round says whether it has company."""
+
+    def __init__(self, lone: CostCurve, promise: float = 0.0) -> None:
+        self.alone, self.among = AdaptiveBudget(lone), SharedPace(promise)
+        self._now: BudgetPolicy = self.alone
+
+    def enter(self, company: bool) -> None:
+        """A round begins."""
+        self._now = self.among if company else self.alone
+
+    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
+        """See ``BudgetPolicy``."""
+        return self._now.opens(drafters, budget)
+
+    def cut(self, tree: DraftTree) -> DraftTree:
+        """See ``BudgetPolicy``."""
+        return self._now.cut(tree)
+
+    def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
+        """See ``BudgetPolicy``."""
+        self._now.learn(tree, acceptance)
+
+
+class BudgetInCompany:
+    """An ``Allotment`` for the rounds of a target that runs come to and leave. It learns what they cost by the clock,
+    so budgets differ from time to time, and texts do not."""
+
+    def __init__(self, costs: JointCosts) -> None:
+        self._costs, self._shared = costs, SharedBudget(costs.curve, FAIR)
+        self._rows = self._drafting = 0  # of the round; 0 where its draft teaches nothing
+
+    def policy(self, promise: float = 0.0) -> PaceInCompany:
+        """See ``Allotment``: for a run that brings no curve of its own."""
+        return PaceInCompany(self._costs.curve(1), promise)
+
+    def got(self, policy: BudgetPolicy) -> tuple[float, float]:
+        """See ``Allotment``: so far in company."""
+        return self._shared.got(policy.among) if isinstance(policy, PaceInCompany) else (0.0, 0.0)
+
+    def shares(self, policy: BudgetPolicy) -> bool:
+        """See ``Allotment``."""
+        return isinstance(policy, PaceInCompany)
+
+    def opens(self, policies: Sequence[BudgetPolicy]) -> None:
+        """See ``Allotment``."""
+        for each in policies:
+            if isinstance(each, PaceInCompany):
+                each.enter(len(policies) > 1)
+        if self._in_company(policies):
+            self._shared.opens(_among(policies))
+
+    def cut(self, policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
+        """See ``Allotment``."""
+        if not self._in_company(policies):
+            return list(trees)
+        paces = [each for each in policies if isinstance(each, PaceInCompany)]
+        others = [tree for each, tree in zip(policies, trees, strict=True) if not self.shares(each) and len(tree) > 1]
+        self._drafting = 0 if others else sum(each.among.drafts for each in paces)  # theirs are not expected right
+        found = self._shared.cut(_among(policies), trees)
+        self._rows = sum(map(len, found))
+        return found
+
+    def ended(self, policies: Sequence[BudgetPolicy], seconds: Mapping[str, float]) -> None:
+        """See ``Allotment``."""
+        if not self._in_company(policies):
+            return
+        self._shared.ended(_among(policies), seconds)
+        self._costs.learn_pass(len(policies), self._rows, 1e3 * seconds["verify"])
+        if self._drafting:
+            self._costs.learn_draft(self._drafting, self._shared.draft_ms, 1e3 * seconds["draft"])
+
+    def _in_company(self, policies: Sequence[BudgetPolicy]) -> bool:
+        """Whether rows are shared out in a round of these."""
+        return len(policies) > 1 and any(map(self.shares, policies))
+
+
+def _among(policies: Sequence[BudgetPolicy]) -> list[BudgetPolicy]:
+    return [each.among if isinstance(each, PaceInCompany) else each for each in policies]

@@ -1,0 +1,46 @@
+"""Who decides the budgets of a rig's runs at their own pace."""
+
+from __future__ import annotations
+
+from engine.decoding.budget_policy import BudgetPolicy
+from engine.lab.adaptive import AdaptiveBudget
+from engine.lab.in_company import BudgetInCompany, PaceInCompany
+from engine.lab.joint_costs import JointCosts
+from engine.methods import METHODS
+from engine.records import Request
+from engine.runtime.rigs.cost import CostBook
+
+
+class Paces:
+    """Over what is known of the rig's costs. Only a run that has the rig to itself measures any, before its first
+    round; in company nobody waits for that."""
+
+    def __init__(self, costs: CostBook) -> None:
+        self._costs, self._joint = costs, JointCosts()
+
+    def lone(self, request: Request) -> AdaptiveBudget:
+        """Of a run that shares its rounds with nobody; seconds where the costs of such a length are not known yet."""
+        return AdaptiveBudget(self._costs.curve(_middle(request), request.sampling))
+
+    def visited(self, request: Request, company: bool) -> BudgetPolicy | None:
+        """Of a run whose rounds others may come to share; as ``lone`` where there is no ``company`` yet. None where
+        nothing was measured so far: the allotment knows how to begin.
+
+        What would accept otherwise from another tree takes no part in the total: its text may not depend on others.
+        """
+        middle = _middle(request)
+        curve = self._costs.known(middle) if company else self._costs.curve(middle, request.sampling)
+        if curve:
+            self._joint.rest_on(curve, self._costs.known_load(middle))
+        if not METHODS[request.method].follows_text:
+            return AdaptiveBudget(self._joint.curve(1))
+        return PaceInCompany(curve) if curve else None
+
+    def allotment(self) -> BudgetInCompany:
+        """For the rounds that runs share."""
+        return BudgetInCompany(self._joint)
+
+
+def _middle(request: Request) -> int:
+    """Tokens before the round in the middle of the text."""
+    return len(request.prompt_ids) + request.max_tokens // 2
