@@ -71,8 +71,9 @@ class JointLoad:
     def kind(self) -> Hashable:
         """What costs the same: whether a distribution is made, and cut, takes time, and not at which temperature. So
         there are few kinds, whatever people ask for."""
-        made, sampling = self.sampling.temperature > 0, self.sampling
-        return self.context, self.requests, made, made and sampling.top_k > 0, made and sampling.top_p < 1
+        sampling = self.sampling
+        work = (True, sampling.top_k > 0, sampling.top_p < 1) if sampling.temperature > 0 else ()
+        return self.context, self.requests, work
 
 
 class CostBook:
