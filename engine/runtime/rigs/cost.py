@@ -119,7 +119,7 @@ def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = ()) -> CostCurve:
             mocks[mock.rows].append(mock)
         plain += _rounds(rig, None, load, [load.requests] * PLAIN_ROUNDS)
         repeats += len(shuffled)
-    return _curve(rig, load, mocks, plain[PLAIN_ROUNDS:])
+    return _curve(rig, load, mocks, plain[PLAIN_ROUNDS:] or plain)  # the first ones warm up
 
 
 def _affordable(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int]) -> list[int]:

@@ -14,6 +14,7 @@ import torch
 
 from engine.budget_policy import AUTO
 from engine.familiar import familiar, outside
+from engine.lab.accounts import DraftingLedgers
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import CostCurve
 from engine.methods import METHODS
@@ -43,6 +44,7 @@ class LiveRig:
         self._reading = Lock()
         self._room = Room(rig)
         self._costs = CostBook(rig)
+        self._ledgers = DraftingLedgers()
         self._loop = loop_on(rig.target)
         self._plain_loop = loop_on(rig.plain_target) if rig.plain_target else self._loop
         self._shares = shares and isinstance(self._loop, HostLoop)  # another loop's rounds are captured for one run
@@ -118,12 +120,8 @@ class LiveRig:
         """The bare rounds of a run, for whoever measures: the rig is free by then, and nothing is spelt out."""
         drafters = self._rig.drafters_for(ask.method, ask.drafters)
         request = self.request(ask)
-        with self.held(asked_of(request)):
-            rounds = self._decode(request, list(drafters.values()))
-            try:
-                yield rounds
-            finally:
-                rounds.close()
+        with self.held(asked_of(request)), closing(self._decode(request, list(drafters.values()))) as rounds:
+            yield rounds
 
     def _decode(self, request: Request, drafters: Sequence[Drafter]) -> Generator[Round, None, None]:
         """The rounds, at the request's pace; only while the rig is ours, since an adaptive one may measure first."""
@@ -131,14 +129,15 @@ class LiveRig:
             return self._plain_loop.decode(request, drafters)
         if request.pace != AUTO:
             return self._loop.decode(request, drafters)
-        return HostLoop(self._rig.target).decode(request, drafters, self._policy(request))
+        return HostLoop(self._rig.target).decode(request, drafters, self._policy(request, drafters))
 
-    def _policy(self, request: Request) -> AdaptiveBudget:
+    def _policy(self, request: Request, drafters: Sequence[Drafter]) -> AdaptiveBudget:
         """Who decides the budgets of a run at its own pace. While others run too, a curve that is known serves as well
         as it can: to measure one takes seconds."""
         middle = len(request.prompt_ids) + request.max_tokens // 2
         known = self._costs.known(middle) if self._shared.runs > 1 else None
-        return AdaptiveBudget(known or self._costs.curve(middle, request.sampling))
+        ledger = self._ledgers.of(request.method, drafters)
+        return AdaptiveBudget(known or self._costs.curve(middle, request.sampling), ledger)
 
     def curve(self, context: int, sampling: Sampling) -> CostCurve:
         """What rounds cost here after ``context`` tokens; measured, in seconds, when it is asked for first."""
@@ -181,7 +180,7 @@ class LiveRig:
         target = self._rig.target if drafters else self._rig.plain_target or self._rig.target
         adaptive = request.pace == AUTO and bool(drafters)
         with self._shared.seat(SharedRun(target, lambda: BatchRequest(
-                request, drafters, self._policy(request) if adaptive else None), asked_of(request))) as seat:
+                request, drafters, self._policy(request, drafters) if adaptive else None), asked_of(request))) as seat:
             yield seat
 
     @contextmanager
