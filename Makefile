@@ -50,7 +50,8 @@ chromium: setup
 	  { command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \
 	  $(BIN)/python -m playwright install chromium
 
-# RIG=NAME takes another rig than the default one (engine/rig_names.py). TRACE=run.jsonl.gz opens a trace file, or a folder of them; FOLLOW=1 shows it as it grows.
+# RIG=NAME takes another rig than the default one (engine/requests/rig_names.py). TRACE=run.jsonl.gz opens a trace file,
+# or a folder of them; FOLLOW=1 shows it as it grows.
 run: setup
 	$(BIN)/python app.py $(if $(RIG),--rig $(RIG)) $(if $(TRACE),--trace $(TRACE)) $(if $(FOLLOW),--follow) $(ARGS)
 
@@ -93,7 +94,7 @@ quick: setup
 	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target quick-engine quick-explorer quick-house lint
 
 quick-engine:
-	@$(QUICK) tests/engine/lab $(wildcard tests/engine/test_*.py)
+	@$(QUICK) $(addprefix tests/engine/,decoding lab machine requests trees) $(wildcard tests/engine/test_*.py)
 
 quick-explorer:
 	@$(QUICK) tests/explorer

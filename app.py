@@ -16,8 +16,8 @@ from engine.commands import values
 from engine.commands.flags import add_dtype
 from engine.commands.program import NOT_UNDERSTOOD, CommandLine, UsageError, understood
 from engine.errors import CanopyError, RigError, TraceError
-from engine.rig_names import DEFAULT_RIG, EMBEDDED_RIG, NAMED, from_hub, is_address, server_address
-from engine.threads import settle
+from engine.machine.threads import settle
+from engine.requests.rig_names import DEFAULT_RIG, EMBEDDED_RIG, NAMED, from_hub, is_address, server_address
 from explorer.bundle import ASSETS
 from explorer.follow import Follow
 from explorer.lessons import Library, name_of, shipped

@@ -1,4 +1,4 @@
-"""The methods are rows, and the loop that runs them is one (``decode.py``)."""
+"""The methods are rows, and the loop that runs them is one (``decoding/loop.py``)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from statistics import median, quantiles
 from time import monotonic
 from typing import Any
 
-from engine.budget_policy import AUTO, FIXED
+from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE
 from engine.records import Ask

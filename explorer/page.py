@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import gradio as gr
 
-from engine.budget_policy import AUTO, FIXED
+from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import CanopyError
 from engine.methods import METHODS
 from explorer.browser_calls import bar_call

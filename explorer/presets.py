@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import CanopyError, PresetError
-from engine.rig_names import EMBEDDED_RIG
+from engine.requests.rig_names import EMBEDDED_RIG
 from explorer.run_form import RunForm
 from explorer.sources.answering import AnsweringRig
 from explorer.sources.replay import RECORDINGS

@@ -14,7 +14,7 @@ from threading import Lock, Thread
 from typing import Any
 
 from engine.errors import CanopyError, RequestError
-from engine.rig_names import NAMED, PIN, RIGS_FOLDER, is_address, rig_names, server_address
+from engine.requests.rig_names import NAMED, PIN, RIGS_FOLDER, is_address, rig_names, server_address
 from explorer.browser_calls import browser_call
 from explorer.rig import OpenRig
 from explorer.run_queue import RunQueue

@@ -12,8 +12,8 @@ import gradio as gr
 from gradio.events import api
 
 from engine.errors import CanopyError, RequestError, TraceError
-from engine.limits import MOST_TOKENS
 from engine.records import Ask
+from engine.requests.limits import MOST_TOKENS
 from engine.trace import Trace, committed_ids, dumps, loads, tau
 from engine.trace.limits import UPLOADED
 from explorer.browser_calls import browser_call, named_fields

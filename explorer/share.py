@@ -15,7 +15,7 @@ import pandas
 from engine.errors import RequestError
 from engine.records import STAGES, Round
 from engine.trace import Piece, Trace, dumps
-from engine.tree import depths
+from engine.trees.tree import depths
 from explorer.standalone import replay_page
 from explorer.view import View, run_view
 

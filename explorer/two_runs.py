@@ -11,7 +11,7 @@ from typing import Any
 from engine.errors import RequestError
 from engine.records import Round
 from engine.trace import Trace, committed_ids, tau
-from engine.tree import depths
+from engine.trees.tree import depths
 from explorer.browser_calls import Call, browser_call, named_fields
 from explorer.form_fields import whole
 from explorer.share import pieces_of

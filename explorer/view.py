@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.familiar import says_outside
 from engine.records import DraftTree, Lattice, Round
+from engine.requests.familiar import says_outside
 from engine.trace import End, Entry, Header, Line, Piece, SharedPass
 from explorer.embedded import model_line
 

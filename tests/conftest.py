@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from engine.threads import settle
+from engine.machine.threads import settle
 
 LEFT_OUT = pytest.StashKey[list[str]]()
 

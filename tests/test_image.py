@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.threads import NUMBER, WAITING
+from engine.machine.threads import NUMBER, WAITING
 
 HOUSE = Path(__file__).parents[1]
 SECONDS_TO_START = 180
@@ -104,7 +104,7 @@ def test_the_image_serves_what_make_run_serves() -> None:
     entry, arguments = (json.loads(next(step.rest for step in steps() if step.verb == verb))
                         for verb in ("ENTRYPOINT", "CMD"))
     assert bare == ["$(BIN)/python", "app.py"] and entry[:2] == ["python", "app.py"]
-    assert arguments == [] and "--rig" not in entry, "neither names a rig: engine/rig_names.py does"
+    assert arguments == [] and "--rig" not in entry, "neither names a rig: engine/requests/rig_names.py does"
 
 
 def test_the_published_target_is_in_the_image_by_its_hash() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from engine.acceptance import Residual
 from engine.records import Acceptance, DraftTree, Integers, Verification
-from engine.tree import path_to
+from engine.trees.tree import path_to
 
 
 def walk(tree: DraftTree, verification: Verification, residual: Residual, random: np.random.Generator) -> Acceptance:

@@ -1,6 +1,6 @@
 """The most probable prefixes under a drafter's proposals: the exact result of paper 002, Algorithm 1.
 
-A few come from the heap of the paper (``engine/heap.py``), many level by level: sort the nodes of a depth, best first;
+A few come from the heap of the paper (``trees/heap.py``), many level by level: sort the nodes of a depth, best first;
 the j-th child of the i-th can be among the best B prefixes only if all that surely precede it leave room. With one row
 a depth these are the (i + 1)(j + 1) pairs up to it and the i + 1 parents, so (i + 1)(j + 2) ≤ B with i and j from 0;
 with a row per path only its i + 1 parents and its j + 1 elder siblings with itself, so i + j + 2 ≤ B. Either set of
@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.builders.chain import best_rows
-from engine.heap import from_heap
 from engine.records import DraftTree, Floats, Integers, Lattice
-from engine.tree import plant
+from engine.trees.heap import from_heap
+from engine.trees.tree import plant
 
 LOWEST = np.finfo(np.float32).min  # below it lies only −inf: a prefix of probability 0
 HEAP_NODES = 192  # up to so many nodes over marginals the heap is faster

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.records import DraftTree, Integers, Lattice
-from engine.tree import plant
+from engine.trees.tree import plant
 
 
 def chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.records import DraftTree, Floats, Integers, Lattice
-from engine.tree import plant
+from engine.trees.tree import plant
 
 WIDEST = 10  # nodes of a depth that are expanded, and children that each gets; the published setting
 

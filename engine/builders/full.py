@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.records import DraftTree, Floats, Integers, Lattice
-from engine.tree import plant, select
+from engine.trees.tree import plant, select
 
 WIDTH = 2  # the paper's own; wider trees spend the budget on the first depth
 

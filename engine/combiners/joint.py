@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.records import DraftTree
-from engine.tree import select
+from engine.trees.tree import select
 
 # On 60 mixed texts of the training split, budget 64, routed reached τ 7.96; the better drafter's score 7.90, mixtures
 # with powers 0, 1, 2, 3, 4 and 6 of μ 7.89, 7.93, 7.98, 8.01, 8.04 and 8.02.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from engine.threads import settle
+from engine.machine.threads import settle
 
 settle()  # before any file of this room imports torch
 

@@ -26,18 +26,18 @@ from typing import Any, cast
 import torch
 from tqdm import tqdm
 
-from engine.acceptance_length import mean_length
 from engine.commands import flags, values
 from engine.commands.verb import Result, Verb
+from engine.decoding.acceptance_length import mean_length
 from engine.errors import RequestError
 from engine.lab import order
 from engine.lab.control import Control
 from engine.lab.prompt_sets import prompt_set
 from engine.lab.settings import Reading, Setting, SweepPlan
 from engine.lab.sweeping import Task, measure, warm
-from engine.limits import MOST_TOGETHER, TRIED_BUDGETS
 from engine.methods import METHODS, Method
 from engine.records import STAGES, Ask
+from engine.requests.limits import MOST_TOGETHER, TRIED_BUDGETS
 from engine.runtime.measure.bench import PLAIN, PLAIN_TREE, PlainLaboratory, RecordingLaboratory
 from engine.runtime.measure.busy import MOST, busy_processes
 from engine.runtime.measure.laboratory import LiveLaboratory

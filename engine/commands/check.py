@@ -18,20 +18,20 @@ from dataclasses import asdict, dataclass
 
 from tqdm import tqdm
 
-from engine.budget_policy import AUTO
 from engine.commands import flags, values
 from engine.commands.verb import DONE, NOT_DONE, Result, Verb
+from engine.decoding.budget_policy import AUTO
+from engine.decoding.together import BatchRequest, decode_together
 from engine.errors import RequestError
 from engine.lab.prompt_sets import prompt_set
 from engine.lab.shared_budget import SharedBudget
-from engine.limits import MOST_TOGETHER
 from engine.methods import METHODS, Method
-from engine.prompts import Prompt
 from engine.records import Ask, Sampling
+from engine.requests.limits import MOST_TOGETHER
+from engine.requests.prompts import Prompt
 from engine.runtime.rigs.cost import CostBook
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig, open_rig
-from engine.together import BatchRequest, decode_together
 
 BUDGETS = (0, 1, 7, 15, 64, 256, AUTO)
 PRICED_AT = 128  # tokens of prefix that auto goes by

@@ -15,7 +15,7 @@ from engine.lab.prompt_sets import prompt_set
 from engine.runtime.measure.doctor import diagnose
 from engine.runtime.rigs.precision import DTYPES
 from engine.runtime.rigs.rigs import open_rig
-from engine.written_names import written
+from engine.trace.written_names import written
 
 
 def add(verb: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ import argparse
 from engine.commands import flags, values
 from engine.commands.verb import Result, Verb
 from engine.errors import RequestError
-from engine.rig_names import EMBEDDED_RIG
+from engine.requests.rig_names import EMBEDDED_RIG
 from engine.runtime.rigs.rigs import open_rig
 from engine.training.evaluate import CHECKS, domain_scores
 

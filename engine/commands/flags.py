@@ -6,14 +6,13 @@ from argparse import ArgumentParser, _ArgumentGroup
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.commands import values
-from engine.limits import COLDEST, HOTTEST, LARGEST, MOST_REPEATS, MOST_TOKENS
+from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.methods import METHODS
-from engine.rig_names import AUTO_DTYPE, DEFAULT_RIG, RIGS_FOLDER
+from engine.requests.limits import COLDEST, HOTTEST, LARGEST, MOST_REPEATS, MOST_TOKENS
+from engine.requests.rig_names import AUTO_DTYPE, DEFAULT_RIG, DTYPE_NAMES, RIGS_FOLDER
 
 Flags = ArgumentParser | _ArgumentGroup
-DTYPES = (AUTO_DTYPE, "float32", "bfloat16")
 SHIPPED = RIGS_FOLDER / "prompts"
 MOST_PROMPTS = 10**6
 
@@ -26,8 +25,9 @@ def add_rig(verb: Flags) -> None:
 
 def add_dtype(verb: Flags, default: str | None = AUTO_DTYPE, else_: str = AUTO_DTYPE) -> None:
     """Add --dtype."""
-    verb.add_argument("--dtype", type=values.one_of(*DTYPES), default=default, metavar="DTYPE",
-                      help=f"{', '.join(DTYPES)}; {AUTO_DTYPE} is what is fastest on this processor (default: {else_})")
+    verb.add_argument("--dtype", type=values.one_of(*DTYPE_NAMES), default=default, metavar="DTYPE",
+                      help=f"{', '.join(DTYPE_NAMES)}; {AUTO_DTYPE} is what is fastest on this processor "
+                           f"(default: {else_})")
 
 
 def add_prompts(verb: Flags, default: str | list[str] | None, limit: int | None, count: str | None = None) -> None:

@@ -10,11 +10,11 @@ import argparse
 from engine.commands import flags, values
 from engine.commands.verb import Result, Verb
 from engine.records import Ask, Sampling
+from engine.requests.turns import ROLES
 from engine.runtime.rigs.chat import pieces
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig, open_rig
 from engine.trace import Entry, Line, committed_ids, dump, gather, tau
-from engine.turns import ROLES
 
 
 def add(verb: argparse.ArgumentParser) -> None:

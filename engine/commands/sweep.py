@@ -20,7 +20,6 @@ from tqdm import tqdm
 from engine.commands import flags, values
 from engine.commands.verb import DONE, NOT_DONE, Result, Verb
 from engine.errors import FileError, RequestError
-from engine.files import replace_file
 from engine.lab.company import JointLaboratory
 from engine.lab.control import Control
 from engine.lab.load_forecast import predict, predicted_records, prediction_error, texts_measured
@@ -31,8 +30,9 @@ from engine.lab.settings import Cell, CellResult, Laboratory, SweepPlan
 from engine.lab.store import Results, Store
 from engine.lab.summary import summarise
 from engine.lab.sweeping import Alone, Crew, Progress, run_sweep
-from engine.limits import MOST_TOGETHER, TRIED_BUDGETS, TRIED_TOGETHER
+from engine.machine.files import replace_file
 from engine.records import Sampling
+from engine.requests.limits import MOST_TOGETHER, TRIED_BUDGETS, TRIED_TOGETHER
 from engine.runtime.measure.laboratory import laboratory
 from engine.runtime.measure.ray_workers import ray_crew
 

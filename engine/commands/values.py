@@ -13,10 +13,10 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.budget_policy import AUTO
-from engine.limits import MOST_NODES
+from engine.decoding.budget_policy import AUTO
 from engine.methods import METHODS
-from engine.turns import ROLES, Turn
+from engine.requests.limits import MOST_NODES
+from engine.requests.turns import ROLES, Turn
 
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 DECIMAL_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)

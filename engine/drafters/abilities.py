@@ -6,9 +6,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
+from engine.decoding.plan import Drafter
 from engine.drafters.known_text import ReadText
 from engine.lab.replay import Proposals
-from engine.plan import Drafter
 
 
 @runtime_checkable

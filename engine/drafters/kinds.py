@@ -12,8 +12,8 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
+from engine.decoding.plan import Drafter
 from engine.errors import RigError
-from engine.plan import Drafter
 from engine.registry import Table
 from engine.runtime.checkpoints.files import called, read_config
 from engine.runtime.target.target import TorchTarget

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from engine.plan import Drafter, JointDrafter
+from engine.decoding.plan import Drafter, JointDrafter
 from engine.records import Integers, Lattice
 
 

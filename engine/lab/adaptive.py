@@ -24,7 +24,7 @@ import numpy as np
 from engine.lab.accounts import DraftingAccounts, DraftingLedger
 from engine.lab.cost import CostCurve
 from engine.records import Acceptance, DraftTree, Integers
-from engine.tree import beginning, select
+from engine.trees.tree import beginning, select
 
 PRIOR_TOKENS = 8.0  # as many expected tokens of a step stand for the drafter's word before anything was seen
 MEMORY, RATE_MEMORY = 0.97, 0.8  # weight of what was seen a round ago: for the calibration, for the rate

@@ -12,14 +12,14 @@ from itertools import cycle
 from time import perf_counter
 from typing import Protocol, runtime_checkable
 
-from engine.budget_policy import Allotment
+from engine.decoding.budget_policy import Allotment
+from engine.decoding.plan import Target
+from engine.decoding.together import BatchRequest, RequestBatch
 from engine.errors import RequestError
 from engine.lab.cost import CostCurve
 from engine.lab.reading import reading
 from engine.lab.settings import Company, Reading
-from engine.plan import Target
 from engine.records import Ask, Round
-from engine.together import BatchRequest, RequestBatch
 
 
 @runtime_checkable

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from engine.lab.settings import AcceptanceCounts, Conditions, Reading, Setting, SweepPlan
-from engine.prompts import Prompt
-from engine.written_names import written
+from engine.requests.prompts import Prompt
+from engine.trace.written_names import written
 
 
 def encode(record: SweepPlan | Conditions | Reading) -> str:

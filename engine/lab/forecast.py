@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.acceptance_length import mean_length
+from engine.decoding.acceptance_length import mean_length
 from engine.lab.cost import CostCurve
 from engine.records import Sampling
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from engine.budget_policy import FIXED
+from engine.decoding.budget_policy import FIXED
 from engine.lab.settings import Setting
 from engine.lab.summary import Row, Summary
 from engine.methods import METHODS

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from engine.budget_policy import FIXED
+from engine.decoding.budget_policy import FIXED
 from engine.lab.cost import LoadCost
 from engine.lab.forecast import Forecast
 from engine.lab.settings import CellResult, Reading, Setting
 from engine.lab.summary import Summary
 from engine.methods import METHODS
-from engine.written_names import written
+from engine.trace.written_names import written
 
 
 @dataclass(frozen=True)

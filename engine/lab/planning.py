@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from engine.budget_policy import AUTO, MOST_AUTO
+from engine.decoding.budget_policy import AUTO, MOST_AUTO
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE, Setting, SweepPlan
-from engine.limits import (
+from engine.methods import METHODS, method_named, share_named
+from engine.records import Sampling
+from engine.requests.limits import (
     MOST_REPEATS,
     TRIED_BUDGETS,
     check_budget,
@@ -18,8 +20,6 @@ from engine.limits import (
     check_seed,
     check_together,
 )
-from engine.methods import METHODS, method_named, share_named
-from engine.records import Sampling
 
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,12}")
 MOST_CELLS = 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.errors import RequestError
-from engine.prompts import Prompt, read_prompts
+from engine.requests.prompts import Prompt, read_prompts
 
 SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "prompts"
 

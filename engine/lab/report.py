@@ -15,7 +15,7 @@ from engine.lab.statistics import Estimate, acceptance, calibration, histogram
 from engine.lab.store import StoredSweep
 from engine.lab.summary import Row, Summary, summarise
 from engine.methods import METHODS
-from engine.written_names import written
+from engine.trace.written_names import written
 
 Record = dict[str, Any]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from engine.errors import ResultsError
-from engine.files import kind_of
+from engine.machine.files import kind_of
 
 MEANING = {
     sqlite3.SQLITE_FULL: "cannot be written, because the disk is full. What was measured before is kept: free some "

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from engine.acceptance_length import mean_length
-from engine.budget_policy import FIXED
-from engine.prompts import Prompt
+from engine.decoding.acceptance_length import mean_length
+from engine.decoding.budget_policy import FIXED
 from engine.records import Ask, Sampling
-from engine.rig_names import AUTO_DTYPE
+from engine.requests.prompts import Prompt
+from engine.requests.rig_names import AUTO_DTYPE
 from engine.trace import Piece
 
 BASELINE = "autoregressive"  # what speed-up is measured against, in every sweep and race

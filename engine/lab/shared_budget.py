@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.budget_policy import BudgetPolicy
+from engine.decoding.budget_policy import BudgetPolicy
 from engine.lab.adaptive import (
     FIRST_BUDGET,
     FIRST_PAUSE,
@@ -30,7 +30,7 @@ from engine.lab.adaptive import (
 from engine.lab.cost import CostCurve, LoadCost
 from engine.lab.sharing import Chances, best_drafting, best_total, ranked
 from engine.records import Acceptance, DraftTree, Integers
-from engine.tree import beginning, select
+from engine.trees.tree import beginning, select
 
 STEPS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025)  # of a tree, for calibration
 STEP_OF = np.asarray([bisect_right(STEPS, place) for place in range(STEPS[-1])])

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from engine.acceptance_length import mean_length
+from engine.decoding.acceptance_length import mean_length
 from engine.lab.difference import first_difference
 from engine.lab.settings import CellResult, Reading, Setting
 from engine.lab.statistics import Estimate, estimate

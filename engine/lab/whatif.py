@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.budget_policy import AUTO, FIXED, MOST_AUTO
+from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.lab.adaptive import AdaptiveBudget, best_order
 from engine.lab.cost import CostCurve
 from engine.lab.forecast import Forecast, Gain

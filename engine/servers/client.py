@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 
 from engine.errors import ServerError
-from engine.rig_names import SERVER_KEY, server_address
+from engine.requests.rig_names import SERVER_KEY, server_address
 from engine.servers.events import events, parsed
 from engine.servers.refusals import refusal, unanswered
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from engine.errors import ServerError
-from engine.rig_names import SERVER_KEY
+from engine.requests.rig_names import SERVER_KEY
 
 LONGEST_SAID = 200  # characters of what a server says itself
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.limits import LARGEST as LARGEST_SEED
 from engine.records import Request, Sampling
+from engine.requests.limits import LARGEST as LARGEST_SEED
 from engine.trace.limits import LARGEST, LONGEST_NAME, LONGEST_NOTE, LONGEST_PIECE, LONGEST_TEXT, MOST_PROMPT_TOKENS
 from engine.trace.lines import Piece
 

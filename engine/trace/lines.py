@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.acceptance_length import mean_length
+from engine.decoding.acceptance_length import mean_length
 from engine.errors import TraceError
 from engine.records import WAIT, Integers, Request, Round
-from engine.turns import Turn
+from engine.requests.turns import Turn
 
 Piece = str | tuple[int, ...]  # a token's text, or its bytes where they are not whole characters by themselves
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from engine.errors import RequestError, TraceError
+from engine.requests.turns import turns_from
 from engine.trace import checks
 from engine.trace.limits import LIMITS, LONGEST_NOTE, MOST_DRAFTERS, Limits
 from engine.trace.lines import End, Entry, Header, Line, Trace, gather
 from engine.trace.rounds import completed, decode_round
 from engine.trace.stream import as_file, check_size, lines_of, opened
-from engine.turns import turns_from
-from engine.written_names import written_name
+from engine.trace.written_names import written_name
 
 READABLE = (1, 2, 3, 4)
 OPTIONAL = 4  # from this version on a recorder leaves out what it does not know

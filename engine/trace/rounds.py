@@ -17,7 +17,7 @@ from engine.records import Acceptance, DraftTree, Integers, Lattice, Round, Tria
 from engine.trace.checks import listed, named, packed_array, seconds, whole
 from engine.trace.limits import MOST_DRAFTERS
 from engine.trace.round_check import check_round
-from engine.written_names import written_name
+from engine.trace.written_names import written_name
 
 INTEGERS, FLOATS = "<i4", "<f4"
 DTYPES = MappingProxyType({"Integers": INTEGERS, "Floats": FLOATS})  # by what ``records.py`` calls a field's type

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.errors import TraceError
-from engine.files import kind_of
+from engine.machine.files import kind_of
 from engine.trace.limits import Limits
 
 GZIP_MAGIC = b"\x1f\x8b"

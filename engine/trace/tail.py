@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from engine.errors import TraceError
-from engine.files import kind_of
+from engine.machine.files import kind_of
 from engine.trace.limits import LIMITS
 from engine.trace.lines import Line
 from engine.trace.reading import LineReader

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from engine.errors import FileError, TraceError
-from engine.files import replace_file
+from engine.machine.files import replace_file
 from engine.trace.lines import End, Entry, Line, Trace
-from engine.written_names import written_name
+from engine.trace.written_names import written_name
 
 VERSION = 4  # 1 had no ``pace``, which was always fixed; 2 no ``turns``; 3 none of what may be left out since
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from engine.threads import settle
+from engine.machine.threads import settle
 
 settle()  # before any file of this room imports torch

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.prompts import read_prompts
+from engine.requests.prompts import read_prompts
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import open_rig
 from engine.training.corpus.mixture import MAKERS, unseen_items

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qwen3ForCausalLM
 
 from engine.drafters.dflash.model import DFlashModel
+from engine.trace.written_names import written
 from engine.training.answers import OwnAnswers
 from engine.training.batches import Batch, RowShape, make_batch
 from engine.training.blocks import BlockShape, lay_blocks
@@ -31,7 +32,6 @@ from engine.training.corpus.mixture import DRAFTER_FINISH_SHARES, DRAFTER_OWN_SH
 from engine.training.denoising import Course, DenoisingStep, Trainee, train_drafter
 from engine.training.rates import optimizers
 from engine.training.target import Run, write_facts
-from engine.written_names import written
 
 TAPS = (1, 4, 6)
 BLOCK = BlockShape()

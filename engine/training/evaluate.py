@@ -20,9 +20,9 @@ from types import MappingProxyType
 import numpy as np
 from tqdm import tqdm
 
-from engine.decode import decode
+from engine.decoding.loop import decode
 from engine.records import Ask, Round
-from engine.rig_names import RIGS_FOLDER
+from engine.requests.rig_names import RIGS_FOLDER
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig
 from engine.trace import committed_ids, tau

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.kept_files import kept_files
-from engine.rig_names import RIGS_FOLDER
+from engine.machine.kept_files import kept_files
+from engine.requests.rig_names import RIGS_FOLDER
 
 HELD_OUT = "held-out"  # the folder of features of conversations that are measured with
 

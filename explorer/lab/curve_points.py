@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.budget_policy import AUTO, FIXED
+from engine.decoding.budget_policy import AUTO, FIXED
 from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate
 from engine.methods import METHODS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.budget_policy import FIXED
+from engine.decoding.budget_policy import FIXED
 from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate
 from engine.lab.summary import Row, Summary

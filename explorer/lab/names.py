@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.budget_policy import FIXED, MOST_AUTO
+from engine.decoding.budget_policy import FIXED, MOST_AUTO
 from engine.lab.settings import Setting
 from engine.methods import METHODS
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from engine.errors import RequestError
 from engine.lab.prompt_sets import prompt_set, shipped_sets
-from engine.prompts import Prompt, prompts_from
+from engine.requests.prompts import Prompt, prompts_from
 from explorer.view import View
 
 TITLES: Mapping[str, str] = MappingProxyType({

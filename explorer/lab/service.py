@@ -19,8 +19,8 @@ from engine.lab.report import run_command
 from engine.lab.settings import BASELINE, CellResult
 from engine.lab.store import StoredSweep
 from engine.lab.summary import summarise
-from engine.limits import TRIED_TOGETHER
 from engine.methods import METHODS
+from engine.requests.limits import TRIED_TOGETHER
 from engine.trace import Trace
 from explorer.browser_calls import browser_call
 from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figure, histogram_figure

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from engine.budget_policy import AUTO, MOST_AUTO
+from engine.decoding.budget_policy import AUTO, MOST_AUTO
 from engine.errors import RequestError
 from engine.lab.planning import Choice, check, settings
 from engine.lab.settings import BASELINE, Laboratory, SweepPlan
-from engine.limits import MOST_NODES, MOST_TOGETHER, TRIED_BUDGETS
 from engine.records import Sampling
+from engine.requests.limits import MOST_NODES, MOST_TOGETHER, TRIED_BUDGETS
 from explorer.form_fields import (
     LONGEST_ANSWER,
     MOST_TEMPERATURE,

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
-from engine.budget_policy import FIXED, PACES
+from engine.decoding.budget_policy import FIXED, PACES
 from engine.errors import RequestError
 from engine.lab.forecast import WhatIf
 from engine.lab.settings import CellResult, Reading, Setting

@@ -13,9 +13,9 @@ from engine.lab.control import Steps
 from engine.lab.cost import CostCurve
 from engine.lab.findings import worst_first
 from engine.lab.forecast import WhatIf
-from engine.limits import TRIED_TOGETHER
+from engine.requests.limits import TRIED_TOGETHER
 from engine.trace import Trace
-from engine.written_names import written
+from engine.trace.written_names import written
 from explorer.lab.cost import cost_figure, gain_figure, priced
 from explorer.lab.jobs import Job, Jobs
 from explorer.lab.load import LoadPrediction

@@ -11,9 +11,9 @@ from adapters.ddtree import record_round
 from adapters.eagle import EagleRounds
 from engine.recorder import Recorder
 from engine.records import Request, Round
-from engine.toy import ToyTarget
 from engine.trace import load
 from tests.engine.material import GREEDY, drafters_of, run
+from tests.engine.toy import ToyTarget
 
 torch = pytest.importorskip("torch")
 VOCABULARY = 8

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from engine.records import Request, Round
-from engine.toy import ToyTarget
 from engine.trace import Trace, load
 from tests.engine.material import GREEDY, drafters_of, run
+from tests.engine.toy import ToyTarget
 
 torch = pytest.importorskip("torch")
 PACKAGE = Path(__file__).parents[2] / "adapters" / "sglang"

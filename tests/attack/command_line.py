@@ -30,7 +30,7 @@ from engine.commands.verb import Verb
 from engine.errors import CanopyError
 from engine.lab import order, planning
 from engine.lab.prompt_sets import prompt_set
-from engine.rig_names import rig_names
+from engine.requests.rig_names import rig_names
 from engine.runtime.measure.laboratory import LiveLaboratory
 from engine.runtime.measure.whatif import written
 from engine.runtime.rigs.live import LiveRig

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from engine.tree import ancestors, depths
+from engine.trees.tree import ancestors, depths
 from tests.browser.drawn_rounds import CASES, ODD, PANELS, circles, drawing_page, make, show
 
 pytestmark = pytest.mark.long

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.tree import ancestors, depths
+from engine.trees.tree import ancestors, depths
 from tests.browser.drawn_rounds import CASES, drawing_page, make, show
 
 pytestmark = pytest.mark.long

@@ -9,7 +9,7 @@ import pytest
 
 from engine.methods import METHODS
 from engine.trace import Trace, dumps
-from engine.tree import ancestors
+from engine.trees.tree import ancestors
 from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, go, run, start, upload
 from tests.explorer.scripted import CODE, ENDLESS, STORY, going_on, scripted_trace

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from engine.decode import decode
+from engine.decoding.loop import decode
+from engine.decoding.plan import Drafter, Target
 from engine.drafters.ngram.drafter import NGramDrafter
 from engine.methods import METHODS
-from engine.plan import Drafter, Target
 from engine.records import DraftTree, Lattice, Request, Round, Sampling
-from engine.toy import ToyDrafter, ToyTarget
+from tests.engine.toy import ToyDrafter, ToyTarget
 
 # few distinct values, so that ties are the rule; 0 is probability 1, −inf is probability 0
 COARSE = st.sampled_from([0.0, -0.25, -0.5, -1.0, -1.5, float("-inf")])

@@ -13,11 +13,11 @@ from engine.acceptance.sequential import sequential
 from engine.acceptance.walk import longest_path, walk
 from engine.builders.best_first import best_first
 from engine.combiners.merged import merged
-from engine.draws import position_draws, trial_draws
+from engine.decoding.draws import position_draws, trial_draws
 from engine.records import Acceptance, DraftTree, Integers, Sampling, Verification
-from engine.toy import ToyDrafter, ToyTarget
-from engine.tree import pack, plant
+from engine.trees.tree import pack, plant
 from tests.engine.material import trees
+from tests.engine.toy import ToyDrafter, ToyTarget
 
 VOCABULARY = 3
 

@@ -12,7 +12,7 @@ from engine.builders.best_first import best_first, by_levels
 from engine.builders.chain import chain
 from engine.builders.full import full
 from engine.records import Lattice
-from engine.tree import depths
+from engine.trees.tree import depths
 from tests.engine.material import Prefix, all_prefixes, heap_prefixes, lattices, prefixes, sharp_lattice
 
 

@@ -15,7 +15,7 @@ from engine.combiners.merged import merged
 from engine.combiners.only import only
 from engine.combiners.routed import routed
 from engine.records import DraftTree, Integers
-from engine.tree import ancestors, depths, leaf_paths, pack, plant
+from engine.trees.tree import ancestors, depths, leaf_paths, pack, plant
 from tests.engine.material import lattices, prefixes, sharp_lattice, trees
 
 ROOT = 42

@@ -18,11 +18,11 @@ import pytest
 import engine.recorder
 from engine.recorder import Recorder, RecorderError
 from engine.records import Request, Round
-from engine.toy import ToyTarget
 from engine.trace import Trace, load
-from engine.written_names import written_name
+from engine.trace.written_names import written_name
 from tests.engine.material import WARM, drafters_of, run
 from tests.engine.test_trace import same
+from tests.engine.toy import ToyTarget
 
 HOUSE = Path(__file__).parents[2]
 TREE = {"tokens": [7, 3, 4, 5], "parents": [0, 0, 1, 0]}

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from engine.errors import TraceError
 from engine.methods import METHODS
 from engine.records import Request
-from engine.toy import ToyTarget
 from engine.trace import (
     End,
     Entry,
@@ -36,6 +35,7 @@ from engine.trace import (
 )
 from engine.trace.limits import Limits
 from tests.engine.material import WARM, drafters_of, run, text
+from tests.engine.toy import ToyTarget
 
 PIECES: dict[int, Piece] = {
     0: "a", 1: " <script>", 2: "\n", 3: "${7*6}", 4: "שלום", 5: (240, 159), 6: "\u2028", 7: "🌳"}

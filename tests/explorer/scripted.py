@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.budget_policy import AUTO
-from engine.decode import decode
+from engine.decoding.budget_policy import AUTO
+from engine.decoding.loop import decode
 from engine.errors import RequestError
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import CostCurve

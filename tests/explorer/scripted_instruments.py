@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from engine.budget_policy import AUTO, FIXED, MOST_AUTO
+from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.lab.control import Steps
 from engine.lab.cost import CostCurve
 from engine.lab.findings import FINE, WRONG, DoctorFinding

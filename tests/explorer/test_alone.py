@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import app
-from engine.rig_names import DEFAULT_RIG
+from engine.requests.rig_names import DEFAULT_RIG
 
 BLOCKED = """
 import sys

@@ -13,7 +13,7 @@ import pytest
 from engine.methods import METHODS
 from engine.recorder import Recorder
 from engine.trace import End, load
-from engine.written_names import written_name
+from engine.trace.written_names import written_name
 from explorer.view import MOST_RANKS, add_line, array_view, blank_view, entry_view, run_view
 from tests.explorer.golden import FOLDER, golden_view
 from tests.explorer.scripted import ScriptedSource, scripted_trace

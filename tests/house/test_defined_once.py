@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.limits import TRIED_BUDGETS
 from engine.records import Ask, Sampling
+from engine.requests.limits import TRIED_BUDGETS
 from explorer.run_form import RunForm
 from tests.house.test_layers import HOUSE, sources
 
 SCRIPTS = sorted((HOUSE / "assets").rglob("*.js"))
-DEFINED_IN = {"TRIED_BUDGETS": "engine/limits.py", "mean_length": "engine/acceptance_length.py"}
+DEFINED_IN = {"TRIED_BUDGETS": "engine/requests/limits.py", "mean_length": "engine/decoding/acceptance_length.py"}
 
 
 def test_the_form_has_the_fields_and_defaults_of_what_it_becomes() -> None:

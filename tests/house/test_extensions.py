@@ -24,7 +24,7 @@ NEW_FILES = {
 import numpy as np
 
 from engine.records import DraftTree, Lattice
-from engine.tree import plant
+from engine.trees.tree import plant
 
 
 def pair(lattice: Lattice, root: int, nodes: int) -> DraftTree:

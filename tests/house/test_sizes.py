@@ -15,6 +15,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS, MOST_RETURNED = 250, 40, 5, 3
 NINE_IN_TEN = 20
+MOST_AT_THE_ROOT = 12  # of the files of a package that lie in no room
 ALONE = {"engine/recorder.py": 360}  # copied alone into other projects, so that it cannot be several files
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "misc"}
 
@@ -57,6 +58,10 @@ def test_files_and_functions_stay_small(path: Path) -> None:
     assert not [(each.name, lines(each)) for each in functions(path) if lines(each) > LONGEST_FUNCTION]
     assert not [(each.name, parameters(each)) for each in functions(path) if parameters(each) > MOST_PARAMETERS]
     assert not [(each.name, returned(each)) for each in functions(path) if returned(each) > MOST_RETURNED]
+
+
+def test_what_lies_in_no_room_can_be_taken_in_at_a_glance() -> None:
+    assert 0 < len(list((HOUSE / "engine").glob("*.py"))) <= MOST_AT_THE_ROOT
 
 
 def test_a_class_has_its_name_for_itself() -> None:

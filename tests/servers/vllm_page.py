@@ -13,7 +13,7 @@ import pytest
 
 from engine.methods import SERVED
 from engine.records import Ask
-from engine.rig_names import RIGS_FOLDER
+from engine.requests.rig_names import RIGS_FOLDER
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import open_rig
 from engine.trace import Header, gather

@@ -13,7 +13,7 @@ from heapq import nsmallest
 
 import numpy as np
 
-from engine.plan import Features
+from engine.decoding.plan import Features
 from engine.records import Integers, Lattice
 
 NOTHING = -1  # stands before the first token of a text

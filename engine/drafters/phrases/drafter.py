@@ -16,8 +16,8 @@ from math import log
 
 import numpy as np
 
+from engine.decoding.plan import Features
 from engine.drafters.phrases.table import NO_PHRASES, PhraseTable, Row
-from engine.plan import Features
 from engine.records import Integers, Lattice
 
 DEEPEST = 24  # tokens of a path

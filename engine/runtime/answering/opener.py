@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.rig_names import AUTO_DTYPE
+from engine.requests.rig_names import AUTO_DTYPE
 from engine.runtime.answering.instruments import LiveInstruments
 from engine.runtime.checkpoints.opening import Opening, Tell
 from engine.runtime.rigs.live import LiveRig

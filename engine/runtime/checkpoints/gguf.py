@@ -24,7 +24,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
 from engine.errors import RigError
-from engine.kept_files import VARIABLE, kept_files
+from engine.machine.kept_files import VARIABLE, kept_files
 from engine.runtime.checkpoints.files import first_line
 from engine.runtime.checkpoints.opening import Tell, unheard
 

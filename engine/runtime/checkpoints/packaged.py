@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from engine.errors import RigError
-from engine.kept_files import kept_files
+from engine.machine.kept_files import kept_files
 from engine.runtime.checkpoints.files import first_line
 from engine.runtime.checkpoints.gguf import converted_into, kept_alone, made_from, sha256_of
 from engine.runtime.checkpoints.opening import Tell, unheard

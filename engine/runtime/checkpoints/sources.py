@@ -27,7 +27,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils.tqdm import tqdm
 
 from engine.errors import CanopyError, RigError
-from engine.rig_names import GGUF, PIN, is_folder
+from engine.requests.rig_names import GGUF, PIN, is_folder
 from engine.runtime.checkpoints.files import PICKLES, first_line, pickled
 from engine.runtime.checkpoints.gguf import converted, origin_of
 from engine.runtime.checkpoints.opening import Tell, unheard

@@ -1,15 +1,15 @@
-"""The decode loop over CUDA-graph rounds: a drop-in for ``engine.decode.decode`` where it serves."""
+"""The decode loop over CUDA-graph rounds: a drop-in for ``engine.decoding.loop.decode`` where it serves."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 
-from engine.budget_policy import FIXED
+from engine.decoding.budget_policy import FIXED
+from engine.decoding.plan import Drafter, plan
 from engine.drafters.abilities import BlockDrafter
 from engine.errors import RequestError
 from engine.methods import method_named
-from engine.plan import Drafter, plan
 from engine.records import Request, Round
 from engine.runtime.graphs.machine import RUNNERS, Machine, inside, setting_of
 from engine.runtime.graphs.passes import SMALLEST_BUCKET, bucket_of
@@ -42,7 +42,7 @@ class GraphLoop:
         self._machine: Machine | None = None
 
     def decode(self, request: Request, drafters: Sequence[Drafter]) -> Generator[Round, None, None]:
-        """The rounds of ``engine.decode.decode``, by itself where CUDA-graph rounds do not serve the request."""
+        """The rounds of ``engine.decoding.loop.decode``, by itself where CUDA-graph rounds do not serve the request."""
         work = plan(request, self.target, drafters)
         if not serves(request, self.target, drafters):
             return HostLoop(self.target).decode(request, drafters)

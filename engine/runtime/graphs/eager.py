@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from engine.clock import Clock
+from engine.decoding.clock import Clock
 from engine.records import Integers
 from engine.runtime.graphs.report import Report
 from engine.runtime.graphs.round import GraphRound

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from engine.decoding.draws import position_draws
 from engine.drafters.abilities import BlockDrafter
 from engine.drafters.narrowed import NarrowedDrafter
-from engine.draws import position_draws
 from engine.errors import RequestError
 from engine.methods import method_named, share_named
 from engine.records import Request, Round
@@ -44,7 +44,7 @@ class Machine:
                  accept: Accept = agreed) -> None:
         self.target, self.setting, self.longest = target, setting, longest
         rows = 1 + sum(setting.shares)
-        fused: Any = target.fastest  # a FusedPass: ``decode.py`` sends others elsewhere
+        fused: Any = target.fastest  # a FusedPass: ``decoding/loop.py`` sends others elsewhere
         self.cache = GraphTarget(fused, target.config, longest, rows)
         self.drafters = [_graph_drafter(drafter, longest, rows) for drafter in drafters]
         self.round = GraphRound(setting, self.cache, self.drafters, accept)

@@ -8,18 +8,18 @@ from collections.abc import Mapping, Sequence
 import torch
 import transformers
 
-from engine.budget_policy import AUTO
+from engine.decoding.budget_policy import AUTO
+from engine.decoding.plan import Drafter
+from engine.decoding.together import BatchRequest
 from engine.lab.company import read_among
 from engine.lab.cost import CostCurve
 from engine.lab.reading import read
 from engine.lab.settings import Company, Conditions, Reading
 from engine.lab.shared_budget import SharedBudget
-from engine.plan import Drafter
 from engine.records import Ask
 from engine.runtime.rigs.chat import pieces
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import open_rig
-from engine.together import BatchRequest
 from engine.trace import Piece
 
 

@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from engine.acceptance_length import mean_length
-from engine.budget_policy import AUTO, FIXED, MOST_AUTO, Allotment, BudgetPolicy
+from engine.decoding.acceptance_length import mean_length
+from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO, Allotment, BudgetPolicy
+from engine.decoding.together import BatchRequest, decode_together
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import LoadCost
 from engine.lab.shared_budget import SharedBudget
 from engine.records import STAGES, Ask, Round, Sampling
 from engine.runtime.rigs.live import LiveRig
-from engine.together import BatchRequest, decode_together
 
 PLAIN, OWN, SHARED = "plain", "auto, each its own", "auto, shared"
 WARM_TOKENS = 12

@@ -8,7 +8,8 @@ from time import perf_counter
 
 import numpy as np
 
-from engine.budget_policy import MOST_AUTO
+from engine.decoding.budget_policy import MOST_AUTO
+from engine.decoding.plan import Drafter
 from engine.drafters.abilities import ReplayDrafter
 from engine.drafters.known_text import ReadText, read_text
 from engine.errors import RequestError
@@ -17,10 +18,9 @@ from engine.lab.cost import CostCurve
 from engine.lab.forecast import Forecast, WhatIf
 from engine.lab.replay import Grower, KnownText, Proposals, TextPass, reread
 from engine.lab.whatif import Point, builders_of, forecasts, gain, points
-from engine.limits import TRIED_BUDGETS, check_budget
 from engine.methods import METHODS, method_named
-from engine.plan import Drafter
 from engine.records import Request
+from engine.requests.limits import TRIED_BUDGETS, check_budget
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig
 from engine.trace import Trace, committed_ids

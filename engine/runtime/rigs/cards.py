@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import RigError
-from engine.rig_names import NGRAM
+from engine.requests.rig_names import NGRAM
 from engine.runtime.checkpoints.files import called, first_line
 from engine.runtime.checkpoints.opening import Opening
 from engine.runtime.checkpoints.packaged import packaged

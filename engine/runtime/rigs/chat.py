@@ -11,8 +11,8 @@ from transformers import PreTrainedTokenizerBase
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from engine.errors import RequestError
+from engine.requests.turns import ROLES, Turn
 from engine.trace import Piece
-from engine.turns import ROLES, Turn
 
 THINKING = "enable_thinking"  # what templates call the switch
 

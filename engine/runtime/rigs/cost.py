@@ -15,15 +15,15 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from engine.decode import step
+from engine.decoding.loop import step
+from engine.decoding.plan import Drafter
 from engine.lab.cost import CostCurve, LoadCost, between
-from engine.plan import Drafter
 from engine.records import Request, Sampling
 from engine.runtime.rigs.mock import CHAIN, MockRun
 from engine.runtime.rigs.rigs import Rig
 
-# budgets and the root, and whole tiles of a matrix unit: a row more than 16, 32 or 64 is a step
-ROWS = (1, 2, 3, 5, 9, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
+# budgets and the root, and whole blocks of a kernel: a row more than 4, 8, 16, 32 or 64 may be a step
+ROWS = (1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
 JOINT_ROWS = (*ROWS, 11, 21, 29, 41, 57, 81, 113, 145, 161)  # finer: a choice gives rows to several at once
 MOST_JOINT_ROWS = 513  # of several requests: beyond, arithmetic alone counts, and the line goes on
 FEWEST_REPEATS, MOST_REPEATS = 2, 24

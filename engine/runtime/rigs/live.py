@@ -12,15 +12,17 @@ from threading import Lock
 import numpy as np
 import torch
 
-from engine.budget_policy import AUTO
-from engine.familiar import familiar, outside
+from engine.decoding.budget_policy import AUTO
+from engine.decoding.plan import Drafter, plan
+from engine.decoding.together import BatchRequest
 from engine.lab.accounts import DraftingLedgers
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import CostCurve
 from engine.methods import METHODS
-from engine.plan import Drafter, plan
 from engine.records import Ask, Request, Round, Sampling
-from engine.rig_names import AUTO_DTYPE
+from engine.requests.familiar import familiar, outside
+from engine.requests.rig_names import AUTO_DTYPE
+from engine.requests.turns import Turn
 from engine.runtime.rigs.chat import Spelling, prompt_ids
 from engine.runtime.rigs.cost import CostBook
 from engine.runtime.rigs.loops import HostLoop, loop_on
@@ -29,9 +31,7 @@ from engine.runtime.rigs.room import Room, told
 from engine.runtime.rigs.seats import OwnRounds, Seat, SharedRun
 from engine.runtime.rigs.shared_rounds import SharedRounds
 from engine.runtime.rigs.telling import asked_of, company_of, token_ids
-from engine.together import BatchRequest
 from engine.trace import End, Entry, Header, Line
-from engine.turns import Turn
 
 
 class LiveRig:

@@ -7,9 +7,9 @@ from collections.abc import Generator, Sequence
 from importlib import import_module
 from typing import Protocol
 
-from engine.budget_policy import BudgetPolicy
-from engine.decode import decode
-from engine.plan import Drafter
+from engine.decoding.budget_policy import BudgetPolicy
+from engine.decoding.loop import decode
+from engine.decoding.plan import Drafter
 from engine.records import Request, Round
 from engine.runtime.target.inference import each_inferring
 from engine.runtime.target.target import TorchTarget
@@ -21,21 +21,21 @@ class Loop(Protocol):
     """Decodes requests with one target."""
 
     def decode(self, request: Request, drafters: Sequence[Drafter]) -> Generator[Round, None, None]:
-        """See ``engine.decode.decode``."""
+        """See ``engine.decoding.loop.decode``."""
 
     def close(self) -> None:
         """Free what is kept from run to run."""
 
 
 class HostLoop:
-    """``engine.decode.decode``: between drafting and acceptance the host decides."""
+    """``engine.decoding.loop.decode``: between drafting and acceptance the host decides."""
 
     def __init__(self, target: TorchTarget) -> None:
         self.target = target
 
     def decode(self, request: Request, drafters: Sequence[Drafter],
                policy: BudgetPolicy | None = None) -> Generator[Round, None, None]:
-        """See ``Loop``; a ``policy`` as in ``engine.decode.decode``."""
+        """See ``Loop``; a ``policy`` as in ``engine.decoding.loop.decode``."""
         return each_inferring(decode(request, self.target, drafters, policy))
 
     def close(self) -> None:

@@ -8,14 +8,14 @@ import numpy as np
 
 from engine.acceptance import Residual
 from engine.acceptance.walk import walk
-from engine.budget_policy import FixedBudget
 from engine.builders import Builder
 from engine.combiners.only import only
-from engine.decode import RequestRun
+from engine.decoding.budget_policy import FixedBudget
+from engine.decoding.loop import RequestRun
+from engine.decoding.plan import Drafter, Plan, Target
 from engine.methods import whole
-from engine.plan import Drafter, Plan, Target
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Verification
-from engine.tree import plant
+from engine.trees.tree import plant
 
 CHAIN = 15  # the first nodes are a chain: as deep as a block, and as bushy as a draft tree below
 ROOT: Integers = np.zeros(1, np.int32)

@@ -1,17 +1,18 @@
 """Which dtype a rig runs in where nobody names one: what is fastest on this processor, measured once and remembered.
 
 A pass over a tree computes, a pass of one row waits for memory. So a processor that multiplies bfloat16 slowly may be
-fastest with trees in float32 and with plain decoding, whose weights are half as many bytes, in bfloat16. Figures:
-``LOG.md``.
+fastest with trees in float32 and with plain decoding, whose weights are half as many bytes, in bfloat16. Weights that a
+file stores in 4 bits may be read as such, "int4" (``target/four_bits.py``). Figures: ``LOG.md``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from math import sqrt
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
@@ -19,25 +20,30 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
 
-from engine.errors import FileError
-from engine.files import replace_file
-from engine.kept_files import kept_files
+from engine.errors import FileError, RigError
+from engine.machine.files import replace_file
+from engine.machine.kept_files import kept_files
 from engine.records import PackedTree, Sampling
-from engine.rig_names import AUTO_DTYPE
+from engine.requests.rig_names import AUTO_DTYPE, FOUR_BITS
 from engine.runtime.checkpoints.architectures import causal_config
-from engine.runtime.checkpoints.files import called, parameters
+from engine.runtime.checkpoints.files import called, parameters, weight_files
 from engine.runtime.checkpoints.loading import load_causal
 from engine.runtime.checkpoints.memory import fits
 from engine.runtime.checkpoints.opening import Opening
 from engine.runtime.rigs.mock import mock_tree
+from engine.runtime.target.four_bits import levels_of
 from engine.runtime.target.hardware import hardware
 from engine.runtime.target.target import TorchTarget
-from engine.tree import pack
+from engine.trees.tree import pack
 
-DTYPES: Mapping[str, torch.dtype] = MappingProxyType({"float32": torch.float32, "bfloat16": torch.bfloat16})
+# What is computed in, by the name of the weights' dtype.
+DTYPES: Mapping[str, torch.dtype] = MappingProxyType({
+    "float32": torch.float32, "bfloat16": torch.bfloat16, FOUR_BITS: torch.bfloat16})
 USUAL = "bfloat16"
-TREE_ROWS = 17  # a tree of 16 nodes and its root
+SMALL_TREE_ROWS, TREE_ROWS = 4, 17  # trees of 3 and of 16 nodes with their roots
+SAMPLE = "mlp.down_proj.weight"  # of the first layer that has one: whether weights are of 4 bits is read off it
 CONTEXT = 64  # tokens of prefix
 REPEATS = 9  # of each pass, of which the fastest counts: other work only ever adds
 CLEARLY = 0.9  # of the time: a second copy of the weights is not held for less
@@ -54,10 +60,16 @@ class Precision:
 
 @dataclass(frozen=True)
 class PassTimes:
-    """Milliseconds of the target's pass over one row and over ``TREE_ROWS``."""
+    """Milliseconds of the target's pass over one row, ``SMALL_TREE_ROWS`` and ``TREE_ROWS``."""
 
     one: float
+    small_tree: float
     tree: float
+
+    @property
+    def trees(self) -> float:
+        """Of a tree whose size nobody has said yet: the geometric mean."""
+        return sqrt(self.small_tree * self.tree)
 
 
 def precision(wanted: str, folder: Path, device: torch.device, opening: Opening) -> Precision:
@@ -69,33 +81,61 @@ def precision(wanted: str, folder: Path, device: torch.device, opening: Opening)
     small = device.type == "cpu" and parameters(folder) <= LARGEST
     if not small or not fits([folder, folder], text, torch.float32, device, opening):
         return Precision(USUAL, USUAL)
-    key = sha256(f"{text.to_json_string()}|{hardware(device)}|{torch.get_num_threads()}|{torch.__version__}".encode())
+    names = tuple(name for name in DTYPES if name != FOUR_BITS or in_four_bits(folder))
+    key = sha256("|".join([text.to_json_string(), hardware(device), str(torch.get_num_threads()), torch.__version__,
+                           *names]).encode())
     times = remembered(key.hexdigest())
     if times is None:
         opening.tell(f"Measuring in which precision {called(folder)} is fastest here …", None)
-        times = pass_times(folder)
+        times = pass_times(folder, names)
         remember(key.hexdigest(), times)
     return chosen(times)
 
 
 def chosen(times: Mapping[str, PassTimes]) -> Precision:
     """The fastest for trees, and for plain decoding another one only where it clearly is faster."""
-    trees, plain = (min(times, key=lambda name: getattr(times[name], rows)) for rows in ("tree", "one"))
+    trees, plain = (min(times, key=lambda name: getattr(times[name], rows)) for rows in ("trees", "one"))
     return Precision(trees, plain if times[plain].one < CLEARLY * times[trees].one else trees)
 
 
-def pass_times(folder: Path) -> Mapping[str, PassTimes]:
-    """The target in every dtype, pass by pass in turns, so that other work disturbs them alike; its weights are gone
-    afterwards."""
-    targets = {name: TorchTarget(load_causal(folder, dtype, torch.device("cpu")), ()) for name, dtype in DTYPES.items()}
+def pass_times(folder: Path, names: Sequence[str]) -> Mapping[str, PassTimes]:
+    """The target in every one of these dtypes, pass by pass in turns, so that other work disturbs them alike; its
+    weights are gone afterwards."""
+    targets = {name: target_in(name, folder) for name in names}
     roots = {name: target.prefill([0] * CONTEXT, TREE_ROWS, Sampling())[0] for name, target in targets.items()}
     least: dict[tuple[str, int], float] = {}
-    for rows in (1, TREE_ROWS):
+    for rows in (1, SMALL_TREE_ROWS, TREE_ROWS):
         for _ in range(REPEATS):
             for name, target in targets.items():
                 lap = _milliseconds(target, pack(mock_tree(roots[name], rows), CONTEXT))
                 least[name, rows] = min(lap, least.get((name, rows), lap))
-    return {name: PassTimes(least[name, 1], least[name, TREE_ROWS]) for name in targets}
+    return {name: PassTimes(*(least[name, rows] for rows in (1, SMALL_TREE_ROWS, TREE_ROWS))) for name in targets}
+
+
+def target_in(name: str, folder: Path) -> TorchTarget:
+    """The target in a folder on the CPU in the dtype of this name, without taps."""
+    target = TorchTarget(load_causal(folder, DTYPES[name], torch.device("cpu")), ())
+    take(target, name, folder)
+    return target
+
+
+def take(target: TorchTarget, name: str, folder: Path) -> None:
+    """Have the target from this folder read weights of 4 bits as such where that is its dtype; RigError where they are
+    none."""
+    if name == FOUR_BITS and not target.read_in_four_bits():
+        others = ", ".join(other for other in (AUTO_DTYPE, *DTYPES) if other != FOUR_BITS)
+        raise RigError(f"The weights of {called(folder)} are not stored in 4 bits, so they cannot be read as "
+                       f"{FOUR_BITS}; choose one of {others}.")
+
+
+def in_four_bits(folder: Path) -> bool:
+    """Whether the target in a folder seems to have weights of 4 bits, by one of them."""
+    for file in weight_files(folder):
+        with suppress(OSError, SafetensorError), safe_open(file, framework="pt") as weights:
+            name = next((name for name in weights.keys() if name.endswith(SAMPLE)), None)  # noqa: SIM118
+            if name:
+                return levels_of(weights.get_tensor(name).to(torch.bfloat16)) is not None
+    return False
 
 
 def _milliseconds(target: TorchTarget, packed: PackedTree) -> float:
@@ -108,7 +148,7 @@ def remembered(key: str) -> Mapping[str, PassTimes] | None:
     """What was measured before; None where nothing was, or where it cannot be read."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         kept = json.loads(_file().read_text(encoding="utf8"))[key]
-        return {name: PassTimes(**kept[name]) for name in DTYPES}
+        return {name: PassTimes(**found) for name, found in kept.items()}
     return None
 
 

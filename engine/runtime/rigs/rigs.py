@@ -11,13 +11,13 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedTokenizerBase
 
+from engine.decoding.plan import Drafter
 from engine.drafters.kinds import DrafterPlan, TargetFacts, planned
 from engine.drafters.narrowed import NarrowedDrafter
 from engine.drafters.ngram.drafter import NGramDrafter
 from engine.errors import RequestError, RigError
 from engine.methods import PATH, method_named
-from engine.plan import Drafter
-from engine.rig_names import AUTO_DTYPE, JOINT, NAMED, NGRAM, RIGS_FOLDER, pair_of, rig_names
+from engine.requests.rig_names import DTYPE_NAMES, JOINT, NAMED, NGRAM, RIGS_FOLDER, pair_of, rig_names
 from engine.runtime.checkpoints.architectures import causal_config, within_window
 from engine.runtime.checkpoints.files import called, first_line
 from engine.runtime.checkpoints.gguf import origin_of
@@ -27,11 +27,10 @@ from engine.runtime.checkpoints.several_gpus import places_of
 from engine.runtime.checkpoints.sources import fetch
 from engine.runtime.rigs.cards import Parts, card_parts, has_card
 from engine.runtime.rigs.chat import ChatStyle, chat_style
-from engine.runtime.rigs.precision import DTYPES, Precision, precision
+from engine.runtime.rigs.precision import DTYPES, Precision, precision, take, target_in
 from engine.runtime.target.self_test import must_verify_trees
 from engine.runtime.target.target import TorchTarget
 
-DTYPE_NAMES = (AUTO_DTYPE, *DTYPES)
 WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, StrictDataclassError)
 
 
@@ -141,6 +140,7 @@ def load_rig(parts: Parts, dtype: str, device: torch.device, opening: Opening = 
     if taps and not hasattr(model.base_model, "layers"):
         raise RigError(f"The layers of a {model.config.model_type} cannot be tapped; name a drafter that reads none.")
     target = TorchTarget(model, taps)
+    take(target, chosen.trees, parts.target)
     must_verify_trees(target)
     opening.tell("Reading the drafters …", None)
     drafters: dict[str, Drafter] = {}
@@ -152,14 +152,14 @@ def load_rig(parts: Parts, dtype: str, device: torch.device, opening: Opening = 
     return Rig(
         parts.title, target, tokenizer, drafters, parts.defaults, parts.revisions, parts.good_at, parts.familiar_nats,
         _families(plans), style, tuple(note for note in (window, style.note, _origin_note(parts.target)) if note),
-        familiar=parts.familiar, plain_target=_plain_target(parts.target, chosen, device))
+        familiar=parts.familiar, plain_target=_plain_target(parts.target, chosen))
 
 
-def _plain_target(folder: Path, chosen: Precision, device: torch.device) -> TorchTarget | None:
+def _plain_target(folder: Path, chosen: Precision) -> TorchTarget | None:
     """The target once more, in the dtype that is plain decoding's own."""
     if chosen.plain == chosen.trees:
         return None
-    return TorchTarget(load_causal(folder, DTYPES[chosen.plain], device), ())
+    return target_in(chosen.plain, folder)  # two are chosen for CPUs alone
 
 
 def _origin_note(folder: Path) -> str:

@@ -8,10 +8,10 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
 
-from engine.plan import Target
+from engine.decoding.plan import Target
+from engine.decoding.together import BatchRequest, RequestBatch
 from engine.records import Round
 from engine.runtime.rigs.fairness import RoundCost
-from engine.together import BatchRequest, RequestBatch
 from engine.trace import SharedPass
 
 LEAVE, ROUND = object(), object()  # what a seat may say, besides an act for the rounds' thread to do

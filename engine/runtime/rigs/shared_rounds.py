@@ -20,12 +20,12 @@ from typing import Any
 
 import torch
 
+from engine.decoding.together import RequestBatch
 from engine.errors import RequestError
 from engine.records import WAIT, Round
 from engine.runtime.rigs.fairness import served, settle
 from engine.runtime.rigs.room import give_back, told
 from engine.runtime.rigs.seats import LEAVE, ROUND, Group, Seat, SharedRun
-from engine.together import RequestBatch
 from engine.trace import Block, SharedPass
 
 PATIENCE_SECONDS = 0.02  # that a round waits for those who were in the last one

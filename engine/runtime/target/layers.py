@@ -92,6 +92,10 @@ class GatedMlp:
         gate, up = self.gate_up(inputs).chunk(2, -1)
         return self.down(silu(gate).mul_(up))
 
+    def products(self) -> list[Product]:
+        """What it multiplies with."""
+        return [self.gate_up, self.down]
+
 
 class Experts:
     """A mixture of experts: the model's own module, which transformers runs grouped by expert."""
@@ -103,6 +107,10 @@ class Experts:
         """Of inputs (rows, hidden size), and as large."""
         found: Tensor = self.module(inputs[None])[0]
         return found
+
+    def products(self) -> list[Product]:
+        """None: its weights are multiplied by transformers."""
+        return []
 
 
 class View(NamedTuple):
@@ -128,6 +136,10 @@ class Layer:
         self.mlp = GatedMlp(mlp) if hasattr(mlp, "gate_proj") else Experts(mlp)
         self.first_norm, self.second_norm = norm_of(layer.input_layernorm), norm_of(layer.post_attention_layernorm)
         self.head_norm = self._head_norm(attention)
+
+    def products(self) -> list[Product]:
+        """What it multiplies with."""
+        return [self.inputs, self.out, *self.mlp.products()]
 
     def _head_norm(self, attention: Any) -> Norm | None:
         """The norm of each query and key head: gains (query + kv heads, head size)."""

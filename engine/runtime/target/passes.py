@@ -98,6 +98,12 @@ class FusedPass(nn.Module):
             self.base.rotary_emb, self.base.embed_tokens.weight, config.max_position_embeddings)
         self.taps = tuple(taps)
 
+    def read_in_four_bits(self) -> bool:
+        """Multiply few rows with weights of 4 bits as such; whether most of the layers' weights are of 4 bits."""
+        products = [product for layer in self.layers for product in layer.products()]
+        read = [product.weight.numel() for product in products if product.read_in_four_bits()]
+        return 2 * sum(read) > sum(product.weight.numel() for product in products)
+
     def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: TreeCache) -> PassOutput:
         """See ``ReferencePass.forward``."""
         part = Part(tokens, positions, seen, cache)

@@ -4,7 +4,8 @@ The modules stay the owners of the weights: projections that read the same input
 and the modules' parameters become views of it, so that no layer's float32 weight is stored twice. In float32 on a CPU
 that tensor is stored input by input instead of output by output: the same product of 1 to 65 rows takes 0.67 to 0.88
 of the time with AVX-512, 0.78 to 0.94 with AVX2 alone. Where there are bfloat16 tiles, and for the vocabulary, a copy
-is laid out in the order in which oneDNN's kernels read it. Figures: ``LOG.md``.
+is laid out in the order in which oneDNN's kernels read it. Where it is asked for, weights of 4 bits are read as such
+(``four_bits.py``). Figures: ``LOG.md``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
+
+from engine.runtime.target.four_bits import FourBits, levels_of, most_rows
 
 TYPICAL_ROWS = 32  # what a layout is chosen for; it serves any number
 LAID_OUT_BYTES = 16 * 2**20  # a layer's larger weights are not held a second time
@@ -29,10 +32,29 @@ class Product:
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.weight, self.bias = weight, bias
-        self._laid_out = laid_out(weight) if weight.nbytes <= LAID_OUT_BYTES and tiles(weight) else None
+        self._laid_out = self._own_layout()
+        self._four_bits: FourBits | None = None
+        self._few = 0  # rows that are multiplied in four bits
+
+    def read_in_four_bits(self) -> bool:
+        """Multiply few rows with a weight in bfloat16 as 4 bits, if it lies on 16 levels, and take on the very weight
+        that is multiplied with; whether it does."""
+        levels = levels_of(self.weight)
+        if levels is None:
+            return False
+        self._four_bits, self._few = FourBits(levels), most_rows()
+        self.weight.copy_(levels.dense())
+        self._laid_out = self._own_layout()
+        return True
+
+    def _own_layout(self) -> Tensor | None:
+        return laid_out(self.weight) if self.weight.nbytes <= LAID_OUT_BYTES and tiles(self.weight) else None
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Of inputs (…, inputs): (…, outputs)."""
+        if self._four_bits is not None and len(inputs) <= self._few:
+            found = self._four_bits(inputs)
+            return found if self.bias is None else found.add_(self.bias)
         if self._laid_out is None:
             return linear(inputs, self.weight, self.bias)
         return by_layout(inputs, self._laid_out, self.bias)
@@ -48,6 +70,7 @@ class VocabularyProduct(Product):
         room = self.weight.nbytes <= VOCABULARY_BYTES
         self._laid_out = laid_out(self.weight) if room and (tiles(self.weight) or single(self.weight)) else None
         self._alone = single(self.weight)
+        self._four_bits, self._few = None, 0
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Of inputs (…, inputs): (…, outputs)."""

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.lazy_verification import LazyVerification, VerificationSource
+from engine.decoding.lazy_verification import LazyVerification, VerificationSource
 from engine.records import Floats, Integers, PackedTree, Sampling, Verification
 
 AT_ONCE = 2**17  # logits that are described together: more would leave the processor's caches, at twice the time

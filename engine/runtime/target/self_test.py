@@ -12,7 +12,7 @@ import torch
 from engine.errors import RigError
 from engine.records import DraftTree, Sampling
 from engine.runtime.target.target import TorchTarget
-from engine.tree import pack, path_to
+from engine.trees.tree import pack, path_to
 
 TRIED = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})
 PREFIX, SIBLINGS, DEPTH = 6, 12, 3

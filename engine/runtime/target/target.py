@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from engine.draws import position_draws
+from engine.decoding.draws import position_draws
 from engine.errors import RequestError
 from engine.records import Floats, Integers, PackedTree, Sampling, Verification
+from engine.requests.rig_names import FOUR_BITS
 from engine.runtime.target.cache import SpreadCache, TreeCache
 from engine.runtime.target.hardware import gpus_of, hardware
 from engine.runtime.target.inference import inferring
@@ -42,6 +43,7 @@ class TorchTarget:
             torch.backends.cuda.enable_cudnn_sdp(False)
         self.reference = ReferencePass(model, self.taps)
         self.fastest = fastest_pass(model, self.reference)
+        self._in_four_bits = False
         self._waiting = Waiting() if self.device.type == "cpu" else None
         self._cache: AnyCache | None = None
         self._sampling = Sampling()
@@ -56,7 +58,13 @@ class TorchTarget:
     @property
     def dtype(self) -> str:
         """What its weights are in, by name."""
-        return str(self.model.dtype).removeprefix("torch.")
+        return FOUR_BITS if self._in_four_bits else str(self.model.dtype).removeprefix("torch.")
+
+    def read_in_four_bits(self) -> bool:
+        """Multiply few rows with weights of 4 bits as such; whether the weights are of 4 bits. Needs bfloat16."""
+        with torch.inference_mode():
+            self._in_four_bits = isinstance(self.fastest, FusedPass) and self.fastest.read_in_four_bits()
+        return self._in_four_bits
 
     @property
     def hardware(self) -> str:

@@ -1,8 +1,9 @@
 """While other programs want the processors, OpenMP's threads sleep at their barriers instead of spinning.
 
-How long they spin is fixed when the library is loaded (``engine/threads.py``), with one exception: GNU's OpenMP lets
-all of them sleep at once as long as it manages more threads than there are processors. A second team of threads, which
-a thread of Python's own calls up once and then does nothing with, makes it so; when that thread ends, they spin again.
+How long they spin is fixed when the library is loaded (``engine/machine/threads.py``), with one exception: GNU's OpenMP
+lets all of them sleep at once as long as it manages more threads than there are processors. A second team of threads,
+which a thread of Python's own calls up once and then does nothing with, makes it so; when that thread ends, they spin
+again.
 With another OpenMP nothing changes, and the spinning is short anyway.
 """
 
@@ -13,7 +14,7 @@ from time import perf_counter
 
 import torch
 
-from engine.threads import OtherWork, processors
+from engine.machine.threads import OtherWork, processors
 
 LOOK_SECONDS = 0.25  # between two looks at what others do
 FORSAKEN_SECONDS = 2.0  # without a pass: then nobody decodes, and the second team goes

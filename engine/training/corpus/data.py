@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.rig_names import RIGS_FOLDER
+from engine.requests.rig_names import RIGS_FOLDER
 
 FOLDER = RIGS_FOLDER / "demo" / "corpus"
 Row = TypeVar("Row")

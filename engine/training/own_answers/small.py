@@ -23,6 +23,7 @@ from transformers import PreTrainedModel
 
 from engine.drafters.autoregressive.borrowing import BORROWED, LENDER
 from engine.runtime.checkpoints.loading import load_causal
+from engine.trace.written_names import written
 from engine.training.denoising import Course, train_drafter
 from engine.training.guessing import Distributions, Guesses, guess_loss
 from engine.training.own_answers.heads import EXPORT_EVERY, OwnRecipe, RunningMean
@@ -30,7 +31,6 @@ from engine.training.own_answers.reading import AnswerShards, choices, frequent
 from engine.training.places import target_folder, work_folder
 from engine.training.rates import optimizers
 from engine.training.target import SAVE_EVERY, Run, write_facts
-from engine.written_names import written
 
 NAME = "small"
 

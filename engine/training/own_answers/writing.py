@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.prompts import read_prompts
+from engine.requests.prompts import read_prompts
 from engine.runtime.checkpoints.loading import load_causal, load_tokenizer
 from engine.training.arithmetic import fast_dtype
 from engine.training.batches import Conversation

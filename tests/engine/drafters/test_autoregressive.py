@@ -9,12 +9,12 @@ import pytest
 import torch
 from transformers import Qwen3ForCausalLM
 
-from engine.decode import decode
+from engine.decoding.loop import decode
+from engine.decoding.outcome import outcome
+from engine.decoding.plan import Drafter
 from engine.drafters.autoregressive.drafter import AutoregressiveDrafter
 from engine.drafters.beam import Reach
 from engine.methods import METHODS
-from engine.outcome import outcome
-from engine.plan import Drafter
 from engine.records import Lattice, Request, Sampling
 from engine.trace.round_check import check_round
 from tests.engine.runtime.small import VOCABULARY, small_config, small_drafter, small_target

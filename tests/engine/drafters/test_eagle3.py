@@ -13,10 +13,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn.functional import silu
 
-from engine.decode import decode
+from engine.decoding.loop import decode
+from engine.decoding.outcome import outcome
 from engine.errors import RigError
 from engine.methods import METHODS
-from engine.outcome import outcome
 from engine.records import Request, Sampling
 from engine.runtime.graphs.machine import inside
 from engine.runtime.rigs.rigs import Rig, open_rig

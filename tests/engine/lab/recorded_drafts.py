@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.budget_policy import AUTO, BudgetPolicy
+from engine.decoding.budget_policy import AUTO, BudgetPolicy
 from engine.lab.cost import CostCurve
 from engine.records import Acceptance, DraftTree, Floats, Integers
-from engine.tree import beginning, plant
+from engine.trees.tree import beginning, plant
 
 FOLDER = Path(__file__).with_name("drafts")
 NODES = 32

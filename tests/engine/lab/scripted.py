@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from engine.budget_policy import AUTO
-from engine.decode import decode
+from engine.decoding.budget_policy import AUTO
+from engine.decoding.loop import decode
+from engine.decoding.together import BatchRequest
 from engine.errors import RequestError
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.company import read_among
@@ -21,12 +22,11 @@ from engine.lab.planning import Choice, settings
 from engine.lab.reading import reading
 from engine.lab.settings import Company, Conditions, Reading, SweepPlan
 from engine.methods import METHODS
-from engine.prompts import Prompt
 from engine.records import Ask, Request, Round
-from engine.together import BatchRequest
-from engine.toy import ToyTarget
+from engine.requests.prompts import Prompt
 from engine.trace import Piece
 from tests.engine.material import drafters_of
+from tests.engine.toy import ToyTarget
 
 VOCABULARY = 12
 ROUND_SECONDS, ROW_SECONDS, PREFILL_SECONDS = 1e-3, 1e-5, 5e-3

@@ -11,7 +11,7 @@ from hypothesis import given
 from engine.lab.acceptance_counts import RANKS, AcceptanceTally, ended_by_text, expected_length, together
 from engine.methods import METHODS
 from engine.records import Ask, DraftTree, Lattice, Round, Sampling
-from engine.tree import path_to
+from engine.trees.tree import path_to
 from tests.engine.lab.scripted import rounds_of
 from tests.engine.material import trees
 

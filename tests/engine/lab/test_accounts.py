@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from engine.budget_policy import FixedBudget
+from engine.decoding.budget_policy import FixedBudget
 from engine.lab.accounts import CREDIT_ROUNDS, DraftingAccounts, DraftingLedger, DraftingLedgers
 from engine.lab.adaptive import AdaptiveBudget, least_budget
 from engine.lab.cost import CostCurve

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.budget_policy import MOST_AUTO
 from engine.commands.program import verb_parser
 from engine.commands.sweep import plan_of
+from engine.decoding.budget_policy import MOST_AUTO
 from engine.lab.control import Control
 from engine.lab.race import lanes, race_plan, run_race
 from engine.lab.report import report, run_command, sweep_command, table_csv

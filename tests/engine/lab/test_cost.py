@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.decode import decode
+from engine.decoding.loop import decode
 from engine.lab.adaptive import AdaptiveBudget, PromiseTally, best_order, promises
 from engine.lab.cost import CostCurve, between
 from engine.methods import METHODS
 from engine.records import Acceptance, DraftTree, Request
-from engine.toy import ToyTarget
-from engine.tree import beginning, plant
+from engine.trees.tree import beginning, plant
 from tests.engine.material import GREEDY, LOSSLESS, WARM, drafters_of, text
+from tests.engine.toy import ToyTarget
 
 STAIRS = CostCurve("rig", "machine", "float32", "greedy", 64, 5, (1, 8, 9, 16, 17), (4.0, 4.0, 6.0, 6.0, 20.0),
                    (4.0, 4.0, 6.0, 6.0, 20.0), (6.0,) * 5, (1.0,) * 5, 0.5, 4.5)

@@ -15,6 +15,7 @@ import pytest
 
 from engine.commands.program import verb_parser
 from engine.commands.sweep import plan_of, prediction, table
+from engine.decoding.together import BatchRequest
 from engine.errors import RequestError
 from engine.lab.company import read_among
 from engine.lab.control import Control
@@ -30,10 +31,9 @@ from engine.lab.store import Results, Store, StoredSweep
 from engine.lab.summary import Row, summarise
 from engine.lab.sweeping import Alone, measure, run_sweep, task_of
 from engine.records import Ask, Request, Sampling
-from engine.together import BatchRequest
-from engine.toy import ToyTarget
 from tests.engine.lab.scripted import CURVE, ROUND_SECONDS, ROW_SECONDS, ScriptedLaboratory, toy_plan
 from tests.engine.material import drafters_of
+from tests.engine.toy import ToyTarget
 
 COUNTS = (1, 2, 4)
 PLAN = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4, 16), together=COUNTS),

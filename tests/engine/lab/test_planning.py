@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.budget_policy import MOST_AUTO
+from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError
 from engine.lab.planning import Choice, check, choose_budgets, parse_budgets, settings, tidy_budgets
 from engine.lab.prompt_sets import prompt_set, shipped_sets
 from engine.lab.settings import Setting
-from engine.prompts import LARGEST_FILE_BYTES, Prompt
 from engine.records import Sampling
+from engine.requests.prompts import LARGEST_FILE_BYTES, Prompt
 from tests.engine.lab.scripted import WALKERS, toy_plan
 
 

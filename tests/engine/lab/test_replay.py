@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.decode import decode
+from engine.decoding.loop import decode
 from engine.errors import RequestError
 from engine.lab.replay import Grower, KnownText, replay, reread
 from engine.lab.whatif import Point, builders_of, forecasts, gain, points
-from engine.limits import TRIED_BUDGETS
 from engine.methods import METHODS
 from engine.records import Lattice, Request, Sampling
-from engine.toy import ToyDrafter, ToyTarget
+from engine.requests.limits import TRIED_BUDGETS
 from tests.engine.material import GREEDY, WARM
+from tests.engine.toy import ToyDrafter, ToyTarget
 
 PROMPT = (1, 2, 3)
 TARGET = ToyTarget(vocabulary=8, context_limit=80)

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.budget_policy import BudgetPolicy, FixedBudget
-from engine.decode import decode
+from engine.decoding.budget_policy import BudgetPolicy, FixedBudget
+from engine.decoding.loop import decode
+from engine.decoding.together import BatchRequest, RequestBatch, decode_together, told
 from engine.lab.adaptive import LONGEST_PAUSE
 from engine.lab.cost import CostCurve
 from engine.lab.shared_budget import SharedBudget, SharedPace
 from engine.methods import METHODS
 from engine.records import Acceptance, DraftTree, Request, Sampling
-from engine.together import BatchRequest, RequestBatch, decode_together, told
-from engine.toy import ToyTarget
-from engine.tree import plant
+from engine.trees.tree import plant
 from tests.engine.lab.test_cost import STAIRS, chain_tree
 from tests.engine.material import GREEDY, WARM, drafters_of, run, text, trees
+from tests.engine.toy import ToyTarget
 
 ROWS = tuple(range(2, 65))
 

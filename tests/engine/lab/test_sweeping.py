@@ -14,8 +14,8 @@ from engine.lab.control import Control
 from engine.lab.settings import Reading
 from engine.lab.store import Store
 from engine.lab.sweeping import WARMING_TOKENS, Alone, run_sweep
-from engine.prompts import Prompt
 from engine.records import Ask
+from engine.requests.prompts import Prompt
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 PLAN = toy_plan()

@@ -16,7 +16,7 @@ from engine.errors import CanopyError, RequestError, ServerError
 from engine.methods import SERVED
 from engine.recorder import UNKNOWN_TOKEN
 from engine.records import Ask, Round, Sampling
-from engine.rig_names import RIGS_FOLDER
+from engine.requests.rig_names import RIGS_FOLDER
 from engine.servers.client import Client
 from engine.servers.report import ServerReport
 from engine.servers.server import open_server

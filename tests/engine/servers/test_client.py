@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.errors import CanopyError, ServerError
-from engine.rig_names import SERVER_KEY, from_hub, is_address, pair_of, server_address
+from engine.requests.rig_names import SERVER_KEY, from_hub, is_address, pair_of, server_address
 from engine.servers import client as limits
 from engine.servers.client import Client
 from tests.engine.servers.scripted_server import DONE, Said, chunk, event, says, scripted, streams

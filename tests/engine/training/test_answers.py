@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.outcome import outcome
+from engine.decoding.outcome import outcome
 from engine.records import Ask
 from engine.runtime.checkpoints.loading import load_causal, load_tokenizer
 from engine.runtime.rigs.live import LiveRig

@@ -12,13 +12,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.decode import decode
+from engine.decoding.loop import decode
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.phrases.checkpoint import read_table
 from engine.drafters.phrases.drafter import PhraseDrafter
 from engine.errors import RigError
-from engine.prompts import read_prompts
 from engine.records import Request
+from engine.requests.prompts import read_prompts
 from engine.runtime.checkpoints.loading import load_causal
 from engine.runtime.rigs.rigs import open_rig
 from engine.trace import tau

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.budget_policy import MOST_AUTO
+from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError, ResultsError
 from engine.lab.store import Results, Store
 from explorer.lab.prompts import PromptSets

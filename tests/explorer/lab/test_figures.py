@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.budget_policy import MOST_AUTO
+from engine.decoding.budget_policy import MOST_AUTO
 from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate, estimate
 from engine.methods import METHODS

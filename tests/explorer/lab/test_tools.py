@@ -14,7 +14,7 @@ import numpy as np
 import pandas
 import pytest
 
-from engine.budget_policy import MOST_AUTO
+from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError
 from engine.lab.forecast import Gain
 from engine.trace import Piece

@@ -19,12 +19,14 @@ from filelock import FileLock
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from engine.errors import RigError
-from engine.rig_names import from_hub
+from engine.requests.rig_names import from_hub
 from engine.runtime.checkpoints import gguf as reading
 from engine.runtime.checkpoints.gguf import converted, origin_of
 from engine.runtime.checkpoints.loading import load_causal
 from engine.runtime.checkpoints.packaged import packaged
+from engine.runtime.rigs.precision import in_four_bits
 from engine.runtime.rigs.rigs import open_rig
+from engine.runtime.target.self_test import strayed_nats
 
 LETTERS = [chr(code) for code in range(ord("a"), ord("z") + 1)]
 TOKENS = ["<unk>", "<s>", "</s>", *LETTERS, "Ġ", "th", "Ġth"]
@@ -300,3 +302,22 @@ def test_who_waits_for_another_start_takes_what_that_one_made(
     with ThreadPoolExecutor(2) as starts:
         folders = set(starts.map(converted, [str(file)] * 2))
     assert len(folders) == len(conversions) == 1
+
+
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1"])
+def test_weights_stored_in_four_bits_are_read_as_such(kind: str, kept: Path, tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / f"small.{kind}.gguf", small_llama(), kind)
+    folder = converted(str(file))
+    assert in_four_bits(folder)
+    rig = open_rig(f"{file}::ngram", "int4", "cpu")
+    assert rig.dtype == "int4" and rig.target.model.dtype == torch.bfloat16
+    assert strayed_nats(rig.target) < 0.05, "a tree of few rows says what a plain pass of the dense weights says"
+    said = rig.target.model(torch.tensor([[5, 9, 3, 14, 7]])).logits.float()
+    dense = load_causal(folder, torch.float32, CPU)(torch.tensor([[5, 9, 3, 14, 7]])).logits
+    torch.testing.assert_close(said, dense, atol=0.05, rtol=0.05)
+
+
+def test_weights_stored_otherwise_are_not_read_as_four_bits(file: Path, kept: Path) -> None:
+    assert not in_four_bits(converted(str(file)))
+    with pytest.raises(RigError, match="not stored in 4 bits, so they cannot be read as int4; choose one of auto"):
+        open_rig(f"{file}::ngram", "int4", "cpu")

@@ -36,7 +36,7 @@ def test_an_unknown_rig_names_those_there_are() -> None:
 
 
 def test_an_unknown_dtype_names_those_there_are() -> None:
-    with pytest.raises(RigError, match="float16.*float32, bfloat16"):
+    with pytest.raises(RigError, match="float16.*float32, bfloat16, int4"):
         open_rig("demo", "float16")
 
 

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 import torch
 
-from engine.decode import decode
+from engine.decoding.loop import decode
+from engine.decoding.outcome import outcome
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.errors import CancellationError, RequestError, RigError
-from engine.outcome import outcome
 from engine.records import Request, Sampling
 from engine.runtime.checkpoints import memory
 from engine.runtime.rigs import rigs
 from engine.runtime.rigs.rigs import Rig, open_rig
 from engine.runtime.target import self_test
-from engine.tree import pack
+from engine.trees.tree import pack
 from tests.engine.runtime.published import SHORT_DRAFTER, write_config, write_short, write_short_dflash
 
 QWEN, LLAMA = "Qwen3-8B", "Llama-3.1-8B-Instruct"

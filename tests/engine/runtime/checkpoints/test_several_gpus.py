@@ -23,7 +23,7 @@ from engine.runtime.target.cache import SpreadCache, TreeCache
 from engine.runtime.target.hardware import gpus_of
 from engine.runtime.target.passes import FusedPass
 from engine.runtime.target.target import TorchTarget
-from engine.tree import pack
+from engine.trees.tree import pack
 from tests.engine.runtime.published import write_short, write_short_dflash
 from tests.engine.runtime.small import TAPS, small_target
 

@@ -20,7 +20,7 @@ from huggingface_hub.errors import (
 )
 
 from engine.errors import RigError
-from engine.rig_names import NAMED, RIGS_FOLDER, Pair, from_hub, pair_of, rig_names
+from engine.requests.rig_names import NAMED, RIGS_FOLDER, Pair, from_hub, pair_of, rig_names
 from engine.runtime.checkpoints import sources
 from engine.runtime.checkpoints.files import called
 from engine.runtime.checkpoints.opening import Opening

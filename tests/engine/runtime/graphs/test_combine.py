@@ -17,8 +17,8 @@ from engine.records import DraftTree, Lattice
 from engine.runtime.graphs.combine import COMBINE, confidence, mixed, weights
 from engine.runtime.graphs.rows import TextEnd, ancestors, depths_of, kept, packed
 from engine.runtime.graphs.trees import PaddedTree
-from engine.tree import ancestors as numpy_ancestors
-from engine.tree import depths
+from engine.trees.tree import ancestors as numpy_ancestors
+from engine.trees.tree import depths
 from tests.engine.material import lattices, sharp_lattice, trees
 from tests.engine.runtime.graphs.test_trees import as_drafted, assert_equal, built
 

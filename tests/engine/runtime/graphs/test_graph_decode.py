@@ -14,9 +14,9 @@ import pytest
 import torch
 from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
-from engine.decode import decode
+from engine.decoding.loop import decode
+from engine.decoding.plan import Drafter
 from engine.errors import RequestError
-from engine.plan import Drafter
 from engine.records import Ask, DraftTree, Request, Round, Sampling
 from engine.runtime.graphs import graphs, machine
 from engine.runtime.graphs.decode import GraphLoop, serves
@@ -25,7 +25,7 @@ from engine.runtime.graphs.passes import bucket_of
 from engine.runtime.rigs.loops import CUDA_GRAPHS, HostLoop, loop_on
 from engine.runtime.target.passes import FusedPass
 from engine.runtime.target.target import TorchTarget
-from engine.tree import path_to
+from engine.trees.tree import path_to
 from tests.engine.runtime.demo import demo_live, demo_rig
 from tests.engine.runtime.small import TAPS, small_config, small_drafter, small_target
 

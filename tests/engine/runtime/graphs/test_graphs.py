@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from engine.commands.program import main
-from engine.decode import decode
-from engine.outcome import outcome
-from engine.prompts import read_prompts
+from engine.decoding.loop import decode
+from engine.decoding.outcome import outcome
 from engine.records import Ask, Request, Sampling
+from engine.requests.prompts import read_prompts
 from engine.runtime.graphs.decode import GraphLoop
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import open_rig

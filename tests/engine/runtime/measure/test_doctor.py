@@ -13,8 +13,8 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.lab.findings import FINE, WRONG, DoctorFinding
-from engine.prompts import read_prompts
 from engine.records import Lattice
+from engine.requests.prompts import read_prompts
 from engine.runtime.measure.doctor import diagnose, examine
 from engine.runtime.measure.specimens import Specimen, specimen
 from engine.runtime.rigs.live import LiveRig

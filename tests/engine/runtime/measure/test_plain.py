@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.decode import decode
+from engine.decoding.loop import decode
 from engine.records import Request
 from engine.runtime.measure.plain import PlainLoop
 from tests.engine.runtime.small import small_drafter, small_target

@@ -14,14 +14,14 @@ from engine.drafters.dflash.positions import proposals
 from engine.drafters.known_text import read_text
 from engine.errors import RequestError
 from engine.lab.replay import reread
-from engine.prompts import read_prompts
 from engine.records import Ask, PackedTree, Sampling, Verification
+from engine.requests.prompts import read_prompts
 from engine.runtime.measure.whatif import Alternatives, RunText, what_if, written
 from engine.runtime.rigs.cost import MOST_JOINT_ROWS, CostBook, JointLoad, bucket, measure
 from engine.runtime.rigs.mock import mock_tree
 from engine.runtime.target.target import TorchTarget
 from engine.trace import Trace, committed_ids, dumps, gather, loads
-from engine.tree import depths
+from engine.trees.tree import depths
 from tests.engine.material import GREEDY
 from tests.engine.runtime.demo import demo_live, demo_rig
 

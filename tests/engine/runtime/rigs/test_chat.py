@@ -6,9 +6,9 @@ import pytest
 from transformers import PreTrainedTokenizerBase
 
 from engine.errors import RequestError
+from engine.requests.turns import Turn
 from engine.runtime.checkpoints.loading import load_tokenizer
 from engine.runtime.rigs.chat import ChatStyle, chat_style, prompt_ids
-from engine.turns import Turn
 from tests.engine.runtime.published import THINKING_TEMPLATE, TOKENIZER
 
 

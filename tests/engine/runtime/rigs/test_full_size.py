@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from engine.decode import decode
+from engine.decoding.loop import decode
+from engine.decoding.outcome import outcome
 from engine.drafters.dflash.drafter import DFlashDrafter
-from engine.outcome import outcome
 from engine.records import Request
 from engine.runtime.rigs.rigs import open_rig
 from engine.runtime.target.products import VocabularyProduct

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 import torch
 
-from engine.decode import decode
+from engine.decoding.loop import decode
 from engine.records import Ask, Sampling
 from engine.runtime.target.sampling import processed
 from engine.trace import committed_ids
+from tests.engine.decoding.test_law import ERROR_RATE, chance_of_more
 from tests.engine.runtime.demo import demo_live, demo_rig
-from tests.engine.test_law import ERROR_RATE, chance_of_more
 
 TEXTS = int(os.environ.get("CANOPY_LAW_TEXTS", "200"))
 LENGTH = 3

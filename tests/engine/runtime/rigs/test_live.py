@@ -11,8 +11,8 @@ import pytest
 
 from engine.commands.check import lossless_points
 from engine.errors import CanopyError
-from engine.prompts import read_prompts
 from engine.records import Ask, Sampling
+from engine.requests.prompts import read_prompts
 from engine.runtime.rigs.chat import Spelling, pieces, prompt_ids
 from engine.runtime.rigs.live import LiveRig
 from engine.trace import Entry, Header, committed_ids, dumps, gather, loads

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from engine.errors import RigError
 from engine.records import Ask
-from engine.rig_names import AUTO_DTYPE
+from engine.requests.rig_names import AUTO_DTYPE
 from engine.runtime.rigs import precision
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.precision import PassTimes
 from engine.runtime.rigs.rigs import open_rig
 from engine.trace import committed_ids, gather
 
-SLOW_BFLOAT16 = {"float32": PassTimes(12.0, 15.0), "bfloat16": PassTimes(8.0, 40.0)}  # AVX2 alone, about
-TILES = {"float32": PassTimes(12.0, 15.0), "bfloat16": PassTimes(5.0, 8.0)}
+SLOW_BFLOAT16 = {"float32": PassTimes(12.0, 13.0, 15.0), "bfloat16": PassTimes(8.0, 14.0, 40.0)}  # AVX2 alone, about
+TILES = {"float32": PassTimes(12.0, 13.0, 15.0), "bfloat16": PassTimes(5.0, 6.0, 8.0)}
 
 
 class CellResult:
@@ -25,8 +26,9 @@ class CellResult:
     def __init__(self, times: dict[str, PassTimes]) -> None:
         self.times, self.asked = times, 0
 
-    def __call__(self, folder: Path) -> dict[str, PassTimes]:
+    def __call__(self, folder: Path, names: Sequence[str]) -> dict[str, PassTimes]:
         self.asked += 1
+        assert set(names) == set(self.times)
         return self.times
 
 
@@ -89,11 +91,23 @@ def test_nothing_is_measured_for_a_named_dtype_or_a_large_target(kept: Path, mon
 
 
 def test_what_is_measured_is_the_targets_own_passes(kept: Path) -> None:
-    found = precision.pass_times(Path("assets/demo/target"))
-    assert found.keys() == precision.DTYPES.keys()
-    assert all(0 < each.one < 60_000 and 0 < each.tree < 60_000 for each in found.values())
+    found = precision.pass_times(Path("assets/demo/target"), ["float32", "bfloat16"])
+    assert found.keys() == {"float32", "bfloat16"}
+    assert all(0 < each < 60_000 for one in found.values() for each in (one.one, one.small_tree, one.tree))
+
+
+def test_a_size_of_tree_that_is_dear_in_one_dtype_counts_as_much_as_one_that_is_cheap() -> None:
+    assert precision.chosen({"float32": PassTimes(28.0, 35.0, 60.0), "bfloat16": PassTimes(26.0, 38.0, 144.0),
+                             "int4": PassTimes(9.0, 12.0, 61.0)}) == precision.Precision("int4", "int4")
+
+
+def test_what_is_remembered_without_a_size_is_measured_again(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = stand_in(monkeypatch, TILES)
+    open_rig("demo", AUTO_DTYPE, "cpu")
+    kept.write_text(kept.read_text("utf8").replace('"small_tree"', '"tree_of_old"'), "utf8")
+    assert open_rig("demo", AUTO_DTYPE, "cpu").dtype == "bfloat16" and measured.asked == 2
 
 
 def test_no_other_word_is_a_dtype() -> None:
-    with pytest.raises(RigError, match="'float16' is not supported; choose one of auto, float32, bfloat16"):
+    with pytest.raises(RigError, match="'float16' is not supported; choose one of auto, float32, bfloat16, int4"):
         open_rig("demo", "float16")

@@ -14,10 +14,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn.functional import silu
 
-from engine.decode import decode
+from engine.decoding.loop import decode
+from engine.decoding.outcome import outcome
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.methods import METHODS
-from engine.outcome import outcome
 from engine.records import Request, Sampling
 from engine.runtime.rigs.rigs import Rig, open_rig
 from tests.engine.runtime.published import (

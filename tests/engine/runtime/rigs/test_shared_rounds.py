@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
+from engine.decoding.together import BatchRequest
 from engine.errors import RequestError
 from engine.methods import METHODS
 from engine.records import WAIT, PackedTree, Request, Round, Sampling, Verification
 from engine.runtime.rigs import shared_rounds
 from engine.runtime.rigs.seats import Seat, SharedRun
 from engine.runtime.rigs.shared_rounds import SharedRounds
-from engine.together import BatchRequest
-from engine.toy import ToyTarget
 from engine.trace import SharedPass
 from tests.engine.material import GREEDY, WARM, drafters_of, run, text
+from tests.engine.toy import ToyTarget
 
 PROMPTS = ((1, 2, 3, 1, 2), (4,), (0, 0, 7, 5, 1, 1, 2, 6, 3), (2, 6))
 

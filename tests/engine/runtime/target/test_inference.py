@@ -7,7 +7,7 @@ from collections.abc import Generator
 import pytest
 import torch
 
-from engine.decode import decode
+from engine.decoding.loop import decode
 from engine.records import Request, Round
 from engine.runtime.rigs.loops import HostLoop
 from engine.runtime.target.inference import each_inferring, inferring

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from engine.decode import decode
-from engine.plan import JointDrafter, JointTarget
+from engine.decoding.loop import decode
+from engine.decoding.plan import JointDrafter, JointTarget
+from engine.decoding.together import BatchRequest, decode_together
 from engine.records import Ask, Sampling
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.target.passes import FusedPass, Part, PassOutput
-from engine.together import BatchRequest, decode_together
 from engine.trace import committed_ids
 from tests.engine.runtime.demo import demo_live, demo_rig
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from engine.draws import position_draws
+from engine.decoding.draws import position_draws
 from engine.records import PackedTree, Sampling
 from engine.runtime.target import sampling
 from engine.runtime.target.sampling import Greedy, choices, chosen, drawn, on_host, processed, statistics, verification
-from engine.tree import ancestors
+from engine.trees.tree import ancestors
 
 LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.1]]))
 

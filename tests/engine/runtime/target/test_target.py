@@ -9,13 +9,13 @@ import pytest
 import torch
 from transformers import Qwen3ForCausalLM
 
-from engine.decode import decode
-from engine.lazy_verification import LazyVerification
+from engine.decoding.lazy_verification import LazyVerification
+from engine.decoding.loop import decode
+from engine.decoding.outcome import outcome
 from engine.methods import METHODS
-from engine.outcome import outcome
 from engine.records import DraftTree, Request, Round, Sampling, Verification
 from engine.runtime.target.target import TorchTarget
-from engine.tree import pack, path_to
+from engine.trees.tree import pack, path_to
 from tests.engine.runtime.small import TAPS, small_drafter, small_target
 
 PROMPT = tuple(range(5, 25))

@@ -9,8 +9,8 @@ from time import monotonic, sleep
 import pytest
 import torch
 
+from engine.machine.threads import OtherWork, processors
 from engine.runtime.target.waiting import Waiting
-from engine.threads import OtherWork, processors
 
 
 class Told(OtherWork):

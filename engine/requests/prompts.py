@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import RequestError
-from engine.turns import Turn
+from engine.requests.turns import Turn
 
 LARGEST_FILE_BYTES = 32 * 2**20  # far more prompts than anybody measures
 

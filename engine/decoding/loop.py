@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.budget_policy import Allotment, BudgetPolicy
-from engine.clock import Clock
-from engine.draws import trial_draws
-from engine.plan import Drafter, Features, JointDrafter, JointTarget, Plan, Target, plan
+from engine.decoding.budget_policy import Allotment, BudgetPolicy
+from engine.decoding.clock import Clock
+from engine.decoding.draws import trial_draws
+from engine.decoding.plan import Drafter, Features, JointDrafter, JointTarget, Plan, Target, plan
 from engine.records import Acceptance, DraftTree, Integers, Lattice, PackedTree, Request, Round, Verification
-from engine.tree import pack
+from engine.trees.tree import pack
 
 UNREAD = -1  # the root of a text whose prompt was not read yet
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.records import DraftTree
-from engine.tree import ancestors, depths, leaf_paths, pack, path_to, plant, select
+from engine.trees.tree import ancestors, depths, leaf_paths, pack, path_to, plant, select
 from tests.engine.material import prefixes, trees
 
 

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.decode import decode
+from engine.decoding.loop import decode
+from engine.decoding.plan import Drafter
 from engine.methods import METHODS
-from engine.plan import Drafter
 from engine.records import Integers, Request, Sampling
-from engine.toy import ToyDrafter, ToyTarget, drawn
 from tests.engine.material import LOSSLESS, drafters_of, text
+from tests.engine.toy import ToyDrafter, ToyTarget, drawn
 
 ERROR_RATE = 0.0005
 BIASED_TEXTS, LENGTH, VOCABULARY = 3_000, 3, 4

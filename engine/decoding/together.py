@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.budget_policy import AUTO, Allotment, BudgetPolicy
-from engine.decode import RequestRun, run_of, step
-from engine.plan import Drafter, Target
+from engine.decoding.budget_policy import AUTO, Allotment, BudgetPolicy
+from engine.decoding.loop import RequestRun, run_of, step
+from engine.decoding.plan import Drafter, Target
 from engine.records import Request, Round
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.threads import NUMBER, WAITING, OtherWork, cores, processors, settle
+from engine.machine.threads import NUMBER, WAITING, OtherWork, cores, processors, settle
 
-HOUSE = Path(__file__).parents[2]
+HOUSE = Path(__file__).parents[3]
 NAMES = (*WAITING, *NUMBER)
 # Run a program up to where it imports torch, and say what the environment is there.
 UP_TO_TORCH = f"""
@@ -69,16 +69,16 @@ def test_what_the_person_set_stays() -> None:
 def test_a_containers_quota_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for written, expected in (("150000 100000", 2), ("50000 100000", 1), ("max 100000", 8)):
         (tmp_path / "cpu.max").write_text(written)
-        monkeypatch.setattr("engine.threads.QUOTAS", (tmp_path / "missing", tmp_path / "cpu.max"))
-        monkeypatch.setattr("engine.threads.processors", lambda: tuple(range(8)))
-        monkeypatch.setattr("engine.threads.SIBLINGS", str(tmp_path / "none{}"))
+        monkeypatch.setattr("engine.machine.threads.QUOTAS", (tmp_path / "missing", tmp_path / "cpu.max"))
+        monkeypatch.setattr("engine.machine.threads.processors", lambda: tuple(range(8)))
+        monkeypatch.setattr("engine.machine.threads.SIBLINGS", str(tmp_path / "none{}"))
         assert cores() == expected
 
 
 def test_the_older_kind_of_quota_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.threads.processors", lambda: tuple(range(8)))
-    monkeypatch.setattr("engine.threads.SIBLINGS", str(tmp_path / "none{}"))
-    monkeypatch.setattr("engine.threads.QUOTAS", (tmp_path / "cpu.cfs_quota_us",))
+    monkeypatch.setattr("engine.machine.threads.processors", lambda: tuple(range(8)))
+    monkeypatch.setattr("engine.machine.threads.SIBLINGS", str(tmp_path / "none{}"))
+    monkeypatch.setattr("engine.machine.threads.QUOTAS", (tmp_path / "cpu.cfs_quota_us",))
     (tmp_path / "cpu.cfs_period_us").write_text("50000\n")
     for written, expected in (("150000\n", 3), ("-1\n", 8)):
         (tmp_path / "cpu.cfs_quota_us").write_text(written)
@@ -86,9 +86,9 @@ def test_the_older_kind_of_quota_counts(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_two_processors_of_one_core_count_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.threads.processors", lambda: (0, 1, 2, 3))
-    monkeypatch.setattr("engine.threads.QUOTAS", ())
-    monkeypatch.setattr("engine.threads.SIBLINGS", str(tmp_path / "{}"))
+    monkeypatch.setattr("engine.machine.threads.processors", lambda: (0, 1, 2, 3))
+    monkeypatch.setattr("engine.machine.threads.QUOTAS", ())
+    monkeypatch.setattr("engine.machine.threads.SIBLINGS", str(tmp_path / "{}"))
     for number, siblings in enumerate(("0,2", "1,3", "0,2", "1,3")):
         (tmp_path / str(number)).write_text(siblings + "\n")
     assert cores() == 2
@@ -96,10 +96,10 @@ def test_two_processors_of_one_core_count_once(tmp_path: Path, monkeypatch: pyte
 
 def test_other_work_is_what_is_busy_and_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     statistics, clock = tmp_path / "stat", iter((10.0, 12.0, 14.0))
-    monkeypatch.setattr("engine.threads.STATISTICS", statistics)
-    monkeypatch.setattr("engine.threads.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("engine.machine.threads.STATISTICS", statistics)
+    monkeypatch.setattr("engine.machine.threads.perf_counter", lambda: next(clock))
     own = os.times()
-    monkeypatch.setattr("engine.threads.os.times", lambda: own)
+    monkeypatch.setattr("engine.machine.threads.os.times", lambda: own)
     second = os.sysconf("SC_CLK_TCK")
     statistics.write_text("cpu 9 9 9\ncpu0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0\ncpu2 0 0 0 0 0 0 0\n")
     others = OtherWork((0, 1))
@@ -110,5 +110,5 @@ def test_other_work_is_what_is_busy_and_not_ours(tmp_path: Path, monkeypatch: py
 
 
 def test_where_the_system_says_nothing_nobody_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.threads.STATISTICS", tmp_path / "missing")
+    monkeypatch.setattr("engine.machine.threads.STATISTICS", tmp_path / "missing")
     assert OtherWork(processors()).since_last_asked() == 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
 
-from engine.acceptance_length import mean_length
+from engine.decoding.acceptance_length import mean_length
 from engine.records import STAGES, Round
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from engine.decode import decode
+from engine.decoding.loop import decode
+from engine.decoding.together import BatchRequest, RequestBatch, decode_together
 from engine.errors import RequestError
 from engine.methods import METHODS
 from engine.records import Request, Round, Sampling
-from engine.together import BatchRequest, RequestBatch, decode_together
-from engine.toy import ToyTarget
 from tests.engine.material import GREEDY, WARM, drafters_of, run, text
+from tests.engine.toy import ToyTarget
 
 PROMPTS = ((1, 2, 3, 1, 2), (4,), (0, 0, 7, 5, 1, 1, 2, 6, 3), (2, 6))
 

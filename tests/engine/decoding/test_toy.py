@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from engine.drafters.ngram.drafter import NGramDrafter
 from engine.records import Sampling
-from engine.toy import ToyDrafter, ToyTarget, drawn, processed
-from engine.tree import pack, plant
+from engine.trees.tree import pack, plant
 from tests.engine.material import trees
+from tests.engine.toy import ToyDrafter, ToyTarget, drawn, processed
 
 PROMPT = (1, 2, 3, 1)
 

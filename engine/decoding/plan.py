@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from engine.acceptance import ACCEPTANCE_RULES, AcceptanceRule, Residual
-from engine.budget_policy import PACES, BudgetPolicy, FixedBudget
 from engine.builders import BUILDERS, Builder
 from engine.combiners import COMBINERS, Combiner
+from engine.decoding.budget_policy import PACES, BudgetPolicy, FixedBudget
 from engine.errors import RequestError
-from engine.limits import check_budget, check_max_tokens, check_sampling
 from engine.methods import Share, method_named, share_named
 from engine.records import Integers, Lattice, PackedTree, Request, Sampling, Verification
+from engine.requests.limits import check_budget, check_max_tokens, check_sampling
 
 Features = Any  # the target's tapped hidden states, on its device: the loop only carries them to the drafters
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import FileError, ResultsError, TraceError
-from engine.files import replace_file
 from engine.lab.store import Store
+from engine.machine.files import replace_file
 from engine.trace import dump
 from tests.engine.test_trace import made
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.decode import decode
+from engine.decoding.loop import decode
 from engine.errors import RequestError
 from engine.methods import METHODS
 from engine.records import STAGES, Request, Round, Sampling
-from engine.toy import ToyDrafter, ToyTarget
-from engine.tree import depths
+from engine.trees.tree import depths
 from tests.engine.material import GREEDY, LOSSLESS, WALKING, WARM, drafters_of, run, text
+from tests.engine.toy import ToyDrafter, ToyTarget
 
 PROMPT = (1, 2, 3, 1, 2)
 BUDGETS = (0, 1, 7, 15, 64, 256)

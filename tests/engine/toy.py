@@ -13,8 +13,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.draws import position_draws
-from engine.plan import Features
+from engine.decoding.draws import position_draws
+from engine.decoding.plan import Features
 from engine.records import Floats, Integers, Lattice, PackedTree, Sampling, Verification
 
 ORDER = 3  # tokens of context; positions before the text count as token 0

@@ -15,12 +15,14 @@ from urllib.parse import urlsplit
 
 from engine.errors import RigError
 
-RIGS_FOLDER = Path(__file__).resolve().parents[1] / "assets"
+RIGS_FOLDER = Path(__file__).resolve().parents[2] / "assets"
 JOINT, PIN = "::", "@"
 NGRAM = "ngram"
 EMBEDDED_RIG = "demo"  # needs neither network nor set-up: what serves where another rig cannot
 DEFAULT_RIG = "smollm2"  # what answers where nobody names a rig; the embedded one where it cannot be had
 AUTO_DTYPE = "auto"  # the dtype that is fastest on this processor
+FOUR_BITS = "int4"  # weights that a file stores in 4 bits, read as such
+DTYPE_NAMES = (AUTO_DTYPE, "float32", "bfloat16", FOUR_BITS)
 GGUF = ".gguf"  # how a file of that format is called
 SCHEMES = ("http", "https")  # of a server's address
 SERVER_KEY = "CANOPY_SERVER_KEY"  # the variable of the environment that holds a server's key

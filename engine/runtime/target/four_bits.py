@@ -1,0 +1,80 @@
+"""Weights of 4 bits, as many files store them: the inputs of an output in groups of 32, and each group's weights on at
+most 16 evenly spaced levels (Q4_0, Q4_1 and Q4_K of GGUF files are such).
+
+A pass of a few rows waits for weights to be read, and 16 levels are a quarter of the bytes of bfloat16. The levels are
+found in the weights themselves, whatever file they came from. Inputs and steps are in bfloat16, sums in float32; a row
+gives the same bits whatever rows stand beside it. Figures: ``LOG.md``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+GROUP = 32  # inputs that share a step and a lowest level
+HIGHEST = 15  # levels are numbered from 0
+MIDDLE = 8  # the level that the kernel counts from
+LANES = 16  # outputs come in multiples of it
+ROUNDING = 2.0**-7  # of a group's largest weight: what rounding to bfloat16 moves a weight and its group's ends by
+CLEAR = 0.25  # of a step: rounded by more, a weight could lie on either of two levels
+MOST_ROWS, MOST_ROWS_WITH_TILES = 32, 8  # beyond, the dense product in bfloat16 is faster
+
+
+class Levels(NamedTuple):
+    """A weight (outputs, inputs) as middle + (number − 8) × step: numbers (outputs, groups, 32) float32, whole, from 0
+    to 15; scales (outputs, groups, 2) bfloat16, each group's step and middle."""
+
+    numbers: Tensor
+    scales: Tensor
+
+    def dense(self) -> Tensor:
+        """The weight, rounded to bfloat16."""
+        steps, middle = self.scales.float().split(1, -1)
+        return torch.addcmul(middle, self.numbers - MIDDLE, steps).flatten(1).to(torch.bfloat16)
+
+
+class FourBits:
+    """The product with a weight of 4 bits."""
+
+    def __init__(self, levels: Levels) -> None:
+        self._packed = torch._convert_weight_to_int4pack_for_cpu(levels.numbers.flatten(1).to(torch.int32), 1)
+        self._scales = levels.scales.transpose(0, 1).contiguous()
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Of inputs (rows, inputs) in bfloat16: (rows, outputs)."""
+        return torch._weight_int4pack_mm_for_cpu(inputs, self._packed, GROUP, self._scales)
+
+
+def most_rows() -> int:
+    """Rows up to which the product with 4-bit weights is faster than the dense one on this processor."""
+    return MOST_ROWS_WITH_TILES if torch.cpu._is_amx_tile_supported() else MOST_ROWS
+
+
+def levels_of(weight: Tensor) -> Levels | None:
+    """The levels of a weight (outputs, inputs); None where it lies on none, and where no kernel serves its shape."""
+    outputs, inputs = weight.shape
+    if weight.device.type != "cpu" or inputs % GROUP or outputs % LANES:
+        return None
+    groups = weight.detach().float().reshape(-1, GROUP)
+    lowest, highest = torch.aminmax(groups, dim=-1, keepdim=True)
+    steps, numbers = torch.empty_like(lowest), torch.empty_like(groups)
+    left = torch.arange(len(groups))
+    for spanned in range(HIGHEST, 0, -1):  # the first closes all groups of a file whose groups use all their levels
+        own = highest[left].sub_(lowest[left]).div_(spanned)
+        found = groups[left].sub_(lowest[left]).div_(own).nan_to_num_(0).round_()  # equal weights have no step
+        fits = _fits(groups[left], lowest[left], own, found)
+        steps[left], numbers[left] = own, found
+        left = left[~fits]
+        if not len(left):
+            scales = torch.cat([steps, torch.add(lowest, steps, alpha=MIDDLE)], -1).to(torch.bfloat16)
+            return Levels(numbers.view(outputs, -1, GROUP), scales.view(outputs, -1, 2))
+    return None
+
+
+def _fits(groups: Tensor, lowest: Tensor, steps: Tensor, numbers: Tensor) -> Tensor:
+    """Which groups (n, 32) lie on these levels as closely as bfloat16 can tell, and clearly: (n,) bool."""
+    slack = groups.abs().amax(-1, keepdim=True).mul_(ROUNDING)
+    off = torch.addcmul(lowest, numbers, steps).sub_(groups).abs_().amax(-1, keepdim=True)
+    return ((off <= slack) & ((slack <= CLEAR * steps) | (steps == 0))).squeeze(-1)

@@ -1,0 +1,84 @@
+"""Weights of 4 bits are found, and multiplied as the dense weight would be."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from engine.runtime.target.four_bits import GROUP, MOST_ROWS, FourBits, levels_of, most_rows
+from engine.runtime.target.products import Product
+from tests.engine.runtime.small import small_target
+
+OUTPUTS, INPUTS = 48, 96
+
+
+def on_levels(highest: int = 15, lowest: float = -0.3, outputs: int = OUTPUTS, inputs: int = INPUTS) -> Tensor:
+    """A weight in bfloat16 whose groups use the levels up to ``highest``, both ends included; steps differ."""
+    torch.manual_seed(0)
+    numbers = torch.randint(0, highest + 1, (outputs, inputs // GROUP, GROUP))
+    numbers[..., 0], numbers[..., 1] = 0, highest
+    steps = torch.rand(outputs, inputs // GROUP, 1) * 0.05 + 0.02
+    return (lowest + numbers * steps).flatten(1).bfloat16()
+
+
+@pytest.mark.parametrize("weight", [
+    pytest.param(on_levels(), id="all levels"),
+    pytest.param(on_levels(highest=9), id="ten levels"),
+    pytest.param(on_levels(highest=1, lowest=-0.01), id="two levels"),
+    pytest.param(torch.full((OUTPUTS, INPUTS), 0.37).bfloat16(), id="equal"),
+    pytest.param(torch.zeros(OUTPUTS, INPUTS).bfloat16(), id="zero"),
+])
+def test_levels_give_the_weight_back(weight: Tensor) -> None:
+    levels = levels_of(weight)
+    assert levels is not None
+    assert levels.numbers.min() >= 0 and levels.numbers.max() <= 15
+    torch.testing.assert_close(levels.dense().float(), weight.float(), atol=2.0**-7, rtol=2.0**-7)
+
+
+@pytest.mark.parametrize("weight", [
+    pytest.param(torch.randn(OUTPUTS, INPUTS).bfloat16(), id="normal"),
+    pytest.param(on_levels(highest=16), id="seventeen levels"),
+    pytest.param(on_levels(lowest=40.0), id="steps finer than bfloat16"),
+    pytest.param(on_levels(outputs=OUTPUTS - 8), id="no kernel for the outputs"),
+    pytest.param(on_levels()[:, :-16].contiguous(), id="no whole groups"),
+    pytest.param(on_levels().index_fill(0, torch.tensor([3]), torch.nan), id="not a number"),
+    pytest.param(on_levels().index_fill(0, torch.tensor([3]), torch.inf), id="infinite"),
+])
+def test_other_weights_have_none(weight: Tensor) -> None:
+    assert levels_of(weight) is None
+
+
+def test_one_weight_off_its_level_is_enough() -> None:
+    weight = on_levels()
+    weight[7, 40] += 0.01
+    assert levels_of(weight) is None
+
+
+def test_the_product_is_the_dense_ones_and_a_row_the_same_beside_any_others() -> None:
+    levels = levels_of(on_levels())
+    assert levels is not None
+    product, inputs = FourBits(levels), torch.randn(17, INPUTS).bfloat16()
+    said = product(inputs)
+    exact = linear(inputs.double(), levels.dense().double())
+    assert float((said.double() - exact).abs().max()) < 2.0**-7 * float(exact.abs().max())
+    for rows in (1, 2, 3, 4, 5, 8, 16):
+        assert torch.equal(product(inputs[:rows]), said[:rows])
+
+
+@torch.inference_mode()
+def test_a_product_takes_on_the_weight_that_it_multiplies_with() -> None:
+    weight, bias, inputs = on_levels(), torch.randn(OUTPUTS).bfloat16(), torch.randn(MOST_ROWS + 1, INPUTS).bfloat16()
+    product = Product(weight, bias)
+    assert product.read_in_four_bits()
+    many, few = product(inputs), product(inputs[:most_rows()])
+    torch.testing.assert_close(many, linear(inputs, weight, bias), atol=2e-2, rtol=2e-2)
+    torch.testing.assert_close(few, many[:most_rows()], atol=3e-2, rtol=2e-2)
+    assert not Product(torch.randn(OUTPUTS, INPUTS).bfloat16()).read_in_four_bits()
+
+
+def test_a_target_of_other_weights_stays_what_it_is() -> None:
+    target = small_target()
+    target.model.bfloat16()
+    assert not target.read_in_four_bits() and target.dtype == "bfloat16"
