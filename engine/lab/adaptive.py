@@ -76,8 +76,8 @@ def promises(logprobs: Sequence[float], sizes: Sequence[int]) -> list[float]:
 def least_budget(curve: CostCurve) -> int:
     """The largest budget up to ``FIRST_BUDGET`` whose draft costs next to nothing more than one of a single node: a
     network proposes all in one pass, a table or a drafter that sees its path takes time for each node."""
-    one = curve.draft_at(1)
-    each = max(0.0, curve.draft_at(WIDE) - one) / (WIDE - 1)
+    one, wide = curve.draft_at(1), max(2, min(WIDE, curve.rows[-1] - 1))
+    each = max(0.0, curve.draft_at(wide) - one) / (wide - 1)
     cheap = max(CHEAP * curve.plain_ms, ALIKE * one)
     return FIRST_BUDGET if each * FIRST_BUDGET <= cheap else max(1, int(cheap / each))
 
@@ -93,16 +93,19 @@ class AdaptiveBudget:
 
     def __init__(self, curve: CostCurve, ledger: DraftingLedger | None = None) -> None:
         self._curve = curve
+        # a size that seems dearer than a larger one was disturbed while it was measured
+        self._costs = [*accumulate(reversed(curve.verify_low_ms), min)][::-1]
+        self._plain_ms = min(curve.plain_ms, self._costs[0] + curve.overhead_ms)  # as undisturbed as the passes
         self._calibration = PromiseTally(curve.rows)
         self._least = least_budget(curve)
         self._room, self._whole_trees = self._least, 0
-        self._sunk_ms = curve.plain_ms
+        self._sunk_ms = self._plain_ms
         self._promised: list[float] = []  # by the steps that are verified
         self._mixed = False  # whether the last tree's nodes did not lie best first
         # a first round that promises little is no reason yet to pause
-        self._tokens, self._spent_ms = OPENING_ROUNDS * OPENING_RATE, OPENING_ROUNDS * curve.plain_ms
+        self._tokens, self._spent_ms = OPENING_ROUNDS * OPENING_RATE, OPENING_ROUNDS * self._plain_ms
         self._pause, self._paused = 0, 0
-        self._accounts = DraftingAccounts(curve.plain_ms, ledger or DraftingLedger())
+        self._accounts = DraftingAccounts(self._plain_ms, ledger or DraftingLedger())
         self._drafted_ms = 0.0  # the time of the round that drafts, else 0
 
     def opens(self, drafters: int, budget: int) -> tuple[int, int]:
@@ -113,7 +116,7 @@ class AdaptiveBudget:
             return 0, 0
         built = min(budget, self._room)
         self._sunk_ms = drafters * self._curve.draft_at(built) + self._curve.overhead_ms
-        self._drafted_ms = self._sunk_ms + self._curve.verify_low_ms[0]
+        self._drafted_ms = self._sunk_ms + self._costs[0]
         return drafters, built
 
     def cut(self, tree: DraftTree) -> DraftTree:
@@ -126,9 +129,9 @@ class AdaptiveBudget:
 
     def _choice(self, promised: list[float]) -> int:
         """How many rows to verify of a tree whose steps promise so much."""
-        rows, costs = self._curve.rows, self._curve.verify_low_ms
+        rows, costs = self._curve.rows, self._costs
         reached = self._calibration.tokens(promised)
-        price = max(self._tokens / self._spent_ms, 1 / self._curve.plain_ms)  # without a draft the time brings as much
+        price = max(self._tokens / self._spent_ms, 1 / self._plain_ms)  # without a draft the time brings as much
         gains = [tokens - price * verify_ms for tokens, verify_ms in zip(reached, costs, strict=False)]
         place = gains.index(max(gains))
         self._promised = promised[:place + 1]
@@ -145,7 +148,7 @@ class AdaptiveBudget:
         memory = 0.0 if self._pause else RATE_MEMORY
         self._tokens = memory * self._tokens + tokens
         self._spent_ms = memory * self._spent_ms + milliseconds
-        pays = self._tokens * self._curve.plain_ms >= self._spent_ms
+        pays = self._tokens * self._plain_ms >= self._spent_ms
         self._pause = 0 if pays else min(LONGEST_PAUSE, max(FIRST_PAUSE, PAUSE_GROWTH * self._pause))
         self._paused = 0
 

@@ -28,11 +28,24 @@ JOINT_ROWS = (*ROWS, 11, 21, 29, 41, 57, 81, 113, 145, 161)  # finer: a choice g
 MOST_JOINT_ROWS = 513  # of several requests: beyond, arithmetic alone counts, and the line goes on
 FEWEST_REPEATS, MOST_REPEATS = 2, 24
 SMALL = 129  # rows up to which the later repeats go: there a choice turns on a tenth of a millisecond
-MOST_SECONDS = 4.0
-DEAREST, DEAREST_MS = 12.0, 250.0  # passes of a single row, and milliseconds: a pass above both pays for no tree
 PLAIN_ROUNDS = 6
 SMALLEST_CONTEXT = 64
 GROWTH = 4  # a prefix is read anew before mock rounds have made it longer by this part of itself
+NEAR = 2.0  # powers of two: a run at its own pace goes by a curve of a length no further off
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a curve may take. ``dearest`` single rows' time, and ``dearest_ms`` milliseconds: a pass above both is the
+    last one that is looked at."""
+
+    seconds: float
+    dearest: float
+    dearest_ms: float
+
+
+FULL = Effort(4.0, 12.0, 250.0)  # beyond, no tree pays
+QUICK = Effort(1.0, 6.0, 0.0)  # for a run that waits
 
 
 @dataclass(frozen=True)
@@ -72,6 +85,7 @@ class CostBook:
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self._curves: dict[JointLoad, CostCurve] = {}
+        self._quick: dict[JointLoad, CostCurve] = {}
 
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
         """The curve of the bucket that prefixes of ``context`` tokens fall into; seconds when it is a new one. Measured
@@ -91,9 +105,21 @@ class CostBook:
             self._curves[load] = measure(self.rig, load)
         return self._curves[load]
 
+    def ready(self, context: int, sampling: Sampling) -> CostCurve:
+        """A curve for a run that waits: one of about this length that is known, whether greedy or sampled being the
+        same, else one that is quickly measured."""
+        wanted = JointLoad(bucket(context, self.rig.target.context_limit), replace(sampling, seed=0))
+        near = {load: curve for load, curve in (*self._curves.items(), *self._quick.items())
+                if load.requests == 1 and bool(load.sampling.temperature) == bool(sampling.temperature)
+                and abs(log2(load.context / wanted.context)) <= NEAR}
+        if not near:
+            self._quick[wanted] = measure(self.rig, wanted, effort=QUICK)
+            return self._quick[wanted]
+        return near[min(near, key=lambda load: abs(log2(load.context / wanted.context)))]
+
     def known(self, context: int) -> CostCurve | None:
         """The measured curve of one request at the nearest length, whatever the sampling; None where there is none."""
-        single = [curve for curve in self._curves.values() if curve.requests == 1]
+        single = [curve for curve in (*self._curves.values(), *self._quick.values()) if curve.requests == 1]
         return min(single, key=lambda curve: abs(log2(curve.context / max(1, context))), default=None)
 
 
@@ -103,16 +129,16 @@ def bucket(context: int, context_limit: int) -> int:
     return max(1, min(length, context_limit - len(ROWS) - PLAIN_ROUNDS - CHAIN - len(ROWS)))
 
 
-def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = ()) -> CostCurve:
-    """Mock rounds in shuffled order, repeated until ``MOST_SECONDS`` are over, after a look at what is affordable that
-    warms up, too."""
+def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = (), effort: Effort = FULL) -> CostCurve:
+    """Mock rounds in shuffled order, repeated until the seconds of ``effort`` are over, after a look at what is
+    affordable that warms up, too."""
     usual = rig.defaults.get(1, ())
     drafter = rig.drafters[usual[0]] if usual else None
-    sizes = _affordable(rig, drafter, load, rows or load.rows)
+    sizes = _affordable(rig, drafter, load, sorted(rows or load.rows), effort)
     mocks: dict[int, list[Mock]] = defaultdict(list)
     plain: list[Mock] = []
     order, repeats, began = random.Random(0), 0, perf_counter()
-    while repeats < FEWEST_REPEATS or (repeats < MOST_REPEATS and perf_counter() - began < MOST_SECONDS):
+    while repeats < FEWEST_REPEATS or (repeats < MOST_REPEATS and perf_counter() - began < effort.seconds):
         wanted = [size for size in sizes if size <= SMALL or repeats < FEWEST_REPEATS]
         shuffled = [order.sample(wanted, len(wanted)) for _ in range(_repeats_of(load, len(wanted)))]
         for mock in _rounds(rig, drafter, load, [size for each in shuffled for size in each]):
@@ -122,13 +148,13 @@ def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = ()) -> CostCurve:
     return _curve(rig, load, mocks, plain[PLAIN_ROUNDS:] or plain)  # the first ones warm up
 
 
-def _affordable(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int]) -> list[int]:
-    """The sizes, ascending, up to the first that is too dear for any tree: the largest may take seconds each."""
+def _affordable(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int], effort: Effort) -> list[int]:
+    """The sizes up to the first that is too dear: the largest may take seconds each."""
     found: list[Mock] = []
-    with closing(_rounds(rig, drafter, load, sorted(sizes))) as mocks:
+    with closing(_rounds(rig, drafter, load, sizes)) as mocks:
         for mock in mocks:
             found.append(mock)
-            if mock.verify_ms > max(DEAREST_MS, DEAREST * min(each.verify_ms for each in found)):
+            if mock.verify_ms > max(effort.dearest_ms, effort.dearest * min(each.verify_ms for each in found)):
                 break
     return [mock.rows for mock in found]
 

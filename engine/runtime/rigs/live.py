@@ -137,7 +137,7 @@ class LiveRig:
         middle = len(request.prompt_ids) + request.max_tokens // 2
         known = self._costs.known(middle) if self._shared.runs > 1 else None
         ledger = self._ledgers.of(request.method, drafters)
-        return AdaptiveBudget(known or self._costs.curve(middle, request.sampling), ledger)
+        return AdaptiveBudget(known or self._costs.ready(middle, request.sampling), ledger)
 
     def curve(self, context: int, sampling: Sampling) -> CostCurve:
         """What rounds cost here after ``context`` tokens; measured, in seconds, when it is asked for first."""
