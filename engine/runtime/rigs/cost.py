@@ -45,7 +45,7 @@ class Effort:
 
 
 FULL = Effort(4.0, 12.0, 250.0)  # beyond, no tree pays
-QUICK = Effort(1.0, 6.0, 0.0)  # for a run that waits
+QUICK = Effort(1.0, 4.0, 0.0)  # for a run that waits
 
 
 @dataclass(frozen=True)
