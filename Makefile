@@ -13,11 +13,11 @@ ARGS ?=
 
 # A process per core, four at most: each holds torch and, for the browser tests, a server and a Chromium of its own.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal --durations=10 --durations-min=0.1
-QUICK := $(BIN)/python -m pytest -p no:xdist --no-header -m "not long and not slow"
+QUICK := $(BIN)/python -m pytest -p no:xdist -p tests.without_torch --no-header -m "not long and not slow"
 
 VLLM := $(HOME)/.cache/canopy/venv-vllm
 
-.PHONY: setup run test test-long test-servers quick quick-engine quick-explorer quick-house lint lint-browser bench chromium attack lock audit
+.PHONY: setup run test test-long test-servers quick quick-engine quick-explorer lint lint-browser bench chromium attack lock audit
 
 setup: $(VENV)/.ready
 
@@ -63,7 +63,7 @@ lint: setup lint-browser
 # either is shipped, so who has no Node.js may do without; where changes are taken in, nobody may.
 lint-browser:
 	@if command -v npm >/dev/null; then $(MAKE) --silent node_modules/.ready && \
-	    node_modules/.bin/eslint assets && node_modules/.bin/tsc --project .; \
+	    node_modules/.bin/eslint --cache --cache-location node_modules/.cache/eslint assets && node_modules/.bin/tsc --project .; \
 	  elif [ -z "$$CI" ]; then echo "NOT CHECKED: assets/**/*.js, because npm is not installed."; \
 	  else echo "npm is not installed, and the browser's half cannot be checked without it." >&2; exit 1; fi
 
@@ -88,19 +88,17 @@ $(VLLM)/.ready: tests/servers/vllm_metadata.py
 	$(VLLM)/bin/python tests/servers/vllm_metadata.py
 	touch $@
 
-# The linters and what needs no torch, less what is marked slow (each part says how many tests that leaves out). A part
-# is one process: a worker of xdist would load everything again. What a part prints stays together.
+# The linters and what needs no torch, which cannot even be imported here, less what is marked slow (each part says how
+# many tests that leaves out). A part is one process: a worker of xdist would load everything again. What a part prints
+# stays together.
 quick: setup
-	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target quick-engine quick-explorer quick-house lint
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target quick-engine quick-explorer lint
 
 quick-engine:
-	@$(QUICK) $(addprefix tests/engine/,decoding lab machine requests trees) $(wildcard tests/engine/test_*.py)
+	@$(QUICK) tests/house $(addprefix tests/engine/,decoding lab machine requests trees) $(wildcard tests/engine/test_*.py)
 
 quick-explorer:
 	@$(QUICK) tests/explorer
-
-quick-house:
-	@$(QUICK) tests/house
 
 bench: setup
 	$(BIN)/python -m engine.bench --rig demo --prompts assets/prompts/bench.jsonl $(ARGS)

@@ -162,13 +162,14 @@ def keep_offline(rig: str, may_choose: bool) -> None:
 
 
 def first_page(wanted: argparse.Namespace, recordings: Library) -> str:
-    """What is served until the page is built; it shows no recording where one has to log in first, or follows."""
+    """What is served until the page is built; it shows no recording where one has to log in first, or follows, and to
+    whom did not log in no rig's name, which may be a folder's."""
     first = None if wanted.auth or wanted.follow else recordings.first()
-    return opening_page(recordings.view(first) if first else None, wanted.rig)
+    return opening_page(recordings.view(first) if first else None, "" if wanted.auth else wanted.rig)
 
 
 def served_page(wanted: argparse.Namespace, recordings: Library, listening: Listening) -> Starlette:
-    """The page itself, behind its gate: this imports Gradio."""
+    """The page itself, inside its gate: this imports Gradio."""
     import_quickly()
     app: Starlette = import_module("explorer.server").guarded(built_page(wanted, recordings), listening)
     return app

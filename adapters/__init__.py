@@ -1,1 +1,1 @@
-"""What one adds to another engine to record its rounds, and records of other tools as runs: see README.md."""
+"""Code to add to another engine so that it records its rounds, and imports of other tools' records: see README.md."""

@@ -1,7 +1,7 @@
 """AIPerf's ``profile_export.jsonl`` (``spec_decode_acceptance``) as runs: ``python -m adapters.aiperf FILE FOLDER``.
 
 AIPerf's record is the same for every engine and knows no trees: of each step how many tokens were drafted and how many
-of them accepted. Each step becomes a chain of tokens that nobody knows.
+of them accepted. Each step becomes a chain of unknown tokens.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from engine.recorder import Recorder
 
 
 class EagleRounds:
-    """The loop draws the bonus token when it has verified; it is the root of its next tree, so that a round is written
-    a round later. That of the last round is the likeliest token of ``sample_p``: the one that is taken when greedy."""
+    """The loop draws the bonus token after it has verified, as the root of its next tree, so each round is written one
+    round later. The last round's is the likeliest token of ``sample_p``, which is the one taken when greedy."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder

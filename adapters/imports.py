@@ -13,8 +13,8 @@ Convert = Callable[[Path, Path], list[Path]]  # a file, and the folder for its r
 
 
 def lines_of(source: Path, kind: str, read: Callable[[Any], Read]) -> Iterator[tuple[int, Read]]:
-    """What ``read`` makes of each line, with its number from 1. ValueError names the first line of which it can make
-    nothing; ``kind`` is what the file should be."""
+    """The result of ``read`` for each line, with the line's number from 1. ValueError names the first line that
+    ``read`` cannot use; ``kind`` is what the file should be."""
     for number, line in enumerate(source.read_text("utf8").splitlines(), start=1):
         try:
             yield number, read(json.loads(line))

@@ -49,4 +49,4 @@ class PresetError(CanopyError):
 
 
 class CancellationError(CanopyError):
-    """Somebody changed their mind."""
+    """The person cancelled."""

@@ -59,7 +59,8 @@ class Method:
         return self.follows_text and self.family == BLOCK
 
     def takes(self, drafters: int) -> bool:
-        """Whether so many drafters that a person names serve it; other families' drafters are the rig's to pick."""
+        """Whether the drafters that a person names are as many as it needs; drafters of other families are for the rig
+        to choose."""
         return self.family == BLOCK and self.drafter_count == drafters > 0
 
 
@@ -80,11 +81,11 @@ METHODS: Mapping[str, Method] = MappingProxyType({
 })
 
 
-SERVED = "served"  # what an attached server runs is no row: it was chosen when that was started
+SERVED = "served"  # what an attached server runs is not a row: it was chosen when the server was started
 
 
 def method_named(name: str) -> Method:
-    """The row of that name; RequestError with the names there are otherwise."""
+    """The row of that name; RequestError with the existing names where there is none."""
     if name not in METHODS:
         raise RequestError(f"There is no method {name[:40]!r}; choose one of {', '.join(METHODS)}.")
     return METHODS[name]

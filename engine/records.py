@@ -17,12 +17,12 @@ Integers = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
 STAGES = ("draft", "build", "pack", "verify", "accept", "keep", "other")
-WAIT = "wait"  # besides them, of a round that several runs shared: what its run waited while others had theirs
+WAIT = "wait"  # besides the stages, in a round that several runs share: the time that the run waited for the others
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the target turns its logits into a choice. Temperature 0 is greedy; top_k 0 and top_p 1 cut nothing."""
+    """How the target turns its logits into a choice. Temperature 0 is greedy; top_k 0 and top_p 1 cut nothing off."""
 
     temperature: float = 0.0
     top_k: int = 0
@@ -34,9 +34,9 @@ class Sampling:
 class RunOptions:
     """How a text is to be written, whatever its prompt.
 
-    ``budget`` counts *drafted* nodes: the target verifies budget + 1 rows. ``split`` says what the budget means
-    for ``merged``: ``total`` shares it between the drafters, ``each`` gives it to both. ``pace`` is ``fixed``, or
-    ``auto``: then each round verifies as many nodes as pay, and ``budget`` is the most that it may.
+    ``budget`` counts *drafted* nodes: the target verifies budget + 1 rows. ``split`` says what the budget means for
+    ``merged``: ``total`` divides it between the drafters, ``each`` gives the whole of it to each. ``pace`` is
+    ``fixed``, or ``auto``, where each round verifies as many nodes as pay and ``budget`` is the maximum.
     """
 
     method: str = "ddtree"
@@ -58,9 +58,9 @@ class Request(RunOptions):
 
 @dataclass(frozen=True)
 class Ask(RunOptions):
-    """What a person asks: a ``Request`` before its prompt is tokens. ``drafters`` of the rig are named in order, and
-    where none is the rig's own choice for the method serves; ``turns`` are the conversation before the prompt, each
-    a role (system, user, assistant) and what it said."""
+    """What a person asks: a ``Request`` before its prompt is tokenised. ``drafters`` of the rig are named in order;
+    without any, the rig chooses for the method. ``turns`` are the conversation before the prompt, each a role (system,
+    user, assistant) and a text."""
 
     prompt: str
     _: KW_ONLY
@@ -147,7 +147,7 @@ class Verification:
     processed: Floats
 
     def at(self, node: int) -> int:
-        """The choice at one node."""
+        """The target's choice at one node."""
         return int(self.choice[node])
 
 

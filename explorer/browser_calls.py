@@ -1,4 +1,4 @@
-"""What the browser calls by name: every answer is a value, a failure too."""
+"""Functions that the browser calls by name: every answer is a value, and so is a failure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a run's speed is held against: plain decoding of the same question, measured briefly after the run where nobody
-waits; and where the run was slower than that, a few other settings beside it."""
+"""What a run's speed is compared with: plain decoding of the same question, measured briefly after the run while nobody
+waits; and, where the run was slower than that, a few other settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from explorer.source import Source
 from explorer.sources.answering import AnsweringRig
 from explorer.view import View
 
-PLAIN_SECONDS, OTHER_SECONDS = 2.5, 1.5  # that a measurement may take
+PLAIN_SECONDS, OTHER_SECONDS = 2.5, 1.5  # at most, for one measurement
 MOST_TOKENS = 64
 LEAST_ROUNDS = 4  # fewer say nothing
 WARM_ROUNDS = 2  # are left out: caches and clocks settle
@@ -48,7 +48,7 @@ class TimedRun:
 
     @property
     def unsteady(self) -> bool:
-        """Whether equal rounds took such different times that something else must have been at work."""
+        """Whether equal rounds took such different times that other programs must have been running."""
         if len(self.seconds) < LEAST_ROUNDS:
             return False
         low, _, high = quantiles(self.seconds, n=4)
@@ -69,8 +69,8 @@ class Comparison:
         return [browser_call("compare", self.compare), browser_call("compared", self.compared)]
 
     def compare(self, wanted: Mapping[str, Any]) -> View:
-        """Begin to measure what the run {"run"} is held against: {"job"}. RequestError where it has to wait for
-        somebody, or ran elsewhere."""
+        """Begin to measure what the run {"run"} is compared with: {"job"}. RequestError where somebody else waits, or
+        where the run happened elsewhere."""
         trace = self._trace_of(str(wanted.get("run")))
         self._refuse(trace)
         return {"job": self._jobs.start(lambda job: self._measured(trace, job))}

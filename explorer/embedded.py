@@ -1,4 +1,4 @@
-"""What is always said of the embedded rig, beside its text."""
+"""The line that always stands beside the embedded rig's text."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ MODEL = "A model of 11 million parameters: often wrong. Drafting never changes w
 
 
 def model_line(header: Header) -> str:
-    """What is said beside the text of a run; empty for other rigs, and for runs of other engines."""
+    """The line about the model beside a run's text; empty for other rigs, and for runs of other engines."""
     return MODEL if header.rig == TITLE and not header.engine else ""

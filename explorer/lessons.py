@@ -1,4 +1,4 @@
-"""Recorded traces as lessons: what the page lists, opens first, and falls back on without a model."""
+"""Recorded traces as lessons: what the page lists, opens with, and falls back on without a model."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ class Library:
 
 
 def baseline_view(plain: Trace) -> View:
-    """What speed is held against: tokens per second of plain decoding, and when it had each token, in seconds of engine
+    """The baseline of a speed-up: tokens per second of plain decoding, and when it had each token, in seconds of engine
     time from the first round on."""
     clock = accumulate(sum(entry.round.seconds.values()) for entry in plain.entries)
     return {"tokens_per_second": tokens_per_second(plain), "seconds": [round(second, 6) for second in clock]}
 
 
 def matter(header: Header) -> tuple[object, object]:
-    """What two runs have to share for their speeds to be compared: the machine, and the question."""
+    """What two runs have to have in common for their speeds to be compared: the machine, and the question."""
     return (header.rig, header.hardware, header.dtype), (header.turns, header.prompt, header.request.sampling)
 
 

@@ -58,6 +58,8 @@ class FirstSeconds:
     async def _take_over(self) -> None:
         try:
             page = await asyncio.to_thread(self._build)
+            if self._ended.is_set():
+                return
             async with page.router.lifespan_context(page):
                 self._page = page
                 self._settled.set()

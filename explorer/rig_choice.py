@@ -79,8 +79,8 @@ class RigChoice:
         return self.state({})
 
     def load_first(self, opener: RigOpener, fallback: str, without: Callable[[str], OpenRig]) -> None:
-        """Load the rig that is coming; where it cannot be loaded, ``fallback``; where that cannot either, let
-        ``without`` answer, which stands in for a rig and gives the reason. Asked again, it does nothing."""
+        """Load the page's first rig; where it cannot be loaded, ``fallback``; where that cannot be loaded either, let
+        ``without`` answer, which stands in for a rig and gives the reason. A second call does nothing."""
         with self._lock:
             begun, self._begun = self._begun, True
         if not begun:
@@ -135,7 +135,7 @@ class RigChoice:
         return ""
 
     def _take(self, load: RigLoad, fresh: OpenRig, reason: str) -> None:
-        """Let it answer as soon as nobody runs or waits, and free what the former one holds."""
+        """Let it answer as soon as no run is in progress or waiting, and free what the former one holds."""
         former, note = self._rig.source, f"{reason} The {fresh.source.rig} answers instead." if reason else ""
         while not self.queue.alone(lambda: self._rig.take(fresh, note), seconds=0.25):
             load.tell("Loaded; it answers as soon as the run or measurement in progress has ended.", 1.0)

@@ -1,5 +1,5 @@
-"""The line for the machine: runs share it as far as it has room, whoever measures has it alone, and who waits knows
-why."""
+"""The queue for the machine: runs share it as far as it has room, a measurement has it to itself, and whoever waits is
+told why."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUNDING = 1e-9  # that parts of the room may add up to more than all of it
 
 @dataclass(eq=False)
 class Ticket:
-    """A place in the line; of whom, how much of the room it takes, and whether it has begun."""
+    """A place in the queue: whose it is, how much of the room it takes, and whether it has begun."""
 
     address: str
     share: float
@@ -28,8 +28,8 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Wait:
-    """What is before a place: who has ``begun``, who waits before it, and whether who has begun has the machine
-    alone."""
+    """What a place waits for: the runs that have ``begun``, those before it in the queue, and whether one that has
+    begun has the machine to itself."""
 
     begun: int = 0
     waiting: int = 0
@@ -41,7 +41,7 @@ class Wait:
         return self.begun + self.waiting
 
     def sentence(self) -> str:
-        """For whoever waits; empty where nobody has to."""
+        """A sentence for the person who waits; empty where nobody has to."""
         if not self.ahead:
             return ""
         if self.alone or not self.begun:
@@ -58,8 +58,8 @@ class Wait:
 class RunQueue:
     """A queue in order of arrival. A waiting run asks for its place as often as it likes and may leave at any time.
 
-    Whoever needs more room than is left keeps all after him waiting, so that he has his turn; one whose address has
-    its part of the room already keeps nobody waiting.
+    A run that needs more room than is left keeps all later ones waiting, so that it gets its turn; one whose address
+    already has its part of the room keeps nobody waiting.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class RunQueue:
                 self._change.notify_all()
 
     def _admit(self) -> None:
-        """Let begin who may, in order of arrival."""
+        """Let runs begin, in order of arrival, as far as there is room."""
         for ticket in self._line:
             if ticket.begun or self._has_its_part(ticket):
                 continue
@@ -118,7 +118,7 @@ class RunQueue:
             return False
 
     def waiting(self) -> int:
-        """How many run or wait, whoever wants the rig to himself included."""
+        """How many run or wait, including a caller that wants the rig to itself."""
         with self._change:
             return len(self._line) + self._asking
 
@@ -140,7 +140,7 @@ class RunQueue:
 
 
 class Place:
-    """Somebody's place in the line."""
+    """A run's place in the queue, as its owner sees it."""
 
     def __init__(self, queue: RunQueue, ticket: Ticket) -> None:
         self._queue = queue

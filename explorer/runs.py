@@ -144,8 +144,8 @@ class Stream:
 
 
 class Window:
-    """Cuts a growing run to what is new, so that an update costs the same at the end of a long text as at its
-    beginning. The rounds of the update before are sent again: browsers may skip one when they are busy."""
+    """Cuts a growing run to its new rounds, so that an update costs the same at the end of a long text as at its
+    beginning. The rounds of the previous update are sent again: browsers may skip one when they are busy."""
 
     def __init__(self) -> None:
         self._before = self._sent = 0
@@ -163,7 +163,7 @@ def own(line: Line) -> Line:
 
 
 def _check(who: Asker | None) -> None:
-    """RequestError where whoever asked listens no more."""
+    """RequestError where the person who asked no longer listens."""
     if who is not None:
         who.check()
 

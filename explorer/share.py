@@ -1,4 +1,4 @@
-"""What a run leaves the page as: a trace file, a table of its rounds, a tree for graph tools, a replay page."""
+"""The forms in which a run is exported: a trace file, a table of its rounds, a tree for graph tools, a replay page."""
 
 from __future__ import annotations
 

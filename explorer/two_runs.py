@@ -1,5 +1,5 @@
-"""Two runs held against each other, of whatever engines: where their texts part, where their rounds do, and how each
-accepted. Texts are compared as texts, since two engines need not number their tokens alike."""
+"""Two runs compared, of any engines: where their texts part, where their rounds do, and how many tokens each accepted.
+Texts are compared as texts, since two engines need not number their tokens alike."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def two_runs(first: Trace, second: Trace) -> View:
 
 
 def texts_part(first: Trace, second: Trace) -> list[int] | None:
-    """The token of each text that holds the first byte that differs; None for the same text. A text that ends
+    """The token of each text that holds the first byte in which they differ; None for the same text. A text that ends
     earlier parts at its end."""
     texts = [_token_texts(trace) for trace in (first, second)]
     whole_texts = [b"".join(tokens) for tokens in texts]

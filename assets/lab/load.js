@@ -18,6 +18,7 @@
     constructor(lab, parent) {
       const { html } = Canopy.ink;
       this.lab = lab;
+      this.asking = this.again = false;
       const bar = html("div", "lab-toolbar", parent);
       this.line = Lab.select(bar, "Method", "The method whose budgets are drawn", () => this.draw());
       this.line.parentElement.hidden = true;
@@ -85,11 +86,29 @@
       await this.draw();
     }
 
+    // One question at a time, so that no answer is overtaken by an older one.
     async draw() {
-      const { server, progress, together } = this.lab;
-      const answer = await server.lab_load({ sweep: progress.sweep, line: this.line.value, together, prediction: this.prediction || null });
+      if (this.asking) {
+        this.again = true;
+        return;
+      }
+      this.asking = true;
+      const answer = await this.answered();
+      this.asking = false;
       if (answer.error) this.nothing(answer.error);
       else this.drawn(answer);
+      if (!this.again) return;
+      this.again = false;
+      await this.draw();
+    }
+
+    async answered() {
+      const { server, progress, together } = this.lab;
+      try {
+        return await server.lab_load({ sweep: progress.sweep, line: this.line.value, together, prediction: this.prediction || null });
+      } catch {
+        return { error: "The server does not answer; this is drawn when it does." };
+      }
     }
 
     drawn(answer) {

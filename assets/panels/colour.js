@@ -4,7 +4,7 @@
 
   // The page's own variables win; these are for a panel that stands alone.
   const FALLBACK = {
-    "--head1": "#0072B2", "--head2": "#D55E00", "--both": "#009E73", "--target": "#8E5AA8",
+    "--drafter1": "#0072B2", "--drafter2": "#D55E00", "--both": "#009E73", "--target": "#8E5AA8",
     "--ink": "#1c2430", "--quiet": "#5b6675", "--line": "#d5dae1", "--panel": "#ffffff", "--accent": "#b8860b",
   };
 

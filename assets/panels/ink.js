@@ -5,8 +5,8 @@
 
   const SVG = "http://www.w3.org/2000/svg";
   const MONO = '"DejaVu Sans Mono", "Cascadia Mono", Menlo, Consolas, monospace';
-  const ORIGIN = { root: "--target", head1: "--head1", head2: "--head2", both: "--both" };
-  const ORIGIN_NAME = { root: "target", head1: "drafter 1", head2: "drafter 2", both: "both drafters" };
+  const ORIGIN = { root: "--target", drafter1: "--drafter1", drafter2: "--drafter2", both: "--both" };
+  const ORIGIN_NAME = { root: "target", drafter1: "drafter 1", drafter2: "drafter 2", both: "both drafters" };
 
   const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
   const ruler = document.createElement("canvas").getContext("2d");

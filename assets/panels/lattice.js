@@ -1,4 +1,4 @@
-// Reading a head's lattice beside the tree it became: which row the path saw, which cells are nodes.
+// Reading a drafter's lattice beside the tree it became: which row the path saw, which cells are nodes.
 (function (Canopy) {
   "use strict";
 
@@ -31,12 +31,12 @@
   }
 
   // For every cell the node that stands for it: a kept one before others, then the most probable.
-  function nodesOfCells(draft, head, round) {
-    const bit = 1 << head;
+  function nodesOfCells(draft, drafter, round) {
+    const bit = 1 << drafter;
     const cells = new Map();
     for (let node = 1; node < round.n; node++) {
       const depth = round.depths[node] - 1;
-      if (!(round.heads[node] & bit) || depth >= draft.depth) continue;
+      if (!(round.drafters[node] & bit) || depth >= draft.depth) continue;
       if (draft.rows > 1 && round.parents[node] !== round.keep[depth]) continue;
       const key = `${depth} ${round.tokens[node]}`;
       const known = cells.get(key);

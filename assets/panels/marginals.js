@@ -1,4 +1,4 @@
-// What each head proposes for every depth: a heat map of depth against rank, the tree's own cells outlined.
+// What each drafter proposes for every depth: a heat map of depth against rank, the tree's own cells outlined.
 (function (Canopy) {
   "use strict";
 
@@ -45,7 +45,7 @@
     }
 
     announce() {
-      const size = (draft, head) => `drafter ${head + 1}: ${draft.depth} depths, ${draft.k} ranks`;
+      const size = (draft, drafter) => `drafter ${drafter + 1}: ${draft.depth} depths, ${draft.k} ranks`;
       const sizes = this.round.drafts.map(size);
       const used = this.drawing.hits.filter((hit) => hit.node !== null).length;
       this.sheet.setAttribute("aria-label",
@@ -70,14 +70,14 @@
       this.stage.hover(null);
     }
 
-    // Every cell that stands for the selected node: one a head that proposes it.
+    // Every cell that stands for the selected node: one a drafter that proposes it.
     select(selection) {
       this.selection = selection || { node: null };
       const { round } = this;
       const { node } = this.selection;
       const there = Boolean(round) && Number.isInteger(node) && node > 0 && node < round.n;
       const same = (hit) => hit.depth === round.depths[node] - 1 && hit.id === round.tokens[node]
-        && round.heads[node] & (1 << hit.head);
+        && round.drafters[node] & (1 << hit.drafter);
       const shapes = there ? this.drawing.hits.filter(same) : [];
       const outline = (hit) => `M${hit.x},${hit.y}h${hit.width}v${hit.height}h${-hit.width}Z`;
       this.ring.setAttribute("d", shapes.map(outline).join(""));

@@ -6,7 +6,7 @@
   const ROW = { least: 11, most: 26 };
   const SANS = "system-ui, sans-serif";
   const NAME_FONT = `600 12px ${SANS}`;
-  const HEADS = ["head1", "head2"];
+  const ORIGINS = ["drafter1", "drafter2"];
 
   class MarginalsSheet {
     constructor() {
@@ -30,7 +30,7 @@
       this.pen = pen;
       this.hits = [];
       const wide = (this.width - GUTTER.gap * (drafts.length + 1)) / drafts.length;
-      drafts.forEach((draft, head) => this.drawHead(draft, head, GUTTER.gap + head * (wide + GUTTER.gap), wide));
+      drafts.forEach((draft, drafter) => this.drawDrafter(draft, drafter, GUTTER.gap + drafter * (wide + GUTTER.gap), wide));
     }
 
     text(words, x, y, colour, align, font) {
@@ -47,18 +47,18 @@
       this.pen.globalAlpha = 1;
     }
 
-    drawHead(draft, head, left, wide) {
+    drawDrafter(draft, drafter, left, wide) {
       const { lattice } = Canopy;
       const rows = lattice.rowsOnPath(draft, this.round);
-      const cells = lattice.nodesOfCells(draft, head, this.round);
+      const cells = lattice.nodesOfCells(draft, drafter, this.round);
       const room = wide - GUTTER.left - GUTTER.right;
       const shown = lattice.ranksShown(draft, rows, cells, room);
       const edges = lattice.columnEdges(room, shown).map((edge) => left + GUTTER.left + edge);
       const used = [];
-      this.drawTitle(head, left, wide);
+      this.drawTitle(drafter, left, wide);
       this.drawAxis(edges, shown, left + wide);
       for (let depth = 0; depth < draft.depth; depth++) {
-        used.push(this.drawDepth({ draft, head, depth, cells, edges, shown, row: rows[depth] }, left, wide));
+        used.push(this.drawDepth({ draft, drafter, depth, cells, edges, shown, row: rows[depth] }, left, wide));
       }
       this.drawFrontier(used, edges);
     }
@@ -73,32 +73,32 @@
       this.text("nats ≥", right, y, "--quiet", "right");
     }
 
-    drawTitle(head, left, wide) {
+    drawTitle(drafter, left, wide) {
       const { ink } = Canopy;
       const { round } = this;
-      const name = round.heads_names[head] || `drafter ${head + 1}`;
-      const colour = ink.ORIGIN[HEADS[head]];
-      const scored = round.drafts.length > 1 && round.scores.length > head;
+      const name = round.drafterNames[drafter] || `drafter ${drafter + 1}`;
+      const colour = ink.ORIGIN[ORIGINS[drafter]];
+      const scored = round.drafts.length > 1 && round.scores.length > drafter;
       const bar = scored ? Math.min(64, wide * 0.18) : 0;
-      const routed = scored && round.method === "routed" && round.heads.some((mask) => mask & (1 << head));
+      const routed = scored && round.method === "routed" && round.drafters.some((mask) => mask & (1 << drafter));
       const free = wide - bar - (scored ? 76 : 16);
       const verified = !routed ? "" : free > ink.width(name, NAME_FONT) + 76 ? "✓ verified" : "✓";
       this.box(left, 7, 9, 9, colour, 1);
       this.text(ink.clip(name, free - (routed ? 16 : 0), NAME_FONT), left + 14, 16, "--ink", "left", NAME_FONT);
       if (!scored) return;
       const end = left + wide;
-      const words = `μ${"₁₂"[head]} ${ink.probability(round.scores[head])}`;
+      const words = `μ${"₁₂"[drafter]} ${ink.probability(round.scores[drafter])}`;
       this.box(end - bar, 8, bar, 8, "--line", 0.7);
-      this.box(end - bar, 8, bar * Math.min(1, round.scores[head]), 8, colour, 1);
+      this.box(end - bar, 8, bar * Math.min(1, round.scores[drafter]), 8, colour, 1);
       this.text(words, end - bar - 6, 16, "--ink", "right", `11px ${SANS}`);
       if (verified) this.text(verified, end - bar - 60, 16, colour, "right", `600 11px ${SANS}`);
       this.hits.push({ x: end - bar - 60, y: 2, width: bar + 60, height: 18, node: null, lines: () => [
-        `μ${"₁₂"[head]} = ${round.scores[head].toFixed(4)}`,
+        `μ${"₁₂"[drafter]} = ${round.scores[drafter].toFixed(4)}`,
         "mean path probability of the nodes that this drafter drafted"] });
     }
 
     drawDepth(at, left, wide) {
-      const { draft, head, depth, cells, edges, shown } = at;
+      const { draft, drafter, depth, cells, edges, shown } = at;
       const { ink } = Canopy;
       const { start, chances, rest, entropy } = Canopy.lattice.spread(draft, depth, at.row, shown);
       const y = GUTTER.head + GUTTER.ranks + depth * this.row;
@@ -110,7 +110,7 @@
         const node = cells.get(`${depth} ${id}`) ?? null;
         used.push(node !== null);
         const place = { x: edges[rank], y, width: edges[rank + 1] - edges[rank], height: this.row };
-        const hit = { ...place, node, id, head, depth, rank, chance: chances[rank], lines: () => this.words(hit) };
+        const hit = { ...place, node, id, drafter, depth, rank, chance: chances[rank], lines: () => this.words(hit) };
         this.cell(hit);
         this.hits.push(hit);
       }
@@ -129,12 +129,12 @@
       const { ink } = Canopy;
       const alpha = 0.04 + 0.86 * hit.chance;
       const kept = hit.node !== null && this.round.kept.has(hit.node);
-      const inverse = this.shade.inverts(HEADS[hit.head], alpha);
+      const inverse = this.shade.inverts(ORIGINS[hit.drafter], alpha);
       const tone = inverse ? "--panel" : hit.node === null && alpha < 0.2 ? "--quiet" : "--ink";
       const room = hit.width - 6 - (kept ? 10 : 0);
       const font = `${this.row < 13 ? 9 : 10.5}px ${ink.MONO}`;
       const line = hit.y + hit.height / 2 + 3.5;
-      this.box(hit.x + 0.5, hit.y + 0.5, hit.width - 1, hit.height - 1, ink.ORIGIN[HEADS[hit.head]], alpha);
+      this.box(hit.x + 0.5, hit.y + 0.5, hit.width - 1, hit.height - 1, ink.ORIGIN[ORIGINS[hit.drafter]], alpha);
       const text = room > 9 ? ink.short(this.round.show(hit.id), room, font) : "";
       if (text) this.text(text, hit.x + 4, line, tone, "left", font);
       const sign = inverse ? "--panel" : "--ink";
@@ -144,7 +144,7 @@
     words(hit) {
       const chance = Canopy.ink.probability(hit.chance);
       const fate = hit.node === null ? "not in the tree" : `in the tree, ${this.round.fate[hit.node]}`;
-      const place = `drafter ${hit.head + 1}, depth ${hit.depth + 1}, rank ${hit.rank + 1}`;
+      const place = `drafter ${hit.drafter + 1}, depth ${hit.depth + 1}, rank ${hit.rank + 1}`;
       return [this.round.show(hit.id), `${place}: probability ${chance}`, fate];
     }
 

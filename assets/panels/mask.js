@@ -141,7 +141,7 @@
         const y = this.top + block.start * cell;
         const size = (block.end - block.start) * cell;
         const other = blocks[1 - number];
-        pen.strokeStyle = colours[block.mask === 1 ? "--head1" : "--head2"];
+        pen.strokeStyle = colours[block.mask === 1 ? "--drafter1" : "--drafter2"];
         pen.strokeRect(start, y, size, size);
         pen.setLineDash([3, 3]);
         pen.strokeStyle = colours["--quiet"];

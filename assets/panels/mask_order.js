@@ -13,11 +13,11 @@
     return order;
   }
 
-  // Runs of neighbours under the root that come from one head alone: the blocks M1 and M2 of a merged tree.
+  // Runs of neighbours under the root that come from one drafter alone: the blocks M1 and M2 of a merged tree.
   function blocksOf(round, order) {
     const blocks = [];
     for (let place = 1; place < order.length; place++) {
-      const mask = round.heads[order[place]];
+      const mask = round.drafters[order[place]];
       const last = blocks[blocks.length - 1];
       if (last && last.mask === mask) last.end = place + 1;
       else blocks.push({ mask, start: place, end: place + 1 });

@@ -106,7 +106,7 @@
       this.lit = lit;
       this.marks.draw({
         round, width, height, limit, lit, layout: this.layout, camera: this.camera, parents: this.parents,
-        rank: this.rank, folded: this.folded, focus: this.focus, ghostOrigin: ghost ? `head${ghost.head}` : "root",
+        rank: this.rank, folded: this.folded, focus: this.focus, ghostOrigin: ghost ? `drafter${ghost.drafter}` : "root",
         tokens: (node) => (node < round.n ? round.tokens[node] : ghost.tokens[node - round.n + 1]),
         hidden: (node) => this.below(node), quiet: this.quiet,
       });
@@ -240,8 +240,8 @@
     legend: [
       { glyph: "●✓", label: "accepted" }, { glyph: "○", label: "rejected" },
       { glyph: "◆", label: "bonus", color: "--target", title: "The target's own next token, after the last accepted node" },
-      { glyph: "■", label: "drafter 1", color: "--head1", origin: "head1" },
-      { glyph: "■", label: "drafter 2", color: "--head2", origin: "head2" },
+      { glyph: "■", label: "drafter 1", color: "--drafter1", origin: "drafter1" },
+      { glyph: "■", label: "drafter 2", color: "--drafter2", origin: "drafter2" },
       { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
       { glyph: "┄", label: "not chosen", ghost: true, title: "routed drafts a tree with each drafter and verifies one: the other, dashed" },
     ],

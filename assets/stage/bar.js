@@ -5,11 +5,11 @@
   const MARK = [
     ["path", { d: "M5 16 14 7h13M14 7l13 9M5 16l9 9h13", fill: "none", stroke: "currentColor", "stroke-width": 1.6, opacity: 0.55 }],
     ["circle", { cx: 5, cy: 16, r: 3.6, fill: "var(--target)" }],
-    ["circle", { cx: 14, cy: 7, r: 3.4, fill: "var(--head1)" }],
-    ["circle", { cx: 27, cy: 7, r: 3.4, fill: "var(--head1)" }],
-    ["circle", { cx: 14, cy: 25, r: 3, fill: "var(--head2)" }],
-    ["circle", { cx: 27, cy: 25, r: 2.4, fill: "none", stroke: "var(--head2)", "stroke-width": 1.6 }],
-    ["circle", { cx: 27, cy: 16, r: 2.4, fill: "none", stroke: "var(--head1)", "stroke-width": 1.6 }],
+    ["circle", { cx: 14, cy: 7, r: 3.4, fill: "var(--drafter1)" }],
+    ["circle", { cx: 27, cy: 7, r: 3.4, fill: "var(--drafter1)" }],
+    ["circle", { cx: 14, cy: 25, r: 3, fill: "var(--drafter2)" }],
+    ["circle", { cx: 27, cy: 25, r: 2.4, fill: "none", stroke: "var(--drafter2)", "stroke-width": 1.6 }],
+    ["circle", { cx: 27, cy: 16, r: 2.4, fill: "none", stroke: "var(--drafter1)", "stroke-width": 1.6 }],
   ];
 
   const SAID = { queued: "queued", starting: "starting", running: "live", done: "live, done", stopped: "live, stopped", error: "refused" };

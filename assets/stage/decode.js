@@ -3,7 +3,7 @@
   "use strict";
 
   const KINDS = { "<i4": Int32Array, "<i2": Int16Array, "<f4": Float32Array };
-  const ORIGINS = ["root", "head1", "head2", "both"];
+  const ORIGINS = ["root", "drafter1", "drafter2", "both"];
   const SIGNS = { " ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥" };
 
   function bytesOf(text) {
@@ -52,7 +52,7 @@
       children[parents[node]].push(node);
     }
     return { n, tokens: integers(view.tokens), parents, depths, children,
-      logprobs: array(view.logprobs), heads: integers(view.heads) };
+      logprobs: array(view.logprobs), drafters: integers(view.heads) };
   }
 
   function draft(view) {
@@ -78,10 +78,10 @@
       keep: Array.from(view.keep), kept,
       fate: Array.from(made.parents, (_, node) => (node === 0 ? "root" : kept.has(node) ? "accepted" : "rejected")),
       bonus: view.bonus, trials: trials(view.trials),
-      ghosts: view.ghosts.map((ghost) => ({ head: ghost.head, ...tree(ghost) })),
+      ghosts: view.ghosts.map((ghost) => ({ drafter: ghost.head, ...tree(ghost) })),
       drafts: view.drafts.map(draft), scores: Array.from(view.scores, (score) => (score === null ? NaN : score)),
       seconds: secondsOf(view, before), method: header.method, budget: header.budget, engine: header.engine || "",
-      heads_names: Array.from(header.heads),
+      drafterNames: Array.from(header.heads),
       path(node) {
         const steps = [node];
         while (steps[0] !== 0) steps.unshift(made.parents[steps[0]]);
@@ -89,7 +89,7 @@
       },
       text: (id) => text(named.get(id), id),
       show: (id) => show(named.get(id), id),
-      origin: (node) => ORIGINS[made.heads[node] & 3],
+      origin: (node) => ORIGINS[made.drafters[node] & 3],
     };
   }
 

@@ -2,7 +2,7 @@
 (function (Canopy) {
   "use strict";
 
-  const HEADS = { head1: 0, head2: 1 };
+  const PLACES = { drafter1: 0, drafter2: 1 };
 
   class Legend {
     // Entries: {glyph, label, color?, title?, origin? (shown where some node has it), ghost? (where a tree was not chosen)}.
@@ -31,8 +31,8 @@
       for (const { entry, item, words } of this.made) {
         const { origin, ghost, label } = entry;
         item.hidden = Boolean((origin && !present.origins.has(origin)) || (ghost && !present.ghosts));
-        const name = origin in HEADS && header ? header.heads[HEADS[origin]] : "";
-        if (!(origin in HEADS)) continue;
+        const name = origin in PLACES && header ? header.heads[PLACES[origin]] : "";
+        if (!(origin in PLACES)) continue;
         Canopy.ink.write(words, name || label);
         item.title = name ? `${name}, ${label} of this run` : label;
       }

@@ -38,8 +38,8 @@
       title: "Text", caption: "Each token in the colour of who guessed it.",
       legend: [
         { glyph: "■", label: "target", color: "--target", title: "The target's own tokens" },
-        { glyph: "■", label: "drafter 1", color: "--head1", origin: "head1" },
-        { glyph: "■", label: "drafter 2", color: "--head2", origin: "head2" },
+        { glyph: "■", label: "drafter 1", color: "--drafter1", origin: "drafter1" },
+        { glyph: "■", label: "drafter 2", color: "--drafter2", origin: "drafter2" },
         { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
       ],
     });
@@ -115,7 +115,7 @@
     });
     Canopy.controls.askAgain(tell.adopt);
     if (Canopy.controls.goesOn === "runs") Canopy.controls.runWhen(Canopy.controls.carried, null, true);
-    stage.on("rig", tell.rig); // the page's first rig is there: its methods, presets and heads
+    stage.on("rig", tell.rig); // the page's first rig is there: its methods, presets and drafters
     Canopy.parts = parts;
     watch("value", () => stage.show(plain(props.value)));
     begin(parts, plain(props.value), props.opening);

@@ -14,6 +14,7 @@
       this.address = window.location.hash; // as it was opened: the view that the page itself is to restore
       this.runs = false;
       this.typed = 0;
+      this.lost = false; // does the server not answer?
       this.build();
       this.badge(rig);
       this.draw();
@@ -29,7 +30,7 @@
       Object.assign(this.field, { rows: 1, placeholder: "Ask something …" });
       this.field.addEventListener("input", () => { this.typed = Date.now(); });
       this.field.addEventListener("keydown", (event) => {
-        if (event.key !== "Enter" || event.shiftKey) return;
+        if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
         event.preventDefault();
         this.run(true);
       });
@@ -42,7 +43,7 @@
 
     badge(rig) {
       const { html } = Canopy.ink;
-      document.querySelector(".cs-bar-tools").prepend(html("span", "cs-opening-rig", null, `Rig: ${rig}, loading …`));
+      document.querySelector(".cs-bar-tools").prepend(html("span", "cs-opening-rig", null, rig ? `Rig: ${rig}, loading …` : "Loading the rig …"));
     }
 
     run(wanted) {
@@ -65,8 +66,11 @@
       for (;;) {
         try {
           const answer = await fetch("gradio_api/app_id");
+          if (this.lost) this.draw(); // it answers again
+          this.lost = false;
           if (answer.status !== NOT_YET && Date.now() - this.typed > STILL_MS) break;
         } catch {
+          this.lost = true;
           Canopy.ink.write(this.wait, "The server does not answer; it is asked again.");
         }
         await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));

@@ -41,7 +41,7 @@
       const verdict = kept > 1
         ? `${kept - 1} ${kept === 2 ? "is" : "are"} exactly what it would have written`
         : "none is what it would have written";
-      const who = made.heads_names.length > 1 ? "Two drafters, small models, guessed" : "A drafter, a small model, guessed";
+      const who = made.drafterNames.length > 1 ? "Two drafters, small models, guessed" : "A drafter, a small model, guessed";
       return `${who} ${guesses} ahead as a tree; the big model checked all at once: ${verdict}.`;
     }
 

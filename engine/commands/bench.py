@@ -18,10 +18,10 @@ measures requests that share their passes: the same budget for everybody, auto f
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from tqdm import tqdm
@@ -33,12 +33,12 @@ from engine.errors import RequestError
 from engine.lab import order
 from engine.lab.control import Control
 from engine.lab.prompt_sets import prompt_set
-from engine.lab.settings import Reading, Setting, SweepPlan
+from engine.lab.settings import Setting, SweepPlan
 from engine.lab.sweeping import Task, measure, warm
 from engine.methods import METHODS, Method
 from engine.records import STAGES, Ask
 from engine.requests.limits import MOST_TOGETHER, TRIED_BUDGETS
-from engine.runtime.measure.bench import PLAIN, PLAIN_TREE, PlainLaboratory, RecordingLaboratory
+from engine.runtime.measure.bench import PLAIN, PLAIN_TREE, PlainLaboratory, RecordingLaboratory, Tally
 from engine.runtime.measure.busy import MOST, busy_processes
 from engine.runtime.measure.laboratory import LiveLaboratory
 from engine.runtime.measure.shape_bench import ShapeRequest, shape_results, shape_table
@@ -53,6 +53,7 @@ TOGETHER_BUDGETS = TRIED_BUDGETS[1:6]  # 4 to 64 nodes for everybody
 USUAL, USUAL_TOGETHER = ("autoregressive", "dflash", "ddtree", PLAIN), ("ddtree",)
 OFF, ON = "off", "on"
 ROWS: Mapping[str, Method] = {**METHODS, PLAIN: METHODS[PLAIN_TREE]}
+Named = TypeVar("Named")
 OWN_WAYS = {PLAIN: PLAIN}  # methods that something else than the rig's own loop runs
 
 
@@ -64,26 +65,6 @@ class BenchPoint(Setting):
     recording: str = OFF
     beside: int = 0
     way: str = OFF
-
-
-@dataclass
-class Tally:
-    """What one repeat of one point adds up to."""
-
-    tokens: int = 0
-    rounds: int = 0
-    seconds: float = 0.0
-    forward_seconds: float = 0.0
-    stages: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
-
-    def add(self, found: Reading, forward_seconds: float) -> None:
-        """Count a finished run."""
-        self.tokens += len(found.token_ids)
-        self.rounds += found.rounds
-        self.seconds += found.seconds
-        self.forward_seconds += forward_seconds
-        for stage, seconds in found.stage_seconds.items():
-            self.stages[stage] += seconds
 
 
 Tallies = Mapping[BenchPoint, Sequence[Tally]]
@@ -125,11 +106,13 @@ def add(verb: argparse.ArgumentParser) -> None:
 
 def run(choice: argparse.Namespace) -> Result:
     """Measure; what --json prints."""
+    must_fit(choice)
     if choice.shape:
         return shape_results(ShapeRequest(choice.shape, choice.budgets or SHAPE_BUDGETS, choice.context,
                                           choice.accepted, choice.rounds, choice.dtype))
     if choice.together:
-        return together_results(LiveRig(open_rig(choice.rig, choice.dtype)), together_of(choice))
+        asked = together_of(choice)
+        return together_results(LiveRig(open_rig(choice.rig, choice.dtype)), asked)
     plan = plan_of(choice)
     live = LiveRig(open_rig(choice.rig, choice.dtype))
     tallies = interleaved(live, plan)
@@ -138,6 +121,19 @@ def run(choice: argparse.Namespace) -> Result:
         "prompts": len(plan.prompts),
         "heads": choice.drafters, "domain": choice.domain, "repeats": plan.repeats,
         "points": [row_of(point, found) for point, found in tallies.items()]}
+
+
+def must_fit(choice: argparse.Namespace) -> None:
+    """RequestError where flags were named that would be passed over."""
+    if choice.shape and choice.together:
+        raise RequestError("--together answers prompts, and the random weights of --shape have none; leave one out.")
+    if choice.hard and not choice.together:
+        raise RequestError("--hard mixes prompts for --together; name how many requests are answered at once.")
+    unused = [flag for flag, named in (
+        ("--split", choice.split != "total"), ("--drafters", choice.drafters), ("--recording", ON in choice.recording),
+        ("--beside", choice.beside)) if named]
+    if choice.together and unused:
+        raise RequestError(f"With --together, {' and '.join(unused)} would change nothing; leave that out.")
 
 
 def plan_of(choice: argparse.Namespace) -> SweepPlan:
@@ -165,15 +161,21 @@ def together_of(choice: argparse.Namespace) -> TogetherBench:
     prompts = [each for one_of_each in zip(*kinds, strict=False) for each in one_of_each][:choice.limit]
     most = max(choice.together)
     if len(prompts) < most:
-        raise RequestError(f"There are {len(prompts)} prompts for {most} requests at once; name a larger set, or raise "
-                           "--limit.")
-    methods = tuple(choice.methods or USUAL_TOGETHER)
+        domain = f" of the domain {choice.domain!r}" if choice.domain else ""
+        raise RequestError(f"There are {len(prompts)} prompts{domain} for {most} requests at once; name a larger set, "
+                           "or raise --limit.")
+    methods = once(choice.methods or USUAL_TOGETHER)
     without = [method for method in methods if method not in METHODS or METHODS[method].drafter_count == 0]
     if without:
         raise RequestError(f"With --together, {', '.join(without)} is no choice: plain decoding is measured anyhow, "
                            "and all else has to be a method that drafts.")
     return TogetherBench(tuple(Ask(each.text, max_tokens=choice.max_tokens) for each in prompts), methods,
-                         tuple(choice.budgets or TOGETHER_BUDGETS), tuple(choice.together), choice.repeats)
+                         once(choice.budgets or TOGETHER_BUDGETS), once(choice.together), choice.repeats)
+
+
+def once(named: Iterable[Named]) -> tuple[Named, ...]:
+    """Each once, in the order in which they were named first."""
+    return tuple(dict.fromkeys(named))
 
 
 def interleaved(live: LiveRig, plan: SweepPlan) -> Tallies:

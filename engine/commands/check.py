@@ -2,9 +2,10 @@
 
     python -m engine check --prompts check --json
 
-float32 at the given temperature, 0 by default. Above it, plain decoding and the rules that keep the target's choices
-share one draw a position, so their texts are equal too. A rule with draws of its own (``sequential``) writes another
-text with the same distribution: it is not compared there, which the output says, but in tests/engine/test_law.py.
+float32, or int4 with --dtype, at the given temperature, 0 by default. Above it, plain decoding and the rules that keep
+the target's choices share one draw a position, so their texts are equal too. A rule with draws of its own
+(``sequential``) writes another text with the same distribution: it is not compared there, which the output says, but in
+tests/engine/decoding/test_law.py.
 With --together several requests, mixed, share their passes; those at the budget auto share one total of rows, too. The
 exit status is 1 when a text differs.
 """
@@ -29,12 +30,14 @@ from engine.methods import METHODS, Method
 from engine.records import Ask, Sampling
 from engine.requests.limits import MOST_TOGETHER
 from engine.requests.prompts import Prompt
+from engine.requests.rig_names import FOUR_BITS
 from engine.runtime.rigs.cost import CostBook
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig, open_rig
 
+EXACT = ("float32", FOUR_BITS)
 BUDGETS = (0, 1, 7, 15, 64, 256, AUTO)
-PRICED_AT = 128  # tokens of prefix that auto goes by
+PRICED_AT = 128  # tokens of prefix at which auto's costs are measured
 MOST_NAMED = 20  # of the texts that differ
 
 
@@ -72,7 +75,7 @@ def exact_in_law_only(temperature: float) -> list[str]:
 
 
 def asks_of(prompt: str, choice: argparse.Namespace) -> list[Ask]:
-    """Everything that is to write the text of plain decoding."""
+    """Every ask whose text has to be that of plain decoding."""
     paced = [flags.nodes_and_pace(budget) for budget in choice.budgets]
     return [Ask(prompt, method=method, budget=budget, max_tokens=choice.max_tokens, sampling=sampling_of(choice),
                 split=split, pace=pace)
@@ -80,12 +83,12 @@ def asks_of(prompt: str, choice: argparse.Namespace) -> list[Ask]:
 
 
 def plain_ask(prompt: str, choice: argparse.Namespace) -> Ask:
-    """The prompt decoded plainly."""
+    """The ask for plain decoding of the prompt."""
     return Ask(prompt, method="autoregressive", budget=0, max_tokens=choice.max_tokens, sampling=sampling_of(choice))
 
 
 def sampling_of(choice: argparse.Namespace) -> Sampling:
-    """How every text of a check is drawn."""
+    """The sampling of every text of a check."""
     return Sampling(choice.temperature, 0, choice.top_p, choice.seed)
 
 
@@ -120,6 +123,8 @@ def differences(costs: CostBook, prompts: Sequence[str], choice: argparse.Namesp
 def add(verb: argparse.ArgumentParser) -> None:
     """The flags."""
     flags.add_rig(verb)
+    verb.add_argument("--dtype", type=values.one_of(*EXACT), default=EXACT[0], metavar="DTYPE",
+                      help=f"{' or '.join(EXACT)}: those in which texts are equal (default: {EXACT[0]})")
     flags.add_prompts(verb, None, 200)
     verb.add_argument("--skip", type=values.whole(0, flags.MOST_PROMPTS), default=0, metavar="N",
                       help="leave the first so many prompts out")
@@ -145,7 +150,7 @@ def run(choice: argparse.Namespace) -> Result:
     prompts = prompt_set(choice.prompts, choice.skip + choice.limit)[choice.skip:]
     if not prompts:
         raise RequestError(f"{choice.prompts} holds no more than {choice.skip} prompts, and --skip leaves those out.")
-    costs = CostBook(open_rig(choice.rig, "float32"))
+    costs = CostBook(open_rig(choice.rig, choice.dtype))
     found = [each for at_once in choice.together for prompts_ in tqdm(groups(prompts, at_once), unit="prompts")
              for each in differences(costs, prompts_, choice, at_once)]
     points, apart = lossless_points(choice.temperature), exact_in_law_only(choice.temperature)

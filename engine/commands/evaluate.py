@@ -51,7 +51,7 @@ def run(choice: argparse.Namespace) -> Result:
 
 
 def summary(result: Result) -> str:
-    """How much it rests on."""
+    """How many prompts the scores rest on."""
     return f"{result['prompts']} prompts a domain, node budget {result['budget']}, {result['dtype']}."
 
 

@@ -106,7 +106,7 @@ def _rates(domain: str, tokens: Mapping[tuple[str, str], int], seconds: Mapping[
 
 def _by_budget(predicted: Mapping[Key, float], tokens: Mapping[tuple[str, str], int],
                seconds: Mapping[Key, float]) -> dict[str, float]:
-    """Median over prompts of |predicted / measured − 1|."""
+    """The median over prompts of |predicted / measured − 1|, by budget."""
     errors = defaultdict(list)
     for key, rate in predicted.items():
         errors[str(key[2])].append(abs(rate / (tokens[key[:2]] / seconds[key]) - 1))

@@ -45,13 +45,14 @@ class CommandLine(argparse.ArgumentParser):
 
 
 def _on_one_line(said: str, longest: int = LONGEST_SAID) -> str:
-    """A sentence that may quote words as they were typed: newlines, a megabyte."""
+    """The sentence on one line, cut at a length: it may quote what was typed, newlines and megabytes included."""
     line = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in said)
     return line if len(line) <= longest else f"{line[:longest]}…"
 
 
 def understood(line: CommandLine, words: Sequence[str]) -> argparse.Namespace:
-    """What the words say. ``--flag=--`` would be no value at all to argparse, and then no type checks it."""
+    """The parsed words. ``--flag=--`` is refused first: argparse would take it for no value at all, and not check its
+    type."""
     bare = [word for word in words if word.startswith("--") and word.endswith("=--")]
     if bare:
         line.error(f"argument {bare[0].partition('=')[0]}: is '--'; it has to be a value")
@@ -98,7 +99,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except CanopyError as error:
         return _said(error, NOT_DONE)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python reports the closed pipe at its end
         return NOT_DONE
     except OSError as error:
         return _said(f"{error.filename or 'A file'} cannot be read or written: {error.strerror or error}.", NOT_DONE)

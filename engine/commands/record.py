@@ -61,7 +61,7 @@ def run(choice: argparse.Namespace) -> Result:
 
 
 def summary(result: Result) -> str:
-    """How many there are."""
+    """How many lessons were recorded."""
     return f"{len(result['lessons'])} lessons recorded."
 
 

@@ -92,7 +92,7 @@ def latest(path: Path) -> tuple[int, SweepPlan]:
 
 
 def crew_of(choice: argparse.Namespace, plan: SweepPlan) -> Crew:
-    """Who measures: this process, or Ray's workers."""
+    """The crew that measures: this process, or Ray's workers."""
     opened = partial(laboratory, plan.rig, plan.dtype)
     if choice.ray is not None and choice.predict:
         raise RequestError("--predict measures the cost of a pass in this process; leave --ray out.")
@@ -103,6 +103,7 @@ def crew_of(choice: argparse.Namespace, plan: SweepPlan) -> Crew:
 
 def sweep(choice: argparse.Namespace) -> Record:
     """Measure, and return the report."""
+    must_differ(choice)
     number, plan = latest(choice.out) if choice.resume else (0, plan_of(choice))
     crew = crew_of(choice, plan)
     check(plan, crew.methods, crew.drafters)
@@ -119,6 +120,16 @@ def sweep(choice: argparse.Namespace) -> Record:
     return made
 
 
+def must_differ(choice: argparse.Namespace) -> None:
+    """RequestError where a file that is written would take another one's place, the results' above all."""
+    places: dict[Path, str] = {}
+    for flag in ("--out", "--csv", "--runs-csv", "--report"):
+        if path := vars(choice)[flag[2:].replace("-", "_")]:
+            first = places.setdefault(path.resolve(), flag)
+            if first != flag:
+                raise RequestError(f"{first} and {flag} name the same file, {path.name}; name two.")
+
+
 def prediction(plan: SweepPlan, measured: Sequence[CellResult], rig: Laboratory) -> Record:
     """Every cell predicted from the measured trees and the cost of passes, and how far that lies from the measured."""
     if not isinstance(rig, JointLaboratory):
@@ -133,7 +144,7 @@ def prediction(plan: SweepPlan, measured: Sequence[CellResult], rig: Laboratory)
 
 
 def show(steps: Iterable[Progress], done: int, total: int) -> None:
-    """A bar of the cells that are done."""
+    """Show a progress bar of the cells that are done."""
     with tqdm(total=total, initial=done, unit="run") as bar:
         for step in steps:
             bar.set_postfix_str("" if step.seconds_left is None else f"{step.seconds_left:.0f} s left")

@@ -28,7 +28,7 @@ def run(choice: argparse.Namespace) -> Result:
 
 
 def summary(result: Result) -> str:
-    """Whether it is there."""
+    """Whether the rig is there."""
     return "A stage failed; what was finished is kept." if result["status"] else f"The rig {result['rig']} is made."
 
 

@@ -31,7 +31,7 @@ def shown(word: str) -> str:
 
 
 def text(word: str) -> str:
-    """Any text but none at all; bytes that are not UTF-8 arrive as lone surrogates."""
+    """Any text that is not empty; bytes that are not UTF-8 arrive as lone surrogates."""
     try:
         word.encode()
     except UnicodeEncodeError as error:

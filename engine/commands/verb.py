@@ -18,9 +18,9 @@ def done(result: Result) -> int:
 
 @dataclass(frozen=True)
 class Verb:
-    """``description`` is what --help says; ``add`` adds the flags; ``run`` does it, prints what people read meanwhile
-    and returns what --json prints, or raises CanopyError with the sentence why it cannot be; ``summary`` is what
-    people read at the end, empty where all is said; ``status`` is the exit status of what came of it."""
+    """``description`` is what --help says; ``add`` adds the flags; ``run`` does the work, prints what people read
+    meanwhile and returns what --json prints, or raises CanopyError with the sentence why it cannot; ``summary`` is what
+    people read at the end, empty where all has been said; ``status`` is the exit status of the result."""
 
     description: str | None
     add: Callable[[ArgumentParser], None]

@@ -1,6 +1,6 @@
-"""Who decides how many nodes a round drafts and verifies. Only what is known before verification may decide: then
-the tree's shape tells nothing of the target's choices, and the text is the same whatever the pace (contract 2).
-"""
+"""What decides how many nodes a round drafts and verifies. A decision may depend only on what is known before
+verification: then the tree's shape carries no information about the target's choices, and the text is the same at any
+pace (contract 2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_AUTO = 256  # where nothing else is said, no round at its own pace verifies
 
 
 class BudgetPolicy(Protocol):
-    """Asked twice a round and told once; it serves one run."""
+    """Consulted twice a round and informed once; it serves one run."""
 
     def opens(self, drafters: int, budget: int) -> tuple[int, int]:
         """How many of the drafters draft this round (all or none), and the budget that their trees are built for, of
@@ -25,15 +25,15 @@ class BudgetPolicy(Protocol):
         """The part of the built tree that is verified, the root included."""
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
-        """What came of the verified tree."""
+        """Take note of what was accepted of the verified tree."""
 
 
 class Allotment(Protocol):
-    """Who shares one total of rows out among the requests that share their passes. Told twice a round, of all requests
-    that take part in it by their policies in order: those that it made itself, and others, whose trees stay whole."""
+    """Divides one total of rows among the requests that share a forward pass. It is called twice a round with the
+    policies of all requests in that round, in order: those that it made itself, and others, whose trees stay whole."""
 
     def policy(self, promise: float) -> BudgetPolicy:
-        """For one more request, which is to get at least ``promise`` tokens a second; 0 promises nothing."""
+        """A policy for one more request, which is to get at least ``promise`` tokens per second; 0 promises nothing."""
 
     def opens(self, policies: Sequence[BudgetPolicy]) -> None:
         """A round begins: settle what its own policies answer when they are asked."""
@@ -42,10 +42,10 @@ class Allotment(Protocol):
         """The part of each tree that is verified, the root included."""
 
     def ended(self, policies: Sequence[BudgetPolicy], seconds: float) -> None:
-        """The round took so long; every request in it was told what it keeps."""
+        """The round took this many seconds, and every request in it has been told what it keeps."""
 
     def got(self, policy: BudgetPolicy) -> tuple[float, float]:
-        """Tokens a second that a request was promised, and that it got so far."""
+        """Tokens per second that a request was promised, and that it has had so far."""
 
 
 class FixedBudget:

@@ -1,4 +1,4 @@
-"""Where the time of a round goes, without touching what is timed: no synchronisation, two floats a lap."""
+"""Where the time of a round goes, without disturbing what is timed: no synchronisation, two floats a lap."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from engine.records import STAGES
 
 
 class Clock:
-    """Laps of one round. The engine's own stages end where the host has their result, so a lap needs no wait."""
+    """Laps of one round. Each of the engine's stages ends when the host has its result, so a lap needs no
+    synchronisation."""
 
     def __init__(self) -> None:
         self._last = perf_counter()

@@ -1,4 +1,4 @@
-"""A verification that is made as it is read, for rounds that nobody may look at."""
+"""A verification that is computed when it is read, for rounds that may never be looked at."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.records import Integers, Verification
 
 
 class VerificationSource(Protocol):
-    """What a verification can still be made from."""
+    """What a verification can be computed from."""
 
     def at(self, node: int) -> int:
         """The choice at one node."""
@@ -17,20 +17,20 @@ class VerificationSource(Protocol):
         """The choices at all nodes."""
 
     def described(self) -> Verification:
-        """Everything."""
+        """The whole verification, statistics included."""
 
 
 class LazyVerification(Verification):
-    """Makes the choice at a node, the choices, or, with the first look at another field, all of it. A walk asks at the
-    nodes that it visits; whoever shows or writes rounds reads them after the round, and whoever measures them reads no
-    more."""
+    """Computes the choice at one node, all choices, or, when any other field is first read, everything. A walk reads
+    the choices at the nodes it visits; a display or a trace file reads the rest after the round, and a measurement
+    never does."""
 
     def __init__(self, source: VerificationSource) -> None:
         vars(self).update(source=source, at=source.at)
 
     def __getattr__(self, name: str) -> Any:
-        """Only called for what is not there yet. Two threads may make the same at once; what it is made from is let
-        go when all is there."""
+        """Called only for fields that are not computed yet. Two threads may compute the same field at once; the source
+        is dropped once everything is there."""
         source = vars(self).get("source")
         if source and name == "choice":
             vars(self)["choice"] = source.choice()

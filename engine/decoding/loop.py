@@ -22,7 +22,7 @@ from engine.decoding.plan import Drafter, Features, JointDrafter, JointTarget, P
 from engine.records import Acceptance, DraftTree, Integers, Lattice, PackedTree, Request, Round, Verification
 from engine.trees.tree import pack
 
-UNREAD = -1  # the root of a text whose prompt was not read yet
+UNREAD = -1  # the root of a text whose prompt has not been read yet
 
 
 def decode(request: Request, target: Target, drafters: Sequence[Drafter],
@@ -52,7 +52,7 @@ def _rounds(run: RequestRun) -> Generator[Round, None, None]:
 
 
 class RequestRun:
-    """A request that is being answered: where its text stands, and the target and drafters that serve it alone."""
+    """A request that is being answered: how far its text is, and the target and drafters that serve it alone."""
 
     def __init__(self, work: Plan, target: Target) -> None:
         self.work, self.target = work, target
@@ -80,7 +80,7 @@ class RequestRun:
                 and self.start < self.target.context_limit)
 
     def opened(self) -> DraftOrder:
-        """What its next round drafts."""
+        """What its next round is to draft."""
         drafting, budget = self.work.policy.opens(len(self.work.drafters), self.work.request.budget)
         return DraftOrder(self.work.drafters[:drafting], self.root, budget, self.target.context_limit - self.start - 1)
 
@@ -140,8 +140,8 @@ class RoundTrees(NamedTuple):
 
 
 def step(runs: Sequence[RequestRun], allotment: Allotment | None = None) -> list[Round]:
-    """One round of every run: one pass of each drafter that drafts for several together, and one of the target. The
-    seconds of each are those of all together. An ``allotment`` shares the rows out among the runs."""
+    """One round of every run: one pass of each drafter that can draft for several together, and one of the target. The
+    seconds of each stage are those of all runs together. An ``allotment`` divides the rows among the runs."""
     clock = Clock()
     if allotment:
         allotment.opens([run.work.policy for run in runs])
@@ -171,7 +171,7 @@ def step(runs: Sequence[RequestRun], allotment: Allotment | None = None) -> list
 
 
 def _shared(runs: Sequence[RequestRun], built: Sequence[RoundTrees], allotment: Allotment) -> list[RoundTrees]:
-    """The trees as far as the allotment verifies them."""
+    """The parts of the trees that the allotment lets the target verify."""
     cut = allotment.cut([run.work.policy for run in runs], [each.tree for each in built])
     return [RoundTrees(each.drafts, each.candidates, tree) for each, tree in zip(built, cut, strict=True)]
 
@@ -186,7 +186,7 @@ def _drafted(opened: Sequence[DraftOrder]) -> list[tuple[Lattice, ...]]:
 
 
 def _drafted_together(wishes: Sequence[tuple[Drafter, DraftOrder]]) -> list[Lattice]:
-    """One pass for all forks of a drafter that can, a pass for each of the others."""
+    """One pass for all forks of a drafter that can draft jointly, one pass each for the others."""
     groups: dict[int, list[int]] = {}
     for place, (drafter, _) in enumerate(wishes):
         groups.setdefault(id(drafter.weights if isinstance(drafter, JointDrafter) else drafter), []).append(place)
@@ -201,14 +201,14 @@ def _drafted_together(wishes: Sequence[tuple[Drafter, DraftOrder]]) -> list[Latt
 
 
 def _verified(runs: Sequence[RequestRun], packed: Sequence[PackedTree]) -> list[Verification]:
-    """What the target says of every tree."""
+    """The target's verification of every tree."""
     if len(runs) > 1 and isinstance(runs[0].target, JointTarget):
         return runs[0].target.verify_together([run.target for run in runs], packed)
     return [run.target.verify(own) for run, own in zip(runs, packed, strict=True)]
 
 
 def bare(root: int) -> DraftTree:
-    """The tree that nobody drafted: its root."""
+    """A tree of the root alone, where nothing was drafted."""
     zero: Integers = np.zeros(1, np.int32)
     return DraftTree(np.asarray([root], np.int32), zero, np.zeros(1, np.float32), zero)
 

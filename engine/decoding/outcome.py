@@ -33,7 +33,7 @@ class Outcome:
 
 
 def outcome(rounds: Iterator[Round]) -> Outcome:
-    """Run to the end, keeping only what is counted."""
+    """Run to the end and keep only what is counted."""
     token_ids: list[int] = []
     lengths: list[int] = []
     stages = dict.fromkeys(STAGES, 0.0)

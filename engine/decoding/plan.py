@@ -66,7 +66,7 @@ class Drafter(Protocol):
         """Free whatever ``begin`` and ``observe`` allocated."""
 
     def fork(self) -> Drafter:
-        """The same weights for another text, of which nothing was observed yet."""
+        """The same weights for another text, of which nothing has been observed yet."""
 
 
 @runtime_checkable
@@ -75,7 +75,7 @@ class JointDrafter(Protocol):
 
     @property
     def weights(self) -> object:
-        """What its forks share, and no other drafter has."""
+        """What all its forks share and no other drafter has."""
 
     def draft_together(self, forks: Sequence[Any], roots: Sequence[int], widths: Sequence[int]) -> list[Lattice]:
         """What ``draft`` of each fork gives."""

@@ -17,8 +17,8 @@ from engine.records import Request, Round
 
 @dataclass(frozen=True)
 class BatchRequest:
-    """A request with the drafters that serve it, and who decides its budgets where it is not fixed. ``promise`` is
-    how many tokens a second it is to get at least, where an allotment serves it."""
+    """A request with the drafters that serve it, and the policy for its budgets where they are not fixed. ``promise``
+    is how many tokens per second it is to get at least, where an allotment serves it."""
 
     request: Request
     drafters: Sequence[Drafter]
@@ -28,7 +28,7 @@ class BatchRequest:
 
 @dataclass(frozen=True)
 class Gap:
-    """A request that gets less than it was promised, in tokens a second."""
+    """A request that gets less than it was promised, in tokens per second."""
 
     number: int
     promised: float
@@ -36,7 +36,7 @@ class Gap:
 
 
 def told(gaps: Sequence[Gap]) -> str:
-    """Which promises are not kept, in words; nothing where all are."""
+    """A sentence about the promises that are not kept; empty where all are."""
     if not gaps:
         return ""
     each = "; ".join(f"request {gap.number} gets {gap.got:.1f} of {gap.promised:.1f} tokens/s" for gap in gaps)
@@ -44,8 +44,8 @@ def told(gaps: Sequence[Gap]) -> str:
 
 
 class RequestBatch:
-    """The requests that are being answered, by number. It works on forks of the target and the drafters. With an
-    ``allotment`` those at their own pace that bring no policy share one total of rows."""
+    """The requests that are being answered, by number, on forks of the target and the drafters. With an ``allotment``,
+    requests at the pace ``auto`` that bring no policy of their own share one total of rows."""
 
     def __init__(self, target: Target, allotment: Allotment | None = None) -> None:
         self._target, self._allotment = target, allotment
@@ -74,7 +74,8 @@ class RequestBatch:
         return number
 
     def round(self, only: Collection[int] | None = None) -> list[tuple[int, Round]]:
-        """One round of every request, or of these alone, with its number. Those that have ended leave."""
+        """One round of every request, or of the given ones alone, each with its number. Requests that have ended leave
+        the batch."""
         numbers = [number for number in self._runs if only is None or number in only]
         made = step([self._runs[number] for number in numbers], self._allotment) if numbers else []
         for number in numbers:

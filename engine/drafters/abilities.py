@@ -1,4 +1,4 @@
-"""What a drafter may be able to do besides drafting. Whoever needs it asks for the ability, never for a kind."""
+"""What a drafter may be able to do besides drafting. Code that needs an ability asks for it, never for a kind."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BlockDrafter(Drafter, Protocol):
 
 @runtime_checkable
 class ReplayDrafter(Drafter, Protocol):
-    """Proposes the same at a place whatever the budget, and so for a whole known text in a few passes."""
+    """Proposes the same at a place whatever the budget, so a few passes give its proposals for a whole known text."""
 
     def proposals(self, text: ReadText, width: int) -> Proposals:
         """Its lattice at every anchor of the text, ``width`` tokens a row; what ``draft`` would give there."""

@@ -57,7 +57,7 @@ class BeamLevel(NamedTuple):
 
 
 def grow(model: PathModel, root: int, reach: Reach) -> Lattice:
-    """The lattice of ``reach``: (depth, width + 1, width). Its last row is nobody's: cells that are not expanded
+    """The lattice of ``reach``: (depth, width + 1, width). Its last row belongs to no node: cells that are not expanded
     lead there, and everything after it has probability 0. Logprobs are those of the whole vocabulary."""
     if reach.depth == 0:
         return nothing()
@@ -79,7 +79,7 @@ def grow(model: PathModel, root: int, reach: Reach) -> Lattice:
 
 
 def nothing() -> Lattice:
-    """The lattice of a drafter that proposes nothing: no depth at all."""
+    """The empty lattice, of depth 0, of a drafter that proposes nothing."""
     zero = np.zeros((0, 1, 1), np.int32)
     return Lattice(zero, np.zeros((0, 1, 1), np.float32), zero)
 

@@ -87,7 +87,7 @@ def must_be(folder: Path, values: Mapping[str, Any], kind: type, said: str) -> N
 
 
 def nested(rope: Mapping[str, Any]) -> str:
-    """What is said of rotary parameters that differ from kind of layer to kind of layer; empty where they do not."""
+    """The complaint about rotary parameters that differ between kinds of layers; empty where they do not."""
     return ", ".join(name for name, value in rope.items() if isinstance(value, Mapping))
 
 

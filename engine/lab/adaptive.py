@@ -1,7 +1,7 @@
 """budget=auto: each round verifies as many nodes as pay on this machine.
 
 A node is worth its chance of being kept; a row costs what the measured curve says. A round takes the n with the largest
-E(n) − λ T(n): its expected tokens less its time at the price λ, the tokens per millisecond of the rounds of late (what
+E(n) − λ T(n): its expected tokens less its time at the price λ, the tokens per millisecond of recent rounds (what
 the time would bring elsewhere; that maximises the rate of the whole text, where the largest E(n) / T(n) of each round
 would not). All sizes of the curve are looked at, since T is a staircase, and no others, since a kernel or a graph for a
 new size has to be made first. A node's chance is the drafter's cumulative probability, scaled by what came true so far
@@ -27,7 +27,7 @@ from engine.records import Acceptance, DraftTree, Integers
 from engine.trees.tree import beginning, select
 
 PRIOR_TOKENS = 8.0  # as many expected tokens of a step stand for the drafter's word before anything was seen
-MEMORY, RATE_MEMORY = 0.97, 0.8  # weight of what was seen a round ago: for the calibration, for the rate
+MEMORY, RATE_MEMORY = 0.97, 0.8  # weight of the previous round: for the calibration, for the rate
 FORGOTTEN = (1 - MEMORY) * PRIOR_TOKENS
 FIRST_BUDGET = 24  # as large trees are built from the start where they are cheap: the larger one tells more
 CHEAP, ALIKE = 0.01, 0.1  # parts of a plain round, and of a draft of one node, that more nodes may cost to be cheap
@@ -38,8 +38,8 @@ OPENING_ROUNDS, OPENING_RATE = 2.0, 2.5  # plain rounds' time, and times their r
 
 
 class PromiseTally:
-    """What came true of what trees promised, by steps: those of their nodes, best first, that lie between one size of
-    the curve and the next."""
+    """How much of what trees promised came true, by steps: a step is the nodes, best first, between one size of the
+    curve and the next."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = sizes
@@ -47,8 +47,8 @@ class PromiseTally:
         self.scales = [1.0] * len(sizes)
 
     def tokens(self, promised: Sequence[float]) -> list[float]:
-        """Expected tokens of a round that verifies the tree's beginning of each size, as far as it goes: from what its
-        steps promise, the root's the first."""
+        """Expected tokens of a round that verifies the tree's beginning of each size, as far as the tree goes, from
+        what its steps promise; the root's comes first."""
         return list(accumulate(map(mul, promised, self.scales)))
 
     def learn(self, promised: Sequence[float], kept: Sequence[int]) -> None:
@@ -109,7 +109,8 @@ class AdaptiveBudget:
         self._drafted_ms = 0.0  # the time of the round that drafts, else 0
 
     def opens(self, drafters: int, budget: int) -> tuple[int, int]:
-        """See ``BudgetPolicy``. No drafter drafts while plain decoding is the faster; ever rarer rounds try again."""
+        """See ``BudgetPolicy``. No drafter drafts while plain decoding is faster; drafting is tried again ever more
+        rarely."""
         self._drafted_ms = 0.0
         if self._paused < self._pause or not self._accounts.solvent:
             self._paused += 1
@@ -143,8 +144,8 @@ class AdaptiveBudget:
         return rows[place]
 
     def _weigh(self, tokens: float, milliseconds: float) -> None:
-        """Does drafting pay? By the expected tokens of the rounds that drafted lately; what was before a pause is
-        forgotten."""
+        """Decide whether drafting pays, by the expected tokens of the rounds that drafted recently; what was seen
+        before a pause is forgotten."""
         memory = 0.0 if self._pause else RATE_MEMORY
         self._tokens = memory * self._tokens + tokens
         self._spent_ms = memory * self._spent_ms + milliseconds

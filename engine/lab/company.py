@@ -1,8 +1,8 @@
-"""A request measured among others: as many are at work in each of its rounds, so no round is fuller than another.
+"""A request measured among others: each of its rounds has the same number of requests at work.
 
 The others take turns: one that has ended makes room for the next, whose prompt is read between two rounds. The clock
-runs over the rounds alone, from the first of the measured request to its last; before it, all prompts of the first
-turn are read. So there is no tail in which fewer are left, and nothing is counted that was not at full work.
+runs over the rounds alone, from the first of the measured request to its last; before it, all prompts of the first turn
+are read. So there is no tail in which fewer are left, and nothing is counted that was not at full work.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ class JointLaboratory(Protocol):
     """A laboratory that can measure a run among others."""
 
     def measure_among(self, ask: Ask, company: Company) -> Reading:
-        """As ``Laboratory.measure``, with as many requests at work in each of its rounds as the company says."""
+        """Like ``Laboratory.measure``, with as many requests at work in each of its rounds as the company says."""
 
     def load_cost(self, ask: Ask, requests: int) -> CostCurve:
-        """What rounds of so many requests like this one cost; measured when it is first asked for, then kept."""
+        """What rounds cost that so many requests like this one share; measured on first use, then kept."""
 
 
 
 
 def read_among(target: Target, asked: Sequence[BatchRequest], at_once: int,
                allotment: Allotment | None = None) -> Reading:
-    """Run the first of ``asked`` to the end among the others, ``at_once`` in all; RequestError where it cannot be
-    served, or so many cannot be at work. With an ``allotment`` those at their own pace share one total of rows."""
+    """Run the first of ``asked`` to the end among the others, ``at_once`` in all. RequestError where it cannot be
+    served, or where fewer than that many can be at work. With an ``allotment``, those at the pace ``auto`` share one
+    total of rows."""
     own_request, *others = asked
     batch, turns = RequestBatch(target, allotment), _Turns(others)
     kept: list[Round] = []
@@ -63,7 +64,8 @@ def read_among(target: Target, asked: Sequence[BatchRequest], at_once: int,
 
 
 class _Turns:
-    """The others, round and round. One that cannot be served, or ends before its first round, gives its turn away."""
+    """The other requests, in turn and over again. One that cannot be served, or ends before its first round, gives up
+    its turn."""
 
     def __init__(self, others: Sequence[BatchRequest]) -> None:
         self._turns: Iterator[BatchRequest] = cycle(others)

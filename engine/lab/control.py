@@ -1,4 +1,4 @@
-"""Pause, resume and stop a sweep or a race from another thread; tell how far a long measurement is."""
+"""Pause, resume and stop a sweep or a race from another thread; report the progress of a long measurement."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ Hear = Callable[[str, float], None]  # what is being done, and the share of the 
 
 
 class Steps:
-    """The steps of a long measurement, counted. ``hear`` is told of each; what it raises ends the measurement."""
+    """The steps of a long measurement, counted. ``hear`` is called with each; an exception that it raises ends the
+    measurement."""
 
     def __init__(self, hear: Hear | None = None) -> None:
         self._hear = hear
         self._done = self._total = 0
 
     def expect(self, count: int) -> None:
-        """So many more are to come."""
+        """Add to the number of steps to come."""
         self._total += count
 
     def begin(self, message: str) -> None:
@@ -28,7 +29,8 @@ class Steps:
 
 
 class Control:
-    """What the person wants. A run in hand is finished first; nothing new begins while paused or once stopped."""
+    """What the person has asked for. A run in progress is finished first; nothing new begins while paused or once
+    stopped."""
 
     def __init__(self) -> None:
         self._going, self._stopped = Event(), Event()
@@ -63,7 +65,7 @@ class Control:
 
     @property
     def paused_seconds(self) -> float:
-        """How long it was paused, all pauses together."""
+        """The length of all pauses together."""
         return self._paused_seconds + (perf_counter() - self._since if self.paused else 0.0)
 
     def may_go_on(self) -> bool:

@@ -44,12 +44,12 @@ class CostCurve:
     requests: int = 1
 
     def verify_at(self, rows: int) -> float:
-        """Milliseconds of a pass over ``rows`` rows, read between the measured neighbours; beyond the last one the
-        line through the last two goes on."""
+        """Milliseconds of a pass over ``rows`` rows, interpolated between the measured neighbours; beyond the last one,
+        along the line through the last two."""
         return _read(self.rows, self.verify_ms, rows)
 
     def verify_low_at(self, rows: int) -> float:
-        """The same of the tenth percentiles, which choices go by."""
+        """The same of the tenth percentiles, which the adaptive budget uses."""
         return _read(self.rows, self.verify_low_ms, rows)
 
     def draft_at(self, budget: int) -> float:
@@ -72,7 +72,7 @@ LoadCost = Callable[[int], CostCurve]  # the curve of so many requests at once
 
 
 def between(fewer: CostCurve, more: CostCurve, requests: int) -> CostCurve:
-    """The curve of a number of requests that lies between two measured ones, by the straight line between them."""
+    """The curve of a number of requests between two measured ones, by linear interpolation."""
     share = (requests - fewer.requests) / (more.requests - fewer.requests)
     rows = (requests, *sorted({size for size in (*fewer.rows, *more.rows) if size > requests}))
 

@@ -1,4 +1,4 @@
-"""Is it the same text? Where not: the first difference and how close the target's call was there."""
+"""Whether two texts are the same; where not, the first difference and how close the target's choice was there."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from engine.lab.settings import Reading
 
 @dataclass(frozen=True)
 class Difference:
-    """The first place in the text, from 0, where the two differ: the token of each, and the gap in nats between the
-    target's first and second token there (of the baseline's run; None at place 0, which the prefill chose)."""
+    """The first place in the text, counted from 0, where the two differ: the token of each, and the gap in nats between
+    the target's first and second token there (of the baseline's run; None at place 0, which the prefill chose)."""
 
     place: int
     token: int
@@ -19,7 +19,7 @@ class Difference:
 
 
 def first_difference(reading: Reading, baseline: Reading) -> Difference | None:
-    """None for the same text. A text that ends early differs in the token that would have followed it, if in any."""
+    """None for the same text. A text that ends early differs in the token that would have followed, if there is one."""
     if reading.token_ids == baseline.token_ids:
         return None
     ours, theirs = ((*each.token_ids, each.bonus) for each in (reading, baseline))

@@ -1,4 +1,4 @@
-"""What the doctor says: one finding per check, each with the figure it rests on. Torch-free."""
+"""The doctor's findings: one per check, each with the figure that it rests on. Torch-free."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 FINE, SUSPICIOUS, WRONG = "fine", "suspicious", "wrong"
 WEIGHT = MappingProxyType({FINE: 0, SUSPICIOUS: 1, WRONG: 2})
-WRONG_GAIN, SUSPICIOUS_GAIN = 1.25, 1.08  # of accepted drafted tokens, where something is done another way
+WRONG_GAIN, SUSPICIOUS_GAIN = 1.25, 1.08  # of accepted drafted tokens, when the drafter is run in another way
 LEAST_GAIN = 0.1  # tokens: a smaller gain is noise
-FEWEST = 20  # places that a share has to rest on
+FEWEST = 20  # places that a share has to be counted over
 FIRST_SHARE = 0.4  # of the first drafted tokens should be accepted, or the drafter does not know this text
 DIP, TRUST = 0.6, 0.15
 
@@ -56,7 +56,7 @@ class Marks:
 
 
 def marks(proposed: NDArray[np.int32], text: NDArray[np.int32], confidence: NDArray[np.float32]) -> Marks:
-    """From the chains (anchors, depth), what the text has in their places (−1 after its end), and exp(logprob)."""
+    """From the chains (anchors, depth), the text's own tokens in their places (−1 after its end), and exp(logprob)."""
     inside = text >= 0
     right = (proposed == text) & inside
     through = np.cumprod(np.concatenate([np.ones((len(right), 1), np.bool_), right], 1), 1).astype(np.bool_)
@@ -66,8 +66,8 @@ def marks(proposed: NDArray[np.int32], text: NDArray[np.int32], confidence: NDAr
 
 
 def compared(check: tuple[str, str], own: Marks, others: Mapping[str, Marks], advice: str) -> DoctorFinding:
-    """Is something done wrong? Not if the drafter fares best as it is run. ``check`` is (name, drafter), ``others`` the
-    marks by how else it was run; ``advice`` has a place for the best of them: {best}."""
+    """Whether the drafter is run in a wrong way: not if it does best as it is configured. ``check`` is (name, drafter),
+    ``others`` the marks by how else it was run; ``advice`` has a place for the best of them: {best}."""
     if not others:
         return DoctorFinding(*check, FINE, f"There is no other way to try; {own.accepted:.2f} tokens accepted a round.")
     best = max(others, key=lambda name: others[name].accepted)
@@ -89,7 +89,7 @@ def stated(finding: DoctorFinding, run: object, said: object) -> DoctorFinding:
 
 
 def confidence_finding(drafter: str, own: Marks) -> DoctorFinding:
-    """Does what the drafter believes of its chain come true?"""
+    """Whether the drafter's confidence in its chain is borne out."""
     solid = own.reached >= FEWEST
     if not solid.any():
         return DoctorFinding("confidence", drafter, SUSPICIOUS, f"Only {own.reached[0]} places to judge by.",
@@ -105,7 +105,8 @@ def confidence_finding(drafter: str, own: Marks) -> DoctorFinding:
 
 
 def positions_finding(drafter: str, own: Marks) -> DoctorFinding:
-    """Acceptance by depth: low from the start says the drafter does not know the text, a dip that a slot is odd."""
+    """Acceptance by depth: low from the start means that the drafter does not know the text, a dip that one slot is
+    wrong."""
     solid = own.reached >= FEWEST
     shares = own.shares
     seen = "Accepted of those reached, by depth: " + " ".join(f"{share:.2f}" for share in shares[solid]) + "."
@@ -125,5 +126,5 @@ def positions_finding(drafter: str, own: Marks) -> DoctorFinding:
 
 
 def worst_first(findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:
-    """Wrong before suspicious before fine, otherwise in the order of the checks."""
+    """Wrong before suspicious before fine; within each, in the order of the checks."""
     return sorted(findings, key=lambda each: -WEIGHT[each.status])

@@ -1,5 +1,5 @@
 """What follows from measuring with several requests at once: the best budget for each number, and where plain decoding
-is the faster."""
+is faster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def of_curve(summary: Summary, curve: Setting) -> tuple[Row, ...]:
 
 
 def ridge(rows: Sequence[Row]) -> dict[int, Row]:
-    """The row of the largest median total tokens/s for each number of requests at once, ascending."""
+    """For each number of requests at once, ascending, the row with the largest median total tokens/s."""
     def count(row: Row) -> int:
         return row.setting.together
     return {together: max(members, key=lambda row: (row.total.median, -row.setting.budget))
@@ -36,7 +36,7 @@ def ridge(rows: Sequence[Row]) -> dict[int, Row]:
 
 
 def load_words(summary: Summary, curve: Setting) -> list[str]:
-    """The ridge of a curve, and where plain decoding is faster, a sentence each; by the medians."""
+    """Sentences about a curve, by its medians: the ridge, and where plain decoding is faster."""
     rows = of_curve(summary, curve)
     measured = {row.setting.together for row in rows}
     plain = [row for row in of_curve(summary, curve.baseline) if row.setting.together in measured]
@@ -50,8 +50,8 @@ def _named(row: Row) -> str:
 
 
 def plain_words(rows: Sequence[Row]) -> list[str]:
-    """Where plain decoding is faster, from few requests at once to many: neighbours of which the same is true share a
-    sentence."""
+    """Where plain decoding is faster, from few requests at once to many; neighbouring numbers of which the same is true
+    share a sentence."""
     said: dict[int, str] = {}
     for count in sorted({row.setting.together for row in rows}):
         fixed = sorted((row.setting.budget, row.speedup.median) for row in rows
@@ -79,7 +79,7 @@ def _where(budgets: Sequence[int], losing: Sequence[int]) -> str:
 
 
 def _span(counts: Sequence[int], last: bool) -> str:
-    """So many requests at once; ``last`` where nothing else is known of more."""
+    """A range of numbers of requests at once, in words; ``last`` where it is open-ended."""
     first, end = counts[0], counts[-1]
     if last and first > 1:
         return f"From {first} requests on"

@@ -1,7 +1,6 @@
-"""Predicted speed with several requests at once: trees do not depend on who is answered beside them, so the rounds of
-one request are those of each, and the measured cost of rounds that several share prices them. Never measured, and said
-so wherever it is shown.
-"""
+"""Predicted speed with several requests at once. Trees do not depend on which other requests share the pass, so each
+request has the rounds of one alone, and the measured cost of shared rounds prices them. Such figures are never
+measured, and are labelled so wherever they are shown."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ class KnownRounds:
     build_ms: float
 
     def total_tokens_per_second(self, setting: Setting, load: LoadCost) -> float:
-        """Of as many requests like this one at once as the setting says."""
+        """Of as many requests like this one as the setting says, answered at once."""
         together, drafters = setting.together, METHODS[setting.method].drafter_count
         curve = load(together)
         spent_ms = sum(curve.round_ms(together * rows, setting.budget, drafters, together * self.build_ms)
@@ -57,15 +56,15 @@ def _rounds(reading: Reading, together: int) -> KnownRounds:
 
 
 def texts_forecast(forecasts: Iterable[Forecast]) -> Texts:
-    """The rounds that a what-if foretells for one text; a drafter that drafts nothing is of no use."""
+    """The rounds that a what-if predicts for one text, without those of a drafter that drafts nothing."""
     return {Setting(each.method, each.budget, each.split): [KnownRounds(each.lengths, each.rows, each.build_ms)]
             for each in forecasts
             if each.pace == FIXED and each.lengths and (each.budget or not METHODS[each.method].drafter_count)}
 
 
 def predict(texts: Texts, counts: Iterable[int], load: LoadCost) -> dict[Setting, float]:
-    """Predicted total tokens/s of every setting with so many requests at once: medians over texts. What chooses its own
-    budget is left out: under load it chooses another one."""
+    """Predicted total tokens/s of every setting with each of these numbers of requests at once: medians over texts.
+    Settings that choose their own budget are left out: under load they choose another one."""
     asked = [replace(setting, together=count) for count in counts for setting in texts]
     return {setting: median(known.total_tokens_per_second(setting, load) for known in texts[setting.alone])
             for setting in asked}
@@ -95,7 +94,7 @@ class PredictionError:
 
 
 def prediction_error(predicted: Mapping[Setting, float], summary: Summary) -> PredictionError | None:
-    """None where nothing that was predicted was measured."""
+    """None where nothing that was predicted has been measured."""
     errors = {row.setting: abs(predicted[row.setting] / row.total.median - 1)
               for row in summary.rows if row.setting in predicted}
     if not errors:

@@ -1,4 +1,4 @@
-"""In which order a sweep measures, so that a machine that slows down or warms up favours nobody."""
+"""The order in which a sweep measures, so that a machine that slows down or warms up favours no setting."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ MOST_CELLS = 1_000_000
 
 @dataclass(frozen=True)
 class Choice:
-    """The settings of a sweep as a person chooses them: every method at every budget, and where ``auto_budget`` is
-    not 0 at its own pace too, with that as the most nodes of a round: then there may be no other budget. All that with
-    each of ``together`` requests at once."""
+    """The settings of a sweep as a person chooses them: every method at every budget. Where ``auto_budget`` is not 0,
+    each method is also measured at the pace ``auto`` with that as the most nodes of a round; then there need not be any
+    other budget. All of that with each of ``together`` requests at once."""
 
     methods: tuple[str, ...]
     budgets: tuple[int, ...] = TRIED_BUDGETS
@@ -50,7 +50,7 @@ def parse_budgets(text: str) -> tuple[int, ...]:
 
 
 def choose_budgets(text: str) -> tuple[tuple[int, ...], int]:
-    """Budgets among which ``auto`` may stand: the numbers, and what ``Choice.auto_budget`` is then."""
+    """Parse budgets among which ``auto`` may stand: the numbers, and the value of ``Choice.auto_budget``."""
     words = text.replace(",", " ").split()
     fixed = [word for word in words if word != AUTO]
     alone = bool(words) and not fixed
@@ -58,12 +58,13 @@ def choose_budgets(text: str) -> tuple[tuple[int, ...], int]:
 
 
 def tidy_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
-    """Budgets in ascending order, each once; RequestError for none, and for one that the engine does not take."""
+    """Budgets in ascending order without repeats; RequestError for none, or for one outside the engine's bounds."""
     return _tidy(budgets, check_budget, "No node budget was given; write at least one, as in: 16, 32, 64.")
 
 
 def tidy_together(counts: Iterable[int]) -> tuple[int, ...]:
-    """Numbers of requests at once in ascending order, each once; RequestError for none, and for one that cannot be."""
+    """Numbers of requests at once in ascending order without repeats; RequestError for none, or for one outside the
+    bounds."""
     return _tidy(counts, check_together,
                  "No number of requests at once was given; write at least one, as in: 1, 2, 4, 8.")
 

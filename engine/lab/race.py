@@ -35,9 +35,9 @@ class Spread:
 
 @dataclass(frozen=True)
 class Lane:
-    """One setting of a race. ``shown`` is the repeat of median time, and the one to replay; ``seconds`` and
-    ``tokens`` (rounds,) are its wall clock and its tokens committed after each round, from the end of the prefill;
-    ``failure`` is the sentence why it could not run, and then there is nothing else."""
+    """One setting of a race. ``shown`` is the repeat of median time, which is replayed; ``seconds`` and ``tokens``
+    (rounds,) are its wall clock and its tokens committed after each round, from the end of the prefill. ``failure`` is
+    the sentence why it could not run; the other fields are then empty."""
 
     setting: Setting
     shown: Reading | None = None
@@ -77,7 +77,7 @@ def run_race(laboratory: Laboratory, plan: SweepPlan, control: Control) -> Itera
 
 
 def lanes(plan: SweepPlan, measured: Sequence[CellResult], laboratory: Laboratory) -> Race:
-    """What was measured, as lanes; a setting that was not reached before a stop has none."""
+    """What was measured, as lanes; a setting that a stop kept from being measured has none."""
     by_setting = {setting: [found for found in measured if found.cell.setting == setting]
                   for setting in plan.settings}
     made = tuple(_lane(setting, found, by_setting.get(setting.baseline, []))

@@ -13,9 +13,9 @@ from engine.trace import Trace
 
 
 def read(rounds: Iterable[Round]) -> Reading:
-    """Run to the end, then read off what counts.
+    """Run to the end, then read what counts.
 
-    Nothing is looked at in between: what a device still has in flight after a round may not finish in the pause.
+    Nothing is read in between: work that a device still has in flight after a round must not finish during the pause.
     """
     kept: list[Round] = []
     step_seconds: list[float] = []

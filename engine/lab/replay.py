@@ -128,7 +128,7 @@ class Replay:
             drafters, built = policy.opens(len(self.growers), budget)
             tree = policy.cut(self.tree(place, built)) if drafters else bare(int(self.known.token_ids[place]))
             keep = agreed(self.known, place, tree)
-            # the bonus after the last token is not known, and nobody asks for it
+            # the bonus after the last token is not known, and not needed
             policy.learn(tree, Acceptance(keep, int(self.known.token_ids[min(place + len(keep), size - 1)])))
             yield Step(place, drafters, built, tree, keep)
             place += len(keep)

@@ -99,7 +99,7 @@ def failures(plan: SweepPlan, measured: Sequence[CellResult]) -> list[Record]:
 
 
 def run_command(plan: SweepPlan, setting: Setting) -> str:
-    """The command line that runs a setting on the first prompt; with several requests at once, that measures it."""
+    """The command line that runs a setting on the first prompt or, for several requests at once, that measures it."""
     if setting.together > 1:
         return sweep_command(replace(plan, settings=(setting.baseline, setting)))
     words = ["python", "-m", "engine", "generate", "--rig", plan.rig, "--dtype", plan.dtype, "--method",

@@ -1,4 +1,4 @@
-"""A results file as a file: who may write it, and what SQLite's errors mean for the person."""
+"""A results file as a file: the lock of its one writer, and what SQLite's errors mean for the person."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MEANING = {
 
 def sentence(name: str, error: sqlite3.Error) -> str:
     """What an error of SQLite means for the person."""
-    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the higher bits say where it came up
+    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the higher bits say where it arose
     return f"The results file {name} {MEANING.get(primary, f'cannot be used ({error})')}."
 
 

@@ -19,13 +19,13 @@ from engine.requests.rig_names import AUTO_DTYPE
 from engine.trace import Piece
 
 BASELINE = "autoregressive"  # what speed-up is measured against, in every sweep and race
-TURNS = 4  # prompts that may stand beside a run one after the other, for each request at once; then they come again
+TURNS = 4  # prompts that stand beside a run one after the other, for each request at once, before they are repeated
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is varied. Fields as in ``records.Ask``; ``budget`` counts drafted nodes and is 0 without a drafter; at
-    the pace ``auto`` it is the most that a round may verify. ``together`` requests are answered at once."""
+    """What is varied. Fields as in ``records.Ask``; ``budget`` counts drafted nodes and is 0 without a drafter; at the
+    pace ``auto`` it is the most that a round may verify. ``together`` is the number of requests answered at once."""
 
     method: str
     budget: int = 64
@@ -58,7 +58,7 @@ class Setting:
 
     @property
     def curve(self) -> Setting:
-        """What it shares with the settings of its curve: all besides the budget and the requests at once."""
+        """What it shares with the settings on the same curve: everything but the budget and the requests at once."""
         return replace(self, budget=0, pace=FIXED, together=1)
 
     @property
@@ -79,8 +79,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Company:
-    """What is answered beside a request: ``others`` take turns, so that ``at_once`` requests, its own counted, are at
-    work in every one of its rounds."""
+    """The requests answered beside one: ``others`` take turns, so that ``at_once`` requests, the measured one counted,
+    are at work in every one of its rounds."""
 
     others: tuple[Ask, ...] = ()
     at_once: int = 1
@@ -112,8 +112,8 @@ class SweepPlan:
         return self._ask(cell, cell.prompt)
 
     def company(self, cell: Cell) -> Company:
-        """What is answered beside it: the prompts that follow in the set, round and round, under the same setting. So
-        over all cells of a setting every prompt stands beside the others as often as any."""
+        """The requests answered beside a cell's: the prompts that follow it in the set, over and over, under the same
+        setting. So over all cells of a setting every prompt stands beside the others equally often."""
         together = cell.setting.together
         places = range(cell.prompt + 1, cell.prompt + 1 + TURNS * together if together > 1 else 0)
         return Company(tuple(self._ask(cell, place % len(self.prompts)) for place in places), together)

@@ -3,7 +3,7 @@ in all as pay in a joint pass on this machine.
 
 A round takes the total with the largest E(n) − λ T(n), as the budget of one request does (``adaptive.py``); here E are
 the expected tokens of all requests, T the measured pass over all their rows, and λ is the tokens per millisecond of all
-together of late, never less than what rounds without a drafter bring. So one request may get forty nodes and another
+together lately, never less than that of rounds without a drafter. So one request may get forty nodes and another
 none. Who drafts is chosen alike: those whose drafts brought most, as many as are worth the time of a joint draft; the
 others pause, and are tried again ever more rarely. A request that has less than it was promised drafts, and the nodes
 that it needs to catch up are given before all others.
@@ -35,19 +35,19 @@ from engine.trees.tree import beginning, select
 STEPS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025)  # of a tree, for calibration
 STEP_OF = np.asarray([bisect_right(STEPS, place) for place in range(STEPS[-1])])
 OPENING_ROUNDS, OPENING_GAIN = 2.0, 1.5  # rounds, and times the rate of plain ones, that drafting begins with
-FIRST_DRAFTS = 2  # before what a request's drafts bring is judged
-USUAL_DRAFTS, LAST = 4.0, 0.2  # drafts that what is usual stands for; how much of what is expected the last one says
-WORTH_MEMORY, USUAL_MEMORY = 0.9, 0.97  # weight of what was seen a draft ago: of a request's own, of all requests'
+FIRST_DRAFTS = 2  # drafts of a request before their yield is judged
+USUAL_DRAFTS, LAST = 4.0, 0.2  # drafts that the usual yield counts as; weight of the last draft in what is expected
+WORTH_MEMORY, USUAL_MEMORY = 0.9, 0.97  # weight of the previous draft: of the request's own, of all requests'
 HOPELESS = 0.02  # a node with a smaller chance helps nobody to keep up
 
 
 class SharedPace:
-    """The ``BudgetPolicy`` of one request that shares: what its trees promise, and what came of it."""
+    """The ``BudgetPolicy`` of one request that shares: what its trees promise, and what was accepted of it."""
 
     def __init__(self, promise: float) -> None:
         self.promise, self.tokens, self.seconds = promise, 0, 0.0
         self.drafts, self.drafters, self.room = True, 1, FIRST_BUDGET
-        self._drafted, self._brought, self._last = 0.0, 0.0, 0.0  # drafts of late, what they brought, and the last one
+        self._drafted, self._brought, self._last = 0.0, 0.0, 0.0  # recent drafts, their yield, the last one's
         self._tried = self._pause = self._paused = self._whole_trees = 0
         self._tally = PromiseTally(STEPS)
         self._order: Integers | None = None  # of the built tree, where its nodes do not lie best first
@@ -61,7 +61,7 @@ class SharedPace:
         return drafters, min(budget, self.room)
 
     def cut(self, tree: DraftTree) -> DraftTree:
-        """See ``BudgetPolicy``: the allotment cuts, when it has seen all trees."""
+        """See ``BudgetPolicy``: the allotment cuts the tree, once it has seen all of them."""
         return tree
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
@@ -74,7 +74,8 @@ class SharedPace:
         self._tally.learn(promised.tolist(), kept.tolist())
 
     def chances(self, tree: DraftTree) -> Chances:
-        """Of a built tree's nodes, best first: what the drafter says, scaled by what came true of such places."""
+        """Chances of a built tree's nodes, best first: the drafter's probability, scaled by how often nodes in such
+        places came true."""
         falling = bool((tree.logprobs[1:] <= tree.logprobs[:-1]).all())
         self._order = None if falling else best_order(tree)
         logprobs = tree.logprobs if self._order is None else tree.logprobs[self._order]
@@ -84,7 +85,7 @@ class SharedPace:
         return fallen
 
     def owed(self, chances: Chances, seconds: float) -> int:
-        """How many nodes it takes, as far as any help, to have kept the promise after a round of so long."""
+        """How many nodes it needs, as far as they help, to keep its promise after a round of this length."""
         missing = self.promise * (self.seconds + seconds) - self.tokens - 1
         if self.promise == 0 or missing <= 0:
             return 0
@@ -103,15 +104,15 @@ class SharedPace:
         return select(tree, np.sort(self._order[:nodes + 1]))
 
     def weigh(self, net: float) -> None:
-        """A draft brought so many tokens beyond the time of its rows."""
+        """Take note that a draft yielded so many tokens beyond the time of its rows."""
         self._tried += 1
         self._drafted = WORTH_MEMORY * self._drafted + 1
         self._brought = WORTH_MEMORY * self._brought + net
         self._last = net
 
     def worth(self, usual: float) -> float:
-        """What its next draft may bring, where that of any request brings ``usual``: few drafts tell little of their
-        request, and one something of the next. After a pause the last one alone tells."""
+        """What its next draft may yield, where any request's yields ``usual``: a few drafts say little about their
+        request, and one says something about the next. After a pause only the last one counts."""
         if self._pause:
             return self._last
         own = (USUAL_DRAFTS * usual + self._brought) / (USUAL_DRAFTS + self._drafted)
@@ -119,13 +120,13 @@ class SharedPace:
 
     @property
     def wanted(self) -> bool:
-        """Whether it drafts whatever it brought: at first, after its pause, and while its promise is not kept."""
+        """Whether it drafts whatever the yield: at first, after its pause, and while its promise is not kept."""
         untried = self._tried < FIRST_DRAFTS or self._paused >= self._pause > 0
         return untried or self.promise * self.seconds > self.tokens
 
     def settle(self, drafts: bool) -> None:
-        """Whether it drafts this round. Who does not pay any more pauses, ever longer, until a draft pays again; what
-        was before is forgotten then."""
+        """Whether it drafts this round. A request whose drafts no longer pay pauses, ever longer, until one pays again;
+        what was seen before is then forgotten."""
         if drafts:
             if self._pause and not self.wanted:
                 self._drafted, self._brought, self._pause = 1.0, self._last, 0
@@ -144,8 +145,8 @@ class SharedBudget:
     def __init__(self, costs: LoadCost) -> None:
         self._costs = costs
         self._curves: dict[int, CostCurve] = {}
-        self._tokens, self._rounds = OPENING_ROUNDS * OPENING_GAIN, OPENING_ROUNDS  # of late, against plain rounds
-        self._drafted, self._brought = 0.0, 0.0  # drafts of late, and what they brought
+        self._tokens, self._rounds = OPENING_ROUNDS * OPENING_GAIN, OPENING_ROUNDS  # recent ones, against plain rounds
+        self._drafted, self._brought = 0.0, 0.0  # recent drafts, and what they yielded
         self._seconds = 0.0
 
     def policy(self, promise: float = 0.0) -> SharedPace:
@@ -199,18 +200,19 @@ class SharedBudget:
                 each.seconds += seconds
 
     def _learn(self, paces: Sequence[SharedPace], tokens: float, curve: CostCurve, rows: int) -> None:
-        """What the time of late brought, in tokens a plain round of every request would have brought."""
+        """Take note of what recent time yielded, against the tokens that plain rounds of every request would have
+        yielded."""
         drafting = [each for each in paces if each.drafts]
         spent = self._draft_ms(drafting) + curve.verify_low_at(rows) + curve.overhead_ms if drafting else curve.plain_ms
         self._tokens = RATE_MEMORY * self._tokens + tokens / curve.requests
         self._rounds = RATE_MEMORY * self._rounds + spent / curve.plain_ms
 
     def _price(self, requests: int) -> float:
-        """Tokens a millisecond that the time brings elsewhere."""
+        """Tokens per millisecond that the time would yield elsewhere."""
         return max(1.0, self._tokens / self._rounds) * requests / self._curve(requests).plain_ms
 
     def _draft_ms(self, drafting: Sequence[SharedPace]) -> float:
-        """Of these requests together."""
+        """Milliseconds of a joint draft for these requests."""
         if not drafting:
             return 0.0
         curve, drafters = self._curve(len(drafting)), sum(each.drafters for each in drafting) / len(drafting)

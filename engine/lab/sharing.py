@@ -21,20 +21,21 @@ BEFORE_ALL = 2.0  # more than any chance: what is owed comes first
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The drafted nodes of all trees in the order in which rows are given to them: ``trees`` (n,) whose each is,
-    ``reached`` (n + 1,) the expected tokens of the first so many; the first ``owed`` are given in any case."""
+    """The drafted nodes of all trees in the order in which rows are given to them: ``trees`` (n,) the tree that each
+    belongs to, ``reached`` (n + 1,) the expected tokens of the first 0, 1, …, n nodes; the first ``owed`` are given in
+    any case."""
 
     trees: Integers
     reached: Chances
     owed: int
 
     def shares(self, nodes: int, trees: int) -> list[int]:
-        """How many nodes each of the trees gets when so many are given."""
+        """How many nodes each tree gets when this many are given."""
         return [int(count) for count in np.bincount(self.trees[:nodes], minlength=trees)]
 
 
 def ranked(chances: Sequence[Chances], owed: Sequence[int]) -> Ranking:
-    """All nodes by chance, the earlier tree first among equals; but first those that each tree is owed."""
+    """All nodes by chance, the earlier tree first among equals, after those that each tree is owed."""
     lengths = [len(own) for own in chances]
     whole = np.concatenate([*chances, np.zeros(0)])
     trees = np.repeat(np.arange(len(chances), dtype=np.int32), lengths)
@@ -46,8 +47,9 @@ def ranked(chances: Sequence[Chances], owed: Sequence[int]) -> Ranking:
 
 
 def best_total(ranking: Ranking, given: int, curve: CostCurve, price: float) -> int:
-    """How many nodes to verify beside ``given`` rows that are verified anyhow: the total with the largest expected
-    tokens less milliseconds at the price of one. Looked at are the sizes of the curve, none, and all that are owed."""
+    """How many nodes to verify beside the ``given`` rows that are verified in any case: the total with the largest
+    expected tokens less milliseconds at the given price. Considered are the sizes of the curve, none, and all that are
+    owed."""
     most = len(ranking.trees)
     sizes = {size - given for size in curve.rows} | {0, ranking.owed}
     options = np.asarray(sorted(size for size in sizes if ranking.owed <= size <= most))
@@ -56,7 +58,7 @@ def best_total(ranking: Ranking, given: int, curve: CostCurve, price: float) -> 
 
 
 def best_drafting(worths: Sequence[float], draft_ms: Sequence[float], price: float) -> int:
-    """How many of the requests, by what a draft brings each in tokens, the most first, should draft: ``draft_ms`` is
-    what a draft of the first so many together costs, none included."""
+    """How many of the requests should draft. They are ordered by what a draft yields each in tokens, the most first;
+    ``draft_ms`` is the cost of a joint draft of the first 0, 1, … of them."""
     nets = np.cumsum([0.0, *worths]) - price * np.asarray(draft_ms)
     return int(nets.argmax())

@@ -20,8 +20,8 @@ TWO_SIDED = 1.96  # standard errors that hold 95 % of a normal distribution
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median over prompts. ``low`` and ``high`` bound the true median at 95 % confidence or more, and are None
-    where there are too few prompts to say; ``least`` and ``most`` are what was seen."""
+    """A median over prompts. ``low`` and ``high`` bound the true median at 95 % confidence or more, and are None with
+    too few prompts; ``least`` and ``most`` are the extremes that were seen."""
 
     median: float
     low: float | None
@@ -66,9 +66,9 @@ def histogram(readings: Sequence[Reading]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class DepthRank:
-    """How a proposal of this depth (1 is right after the root) and rank (from 0) fared where the walk reached it.
+    """How proposals of this depth (1 is right after the root) and rank (from 0) did where the walk reached them.
 
-    ``proposed`` counts the trees that held it, ``accepted`` those whose walk went on to it, ``reached`` the rounds
+    ``proposed`` counts the trees that held one, ``accepted`` those whose walk went on to it, ``reached`` the rounds
     whose walk stood right above this depth, whether or not the tree held anything there.
     """
 

@@ -1,8 +1,9 @@
-"""Results in one SQLite file: the plan of every sweep, which of its cells are still to do, and what came of the rest.
+"""Results in one SQLite file: the plan of every sweep, which of its cells are still to be measured, and the results of
+the rest.
 
 A cell is written in one transaction, with its result or not at all, so a process that is killed at any moment loses
-the cell that it was measuring and nothing else. The key (sweep, prompt, setting, repeat) makes writing idempotent:
-the first result of a cell stands. WAL lets readers look while the one writer writes; ``synchronous = FULL`` keeps
+only the cell that it was measuring. The key (sweep, prompt, setting, repeat) makes writing idempotent: the first result
+of a cell stands. With a write-ahead log, readers can read while the one writer writes; ``synchronous = FULL`` keeps
 what was committed through a power cut too.
 """
 
@@ -26,7 +27,7 @@ from engine.trace import UNREADABLE
 
 VERSION = 1
 APPLICATION = 0x43414E50  # "CANP", in the file's header: tells a results file from any other SQLite file
-PATIENCE_SECONDS = 10.0  # for a reader's lock; nobody holds one for long
+PATIENCE_SECONDS = 10.0  # for a reader's lock, which is never held for long
 SCHEMA = (
     "CREATE TABLE sweep (number INTEGER PRIMARY KEY AUTOINCREMENT, started TEXT NOT NULL, plan TEXT NOT NULL, "
     "conditions TEXT NOT NULL)",
@@ -43,7 +44,8 @@ PENDING = "reading IS NULL AND failure IS NULL"
 
 @dataclass(frozen=True)
 class StoredSweep:
-    """A sweep in a file: its number there, when it began (ISO, UTC), and how many cells are done, failed included."""
+    """A sweep in a file: its number there, when it began (ISO, UTC), and how many cells are done, including those that
+    failed."""
 
     number: int
     started: str
@@ -58,9 +60,9 @@ class StoredSweep:
 
 
 class Results:
-    """A results file to read, from any thread, also while another process writes it.
+    """A results file, opened for reading from any thread, even while another process writes it.
 
-    Raises ResultsError, in every method, where the file is none or is damaged.
+    Every method raises ResultsError where the file is not a results file or is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -99,14 +101,14 @@ class Results:
                     for number, started, plan, conditions, done in rows]
 
     def sweep(self, number: int) -> StoredSweep:
-        """One of them."""
+        """The sweep of that number."""
         for stored in self.sweeps():
             if stored.number == number:
                 return stored
         raise ResultsError(f"There is no sweep {number} in {self.path.name}.")
 
     def measured(self, number: int) -> list[CellResult]:
-        """What came of the cells that are done, in the order in which they were measured."""
+        """The results of the cells that are done, in the order in which they were measured."""
         plan = self.sweep(number).plan
         rows = self._all("SELECT prompt, setting, repeat, reading, failure, hardware FROM cell WHERE sweep = ? "
                          f"AND NOT ({PENDING}) ORDER BY finished, place", number)
@@ -116,14 +118,14 @@ class Results:
                     for prompt, setting, repeat, reading, failure, hardware in rows]
 
     def pending(self, number: int) -> list[Cell]:
-        """The cells that are still to do, in their order."""
+        """The cells that are still to be measured, in their order."""
         plan = self.sweep(number).plan
         rows = self._all(f"SELECT prompt, setting, repeat FROM cell WHERE sweep = ? AND {PENDING} ORDER BY place",
                          number)
         return [Cell(prompt, plan.settings[setting], repeat) for prompt, setting, repeat in rows]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
 
     def __enter__(self) -> Self:
@@ -186,7 +188,7 @@ class Store(Results):
         return int(number or 0)
 
     def record(self, number: int, found: CellResult) -> bool:
-        """Write what came of a cell; False, and nothing written, where the cell is done already or is none."""
+        """Write a cell's result; False, and nothing written, where the cell is already done or does not exist."""
         if number not in self._places:
             self._places[number] = _places(self.sweep(number).plan)
         reading = encode(found.reading) if found.reading else None
@@ -199,13 +201,13 @@ class Store(Results):
         return changed == 1
 
     def clear(self, number: int) -> None:
-        """Forget a sweep."""
+        """Delete a sweep."""
         with self._transaction():
             self._connection.execute("DELETE FROM cell WHERE sweep = ?", (number,))
             self._connection.execute("DELETE FROM sweep WHERE number = ?", (number,))
 
     def close(self) -> None:
-        """Let go of the file, and let others write it."""
+        """Close the file, so that others can write it."""
         super().close()
         self._lock.close()
 

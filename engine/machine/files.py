@@ -1,4 +1,4 @@
-"""Writing a file so that nothing is destroyed: only an ordinary file is replaced, and only by a whole one."""
+"""Writing a file so that nothing is destroyed: only an ordinary file is replaced, and only by a complete one."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def kind_of(mode: int) -> str:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Put a file in place of the one that is there, which appears whole or not at all. A link is followed: what it
-    leads to is replaced. FileError, which begins with the file's name, where that is no ordinary file."""
+    """Replace a file, or create it: it appears complete or not at all. A link is followed, and its target replaced.
+    FileError, whose message begins with the file's name, where that is not an ordinary file."""
     try:
         target = Path(os.path.realpath(path))
         if target.exists() and (kind := kind_of(target.stat().st_mode)):

@@ -24,8 +24,8 @@ BUSY_FIELDS = (0, 1, 2, 5, 6)  # user, nice, system, interrupts; not idle, nor w
 
 
 def settle(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Set the waiting policy and the number of threads, each unless the person has. Call it before torch is imported:
-    the OpenMP library reads the environment as it is loaded."""
+    """Set the waiting policy and the number of threads, each unless the environment already sets it. Call it before
+    torch is imported: the OpenMP library reads the environment when it is loaded."""
     for name, value in WAITING.items():
         environment.setdefault(name, value)
     if not any(name in environment for name in NUMBER):
@@ -71,7 +71,7 @@ def _read(path: Path) -> str:
 
 
 class OtherWork:
-    """How many of the processors that this process may use other programs keep busy. Linux alone says so."""
+    """How many of the processors that this process may use are kept busy by other programs. Known on Linux only."""
 
     def __init__(self, allowed: Iterable[int] = ()) -> None:
         self._names = {f"cpu{number}" for number in allowed or processors()}
@@ -85,7 +85,8 @@ class OtherWork:
         return max(0.0, (busy - own) / passed) if passed > 0 else 0.0
 
     def _look(self) -> tuple[float, float, float]:
-        """Seconds by the clock, seconds that the processors were busy, seconds of this process."""
+        """Three readings in seconds: the clock, the time the processors were busy, and this process's own processor
+        time."""
         ticks = 0
         for line in _read(STATISTICS).splitlines():
             name, *fields = line.split()

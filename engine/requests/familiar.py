@@ -8,12 +8,12 @@ from functools import lru_cache
 
 from engine.errors import RigError
 
-LOOKED_AT = 1500  # characters: an expression may take the square of them
-SAID = "lies outside what the"  # of the sentence below, by which a header's note is known to say it
+LOOKED_AT = 1500  # characters: matching an expression may take time quadratic in them
+SAID = "lies outside what the"  # part of the sentence below, by which it is recognised in a header's note
 
 
 def outside(rig: str, good_at: str) -> str:
-    """The sentence for a prompt that is of no such kind."""
+    """The sentence for a prompt that is of none of the rig's kinds."""
     return f"This prompt {SAID} {rig} was trained for. {good_at}"
 
 
@@ -23,13 +23,13 @@ def says_outside(note: str) -> bool:
 
 
 def familiar(prompt: str, kinds: Sequence[str]) -> bool:
-    """Whether one of the regular expressions finds something in the beginning of the prompt, whatever its case."""
+    """Whether one of the regular expressions matches in the beginning of the prompt, ignoring case."""
     return any(compiled(kind).search(prompt[:LOOKED_AT]) for kind in kinds)
 
 
 @lru_cache(maxsize=64)
 def compiled(kind: str) -> re.Pattern[str]:
-    """The expression; RigError where it is none."""
+    """The compiled expression; RigError where it is not a regular expression."""
     try:
         return re.compile(kind, re.IGNORECASE | re.DOTALL)
     except re.error as error:

@@ -16,7 +16,7 @@ TRIED_TOGETHER = (1, 2, 4, 8, 16)
 
 
 def check_budget(budget: int) -> None:
-    """RequestError for a node budget that no round can have."""
+    """RequestError for a node budget outside the bounds."""
     if not 0 <= budget <= MOST_NODES:
         raise RequestError(f"The node budget is {budget}; it has to lie between 0 and {MOST_NODES}.")
 
@@ -36,7 +36,7 @@ def check_max_tokens(max_tokens: int) -> None:
 
 
 def check_seed(seed: int) -> None:
-    """RequestError for a number that no seed can be."""
+    """RequestError for a number that cannot be a seed."""
     if seed < 0:
         raise RequestError(f"The seed is {seed}; it has to be 0 or more.")
     if seed > LARGEST:
@@ -44,7 +44,7 @@ def check_seed(seed: int) -> None:
 
 
 def check_sampling(sampling: Sampling) -> None:
-    """RequestError for a number that no sampling can have."""
+    """RequestError for a number that sampling cannot use."""
     if sampling.temperature != 0 and not COLDEST <= sampling.temperature <= HOTTEST:
         raise RequestError(f"The temperature is {sampling.temperature}; it has to be 0 or a number from {COLDEST:g} to "
                            f"{HOTTEST:g}.")

@@ -15,7 +15,7 @@ LARGEST_FILE_BYTES = 32 * 2**20  # far more prompts than anybody measures
 
 @dataclass(frozen=True)
 class Prompt:
-    """One line of a prompt file; ``turns`` are a conversation before it, which files have none of."""
+    """One line of a prompt file; ``turns`` are the conversation before it, which prompt files do not have."""
 
     text: str
     domain: str = ""
@@ -34,7 +34,7 @@ def read_prompts(path: Path) -> list[Prompt]:
 
 def prompts_from(data: bytes, name: str) -> list[Prompt]:
     """The prompts of a file's bytes, as ``read_prompts``."""
-    rows = _text(data, name).split("\n")  # not splitlines: JSON text may hold other signs that end a line
+    rows = _text(data, name).split("\n")  # not splitlines: JSON text may hold other line separators
     prompts = [_prompt(row, f"{name}, line {number}") for number, row in enumerate(rows, 1) if row.strip()]
     if not prompts:
         raise RequestError(f"The prompt file {name} holds no prompt; write one JSON object a line.")

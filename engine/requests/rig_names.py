@@ -18,15 +18,15 @@ from engine.errors import RigError
 RIGS_FOLDER = Path(__file__).resolve().parents[2] / "assets"
 JOINT, PIN = "::", "@"
 NGRAM = "ngram"
-EMBEDDED_RIG = "demo"  # needs neither network nor set-up: what serves where another rig cannot
-DEFAULT_RIG = "smollm2"  # what answers where nobody names a rig; the embedded one where it cannot be had
+EMBEDDED_RIG = "demo"  # needs neither network nor set-up, so it serves where another rig cannot
+DEFAULT_RIG = "smollm2"  # where no rig is named; the embedded one where this cannot be fetched
 AUTO_DTYPE = "auto"  # the dtype that is fastest on this processor
 FOUR_BITS = "int4"  # weights that a file stores in 4 bits, read as such
 DTYPE_WORDS: Mapping[str, str] = MappingProxyType({
     "float32": "weights and arithmetic of 32 bits", "bfloat16": "weights and arithmetic of 16 bits",
     FOUR_BITS: "weights of 4 bits as the file stores them, arithmetic in bfloat16"})
 DTYPE_NAMES = (AUTO_DTYPE, *DTYPE_WORDS)
-GGUF = ".gguf"  # how a file of that format is called
+GGUF = ".gguf"  # the suffix of such a file
 SCHEMES = ("http", "https")  # of a server's address
 SERVER_KEY = "CANOPY_SERVER_KEY"  # the variable of the environment that holds a server's key
 
@@ -81,7 +81,7 @@ def is_address(rig: str) -> bool:
 
 
 def server_address(rig: str) -> str:
-    """The address without a slash or a ``/v1`` at its end; RigError where it cannot be one, or holds a secret."""
+    """The address without a trailing slash or ``/v1``; RigError where it is not an address, or contains a secret."""
     try:
         found = urlsplit(rig.strip())
         secret, host, _ = found.username is not None or found.password is not None, found.hostname, found.port
@@ -98,7 +98,7 @@ def server_address(rig: str) -> str:
 
 
 def is_folder(place: str) -> bool:
-    """Whether there is a folder of that name; no for a name that no folder can have."""
+    """Whether there is a folder of that name; False for a name that no folder can have."""
     try:
         return Path(place).expanduser().is_dir()
     except (OSError, RuntimeError, ValueError):

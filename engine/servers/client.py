@@ -1,4 +1,4 @@
-"""Asking a server over HTTP: with limits of time and size, never anybody but the address that was named.
+"""Asking a server over HTTP, within limits of time and size, and only at the address that was named.
 
     client = Client("http://127.0.0.1:8000")
     client.ask("/v1/models")                              # an object of JSON
@@ -61,7 +61,7 @@ class Client:
             yield events(self._pieces(response, STREAM_BYTES, STREAM_SECONDS))
 
     def close(self) -> None:
-        """Let go of its connections."""
+        """Close its connections."""
         self._http.close()
 
     @contextmanager

@@ -44,12 +44,12 @@ class Counts:
 
     @property
     def empty(self) -> bool:
-        """Whether none of what is shown was found."""
+        """Whether none of the counters that are shown was found."""
         return self == Counts()
 
 
 def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Name, labels and value of every line that has them; what is none is passed over."""
+    """Name, labels and value of every sample; a line that is not one is skipped."""
     for line in text.splitlines():
         found = SAMPLE.fullmatch(line.strip())
         if found is None:

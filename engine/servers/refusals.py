@@ -1,4 +1,4 @@
-"""Why a server was not to be asked, in one sentence each."""
+"""Why a request to a server failed, one sentence each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_SAID = 200  # characters of what a server says itself
 
 
 def unanswered(address: str, error: Exception, silent_seconds: float) -> ServerError:
-    """From what the network says."""
+    """The sentence for an error of the network."""
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return ServerError(f"Nobody answers at {address}; start the server, or name another address.")
     if isinstance(error, httpx.TimeoutException):
@@ -26,7 +26,7 @@ def unanswered(address: str, error: Exception, silent_seconds: float) -> ServerE
 
 
 def refusal(address: str, path: str, response: httpx.Response, said: bytes) -> ServerError:
-    """From the status of an answer other than 200."""
+    """The sentence for an answer whose status is not 200."""
     status = response.status_code
     if response.is_redirect:
         host = urlsplit(response.headers.get("location", "")).netloc.rpartition("@")[2]

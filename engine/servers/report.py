@@ -1,4 +1,4 @@
-"""What a server said of the speculation of one request."""
+"""What a server reported of the speculation of one request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ServerReport:
 
 
 def section(event: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:
-    """An object within objects by its names; None where there is none."""
+    """The object at a path of names inside an object; None where it is not there."""
     found: Any = event
     for name in names:
         found = found.get(name) if isinstance(found, Mapping) else None
@@ -55,6 +55,6 @@ def counts(given: Mapping[str, Any], name: str) -> tuple[int, ...]:
 
 
 def rate(given: Mapping[str, Any], name: str) -> str:
-    """A figure as the server gives it, to three digits; a question mark where it gives none."""
+    """A figure that the server gives, to three digits; a question mark where it gives none."""
     value = given.get(name)
     return f"{value:.3g}" if type(value) in (int, float) else "?"

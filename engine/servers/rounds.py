@@ -14,9 +14,9 @@ from engine.trace.rounds import NOT_RECORDED
 
 
 def chain_round(index: int, start: int, tokens: Sequence[Token], step: ServerStep) -> Round:
-    """``tokens`` are the root, what was accepted and the target's own; drafted tokens that were rejected are nobody's.
-    ``start`` is the length of the cache before the round. Where the step was cut, its last token ends the text and
-    hangs below the last kept row, as a drafted node."""
+    """``tokens`` are the root, the accepted tokens and the target's own; the drafted tokens that were rejected are
+    unknown. ``start`` is the length of the cache before the round. Where the end of the text cut the step, its last
+    token hangs below the last kept row, as a drafted node."""
     kept = len(tokens) - 1
     size = 1 + max(step.drafted, kept - 1)
     ids = np.full(size, UNKNOWN_TOKEN, np.int32)

@@ -1,4 +1,4 @@
-"""A server that was attached: what it is, and what it answers."""
+"""An attached server: what it is, and what it answers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from engine.servers.kind import UNKNOWN, ServerKind
 from engine.servers.report import ServerReport
 
 CHAT = "/v1/chat/completions"
-TRIAL = Ask("Count from one to ten.", max_tokens=16)  # what a server is asked to see what it reports
+TRIAL = Ask("Count from one to ten.", max_tokens=16)  # a short request that shows what the server reports
 LONGEST_NAME = 200  # characters of a model's name or a version
 
 
 @dataclass(frozen=True)
 class Server:
-    """An open server; ``trial`` is what it reported when it was tried, None where that was nothing; ``width`` is how
-    many tokens each of its steps drafted then, 0 where it does not tell of each."""
+    """An open server. ``trial`` is what it reported when it was tried, None where it reported nothing; ``width`` is the
+    number of tokens that each step drafted then, 0 where it does not report single steps."""
 
     client: Client
     kind: ServerKind
@@ -40,7 +40,7 @@ class Server:
         return f"{self.kind.title} {self.version}".strip()
 
     def tells(self, report: ServerReport | None) -> str:
-        """What it tells of a request that it reported this of, in a sentence."""
+        """A sentence on how much the server reported of a request."""
         if report and report.accepted:
             return f"{self.title} reports its steps: how many tokens each drafted, and how many it accepted."
         if report and report.steps == 0:
@@ -63,7 +63,7 @@ class Server:
 
 
 def open_server(client: Client) -> Server:
-    """Ask a server what it is, and try what it reports with a few tokens; ServerError where it is none to ask."""
+    """Ask a server what it is, and try what it reports with a few tokens; ServerError where it cannot be used."""
     listed = client.ask("/v1/models").get("data")
     if not isinstance(listed, list) or not listed or not isinstance(listed[0], Mapping):
         raise ServerError(f"{client.address} lists no model under /v1/models; load one there.")
@@ -87,7 +87,7 @@ def body_of(ask: Ask, model: str, kind: ServerKind) -> dict[str, Any]:
 
 
 def _version(client: Client, kind: ServerKind) -> str:
-    """Empty where it does not say: nothing hangs on it."""
+    """The server's version; empty where it does not say, since nothing depends on it."""
     path, name = kind.version
     try:
         found = client.ask(path, seconds=5.0).get(name, "") if path else ""

@@ -23,13 +23,13 @@ class ServerStep:
 
 
 def steps_of_chunks(sizes: Sequence[int], width: int) -> list[ServerStep]:
-    """Each chunk taken for a step. ``sizes`` count the tokens of chunks from the second token of the text on; ``width``
-    is how many the server drafts in every step, 0 where that is not known."""
+    """The steps, where each chunk is taken for one. ``sizes`` are the numbers of tokens in the chunks, from the second
+    token of the text on; ``width`` is how many tokens the server drafts in every step, 0 where that is not known."""
     return [ServerStep(size, max(width, size - 1)) for size in sizes if size]
 
 
 def steps_of_report(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
-    """The steps that the server reported; None where it told of none, or they do not fit the tokens."""
+    """The steps that the server reported; None where it reported none, or they do not fit the tokens."""
     return (_joined(sizes, report) or _counted(sum(sizes), report)) if report.accepted else None
 
 

@@ -1,4 +1,4 @@
-"""A server's counters as time goes on: what everybody's requests came to between two looks."""
+"""A server's counters over time: the work of everybody's requests between two looks."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class TrafficLook:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Between two looks: ``seconds`` at its end, tokens a second, and tokens a round, the root included; None for what
-    the server does not count, or where nothing was drafted."""
+    """The time between two looks: ``seconds`` at its end, tokens per second, and tokens per round, the root included;
+    None for what the server does not count, or where nothing was drafted."""
 
     seconds: float
     tokens_per_second: float | None
@@ -34,7 +34,7 @@ class Traffic:
 
 
 class Watch:
-    """One server that is looked at."""
+    """The counters of one server, looked at from time to time."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -43,7 +43,7 @@ class Watch:
         self._looks: deque[TrafficLook] = deque(maxlen=MOST_LOOKS)
 
     def look(self) -> list[TrafficLook]:
-        """The looks so far, with one of now where the last is old enough."""
+        """The looks so far, with a new one where the last is old enough."""
         with self._lock:
             now = monotonic() - self._began
             if not self._looks or now - self._looks[-1].seconds >= LEAST_SECONDS:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one file: bytes as it lies there and unpacked, how often larger it may become, bytes and JSON values of a
-    line, rounds, tokens whose text is named. Of one round: nodes of a tree, cells of a lattice."""
+    """Of a file: its bytes compressed and uncompressed, the ratio of the two, bytes and JSON values of a line, rounds,
+    and tokens whose text is named. Of a round: nodes of a tree, cells of a lattice."""
 
     file_bytes: int = 128 * 2**20
     unpacked_bytes: int = 256 * 2**20

@@ -47,7 +47,7 @@ class Header:
 @dataclass(frozen=True)
 class Block:
     """The rows of one run in a shared pass: the shape of its tree and what was kept of it, nothing of its text.
-    ``seat`` tells runs apart: a run has one as long as it lasts, and the next one may have it after."""
+    ``seat`` tells runs apart: a run keeps one for as long as it lasts, and a later run may get the same."""
 
     seat: int
     parents: Integers
@@ -56,7 +56,7 @@ class Block:
 
 @dataclass(frozen=True)
 class SharedPass:
-    """Who shared a round: how many ``runs`` shared the rig by then, the seat of the run whose round it is, and the
+    """Who shared a round: how many ``runs`` shared the rig at the time, the seat of the run whose round it is, and the
     rows of the pass that it was in, its own among them."""
 
     runs: int
@@ -66,8 +66,8 @@ class SharedPass:
 
 @dataclass(frozen=True)
 class Entry:
-    """A round, the text of the tokens that no earlier line has named, and the seconds since the run began. The
-    ``company`` is for whoever watches: no file keeps it."""
+    """A round, the text of the tokens that no earlier line has named, and the seconds since the run began. ``company``
+    is for the live display: no file keeps it."""
 
     round: Round
     pieces: Mapping[int, Piece]
@@ -78,9 +78,9 @@ class Entry:
 @dataclass(frozen=True)
 class End:
     """Why the text ended: ``stop`` token, ``length`` (max_tokens), ``context`` (no positions left), ``stopped``, or
-    ``cut``: the file ends there. A recorder ``dropped`` rounds for which it had no time, and ``refused`` wrong ones;
-    ``said`` are the figures that an engine that is not ours gives of the run itself, or with how many others a run
-    shared its rounds."""
+    ``cut`` where the file ends early. A recorder ``dropped`` rounds that it had no time for, and ``refused`` invalid
+    ones; ``said`` holds the figures that another engine reports of the run, or with how many others a run shared its
+    rounds."""
 
     reason: str
     rounds: int
@@ -103,7 +103,7 @@ class Trace:
 
 
 def told_last(lines: Sequence[Line]) -> Sequence[Line]:
-    """The lines from the last header on: a run may be told anew, where more is known of it at its end."""
+    """The lines from the last header on: a run may be sent again when more is known of it at its end."""
     headers = [place for place, line in enumerate(lines) if isinstance(line, Header)]
     return lines[headers[-1]:] if headers else lines
 
@@ -127,7 +127,7 @@ def tau(rounds: Sequence[Round]) -> float:
 
 
 def shared_rounds(trace: Trace) -> int:
-    """How many of its rounds the run shared with others: their times are no measure of the run alone."""
+    """How many of its rounds the run shared with others: their times do not measure the run alone."""
     return sum(WAIT in entry.round.seconds for entry in trace.entries)
 
 

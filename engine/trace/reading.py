@@ -53,7 +53,7 @@ def _lines(file: BinaryIO, name: str, limits: Limits) -> Iterator[Line]:
 
 
 class LineReader:
-    """A file whose lines come one by one. It counts what they hold together."""
+    """Reads a file line by line, and counts what the lines hold together."""
 
     def __init__(self, name: str, limits: Limits = LIMITS) -> None:
         self._name, self._limits = name, limits
@@ -62,7 +62,7 @@ class LineReader:
         self.count = self.rounds = 0
 
     def line(self, row: bytes) -> Line | None:
-        """The next line; None for one that only says what a recorder refused. TraceError where it cannot be read."""
+        """The next line; None for one that only reports what a recorder refused. TraceError where it cannot be read."""
         self.count += 1
         try:
             line = self._decoded(row)

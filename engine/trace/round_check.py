@@ -9,7 +9,7 @@ from engine.trace.limits import LARGEST, MOST_CELLS, MOST_DRAFTERS, MOST_NODES
 
 
 def check_round(made: Round) -> None:
-    """ValueError with what is wrong, so that it is refused on loading and not met later on the page."""
+    """ValueError with what is wrong, so that a bad round is refused on loading and not met later on the page."""
     for tree in (made.tree, *made.candidates):
         _check_tree(tree)
     for draft in made.drafts:

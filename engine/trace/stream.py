@@ -20,7 +20,7 @@ STEP_BYTES = 2**18
 
 @contextmanager
 def opened(path: Path, limits: Limits) -> Iterator[BinaryIO]:
-    """An ordinary file to read from. TraceError where it is none, cannot be read, or is too large."""
+    """An ordinary file, opened for reading. TraceError where it is not one, cannot be read, or is too large."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe is not waited for
         with open(descriptor, "rb") as file:

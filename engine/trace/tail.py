@@ -18,7 +18,8 @@ STEP_BYTES = 2**20  # that are read, and unpacked, at a time
 
 
 class TraceTail:
-    """Gives the lines of a file as they become whole. A line that is half written waits for its other half."""
+    """Gives the lines of a growing file as they become complete; a line that is half written waits for its other
+    half."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -29,8 +30,8 @@ class TraceTail:
         self._number = self._read = self._unpacked_bytes = 0  # the file's own number; bytes
 
     def lines(self) -> list[Line]:
-        """The lines that have become whole since the last time; at most a step's, so that it returns soon. TraceError
-        where the file cannot be read, what is in it is no trace, or it is larger than what is read."""
+        """The lines that have become complete since the last call; at most one step's worth, so that it returns soon.
+        TraceError where the file cannot be read, is not a trace, or is larger than what is read."""
         try:
             self._file = self._file or self._opened()
             fresh = b"" if self._packed else self._file.read(STEP_BYTES)
@@ -49,7 +50,7 @@ class TraceTail:
         return [line for line in map(self._reading.line, rows) if line is not None]
 
     def replaced(self) -> bool:
-        """Whether another file has taken its place, or it has begun anew."""
+        """Whether another file has taken its place, or it has been started anew."""
         try:
             there = self.path.stat()
         except OSError:

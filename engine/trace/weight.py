@@ -15,7 +15,7 @@ TOKEN_BYTES = 40
 
 
 def held_bytes(line: Line) -> int:
-    """Bytes, for a line that is kept."""
+    """Bytes of memory that a line takes while it is kept."""
     if isinstance(line, Entry):
         made = line.round
         nodes = sum(map(len, (made.tree, *made.candidates)))

@@ -46,9 +46,9 @@ PUBLISHED: Stages = (
 )
 NETWORKS: Stages = (  # hours on a CPU with bfloat16 tiles, days on one without: not part of the rig yet
     (enough("smollm2"), (f"{OWN}.writing", "--rig", "smollm2")),
-    (SMOLLM2 / "chat" / "training.json", (f"{OWN}.heads", "--drafter", "chat", "--out", str(SMOLLM2 / "chat"))),
+    (SMOLLM2 / "chat" / "training.json", (f"{OWN}.drafters", "--drafter", "chat", "--out", str(SMOLLM2 / "chat"))),
     *((SMOLLM2 / f"chat-{kind}" / "training.json", (
-        f"{OWN}.heads", "--drafter", kind, "--begin-with", str(SMOLLM2 / "chat"), "--out",
+        f"{OWN}.drafters", "--drafter", kind, "--begin-with", str(SMOLLM2 / "chat"), "--out",
         str(SMOLLM2 / f"chat-{kind}"))) for kind in ("prose", "code")),
     (SMOLLM2 / "small" / "training.json", (f"{OWN}.small", "--out", str(SMOLLM2 / "small"))),
 )

@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerBase, Qwen3ForCausalLM
 from engine.training.batches import Batch, Conversation, RowShape, fresh, packed
 from engine.training.corpus.mixture import Shares
 
-TOGETHER = 8  # batches whose items are answered in one go: a pass over many rows costs little more than over some
+TOGETHER = 8  # batches whose items are answered together: a pass over many rows costs little more than one over few
 READINGS = 4  # of a batch: each reading lays its blocks elsewhere, and an answer costs more than learning from it
 
 

@@ -22,7 +22,7 @@ from engine.runtime.rigs.rigs import open_rig
 from engine.training.corpus.mixture import MAKERS, unseen_items
 from engine.training.evaluate import REWORDED
 
-FAMILIAR = 0.995  # share of test prompts that the page takes for familiar
+FAMILIAR = 0.995  # share of test prompts that the page treats as familiar
 
 
 def familiar_nats(rig_name: str) -> float:

@@ -14,14 +14,14 @@ import numpy as np
 
 from engine.records import DraftTree, Lattice
 
-FEW = 8  # ranks of a depth that are made into numbers of Python at once; most trees need no more
+FEW = 8  # ranks of a depth that are converted to Python floats at once; most trees need no more
 
 
 def from_heap(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     """See ``best_first``, for a lattice of one row a depth. A heap entry is (cost, depth, the parent's place, rank),
-    cost the negative sum: its order is the order of the tree, equals included.
+    where cost is the negative sum of log probabilities: the heap's order is the order of the tree, ties included.
 
-    Whoever leaves the heap puts its next sibling and its own first child there.
+    An entry that leaves the heap is replaced by its next sibling and its own first child.
     """
     width, deepest = lattice.tokens.shape[2], lattice.depth
     costs = (-lattice.logprobs[:, 0, :FEW]).tolist()

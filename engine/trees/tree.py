@@ -24,8 +24,8 @@ def ancestors(parents: Integers) -> NDArray[np.bool_]:
 
 
 def _lines(parents: Integers) -> list[int]:
-    """The mask, each row one integer: its parent's bits and its own, a microsecond a dozen rows. A row that is its own
-    parent (the root, padding) sees only itself."""
+    """The mask, each row as one integer: its parent's bits and its own, about a microsecond for a dozen rows. A row
+    that is its own parent (the root, padding) sees only itself."""
     lines: list[int] = []
     own = 1
     for node, parent in enumerate(parents.tolist()):

@@ -1,4 +1,4 @@
-"""What a pass costs against what a node gains: the crossing of the two explains the best budget."""
+"""The cost of a pass against the gain of a node: where the two cross lies the best budget."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cost_figure(curve: CostCurve, best: int = 0) -> dict[str, Any]:
         hovertemplate="%{customdata[0]} rows: %{y:.2f} ms a pass<extra></extra>"))
     figure.add_trace(go.Scatter(
         x=x, y=_above_zero(np.asarray(curve.draft_ms)), mode="lines", name="one drafter's draft",
-        customdata=_column(curve.rows), line={"color": "var(--head1)", "width": 1.6, "dash": "dash"},
+        customdata=_column(curve.rows), line={"color": "var(--drafter1)", "width": 1.6, "dash": "dash"},
         hovertemplate="a draft for %{customdata[0]} rows: %{y:.2f} ms<extra></extra>"))
     figure.add_trace(go.Scatter(
         x=[x[0], x[-1]], y=[curve.plain_ms] * 2, mode="lines", name="a round of plain decoding",
@@ -73,7 +73,7 @@ def _column(values: Sequence[int]) -> list[list[int]]:
 
 
 def _sparse(ticks: dict[str, Any]) -> dict[str, Any]:
-    """Ticks at least an octave apart."""
+    """Ticks that are at least an octave apart."""
     kept: list[int] = []
     for place, value in enumerate(ticks["tickvals"]):
         if not kept or value - ticks["tickvals"][kept[-1]] >= 0.8:
@@ -93,7 +93,7 @@ def gain_figure(found: WhatIf, gain: Gain) -> dict[str, Any]:
     figure = paper(
         xaxis=axis("n-th best drafted node, log₂", **_octaves(len(nodes))),
         yaxis=axis("tokens per round", type="log", range=[LOWEST, 0.1], exponentformat="none", dtick=1))
-    figure.add_trace(_line(nodes, expected, "the drafter's belief, q", "var(--head1)", "dash"))
+    figure.add_trace(_line(nodes, expected, "the drafter's belief, q", "var(--drafter1)", "dash"))
     centres, means = binned(realised)
     figure.add_trace(go.Scatter(
         x=list(np.log2(centres)), y=_above_zero(means), mode="lines+markers", name="how often it was kept",

@@ -35,12 +35,12 @@ class CurvePoint:
 
     @property
     def paced(self) -> bool:
-        """Does every round choose its own budget?"""
+        """Whether every round chooses its own budget."""
         return self.setting.pace != FIXED
 
     @property
     def drafts(self) -> bool:
-        """Has it nodes at all?"""
+        """Whether it drafts any nodes."""
         return METHODS[self.setting.method].drafter_count > 0
 
 

@@ -38,7 +38,7 @@ class Job:
     asked: float = field(default_factory=monotonic)  # when somebody last asked how far it is
 
     def hear(self, message: str, share: float) -> None:
-        """Take note of a step; CancellationError where the person has changed their mind."""
+        """Take note of a step; CancellationError where the person has cancelled."""
         if self.control.stopped:
             raise CancellationError("It was stopped.")
         self.message, self.share = message, share

@@ -1,4 +1,4 @@
-"""The lab's second axis as the page takes it: cells, ridge, words, and what is predicted of what was not measured."""
+"""The lab's second axis as the page shows it: cells, ridge, words, and predictions of what was not measured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from explorer.view import View
 
 @dataclass(frozen=True)
 class LoadPrediction:
-    """What one run foretells: its rounds under every method and budget, and what rounds cost by requests at once."""
+    """What one run predicts: its rounds under every method and budget, and the cost of rounds by requests at once."""
 
     forecast: WhatIf
     costs: Mapping[int, CostCurve]
@@ -42,7 +42,7 @@ class LoadPrediction:
 
 @dataclass(frozen=True)
 class LoadFocus:
-    """What is looked at: which curve, and how many people at once."""
+    """What is shown: which curve, and how many people at once."""
 
     line: str = ""
     together: int = 1

@@ -25,7 +25,7 @@ class LoadCell:
 
     @property
     def predicted(self) -> bool:
-        """Was it not measured?"""
+        """Whether it is predicted, not measured."""
         return self.row is None
 
     def interval(self, name: str) -> tuple[float, float] | None:

@@ -84,7 +84,7 @@ def _whole(total: float) -> str:
 
 
 def _short(total: float) -> str:
-    """For small screens."""
+    """A number in few characters, for small screens."""
     return f"{total:.0f}" if total < 1000 else f"{total / 1000:.1f}k"
 
 
@@ -108,7 +108,7 @@ def _drafted(cell: LoadCell) -> str:
 
 
 def heat_summary(grid: LoadGrid) -> str:
-    """The ridge, for who does not see the figure."""
+    """The ridge in words, for screen readers."""
     ridge = [f"{_drafted(cell)} for {count} at once ({cell.total:,.0f} tokens per second"
              f"{', predicted' if cell.predicted else ''})"
              for count in grid.counts if (cell := grid.best(count))]

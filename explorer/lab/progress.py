@@ -1,4 +1,4 @@
-"""How far a sweep is, as the page takes it: state, runs done, time left, and the list of earlier ones."""
+"""The progress of a sweep as the page shows it: state, runs done, time left, and the list of earlier sweeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A race as the page takes it: lanes with their clocks, their text round by round, and what may be said of them."""
+"""A race as the page shows it: lanes with their clocks, their text round by round, and sentences about them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class RaceForm(BaseModel):
 
 
 def race_plan_from(form: Mapping[str, Any], laboratory: Laboratory, rig: str) -> SweepPlan:
-    """The checked plan of a race; RequestError says which field of ``RaceForm`` is wrong."""
+    """The checked plan of a race; RequestError names the field of ``RaceForm`` that is wrong."""
     filled = RaceForm.model_validate(dict(form))
     return race_plan(SweepPlan(
         (Prompt(filled.prompt, turns=filled.turns),), filled.settings(), filled.repeats, filled.max_tokens, rig=rig,

@@ -1,4 +1,4 @@
-"""The sweeps that ship with the page: what the lab opens with until something was measured on this machine.
+"""The sweeps that ship with the page: what the lab opens with until something has been measured on this machine.
 
     python -m explorer.lab.recorded results.sqlite             the one that the lab opens with
     python -m explorer.lab.recorded results.sqlite smollm2     another one beside it, to be chosen

@@ -1,4 +1,4 @@
-"""What a measurement leaves the page as: one self-contained HTML file, a table, every run.
+"""The forms in which a measurement is exported: one self-contained HTML file, a table, every run.
 
 The HTML holds the figures as data, plotly.js to draw them and everything that was said, so that it opens from disk
 without a network; what was measured, on what, and the command lines are plain text in it.

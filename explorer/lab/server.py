@@ -113,7 +113,7 @@ def places_figure(shares: Sequence[float]) -> View | None:
         return None
     figure = paper(xaxis=axis("place in the draft", dtick=1), yaxis=axis("accepted, %", range=[0, 100]))
     figure.add_trace(go.Bar(x=list(range(1, len(shares) + 1)), y=[100 * share for share in shares],
-                            marker={"color": "var(--head1)"}, name="accepted",
+                            marker={"color": "var(--drafter1)"}, name="accepted",
                             hovertemplate="place %{x}: accepted in %{y:.0f} % of the drafts<extra></extra>"))
     return drawn(figure, f"The first drafted token is accepted in {shares[0]:.0%} of the drafts, the last in "
                          f"{shares[-1]:.0%}.")

@@ -1,4 +1,4 @@
-"""The lab behind the page: what the browser may ask of it, and the component that shows it."""
+"""The page's lab: what the browser may ask of it, and the component that shows it."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class LabService:
 
     def curves(self, wanted: Mapping[str, Any]) -> View:
         """The curves and the table of so many people at once: {"sweep", "points": single runs of the browser,
-        "what_if": a run's id, "line": which curve of it, "together"}. Single runs and what they foretell are of one
+        "what_if": a run's id, "line": which curve of it, "together"}. Single runs and their predictions are of one
         alone."""
         stored = self._list.chosen(wanted.get("sweep"))
         measured = self._sweeps.measured(stored.number) if stored else []

@@ -1,4 +1,4 @@
-"""Sweeps behind the page: one at a time, in the same line as everybody's runs, kept in one results file.
+"""The page's sweeps: one at a time, in the same queue as everybody's runs, kept in one results file.
 
 A sweep holds its place in the line from its first cell to its last, so nothing runs beside what it measures. Paused,
 it gives the place up and takes another when it goes on. The browser only asks how far it is: closing the page ends

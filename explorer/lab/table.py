@@ -1,4 +1,4 @@
-"""A sweep as the page takes it: the table, the recommended setting, its curves, its rounds by setting."""
+"""A sweep as the page shows it: the table, the recommended setting, its curves, its rounds by setting."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from ipaddress import IPv6Address, ip_address
 from time import monotonic
 
 FREE_FAILURES = 5  # a person mistypes
-LONGEST_WAIT_SECONDS = 60.0  # no longer, or whoever shares the address could be kept out
+LONGEST_WAIT_SECONDS = 60.0  # no longer, or others who share the address could be kept out
 MOST_ADDRESSES = 4096  # that are remembered; the one that failed longest ago is forgotten first
 
 

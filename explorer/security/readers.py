@@ -60,7 +60,7 @@ class Readers:
 
 @dataclass(frozen=True)
 class Asker:
-    """Whoever asked for a run: from where, under what name their stream goes, and when."""
+    """The reader that asked for a run: from which address, under which name of a stream, and when."""
 
     address: str
     stream: str

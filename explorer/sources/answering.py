@@ -17,7 +17,7 @@ Tell = Callable[[str, float | None], None]  # what is being done, and the share 
 
 
 class RigOpener(Protocol):
-    """Whoever opens rigs."""
+    """Opens rigs."""
 
     def open(self, name: str, beside: Source, tell: Tell) -> OpenRig:
         """The rig of that name, while ``beside`` goes on answering. What ``tell`` raises ends it.
@@ -51,7 +51,7 @@ class RigLoad:
     ended: Event = field(default_factory=Event)
 
     def tell(self, message: str, share: float | None = None) -> None:
-        """Take note; CancellationError where the person has changed their mind."""
+        """Take note of the progress; CancellationError where the person has cancelled."""
         if self.control.stopped:
             raise CancellationError("The rig was not loaded; somebody cancelled it.")
         self.message, self.share = message, share
@@ -62,7 +62,7 @@ class RigLoad:
         self.message, self.share = "Cancelling after the current step …", None
 
     def sentence(self) -> str:
-        """For whoever waits for it."""
+        """A sentence for the person who waits for it."""
         done = "" if self.share is None else f" {self.share:.0%}."
         return f"The rig {self.name} is being loaded; it answers by itself when it is there. {self.message}{done}"
 

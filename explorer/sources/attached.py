@@ -1,4 +1,4 @@
-"""A running server in a rig's place: it answers prompts, and what it reported becomes rounds."""
+"""A running server in place of a rig: it answers prompts, and what it reports becomes rounds."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class AttachedServer:
 
 
 def server_of(source: Source) -> Server | None:
-    """The server behind a source; None where it is a rig of this page's own."""
+    """The server of a source; None where the source is a rig of this page."""
     return source.server if isinstance(source, AttachedServer) else None
 
 

@@ -17,8 +17,8 @@ from explorer.lessons import Lesson, Library
 from explorer.rig import LoadedRig
 from explorer.source import Source
 
-MOST_AT_ONCE = 8  # who are shown a recording in a run's place
-RECORDINGS = "recordings"  # what stands in a rig's place is called
+MOST_AT_ONCE = 8  # browsers that are shown a recording in place of a run
+RECORDINGS = "recordings"  # the name of what stands in for a rig
 
 
 class Recordings:

@@ -178,7 +178,7 @@ def test_the_timeline_has_colours_of_its_own(watched: Watched, address: str) -> 
     page = watched.open(address)
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        names = ("head1", "head2", "both", "target", "stage-draft", "stage-build", "stage-pack", "stage-verify",
+        names = ("drafter1", "drafter2", "both", "target", "stage-draft", "stage-build", "stage-pack", "stage-verify",
                  "stage-accept", "stage-keep", "stage-other")
         colours = [page.evaluate(f"getComputedStyle(document.body).getPropertyValue('--{name}').trim()")
                    for name in names]

@@ -148,7 +148,7 @@ def test_without_a_round_every_panel_says_what_will_be_there(drawings: Any) -> N
 
 def test_a_still_keeps_the_cards_of_the_other_drafter(drawings: Any) -> None:
     show(drawings, make("merged", 64))
-    drawings.add_style_tag(content=":root { --head2: rgb(200, 80, 0); }")  # a blue of 0 is no transparency
+    drawings.add_style_tag(content=":root { --drafter2: rgb(200, 80, 0); }")  # a blue of 0 is no transparency
     drawings.evaluate("panels.verifier.draw(stage.round)")
     cards = drawings.locator(".cp-offer").count()
     twins = drawings.locator(".cp-offer.is-twin").count()

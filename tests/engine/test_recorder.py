@@ -124,6 +124,7 @@ def test_tokens_get_their_text_once_and_what_has_none_none(text: Any, tmp_path: 
     assert [dict(each) for each in pieces] == [{9: "nine"}, {5: "five"}, {}]
 
 
+@pytest.mark.slow  # imports torch
 def test_torch_tensors_are_taken_as_they_are(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     tensors = {name: torch.tensor(value) for name, value in TREE.items()}

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 import app
-from engine.commands.lessons import read_lessons
-from engine.commands.record import lessons_of
 from engine.errors import RequestError
 from engine.records import Ask, Sampling
 from engine.trace import dump, dumps, recorded
@@ -124,6 +122,3 @@ def test_the_lessons_of_single_rigs_follow_the_others_each_in_their_own_order(tm
     assert [path.name[0] for path in shipped(tmp_path)] == ["b", "a", "d", "c", "e"]
 
 
-def test_a_rig_with_lessons_of_its_own_records_those() -> None:
-    assert lessons_of("smollm2").name == "lessons-smollm2.json" and lessons_of("demo").name == "lessons.json"
-    assert len(read_lessons(lessons_of("smollm2"))) >= 4

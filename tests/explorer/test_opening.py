@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+import app
 from engine.errors import RequestError
 from explorer import opening
 from explorer.listening import Listening
@@ -94,6 +95,26 @@ def test_the_real_page_takes_the_place_of_the_first_and_answers_who_waited() -> 
         return [first, (await waiting).text, (await client.get("/")).text]
     assert completed(made.served(act)) == ["first", "real /config", "real /"]
     assert made.begun.is_set() and made.ended.is_set(), "the real page lives and ends with the server"
+
+
+def test_a_server_that_is_told_to_end_begins_no_page() -> None:
+    made = Built()
+
+    async def ended() -> None:
+        told, said = asyncio.Queue[dict[str, Any]](), asyncio.Queue[Any]()
+        life = asyncio.create_task(made.opening({"type": "lifespan"}, told.get, said.put))
+        await told.put({"type": "lifespan.startup"})
+        await told.put({"type": "lifespan.shutdown"})
+        await asyncio.sleep(0.1)
+        made.go.set()
+        await life
+    completed(ended())
+    assert not made.begun.is_set() and made.opening.failure is None
+
+
+def test_whoever_has_to_log_in_is_not_told_where_the_rig_lies() -> None:
+    wanted = app.flags().parse_args(["--rig", "/weights-of-ada/target::ngram", "--auth", "ada:lovelace"])
+    assert "weights-of-ada" not in app.first_page(wanted, app.library(None))
 
 
 def test_where_the_page_cannot_be_built_the_server_ends_and_says_why() -> None:

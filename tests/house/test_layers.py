@@ -12,6 +12,8 @@ from typing import TypeGuard
 
 import pytest
 
+from tests.house.reading import nodes
+
 HOUSE = Path(__file__).parents[2]
 TORCH_ROOMS = ("runtime", "drafters", "training", "commands")  # folders of engine/; all else of it is torch-free
 PAGE_PACKAGES = {"gradio", "plotly", "pandas", "networkx", "matplotlib", "explorer"}
@@ -36,11 +38,11 @@ def module_name(path: Path) -> str:
 @cache
 def imports(path: Path) -> frozenset[str]:
     """The full names of all modules that a file imports, wherever in the file."""
-    return frozenset(_imported(ast.parse(path.read_text(encoding="utf8"))))
+    return frozenset(_imported(path))
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _imported(path: Path) -> Iterator[str]:
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -118,9 +120,8 @@ def asks_what_a_method_is(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
 
 @pytest.mark.parametrize("path", sources("engine", "explorer"), ids=module_name)
 def test_no_decision_is_made_by_a_methods_name(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf8"))
-    assert not [ast.unparse(node) for node in ast.walk(tree) if compared_with_a_name(node)]
-    assert not [node.name for node in ast.walk(tree) if asks_what_a_method_is(node)]
+    assert not [ast.unparse(node) for node in nodes(path) if compared_with_a_name(node)]
+    assert not [node.name for node in nodes(path) if asks_what_a_method_is(node)]
 
 
 def test_the_name_rule_sees_what_it_should() -> None:
@@ -135,7 +136,7 @@ def test_the_name_rule_sees_what_it_should() -> None:
 @pytest.mark.parametrize("path", sources("engine", "explorer", "tests"), ids=module_name)
 def test_nothing_a_stranger_wrote_is_executed(path: Path) -> None:
     assert not {name.split(".")[0] for name in imports(path)} & UNSAFE
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+    for node in nodes(path):
         if not isinstance(node, ast.Call):
             continue
         called, given = ast.unparse(node.func), {word.arg: ast.unparse(word.value) for word in node.keywords}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.house.reading import functions, module
 
 HOUSE = Path(__file__).parents[2]
 FILES = [HOUSE / "app.py", *sorted((HOUSE / "engine").rglob("*.py")), *sorted((HOUSE / "explorer").rglob("*.py"))]
@@ -18,13 +19,6 @@ NINE_IN_TEN = 20
 MOST_AT_THE_ROOT = 12  # of the files of a package that lie in no room
 ALONE = {"engine/recorder.py": 360}  # copied alone into other projects, so that it cannot be several files
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "misc"}
-
-
-def functions(path: Path) -> Iterator[Function]:
-    """Every function and method of a file, inner ones too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
-        if isinstance(node, Function):
-            yield node
 
 
 def lines(function: Function) -> int:
@@ -65,7 +59,7 @@ def test_what_lies_in_no_room_can_be_taken_in_at_a_glance() -> None:
 
 
 def test_a_class_has_its_name_for_itself() -> None:
-    names = Counter(node.name for path in FILES for node in ast.parse(path.read_text(encoding="utf8")).body
+    names = Counter(node.name for path in FILES for node in module(path).body
                     if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))
     assert len(names) > 100
     assert [name for name, count in names.items() if count > 1] == []

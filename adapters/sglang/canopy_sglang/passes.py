@@ -4,9 +4,9 @@ A pass holds one tree for each request of the batch, all of n rows: ``candidates
 ``retrieve_next_token`` and ``retrieve_next_sibling`` (requests, n), the first child of a row and its next sibling, -1
 for none; ``accept_index`` (requests, depth + 1), the accepted rows counted over the whole batch, padded with -1.
 
-A pass does not say whose trees they are. A request goes on where its bonus token is the next root: that is how its
-rounds are put together. Where only each so-manieth pass is recorded, the place in the batch tells requests apart, so
-that such a file may hold rounds of several.
+A pass does not say which request each tree belongs to. A request goes on where its bonus token is the next root: that
+is how its rounds are put together. Where only every n-th pass is recorded, requests are told apart by their place in
+the batch, so such a file may hold rounds of several.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class NGramDrafter:
         self._context = (NOTHING, NOTHING)
 
     def observe(self, token_ids: Integers, features: Features) -> None:
-        """See ``plan.Drafter``. The features are not looked at."""
+        """See ``plan.Drafter``. The features are ignored."""
         for token in token_ids.tolist():
             self._tallies.count(self._context, token)
             self._context = self._context[1], token

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
@@ -39,11 +40,18 @@ def _load(folder: Path, target: TorchTarget) -> PhraseDrafter:
 def read_table(folder: Path, vocabulary: int) -> PhraseTable:
     """The table of a folder; RigError where it is damaged."""
     try:
-        return table_of(load_file(folder / WEIGHTS), vocabulary)
-    except (SafetensorError, OSError) as error:
-        raise damaged(folder / WEIGHTS, error) from error
+        return table_of(_arrays(folder / WEIGHTS), vocabulary)
     except ValueError as error:
         raise RigError(f"The table of phrases in {called(folder)} cannot be read: {error}; make it again.") from error
+
+
+def _arrays(file: Path) -> Mapping[str, NDArray[Any]]:
+    try:
+        return load_file(file)
+    except (SafetensorError, OSError) as error:
+        raise damaged(file, error) from error
+    except (AttributeError, TypeError) as error:  # what numpy says of bfloat16 and of eight bits
+        raise ValueError("it holds numbers that numpy does not know") from error
 
 
 phrases = Kind(recognises, plan)

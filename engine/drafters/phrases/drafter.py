@@ -22,9 +22,9 @@ from engine.records import Integers, Lattice
 
 DEEPEST = 24  # tokens of a path
 CELLS = 12  # proposals after a path
-LEAST = 1e-5  # a proposal less likely is none
+LEAST = 1e-5  # less likely tokens are not proposed
 LAST = 4  # tokens that decide what follows
-PRIOR = (8.0, 2.0, 1.0, 0.5)  # what was known counts so many times as much as one look at 1, 2, 3, 4 tokens of the text
+PRIOR = (8.0, 2.0, 1.0, 0.5)  # weight of the table against one occurrence in the text, by context length 1, 2, 3, 4
 
 
 @dataclass
@@ -61,7 +61,7 @@ class TextCounts:
         for order in range(1, len(context) + 1):
             found = self._after.get(context[-order:])
             if found is None:
-                break  # a longer context was not seen either
+                break  # then none that is longer was seen either
             known, prior = found.total + PRIOR[order - 1], PRIOR[order - 1]
             law = {token: prior * share / known for token, share in law.items()}
             for token, count in found.counts.items():
@@ -114,7 +114,7 @@ class Growth:
         return place.row
 
     def lattice(self) -> Lattice:
-        """All rows as arrays; a last row of each depth is nobody's: cells that do not lead on point there."""
+        """All rows as arrays. The last row of each depth belongs to no path: cells that do not lead on point there."""
         widest = max(len(law) for level in self.levels for law in level)
         shape = len(self.levels), max(map(len, self.levels)) + 1, max(1, widest)
         tokens, follow = np.zeros(shape, np.int32), np.full(shape, shape[1] - 1, np.int32)
@@ -130,7 +130,7 @@ class Growth:
 
 
 class PhraseDrafter:
-    """See the module. Without a table the text alone says what follows."""
+    """See the module. Without a table, the counts of the text itself say what follows."""
 
     def __init__(self, vocabulary: int, table: PhraseTable = NO_PHRASES) -> None:
         self.vocabulary, self.table = vocabulary, table
@@ -141,7 +141,7 @@ class PhraseDrafter:
         self._text = TextCounts()
 
     def observe(self, token_ids: Integers, features: Features) -> None:
-        """See ``plan.Drafter``. The features are not looked at."""
+        """See ``plan.Drafter``. The features are ignored."""
         for token in token_ids.tolist():
             self._text.count(token)
 

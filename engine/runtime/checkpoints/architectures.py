@@ -13,7 +13,7 @@ from engine.runtime.checkpoints.files import called, first_line, require
 
 SEEN_WHOLE = frozenset({"full_attention", "sliding_attention"})
 ALIBI = frozenset({"bloom", "mpt"})
-SMALLEST_WINDOW = 512  # positions: a text that ends before says nothing
+SMALLEST_WINDOW = 512  # positions: with a smaller window texts would be too short to be of use
 
 
 def causal_config(folder: Path) -> PreTrainedConfig:

@@ -20,7 +20,7 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def called(folder: Path) -> str:
-    """What people call a folder: OWNER/NAME where it lies in the hub's cache under a commit, else its own name."""
+    """The readable name of a folder: OWNER/NAME where it lies in the hub's cache under a commit, else its own name."""
     kept = kept_in(folder)
     return "/".join(kept.name.split("--")[1:]) if kept else folder.name or folder.resolve().name
 
@@ -106,19 +106,19 @@ def parameters(folder: Path) -> int:
 
 
 def damaged(path: Path, error: BaseException) -> RigError:
-    """What is said of a file that cannot be read to its end."""
+    """The message for a file that cannot be read to its end."""
     return RigError(f"{path.name} in {called(path.parent)} is cut off or damaged ({first_line(error)}); "
                     f"{_again(path.parent)}.")
 
 
 def pickled(where: str, name: str) -> RigError:
-    """What is said of weights that only a pickle holds."""
+    """The message for weights that only a pickle holds."""
     return RigError(f"{where} holds its weights as {name}, a pickle, which could run code when opened; "
                     "only safetensors are read, so convert it or choose another revision.")
 
 
 def _again(folder: Path) -> str:
-    """The way out of a damaged file: the hub's cache takes a file that is there for whole."""
+    """The way out for a damaged file: the hub's cache takes any file that exists for a complete one."""
     kept = kept_in(folder)
     return f"delete the folder {kept} and start again" if kept else "fetch it again"
 

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from filelock import FileLock, Timeout
 from gguf import GGUFReader, LlamaFileType
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
@@ -150,7 +151,8 @@ def _convert(file: Path, folder: Path, quantisation: str) -> None:
         model = AutoModelForCausalLM.from_pretrained(
             file.parent, config=config, dtype=torch.float32,
             quantization_config=GgufConfig(gguf_file=file.name, dequantize=True), **given)
-    except (ValueError, KeyError, TypeError, AttributeError, NotImplementedError, ImportError, RuntimeError) as error:
+    except (ArithmeticError, AttributeError, ImportError, LookupError, RuntimeError, StrictDataclassError, TypeError,
+            ValueError) as error:
         raise RigError(f"{file.name} holds a model of the architecture {_architecture(file)}, which transformers "
                        f"cannot convert ({first_line(error)}).") from error
     model.to(DTYPES.get(quantisation, torch.bfloat16)).save_pretrained(folder)

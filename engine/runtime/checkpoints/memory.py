@@ -31,7 +31,7 @@ def must_fit_into_memory(folders: Sequence[Path], text: Any, dtype: torch.dtype,
 
 
 def fits(folders: Sequence[Path], text: Any, dtype: torch.dtype, device: torch.device, opening: Opening) -> bool:
-    """Whether ``must_fit_into_memory`` is content."""
+    """Whether ``must_fit_into_memory`` raises nothing."""
     return sum(_needed(folders, text, dtype)) <= _left(device, opening)
 
 
@@ -50,7 +50,7 @@ def _beside(opening: Opening) -> str:
 
 
 def cache_bytes(text: Any, positions: int, dtype: torch.dtype) -> int:
-    """Keys and values of so many positions."""
+    """Bytes of the keys and values of this many positions."""
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     return 2 * int(text.num_hidden_layers) * int(heads) * int(size) * positions * dtype.itemsize

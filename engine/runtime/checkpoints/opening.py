@@ -1,11 +1,11 @@
-"""What surrounds the opening of a rig: who hears how far it is, and what is in memory already."""
+"""The circumstances in which a rig is opened: who is told of the progress, and what is in memory already."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-Tell = Callable[[str, float | None], None]  # what is being done, and the share of it that is done where one is known
+Tell = Callable[[str, float | None], None]  # the current step, and the share of it that is done, where it is known
 
 
 def unheard(message: str, share: float | None = None) -> None:

@@ -1,4 +1,5 @@
-"""What `bench` measures with beside the live rig: rounds with everything recorded, and the published plain loop.
+"""What `bench` measures with beside the live rig: rounds with everything recorded, and the published plain loop; and
+what it adds up.
 
 Each is a ``Laboratory``, so the cells of a bench are measured by the code that measures a sweep's.
 """
@@ -6,6 +7,7 @@ Each is a ``Laboratory``, so the cells of a bench are measured by the code that 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter
 
@@ -19,6 +21,26 @@ from engine.runtime.measure.plain import PlainLoop
 from engine.trace import Entry, Line
 
 PLAIN, PLAIN_TREE = "plain", "ddtree"  # the name of the plain loop, and the method that it runs
+
+
+@dataclass
+class Tally:
+    """What one repeat of one point adds up to."""
+
+    tokens: int = 0
+    rounds: int = 0
+    seconds: float = 0.0
+    forward_seconds: float = 0.0
+    stages: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+
+    def add(self, found: Reading, forward_seconds: float) -> None:
+        """Count a finished run."""
+        self.tokens += len(found.token_ids)
+        self.rounds += found.rounds
+        self.seconds += found.seconds
+        self.forward_seconds += forward_seconds
+        for stage, seconds in found.stage_seconds.items():
+            self.stages[stage] += seconds
 
 
 class RecordingLaboratory(LiveLaboratory):

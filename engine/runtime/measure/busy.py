@@ -1,4 +1,4 @@
-"""Busy processes beside what is measured: the browser, the compiler, whatever else a machine does."""
+"""Busy processes beside what is measured, in place of a browser, a compiler or other programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def possible(count: int) -> int:
 @contextmanager
 def busy_processes(count: int) -> Iterator[None]:
     """Keep so many processors busy; the processes have begun when this is entered, and ended when it is left."""
-    begun = [subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE) for _ in range(possible(count))]
+    # of a group of their own: a terminal's Ctrl-C is for the process that began them
+    begun = [subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, process_group=0)
+             for _ in range(possible(count))]
     try:
         for process in begun:
             if process.stdout:

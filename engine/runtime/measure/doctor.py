@@ -1,4 +1,4 @@
-"""Why is τ low? Run each drafter in every other manner that people got wrong, and see whether it fares better.
+"""Why is τ low? Run each drafter in the ways that are easily got wrong, and see whether one does better.
 
 Research notes, traps 1 to 6, 20 and 24. The measure is the most likely chain against the target's own greedy text.
 """
@@ -38,7 +38,7 @@ MOST_ORDERS = 6  # of taps: all of three; beyond that neighbours are swapped
 PLACES = 8  # at which the drafter itself is asked
 APART = 0.015  # in probability: rounding to bfloat16 gives 0.002, a wrong slot or context 0.04
 DTYPE_LOSS = 0.05
-CHECKS = 5  # in which a drafter is run otherwise than it is configured
+CHECKS = 5  # that run a drafter in another way than configured
 BASES = (1e4, 5e5, 1e6, 1e7)  # rotary bases of published models
 
 Ways = dict[str, tuple[Sequence[int], Manner | None]]

@@ -23,7 +23,7 @@ from engine.lab.sweeping import Task, measure, warm
 
 MOST_ATTEMPTS = 3  # a cell whose worker is lost so often is given up
 MOST_LOSSES = 5  # a worker that is lost so often is not replaced
-GLANCE_SECONDS = 0.2  # how often a wait looks up to see whether somebody has paused or stopped the sweep
+GLANCE_SECONDS = 0.2  # between two looks at whether the sweep was paused or stopped
 
 OpenLaboratory = Callable[[], Laboratory]
 
@@ -60,7 +60,8 @@ class RigWorker:
 
 @dataclass
 class Hand:
-    """One worker's place: its actor, what it has yet to measure of its block, and how often it was lost."""
+    """One worker's place: its actor, the tasks of its block that are still to be measured, and how often it was
+    lost."""
 
     actor: Any
     queue: deque[Task] = field(default_factory=deque)

@@ -71,7 +71,7 @@ def stride(specimens: Sequence[Specimen]) -> int:
 
 def fared(drafter: BlockDrafter, specimens: Sequence[Specimen], taps: Sequence[int],
           manner: Manner | None = None) -> Marks:
-    """How the drafter's chain fares with these taps in this manner (its own without one)."""
+    """How the drafter's chain does with these taps, run in this manner (by default its own)."""
     every = stride(specimens)
     chains, texts, beliefs = [], [], []
     for each in specimens:

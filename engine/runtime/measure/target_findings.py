@@ -1,4 +1,4 @@
-"""What the doctor looks at in the target: the features that it hands to drafters, its chat template, thinking."""
+"""The doctor's checks of the target: the features that it hands to drafters, its chat template, thinking."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROUNDING = 0.05  # of a feature's size
 
 
 def target_findings(rig: Rig, specimens: Sequence[Specimen]) -> list[DoctorFinding]:
-    """Whether the target hands over what its layers say, and is asked as it was trained."""
+    """Whether the target hands over its layers' outputs unchanged, and is prompted the way it was trained."""
     tapped = [_features_finding(rig, specimens[0])] if rig.target.taps else []
     return [*tapped, _template_finding(rig), _thinking_finding(rig, specimens)]
 

@@ -20,6 +20,7 @@ from tqdm import tqdm
 from engine.decoding.acceptance_length import mean_length
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO, Allotment, BudgetPolicy
 from engine.decoding.together import BatchRequest, decode_together
+from engine.errors import RequestError
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import LoadCost
 from engine.lab.shared_budget import SharedBudget
@@ -133,7 +134,11 @@ def run(live: LiveRig, asks: Sequence[Ask], at_once: int, way: Way) -> Throughpu
         policy: BudgetPolicy | None = AdaptiveBudget(curve(1)) if way.budget == OWN else None
         asked.append(BatchRequest(request, list(rig.drafters_for(way.method).values()), policy))
     with live.held(f"for {at_once} requests at once"), torch.inference_mode():
-        return tallied(decode_together(asked, target, at_once, allotment), at_once)
+        load = tallied(decode_together(asked, target, at_once, allotment), at_once)
+    if not load.rounds:
+        raise RequestError(f"No round had {at_once} requests at work: some of the {len(asks)} prompts are answered "
+                           "with nothing; name more prompts than that.")
+    return load
 
 
 def _curves(live: LiveRig, asks: Sequence[Ask]) -> LoadCost:

@@ -185,8 +185,8 @@ class LiveRig:
 
     @contextmanager
     def held(self, wish: str) -> Iterator[None]:
-        """The rig, to the caller alone; RequestError where the device has no memory for the wish, which the next
-        one has again."""
+        """The rig, to the caller alone. RequestError where the device has no memory for the request; the next one may
+        have it again."""
         with self._shared.alone():
             try:
                 yield
@@ -195,7 +195,7 @@ class LiveRig:
                 raise told(error, wish) from error
 
     def close(self) -> None:
-        """Free what runs left behind; the weights go with the last reference to this."""
+        """Free what finished runs left allocated; the weights go with the last reference to this object."""
         with self._shared.alone():
             self._free()
             for target in filter(None, (self._rig.target, self._rig.plain_target)):

@@ -43,7 +43,7 @@ class HostLoop:
 
 
 def loop_on(target: TorchTarget) -> Loop:
-    """The loop of the target's device. The room of CUDA graphs is entered only where somebody asks for it."""
+    """The loop for the target's device. The room of CUDA graphs is imported only where it is asked for."""
     if target.device.type == "cuda" and os.environ.get(CUDA_GRAPHS) == "1":
         graphed: Loop = import_module("engine.runtime.graphs.decode").GraphLoop(target)
         return graphed

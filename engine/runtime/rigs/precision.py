@@ -43,7 +43,7 @@ DTYPES: Mapping[str, torch.dtype] = MappingProxyType({
     "float32": torch.float32, "bfloat16": torch.bfloat16, FOUR_BITS: torch.bfloat16})
 USUAL = "bfloat16"
 SMALL_TREE_ROWS, TREE_ROWS = 4, 17  # trees of 3 and of 16 nodes with their roots
-SAMPLE = "mlp.down_proj.weight"  # of the first layer that has one: whether weights are of 4 bits is read off it
+SAMPLE = "mlp.gate_proj.weight"  # whether weights are of 4 bits is read off one; some files keep others finer
 CONTEXT = 64  # tokens of prefix
 REPEATS = 9  # of each pass, of which the fastest counts: other work only ever adds
 CLEARLY = 0.9  # of the time: a second copy of the weights is not held for less

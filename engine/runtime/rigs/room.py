@@ -37,7 +37,7 @@ def run_bytes(rig: Rig, request: Request, drafters: int) -> int:
     logits of a round's rows."""
     target, rows = rig.target, 2 * request.budget + 1  # a budget may be each drafter's
     positions = min(len(request.prompt_ids) + request.max_tokens, target.context_limit) + rows
-    cache = cache_bytes(target.config, positions, target.model.dtype)
+    cache = cache_bytes(target.config, positions, target.cache_dtype)
     return (1 + drafters) * cache + LOGIT_BYTES * rows * int(target.config.vocab_size)
 
 
@@ -69,8 +69,8 @@ def give_back() -> None:
 
 
 def told(error: Exception, wish: str) -> Exception:
-    """The error as what its reader is told; where the device has no memory for the wish, which the next one has again,
-    a RequestError."""
+    """The error as its reader sees it: a RequestError where the device has no memory for this request, since the next
+    one may have it again."""
     if not isinstance(error, torch.OutOfMemoryError):
         return error
     clear_frames(error.__traceback__)  # they hold what was made until then

@@ -1,4 +1,4 @@
-"""Where a run sits among others: what it says to the thread that makes the rounds, and what it is given."""
+"""A run's side of shared rounds: what it asks of the thread that makes them, and what it is given."""
 
 from __future__ import annotations
 
@@ -50,16 +50,17 @@ class Seat:
         self._outbox: SimpleQueue[tuple[Any, Exception | None]] = SimpleQueue()
 
     def let(self, act: Callable[[], Any]) -> Any:
-        """What the act gives, which the thread of the rounds does between two of them."""
+        """Run the act in the rounds' thread, between two rounds, and return its result."""
         return self._wanted(act)
 
     def round(self) -> tuple[Round, SharedPass | None] | None:
-        """The run's next round, and who shared it; None after its last."""
+        """The run's next round, and the company that shared it; None after its last."""
         made: tuple[Round, SharedPass | None] | None = self._wanted(ROUND)
         return made
 
     def leave(self) -> None:
-        """Free the run's caches once the round in hand is made. Any thread may say so, even one that only tidies up."""
+        """Free the run's caches once the round in progress is made. Any thread may call it, even one that only tidies
+        up."""
         self._inbox.put((self, LEAVE))
 
     def _wanted(self, wish: Any) -> Any:
@@ -70,7 +71,7 @@ class Seat:
         return given
 
     def give(self, given: Any, error: Exception | None = None) -> None:
-        """Answer the wish. The thread of the rounds alone may."""
+        """Answer what was asked. Only the thread of the rounds may call it."""
         self.wish, self.since, self.late = None, perf_counter(), False
         self._outbox.put((given, error))
 

@@ -1,4 +1,4 @@
-"""Runs of one rig that share rounds: whoever wants the next round gets it together with all others that do.
+"""Runs of one rig that share rounds: all runs that want their next round get it in one.
 
 One thread makes the rounds and owns all that belongs to them; whoever reads a run sits at a ``Seat``, says what it
 wants and waits for it. The thread begins with the first run and ends with the last, so that a rig at rest has none: the
@@ -28,7 +28,7 @@ from engine.runtime.rigs.room import give_back, told
 from engine.runtime.rigs.seats import LEAVE, ROUND, Group, Seat, SharedRun
 from engine.trace import Block, SharedPass
 
-PATIENCE_SECONDS = 0.02  # that a round waits for those who were in the last one
+PATIENCE_SECONDS = 0.02  # that a round waits for the runs of the last one
 STALLED_SECONDS = 60.0  # without a wish, while somebody else is here, after which a run is given up
 STALLED = (f"Nobody took this run's rounds for {STALLED_SECONDS:.0f} s while others waited, so it was given up; ask "
            "again.")
@@ -42,13 +42,13 @@ class SharedRounds:
     _inbox: SimpleQueue[tuple[Seat, Any]] = field(default_factory=SimpleQueue)
     _seats: list[Seat] = field(default_factory=list)
     _groups: dict[int, Group] = field(default_factory=dict)  # by the target's id
-    _alone: int = 0  # who has or wants the rig for himself
+    _alone: int = 0  # callers that have or want the rig to themselves
     _held: bool = False
     _thread: Thread | None = None
 
     @contextmanager
     def seat(self, run: SharedRun) -> Iterator[Seat]:
-        """A place for one run, as soon as nobody has or wants the rig for himself."""
+        """A place for one run, as soon as no caller has or wants the rig to itself."""
         with self._entry:
             self._entry.wait_for(lambda: not self._alone)
             taken = {seat.number for seat in self._seats}
@@ -90,7 +90,7 @@ class SharedRounds:
             while True:
                 try:
                     self._make_rounds()
-                except Exception as error:  # nobody may wait for a thread that is gone
+                except Exception as error:  # no reader may be left waiting for a thread that is gone
                     for seat in list(self._seats):
                         self._give_up(seat, error)
                 with self._entry:
@@ -132,7 +132,7 @@ class SharedRounds:
             seat.wish, seat.since, seat.late = wish, perf_counter(), False
 
     def _clear(self, seat: Seat) -> None:
-        """Free what a run holds; its seat is empty."""
+        """Free what a run holds; its seat is then empty."""
         if seat.group:
             seat.group.batch.drop(seat.place)
             if not seat.group.batch:
@@ -142,7 +142,7 @@ class SharedRounds:
             self._entry.notify_all()
 
     def _give_up_stalled(self) -> None:
-        """Whoever reads no more keeps nobody waiting."""
+        """Give up runs whose readers have stopped reading, so that they keep no other run waiting."""
         if len(self._seats) < 2 and not self._alone:
             return
         for seat in list(self._seats):
@@ -195,7 +195,7 @@ class SharedRounds:
         self._hand_out([(seats[place], each) for place, each in made], shared)
 
     def _hand_out(self, made: Sequence[tuple[Seat, Round]], shared: bool) -> None:
-        """To each its own round. One that was shared counts its waiting too."""
+        """Hand each run its own round. A shared round also counts the run's waiting time."""
         blocks = tuple(Block(seat.number, each.tree.parents, each.acceptance.keep) for seat, each in made)
         now = perf_counter()
         for seat, each in made:

@@ -1,4 +1,4 @@
-"""What is told of a run besides its rounds."""
+"""What is reported of a run besides its rounds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.records import Integers, Request, Round
 
 
 def company_of(shared: int, count: int, others: int) -> str:
-    """What is to be said of a run that shared rounds with others: its speed is not that of a run alone."""
+    """What to report of a run that shared rounds with others: its speed is not that of a run alone."""
     if not shared:
         return ""
     whom = "another run" if others == 1 else f"up to {others} other runs"

@@ -13,7 +13,8 @@ from engine.records import Integers
 
 
 class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not read
-    """Keys and values of every layer in one tensor: (layers, 2, kv heads, capacity, head size).
+    """Keys and values of every layer in one tensor, (layers, 2, kv heads, capacity, head size), with the device and
+    dtype of ``like``.
 
     ``length`` slots are committed. A pass writes its rows after them; ``keep`` moves the rows that stay to the
     front (paper 003, "KV Cache Trimming"; paper 002, section 4.4) and forgets the rest.
@@ -31,12 +32,12 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
 
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[
             Tensor, Tensor]:
-        """Write the rows (1, kv heads, rows, head size) after the committed ones; views of everything so far."""
+        """Write the rows (1, kv heads, rows, head size) after the committed ones; everything so far in their dtype."""
         end = self.length + key_states.shape[-2]
         keys, values = self.slots[layer_idx]
         keys[:, :, self.length:end] = key_states
         values[:, :, self.length:end] = value_states
-        return keys[:, :, :end], values[:, :, :end]
+        return keys[:, :, :end].to(key_states.dtype), values[:, :, :end].to(value_states.dtype)
 
     def room(self, rows: int, whole: int = 1) -> Tensor:
         """Keys and values of all committed slots and of ``rows`` slots after them, to write into:

@@ -3,7 +3,7 @@ most 16 evenly spaced levels (Q4_0, Q4_1 and Q4_K of GGUF files are such).
 
 A pass of a few rows waits for weights to be read, and 16 levels are a quarter of the bytes of bfloat16. The levels are
 found in the weights themselves, whatever file they came from. Inputs and steps are in bfloat16, sums in float32; a row
-gives the same bits whatever rows stand beside it. Figures: ``LOG.md``.
+gives the same bits whatever rows stand beside it, so that a text is plain decoding's own. Figures: ``LOG.md``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ MIDDLE = 8  # the level that the kernel counts from
 LANES = 16  # outputs come in multiples of it
 ROUNDING = 2.0**-7  # of a group's largest weight: what rounding to bfloat16 moves a weight and its group's ends by
 CLEAR = 0.25  # of a step: rounded by more, a weight could lie on either of two levels
-MOST_ROWS, MOST_ROWS_WITH_TILES = 32, 8  # beyond, the dense product in bfloat16 is faster
 
 
 class Levels(NamedTuple):
@@ -45,11 +44,6 @@ class FourBits:
     def __call__(self, inputs: Tensor) -> Tensor:
         """Of inputs (rows, inputs) in bfloat16: (rows, outputs)."""
         return torch._weight_int4pack_mm_for_cpu(inputs, self._packed, GROUP, self._scales)
-
-
-def most_rows() -> int:
-    """Rows up to which the product with 4-bit weights is faster than the dense one on this processor."""
-    return MOST_ROWS_WITH_TILES if torch.cpu._is_amx_tile_supported() else MOST_ROWS
 
 
 def levels_of(weight: Tensor) -> Levels | None:

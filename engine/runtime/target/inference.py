@@ -1,5 +1,5 @@
-"""Without autograd's bookkeeping. To enter and leave that takes as long as three small kernels, so a round does it once
-and what it calls looks only whether somebody has."""
+"""Inference mode, without autograd's bookkeeping. Entering and leaving it takes as long as three small kernels, so a
+round does it once, and what it calls only checks that it is on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Found = TypeVar("Found")
 
 
 def inferring(call: Callable[Given, Found]) -> Callable[Given, Found]:
-    """The call in inference mode."""
+    """The call, made in inference mode."""
     @wraps(call)
     def inside(*given: Given.args, **named: Given.kwargs) -> Found:
         if torch.is_inference_mode_enabled():
@@ -27,7 +27,7 @@ def inferring(call: Callable[Given, Found]) -> Callable[Given, Found]:
 
 
 def each_inferring(rounds: Generator[Round, None, None]) -> Generator[Round, None, None]:
-    """Each round made in inference mode, and handed out outside of it: the mode is the thread's."""
+    """Each round is made in inference mode and handed out outside of it, because the mode belongs to the thread."""
     try:
         while True:
             with torch.inference_mode():

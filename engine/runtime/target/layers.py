@@ -152,9 +152,9 @@ class Layer:
     def run(self, hidden: Tensor, rotation: Rotation, room: Tensor, mask: Tensor | None, spare: int = 0) -> Tensor:
         """Hidden states (rows, hidden size) after this layer.
 
-        ``room`` (2, kv heads, keys, head size) holds the keys and values of all that came before; the rows' own are
-        written into its last places but the ``spare`` ones, which the mask hides. ``mask`` is (1, 1, groups × rows,
-        keys), see ``additive``.
+        ``room`` (2, kv heads, keys, head size) holds the keys and values of all that came before, and attention is in
+        its dtype; the rows' own are written into its last places but the ``spare`` ones, which the mask hides.
+        ``mask`` is (1, 1, groups × rows, keys), see ``additive``.
         """
         heads, values = self._projected(hidden, rotation)
         return self._closed(self._attended(heads, values, View(len(hidden), room, mask, spare)), hidden)
@@ -181,8 +181,8 @@ class Layer:
         room[0, :, end - rows:end] = both[:, queries:].transpose(0, 1)
         room[1, :, end - rows:end] = values.transpose(0, 1)
         asked = both[:, :queries].unflatten(1, (self.kv_heads, -1)).permute(1, 2, 0, 3).flatten(1, 2)
-        mixed = scaled_dot_product_attention(asked[None], room[:1], room[1:], attn_mask=view.mask)
-        return mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3).reshape(rows, -1)
+        mixed = scaled_dot_product_attention(asked[None].to(room.dtype), room[:1], room[1:], attn_mask=view.mask)
+        return mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3).reshape(rows, -1).to(both.dtype)
 
     def _closed(self, mixed: Tensor, hidden: Tensor) -> Tensor:
         """The rest of the layer, after attention."""

@@ -74,7 +74,7 @@ class ReferencePass(nn.Module):
         output = self.model(
             input_ids=tokens.long()[None], position_ids=positions.long()[None], attention_mask=mask,
             past_key_values=cache, use_cache=True, logits_to_keep=last)
-        tapped = [self._tapped.pop(layer)[0].to(tokens.device) for layer in self.taps]  # from wherever the layer lies
+        tapped = [self._tapped.pop(layer)[0].to(tokens.device) for layer in self.taps]  # from the device of the layer
         return PassOutput(output.logits[0].to(tokens.device), beside(tapped))
 
     def _tap(self, layer: int):  # type: ignore[no-untyped-def]
@@ -99,7 +99,7 @@ class FusedPass(nn.Module):
         self.taps = tuple(taps)
 
     def read_in_four_bits(self) -> bool:
-        """Multiply few rows with weights of 4 bits as such; whether most of the layers' weights are of 4 bits."""
+        """Multiply with weights of 4 bits as such; whether most of the layers' weights are of 4 bits."""
         products = [product for layer in self.layers for product in layer.products()]
         read = [product.weight.numel() for product in products if product.read_in_four_bits()]
         return 2 * sum(read) > sum(product.weight.numel() for product in products)
@@ -109,7 +109,7 @@ class FusedPass(nn.Module):
         part = Part(tokens, positions, seen, cache)
         hidden = embedding(tokens, self.base.embed_tokens.weight)
         rotation = self.rotations.at(positions, part.end)
-        rooms, mask, spare = self._seen_by(part, hidden)
+        rooms, mask, spare = self._seen_by(part)
         outputs = []
         for layer, room in zip(self.layers, rooms, strict=True):
             hidden = layer.run(hidden, rotation, room, mask, spare)
@@ -121,7 +121,7 @@ class FusedPass(nn.Module):
         rows = [len(part.tokens) for part in parts]
         hidden = embedding(torch.cat([part.tokens for part in parts]), self.base.embed_tokens.weight)
         rotation = self.rotations.at(torch.cat([part.positions for part in parts]), max(part.end for part in parts))
-        seen_by = [self._seen_by(part, hidden) for part in parts]
+        seen_by = [self._seen_by(part) for part in parts]
         outputs = []
         for number, layer in enumerate(self.layers):
             hidden = layer.run_together(hidden, rotation, [
@@ -132,12 +132,12 @@ class FusedPass(nn.Module):
         said = tapped.split(rows) if self.taps else [tapped] * len(rows)
         return [PassOutput(*own) for own in zip(logits.split(rows), said, strict=True)]
 
-    def _seen_by(self, part: Part, like: Tensor) -> tuple[Tensor, Tensor | None, int]:
+    def _seen_by(self, part: Part) -> tuple[Tensor, Tensor | None, int]:
         """The room of every layer for a part's rows, their mask, and the spare slots at the end."""
         rooms = part.cache.room(len(part.tokens), 1 if part.seen is None else WHOLE)
         spare = rooms.shape[3] - part.end
         return rooms, None if part.seen is None else additive(
-            part.seen, part.cache.length, self.groups, like, spare), spare
+            part.seen, part.cache.length, self.groups, rooms, spare), spare
 
 
 def beside(tapped: list[Tensor]) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from engine.runtime.target.four_bits import FourBits, levels_of, most_rows
+from engine.runtime.target.four_bits import FourBits, levels_of
 
 TYPICAL_ROWS = 32  # what a layout is chosen for; it serves any number
 LAID_OUT_BYTES = 16 * 2**20  # a layer's larger weights are not held a second time
@@ -32,27 +32,22 @@ class Product:
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.weight, self.bias = weight, bias
-        self._laid_out = self._own_layout()
+        self._laid_out = laid_out(weight) if weight.nbytes <= LAID_OUT_BYTES and tiles(weight) else None
         self._four_bits: FourBits | None = None
-        self._few = 0  # rows that are multiplied in four bits
 
     def read_in_four_bits(self) -> bool:
-        """Multiply few rows with a weight in bfloat16 as 4 bits, if it lies on 16 levels, and take on the very weight
-        that is multiplied with; whether it does."""
+        """Multiply with a weight in bfloat16 as 4 bits, if it lies on 16 levels, and have ``weight`` take on what is
+        multiplied with; whether it does."""
         levels = levels_of(self.weight)
         if levels is None:
             return False
-        self._four_bits, self._few = FourBits(levels), most_rows()
+        self._four_bits, self._laid_out = FourBits(levels), None
         self.weight.copy_(levels.dense())
-        self._laid_out = self._own_layout()
         return True
-
-    def _own_layout(self) -> Tensor | None:
-        return laid_out(self.weight) if self.weight.nbytes <= LAID_OUT_BYTES and tiles(self.weight) else None
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Of inputs (…, inputs): (…, outputs)."""
-        if self._four_bits is not None and len(inputs) <= self._few:
+        if self._four_bits is not None:
             found = self._four_bits(inputs)
             return found if self.bias is None else found.add_(self.bias)
         if self._laid_out is None:
@@ -70,7 +65,7 @@ class VocabularyProduct(Product):
         room = self.weight.nbytes <= VOCABULARY_BYTES
         self._laid_out = laid_out(self.weight) if room and (tiles(self.weight) or single(self.weight)) else None
         self._alone = single(self.weight)
-        self._four_bits, self._few = None, 0
+        self._four_bits = None
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Of inputs (…, inputs): (…, outputs)."""

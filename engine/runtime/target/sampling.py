@@ -18,8 +18,8 @@ from torch import Tensor
 from engine.decoding.lazy_verification import LazyVerification, VerificationSource
 from engine.records import Floats, Integers, PackedTree, Sampling, Verification
 
-AT_ONCE = 2**17  # logits that are described together: more would leave the processor's caches, at twice the time
-WAITING = 2**17  # more logits than this are described at once: whoever keeps unread rounds keeps their logits
+AT_ONCE = 2**17  # logits described together: more would fall out of the processor's caches, at twice the time
+WAITING = 2**17  # more logits than this are described at once: an unread round keeps its logits in memory
 
 
 def likeliest(logits: Tensor) -> Tensor:
@@ -60,8 +60,9 @@ def drawn(probabilities: Tensor, draws: Tensor) -> Tensor:
 
 
 def choices(logits: Tensor, sampling: Sampling, draws: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The choice at each row, (rows,) int64, and what sampling left of the distribution: log probabilities (rows,
-    vocabulary), None at temperature 0. On the device. logits (rows, vocabulary), draws (rows,) float64 in [0, 1)."""
+    """The choice at each row, (rows,) int64, and the distribution after sampling's cuts: log probabilities (rows,
+    vocabulary), None at temperature 0. Both on the device. logits (rows, vocabulary), draws (rows,) float64 in [0,
+    1)."""
     if sampling.temperature == 0:
         return likeliest(logits), None
     left = processed(logits.float(), sampling)

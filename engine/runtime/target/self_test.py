@@ -1,4 +1,4 @@
-"""Does a target see a tree as a tree? One small pass beside plain ones, for architectures that nobody here has tried.
+"""Whether a target sees a tree as a tree: one small pass compared with plain ones, for architectures not tried before.
 
 A model that counts rows instead of positions, or that lets a node see its siblings, would write other text than it
 writes by itself, and nothing else would say so.

@@ -60,8 +60,17 @@ class TorchTarget:
         """What its weights are in, by name."""
         return FOUR_BITS if self._in_four_bits else str(self.model.dtype).removeprefix("torch.")
 
+    @property
+    def cache_dtype(self) -> torch.dtype:
+        """Of keys and values, in which attention is computed. With weights of 4 bits it is float64: there the order in
+        which keys lie, a tree's or a text's, does not show once the result is rounded to bfloat16, and everything else
+        gives a row the same bits beside any others. So every method writes exactly plain decoding's text, if all the
+        layers' weights are of 4 bits."""
+        return torch.float64 if self._in_four_bits else self.model.dtype
+
     def read_in_four_bits(self) -> bool:
-        """Multiply few rows with weights of 4 bits as such; whether the weights are of 4 bits. Needs bfloat16."""
+        """Multiply with weights of 4 bits as such; whether the weights are of 4 bits. Needs a model in bfloat16, and is
+        asked before the first prompt."""
         with torch.inference_mode():
             self._in_four_bits = isinstance(self.fastest, FusedPass) and self.fastest.read_in_four_bits()
         return self._in_four_bits
@@ -165,7 +174,7 @@ class TorchTarget:
     def _new_cache(self, capacity: int) -> AnyCache:
         if gpus_of(self.model) > 1:
             return SpreadCache(capacity)
-        return TreeCache(self.config, capacity, self.embedding.weight)
+        return TreeCache(self.config, capacity, self.embedding.weight.new_empty(0, dtype=self.cache_dtype))
 
     @property
     def _open_cache(self) -> AnyCache:

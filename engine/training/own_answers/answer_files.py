@@ -16,7 +16,7 @@ import numpy as np
 from engine.training.batches import Conversation
 
 SMALL_IDS = 2**16  # vocabularies up to here are kept in two bytes a token
-VARIED = 0.5  # of an answer's runs of four tokens so many are different, or it goes round in circles
+VARIED = 0.5  # share of an answer's four-token sequences that differ; below it the answer goes round in circles
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,6 @@ def read_shard(path: Path) -> Iterator[AnswerRow]:
 
 
 def in_circles(tokens: Sequence[int]) -> bool:
-    """Whether an answer says the same again and again."""
+    """Whether an answer repeats itself over and over."""
     runs = [tuple(tokens[place:place + 4]) for place in range(len(tokens) - 3)]
     return len(set(runs)) < VARIED * len(runs)

@@ -1,4 +1,4 @@
-"""What the frozen target says of conversations, kept on disk, so that a drafter reads them as often as it likes.
+"""The frozen target's outputs over conversations, kept on disk, so that a drafter can learn from them repeatedly.
 
 A folder a shard: ``tokens.npy`` int32 (n,), ``taps.npy`` uint16 (n, taps × hidden size: the bits of bfloat16),
 ``likely.npy`` int32 (n, k) the likeliest next tokens and ``logprobs.npy`` float16 (n, k) theirs, normalised over the

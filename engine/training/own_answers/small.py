@@ -26,7 +26,7 @@ from engine.runtime.checkpoints.loading import load_causal
 from engine.trace.written_names import written
 from engine.training.denoising import Course, train_drafter
 from engine.training.guessing import Distributions, Guesses, guess_loss
-from engine.training.own_answers.heads import EXPORT_EVERY, OwnRecipe, RunningMean
+from engine.training.own_answers.drafters import EXPORT_EVERY, OwnRecipe, RunningMean
 from engine.training.own_answers.reading import AnswerShards, choices, frequent
 from engine.training.places import target_folder, work_folder
 from engine.training.rates import optimizers

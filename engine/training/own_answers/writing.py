@@ -24,8 +24,8 @@ from engine.training.arithmetic import fast_dtype
 from engine.training.batches import Conversation
 from engine.training.own_answers.answer_files import AnswerRow, in_circles, read_shard, write_shard
 from engine.training.own_answers.decoder import BatchDecoder, written
+from engine.training.own_answers.drafters import TAPS
 from engine.training.own_answers.features import write_features
-from engine.training.own_answers.heads import TAPS
 from engine.training.own_answers.prompts import HeldOut, Message, read_talks, seeded, self_written, write_prompts
 from engine.training.own_answers.seeds import CODE
 from engine.training.own_answers.seeds import KINDS as SEEDS

@@ -65,6 +65,20 @@ def test_a_table_for_people_and_a_line_for_machines(
     assert len(Path("runs.csv").read_text().splitlines()) == 1 + 10
 
 
+@pytest.mark.parametrize(("flags", "first", "second"), [
+    (("--csv", "./results.sqlite"), "--out", "--csv"), (("--report", "link"), "--out", "--report"),
+    (("--csv", "a", "--runs-csv", "a"), "--csv", "--runs-csv")])
+def test_no_file_takes_the_place_of_the_results(
+        typed: Callable[..., int], capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], first: str, second: str
+        ) -> None:
+    Path("link").symlink_to("results.sqlite")
+    assert typed(*SMALL) == 0
+    assert typed("--resume", *flags) == 1
+    assert f"{first} and {second} name the same file" in capsys.readouterr().err
+    with Results(Path("results.sqlite")) as results:
+        assert results.sweeps()[-1].finished
+
+
 def test_an_interrupted_sweep_resumes_with_its_own_settings(
         typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     class Interrupted(ScriptedLaboratory):

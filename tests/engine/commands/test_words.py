@@ -11,8 +11,10 @@ import pytest
 
 import app
 from engine.commands import VERBS, program, values
+from engine.commands.lessons import read_lessons
 from engine.commands.program import UsageError, main, verb_parser
 from engine.commands.program import understood as understood_words
+from engine.commands.record import lessons_of
 
 NUMBERS = ("whole", "number", "budget_or_auto", "share", "budget_words")  # types that no word of HOSTILE is one of
 HOSTILE = ("", " ", "\udcff", "nan", "inf", "-inf", "-1", "1e400", "9" * 400, "0x10", "½", "٣", "1_0", "null", "[1]",
@@ -120,6 +122,11 @@ def test_a_damaged_file_of_lessons(
     assert main(["record", "--lessons", str(file), "--out", str(tmp_path)]) == 1
     found = capsys.readouterr().err
     assert said in found and found.count("\n") == 1
+
+
+def test_a_rig_with_lessons_of_its_own_records_those() -> None:
+    assert lessons_of("smollm2").name == "lessons-smollm2.json" and lessons_of("demo").name == "lessons.json"
+    assert len(read_lessons(lessons_of("smollm2"))) >= 4
 
 
 def test_an_error_of_the_machine_and_an_interruption_are_sentences(

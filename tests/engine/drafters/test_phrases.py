@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
+from safetensors.torch import save_file as save_tensors
 
 from engine.builders.best_first import best_first
 from engine.decoding.plan import Drafter
@@ -138,6 +140,13 @@ def test_a_cut_file_is_one_sentence(folder: Path) -> None:
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(RigError, match="cut off or damaged"):
+        read_table(folder, VOCABULARY)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn])
+def test_numbers_that_no_table_has_are_one_sentence(folder: Path, dtype: torch.dtype) -> None:
+    save_tensors({"keys1": torch.zeros(3, dtype=dtype)}, folder / "model.safetensors")
+    with pytest.raises(RigError, match="it holds numbers that numpy does not know; make it again"):
         read_table(folder, VOCABULARY)
 
 

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.commands.program import verb_parser
-from engine.commands.sweep import plan_of, prediction, table
 from engine.decoding.together import BatchRequest
 from engine.errors import RequestError
 from engine.lab.company import read_among
@@ -187,11 +185,8 @@ def test_report_csv_and_command_have_the_second_axis(measured: list[CellResult])
     runs = list(csv.DictReader(io.StringIO(runs_csv(PLAN, measured))))
     assert len(runs) == len(PLAN) and all(
         float(run["total_tokens_per_second"]) >= float(run["tokens_per_second"]) for run in runs)
-    said = table(made)
-    assert "ddtree 16, 4 at once" in said and made["load"]["ddtree"][0] in said
     words = shlex.split(sweep_command(PLAN))[4:]
     assert words[words.index("--together"):] == ["--together", "1", "2", "4"]
-    assert plan_of(verb_parser("sweep").parse_args(words)).settings == PLAN.settings
     assert report(StoredSweep(1, "", PLAN, ScriptedLaboratory().conditions, 0), [])["load"] == {}
 
 
@@ -258,11 +253,12 @@ def test_the_error_of_predictions_is_told_against_what_was_measured() -> None:
 
 def test_the_toy_is_predicted_as_it_is_measured(measured: list[CellResult]) -> None:
     """Its rounds cost what its curve says, its trees are all of one size: what is left is what others committed."""
-    made = prediction(PLAN, measured, ScriptedLaboratory())
-    assert len(made["predicted"]) == len(PLAN.settings)
-    plain = [each for each in made["predicted"] if each["method"] == "autoregressive"]
-    assert all(each["predicted_tokens_per_second"] == pytest.approx(each["total_tokens_per_second"]) for each in plain)
-    assert made["prediction_error"].startswith(f"Against {len(PLAN.settings)} measured cells the prediction is off by")
+    ask = PLAN.ask(cells(PLAN)[0])
+    summary = summarise(PLAN.settings, measured)
+    predicted = predict(texts_measured(measured), COUNTS, lambda count: ScriptedLaboratory().load_cost(ask, count))
+    assert predicted.keys() == set(PLAN.settings)
+    plain = [row for row in summary.rows if row.setting.method == "autoregressive"]
+    assert plain and all(predicted[row.setting] == pytest.approx(row.total.median) for row in plain)
     error = prediction_error({row.setting: row.total.median * 1.5 for row in summarise(PLAN.settings, measured).rows},
                              summarise(PLAN.settings, measured))
     assert error is not None and error.median == pytest.approx(0.5)

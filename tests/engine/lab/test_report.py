@@ -5,13 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shlex
 from dataclasses import replace
 
 import pytest
 
-from engine.commands.program import verb_parser
-from engine.commands.sweep import plan_of, table
 from engine.lab.control import Control
 from engine.lab.order import cells
 from engine.lab.report import Record, report, runs_csv, table_csv
@@ -70,19 +67,6 @@ def test_the_statistics_are_of_the_same_rounds(made: Record) -> None:
     assert all(each["rate"] == each["accepted"] / each["proposed"] for each in made["acceptance"])
 
 
-def test_the_commands_do_what_they_say(made: Record, plan: SweepPlan) -> None:
-    words = shlex.split(made["recommended"]["command"])
-    assert words[:3] == ["python", "-m", "engine"]
-    choice = verb_parser(words[3]).parse_args(words[4:])
-    assert (choice.method, choice.budget, choice.prompt) == (
-        made["recommended"]["method"], made["recommended"]["budget"], plan.prompts[0].text)
-    words = shlex.split(made["command"])
-    assert words[:4] == ["python", "-m", "engine", "sweep"]
-    again = plan_of(verb_parser("sweep").parse_args(words[4:]))
-    assert replace(again, prompts=plan.prompts) == plan
-    assert len(again.prompts) == len(plan.prompts)
-
-
 def test_the_csv_files_hold_the_table_and_every_run(made: Record, plan: SweepPlan, measured: list[CellResult]) -> None:
     rows = list(csv.DictReader(io.StringIO(table_csv(made))))
     assert [row["label"] for row in rows] == [row["label"] for row in made["rows"]]
@@ -96,16 +80,7 @@ def test_the_csv_files_hold_the_table_and_every_run(made: Record, plan: SweepPla
     assert runs_csv(plan, []) == ""
 
 
-def test_the_table_for_people_has_every_row(made: Record) -> None:
-    shown = table(made)
-    for row in made["rows"]:
-        assert f"{row['label']} " in shown
-        assert f"{row['tokens_per_second']:.1f}" in shown
-    assert f"Fastest here: {made['recommended']['label']}" in shown
-
-
 def test_a_report_of_nothing_recommends_nothing(plan: SweepPlan) -> None:
     nothing = report(StoredSweep(1, "", plan, ScriptedLaboratory().conditions, 0), [])
     assert (nothing["rows"], nothing["recommended"], nothing["complete"]) == ([], None, False)
-    assert "Fastest" not in table(nothing)
     assert table_csv(nothing) == ""

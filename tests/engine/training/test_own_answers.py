@@ -28,8 +28,8 @@ from engine.training.denoising import Course, Trainee, train_drafter
 from engine.training.own_answers import seeds
 from engine.training.own_answers.answer_files import AnswerRow, in_circles, read_shard, write_shard
 from engine.training.own_answers.decoder import AnswerSampling, BatchDecoder, looped, written
+from engine.training.own_answers.drafters import Lessons, OwnRecipe, begun, export_mean
 from engine.training.own_answers.features import from_bits, open_shard, write_features
-from engine.training.own_answers.heads import Lessons, OwnRecipe, begun, export_mean
 from engine.training.own_answers.measure import by_block, by_phrases, load_trainee, scores
 from engine.training.own_answers.phrases import export, orders_of
 from engine.training.own_answers.prompts import PROMPTS_A_FILE, HeldOut, is_plain, seeded

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+import struct
 import subprocess
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -180,6 +181,15 @@ def test_an_architecture_that_nobody_knows(kept: Path, tmp_path: Path) -> None:
     with pytest.raises(RigError, match="architecture 'perceptron', which transformers cannot convert"):
         converted(str(odd))
     assert not [each for each in (kept / "gguf").iterdir() if each.is_dir() and not each.name.endswith(".part")]
+
+
+@pytest.mark.parametrize(("key", "value"), [("llama.attention.head_count", 5), ("tokenizer.ggml.eos_token_id", 10**6)])
+def test_figures_that_do_not_fit_each_other(file: Path, kept: Path, tmp_path: Path, key: str, value: int) -> None:
+    whole, odd = file.read_bytes(), tmp_path / "odd.gguf"
+    place = whole.index(key.encode() + struct.pack("<I", gguf.GGUFValueType.UINT32)) + len(key) + 4
+    odd.write_bytes(whole[:place] + struct.pack("<I", value) + whole[place + 4:])
+    with pytest.raises(RigError, match=r"'llama', which transformers cannot convert \(.*\)"):
+        converted(str(odd))
 
 
 def test_a_folder_that_cannot_be_written(file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from signal import SIGINT
 from time import monotonic, sleep
 
 import pytest
@@ -41,6 +42,19 @@ def test_they_end_when_their_parent_is_killed() -> None:
     while lives(child) and monotonic() < end:
         sleep(0.05)
     assert not lives(child)
+
+
+def test_the_terminals_interrupt_is_for_who_began_them() -> None:
+    program = ("import signal, time\nfrom engine.runtime.measure.busy import busy_processes\n"
+               "with busy_processes(2):\n    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+               "    print(flush=True)\n    time.sleep(1)")
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              start_new_session=True)
+    assert parent.stdout and parent.stdout.readline()
+    os.killpg(parent.pid, SIGINT)
+    sleep(0.5)
+    assert len(children(parent.pid)) == 2
+    assert parent.communicate(timeout=20)[1] == b""
 
 
 def lives(process: int) -> bool:

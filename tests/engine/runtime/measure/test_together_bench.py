@@ -18,6 +18,7 @@ from engine.runtime.measure.together_bench import (
     SHARED,
     Throughput,
     Way,
+    run,
     steps,
     tallied,
     together_results,
@@ -85,7 +86,31 @@ def test_every_way_is_measured_on_the_same_prompts() -> None:
 @pytest.mark.parametrize(("more", "said"), [
     (("--limit", "2"), "There are 2 prompts for 3 requests at once"),
     (("--methods", "ddtree", "plain"), "With --together, plain is no choice"),
-    (("--methods", "autoregressive"), "With --together, autoregressive is no choice")])
-def test_what_cannot_be_measured_is_said(more: tuple[str, ...], said: str) -> None:
+    (("--methods", "autoregressive"), "With --together, autoregressive is no choice"),
+    (("--domain", "nobody"), "There are 0 prompts of the domain 'nobody' for 3 requests"),
+    (("--hard", "nobody"), "There is no prompt set and no file 'nobody'"),
+    (("--beside", "2", "--drafters", "math"), "With --together, --drafters and --beside would change nothing"),
+    (("--recording", "on"), "With --together, --recording would"), (("--split", "each"), "With --together, --split"),
+    (("--shape", "qwen3-8b"), "the random weights of --shape have none")])
+def test_what_cannot_be_measured_is_said_before_a_rig_is_loaded(
+        monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], said: str) -> None:
+    monkeypatch.delattr(bench, "open_rig")
     with pytest.raises(RequestError, match=said):
-        bench.together_of(choice(*more))
+        bench.run(choice(*more))
+
+
+def test_hard_prompts_are_for_several_at_once() -> None:
+    with pytest.raises(RequestError, match="--hard mixes prompts for --together"):
+        bench.run(verb_parser("bench").parse_args(["--hard", "reworded"]))
+
+
+def test_what_is_named_twice_is_measured_once() -> None:
+    asked = bench.together_of(
+        choice("--together", "2", "2", "--budgets", "8", "4", "8", "--methods", "ddtree", "ddtree"))
+    assert (asked.at_once, asked.budgets, asked.methods) == ((2,), (8, 4), ("ddtree",))
+
+
+def test_where_no_round_was_full_it_is_said() -> None:
+    short = (bench.together_of(choice()).asks[0],)
+    with pytest.raises(RequestError, match="No round had 2 requests at work"):
+        run(demo_live(), short, 2, Way("ddtree", "4"))

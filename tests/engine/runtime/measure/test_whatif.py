@@ -132,6 +132,11 @@ def test_the_cost_of_several_requests_is_that_of_their_shared_passes(monkeypatch
         sorted(set(load.rows))) for load in (JointLoad(64, Sampling(), requests) for requests in (2, 3, 4, 8, 16)))
 
 
+def test_a_slow_machine_has_a_price_of_plain_decoding_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost, "MOST_SECONDS", 0.0)
+    assert measure(demo_rig(), JointLoad(64, Sampling(), 2), (2, 5)).plain_ms > 0
+
+
 def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
     book = CostBook(demo_rig())
     live = demo_live()

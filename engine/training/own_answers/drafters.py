@@ -1,11 +1,11 @@
-"""Train the drafters of a rig on what its target answered by itself.
+"""Train the drafters of a rig on its target's own answers.
 
-    python -m engine.training.own_answers.heads --drafter chat
-    python -m engine.training.own_answers.heads --drafter code --begin-with chat
+    python -m engine.training.own_answers.drafters --drafter chat
+    python -m engine.training.own_answers.drafters --drafter code --begin-with chat
 
 Features of the answers lie on disk (``features``), so a step costs no pass of the target. A run goes on where it was
 stopped, meets the shards that came in the meantime, and exports the running mean of its weights, which at any time is
-as good as what a fall of the rate would give.
+as good as the weights after a decay of the learning rate.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TAPS = (1, 10, 19, 28)
 MASK_ID = 0  # <|endoftext|>, which never stands in a conversation
 EXPORT_EVERY = 500  # steps
 LOOK_AGAIN = 400  # steps after which shards that came in the meantime are met
-FIRST_SCALE = 0.3  # of the target's final norm: less than a whole one, a drafter that knows nothing should not be sure
+FIRST_SCALE = 0.3  # of the target's final norm: an untrained drafter should not be confident
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class OwnRecipe:
     choices: int = 4096
     whole_steps: int = 300  # at last, over the whole vocabulary
     taps: tuple[int, ...] = TAPS
-    learns: tuple[str, ...] = ("",)  # how the names of the tensors begin that are trained, and kept beside a base
-    begun_from: tuple[int, ...] = ()  # layers of the target whose weights its own begin with
+    learns: tuple[str, ...] = ("",)  # prefixes of the tensors trained, and kept where a base has the rest
+    begun_from: tuple[int, ...] = ()  # layers of the target whose weights its own layers start from
 
     @property
     def main_steps(self) -> int:
