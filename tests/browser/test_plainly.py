@@ -21,9 +21,10 @@ def held_against(page: Page, times: float, others: str = "[]") -> None:
 
 @pytest.mark.parametrize("mode", ["story", "workbench"])
 def test_where_plain_decoding_is_faster_every_way_to_look_says_so(watched: Watched, address: str, mode: str) -> None:
-    page = watched.open(f"{address}#mode={mode}")
+    page = watched.open(f"{address}#mode=workbench")
     page.evaluate(f"{STAGE}.server.compare = async () => ({{ error: 'Not now.' }})")
     run(page, "ddtree")
+    page.evaluate(f"{STAGE}.setMode('{mode}')")
     words = page.locator(".cs-plainly")
     held_against(page, 0.5)
     assert words.is_hidden()
@@ -38,7 +39,7 @@ def test_where_plain_decoding_is_faster_every_way_to_look_says_so(watched: Watch
 
 
 def test_a_run_at_the_pace_auto_says_how_often_it_drafted(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=story")
+    page = watched.open(f"{address}#mode=workbench")
     page.evaluate(f"{STAGE}.server.compare = async () => ({{ error: 'Not now.' }})")
     run(page, "ddtree")
     page.wait_for_function(f"{RUN} && {STAGE}.rounds.length > 3")
