@@ -10,9 +10,9 @@ ASSETS = Path(__file__).resolve().parent.parent / "assets"
 
 # In the order in which they load: the stage, then the panels (panels.py), then what surrounds them.
 SURROUNDINGS = (
-    "player", "legend", "frames", "text", "timeline", "metrics", "duel", "story", "notices", "model", "comparing",
-    "theme", "menus", "picture", "save", "followed", "lessons", "conversation", "rigs", "bar", "address", "keys",
-    "controls", "tour_steps", "tour", "mount",
+    "player", "legend", "frames", "text", "timeline", "metrics", "plainly", "duel", "story", "notices", "model",
+    "comparing", "theme", "menus", "picture", "save", "followed", "lessons", "conversation", "rigs", "bar", "address",
+    "keys", "controls", "tour_steps", "tour", "mount",
 )
 STYLES = ("stage.css", "stage/layout.css", "stage/parts.css", "stage/overlays.css", "stage/rigs.css",
           "stage/conversation.css", "stage/duel.css", "stage/controls.css")

@@ -15,7 +15,7 @@ from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE
 from engine.records import Ask
-from engine.trace import Entry, Trace, shared_rounds
+from engine.trace import Entry, Header, Trace, shared_rounds
 from explorer.browser_calls import Call, browser_call
 from explorer.lab.jobs import Job, Jobs
 from explorer.lessons import tokens_per_second
@@ -29,16 +29,17 @@ MOST_TOKENS = 64
 LEAST_ROUNDS = 4  # fewer say nothing
 WARM_ROUNDS = 2  # are left out: caches and clocks settle
 UNSTEADY = 0.3  # of the median round: an interquartile range above it tells of other work on the machine
-PRECISIONS = ("float32", "bfloat16")
 SMALLER = (16, 4)  # node budgets that are tried where a larger one did not pay
 
 
 @dataclass(frozen=True)
 class TimedRun:
-    """Rounds of a brief run: tokens kept and seconds of engine time of each."""
+    """Rounds of a brief run: tokens kept, seconds of engine time, and whether a draft was verified, of each."""
 
     tokens: tuple[int, ...]
     seconds: tuple[float, ...]
+    drafted: tuple[bool, ...] = ()
+    dtype: str = ""
 
     @property
     def tokens_per_second(self) -> float:
@@ -76,8 +77,8 @@ class Comparison:
 
     def compared(self, wanted: Mapping[str, Any]) -> View:
         """How far it is; see ``Job``. The result: {tokens_per_second, seconds, unsteady, others: [{method, budget,
-        pace, dtype, tokens_per_second}], the fastest first, dtype empty where it is the run's own}; None where somebody
-        else wanted the machine meanwhile."""
+        pace, dtype, rounds, drafted, tokens_per_second}], the fastest first, dtype empty where it is the run's own,
+        drafted the rounds that verified a draft}; None where somebody else wanted the machine meanwhile."""
         return self._jobs.look(str(wanted.get("job"))).view()
 
     def _refuse(self, trace: Trace) -> None:
@@ -99,34 +100,40 @@ class Comparison:
         if plain is None:
             return None
         tried = others(ask) if tokens_per_second(trace) < plain.tokens_per_second else []
-        found = [(other, "", clocked) for other in tried if (clocked := self._clocked(other, OTHER_SECONDS))]
+        found = [(other, clocked) for other in tried if (clocked := self._clocked(other, OTHER_SECONDS))]
         if tried and (twin := self._rig.instruments.twin()):
             same = ask if ask.pace == FIXED else replace(ask, pace=FIXED, budget=min(ask.budget, SMALLER[0]))
-            other = next(name for name in PRECISIONS if name != trace.header.dtype)
-            found += [(same, other, clocked) for clocked in [self._clocked(same, OTHER_SECONDS, twin)] if clocked]
-        found.sort(key=lambda each: -each[2].tokens_per_second)
+            found += [(same, clocked) for clocked in [self._clocked(same, OTHER_SECONDS, twin)] if clocked]
+        found.sort(key=lambda each: -each[1].tokens_per_second)
         return {
             "tokens_per_second": plain.tokens_per_second, "seconds": list(accumulate(plain.seconds)),
             "unsteady": plain.unsteady, "others": [
-                {"method": other.method, "budget": other.budget, "pace": other.pace, "dtype": dtype,
-                 "tokens_per_second": clocked.tokens_per_second} for other, dtype, clocked in found]}
+                {"method": other.method, "budget": other.budget, "pace": other.pace,
+                 "dtype": "" if clocked.dtype == trace.header.dtype else clocked.dtype, "rounds": len(clocked.tokens),
+                 "drafted": sum(clocked.drafted), "tokens_per_second": clocked.tokens_per_second}
+                for other, clocked in found]}
 
     def _clocked(self, ask: Ask, seconds: float, source: Source | None = None) -> TimedRun | None:
         """The rounds of a brief run; None where somebody came to wait, or there were too few."""
-        rounds: list[tuple[int, float]] = []
+        rounds: list[tuple[int, float, bool]] = []
+        dtype = ""
         until = monotonic() + seconds
         with closing((source or self._rig.source).run(ask)) as lines:
             for line in lines:
+                if isinstance(line, Header):
+                    dtype = line.dtype
                 if isinstance(line, Entry):
-                    rounds.append((len(line.round.acceptance.keep), sum(line.round.seconds.values())))
+                    made = line.round
+                    rounds.append((len(made.acceptance.keep), sum(made.seconds.values()), len(made.tree) > 1))
                 if self._queue.waiting() > 1:
                     return None
                 if monotonic() > until and len(rounds) >= LEAST_ROUNDS + WARM_ROUNDS:
                     break
         counted = rounds[WARM_ROUNDS:] if len(rounds) >= LEAST_ROUNDS + WARM_ROUNDS else rounds
-        if not counted or not sum(spent for _, spent in counted):
+        if not counted or not sum(spent for _, spent, _ in counted):
             return None
-        return TimedRun(*zip(*counted, strict=True))
+        tokens, seconds_, drafted = zip(*counted, strict=True)
+        return TimedRun(tokens, seconds_, drafted, dtype)
 
 
 def ask_of(trace: Trace) -> Ask:

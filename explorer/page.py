@@ -15,6 +15,7 @@ import gradio as gr
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import CanopyError
 from engine.methods import METHODS
+from engine.requests.rig_names import EMBEDDED_RIG
 from explorer.browser_calls import bar_call
 from explorer.bundle import ASSETS, bundle, style
 from explorer.comparison import Comparison
@@ -98,7 +99,8 @@ class Controls:
     """The bar: what to run and how."""
 
     def __init__(self, rig: AnsweringRig, offered: Sequence[Preset], lesson: Lesson | None) -> None:
-        first = {**USUAL, **opening_form(lesson, offered)}
+        own = rig.coming and rig.coming.name != EMBEDDED_RIG  # the recording was made on the embedded rig
+        first = {**USUAL, **opening_form(None if own else lesson, offered)}
         method = fitting(first["method"], rig.source.methods)
         with gr.Row(elem_id="canopy-ask"):
             self.prompt = gr.Textbox(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from engine.records import DraftTree, Lattice, Round
 from engine.requests.familiar import says_outside
+from engine.requests.rig_names import DTYPE_WORDS
 from engine.trace import End, Entry, Header, Line, Piece, SharedPass
 from explorer.embedded import model_line
 
@@ -91,7 +92,8 @@ def header_view(header: Header) -> View:
     request, sampling = header.request, header.request.sampling
     return {
         "prompt": header.prompt, "pieces": pieces_view(header.pieces), "rig": header.rig,
-        "heads": list(header.drafters), "hardware": header.hardware, "dtype": header.dtype, "method": request.method,
+        "heads": list(header.drafters), "hardware": header.hardware, "dtype": header.dtype,
+        "dtype_words": DTYPE_WORDS.get(header.dtype, ""), "method": request.method,
         "budget": header.budget, "engine": header.engine, "split": request.split, "max_tokens": request.max_tokens,
         "temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p, "seed": sampling.seed,
         "pace": request.pace, "context_limit": header.context_limit, "title": header.title, "note": _note(header),

@@ -125,7 +125,7 @@
       const row = html("tr", "", html("thead", "", this.table));
       for (const [name, title] of [["setting", ""], ["tokens/s", Lab.WORDS["tokens/s"]], ["× plain", Lab.WORDS["plain decoding"]],
         ["τ", Lab.WORDS["τ"]], ["runs", "Measured runs; failed ones in brackets"],
-        ["same text", "Runs that wrote exactly what plain decoding wrote, of those compared; in bfloat16 near-ties may differ"], ["use", "Put the setting into the page's controls"]]) {
+        ["same text", "Runs that wrote exactly what plain decoding wrote, of those compared; in any precision but float32 near-ties may differ"], ["use", "Put the setting into the page's controls"]]) {
         const cell = html("th", "", row, name);
         cell.scope = "col";
         cell.title = title;

@@ -66,7 +66,7 @@
       write(this.shared, company ? `${company.runs} runs share the rounds` : "");
       const where = header ? [header.rig, header.hardware, header.dtype].filter(Boolean).join(", ") : "";
       write(this.badge, state === "recorded" ? `recorded ${header.recorded.slice(0, 10)}` : SAID[state] || "");
-      this.badge.title = where;
+      this.badge.title = [where, header && header.dtype_words].filter(Boolean).join(": ");
       const asked = header ? Canopy.asked(header) : "";
       write(this.title, header ? [header.title || asked, where].filter(Boolean).join(" · ") : "");
       this.title.title = header

@@ -1,5 +1,6 @@
 // What a live run's speed is held against: once it has ended, the server measures plain decoding of the same question,
-// briefly and where nobody waits; where the run shared its rounds with others, nothing is compared. A run that was slower than that is said to be, with what was faster beside it.
+// briefly and where nobody waits; where the run shared its rounds with others, nothing is compared. A run that was slower
+// than that is said to be, with what was faster beside it.
 (function (Canopy) {
   "use strict";
 
@@ -69,15 +70,16 @@
       const better = found.others.filter((other) => other.tokens_per_second > figures.tokensPerSecond);
       const setting = (other) => (other.pace === "auto" ? `auto up to ${other.budget}` : `${other.budget} nodes`);
       const named = (other) => (other.dtype ? `${other.dtype} (start with --dtype ${other.dtype})` : setting(other));
+      const fallen = (other) => (Canopy.wouldBePlain(other) ? ", decoding plainly" : "");
       const measured = better.length
-        ? `Measured just now on this prompt: ${better.map((other) => `${named(other)} ${times(other.tokens_per_second)}`).join(", ")}.`
+        ? `Measured just now on this prompt, in plain decoding's speed: ${better.map((other) => `${named(other)} ${times(other.tokens_per_second)}${fallen(other)}`).join("; ")}.`
         : "Nothing that was tried beside it was faster.";
       const busy = found.unsteady ? " Something else was at work on this machine, so these figures are rough." : "";
       const plain = { method: "autoregressive", budget: 0, pace: "fixed", label: "plain decoding" };
       const [usable] = better.filter((other) => !other.dtype);
       const first = usable && usable.tokens_per_second > found.tokens_per_second ? { ...usable, label: setting(usable) } : plain;
       this.notices.slow({
-        message: `${times(figures.tokensPerSecond)}: slower than plain decoding here. ${measured}${busy}`,
+        message: `${times(figures.tokensPerSecond)}: slower than plain decoding. ${measured}${busy}`,
         label: `Use ${first.label}`, act: () => this.use(header, first),
       });
     }

@@ -11,6 +11,7 @@
     const duel = new Canopy.Duel(stage, html("div", "", null));
     new Canopy.Story(stage, root, duel);
     new Canopy.Metrics(stage, root);
+    new Canopy.Plainly(stage, root);
     const player = new Canopy.Player(stage);
     const frames = new Canopy.Frames(stage, root);
     const text = arrange(stage, frames);

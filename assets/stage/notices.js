@@ -42,6 +42,7 @@
       this.error.hidden = this.wait.hidden = this.note.hidden = this.told.hidden = true;
       stage.on("state", () => this.state());
       stage.on("round", () => this.speak());
+      stage.on("begin", () => this.dismiss()); // what was wrong with an earlier wish is past
       stage.on("value", () => this.remark());
     }
 

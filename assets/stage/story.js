@@ -55,7 +55,7 @@
       if (!stage.header.heads.length) {
         this.say([...total, [": one by one."]], "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up.");
       } else if (!against) {
-        this.say([...total, [`, where one by one takes ${run.tokens}.`]], `How much faster that is ${stage.comparing ? `is ${stage.comparing}` : "was not measured."} ${own}`);
+        this.say([...total, [`, where one by one takes ${run.tokens}.`]], `${stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured."} ${own}`);
       } else {
         const verdict = against.slower
           ? [[", yet slower than one by one: "], [against.text, "cs-total is-slow"], ["."]]

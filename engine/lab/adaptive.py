@@ -6,8 +6,9 @@ the time would bring elsewhere; that maximises the rate of the whole text, where
 would not). All sizes of the curve are looked at, since T is a staircase, and no others, since a kernel or a graph for a
 new size has to be made first. A node's chance is the drafter's cumulative probability, scaled by what came true so far
 of nodes in such places of the tree. What a drafter promises may not come true, so drafting also keeps accounts of what
-it cost and brought (``DraftingAccounts``): where plain decoding wins it rests, at a loss of a fiftieth. Trees are built
-no larger than the last choice, and a size more when all there was has been chosen some times in a row.
+it cost and brought (``accounts``): where plain decoding wins it rests, at a loss of a fiftieth. Trees are built no
+larger than the last choice, unless larger ones cost next to nothing, and a size more when all there was has been chosen
+some times in a row.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from operator import mul
 
 import numpy as np
 
+from engine.lab.accounts import DraftingAccounts, DraftingLedger
 from engine.lab.cost import CostCurve
 from engine.records import Acceptance, DraftTree, Integers
 from engine.trees.tree import beginning, select
@@ -27,13 +29,12 @@ from engine.trees.tree import beginning, select
 PRIOR_TOKENS = 8.0  # as many expected tokens of a step stand for the drafter's word before anything was seen
 MEMORY, RATE_MEMORY = 0.97, 0.8  # weight of the previous round: for the calibration, for the rate
 FORGOTTEN = (1 - MEMORY) * PRIOR_TOKENS
-FIRST_BUDGET = 24  # trees are never built for less: the drafter's pass costs the same, and a larger tree shows more
-WHOLE_TREES = 3  # after so many whole trees in a row the next one is larger
+FIRST_BUDGET = 24  # as large trees are built from the start where they are cheap: the larger one tells more
+CHEAP, ALIKE = 0.01, 0.1  # parts of a plain round, and of a draft of one node, that more nodes may cost to be cheap
+WIDE = 64  # nodes of the draft that tells what each costs: over a few of them it would be lost in the noise
+WHOLE_TREES = 3  # verified whole in a row, they make the next one larger
 FIRST_PAUSE, PAUSE_GROWTH, LONGEST_PAUSE = 2, 4, 32  # rounds without a draft before the drafter is tried again
 OPENING_ROUNDS, OPENING_RATE = 2.0, 2.5  # plain rounds' time, and times their rate, that drafting begins with
-CREDIT_ROUNDS, CREDIT_SHARE = 0.75, 0.015  # that drafting may lose: plain rounds, and a share of the text's
-MOST_SAVED_ROUNDS = 8.0  # plain rounds' time that it may have saved up to lose again
-PATIENCE = 0.95  # of the plain loop's rate: below it drafting pauses
 
 
 class PromiseTally:
@@ -61,27 +62,6 @@ class PromiseTally:
             self.scales[step] = self.realised[step] / self.expected[step]
 
 
-class DraftingAccounts:
-    """What drafting has cost so far, in plain rounds, beyond decoding its tokens one by one; below 0 it saved time."""
-
-    def __init__(self, plain_ms: float) -> None:
-        self._plain_ms = plain_ms
-        self._lost = self._tokens = 0.0
-
-    def book(self, spent_ms: float, tokens: int) -> None:
-        """Take note of a round that drafted: its time, and the tokens that it kept."""
-        self._lost = max(self._lost + spent_ms / self._plain_ms - tokens, -MOST_SAVED_ROUNDS)
-
-    def pass_on(self, tokens: int) -> None:
-        """Tokens that the text has grown by."""
-        self._tokens += tokens
-
-    @property
-    def solvent(self) -> bool:
-        """Whether drafting has lost no more than it may."""
-        return self._lost <= CREDIT_ROUNDS + CREDIT_SHARE * self._tokens
-
-
 def promises(logprobs: Sequence[float], sizes: Sequence[int]) -> list[float]:
     """The tokens that each whole step of a tree promises, from its nodes' log probabilities, best first.
 
@@ -93,24 +73,39 @@ def promises(logprobs: Sequence[float], sizes: Sequence[int]) -> list[float]:
     return [mark - before for mark, before in zip(marks, [0.0, *marks], strict=False)]
 
 
+def least_budget(curve: CostCurve) -> int:
+    """The largest budget up to ``FIRST_BUDGET`` whose draft costs next to nothing more than one of a single node: a
+    network proposes all in one pass, a table or a drafter that sees its path takes time for each node."""
+    one, wide = curve.draft_at(1), max(2, min(WIDE, curve.rows[-1] - 1))
+    each = max(0.0, curve.draft_at(wide) - one) / (wide - 1)
+    cheap = max(CHEAP * curve.plain_ms, ALIKE * one)
+    return FIRST_BUDGET if each * FIRST_BUDGET <= cheap else max(1, int(cheap / each))
+
+
 class AdaptiveBudget:
     """A ``BudgetPolicy`` over a cost curve. Deterministic: the same curve and the same rounds make the same choices.
 
-    It uses the curve's tenth percentiles: a choice should not depend on other work that ran for seconds while the curve
-    was measured, and that made some sizes dearer than others.
+    ``ledger`` is what earlier runs of the same drafters leave it to lose; without one it is its own.
+
+    It goes by the curve's tenth percentiles: whatever else ran while it was measured, for seconds and dearer for some
+    sizes than for others, is not what a choice should turn on.
     """
 
-    def __init__(self, curve: CostCurve) -> None:
+    def __init__(self, curve: CostCurve, ledger: DraftingLedger | None = None) -> None:
         self._curve = curve
+        # a size that seems dearer than a larger one was disturbed while it was measured
+        self._costs = [*accumulate(reversed(curve.verify_low_ms), min)][::-1]
+        self._plain_ms = min(curve.plain_ms, self._costs[0] + curve.overhead_ms)  # as undisturbed as the passes
         self._calibration = PromiseTally(curve.rows)
-        self._room, self._whole_trees = FIRST_BUDGET, 0
-        self._sunk_ms = curve.plain_ms
+        self._least = least_budget(curve)
+        self._room, self._whole_trees = self._least, 0
+        self._sunk_ms = self._plain_ms
         self._promised: list[float] = []  # by the steps that are verified
         self._mixed = False  # whether the last tree's nodes did not lie best first
         # a first round that promises little is no reason yet to pause
-        self._tokens, self._spent_ms = OPENING_ROUNDS * OPENING_RATE, OPENING_ROUNDS * curve.plain_ms
+        self._tokens, self._spent_ms = OPENING_ROUNDS * OPENING_RATE, OPENING_ROUNDS * self._plain_ms
         self._pause, self._paused = 0, 0
-        self._accounts = DraftingAccounts(curve.plain_ms)
+        self._accounts = DraftingAccounts(self._plain_ms, ledger or DraftingLedger())
         self._drafted_ms = 0.0  # the time of the round that drafts, else 0
 
     def opens(self, drafters: int, budget: int) -> tuple[int, int]:
@@ -122,7 +117,7 @@ class AdaptiveBudget:
             return 0, 0
         built = min(budget, self._room)
         self._sunk_ms = drafters * self._curve.draft_at(built) + self._curve.overhead_ms
-        self._drafted_ms = self._sunk_ms + self._curve.verify_low_ms[0]
+        self._drafted_ms = self._sunk_ms + self._costs[0]
         return drafters, built
 
     def cut(self, tree: DraftTree) -> DraftTree:
@@ -134,15 +129,16 @@ class AdaptiveBudget:
         return select(tree, np.sort(best_order(tree)[:rows])) if self._mixed else beginning(tree, rows - 1)
 
     def _choice(self, promised: list[float]) -> int:
-        """How many rows to verify of a tree whose steps promise these tokens."""
-        rows, costs = self._curve.rows, self._curve.verify_low_ms
-        reached, price = self._calibration.tokens(promised), self._tokens / self._spent_ms
+        """How many rows to verify of a tree whose steps promise so much."""
+        rows, costs = self._curve.rows, self._costs
+        reached = self._calibration.tokens(promised)
+        price = max(self._tokens / self._spent_ms, 1 / self._plain_ms)  # without a draft the time brings as much
         gains = [tokens - price * verify_ms for tokens, verify_ms in zip(reached, costs, strict=False)]
         place = gains.index(max(gains))
         self._promised = promised[:place + 1]
         self._whole_trees = self._whole_trees + 1 if place == len(gains) - 1 else 0
         more = self._whole_trees >= WHOLE_TREES and len(gains) < len(rows)
-        self._room = max(FIRST_BUDGET, rows[place + more] - 1)
+        self._room = max(self._least, rows[place + more] - 1)
         self._drafted_ms = self._sunk_ms + costs[place]
         self._weigh(reached[place], self._drafted_ms)
         return rows[place]
@@ -153,15 +149,15 @@ class AdaptiveBudget:
         memory = 0.0 if self._pause else RATE_MEMORY
         self._tokens = memory * self._tokens + tokens
         self._spent_ms = memory * self._spent_ms + milliseconds
-        pays = self._tokens * self._curve.plain_ms >= PATIENCE * self._spent_ms
+        pays = self._tokens * self._plain_ms >= self._spent_ms
         self._pause = 0 if pays else min(LONGEST_PAUSE, max(FIRST_PAUSE, PAUSE_GROWTH * self._pause))
         self._paused = 0
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
         """See ``BudgetPolicy``."""
         if self._drafted_ms:
-            self._accounts.book(self._drafted_ms, len(acceptance.keep))
-        self._accounts.pass_on(len(acceptance.keep))
+            self._accounts.draft(self._drafted_ms, len(acceptance.keep))
+        self._accounts.grow(len(acceptance.keep))
         if len(tree) > 1:
             kept = best_order(tree).argsort()[acceptance.keep] if self._mixed else acceptance.keep
             self._calibration.learn(self._promised, kept.tolist())

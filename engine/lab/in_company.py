@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from engine.decoding.budget_policy import BudgetPolicy
+from engine.lab.accounts import DraftingLedger
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import CostCurve
 from engine.lab.joint_costs import JointCosts
@@ -20,8 +21,8 @@ FAIR = 0.85  # of what everybody would have alone in an equal share of the time
 class PaceInCompany:
     """The ``BudgetPolicy`` of one run; whoever makes the round says whether it has company."""
 
-    def __init__(self, lone: CostCurve, promise: float = 0.0) -> None:
-        self.alone, self.among = AdaptiveBudget(lone), SharedPace(promise)
+    def __init__(self, lone: CostCurve, promise: float = 0.0, ledger: DraftingLedger | None = None) -> None:
+        self.alone, self.among = AdaptiveBudget(lone, ledger), SharedPace(promise)
         self._now: BudgetPolicy = self.alone
 
     def enter(self, company: bool) -> None:

@@ -22,7 +22,10 @@ EMBEDDED_RIG = "demo"  # needs neither network nor set-up, so it serves where an
 DEFAULT_RIG = "smollm2"  # where no rig is named; the embedded one where this cannot be fetched
 AUTO_DTYPE = "auto"  # the dtype that is fastest on this processor
 FOUR_BITS = "int4"  # weights that a file stores in 4 bits, read as such
-DTYPE_NAMES = (AUTO_DTYPE, "float32", "bfloat16", FOUR_BITS)
+DTYPE_WORDS: Mapping[str, str] = MappingProxyType({
+    "float32": "weights and arithmetic of 32 bits", "bfloat16": "weights and arithmetic of 16 bits",
+    FOUR_BITS: "weights of 4 bits as the file stores them, arithmetic in bfloat16"})
+DTYPE_NAMES = (AUTO_DTYPE, *DTYPE_WORDS)
 GGUF = ".gguf"  # the suffix of such a file
 SCHEMES = ("http", "https")  # of a server's address
 SERVER_KEY = "CANOPY_SERVER_KEY"  # the variable of the environment that holds a server's key

@@ -190,6 +190,7 @@ class ScriptedSource:
     good_at: str = ""
     released: bool = False
     room: float = 1.0  # that a run takes of it: one at a time
+    dtype: str = "float32"
 
     def __post_init__(self) -> None:
         self.methods = tuple(METHODS)
@@ -214,7 +215,7 @@ class ScriptedSource:
             max_tokens=int(asked.group(1)) if asked else ask.max_tokens, sampling=ask.sampling,
             stop_ids=frozenset([0]), split=ask.split, pace=ask.pace)
         rounds = decode(request, target, drafters, AdaptiveBudget(CURVE) if ask.pace == AUTO and drafters else None)
-        yield Header(request, ask.prompt, self.rig, names, self.hardware, "float32", target.context_limit,
+        yield Header(request, ask.prompt, self.rig, names, self.hardware, self.dtype, target.context_limit,
                      {**prompt, **self.script.pieces}, {}, turns=ask.turns)
         count = 0
         try:

@@ -88,11 +88,12 @@ def test_unequal_times_of_equal_rounds_are_noticed() -> None:
 
 def test_the_other_precision_is_among_what_a_slow_run_is_told() -> None:
     source, instruments = ScriptedSource(), ScriptedInstruments()
-    instruments.other = ScriptedSource()
+    instruments.other = ScriptedSource(dtype="a new one")
     trace = gather(source.run(Ask(STORY, method="ddtree", budget=64)))
     slow = replace(trace, entries=tuple(replace(entry, round=replace(entry.round, seconds={"verify": 9.0}))
                                         for entry in trace.entries))
     comparison = Comparison(AnsweringRig(LoadedRig(source, instruments)), lambda run: slow, RunQueue())
     others = result(comparison)["result"]["others"]
     assert {(each["budget"], each["pace"], each["dtype"]) for each in others} == {
-        (64, "auto", ""), (16, "fixed", ""), (4, "fixed", ""), (64, "fixed", "bfloat16")}
+        (64, "auto", ""), (16, "fixed", ""), (4, "fixed", ""), (64, "fixed", "a new one")}
+    assert all(each["drafted"] == each["rounds"] > 0 for each in others if each["pace"] == "fixed")

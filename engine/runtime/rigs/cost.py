@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from math import log2
 from time import perf_counter
 
@@ -30,11 +30,24 @@ JOINT_ROWS = (*ROWS, 11, 21, 29, 41, 57, 81, 113, 145, 161)  # finer: a choice g
 MOST_JOINT_ROWS = 513  # of several requests: beyond, arithmetic alone counts, and the line goes on
 FEWEST_REPEATS, MOST_REPEATS = 2, 24
 SMALL = 129  # rows up to which the later repeats go: there a choice turns on a tenth of a millisecond
-MOST_SECONDS = 4.0
-DEAREST, DEAREST_MS = 12.0, 250.0  # passes of a single row, and milliseconds: a pass above both pays for no tree
 PLAIN_ROUNDS = 6
 SMALLEST_CONTEXT = 64
 GROWTH = 4  # a prefix is read anew before mock rounds have made it longer by this part of itself
+NEAR = 2.0  # powers of two: a run at its own pace goes by a curve of a length no further off
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a curve may take. ``dearest`` single rows' time, and ``dearest_ms`` milliseconds: a pass above both is the
+    last one that is looked at."""
+
+    seconds: float
+    dearest: float
+    dearest_ms: float
+
+
+FULL = Effort(4.0, 12.0, 250.0)  # beyond, no tree pays
+QUICK = Effort(1.0, 4.0, 0.0)  # for a run that waits
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,11 @@ class JointLoad:
         return (self.requests, *(size for size in sorted(JOINT_ROWS) if self.requests < size <= MOST_JOINT_ROWS))
 
     @property
+    def drawing(self) -> str:
+        """How a curve names the sampling."""
+        return "sampled" if self.sampling.temperature else "greedy"
+
+    @property
     def kind(self) -> Hashable:
         """What costs the same: whether a distribution is made, and cut, takes time, and not at which temperature. So
         there are few kinds, whatever people ask for."""
@@ -82,6 +100,7 @@ class CostBook:
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self._curves: dict[Hashable, CostCurve] = {}  # by the kind of load
+        self._quick: dict[Hashable, CostCurve] = {}
 
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
         """The curve of the bucket that prefixes of ``context`` tokens fall into; seconds when it is a new one. Measured
@@ -101,12 +120,22 @@ class CostBook:
             self._curves[load.kind] = measure(self.rig, load)
         return self._curves[load.kind]
 
+    def ready(self, context: int, sampling: Sampling) -> CostCurve:
+        """A curve for a run that waits: one of about this length that is known, whether greedy or sampled being the
+        same, else one that is quickly measured."""
+        load = JointLoad(bucket(context, self.rig.target.context_limit), sampling)
+        near = [curve for curve in self._all() if (curve.requests, curve.sampling) == (1, load.drawing)
+                and _octaves(load.context, curve) <= NEAR]
+        if not near:
+            self._quick[load.kind] = measure(self.rig, load, effort=QUICK)
+            return self._quick[load.kind]
+        return min(near, key=partial(_octaves, load.context))
+
     def known(self, context: int, requests: int = 1) -> CostCurve | None:
         """The measured curve of so many requests at the nearest length, whatever the sampling; None where there is
         none."""
-        found = [curve for curve in self._curves.values() if curve.requests == requests]
-        return min(found, key=lambda curve: abs(log2(curve.context / max(1, context))), default=None)
-
+        found = [curve for curve in self._all() if curve.requests == requests]
+        return min(found, key=partial(_octaves, context), default=None)
 
     def known_load(self, context: int) -> LoadCost | None:
         """The curves by requests at once, up to as many as share a rig, where all of them were measured already."""
@@ -122,6 +151,14 @@ class CostBook:
             return curves[fewer] if fewer == requests else between(curves[fewer], curves[2 * fewer], requests)
         return load
 
+    def _all(self) -> Sequence[CostCurve]:
+        return *self._curves.values(), *self._quick.values()
+
+
+def _octaves(context: int, curve: CostCurve) -> float:
+    """How far the length of a curve is from another, in powers of two."""
+    return abs(log2(curve.context / max(1, context)))
+
 
 def bucket(context: int, context_limit: int) -> int:
     """The power of two nearest to ``context`` in ratio, as far as the mock rounds fit after it."""
@@ -129,16 +166,16 @@ def bucket(context: int, context_limit: int) -> int:
     return max(1, min(length, context_limit - len(ROWS) - PLAIN_ROUNDS - CHAIN - len(ROWS)))
 
 
-def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = ()) -> CostCurve:
-    """Mock rounds in shuffled order, repeated until ``MOST_SECONDS`` are over, after a look at what is affordable that
-    warms up, too."""
+def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = (), effort: Effort = FULL) -> CostCurve:
+    """Mock rounds in shuffled order, repeated until the seconds of ``effort`` are over, after a look at what is
+    affordable that warms up, too."""
     usual = rig.defaults.get(1, ())
     drafter = rig.drafters[usual[0]] if usual else None
-    sizes = _affordable(rig, drafter, load, rows or load.rows)
+    sizes = _affordable(rig, drafter, load, sorted(rows or load.rows), effort)
     mocks: dict[int, list[Mock]] = defaultdict(list)
     plain: list[Mock] = []
     order, repeats, began = random.Random(0), 0, perf_counter()
-    while repeats < FEWEST_REPEATS or (repeats < MOST_REPEATS and perf_counter() - began < MOST_SECONDS):
+    while repeats < FEWEST_REPEATS or (repeats < MOST_REPEATS and perf_counter() - began < effort.seconds):
         wanted = [size for size in sizes if size <= SMALL or repeats < FEWEST_REPEATS]
         shuffled = [order.sample(wanted, len(wanted)) for _ in range(_repeats_of(load, len(wanted)))]
         for mock in _rounds(rig, drafter, load, [size for each in shuffled for size in each]):
@@ -148,13 +185,13 @@ def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = ()) -> CostCurve:
     return _curve(rig, load, mocks, plain[PLAIN_ROUNDS:] or plain)  # the first ones warm up
 
 
-def _affordable(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int]) -> list[int]:
-    """The sizes, ascending, up to the first that is too dear for any tree: the largest may take seconds each."""
+def _affordable(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int], effort: Effort) -> list[int]:
+    """The sizes up to the first that is too dear: the largest may take seconds each."""
     found: list[Mock] = []
-    with closing(_rounds(rig, drafter, load, sorted(sizes))) as mocks:
+    with closing(_rounds(rig, drafter, load, sizes)) as mocks:
         for mock in mocks:
             found.append(mock)
-            if mock.verify_ms > max(DEAREST_MS, DEAREST * min(each.verify_ms for each in found)):
+            if mock.verify_ms > max(effort.dearest_ms, effort.dearest * min(each.verify_ms for each in found)):
                 break
     return [mock.rows for mock in found]
 
@@ -171,7 +208,7 @@ def _curve(rig: Rig, load: JointLoad, mocks: Mapping[int, list[Mock]], plain: li
     target = rig.target
     return CostCurve(
         rig.name, target.hardware, target.dtype,
-        "sampled" if load.sampling.temperature else "greedy", load.context, len(mocks[sizes[0]]), sizes, median, low,
+        load.drawing, load.context, len(mocks[sizes[0]]), sizes, median, low,
         high, tuple(float(np.median([mock.draft_ms for mock in mocks[size]])) for size in sizes),
         float(np.median([mock.overhead_ms for found in mocks.values() for mock in found])),
         float(np.median([mock.round_ms for mock in plain])), load.requests)

@@ -119,12 +119,8 @@ class LiveRig:
         """The bare rounds of a run, for whoever measures: the rig is free by then, and nothing is spelt out."""
         drafters = self._rig.drafters_for(ask.method, ask.drafters)
         request = self.request(ask)
-        with self.held(asked_of(request)):
-            rounds = self._decode(request, list(drafters.values()))
-            try:
-                yield rounds
-            finally:
-                rounds.close()
+        with self.held(asked_of(request)), closing(self._decode(request, list(drafters.values()))) as rounds:
+            yield rounds
 
     def _decode(self, request: Request, drafters: Sequence[Drafter]) -> Generator[Round, None, None]:
         """The rounds, at the request's pace; only while the rig is ours, since an adaptive one may measure first."""
@@ -132,7 +128,7 @@ class LiveRig:
             return self._plain_loop.decode(request, drafters)
         if request.pace != AUTO:
             return self._loop.decode(request, drafters)
-        return HostLoop(self._rig.target).decode(request, drafters, self._paces.lone(request))
+        return HostLoop(self._rig.target).decode(request, drafters, self._paces.lone(request, drafters))
 
     def curve(self, context: int, sampling: Sampling) -> CostCurve:
         """What rounds cost here after ``context`` tokens; measured, in seconds, when it is asked for first."""
@@ -175,7 +171,8 @@ class LiveRig:
         target = self._rig.target if drafters else self._rig.plain_target or self._rig.target
         adaptive = request.pace == AUTO and bool(drafters)
         with self._shared.seat(SharedRun(target, lambda: BatchRequest(
-                request, drafters, self._paces.visited(request, self._shared.runs > 1) if adaptive else None),
+                request, drafters,
+                self._paces.visited(request, drafters, self._shared.runs > 1) if adaptive else None),
                 asked_of(request))) as seat:
             yield seat
 

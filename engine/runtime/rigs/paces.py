@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.decoding.budget_policy import BudgetPolicy
+from engine.decoding.plan import Drafter
+from engine.lab.accounts import DraftingLedgers
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.in_company import BudgetInCompany, PaceInCompany
 from engine.lab.joint_costs import JointCosts
@@ -16,25 +20,27 @@ class Paces:
     round; in company nobody waits for that."""
 
     def __init__(self, costs: CostBook) -> None:
-        self._costs, self._joint = costs, JointCosts()
+        self._costs, self._joint, self._ledgers = costs, JointCosts(), DraftingLedgers()
 
-    def lone(self, request: Request) -> AdaptiveBudget:
-        """Of a run that shares its rounds with nobody; seconds where the costs of such a length are not known yet."""
-        return AdaptiveBudget(self._costs.curve(_middle(request), request.sampling))
+    def lone(self, request: Request, drafters: Sequence[Drafter]) -> AdaptiveBudget:
+        """Of a run that shares its rounds with nobody; a second where the costs of such a length are not known yet."""
+        curve = self._costs.ready(_middle(request), request.sampling)
+        return AdaptiveBudget(curve, self._ledgers.of(request.method, drafters))
 
-    def visited(self, request: Request, company: bool) -> BudgetPolicy | None:
+    def visited(self, request: Request, drafters: Sequence[Drafter], company: bool) -> BudgetPolicy | None:
         """Of a run whose rounds others may come to share; as ``lone`` where there is no ``company`` yet. None where
         nothing was measured so far: the allotment knows how to begin.
 
         What would accept otherwise from another tree takes no part in the total: its text may not depend on others.
         """
         middle = _middle(request)
-        curve = self._costs.known(middle) if company else self._costs.curve(middle, request.sampling)
+        curve = self._costs.known(middle) if company else self._costs.ready(middle, request.sampling)
         if curve:
             self._joint.rest_on(curve, self._costs.known_load(middle))
+        ledger = self._ledgers.of(request.method, drafters)
         if not METHODS[request.method].follows_text:
-            return AdaptiveBudget(self._joint.curve(1))
-        return PaceInCompany(curve) if curve else None
+            return AdaptiveBudget(self._joint.curve(1), ledger)
+        return PaceInCompany(curve, ledger=ledger) if curve else None
 
     def allotment(self) -> BudgetInCompany:
         """For the rounds that runs share."""

@@ -91,7 +91,7 @@ def test_calibration_learns_that_a_drafter_promises_too_much() -> None:
 def test_places_are_counted_best_first_whatever_the_tree_s_own_order() -> None:
     tree = DraftTree(np.asarray([7, 1, 2], np.int32), np.asarray([0, 0, 0], np.int32),
                      np.log(np.asarray([1, 0.1, 0.8])).astype(np.float32), np.asarray([0, 1, 2], np.int32))
-    pace = AdaptiveBudget(replace(STAIRS, rows=(1, 2, 3), verify_low_ms=(4, 4, 4)))
+    pace = AdaptiveBudget(replace(STAIRS, rows=(1, 2, 3), verify_low_ms=(4, 4, 4), draft_ms=(1, 1, 1)))
     pace.opens(2, 16)
     verified = pace.cut(tree)
     assert verified.tokens.tolist() == [7, 1, 2]

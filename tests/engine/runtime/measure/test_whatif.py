@@ -13,16 +13,19 @@ from engine.drafters.abilities import BlockDrafter
 from engine.drafters.dflash.positions import proposals
 from engine.drafters.known_text import read_text
 from engine.errors import RequestError
+from engine.lab.cost import CostCurve
 from engine.lab.replay import reread
 from engine.records import Ask, PackedTree, Sampling, Verification
 from engine.requests.prompts import read_prompts
 from engine.runtime.measure.whatif import Alternatives, RunText, what_if, written
 from engine.runtime.rigs import cost
-from engine.runtime.rigs.cost import MOST_JOINT_ROWS, JointLoad, bucket, measure
+from engine.runtime.rigs.cost import FULL, MOST_JOINT_ROWS, QUICK, CostBook, Effort, JointLoad, bucket, measure
 from engine.runtime.rigs.mock import mock_tree
+from engine.runtime.rigs.rigs import Rig
 from engine.runtime.target.target import TorchTarget
 from engine.trace import Trace, committed_ids, dumps, gather, loads
 from engine.trees.tree import depths
+from tests.engine.lab.scripted import CURVE
 from tests.engine.material import GREEDY
 from tests.engine.runtime.demo import demo_live, demo_rig
 
@@ -129,9 +132,8 @@ def test_the_cost_of_several_requests_is_that_of_their_shared_passes(monkeypatch
         sorted(set(load.rows))) for load in (JointLoad(64, Sampling(), requests) for requests in (2, 3, 4, 8, 16)))
 
 
-def test_a_slow_machine_has_a_price_of_plain_decoding_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "MOST_SECONDS", 0.0)
-    assert measure(demo_rig(), JointLoad(64, Sampling(), 2), (2, 5)).plain_ms > 0
+def test_a_slow_machine_has_a_price_of_plain_decoding_too() -> None:
+    assert measure(demo_rig(), JointLoad(64, Sampling(), 2), (2, 5), replace(QUICK, seconds=0.0)).plain_ms > 0
 
 
 def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
@@ -149,6 +151,28 @@ def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
         ("joint", "fixed"), ("joint", "fixed"), ("joint", "auto"), ("autoregressive", "fixed")]
     assert all(each.predicted_tokens_per_second > 0 for each in found.forecasts)
     assert found.best is not None
+
+
+def test_a_run_that_waits_goes_by_a_curve_of_about_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def measured(rig: Rig, load: JointLoad, rows: Sequence[int] = (), effort: Effort = FULL) -> CostCurve:
+        asked.append((load.context, load.sampling.temperature, effort))
+        return replace(CURVE, context=load.context, sampling=load.drawing)
+
+    monkeypatch.setattr(cost, "measure", measured)
+    book, warm = CostBook(demo_rig()), Sampling(temperature=0.7, seed=3)
+    assert [book.ready(context, Sampling()).context for context in (60, 100, 250)] == [64, 64, 64]
+    assert [book.ready(context, warm).context for context in (100, 400, 60)] == [128, 128, 128]
+    assert book.ready(260, replace(warm, temperature=0.9)).context == 128
+    assert asked == [(64, 0.0, QUICK), (128, 0.7, QUICK)]
+    assert book.curve(250, Sampling()).context == 256 and asked[-1] == (256, 0.0, FULL)
+    assert book.ready(250, Sampling()).context == 256 and len(asked) == 3
+
+
+def test_a_quick_curve_ends_where_passes_are_dear() -> None:
+    quick = measure(demo_rig(), JointLoad(64, Sampling()), effort=QUICK)
+    assert quick.rows[0] == 1 and len(quick.rows) > 2 and quick.rows[-1] < 1025 and quick.plain_ms > 0
 
 
 def test_an_unknown_pace_is_refused() -> None:

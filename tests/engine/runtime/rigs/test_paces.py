@@ -36,7 +36,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """How many runs were there when a curve was measured; none is measured in truth."""
     found: list[int] = []
 
-    def measure(_: Rig, load: JointLoad) -> object:
+    def measure(_: Rig, load: JointLoad, **__: object) -> object:
         found.append(load.requests)
         return replace(LONE, context=load.context, requests=load.requests)
     monkeypatch.setattr(cost, "measure", measure)

@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import RigError
 from engine.records import Ask
-from engine.requests.rig_names import AUTO_DTYPE
+from engine.requests.rig_names import AUTO_DTYPE, DTYPE_NAMES, DTYPE_WORDS
 from engine.runtime.rigs import precision
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.precision import PassTimes
@@ -106,6 +106,10 @@ def test_what_is_remembered_without_a_size_is_measured_again(kept: Path, monkeyp
     open_rig("demo", AUTO_DTYPE, "cpu")
     kept.write_text(kept.read_text("utf8").replace('"small_tree"', '"tree_of_old"'), "utf8")
     assert open_rig("demo", AUTO_DTYPE, "cpu").dtype == "bfloat16" and measured.asked == 2
+
+
+def test_every_dtype_has_its_words_and_may_be_named() -> None:
+    assert set(DTYPE_WORDS) == set(precision.DTYPES) and set(DTYPE_NAMES) == {AUTO_DTYPE, *precision.DTYPES}
 
 
 def test_no_other_word_is_a_dtype() -> None:

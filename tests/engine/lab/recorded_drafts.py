@@ -1,0 +1,124 @@
+"""What drafters proposed at every place of texts that targets wrote, and what of it came true: rounds can be replayed
+from it at any pace, without a model.
+
+    python -m tests.engine.lab.recorded_drafts smollm2 people 24
+    python -m tests.engine.lab.recorded_drafts demo bench 14
+
+make the files anew: arrays chances (places, NODES) uint8, −16 times the log probability of the best-first tree's nodes;
+kept (places,) uint32, a bit for each of them that the text goes through; ends (texts,) where each text ends.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from engine.decoding.budget_policy import AUTO, BudgetPolicy
+from engine.lab.cost import CostCurve
+from engine.records import Acceptance, DraftTree, Floats, Integers
+from engine.trees.tree import beginning, plant
+
+FOLDER = Path(__file__).with_name("drafts")
+NODES = 32
+STEPS = 16  # of a nat
+BUILD_MS = 0.015  # of a node
+
+
+@dataclass(frozen=True, eq=False)
+class DraftedText:
+    """logprobs (places, NODES) float32, falling along a row; kept (places, NODES) bool."""
+
+    logprobs: Floats
+    kept: Integers
+
+    def tree(self, place: int, nodes: int) -> DraftTree:
+        """The nodes' probabilities are those that were drafted; who is whose child does not matter here."""
+        parents = np.zeros(nodes, np.int32)
+        return plant(0, parents, parents, self.logprobs[place, :nodes])
+
+    def keep(self, place: int, tree: DraftTree) -> Integers:
+        """The nodes of a tree's beginning that a round keeps, the root first, up to the end of the text."""
+        drafted = 1 + np.flatnonzero(self.kept[place, :len(tree) - 1])
+        return np.concatenate([[0], drafted[:len(self.kept) - place - 1]]).astype(np.int32)
+
+
+def drafted_texts(rig: str) -> list[DraftedText]:
+    """All that were recorded of a rig."""
+    with np.load(FOLDER / f"{rig}.npz") as arrays:
+        logprobs = arrays["chances"].astype(np.float32) / -STEPS
+        kept = arrays["kept"][:, None] >> np.arange(NODES, dtype=np.uint32) & 1
+        places = np.split(np.arange(len(kept)), arrays["ends"][:-1])
+    return [DraftedText(logprobs[own], kept[own]) for own in places]
+
+
+def milliseconds(text: DraftedText, policy: BudgetPolicy, curve: CostCurve) -> float:
+    """What a text's rounds take."""
+    place, spent = 0, 0.0
+    while place < len(text.kept):
+        drafters, built = policy.opens(1, NODES)
+        tree = policy.cut(text.tree(place, built)) if drafters else text.tree(place, 0)
+        keep = text.keep(place, tree)
+        policy.learn(tree, Acceptance(keep, 0))
+        spent += curve.round_ms(len(tree), built, drafters, BUILD_MS * built)
+        place += len(keep)
+    return spent
+
+
+@dataclass
+class Looking:
+    """A ``BudgetPolicy`` that drafts in every round and verifies nothing of it: the text is plain decoding's."""
+
+    trees: list[DraftTree] = field(default_factory=list)
+
+    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
+        return drafters, budget
+
+    def cut(self, tree: DraftTree) -> DraftTree:
+        self.trees.append(tree)
+        return beginning(tree, 0)
+
+    def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
+        assert len(acceptance.keep) == 1
+
+
+def record(rig: str, prompts: str, limit: int, tokens: int = 99) -> None:
+    """Write a file from a rig's answers."""
+    from engine.lab.prompt_sets import prompt_set
+    from engine.records import Ask
+    from engine.runtime.rigs.live import serve
+    from engine.runtime.rigs.loops import HostLoop
+    live, columns, ends = serve(rig, "float32"), list[tuple[Integers, int]](), list[int]()
+    asked = prompt_set(prompts, None)
+    for prompt in asked[::max(1, len(asked) // limit)][:limit]:
+        ask = Ask(prompt.text, method="ddtree", budget=NODES, max_tokens=tokens, pace=AUTO)
+        drafters, looking = live.checkpoints.drafters_for("ddtree"), Looking()
+        rounds = HostLoop(live.checkpoints.target).decode(live.request(ask), list(drafters.values()), looking)
+        written = [int(made.tree.tokens[0]) for made in rounds]
+        columns += _columns(looking.trees, written)
+        ends.append(len(columns))
+    chances, kept = zip(*columns, strict=True)
+    FOLDER.mkdir(exist_ok=True)
+    np.savez_compressed(FOLDER / f"{rig}.npz", chances=np.asarray(chances, np.uint8),
+                        kept=np.asarray(kept, np.uint32), ends=np.asarray(ends, np.int32))
+
+
+def _columns(trees: list[DraftTree], written: list[int]) -> Iterator[tuple[Integers, int]]:
+    for place, tree in enumerate(trees[:len(written)]):
+        node, bits = 0, 0
+        for token in written[place + 1:]:
+            below = np.flatnonzero((tree.parents == node) & (tree.tokens == token))
+            node = int(below[below > node].min(initial=len(tree)))
+            if node >= len(tree):
+                break
+            bits |= 1 << node - 1
+        codes = np.full(NODES, 255)
+        codes[:len(tree) - 1] = np.clip(np.rint(-STEPS * tree.logprobs[1:]), 0, 255)
+        yield codes, bits
+
+
+if __name__ == "__main__":
+    record(sys.argv[1], sys.argv[2], int(sys.argv[3]))
