@@ -31,7 +31,7 @@ from engine.records import Ask, Sampling
 from engine.requests.limits import MOST_TOGETHER
 from engine.requests.prompts import Prompt
 from engine.requests.rig_names import FOUR_BITS
-from engine.runtime.rigs.cost import CostBook
+from engine.runtime.rigs.cost import QUICK, CostBook
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig, open_rig
 
@@ -150,7 +150,7 @@ def run(choice: argparse.Namespace) -> Result:
     prompts = prompt_set(choice.prompts, choice.skip + choice.limit)[choice.skip:]
     if not prompts:
         raise RequestError(f"{choice.prompts} holds no more than {choice.skip} prompts, and --skip leaves those out.")
-    costs = CostBook(open_rig(choice.rig, choice.dtype))
+    costs = CostBook(open_rig(choice.rig, choice.dtype), QUICK)  # any price will do for texts
     found = [each for at_once in choice.together for prompts_ in tqdm(groups(prompts, at_once), unit="prompts")
              for each in differences(costs, prompts_, choice, at_once)]
     points, apart = lossless_points(choice.temperature), exact_in_law_only(choice.temperature)

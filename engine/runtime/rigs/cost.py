@@ -97,8 +97,8 @@ class JointLoad:
 class CostBook:
     """A rig's cost curves: each is measured when it is first asked for, and kept. Needs the target to itself."""
 
-    def __init__(self, rig: Rig) -> None:
-        self.rig = rig
+    def __init__(self, rig: Rig, effort: Effort = FULL) -> None:
+        self.rig, self._effort = rig, effort
         self._curves: dict[Hashable, CostCurve] = {}  # by the kind of load
         self._quick: dict[Hashable, CostCurve] = {}
 
@@ -117,7 +117,7 @@ class CostBook:
     def _measured(self, context: int, sampling: Sampling, requests: int) -> CostCurve:
         load = JointLoad(bucket(context, self.rig.target.context_limit), sampling, requests)
         if load.kind not in self._curves:
-            self._curves[load.kind] = measure(self.rig, load)
+            self._curves[load.kind] = measure(self.rig, load, effort=self._effort)
         return self._curves[load.kind]
 
     def ready(self, context: int, sampling: Sampling) -> CostCurve:
