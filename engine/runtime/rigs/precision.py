@@ -124,8 +124,8 @@ def take(target: TorchTarget, name: str, folder: Path) -> None:
     none."""
     if name == FOUR_BITS and not target.read_in_four_bits():
         others = ", ".join(other for other in (AUTO_DTYPE, *DTYPES) if other != FOUR_BITS)
-        raise RigError(f"The weights of {called(folder)} are not stored in 4 bits, so they cannot be read as "
-                       f"{FOUR_BITS}; choose one of {others}.")
+        raise RigError(f"{called(folder)} cannot be read as {FOUR_BITS}: its weights are not stored in 4 bits, or its "
+                       f"architecture or device has no product for them; choose one of {others}.")
 
 
 def in_four_bits(folder: Path) -> bool:

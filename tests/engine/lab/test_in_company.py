@@ -110,6 +110,7 @@ MIXTURES = ((EASY, HARD), (EASY, EASY, EASY, HARD), (HOPELESS,) * 7 + (EASY,), (
             (EASY, MIDDLE, HARD, HOPELESS) * 2, (MIDDLE,) * 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("powers", [(PASS_POWER, DRAFT_POWER), (0.0, 0.0), (0.4, 0.9)], ids=["usual", "free", "dear"])
 @pytest.mark.parametrize("chances", MIXTURES, ids=str)
 def test_nobody_falls_below_a_part_of_a_lone_run(chances: Sequence[float], powers: tuple[float, float]) -> None:

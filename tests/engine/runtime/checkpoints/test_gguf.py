@@ -329,5 +329,5 @@ def test_weights_stored_in_four_bits_are_read_as_such(kind: str, kept: Path, tmp
 
 def test_weights_stored_otherwise_are_not_read_as_four_bits(file: Path, kept: Path) -> None:
     assert not in_four_bits(converted(str(file)))
-    with pytest.raises(RigError, match="not stored in 4 bits, so they cannot be read as int4; choose one of auto"):
+    with pytest.raises(RigError, match="read as int4: its weights are not stored in 4 bits, .*choose one of auto"):
         open_rig(f"{file}::ngram", "int4", "cpu")
