@@ -30,11 +30,11 @@ class DraftingLedgers:
     """A rig's ledgers: one for each method and the drafters that serve it."""
 
     def __init__(self) -> None:
-        self._ledgers: dict[tuple[str, ...], DraftingLedger] = defaultdict(DraftingLedger)
+        self._ledgers: dict[tuple[object, ...], DraftingLedger] = defaultdict(DraftingLedger)
 
     def of(self, method: str, drafters: Sequence[object]) -> DraftingLedger:
         """The ledger of these drafters themselves, not of their like."""
-        return self._ledgers[method, *(f"{id(drafter)}" for drafter in drafters)]
+        return self._ledgers[method, *map(id, drafters)]
 
 
 class DraftingAccounts:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -105,10 +105,7 @@ class CostBook:
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
         """The curve of the bucket that prefixes of ``context`` tokens fall into; seconds when it is a new one. Measured
         are powers of two of requests; what lies between is read between them."""
-        fewer = 1 << requests.bit_length() - 1
-        if fewer == requests:
-            return self._measured(context, sampling, requests)
-        return between(self._measured(context, sampling, fewer), self._measured(context, sampling, 2 * fewer), requests)
+        return _at(requests, partial(self._measured, context, sampling))
 
     def load(self, context: int, sampling: Sampling) -> LoadCost:
         """The curves by requests at once."""
@@ -144,15 +141,16 @@ class CostBook:
         curves = {count: curve for count, curve in found.items() if curve}
         if len(curves) < len(counts):
             return None
-
-        @cache
-        def load(requests: int) -> CostCurve:
-            fewer = 1 << requests.bit_length() - 1
-            return curves[fewer] if fewer == requests else between(curves[fewer], curves[2 * fewer], requests)
-        return load
+        return cache(lambda requests: _at(requests, curves.__getitem__))
 
     def _all(self) -> Sequence[CostCurve]:
         return *self._curves.values(), *self._quick.values()
+
+
+def _at(requests: int, measured: Callable[[int], CostCurve]) -> CostCurve:
+    """The curve of so many requests, from those of powers of two."""
+    fewer = 1 << requests.bit_length() - 1
+    return measured(fewer) if fewer == requests else between(measured(fewer), measured(2 * fewer), requests)
 
 
 def _octaves(context: int, curve: CostCurve) -> float:

@@ -52,23 +52,33 @@ def levels_of(weight: Tensor) -> Levels | None:
     if weight.device.type != "cpu" or inputs % GROUP or outputs % LANES:
         return None
     groups = weight.detach().float().reshape(-1, GROUP)
-    lowest, highest = torch.aminmax(groups, dim=-1, keepdim=True)
-    steps, numbers = torch.empty_like(lowest), torch.empty_like(groups)
-    left = torch.arange(len(groups))
-    for spanned in range(HIGHEST, 0, -1):  # the first closes all groups of a file whose groups use all their levels
-        own = highest[left].sub_(lowest[left]).div_(spanned)
-        found = groups[left].sub_(lowest[left]).div_(own).nan_to_num_(0).round_()  # equal weights have no step
-        fits = _fits(groups[left], lowest[left], own, found)
-        steps[left], numbers[left] = own, found
-        left = left[~fits]
+    found = _spanned(groups, HIGHEST)  # all there is to do for a file whose groups use all their levels
+    left = torch.nonzero(~found.fits)[:, 0]
+    for spanned in range(HIGHEST - 1, 0, -1):
         if not len(left):
-            scales = torch.cat([steps, torch.add(lowest, steps, alpha=MIDDLE)], -1).to(torch.bfloat16)
-            return Levels(numbers.view(outputs, -1, GROUP), scales.view(outputs, -1, 2))
-    return None
+            break
+        again = _spanned(groups[left], spanned)
+        found.numbers[left], found.scales[left] = again.numbers, again.scales
+        left = left[~again.fits]
+    if len(left):
+        return None
+    return Levels(found.numbers.view(outputs, -1, GROUP), found.scales.to(torch.bfloat16).view(outputs, -1, 2))
 
 
-def _fits(groups: Tensor, lowest: Tensor, steps: Tensor, numbers: Tensor) -> Tensor:
-    """Which groups (n, 32) lie on these levels as closely as bfloat16 can tell, and clearly: (n,) bool."""
-    slack = groups.abs().amax(-1, keepdim=True).mul_(ROUNDING)
+class _Spanned(NamedTuple):
+    """Groups (n, 32) as if they spanned so many steps: as in ``Levels``, scales (n, 2) in float32; and which of them
+    lie on these levels as closely as bfloat16 can tell, and clearly, (n,) bool."""
+
+    numbers: Tensor
+    scales: Tensor
+    fits: Tensor
+
+
+def _spanned(groups: Tensor, count: int) -> _Spanned:
+    lowest, highest = torch.aminmax(groups, dim=-1, keepdim=True)
+    steps = (highest - lowest).div_(count)
+    numbers = (groups - lowest).div_(steps).nan_to_num_(0).round_()  # equal weights have no step
     off = torch.addcmul(lowest, numbers, steps).sub_(groups).abs_().amax(-1, keepdim=True)
-    return ((off <= slack) & ((slack <= CLEAR * steps) | (steps == 0))).squeeze(-1)
+    slack = torch.maximum(lowest.abs(), highest.abs()).mul_(ROUNDING)
+    fits = (off <= slack) & ((slack <= CLEAR * steps) | (steps == 0))
+    return _Spanned(numbers, torch.cat([steps, torch.add(lowest, steps, alpha=MIDDLE)], -1), fits[:, 0])
