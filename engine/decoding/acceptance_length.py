@@ -1,4 +1,4 @@
-"""τ, said once: how many tokens a round commits."""
+"""τ, defined in one place: how many tokens a round commits."""
 
 from __future__ import annotations
 

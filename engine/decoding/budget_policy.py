@@ -11,7 +11,7 @@ from engine.records import Acceptance, DraftTree
 
 FIXED, AUTO = "fixed", "auto"
 PACES = (FIXED, AUTO)  # of a ``Request``
-MOST_AUTO = 256  # where nothing else is said, no round at its own pace verifies more drafted nodes than this
+MOST_AUTO = 256  # the most drafted nodes that a round at the pace ``auto`` verifies, unless a request says otherwise
 
 
 class BudgetPolicy(Protocol):
@@ -36,19 +36,19 @@ class Allotment(Protocol):
         """A policy for one more request, which is to get at least ``promise`` tokens per second; 0 promises nothing."""
 
     def opens(self, policies: Sequence[BudgetPolicy]) -> None:
-        """A round begins: settle what its own policies answer when they are asked."""
+        """Called when a round begins: decide what its own policies will answer in it."""
 
     def cut(self, policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
         """The part of each tree that is verified, the root included."""
 
     def ended(self, policies: Sequence[BudgetPolicy], seconds: Mapping[str, float]) -> None:
-        """The round took these seconds, by its stages, and every request in it has been told what it keeps."""
+        """Called when a round has ended, with its seconds per stage; all its policies have learned what was kept."""
 
     def shares(self, policy: BudgetPolicy) -> bool:
-        """Whether the request of this policy has its rows out of the total."""
+        """Whether this policy's request takes its rows from the total."""
 
     def got(self, policy: BudgetPolicy) -> tuple[float, float]:
-        """Tokens per second that a request was promised, and that it has had so far."""
+        """The tokens per second that a request was promised, and those that it has had so far."""
 
 
 class FixedBudget:

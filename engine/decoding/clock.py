@@ -1,4 +1,4 @@
-"""Where the time of a round goes, without disturbing what is timed: no synchronisation, two floats a lap."""
+"""Measures where the time of a round goes without disturbing it: no synchronisation, two floats per lap."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.records import STAGES
 
 
 class Clock:
-    """Laps of one round. Each of the engine's stages ends when the host has its result, so a lap needs no
+    """The laps of one round. Each of the engine's stages ends when the host has its result, so a lap needs no
     synchronisation."""
 
     def __init__(self) -> None:
@@ -22,6 +22,6 @@ class Clock:
         self._last = now
 
     def seconds(self) -> dict[str, float]:
-        """Seconds per stage; ``other`` is what came after the last lap. Ends the clock."""
+        """Seconds per stage, ``other`` being the time since the last lap. Ends the clock."""
         self.lap("other")
         return self._seconds

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 
 def position_draws(seed: int, count: int) -> NDArray[np.float64]:
-    """Uniform draws in [0, 1) of positions 0 .. count − 1: (count,) float64. A longer text has the same beginning."""
+    """Uniform draws in [0, 1) of positions 0 … count − 1, (count,) float64; those of fewer positions are a prefix."""
     return np.random.Generator(np.random.Philox(seed)).random(count)
 
 
 def trial_draws(seed: int) -> np.random.Generator:
-    """The stream of an acceptance rule's own trials: from the seed too, yet independent of the position draws."""
+    """The generator of an acceptance rule's own trials: from the seed too, but independent of the position draws."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(1,))))

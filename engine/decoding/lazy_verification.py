@@ -8,13 +8,13 @@ from engine.records import Integers, Verification
 
 
 class VerificationSource(Protocol):
-    """What a verification can be computed from."""
+    """Computes the parts of a verification on demand."""
 
     def at(self, node: int) -> int:
         """The choice at one node."""
 
     def choice(self) -> Integers:
-        """The choices at all nodes."""
+        """The choices at all nodes, (n,) int32."""
 
     def described(self) -> Verification:
         """The whole verification, statistics included."""

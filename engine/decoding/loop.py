@@ -1,10 +1,10 @@
-"""The decode loop: rounds that answer a request, or several requests that share their passes. Torch-free: the toy and
-the real target run here.
+"""The decode loop: rounds that answer a request, or several requests that share their passes. It is torch-free, and the
+same for the tests' toy target and the real one.
 
     draft ─► build ─► combine ─► pack ─► verify ─► accept ─► keep ─► observe
 
-A round costs one pass of each drafter and one of the target, for one text or for many. The loop is an iterator: whoever
-consumes it decides when the next round runs, and closing it releases the caches.
+A round costs one pass of each drafter and one of the target, for one text or for many. The loop is an iterator: its
+consumer decides when the next round runs, and closing it frees the caches.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def decode(request: Request, target: Target, drafters: Sequence[Drafter],
 
 def run_of(request: Request, target: Target, drafters: Sequence[Drafter],
            policy: BudgetPolicy | None = None) -> RequestRun:
-    """A request checked, and about to be answered; RequestError where it cannot be."""
+    """A checked request, ready to be answered; RequestError where it cannot be served."""
     work = plan(request, target, drafters)
     return RequestRun(replace(work, policy=policy) if policy else work, target)
 
@@ -52,7 +52,7 @@ def _rounds(run: RequestRun) -> Generator[Round, None, None]:
 
 
 class RequestRun:
-    """A request that is being answered: how far its text is, and the target and drafters that serve it alone."""
+    """A request that is being answered: how far its text is, and the target and drafters that hold its caches."""
 
     def __init__(self, work: Plan, target: Target) -> None:
         self.work, self.target = work, target
@@ -80,12 +80,12 @@ class RequestRun:
                 and self.start < self.target.context_limit)
 
     def opened(self) -> DraftOrder:
-        """What its next round is to draft."""
+        """What its next round is to draft, decided by its budget policy."""
         drafting, budget = self.work.policy.opens(len(self.work.drafters), self.work.request.budget)
         return DraftOrder(self.work.drafters[:drafting], self.root, budget, self.target.context_limit - self.start - 1)
 
     def built(self, opened: DraftOrder, drafts: tuple[Lattice, ...]) -> RoundTrees:
-        """The trees of what was drafted."""
+        """The trees built from what was drafted."""
         if not drafts:
             return RoundTrees(drafts, (), bare(self.root))
         work, shares = self.work, self.work.share(opened.budget, len(drafts))
@@ -108,7 +108,7 @@ class RequestRun:
                 drafter.observe(tokens, features)
 
     def ended(self, built: RoundTrees, said: Verification, acceptance: Acceptance, seconds: dict[str, float]) -> Round:
-        """The round as a record; the text stands after it."""
+        """The record of the round, after which the text has grown by it."""
         made = Round(self.index, self.start, built.drafts, built.candidates, built.tree, said, acceptance, seconds)
         self.start += len(acceptance.keep)
         self.left -= len(acceptance.keep)
@@ -123,7 +123,7 @@ class RequestRun:
 
 
 class DraftOrder(NamedTuple):
-    """What a round drafts: who, from which root, for how many nodes, and how deep a tree may still grow."""
+    """What a round drafts: by which drafters, from which root, for how many nodes, and how deep a tree may grow."""
 
     drafters: tuple[Drafter, ...]
     root: int
@@ -140,8 +140,8 @@ class RoundTrees(NamedTuple):
 
 
 def step(runs: Sequence[RequestRun], allotment: Allotment | None = None) -> list[Round]:
-    """One round of every run: one pass of each drafter that can draft for several together, and one of the target. The
-    seconds of each stage are those of all runs together. An ``allotment`` divides the rows among the runs."""
+    """Make one round of every run: one pass of the target, and one of each drafter that can draft for several at once.
+    The seconds of each stage are those of all runs together. An ``allotment`` divides the rows among the runs."""
     clock = Clock()
     if allotment:
         allotment.opens([run.work.policy for run in runs])
@@ -177,7 +177,7 @@ def _shared(runs: Sequence[RequestRun], built: Sequence[RoundTrees], allotment: 
 
 
 def _drafted(opened: Sequence[DraftOrder]) -> list[tuple[Lattice, ...]]:
-    """What every drafter proposes, by run."""
+    """The drafters' lattices, by run."""
     if len(opened) == 1:
         drafters, root, budget, deepest = opened[0]
         return [tuple([drafter.draft(root, max(budget, 1)).cut(deepest) for drafter in drafters])]
@@ -208,7 +208,7 @@ def _verified(runs: Sequence[RequestRun], packed: Sequence[PackedTree]) -> list[
 
 
 def bare(root: int) -> DraftTree:
-    """A tree of the root alone, where nothing was drafted."""
+    """The tree of a round that drafted nothing: the root alone."""
     zero: Integers = np.zeros(1, np.int32)
     return DraftTree(np.asarray([root], np.int32), zero, np.zeros(1, np.float32), zero)
 

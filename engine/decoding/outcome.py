@@ -1,4 +1,4 @@
-"""What a finished run amounts to: text, τ, time per stage. Shared by the command line, the checks and the benchmark."""
+"""The totals of a finished run: text, τ, time per stage. Used by the command line, the checks and the benchmark."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from engine.records import STAGES, Round
 
 @dataclass(frozen=True)
 class Outcome:
-    """``lengths`` are tokens committed per round, the root included; ``seconds`` is engine time without the prefill;
-    ``bonus`` is the last bonus token, which is not part of the text."""
+    """The totals of a run. ``lengths`` are tokens committed per round, the root included; ``seconds`` is engine time
+    without the prefill; ``bonus`` is the last bonus token, which is not part of the text."""
 
     token_ids: tuple[int, ...]
     lengths: tuple[int, ...]
@@ -33,7 +33,7 @@ class Outcome:
 
 
 def outcome(rounds: Iterator[Round]) -> Outcome:
-    """Run to the end and keep only what is counted."""
+    """Run to the end, and return its totals."""
     token_ids: list[int] = []
     lengths: list[int] = []
     stages = dict.fromkeys(STAGES, 0.0)
@@ -41,7 +41,7 @@ def outcome(rounds: Iterator[Round]) -> Outcome:
     began = perf_counter()
     for made in rounds:
         now = perf_counter()
-        # the first step holds the prefill too: of it only the round itself counts
+        # the first step includes the prefill, which does not count
         seconds += now - began if lengths else sum(made.seconds.values())
         token_ids += made.committed.tolist()
         lengths.append(len(made.acceptance.keep))

@@ -1,4 +1,4 @@
-"""What a run is made of: what the loop asks of a target and of a drafter, and a request with its names looked up."""
+"""Who takes part in a run: the protocols of target and drafter, and a request with its names looked up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.methods import Share, method_named, share_named
 from engine.records import Integers, Lattice, PackedTree, Request, Sampling, Verification
 from engine.requests.limits import check_budget, check_max_tokens, check_sampling
 
-Features = Any  # the target's tapped hidden states, on its device: the loop only carries them to the drafters
+Features = Any  # the target's tapped hidden states, on its device; the loop only hands them to the drafters
 
 
 class Target(Residual, Protocol):
@@ -23,50 +23,51 @@ class Target(Residual, Protocol):
 
     @property
     def context_limit(self) -> int:
-        """How many positions the target knows."""
+        """How many positions a text may have, prompt included."""
 
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Features]:
-        """Read the prompt into an empty cache with room for ``rows`` more rows; its choice after the prompt,
-        and the features of every prompt position."""
+        """Read the prompt into an empty cache with room for ``rows`` more rows. Returns the target's choice after the
+        prompt, and the features of every prompt position."""
 
     def verify(self, packed: PackedTree) -> Verification:
-        """One pass over the packed rows after the cache. The cache keeps the rows until ``commit``."""
+        """Run one pass over the packed rows after the cached ones. The cache holds the rows until ``commit``."""
 
     def commit(self, keep: Integers) -> Features:
-        """Keep these rows of the last pass, in this order, drop the others, and return the kept rows' features."""
+        """Keep these rows (a,) int32 of the last pass, in this order, drop the others, and return the kept rows'
+        features."""
 
     def release(self) -> None:
         """Free the cache."""
 
     def fork(self) -> Target:
-        """The same weights for another text: a cache of its own, empty."""
+        """A target with the same weights and an empty cache of its own, for another text."""
 
 
 @runtime_checkable
 class JointTarget(Protocol):
-    """A target that reads the trees of several texts in one pass."""
+    """A target that verifies the trees of several texts in one pass."""
 
     def verify_together(self, forks: Sequence[Any], packed: Sequence[PackedTree]) -> list[Verification]:
-        """What ``verify`` of each fork says of its own tree."""
+        """What ``verify`` of each fork would return for its own tree."""
 
 
 class Drafter(Protocol):
-    """A drafter: proposes what may follow the root, having observed what was committed."""
+    """Proposes tokens that may follow the root, after it has observed what was committed."""
 
     def begin(self, rows: int) -> None:
         """Forget everything; make room for a text of ``rows`` positions."""
 
     def observe(self, token_ids: Integers, features: Features) -> None:
-        """Committed tokens, in order, with the target's features of their positions."""
+        """Read committed tokens (n,) int32, in order, with the target's features at their positions."""
 
     def draft(self, root: int, width: int) -> Lattice:
-        """What may follow ``root``, the ``width`` most likely tokens of each row."""
+        """A lattice of what may follow ``root``, with the ``width`` most likely tokens of each row."""
 
     def release(self) -> None:
         """Free whatever ``begin`` and ``observe`` allocated."""
 
     def fork(self) -> Drafter:
-        """The same weights for another text, of which nothing has been observed yet."""
+        """A drafter with the same weights for another text, of which it has observed nothing yet."""
 
 
 @runtime_checkable
@@ -75,10 +76,10 @@ class JointDrafter(Protocol):
 
     @property
     def weights(self) -> object:
-        """What all its forks share and no other drafter has."""
+        """An object that all its forks share and no other drafter has."""
 
     def draft_together(self, forks: Sequence[Any], roots: Sequence[int], widths: Sequence[int]) -> list[Lattice]:
-        """What ``draft`` of each fork gives."""
+        """What ``draft`` of each fork would return."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,8 @@ class Plan:
 
 
 def plan(request: Request, target: Target, drafters: Sequence[Drafter]) -> Plan:
-    """Look the request's names up and check its numbers against the target and the drafters at hand."""
+    """Look the request's names up and check its numbers against target and drafters; RequestError where they do not
+    fit."""
     method = method_named(request.method)
     if len(drafters) < method.drafter_count:
         raise RequestError(

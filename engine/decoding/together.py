@@ -1,7 +1,7 @@
 """Several requests answered at once: their rounds share the passes of target and drafters, and nothing else.
 
-Each text stands at its own position, with its own method, budget, sampling, tree and caches, so it is the text of the
-request alone. A request that has ended makes room for the next at the following round.
+Each text has its own position, method, budget, sampling, tree and caches, so it is the text that its request would get
+alone. A request that has ended makes room for the next at the following round.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class BatchRequest:
 
 @dataclass(frozen=True)
 class Gap:
-    """A request that gets less than it was promised, in tokens per second."""
+    """A request that gets fewer tokens per second than it was promised."""
 
     number: int
     promised: float
@@ -36,7 +36,7 @@ class Gap:
 
 
 def told(gaps: Sequence[Gap]) -> str:
-    """A sentence about the promises that are not kept; empty where all are."""
+    """The sentence about promises that are not kept; empty where all are kept."""
     if not gaps:
         return ""
     each = "; ".join(f"request {gap.number} gets {gap.got:.1f} of {gap.promised:.1f} tokens/s" for gap in gaps)
@@ -59,8 +59,8 @@ class RequestBatch:
         return number in self._runs
 
     def admit(self, asked: BatchRequest) -> int:
-        """Read the prompt of one more request: its number. RequestError where it cannot be served, which leaves the
-        others as they are."""
+        """Read the prompt of one more request and return its number. RequestError where it cannot be served; the
+        others are unaffected."""
         run = run_of(
             asked.request, self._target.fork(), [drafter.fork() for drafter in asked.drafters], self._policy_of(asked))
         try:
@@ -74,8 +74,8 @@ class RequestBatch:
         return number
 
     def round(self, only: Collection[int] | None = None) -> list[tuple[int, Round]]:
-        """One round of every request, or of the given ones alone, each with its number. Requests that have ended leave
-        the batch."""
+        """Make one round of every request, or of ``only`` these; each round comes with its request's number. Requests
+        that have ended leave the batch."""
         numbers = [number for number in self._runs if only is None or number in only]
         made = step([self._runs[number] for number in numbers], self._allotment) if numbers else []
         for number in numbers:
@@ -83,14 +83,14 @@ class RequestBatch:
         return list(zip(numbers, made, strict=True))
 
     def behind(self) -> list[Gap]:
-        """The requests that get less than they were promised, so far."""
+        """The requests that have had less than they were promised so far."""
         if self._allotment is None:
             return []
         rates = {number: self._allotment.got(run.work.policy) for number, run in self._runs.items()}
         return [Gap(number, promised, got) for number, (promised, got) in rates.items() if got < promised]
 
     def shares(self, number: int) -> bool:
-        """Whether a request that is being answered has its rows out of the allotment's total."""
+        """Whether a request that is being answered takes its rows from the allotment's total."""
         run = self._runs.get(number)
         return bool(run and self._allotment and self._allotment.shares(run.work.policy))
 
@@ -117,7 +117,8 @@ class RequestBatch:
 
 def decode_together(asked: Iterable[BatchRequest], target: Target, at_once: int,
                     allotment: Allotment | None = None) -> Iterator[tuple[int, Round]]:
-    """The rounds of many requests, each with the request's place, ``at_once`` of them at a time."""
+    """The rounds of many requests, ``at_once`` of them at a time; each round comes with its request's place in
+    ``asked``."""
     batch, waiting = RequestBatch(target, allotment), list(asked)[::-1]
     try:
         while batch or waiting:

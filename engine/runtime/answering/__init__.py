@@ -1,1 +1,1 @@
-"""What the page asks of rigs: to open one that takes another's place, and to measure with it."""
+"""What the page asks of live rigs: to open one in another's place, and to measure with it."""

@@ -1,6 +1,6 @@
-"""A live rig as the lab's bench: sweeps, what-ifs and cost curves of the very checkpoints that answer the page.
+"""The lab's instruments on a live rig: sweeps, what-ifs and cost curves with the very checkpoints that answer the page.
 
-Everything here needs the rig to itself; the page sees to that by its line.
+Everything here needs the rig to itself; the page's run queue sees to that.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from engine.runtime.rigs.precision import DTYPES
 from engine.runtime.rigs.rigs import open_rig
 from engine.trace import Trace
 
-HELD_TWICE = 256 * 2**20  # bytes of a target that are few enough to be loaded a second time
-EXAMINED = ("check", 4)  # the prompts of an examination: a shipped set, and how many of it
+HELD_TWICE = 256 * 2**20  # bytes: a target up to this size may be loaded a second time
+EXAMINED = ("check", 4)  # the doctor's prompts: a shipped set, and how many of it
 
 
 class LiveInstruments:
-    """See ``explorer.rig.Instruments``. ``name`` is what the command line opens the rig by."""
+    """See ``explorer.rig.Instruments``. ``name`` is the name that the command line opens the rig by."""
 
     reason = ""
 
@@ -50,7 +50,7 @@ class LiveInstruments:
         return self._live.curve(written(trace).context, trace.header.request.sampling)
 
     def load_cost(self, trace: Trace, requests: int) -> CostCurve:
-        """The same of rounds that so many requests like it share."""
+        """The cost curve of rounds that so many requests like it share."""
         return self._live.load_curve(written(trace).context, trace.header.request.sampling, requests)
 
     def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
@@ -58,7 +58,7 @@ class LiveInstruments:
         return live_what_if(self._live, written(trace), Alternatives(curve=self.cost(trace)), steps)
 
     def doctor(self, steps: Steps) -> Sequence[DoctorFinding]:
-        """See ``explorer.rig.Instruments``. The rig in another dtype is left to the command line: it would have to
-        be loaded a second time."""
+        """See ``explorer.rig.Instruments``. Only the command line compares dtypes, which needs the rig loaded a second
+        time."""
         name, count = EXAMINED
         return diagnose(self._live.checkpoints, [prompt.text for prompt in prompt_set(name, count)], steps=steps)

@@ -1,4 +1,4 @@
-"""Rigs that take one another's place while the page runs: opened beside the one that answers, which is freed after."""
+"""Opens a rig in another's place while the page runs: the new one is loaded first, then the old one is freed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.runtime.rigs.rigs import Rig, open_rig
 
 @dataclass(frozen=True)
 class OpenLiveRig:
-    """A rig as what answers prompts, and as what is measured with."""
+    """An open rig: as the source of answers, and as the instruments that measure."""
 
     source: LiveRig
     instruments: LiveInstruments
@@ -29,22 +29,22 @@ class LiveRigOpener:
         self.dtype = dtype
 
     def open(self, name: str, beside: object, tell: Tell) -> OpenLiveRig:
-        """Load a rig while another one may answer; RigError says why it cannot be, and nothing of it stays."""
-        self.collect()  # what the caching allocator only holds back is free, too
+        """Load a rig while another one may answer; RigError says why it cannot be, and frees what was loaded of it."""
+        self.collect()  # the caching allocator then returns what it keeps unused
         running = beside.checkpoints if isinstance(beside, LiveRig) else None
         opening = Opening(tell, running.name, held_bytes(running)) if running else Opening(tell)
         live = LiveRig(open_rig(name, self.dtype, opening=opening), shares=True)
         return OpenLiveRig(live, LiveInstruments(live, name))
 
     def collect(self) -> None:
-        """Give back the memory of what nobody refers to any more."""
+        """Return the memory of objects without references to the device."""
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
 
 def held_bytes(rig: Rig) -> int:
-    """What the weights of a rig take."""
+    """The bytes that the weights of a rig take."""
     drafters = [getattr(drafter, "inside", drafter) for drafter in rig.drafters.values()]
     targets = [each.model for each in (rig.target, rig.plain_target) if each]
     models = [*targets, *(drafter.model for drafter in drafters if hasattr(drafter, "model"))]

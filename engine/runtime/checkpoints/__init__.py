@@ -1,1 +1,1 @@
-"""Where checkpoints come from and what is read of them: folders, the hub, memory, architectures."""
+"""Finding, checking and loading checkpoints: folders, the hub, GGUF files, memory, architectures, several GPUs."""

@@ -1,4 +1,4 @@
-"""Which models can be verified as trees: a causal language model with standard attention, and why another cannot."""
+"""Which models can verify trees: causal language models with standard attention; and why any other cannot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALLEST_WINDOW = 512  # positions: with a smaller window texts would be too sho
 
 
 def causal_config(folder: Path) -> PreTrainedConfig:
-    """The config of a causal language model, or one sentence why it cannot serve. No code of the folder is run."""
+    """The config of a causal language model; RigError says why a model cannot serve. No code in the folder is run."""
     require(folder, "config.json")
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -35,7 +35,7 @@ def causal_config(folder: Path) -> PreTrainedConfig:
 
 
 def why_not(config: PreTrainedConfig) -> str:
-    """Why trees of this architecture cannot be verified; empty where they can."""
+    """The reason why this architecture cannot verify trees; empty where it can."""
     text: Any = config.get_text_config()
     odd = sorted(set(getattr(text, "layer_types", None) or ()) - SEEN_WHOLE)
     if getattr(MODEL_FOR_CAUSAL_LM_MAPPING[type(config)], "_is_stateful", False) or any(
@@ -62,7 +62,7 @@ def why_not(config: PreTrainedConfig) -> str:
 
 
 def quantised_by(config: Any) -> str:
-    """By what the weights are quantised, as the config says it; empty where they are not."""
+    """The method that the weights are quantised by, as the config names it; empty where they are not quantised."""
     said = getattr(config, "quantization_config", None) or getattr(config, "compression_config", None)
     if not said:
         return ""
@@ -73,7 +73,7 @@ def quantised_by(config: Any) -> str:
 
 
 def window_of(text: Any) -> int:
-    """How many positions its sliding layers see; 0 where every layer sees everything."""
+    """How many positions the sliding-window layers see; 0 where every layer sees all positions."""
     kinds = getattr(text, "layer_types", None)
     if not getattr(text, "use_sliding_window", True) or (kinds and "sliding_attention" not in kinds):
         return 0
@@ -81,8 +81,8 @@ def window_of(text: Any) -> int:
 
 
 def within_window(config: PreTrainedConfig) -> str:
-    """Let texts of a model with sliding layers end where the first position would leave the window, as long as which
-    sliding and full attention are the same; a sentence that says so, empty where nothing slides."""
+    """Limit the context of a model with sliding-window layers to the window, within which sliding and full attention
+    are the same. Returns a sentence that says so; empty for other models."""
     text: Any = config.get_text_config()
     window = window_of(text)
     if not 0 < window < text.max_position_embeddings:

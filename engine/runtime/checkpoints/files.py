@@ -1,4 +1,4 @@
-"""The files of a checkpoint: configs and tensors, and one sentence where one is missing, cut off or a pickle."""
+"""Reads a checkpoint's files, configs and tensors; RigError for one that is missing, cut off or a pickle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def called(folder: Path) -> str:
-    """The readable name of a folder: OWNER/NAME where it lies in the hub's cache under a commit, else its own name."""
+    """A folder's name for people: OWNER/NAME where it lies in the hub's cache under a commit, else its own name."""
     kept = kept_in(folder)
     return "/".join(kept.name.split("--")[1:]) if kept else folder.name or folder.resolve().name
 
@@ -32,7 +32,7 @@ def kept_in(folder: Path) -> Path | None:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """config.json as it is written."""
+    """The values of config.json; RigError where it is not a JSON object."""
     path = require(folder, "config.json")
     try:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
@@ -44,7 +44,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Every file of the weights; RigError where one is missing, or where there are only pickles."""
+    """The files of the weights; RigError where one is missing, or where there are only pickles."""
     if (folder / INDEX).is_file():
         names = _shards(folder)
         gone = [name for name in names if not (folder / name).is_file()]
@@ -73,7 +73,7 @@ def _shards(folder: Path) -> list[str]:
 
 
 def load_weights(folder: Path) -> dict[str, Tensor]:
-    """All tensors of a folder by name."""
+    """All tensors of a folder by name, as they are stored; RigError where a file is missing or damaged."""
     found: dict[str, Tensor] = {}
     for path in weight_files(folder):
         try:
@@ -84,15 +84,15 @@ def load_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def placed(model: Model, device: torch.device, dtype: torch.dtype) -> Model:
-    """The model with its weights in this dtype, on this device. What it has besides weights keeps its dtype: rotary
-    frequencies rounded to bfloat16 turn a state at position 1,000 by half a radian too far."""
+    """The model on this device, with its weights in this dtype. Its buffers keep theirs: rotary frequencies rounded to
+    bfloat16 would be off by half a radian at position 1,000."""
     for value in model.parameters():
         value.data = value.data.to(dtype)
     return model.to(device)
 
 
 def parameters(folder: Path) -> int:
-    """How many numbers the weights hold, from the files' headers alone."""
+    """How many numbers the weights hold, read from the files' headers only."""
     count = 0
     for path in weight_files(folder):
         try:
@@ -118,7 +118,7 @@ def pickled(where: str, name: str) -> RigError:
 
 
 def _again(folder: Path) -> str:
-    """The way out for a damaged file: the hub's cache takes any file that exists for a complete one."""
+    """How to get a damaged file anew, in words: the hub's cache takes any file that exists for a complete one."""
     kept = kept_in(folder)
     return f"delete the folder {kept} and start again" if kept else "fetch it again"
 
@@ -144,6 +144,6 @@ def require(folder: Path, name: str) -> Path:
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception says, as the part of a sentence."""
+    """The first line of an exception's message, as part of a sentence."""
     said = str(error).strip() or type(error).__name__
     return said.split("\n")[0][:300].rstrip(".")

@@ -1,7 +1,7 @@
 """GGUF files as targets: converted once, by transformers, into a folder that later starts read in seconds.
 
-The folder lies among the kept files under the hash of the GGUF file. It is written beside its place and renamed when
-it is whole, by one process at a time; what an interrupted conversion left is thrown away by the next.
+The folder lies among the kept files under the GGUF file's hash. One process at a time writes it under another name and
+renames it once it is complete; the next conversion deletes what an interrupted one left.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAGIC = b"GGUF"
 CARD = "gguf.json"  # beside the converted weights: what they were
 PART = re.compile(r"-\d{5}-of-(\d{5})$")
 OTHERS_SECONDS = 1800  # to wait for another process that converts the same file
-# What the weights are written as: as exact as they were where they were not quantised.
+# The dtype that weights are written in: unquantised ones keep their precision.
 DTYPES = {"F32": torch.float32, "F16": torch.float16}
 
 
@@ -47,13 +47,13 @@ class Origin:
 
     @property
     def note(self) -> str:
-        """What whoever reads a run should know."""
+        """The sentence about the weights that is shown with every run."""
         return (f"The target's weights come from {self.file} ({self.quantisation}): lossless means against these "
                 "weights.")
 
 
 def converted(place: str, tell: Tell = unheard) -> Path:
-    """The folder of a GGUF file's target, converted if it never was; RigError says why there is none."""
+    """The folder of a GGUF file's target, which is converted the first time; RigError says why it cannot be."""
     file = Path(place).expanduser()
     must_be_whole(file)
     tell(f"Reading {file.name} …", None)
@@ -62,7 +62,7 @@ def converted(place: str, tell: Tell = unheard) -> Path:
 
 
 def converted_into(folder: Path, file: Path, digest: str, tell: Tell = unheard) -> Path:
-    """The same in a folder of one's choice, for a file whose hash is known."""
+    """``converted`` into a given folder, for a file whose hash is known."""
     if made_from(folder, digest):
         return folder
     with kept_alone(folder, tell):
@@ -80,7 +80,7 @@ def converted_into(folder: Path, file: Path, digest: str, tell: Tell = unheard) 
 
 @contextmanager
 def kept_alone(folder: Path, tell: Tell) -> Iterator[None]:
-    """Room for a folder among the kept files, and nobody else who writes it; RigError where there is none."""
+    """Hold the lock for writing a folder among the kept files; RigError where it cannot be had or written."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder.with_name(f"{folder.name}.lock"))
@@ -104,7 +104,7 @@ def kept_alone(folder: Path, tell: Tell) -> Iterator[None]:
 
 
 def must_be_whole(file: Path) -> None:
-    """RigError where this is no GGUF file, or a part of several."""
+    """RigError where this is not a GGUF file, or is one of several parts."""
     if not file.is_file():
         raise RigError(f"There is no file {str(file)!r}; name a GGUF file on this machine.")
     part = PART.search(file.stem)
@@ -127,7 +127,7 @@ def sha256_of(file: Path) -> str:
 
 
 def quantisation_of(file: Path) -> str:
-    """The name of the file's quantisation, such as Q4_1; RigError where its header or its tensors are not whole."""
+    """The name of the file's quantisation, such as Q4_1; RigError where its header or its tensors are cut off."""
     try:
         reader = GGUFReader(file)
         said = reader.fields.get("general.file_type")
@@ -143,7 +143,7 @@ def quantisation_of(file: Path) -> str:
 
 
 def _convert(file: Path, folder: Path, quantisation: str) -> None:
-    """The file's model and tokenizer as transformers reads them, without any code of the file being run."""
+    """Write the file's model and tokenizer, as transformers reads them; no code in the file is run."""
     given: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True, "trust_remote_code": False}
     try:
         config = AutoConfig.from_pretrained(file.parent, **given)
@@ -165,7 +165,7 @@ def _architecture(file: Path) -> str:
 
 
 def origin_of(folder: Path) -> Origin | None:
-    """The GGUF file that a target's folder was converted from; None for any other target, and where that is damaged."""
+    """The GGUF file that a target's folder was converted from; None for any other target, or without a sound card."""
     try:
         return Origin(**json.loads((folder / CARD).read_text(encoding="utf8")))
     except (OSError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Checkpoint folders to models. Safetensors only, no code from the checkpoint, and one sentence when it cannot be."""
+"""Loads models from checkpoint folders: safetensors only, no code of the checkpoint's; RigError where one cannot be."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ WHOLE: Places = MappingProxyType({})
 
 
 def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: Places = WHOLE) -> PreTrainedModel:
-    """The causal language model of a local folder, in evaluation mode, ready for masks of trees: on the device, or
-    its modules on the GPUs that ``places`` gives them."""
+    """The causal language model in a local folder, in evaluation mode and ready for tree masks: on the device, or with
+    its modules on the GPUs that ``places`` names. RigError where it cannot be loaded."""
     config = causal_config(folder)
     weight_files(folder)
-    capped = getattr(config.get_text_config(), "attn_logit_softcapping", None)  # which the fused kernel leaves out
+    capped = getattr(config.get_text_config(), "attn_logit_softcapping", None)  # fused attention would leave it out
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder, config=config, dtype=dtype, use_safetensors=True, local_files_only=True, trust_remote_code=False,
@@ -42,13 +42,13 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: 
                        "the checkpoint does not fit its own config.json, so fetch it again.")
     text = model.config.get_text_config()
     if getattr(text, "num_key_value_heads", None) is None:
-        text.num_key_value_heads = text.num_attention_heads  # older architectures do not name them apart
+        text.num_key_value_heads = text.num_attention_heads  # older architectures have no separate number
     take_any_mask(model)
     return (model if places else model.to(device)).eval()
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer beside a model."""
+    """The tokenizer in a model's folder; RigError where it cannot be loaded."""
     require(folder, "tokenizer_config.json" if list(folder.glob("*.model")) else "tokenizer.json")
     try:
         return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

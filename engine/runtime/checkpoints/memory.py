@@ -1,4 +1,4 @@
-"""Does a rig fit? Asked of the files' headers before anything large is read."""
+"""Checks by the files' headers whether a rig fits into memory, before anything large is read."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from engine.runtime.checkpoints.files import parameters
 from engine.runtime.checkpoints.opening import ALONE, Opening
 
 GIGA = 1e9
-USUAL_POSITIONS = 4096  # of a cache that a rig should at least have room for
+USUAL_POSITIONS = 4096  # the length of a cache that a rig should have room for at least
 
 
 def must_fit_into_memory(folders: Sequence[Path], text: Any, dtype: torch.dtype, device: torch.device,
                          opening: Opening = ALONE) -> None:
-    """RigError where the weights of the folders and a cache of usual length are more than what is free."""
+    """RigError where the folders' weights and a cache of ``USUAL_POSITIONS`` need more memory than is free."""
     weights, cache = _needed(folders, text, dtype)
     free = _left(device, opening)
     if weights + cache > free:
@@ -36,7 +36,7 @@ def fits(folders: Sequence[Path], text: Any, dtype: torch.dtype, device: torch.d
 
 
 def _needed(folders: Sequence[Path], text: Any, dtype: torch.dtype) -> tuple[int, int]:
-    """Bytes of weights and of a cache of usual length."""
+    """The bytes of the weights, and of a cache of ``USUAL_POSITIONS``."""
     weights = sum(parameters(folder) for folder in folders) * dtype.itemsize
     return weights, cache_bytes(text, min(USUAL_POSITIONS, int(text.max_position_embeddings)), dtype)
 
@@ -50,14 +50,14 @@ def _beside(opening: Opening) -> str:
 
 
 def cache_bytes(text: Any, positions: int, dtype: torch.dtype) -> int:
-    """Bytes of the keys and values of this many positions."""
+    """The bytes that the keys and values of this many positions take."""
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     return 2 * int(text.num_hidden_layers) * int(heads) * int(size) * positions * dtype.itemsize
 
 
 def free_bytes(device: torch.device) -> int:
-    """What can still be allocated on the device; on the CPU all of the machine's memory counts."""
+    """How many bytes can still be allocated on a GPU; of a CPU, all of the machine's memory."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,11 +1,11 @@
-"""The circumstances in which a rig is opened: who is told of the progress, and what is in memory already."""
+"""The circumstances in which a rig is opened: where progress is reported, and what memory already holds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-Tell = Callable[[str, float | None], None]  # the current step, and the share of it that is done, where it is known
+Tell = Callable[[str, float | None], None]  # (the current step, the share of it that is done, if known)
 
 
 def unheard(message: str, share: float | None = None) -> None:
@@ -14,9 +14,9 @@ def unheard(message: str, share: float | None = None) -> None:
 
 @dataclass(frozen=True)
 class Opening:
-    """``tell`` is called before every step and at every piece of a download; what it raises ends the opening.
-    ``beside`` is the name of a rig that goes on answering meanwhile, ``held_bytes`` what that one holds on a CPU
-    (a GPU tells by itself what is free)."""
+    """How a rig is opened. ``tell`` is called before every step and for every piece of a download; an exception that it
+    raises ends the opening. ``beside`` is the name of a rig that goes on answering meanwhile, ``held_bytes`` the memory
+    that it holds on a CPU (a GPU reports by itself what is free)."""
 
     tell: Tell = unheard
     beside: str = ""

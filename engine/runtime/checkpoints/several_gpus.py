@@ -1,7 +1,7 @@
-"""A target larger than one GPU: which of its layers lies where.
+"""Spreads a target that is larger than one GPU over several.
 
-Layers go to the GPUs in order, so that the hidden states cross every border once. Everything else (embedding, final
-norm, output head) lies on the first GPU, beside the drafters, which share embedding and output head with the target.
+Layers go to the GPUs in order, so that the hidden states move from each GPU to the next once. Everything else
+(embedding, final norm, output head) lies on the first GPU with the drafters, which share embedding and output head.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from engine.runtime.checkpoints.files import parameters
 from engine.runtime.checkpoints.memory import GIGA, USUAL_POSITIONS, cache_bytes, fits, free_bytes, must_fit_into_memory
 from engine.runtime.checkpoints.opening import Opening
 
-Places = Mapping[str, int]  # modules by name to numbers of GPUs; empty for a single device
-FULLEST_PERCENT = 90  # of what is free: the rest is for logits, masks and longer texts
+Places = Mapping[str, int]  # from modules' names to GPUs' numbers; empty for a single device
+FULLEST_PERCENT = 90  # of the free memory; the rest is for logits, masks and longer texts
 
 
 def places_of(folders: Sequence[Path], config: PreTrainedConfig, dtype: torch.dtype, device: torch.device,
               opening: Opening) -> Places:
-    """Where the target, the first of the folders, has to lie: nothing to say where all of them fit on the device.
+    """The places of the target's modules, its folder being the first; empty where all folders fit on the device.
 
-    RigError where all GPUs together have no room, or where spreading cannot be done here.
+    RigError where all GPUs together have too little room, or where this machine cannot spread a model.
     """
     text = config.get_text_config()
     several = device.type == "cuda" and device.index is None and torch.cuda.device_count() > 1
@@ -43,8 +43,8 @@ def places_of(folders: Sequence[Path], config: PreTrainedConfig, dtype: torch.dt
 
 
 def spread(model: PreTrainedModel, cache: int, drafters: int, free: Sequence[int]) -> Places:
-    """The places of a model's modules. ``cache`` bytes are for all layers, ``drafters`` bytes lie on the first GPU,
-    ``free`` are the bytes that each has; RigError where they do not suffice."""
+    """The places of a model's modules. ``cache`` is the bytes of all layers' caches, ``drafters`` those on the first
+    GPU, ``free`` those that each GPU has; RigError where they do not suffice."""
     layers = getattr(model.base_model, "layers", None)
     if not isinstance(layers, nn.ModuleList):
         raise RigError(f"The layers of a {model.config.model_type} cannot be told apart, so it cannot be spread over "

@@ -1,8 +1,8 @@
-"""Where checkpoints come from: local folders, and the hub.
+"""Fetches checkpoints: from local folders, GGUF files and the hub.
 
-Downloads show their progress and take the token, the offline switch and the place to keep things from the hub's own
-environment (HF_TOKEN, HF_HUB_OFFLINE, HF_HOME). Files come one after another and are kept once they are whole; what
-was cut off in the middle of a file begins that file anew.
+Downloads report their progress and take token, offline switch and cache folder from the hub's own environment variables
+(HF_TOKEN, HF_HUB_OFFLINE, HF_HOME). Files are fetched one after another and kept once they are complete; a file that
+was cut off is fetched anew.
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ from engine.runtime.checkpoints.opening import Tell, unheard
 
 GIGA = 1e9
 MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
-# What a checkpoint needs: weights as safetensors, configs, tokenizers. Never a pickle, never code.
+# The files that a checkpoint needs: weights as safetensors, configs, tokenizers. Never a pickle, never code.
 WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
 
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A local folder, and what it is in words: ``owner/name@commit`` or the folder's own name."""
+    """A local folder, and its name for people: ``owner/name@commit`` or the folder's own name."""
 
     folder: Path
     label: str
 
 
 def fetch(place: str, tell: Tell = unheard) -> LocalModel:
-    """The folder itself, or the model of the hub on this machine; RigError says why there is none."""
+    """The local model of a folder, a GGUF file or a model id, which is downloaded first; RigError says why there is
+    none."""
     if place.lower().endswith(GGUF):
         return _from_gguf(place, tell)
     if is_folder(place):
@@ -64,7 +65,7 @@ def fetch(place: str, tell: Tell = unheard) -> LocalModel:
 
 
 def _from_gguf(place: str, tell: Tell) -> LocalModel:
-    """A GGUF file's target, and its name with the beginning of its hash."""
+    """A GGUF file's target; its label is the file's name with the beginning of its hash."""
     folder = converted(place, tell)
     made = origin_of(folder)
     return LocalModel(folder, f"{made.file}{PIN}{made.sha256[:12]}" if made else folder.name)
@@ -77,7 +78,7 @@ def _downloaded(model: str, revision: str, tell: Tell) -> str:
         found: str = snapshot_download(
             model, revision=revision, allow_patterns=list(WANTED_FILES), max_workers=1, tqdm_class=progress.bar())
     except Exception as error:
-        if progress.ended:  # by whoever listens: what the download itself says of that is beside the point
+        if progress.ended:  # the listener ended it, so the download's own error does not matter
             raise progress.ended from None
         if isinstance(error, CanopyError):
             raise
@@ -88,7 +89,7 @@ def _downloaded(model: str, revision: str, tell: Tell) -> str:
 
 
 def _refused(model: str, revision: str, error: Exception) -> RigError:
-    """What the hub, its cache or the network answered instead, with the way out."""
+    """The RigError for what the hub, its cache or the network answered, with the way out."""
     if isinstance(error, GatedRepoError):
         return RigError(f"The model {model} is given only to those who accepted its licence; accept it on its page on "
                         "the hub and set HF_TOKEN to your token.")
@@ -105,14 +106,15 @@ def _refused(model: str, revision: str, error: Exception) -> RigError:
 
 
 def _listed(model: str, revision: str) -> Mapping[str, int]:
-    """The bytes of every file that the hub has of a model, as the download noted them; empty where none did."""
+    """The bytes of every file of a model on the hub, as the download noted them; empty where it did not."""
     with suppress(CachedRepoTreeNotFoundError, OSError, ValueError):
         return {each.path: each.size for each in get_cached_repo_tree(model, revision=revision)}
     return {}
 
 
 class DownloadProgress:
-    """How many bytes of a model are here, told at every piece. ``ended`` is what the listener raised, if it did."""
+    """Reports how many bytes of a model have arrived, with every piece. ``ended`` is what the listener raised, if
+    anything."""
 
     def __init__(self, model: str, revision: str, tell: Tell) -> None:
         self.ended: Exception | None = None
@@ -121,7 +123,7 @@ class DownloadProgress:
         self._whole = self._before = 0.0
 
     def bar(self) -> type[tqdm]:
-        """The hub's progress bar, which also tells, in a terminal or without one."""
+        """A progress bar for the hub's download that also reports to the listener, in a terminal or without one."""
         progress = self
 
         class Telling(tqdm):
@@ -142,7 +144,7 @@ class DownloadProgress:
         return Telling
 
     def begin(self) -> None:
-        """Before the first file: take note of how many bytes there are in all, and of those that are here already."""
+        """Take note of all bytes, and of those on this machine already, before the first file."""
         wanted = {name: size for name, size in _listed(self._model, self._revision).items()
                   if any(fnmatch(name, each) for each in WANTED_FILES)}
         self._whole = sum(wanted.values())
@@ -152,15 +154,15 @@ class DownloadProgress:
             self.came(0, self._whole)
 
     def came(self, here: float, total: float) -> None:
-        """Take note of bytes that came; ``total`` are those of the files that have begun."""
+        """Take note of the bytes that have arrived; ``total`` counts those of the files begun so far."""
         here, whole = (self._before + here, self._whole) if self._whole else (here, total)
         self._last = (f"Fetching {self._model}: {here / GIGA:.2f} of {whole / GIGA:.2f} GB", min(1.0, here / whole))
 
     def ask(self, must_raise: bool) -> None:
-        """Tell, and end the download where the listener raises.
+        """Report the progress, and end the download where the listener raises.
 
-        What is raised in a thread of the hub's Xet client is lost there, so that one is told to stop; a plain download
-        ends by the exception at its next piece, and any other at its next file, whose bar asks with ``must_raise``.
+        An exception in a thread of the hub's Xet client is lost, so that client is told to stop. A plain download ends
+        by the exception at its next piece, any other at its next file, whose bar calls this with ``must_raise``.
         """
         if self.ended is None:
             try:
@@ -175,6 +177,6 @@ class DownloadProgress:
 
 
 def _stop_xet() -> None:
-    """End what the hub's Xet client fetches at this moment; nothing where it fetches nothing."""
+    """End what the hub's Xet client is fetching, if anything."""
     with suppress(ImportError, AttributeError):
         import_module("huggingface_hub.utils._xet").abort_xet_session()

@@ -1,4 +1,4 @@
-"""Combiners in fixed shapes: the drafters' trees in, the one tree that is verified out."""
+"""Combiners in fixed shapes: they turn the drafters' trees into the one tree that is verified."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from engine.combiners.joint import FAINTEST, SURENESS
 from engine.runtime.graphs.rows import depths_of, rounds_of_doubling
 from engine.runtime.graphs.trees import PaddedTree, settled
 
-Combine = Callable[[Sequence[PaddedTree], int], PaddedTree]  # (a tree a drafter, node budget) -> tree to verify
+Combine = Callable[[Sequence[PaddedTree], int], PaddedTree]  # (one tree per drafter, node budget) -> tree to verify
 
 
 def confidence(tree: PaddedTree) -> Tensor:
     """μ: the mean of exp(−cost) over the drafted nodes, () float64; 0 where nothing was drafted."""
-    mass = (-tree.costs[1:]).exp().sum().double()  # padding has none
+    mass = (-tree.costs[1:]).exp().sum().double()  # padding adds exp(−∞) = 0
     return mass / (tree.size - 1).clamp(min=1)
 
 
 def only(trees: Sequence[PaddedTree], budget: int) -> PaddedTree:
-    """The first tree as it is."""
+    """The first tree, unchanged."""
     return trees[0]
 
 
@@ -35,7 +35,7 @@ def routed(trees: Sequence[PaddedTree], budget: int) -> PaddedTree:
 
 
 def merged(trees: Sequence[PaddedTree], budget: int) -> PaddedTree:
-    """Both trees as disjoint subtrees under one root (paper 000, section 3.1), their padding after both."""
+    """Both trees as disjoint subtrees under one root (paper 000, section 3.1), followed by the padding of both."""
     first, second = trees
     shift = len(first.tokens) - 1
     parents = torch.where(second.parents > 0, second.parents + shift, 0)[1:]
@@ -46,14 +46,14 @@ def merged(trees: Sequence[PaddedTree], budget: int) -> PaddedTree:
 
 
 def chosen(tree: PaddedTree, rows: Tensor) -> PaddedTree:
-    """The tree of these rows (n,), in this order: parents before children, the impossible ones last."""
+    """The tree of these rows (n,) int64, in this order: parents come before children, rows of cost ∞ last."""
     places = torch.zeros_like(tree.tokens).scatter_(0, rows, torch.arange(len(rows), device=rows.device))
     parents = places[tree.parents[rows]]
     return settled(PaddedTree(tree.tokens[rows], parents, tree.costs[rows], tree.drafters[rows], tree.size))
 
 
 def twins(first: PaddedTree, second: PaddedTree) -> Tensor:
-    """Which nodes are the same prefix, (rows of first, rows of second) bool: equal tokens on every step up."""
+    """Which nodes are the same prefix, (rows of first, rows of second) bool: equal tokens at every step to the root."""
     alike = first.tokens[:, None] == second.tokens
     alike &= ~(first.costs.isinf()[:, None] | second.costs.isinf())
     alike[0].zero_()
@@ -67,18 +67,18 @@ def twins(first: PaddedTree, second: PaddedTree) -> Tensor:
 
 
 def weights(trees: Sequence[PaddedTree]) -> Tensor:
-    """Log weight of each drafter in the mixture: (drafters,) float64."""
+    """The log weight of each drafter in the mixture, (drafters,) float64."""
     loudness = SURENESS * torch.stack([confidence(tree) for tree in trees]).clamp(min=FAINTEST).log()
     return loudness - loudness.logsumexp(0)
 
 
 def joint(trees: Sequence[PaddedTree], budget: int) -> PaddedTree:
-    """The ``budget`` best nodes of the union by mixed probability, then depth, then the drafters' own order."""
+    """The ``budget`` best nodes of the union: by mixture probability, then depth, then the drafters' own order."""
     return mixed(trees, budget, weights(trees))
 
 
 def mixed(trees: Sequence[PaddedTree], budget: int, loudness: Tensor) -> PaddedTree:
-    """``joint`` with the drafters' log weights (2,) float64."""
+    """``joint`` with given log weights of the drafters, (2,) float64."""
     union = _union(trees, loudness)
     by_depth = depths_of(union.parents).argsort(stable=True)
     order = by_depth[union.costs[by_depth].sort(stable=True).indices]
@@ -86,8 +86,8 @@ def mixed(trees: Sequence[PaddedTree], budget: int, loudness: Tensor) -> PaddedT
 
 
 def _union(trees: Sequence[PaddedTree], loudness: Tensor) -> PaddedTree:
-    """All nodes of the first drafter, then all of the second; those that both propose stand with the first, and cost
-    infinitely much with the second. No order among them but that."""
+    """All nodes of the first drafter, then all of the second, not sorted by cost. A node that both propose keeps its
+    row in the first part; its row in the second has cost ∞."""
     first, second = trees
     alike = twins(first, second)
     doubled, double = alike.any(1), alike.int().argmax(1)

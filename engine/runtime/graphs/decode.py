@@ -1,4 +1,4 @@
-"""The decode loop over CUDA-graph rounds: a drop-in for ``engine.decoding.loop.decode`` where it serves."""
+"""The decode loop over CUDA-graph rounds: a drop-in for ``engine.decoding.loop.decode`` for the requests it serves."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from engine.runtime.rigs.loops import HostLoop
 from engine.runtime.target.passes import FusedPass
 from engine.runtime.target.target import TorchTarget
 
-LASTING = frozenset({"cuda"})  # devices on which a machine costs more to make than a short text
+LASTING = frozenset({"cuda"})  # devices on which setting up a machine takes longer than decoding a short text
 
 
 def serves(request: Request, target: TorchTarget, drafters: Sequence[Drafter]) -> bool:
-    """Whether CUDA-graph rounds compute what ``decode`` would."""
+    """Whether CUDA-graph rounds can serve the request, with the result that ``decode`` would give."""
     row = method_named(request.method)
     return (row.follows_text and row.build in BUILD and request.pace == FIXED
             and isinstance(target.fastest, FusedPass) and target.device.type in RUNNERS
@@ -30,10 +30,10 @@ def serves(request: Request, target: TorchTarget, drafters: Sequence[Drafter]) -
 
 
 class GraphLoop:
-    """One target's CUDA-graph rounds, one run at a time; ``smallest`` is the least bucket of a cache.
+    """One target's CUDA-graph rounds, one run at a time; ``smallest`` is the smallest context bucket, in positions.
 
-    The end of a run frees its caches. On a CUDA device those of the latest kind of request stay, with their graphs,
-    until a request of another kind or ``close``.
+    The end of a run frees its caches. On a CUDA device the caches and graphs of the latest kind of request stay until a
+    request of another kind comes or ``close`` is called.
     """
 
     def __init__(self, target: TorchTarget, smallest: int = SMALLEST_BUCKET) -> None:
@@ -42,7 +42,7 @@ class GraphLoop:
         self._machine: Machine | None = None
 
     def decode(self, request: Request, drafters: Sequence[Drafter]) -> Generator[Round, None, None]:
-        """The rounds of ``engine.decoding.loop.decode``, by itself where CUDA-graph rounds do not serve the request."""
+        """The rounds of ``engine.decoding.loop.decode``, which also makes them where CUDA-graph rounds cannot."""
         work = plan(request, self.target, drafters)
         if not serves(request, self.target, drafters):
             return HostLoop(self.target).decode(request, drafters)
@@ -62,7 +62,7 @@ class GraphLoop:
                 self.close()
 
     def _machine_for(self, request: Request, drafters: Sequence[Drafter]) -> Machine:
-        """The latest run's machine where it fits, else a new one."""
+        """The latest run's machine where it fits the request, else a new one; RequestError where memory is short."""
         kind = (replace(request, prompt_ids=(), max_tokens=0, sampling=replace(request.sampling, seed=0)),
                 *map(id, drafters))
         limit = self.target.context_limit

@@ -1,4 +1,4 @@
-"""What runs a round: the protocol, and the way that any device knows."""
+"""What runs a round: the protocol, and the eager implementation that works on any device."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from engine.runtime.graphs.round import GraphRound
 
 
 class Runner(Protocol):
-    """Runs a round and brings its buffer to the host."""
+    """Runs a round and copies its buffer to the host."""
 
     def run(self, bucket: int) -> tuple[Integers, Mapping[str, float]]:
-        """The buffer of ``Report`` as an array of its own, and seconds per stage."""
+        """The buffer of ``Report`` (n,) int32, which later rounds do not overwrite, and the seconds per stage."""
 
 
 class Eager:
-    """Step by step, each timed on its own, as a host that does the work itself can. Where a device does it, the time
-    that it takes shows where the host first waits for it, under ``other``."""
+    """Runs step by step and times each on the host's clock. On a CPU these are the stages' times; on any other device
+    the time appears where the host first waits for the device, under ``other``."""
 
     def __init__(self, work: GraphRound, report: Report) -> None:
         self.work, self.report = work, report

@@ -1,4 +1,4 @@
-"""A round as one CUDA graph per bucket. No line of this file has run on a GPU yet; see ``engine/LOG.md``."""
+"""A round as one CUDA graph per context bucket. Nothing in this file has run on a GPU yet; see ``engine/LOG.md``."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from engine.runtime.target.passes import FusedPass
 
 Result = TypeVar("Result")
 HOPPER = (9, 0)
-WARM_UPS = 3  # libraries choose kernels and allocate workspaces in the first calls, which a capture must not
+WARM_UPS = 3  # in their first calls libraries choose kernels and allocate workspaces, which a capture must not do
 
 
 class Graph(Generic[Result]):
     """A captured call: what it reads and writes stays at the same addresses.
 
-    ``work`` may change ``state`` and nothing else that its next run depends on; warming up leaves it as it was.
+    ``work`` may change ``state`` and nothing else that its next run depends on; warming up leaves ``state`` as it was.
     """
 
     def __init__(self, work: Callable[[], Result], state: Tensor, pool: tuple[int, int]) -> None:
@@ -41,21 +41,21 @@ class Graph(Generic[Result]):
                 state.copy_(before)
         torch.cuda.current_stream(state.device).wait_stream(side)
         self._graph = torch.cuda.CUDAGraph()
-        # its own stream on its own device, which a capture that fails would not leave by itself; the page has threads
+        # re-enter the current stream around the capture: one that fails would stay on the side stream and its device
         with torch.cuda.stream(torch.cuda.current_stream(state.device)), torch.cuda.graph(
                 self._graph, pool=pool,  # type: ignore[arg-type]  # torch's name for the pair is private
                 stream=side, capture_error_mode="thread_local"):
             self.result = work()
 
     def replay(self) -> Result:
-        """Run it; the result is overwritten by the next replay."""
+        """Run the call again and return its result, which the next replay overwrites."""
         self._graph.replay()
         return self.result
 
 
 class Graphs:
-    """Runs rounds as graphs, one per bucket, captured when a text first reaches it; all share one memory pool. Where a
-    round cannot be captured it runs eagerly from there on, and a warning says so."""
+    """Runs rounds as graphs, one per context bucket, captured when a text first reaches it; all share one memory pool.
+    Once a round cannot be captured, all later rounds run eagerly, and a warning says so."""
 
     def __init__(self, work: GraphRound, report: Report) -> None:
         self.work, self.report, self.eager = work, report, Eager(work, report)
@@ -65,7 +65,7 @@ class Graphs:
         self._host = torch.empty(0)
 
     def run(self, bucket: int) -> tuple[Integers, Mapping[str, float]]:
-        """See ``eager.Runner``. The whole round is one stage, ``other``; capturing counts to no round."""
+        """See ``eager.Runner``. The whole round is one stage, ``other``; no round's time includes a capture."""
         if bucket not in self._graphs and self._capturing:
             self._capture(bucket)
         if bucket not in self._graphs:
@@ -86,14 +86,14 @@ class Graphs:
             must_be_capturable(self.work.target.fused)
             self._pool = self._pool or torch.cuda.graph_pool_handle()
             self._graphs[bucket] = Graph(lambda: self._once(bucket), state, self._pool)
-        except torch.OutOfMemoryError:  # says nothing of the next text, nor of a smaller budget
+        except torch.OutOfMemoryError:  # another text, or a smaller budget, may still be captured
             state.copy_(before)
             raise
         except RuntimeError as error:
             state.copy_(before)
-            self._capturing = False  # nor with the pool that this capture leaves
+            self._capturing = False  # a failed capture leaves a pool that no other capture can use
             cause = first_line(error.__context__ or error)
-            warnings.warn(f"A round could not be captured as a graph and runs slower without: {cause}.", stacklevel=2)
+            warnings.warn(f"A round could not be captured as a graph, so rounds run slower: {cause}.", stacklevel=2)
 
     def _once(self, bucket: int) -> Tensor:
         self.work.run(bucket)
@@ -101,18 +101,18 @@ class Graphs:
 
 
 def must_be_capturable(fused: FusedPass) -> None:
-    """RuntimeError where a pass would look at numbers of the device: grouped experts do it everywhere but in bfloat16
-    on a Hopper GPU or later, and so does transformers' loop over experts."""
+    """RuntimeError where a pass would read numbers from the device: transformers' loop over experts always does, and
+    grouped experts do except in bfloat16 on a Hopper GPU or later."""
     if not any(isinstance(layer.mlp, Experts) for layer in fused.layers):
         return
     weight = fused.base.embed_tokens.weight
     grouped = getattr(fused.base.config, "_experts_implementation", "") == "grouped_mm"
     if not (grouped and weight.dtype == torch.bfloat16 and torch.cuda.get_device_capability(weight.device) >= HOPPER):
-        raise RuntimeError("its experts are chosen on the host")
+        raise RuntimeError("the host chooses its experts")
 
 
 class GraphSteps:
-    """Each step as a graph of its own, timed by events on the device; see ``steps.HostSteps``."""
+    """Times each step as a graph of its own, by events on the device; see ``steps.HostSteps``."""
 
     @torch.inference_mode()
     def __init__(self, work: GraphRound, bucket: int) -> None:
@@ -121,7 +121,7 @@ class GraphSteps:
         self._graphs: list[Graph[None]] = []
         for _, step in work.steps:
             self._graphs.append(Graph(partial(step, bucket), self.state, pool))
-            self._graphs[-1].replay()  # the next step warms up on what this one leaves
+            self._graphs[-1].replay()  # the next step warms up on this one's results
         self.state.copy_(before)
 
     @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""Caches, the round and what runs it, for requests of one kind: everything but the text itself."""
+"""All that CUDA-graph rounds need for requests of one kind: caches, the round, and what runs it."""
 
 from __future__ import annotations
 
@@ -26,25 +26,28 @@ RUNNERS: Mapping[str, type[Eager] | type[Graphs]] = MappingProxyType({"cpu": Eag
 
 
 def inside(drafter: object) -> object:
-    """The drafter that does the work, where another only chooses its columns."""
+    """The drafter itself, without a wrapper that only selects its feature columns."""
     return drafter.inside if isinstance(drafter, NarrowedDrafter) else drafter
 
 
 def setting_of(request: Request, context_limit: int) -> RoundSetting:
-    """The setting of a request."""
+    """What a round for this request is made for; RequestError for an unknown method or split."""
     row = method_named(request.method)
     shares = share_named(row, request.split)(request.budget, row.drafter_count)
     return RoundSetting(row, request.budget, shares, request.sampling, tuple(sorted(request.stop_ids)), context_limit)
 
 
 class Machine:
-    """Serves requests that differ in prompt and seed alone, with texts of up to ``longest`` positions."""
+    """Serves requests that differ in prompt, maximum length and seed only, for texts of up to ``longest`` positions.
+
+    RequestError where a drafter is not a block-diffusion drafter.
+    """
 
     def __init__(self, target: TorchTarget, setting: RoundSetting, drafters: Sequence[object], longest: int,
                  accept: Accept = agreed) -> None:
         self.target, self.setting, self.longest = target, setting, longest
         rows = 1 + sum(setting.shares)
-        fused: Any = target.fastest  # a FusedPass: ``decoding/loop.py`` sends others elsewhere
+        fused: Any = target.fastest  # a FusedPass: ``decode.serves`` admits no other
         self.cache = GraphTarget(fused, target.config, longest, rows)
         self.drafters = [_graph_drafter(drafter, longest, rows) for drafter in drafters]
         self.round = GraphRound(setting, self.cache, self.drafters, accept)
@@ -53,7 +56,7 @@ class Machine:
 
     @torch.inference_mode()
     def open(self, request: Request) -> int:
-        """Read the prompt; the first root."""
+        """Read the prompt with target and drafters, and return the first root's token."""
         board, size = self.round.board, len(request.prompt_ids)
         draws = position_draws(request.sampling.seed, self.setting.context_limit + 1)
         tokens = torch.tensor(request.prompt_ids, device=self.target.device)
@@ -67,7 +70,7 @@ class Machine:
         return root
 
     def rounds(self, request: Request, root: int, smallest: int) -> Iterator[Round]:
-        """The rounds after an opened prompt; ``smallest`` is the least bucket."""
+        """The rounds after ``open``, beginning at its root; ``smallest`` is the smallest context bucket."""
         start, left, index = len(request.prompt_ids), request.max_tokens, 0
         while left > 0 and root not in request.stop_ids and start < self.setting.context_limit:
             made = self._round(index, bucket_of(start, smallest))

@@ -1,8 +1,8 @@
-"""Passes of target and drafter over caches whose prefix is a context bucket.
+"""Forward passes of target and drafter over caches whose prefix is a context bucket.
 
-A cache's first ``bucket`` slots are the prefix, of which the mask shows only those before the text's length; the rows
-of a pass lie in the slots after it. A bucket serves until the text outgrows it. Nothing moves when it grows, since the
-slots after the text hold nothing that is needed later.
+The first ``bucket`` slots of a cache are the prefix; the mask hides those that the text has not reached. A pass writes
+its rows into the slots after the bucket. A bucket serves until the text outgrows it. Moving to a larger one copies
+nothing, since the slots after the text hold nothing that is needed later.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from engine.runtime.target.layers import Rotation, Rotations, turned
 from engine.runtime.target.passes import FusedPass, PassOutput, beside
 
 SMALLEST_BUCKET = 256
-ALIGNMENT = 16  # elements: fused attention on CUDA copies a mask whose rows begin elsewhere
+ALIGNMENT = 16  # elements: fused attention on CUDA copies a mask whose rows do not begin at a multiple of it
 
 
 def bucket_of(length: int, smallest: int = SMALLEST_BUCKET) -> int:
-    """The bucket for a prefix of ``length``: at most a quarter more than it, except for the smallest ones."""
+    """The bucket for a prefix of ``length`` positions: at most a quarter more, except for the smallest ones."""
     step = max(smallest, 1 << max(length.bit_length() - 3, 0))
     return max(1, -(-length // step)) * step
 
 
 def hiding(seen: Tensor, length: Tensor, bucket: int, groups: int, like: Tensor) -> Tensor:
-    """The mask of new rows after ``bucket`` slots of which the first ``length`` () count: (1, 1, groups × rows,
-    bucket + rows), 0 or −inf. ``seen`` is (rows, rows) bool; query groups as in ``layers.additive``."""
+    """The additive mask of new rows after ``bucket`` slots, of which the first ``length`` () int64 are visible:
+    (1, 1, groups × rows, bucket + rows), 0 or −inf, in the dtype of ``like``. ``seen`` is (rows, rows) bool; query
+    groups as in ``layers.additive``."""
     rows = len(seen)
     whole = like.new_zeros(groups, rows, -(-(bucket + rows) // ALIGNMENT) * ALIGNMENT)
     whole[:, :, :bucket].masked_fill_(torch.arange(bucket, device=like.device) >= length, -torch.inf)
@@ -39,29 +40,29 @@ def hiding(seen: Tensor, length: Tensor, bucket: int, groups: int, like: Tensor)
 
 
 class Angles:
-    """A drafter's or target's rotary factors of all positions below ``end``, at addresses that stay."""
+    """A drafter's or target's rotary factors of all positions below ``end``, at addresses that do not change."""
 
     def __init__(self, rotations: Rotations, end: int) -> None:
         self.whole = rotations.span(0, end)
 
     def at(self, positions: Tensor) -> Rotation:
-        """Factors of positions (rows,) int64."""
+        """The rotary factors of positions (rows,) int64."""
         cosines, sines = self.whole
         return cosines.index_select(0, positions), sines.index_select(0, positions)
 
 
 class GraphTarget:
-    """A fused forward pass over a cache for texts of up to ``longest`` positions, of at most ``rows`` rows at once."""
+    """A fused forward pass of at most ``rows`` rows over a cache for texts of up to ``longest`` positions."""
 
     def __init__(self, fused: FusedPass, config: PreTrainedConfig, longest: int, rows: int) -> None:
         like = fused.base.embed_tokens.weight
         self.fused = fused
         self.cache = TreeCache(config, longest + rows, like)
-        self.slots = self.cache.slots[:, :, 0].zero_()  # what is hidden is still multiplied, with 0
+        self.slots = self.cache.slots[:, :, 0].zero_()  # finite numbers, since what is hidden is still multiplied by 0
         self.angles = Angles(fused.rotations, longest + rows)
 
     def verify(self, tokens: Tensor, depths: Tensor, seen: Tensor, length: Tensor, bucket: int) -> PassOutput:
-        """Logits and taps of the rows: tokens, depths (rows,) int64, seen (rows, rows) bool, length () int64."""
+        """Logits and taps of a tree's rows: tokens, depths (rows,) int64, seen (rows, rows) bool, length () int64."""
         fused = self.fused
         hidden = embedding(tokens, fused.base.embed_tokens.weight)
         rotation = self.angles.at(length + depths)
@@ -74,14 +75,14 @@ class GraphTarget:
         return PassOutput(logits, beside([outputs[layer] for layer in fused.taps]))
 
     def keep(self, rows: Tensor, length: Tensor, bucket: int) -> None:
-        """Move these rows (n,) int64 of the last pass after the prefix of ``length`` ()."""
+        """Move these rows (n,) int64 of the last pass to the slots after the prefix of ``length`` () int64."""
         moved = self.slots[..., bucket:, :].index_select(-2, rows)
         self.slots.index_copy_(-2, length + torch.arange(len(rows), device=rows.device), moved)
 
 
 class GraphDrafter:
-    """A block-diffusion drafter over a context for texts of up to ``longest`` positions, which at most ``rows`` new
-    positions at a time join; ``columns`` are the features that it reads, where it does not read all."""
+    """A block-diffusion drafter with a KV cache for texts of up to ``longest`` positions, to which a round adds at most
+    ``rows``. ``columns`` (n,) int64 are the feature columns that it reads, None for all."""
 
     def __init__(self, drafter: BlockDrafter, columns: Tensor | None, longest: int, rows: int) -> None:
         config, like = drafter.model.config, drafter.model.fc.weight
@@ -96,11 +97,11 @@ class GraphDrafter:
 
     @property
     def depth(self) -> int:
-        """Positions that it proposes."""
+        """How many positions it proposes tokens for."""
         return self.drafter.block - 1
 
     def observe(self, features: Tensor, positions: Tensor) -> None:
-        """Features (n, all taps × hidden size) of these positions (n,) int64 become keys and values."""
+        """Turn features (n, all taps × hidden size) at these positions (n,) int64 into keys and values."""
         drafter = self.drafter
         features = features if self.columns is None else features.index_select(-1, self.columns)
         keys, values = drafter.context_of(features)
@@ -108,7 +109,7 @@ class GraphDrafter:
         self.context.index_copy_(3, positions, both)
 
     def draft(self, root: Tensor, length: Tensor, bucket: int, width: int) -> Marginals:
-        """What may follow ``root`` () after a prefix of ``length`` ()."""
+        """The ``width`` likeliest tokens of each position after ``root`` () int64, itself after ``length`` () int64."""
         drafter = self.drafter
         block = drafter.block
         hidden = drafter.embedding(torch.cat([root[None], self.masks]))
@@ -120,7 +121,7 @@ class GraphDrafter:
         return marginals(drafter.head(drafter.norm(hidden[1:])), width)
 
     def _masks(self, length: Tensor, bucket: int, like: Tensor) -> dict[int, Tensor]:
-        """The mask for every window of a layer."""
+        """The additive mask for each attention window among the layers; window 0 is full attention."""
         found = {}
         for window in {*self.drafter.model.windows}:
             found[window] = hiding(self.seen, length, bucket, self.groups, like)

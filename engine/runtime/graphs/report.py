@@ -1,4 +1,4 @@
-"""What the host reads of a round: one small buffer, and the ``Round`` that it spells."""
+"""What the host reads of a round: one small buffer, and the ``Round`` made from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def named(on: Board) -> dict[str, Tensor]:
-    """The tensors of a finished round that a ``Round`` is made of, all integers before all floats."""
+    """The tensors of a finished round that a ``Round`` is made of, by name; all integers before all floats."""
     integers = {"ended": on.ended, "kept": torch.cat([on.kept.keep, on.kept.count[None], on.kept.bonus[None]]),
                 "choice": on.choice}
     floats = {"statistics": on.statistics}
@@ -33,14 +33,14 @@ def named(on: Board) -> dict[str, Tensor]:
 
 
 class Report:
-    """The names and shapes of a round's tensors, and the two ways across: into a buffer, and out of it."""
+    """Packs a round's tensors into one buffer, and unpacks it on the host by the names and shapes it has kept."""
 
     def __init__(self) -> None:
         self._shapes: dict[str, torch.Size] = {}
         self._integers = 0
 
     def buffer(self, on: Board) -> Tensor:
-        """All that the host will read, (n,) int32 on the device: integers, then the bits of floats."""
+        """All that the host will read, (n,) int32 on the device: integers, then floats by their bits."""
         tensors = named(on)
         self._shapes = {name: value.shape for name, value in tensors.items()}
         integers = [value.flatten() for value in tensors.values() if not value.is_floating_point()]
@@ -49,7 +49,7 @@ class Report:
         return torch.cat([torch.cat(integers).int(), torch.cat(floats).view(torch.int32)])
 
     def arrays(self, buffer: Integers) -> Arrays:
-        """The tensors of ``buffer`` by name, as int32 and float32 arrays."""
+        """The tensors of ``buffer`` (n,) by name, as int32 and float32 arrays in their own shapes."""
         found, first = {}, 0
         for number, (name, shape) in enumerate(self._shapes.items()):
             values = buffer[first:first + shape.numel()].reshape(shape)
@@ -59,7 +59,7 @@ class Report:
 
 
 def drafted(arrays: Arrays, name: str) -> DraftTree:
-    """A tree without its padding."""
+    """The tree of that name, without its padding."""
     size = int(arrays[f"{name} size"][0])
     return DraftTree(arrays[f"{name} tokens"][:size], arrays[f"{name} parents"][:size],
                      -arrays[f"{name} costs"][:size], arrays[f"{name} drafters"][:size])
@@ -72,7 +72,7 @@ def proposed(arrays: Arrays, drafter: int, deepest: int) -> Lattice:
 
 
 def spelt(arrays: Arrays, index: int, context_limit: int, seconds: Mapping[str, float]) -> Round:
-    """The record of a round."""
+    """The record of a round that was made from a buffer's arrays, with seconds per stage."""
     start, tree = int(arrays["ended"][0]), drafted(arrays, "tree")
     drafters, size = range(sum(name.endswith("logprobs") for name in arrays)), len(tree)
     *keep, count, bonus = arrays["kept"].tolist()

@@ -1,4 +1,4 @@
-"""One round as steps over a board of tensors; no step reads a number from the device."""
+"""One round as steps that read and write a board of tensors; none of them copies a number to the host."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Accept = Callable[[PaddedTree, PaddedRows, Tensor], Tensor]  # (tree, rows, choi
 
 
 def best_first(nodes: int, width: int, depth: int, device: torch.device) -> Build:
-    """The exact best-first search."""
+    """The builder of ``best_first`` trees."""
     return BestFirst(nodes, width, depth, device)
 
 
 def chain(nodes: int, width: int, depth: int, device: torch.device) -> Build:
-    """The likeliest chain."""
+    """The builder of chains; their width is 1, and they need no table on the device."""
     return Chain(nodes, depth)
 
 
@@ -37,13 +37,13 @@ BUILD: Mapping[str, Callable[[int, int, int, torch.device], Build]] = MappingPro
 
 
 def agreed(tree: PaddedTree, rows: PaddedRows, choice: Tensor) -> Tensor:
-    """Rows whose token is the target's choice at their parent: ``acceptance.walk``."""
+    """Which rows hold the target's choice at their parent, (rows,) bool: ``acceptance.walk``."""
     return tree.tokens == choice[tree.parents]
 
 
 @dataclass(frozen=True)
 class RoundSetting:
-    """What a CUDA-graph round is made for: the method's row, the request's numbers, the target's last position."""
+    """What a CUDA-graph round is made for: the method's row, the request's numbers, and the target's context limit."""
 
     method: Method
     budget: int
@@ -54,14 +54,15 @@ class RoundSetting:
 
     @property
     def width(self) -> int:
-        """Tokens of each depth's marginal."""
+        """How many tokens of each depth's marginal a drafter returns."""
         return max(self.budget, 1)
 
 
 class Board:
-    """Where the text stands, and what the steps of the current round have found.
+    """Where the text stands, and the results of the current round's steps.
 
-    ``state`` (3,) int64 is the prefix length, the root, and the tokens left; ``draws`` (positions,) float64.
+    ``state`` (3,) int64 holds the prefix length, the root's token, and how many tokens are left to write; ``draws``
+    (positions,) float64 holds each position's uniform number. ``ended`` is ``state`` as it was before ``advance``.
     """
 
     lattices: tuple[Marginals, ...]
@@ -80,17 +81,17 @@ class Board:
 
     @property
     def length(self) -> Tensor:
-        """Committed positions, a scalar int64."""
+        """The number of committed positions, () int64."""
         return self.state[0]
 
     @property
     def root(self) -> Tensor:
-        """The root's token, a scalar int64."""
+        """The root's token, () int64."""
         return self.state[1]
 
 
 class GraphRound:
-    """The steps of a round for one setting. ``bucket`` is how many slots of the caches count as prefix."""
+    """The steps of a round for one setting. Each takes ``bucket``: how many slots of the caches count as prefix."""
 
     def __init__(self, setting: RoundSetting, target: GraphTarget, drafters: Sequence[GraphDrafter],
                  accept: Accept = agreed) -> None:
@@ -107,23 +108,24 @@ class GraphRound:
 
     @property
     def steps(self) -> list[tuple[str, Callable[[int], None]]]:
-        """Each with the stage that it counts to. Not kept: a round that holds itself would outlive its last use."""
+        """Each step with the stage that its time counts towards. Made anew each time: a list of bound methods kept on
+        the round would be a reference cycle, and its tensors would outlive their last use."""
         return [("draft", self.draft), ("build", self.build), ("pack", self.pack), ("verify", self.verify),
                 ("verify", self.choose), ("accept", self.accept), ("keep", self.keep), ("draft", self.observe),
                 ("keep", self.advance)]
 
     def run(self, bucket: int) -> None:
-        """All steps."""
+        """Run all steps in order."""
         for _, step in self.steps:
             step(bucket)
 
     def draft(self, bucket: int) -> None:
-        """Each drafter's marginals."""
+        """Compute each drafter's marginals."""
         on = self.board
         on.lattices = tuple(drafter.draft(on.root, on.length, bucket, self.setting.width) for drafter in self.drafters)
 
     def build(self, bucket: int) -> None:
-        """Each drafter's tree, and the one that is verified."""
+        """Build each drafter's tree, and combine them into the one that is verified."""
         on = self.board
         room = self.setting.context_limit - 1 - on.length
         on.candidates = tuple(build(on.root, lattice.tokens, lattice.costs(room))
@@ -131,33 +133,33 @@ class GraphRound:
         on.tree = self.combine(on.candidates, self.setting.budget) if on.candidates else bare(on.root, on.draws)
 
     def pack(self, bucket: int) -> None:
-        """Who sees whom."""
+        """Lay out the tree's rows: their depths, and which rows each of them sees."""
         self.board.rows = packed(self.board.tree, self.deepest)
 
     def verify(self, bucket: int) -> None:
-        """The target's pass."""
+        """Run the target's forward pass over the rows."""
         on = self.board
         on.said = self.target.verify(on.tree.tokens, on.rows.depths, on.rows.seen, on.length, bucket)
 
     def choose(self, bucket: int) -> None:
-        """What the target says at each node."""
+        """Choose the target's token at each node, and compute the statistics of each."""
         on = self.board
         logits = on.said.logits.float()
         on.choice, left = choices(logits, self.setting.sampling, on.draws[on.length + on.rows.depths + 1])
         on.statistics = statistics(logits, on.choice, left, on.tree.tokens, on.tree.parents)
 
     def accept(self, bucket: int) -> None:
-        """The walk, up to the end of the text."""
+        """Find the accepted path, cut where the text ends."""
         on = self.board
         on.kept = kept(on.tree, on.rows, on.choice, self.accept_rows(on.tree, on.rows, on.choice),
                        TextEnd(self.stop_ids, on.state[2], self.deepest))
 
     def keep(self, bucket: int) -> None:
-        """The kept rows' slots move after the prefix; those after ``count`` stay hidden there."""
+        """Move the kept rows' slots after the prefix; those past ``count`` stay hidden there."""
         self.target.keep(self.board.kept.keep, self.board.length, bucket)
 
     def observe(self, bucket: int) -> None:
-        """The drafters read the kept rows' features."""
+        """Let the drafters read the kept rows' features."""
         on = self.board
         positions = on.length + torch.arange(len(on.kept.keep), device=on.state.device)
         if self.drafters:
@@ -166,7 +168,7 @@ class GraphRound:
             drafter.observe(features, positions)
 
     def advance(self, bucket: int) -> None:
-        """The next round's prefix, root and tokens left."""
+        """Set the prefix length, the root and the tokens left for the next round."""
         on = self.board
         on.ended = on.state.clone()
         count = on.kept.count
@@ -174,11 +176,11 @@ class GraphRound:
 
 
 def bare(root: Tensor, like: Tensor) -> PaddedTree:
-    """The tree that nobody drafted: its root."""
+    """The tree without drafted nodes: the root () alone; costs are on the device of ``like``."""
     none = root.new_zeros(0)
     return planted(root, none, none, like.new_zeros(0, dtype=torch.float32), 0)
 
 
 def deepest(setting: RoundSetting, depths: Sequence[int]) -> int:
-    """How deep the verified tree can be."""
+    """The greatest depth that the verified tree can have."""
     return max((min(depth, nodes) for depth, nodes in zip(depths, setting.shares, strict=True)), default=0)

@@ -1,4 +1,4 @@
-"""A tree as the rows of one pass, and the walk through what was said of them, in fixed shapes."""
+"""A tree as the rows of one forward pass, and the walk along the target's choices, in fixed shapes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from engine.runtime.graphs.trees import PaddedTree
 
 
 def picked(values: Tensor, place: Tensor) -> Tensor:
-    """values[place] for a place () on the device; plain indexing would fetch the place to the host first."""
+    """values[place] for a place () int64 on the device; plain indexing would copy the place to the host first."""
     return values.index_select(0, place[None])[0]
 
 
 def rounds_of_doubling(deepest: int) -> int:
-    """After so many doublings every row of a tree of this depth at most has looked up to its root."""
+    """How many doublings reach the root from every row of a tree that is at most this deep."""
     return deepest.bit_length()
 
 
 def depths_of(parents: Tensor) -> Tensor:
-    """Depth of each row (rows,) int64; rows that are their own parent, root and padding, have 0."""
+    """The depth of each row, (rows,) int64; rows that are their own parent, root and padding, have depth 0."""
     depths = (parents != torch.arange(len(parents), device=parents.device)).long()
     for _ in range(rounds_of_doubling(len(parents) - 1)):
         depths = depths + depths[parents]
@@ -30,7 +30,7 @@ def depths_of(parents: Tensor) -> Tensor:
 
 
 def ancestors(parents: Tensor, deepest: int) -> Tensor:
-    """Row i sees itself and its ancestors, of which it has at most ``deepest``: (rows, rows) bool, by doubling."""
+    """Which rows each row sees, (rows, rows) bool: itself and its ancestors, at most ``deepest`` of them."""
     seen = torch.eye(len(parents), dtype=torch.bool, device=parents.device)
     for _ in range(rounds_of_doubling(deepest)):
         seen = seen | seen.index_select(0, parents)
@@ -39,20 +39,22 @@ def ancestors(parents: Tensor, deepest: int) -> Tensor:
 
 
 class PaddedRows(NamedTuple):
-    """A packed tree: seen (rows, rows) bool, depths (rows,) int64; padding sees itself alone, at depth 0."""
+    """A packed tree: seen (rows, rows) bool, depths (rows,) int64; padding sees only itself and has depth 0."""
 
     seen: Tensor
     depths: Tensor
 
 
 def packed(tree: PaddedTree, deepest: int) -> PaddedRows:
-    """See ``tree.pack``; positions are the prefix's length + depths, none greater than ``deepest``."""
+    """The rows of a tree at most ``deepest`` deep, as ``trees.tree.pack`` lays them out; a row's position is the prefix
+    length plus its depth."""
     seen = ancestors(tree.parents, deepest)
     return PaddedRows(seen, seen.sum(-1) - 1)
 
 
 class TextEnd(NamedTuple):
-    """What ends a text: stop_ids (any number,) int64, left () int64 tokens; ``deepest`` is how deep a tree can be."""
+    """What ends a text: stop_ids (n,) int64; left () int64, the tokens left to write; ``deepest``, how deep a tree can
+    be."""
 
     stop_ids: Tensor
     left: Tensor
@@ -60,19 +62,19 @@ class TextEnd(NamedTuple):
 
 
 class KeptRows(NamedTuple):
-    """keep (deepest possible + 1,) int64, the rows on the walk, root first, then zeros; count () int64 of them that
-    stay; bonus () int64, the next root."""
+    """keep (deepest + 1,) int64: the rows of the accepted path, root first, then zeros; count () int64: how many of
+    them are kept; bonus () int64: the next root's token."""
 
     keep: Tensor
-    count: Tensor  # type: ignore[assignment]  # a tuple counts, too
+    count: Tensor  # type: ignore[assignment]  # tuples have a method of this name
     bonus: Tensor
 
 
 def walked(tree: PaddedTree, rows: PaddedRows, accepted: Tensor, deepest: int) -> tuple[Tensor, Tensor]:
-    """The rows from the root to the deepest one whose ancestors and self are all accepted, (deepest + 1,) int64 with
-    zeros after them, and that row (); the lowest among equally deep ones. See ``acceptance.walk``.
+    """The path from the root to the deepest row that is accepted with all its ancestors, (deepest + 1,) int64 padded
+    with zeros, and that row () int64; among equally deep rows the first. See ``acceptance.walk``.
 
-    accepted (rows,) bool; what it says of the root and of padding does not matter.
+    accepted (rows,) bool; its values at the root and at padding are ignored.
     """
     index = torch.arange(len(accepted), device=accepted.device)
     reached = (~rows.seen | accepted | (index == 0)).all(-1) & (index < tree.size)
@@ -83,7 +85,8 @@ def walked(tree: PaddedTree, rows: PaddedRows, accepted: Tensor, deepest: int) -
 
 
 def kept(tree: PaddedTree, rows: PaddedRows, choice: Tensor, accepted: Tensor, end: TextEnd) -> KeptRows:
-    """The walk, ended before a stop token and where no token is left (``decode``: end of text)."""
+    """The accepted path, cut before a stop token and where no token is left. choice (rows,) int64, accepted (rows,)
+    bool."""
     keep, last = walked(tree, rows, accepted, end.deepest)
     count = picked(rows.depths, last) + 1
     tokens = tree.tokens[keep]

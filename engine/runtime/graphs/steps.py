@@ -1,4 +1,4 @@
-"""Milliseconds of each step of a round, for who measures."""
+"""Measures how many milliseconds each step of a round takes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ WARM_UPS = 2
 
 
 class HostSteps:
-    """Each step between two looks at the clock: the host does the work."""
+    """Times each step by the host's clock, on devices where the host does the work."""
 
     def __init__(self, work: GraphRound, bucket: int) -> None:
         self.work, self.bucket = work, bucket
 
     @torch.inference_mode()
     def measured(self, rounds: int) -> dict[str, float]:
-        """Medians of so many rounds by the step's name; every round begins where the text stands."""
+        """The median milliseconds of each step by name, over so many rounds that all begin at the same state."""
         state = self.work.board.state
         before = state.clone()
         spent: dict[str, list[float]] = {step.__name__: [] for _, step in self.work.steps}

@@ -1,4 +1,4 @@
-"""Draft trees in fixed shapes, and the two builders that need no host: exact best-first selection and the chain."""
+"""Draft trees in fixed shapes, and the two builders that run on the device: exact best-first search and the chain."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from engine.drafters.dflash.marginals import likeliest_tokens
 class PaddedTree(NamedTuple):
     """tokens, parents, drafters (rows,) int64; costs (rows,) float32, the cumulative −log probabilities; size () int64.
 
-    The first ``size`` rows are the nodes of a ``DraftTree``, in its order. The others are padding: token 0, no drafter,
-    cost ∞, and their own parent.
+    The first ``size`` rows are the nodes of a ``DraftTree``, in its order. The others are padding: token 0, drafters 0,
+    cost ∞, each its own parent.
     """
 
     tokens: Tensor
@@ -29,27 +29,27 @@ class PaddedTree(NamedTuple):
 
 
 class Marginals(NamedTuple):
-    """A drafter's block as a lattice of one row a depth: tokens (depth, width) int64, logprobs (depth, width) float32,
-    descending and normalised over the whole vocabulary."""
+    """A drafter's block as a lattice of one row per depth: tokens (depth, width) int64 and logprobs (depth, width)
+    float32, in descending order and normalised over the whole vocabulary."""
 
     tokens: Tensor
     logprobs: Tensor
 
     def costs(self, deepest: Tensor) -> Tensor:
-        """−log probabilities, those of depths from ``deepest`` () on infinite."""
+        """−log probabilities (depth, width) float32, with ∞ at depths of index ``deepest`` () int64 and beyond."""
         depths = torch.arange(len(self.logprobs), device=self.logprobs.device)[:, None]
         return self.logprobs.abs().masked_fill(depths >= deepest, torch.inf)
 
 
 def marginals(logits: Tensor, width: int) -> Marginals:
-    """The ``width`` likeliest tokens of each row of logits (depth, vocabulary)."""
+    """The ``width`` likeliest tokens of each row of logits (depth, vocabulary), in any float dtype."""
     logprobs, tokens = likeliest_tokens(logits, width)
     return Marginals(tokens, logprobs)
 
 
 def planted(root: Tensor, tokens: Tensor, parents: Tensor, costs: Tensor, nodes: int) -> PaddedTree:
-    """A one-drafter tree of 1 + ``nodes`` rows below ``root`` () from at most so many drafted nodes in order, the
-    impossible ones (cost ∞) last."""
+    """A tree of 1 + ``nodes`` rows by one drafter: ``root`` () int64, then at most ``nodes`` drafted nodes in order,
+    those of cost ∞ last. tokens, parents (n,) int64, costs (n,) float32."""
     zero, missing = root.new_zeros(1), nodes - len(tokens)
     return settled(PaddedTree(
         torch.cat([root[None], pad(tokens, (0, missing))]), torch.cat([zero, pad(parents, (0, missing))]),
@@ -58,7 +58,7 @@ def planted(root: Tensor, tokens: Tensor, parents: Tensor, costs: Tensor, nodes:
 
 
 def settled(tree: PaddedTree) -> PaddedTree:
-    """The same with its size counted and its padding laid out; rows of cost ∞ come last."""
+    """The tree with every row of cost ∞ turned into padding and its size counted; such rows must come last."""
     padding = tree.costs.isinf()
     rows = torch.arange(len(tree.tokens), device=tree.tokens.device)
     return PaddedTree(
@@ -69,8 +69,8 @@ def settled(tree: PaddedTree) -> PaddedTree:
 class BestFirst:
     """``builders.best_first`` for a fixed number of nodes, width and depth (paper 002, Algorithm 1).
 
-    Which parent can have which child among the best is known beforehand: each depth is one gather over these fixed
-    pairs and one stable sort, which settles ties as the order of the nodes does.
+    Which ranks of parents and children can be among the best nodes is known beforehand: each depth is one gather over
+    these fixed pairs and one stable sort, so that ties keep the order of the nodes.
     """
 
     def __init__(self, nodes: int, width: int, depth: int, device: torch.device) -> None:
@@ -83,11 +83,12 @@ class BestFirst:
             self.levels.append(min(self.pairs[-1], nodes))
         self.parents, self.ranks = (torch.from_numpy(each).to(device) for each in (pairs.parents, pairs.ranks))
         depths = np.arange(depth).repeat(self.levels)
-        places = np.asarray([0, *accumulate(self.levels, initial=1)])  # of the level above's first node
+        places = np.asarray([0, *accumulate(self.levels, initial=1)])  # of the first node of the level above
         self.depths, self.above = (torch.from_numpy(each).to(device) for each in (depths, places[depths]))
 
     def __call__(self, root: Tensor, tokens: Tensor, costs: Tensor) -> PaddedTree:
-        """The tree below ``root`` () of a lattice: tokens (depth, width), costs (depth, width) ≥ 0, ascending."""
+        """The best tree of a lattice below ``root`` () int64: tokens (depth, width) int64; costs (depth, width)
+        float32, ≥ 0 and ascending."""
         children = costs.index_select(1, self.ranks)
         reached, orders = [costs[0, :self.levels[0]]], []
         for depth in range(1, len(self.levels)):
@@ -99,8 +100,8 @@ class BestFirst:
         return self._assembled(root, tokens, torch.cat(reached), torch.cat([root.new_zeros(0), *orders]))
 
     def _assembled(self, root: Tensor, tokens: Tensor, reached: Tensor, below: Tensor) -> PaddedTree:
-        """The best nodes of all levels; they lie depth by depth, each in its order. ``below`` are the pairs of all
-        nodes but the first level's."""
+        """The best of all levels' nodes. ``reached`` are their costs, level by level; ``below`` are the pairs of all
+        nodes after the first level."""
         first = self.levels[0]
         ranks = torch.cat([torch.arange(first, device=below.device), self.ranks.index_select(0, below)])
         parents = torch.cat([below.new_zeros(first), self.parents.index_select(0, below)]) + self.above
@@ -113,13 +114,13 @@ class BestFirst:
 
 
 class Chain:
-    """``builders.chain``: the likeliest token of each depth, as far as it is possible."""
+    """``builders.chain``: the likeliest token of each depth, to the first of cost ∞."""
 
     def __init__(self, nodes: int, depth: int) -> None:
         self.nodes = min(nodes, depth)
 
     def __call__(self, root: Tensor, tokens: Tensor, costs: Tensor) -> PaddedTree:
-        """See ``BestFirst``. Costs are added one after the other, as in float32 numpy does."""
+        """See ``BestFirst``. Costs are added one after the other in float32, as numpy's cumulative sum does."""
         totals = list(accumulate(costs[:self.nodes, 0].unbind()))
         rows = torch.arange(self.nodes, device=tokens.device)
         return planted(root, tokens[:self.nodes, 0], rows, torch.stack(totals) if totals else costs.new_zeros(0),

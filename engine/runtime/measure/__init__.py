@@ -1,1 +1,1 @@
-"""What passes and rounds cost, what would have been accepted, why acceptance is low."""
+"""Measurements on a rig: benchmarks of passes and rounds, what-ifs, and the doctor for low acceptance."""

@@ -1,7 +1,7 @@
-"""What `bench` measures with beside the live rig: rounds with everything recorded, and the published plain loop; and
-what it adds up.
+"""The laboratories of `bench` besides the live rig's: rounds with everything recorded, and the published plain loop;
+and the sums of what they measure.
 
-Each is a ``Laboratory``, so the cells of a bench are measured by the code that measures a sweep's.
+Each is a ``Laboratory``, so a bench's cells are measured by the same code as a sweep's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PLAIN, PLAIN_TREE = "plain", "ddtree"  # the name of the plain loop, and the met
 
 @dataclass
 class Tally:
-    """What one repeat of one point adds up to."""
+    """The sums of one repeat of one point."""
 
     tokens: int = 0
     rounds: int = 0
@@ -44,8 +44,8 @@ class Tally:
 
 
 class RecordingLaboratory(LiveLaboratory):
-    """Runs with their text pieces, every round kept, as the page has them. The statistics of kept rounds are made when
-    they are shown or written, so not here."""
+    """Runs with their text and every round kept, as the page keeps them. Their statistics are computed only when they
+    are shown or written, so not here."""
 
     def measure(self, ask: Ask) -> Reading:
         """See ``lab.settings.Laboratory``."""
@@ -68,7 +68,7 @@ class PlainLaboratory(LiveLaboratory):
         self._drafter(ask)
 
     def measure(self, ask: Ask) -> Reading:
-        """See ``lab.settings.Laboratory``. Rounds are lists of tokens, so there is nothing to say about their trees."""
+        """See ``lab.settings.Laboratory``. Rounds are lists of tokens, so nothing is reported of their trees."""
         request, loop = self.live.request(_as_tree(ask)), PlainLoop(self.rig.target, self._drafter(ask))
         began = perf_counter()
         state = loop.open(request)
@@ -84,7 +84,7 @@ class PlainLaboratory(LiveLaboratory):
     def _drafter(self, ask: Ask) -> BlockDrafter:
         ((name, drafter),) = self.rig.drafters_for(PLAIN_TREE, ask.drafters).items()
         if not isinstance(drafter, BlockDrafter):
-            raise RequestError(f"The plain loop drafts with a block-diffusion drafter; {name} is none.")
+            raise RequestError(f"The plain loop drafts with a block-diffusion drafter; {name} is not one.")
         return drafter
 
 

@@ -1,4 +1,4 @@
-"""Busy processes beside what is measured, in place of a browser, a compiler or other programs."""
+"""Busy processes that run during a measurement and stand for a browser, a compiler or other programs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from engine.errors import RequestError
 
 MOST = 64
-# ends by itself when the process that began it is gone, however that ended
+# ends by itself when its parent process is gone, however that ended
 BUSY = "import os\nbegan = os.getppid()\nprint(flush=True)\nwhile os.getppid() == began: pass"
 
 
 def possible(count: int) -> int:
-    """The count; RequestError where it is none."""
+    """The count itself; RequestError where it is out of bounds."""
     if not 0 <= count <= MOST:
         raise RequestError(f"The busy processes are {count}; they have to lie between 0 and {MOST}.")
     return count
@@ -23,8 +23,9 @@ def possible(count: int) -> int:
 
 @contextmanager
 def busy_processes(count: int) -> Iterator[None]:
-    """Keep so many processors busy; the processes have begun when this is entered, and ended when it is left."""
-    # of a group of their own: a terminal's Ctrl-C is for the process that began them
+    """Keep so many processors busy while inside: the processes run once it is entered, and have ended once it is
+    left."""
+    # in a process group of their own, so that a terminal's Ctrl-C reaches only the parent
     begun = [subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, process_group=0)
              for _ in range(possible(count))]
     try:

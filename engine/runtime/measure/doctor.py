@@ -1,6 +1,7 @@
-"""Why is τ low? Run each drafter in the ways that are easily got wrong, and see whether one does better.
+"""Finds out why τ is low: runs each drafter in the ways that are easily got wrong, and sees whether one does better.
 
-Research notes, traps 1 to 6, 20 and 24. The measure is the most likely chain against the target's own greedy text.
+Research notes, traps 1 to 6, 20 and 24. The measure is how much of each most likely chain the target's greedy text
+accepts.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from engine.runtime.measure.target_findings import target_findings
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig
 
-MOST_ORDERS = 6  # of taps: all of three; beyond that neighbours are swapped
-PLACES = 8  # at which the drafter itself is asked
+MOST_ORDERS = 6  # of taps: every order of three; of more taps only the first orders
+PLACES = 8  # positions at which the drafter is called as the loop calls it
 APART = 0.015  # in probability: rounding to bfloat16 gives 0.002, a wrong slot or context 0.04
 DTYPE_LOSS = 0.05
-CHECKS = 5  # that run a drafter in another way than configured
+CHECKS = 5  # how many checks run a drafter in another way than configured
 BASES = (1e4, 5e5, 1e6, 1e7)  # rotary bases of published models
 
 Ways = dict[str, tuple[Sequence[int], Manner | None]]
@@ -46,8 +47,8 @@ Ways = dict[str, tuple[Sequence[int], Manner | None]]
 
 def diagnose(rig: Rig, prompts: Sequence[str], other: Rig | None = None,
              steps: Steps | None = None) -> list[DoctorFinding]:
-    """All findings of a rig. ``other`` is the same rig in another dtype, for that check; ``steps`` hears how far it
-    is."""
+    """All findings of a rig. ``other`` is the same rig in another dtype, for the dtype check; ``steps`` is told the
+    progress."""
     live, steps = LiveRig(rig), steps or Steps()
     steps.expect(len(prompts))
     specimens = []
@@ -59,7 +60,7 @@ def diagnose(rig: Rig, prompts: Sequence[str], other: Rig | None = None,
 
 def examine(rig: Rig, specimens: Sequence[Specimen], other: Rig | None = None,
             steps: Steps | None = None) -> list[DoctorFinding]:
-    """The same over texts that the target has written already."""
+    """All findings of a rig, over texts that the target has already written."""
     drafters = {name: drafter for name, drafter in rig.drafters.items() if isinstance(drafter, BlockDrafter)}
     steps = steps or Steps()
     steps.expect(1 + (CHECKS + 1) * len(drafters))
@@ -157,7 +158,7 @@ def _turned_by(drafter: BlockDrafter, base: float) -> Manner:
 
 
 def _base_finding(rig: Rig, name: str, drafter: BlockDrafter, tried: DoctorFinding) -> DoctorFinding:
-    """Another base than the target's is odd, yet right where the drafter was trained so."""
+    """The finding on the rotary base: one unlike the target's is suspicious, unless the drafter does best with it."""
     own, target = _base(drafter.model.config), _base(rig.target.config)
     seen = f"The drafter's rotary base is {own:g}, the target's {target:g}."
     if own == target or tried.status == FINE:
@@ -167,7 +168,7 @@ def _base_finding(rig: Rig, name: str, drafter: BlockDrafter, tried: DoctorFindi
 
 @torch.inference_mode()
 def _draft_finding(rig: Rig, name: str, drafter: BlockDrafter, specimens: Sequence[Specimen]) -> DoctorFinding:
-    """Does the drafter as the loop calls it propose what the model proposes with the root in slot 0?"""
+    """The finding on the draft: whether the loop's drafter proposes what its model does with the root in slot 0."""
     each, every = specimens[0], max(1, (len(specimens[0].token_ids) - specimens[0].start) // PLACES)
     read = each.read(rig.target.taps, every)
     live, done = [], 0
@@ -182,7 +183,7 @@ def _draft_finding(rig: Rig, name: str, drafter: BlockDrafter, specimens: Sequen
         model = [_sureness(lattice) for lattice in proposals(drafter, read, 1, manner)]
         return float(np.abs(np.stack(model) - np.stack(live)).mean())
     own, masked = apart(usual(drafter)), apart(_masked_root(drafter))
-    seen = f"How sure it drafts in the loop is {own:.3f} off what its model says after the root's embedding."
+    seen = f"Its top probabilities in the loop are {own:.3f} off those of its model after the root's embedding."
     if own <= APART:
         return DoctorFinding("draft", name, FINE, seen)
     if masked <= APART:
@@ -193,7 +194,7 @@ def _draft_finding(rig: Rig, name: str, drafter: BlockDrafter, specimens: Sequen
 
 
 def _sureness(lattice: Lattice) -> Floats:
-    """The probability of the most likely token of each depth."""
+    """The probability of the most likely token of each depth, (depth,) float32."""
     return np.exp(lattice.logprobs[:, 0, 0])
 
 
@@ -208,7 +209,7 @@ def _vocabulary_finding(rig: Rig, name: str, drafter: BlockDrafter) -> DoctorFin
 
 
 def _dtype_finding(rig: Rig, other: Rig | None, name: str, specimens: Sequence[Specimen]) -> list[DoctorFinding]:
-    """The drafter in both dtypes on the same text."""
+    """The finding on the dtype: the drafter in both dtypes on the same text; none without another rig."""
     if other is None:
         return []
     marks: Mapping[str, Marks] = {}
@@ -219,7 +220,7 @@ def _dtype_finding(rig: Rig, other: Rig | None, name: str, specimens: Sequence[S
         marks = {**marks, each.target.dtype: fared(drafter, again, each.target.taps)}
     figures = {dtype: found.accepted for dtype, found in marks.items()}
     said = ", ".join(f"{value:.2f} in {dtype}" for dtype, value in figures.items())
-    seen = f"Drafted tokens accepted a round: {said}."
+    seen = f"Accepted draft tokens per round: {said}."
     lost = 1 - min(figures.values()) / max(*figures.values(), 1e-9)
     if lost <= DTYPE_LOSS:
         return [DoctorFinding("dtype", name, FINE, seen)]

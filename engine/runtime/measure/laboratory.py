@@ -1,4 +1,4 @@
-"""The live rig as a laboratory: what sweeps and races measure with."""
+"""The live rig as the laboratory that sweeps and races measure with."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from engine.trace import Piece
 
 
 class LiveLaboratory:
-    """See ``lab.settings.Laboratory``. It shares the rig with whoever else runs ``live``, one run at a time."""
+    """See ``lab.settings.Laboratory``. It takes turns with all other users of ``live``, one run at a time."""
 
     def __init__(self, live: LiveRig) -> None:
         self.live, self.rig = live, live.checkpoints
@@ -47,7 +47,7 @@ class LiveLaboratory:
         return self.live.drafters
 
     def check(self, ask: Ask) -> None:
-        """RequestError where the rig cannot run this; nothing is run."""
+        """RequestError where the rig cannot run this request; nothing is run."""
         self.live.run(ask)
 
     def measure(self, ask: Ask) -> Reading:
@@ -56,8 +56,8 @@ class LiveLaboratory:
             return read(rounds)
 
     def measure_among(self, ask: Ask, company: Company) -> Reading:
-        """See ``lab.company.JointLaboratory``. Plain decoding has the target that is fastest for it, as alone; what
-        chooses its own budgets shares one total of rows, the costs of which are measured first."""
+        """See ``lab.company.JointLaboratory``. Plain decoding uses the target that is fastest for it, as it does alone;
+        requests at ``auto`` share one total of rows, whose costs are measured first."""
         asked = [BatchRequest(self.live.request(each), self._drafters(each)) for each in (ask, *company.others)]
         drafts = bool(asked[0].drafters)
         with self.live.held(f"with {company.at_once} requests at once"), torch.inference_mode():
@@ -69,7 +69,7 @@ class LiveLaboratory:
         return list(self.rig.drafters_for(ask.method, ask.drafters).values())
 
     def _shared(self, ask: Ask, at_once: int) -> SharedBudget:
-        """Needs the rig to itself."""
+        """The shared budget of requests like this one. Needs the rig to itself."""
         costs = self.live.costs.load(self._middle(ask), ask.sampling)
         for count in range(1, at_once + 1):
             costs(count)
@@ -79,7 +79,8 @@ class LiveLaboratory:
         return len(self.live.request(ask).prompt_ids) + ask.max_tokens // 2
 
     def load_cost(self, ask: Ask, requests: int) -> CostCurve:
-        """What rounds of so many requests like this one cost in the middle of its text; seconds when it is new."""
+        """The cost of rounds of so many requests like this one, in the middle of its text; a new one takes seconds to
+        measure."""
         return self.live.load_curve(self._middle(ask), ask.sampling, requests)
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
@@ -88,5 +89,5 @@ class LiveLaboratory:
 
 
 def laboratory(name: str, dtype: str = "bfloat16", device: str = "") -> LiveLaboratory:
-    """A rig of its own, by name; RigError says what is missing or does not fit."""
+    """A laboratory on a newly opened rig; RigError says what is missing or does not fit."""
     return LiveLaboratory(LiveRig(open_rig(name, dtype, device)))

@@ -1,9 +1,9 @@
-"""The published way to run DDTree, written from the paper's description, to be measured against.
+"""The published DDTree loop, written from the paper's description, as a baseline for benchmarks.
 
-A cache that grows by concatenation, every hidden state of every layer, the whole vocabulary's log-softmax on the
-host, a Python heap, a dense mask made anew each round, acceptance over Python lists, and a clock that waits for the
-device at the end of each stage. Same text, other speed:
-``engine.commands.bench`` carries it as ``plain``. Paper 002, Algorithm 1 and sections 4.3 and 4.4.
+It has a cache that grows by concatenation, every layer's hidden states, the whole vocabulary's log-softmax on the host,
+a Python heap, a dense mask made anew each round, acceptance over Python lists, and a clock that waits for the device at
+the end of each stage. It writes the same text at another speed; in ``engine.commands.bench`` it is ``plain``. Paper
+002, Algorithm 1 and sections 4.3 and 4.4.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from engine.runtime.target.target import TorchTarget
 
 
 def nothing() -> None:
-    """A call on the CPU is the work: nothing to wait for."""
+    """Wait for a CPU, whose calls return when their work is done."""
 
 
 @dataclass
 class HeapTree:
-    """A tree as lists: token, parent (0 is the root) and depth per drafted node."""
+    """A tree as lists: the token, parent (0 is the root) and depth of each drafted node."""
 
     tokens: list[int]
     parents: list[int]
@@ -36,7 +36,8 @@ class HeapTree:
 
 
 def heap_tree(logprobs: Tensor, budget: int) -> HeapTree:
-    """Algorithm 1 as printed: pop the best prefix, push its next sibling and its first child."""
+    """The tree by Algorithm 1 as printed, from logprobs (depth, vocabulary): pop the best prefix, push its next sibling
+    and its first child."""
     top = logprobs.topk(min(budget, logprobs.shape[-1]), -1)
     scores, tokens = top.values.tolist(), top.indices.tolist()
     tree = HeapTree([], [], [])
@@ -55,7 +56,7 @@ def heap_tree(logprobs: Tensor, budget: int) -> HeapTree:
 
 @dataclass
 class PlainState:
-    """What the loop carries: both caches, the root, and the features that the drafter has not seen yet."""
+    """The loop's state: the caches of target and drafter, the root, and the features that the drafter has not read."""
 
     cache: DynamicCache
     context: Tensor
@@ -74,7 +75,7 @@ class PlainLoop:
         self._since = 0.0
 
     def _lap(self, stage: str) -> None:
-        """The stage has ended, also on the device."""
+        """End a stage's time, once the device has finished too."""
         self.wait()
         now = perf_counter()
         self.seconds[stage] += now - self._since

@@ -1,7 +1,7 @@
-"""A crew of Ray workers: one actor a device holds the rig, a lost worker's cells are measured again elsewhere.
+"""A crew of Ray workers: one actor per device holds the rig, and a lost worker's cells are measured again elsewhere.
 
-Ray is optional (``requirements-ray.txt``). Every host needs this code, its packages and the rig at the same place.
-The results come back here, so the store keeps its one writer.
+Ray is optional (``requirements-ray.txt``). Every host needs this code, its packages and the rig in the same place.
+Results come back to this process, so the store keeps its one writer.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from engine.lab.order import block
 from engine.lab.settings import Cell, CellResult, Conditions, Laboratory
 from engine.lab.sweeping import Task, measure, warm
 
-MOST_ATTEMPTS = 3  # a cell whose worker is lost so often is given up
-MOST_LOSSES = 5  # a worker that is lost so often is not replaced
-GLANCE_SECONDS = 0.2  # between two looks at whether the sweep was paused or stopped
+MOST_ATTEMPTS = 3  # a cell is given up once so many workers were lost while measuring it
+MOST_LOSSES = 5  # a worker is not replaced once it was lost so often
+GLANCE_SECONDS = 0.2  # between two checks whether the sweep was paused or stopped
 
 OpenLaboratory = Callable[[], Laboratory]
 
 
 @dataclass(frozen=True)
 class About:
-    """What a worker measures on, the methods that it can run, its drafters, its process id."""
+    """A worker's conditions, the methods that it can run, its drafters, and its process id."""
 
     conditions: Conditions
     methods: tuple[str, ...]
@@ -69,15 +69,15 @@ class Hand:
 
 
 def ray_crew(open_laboratory: OpenLaboratory, address: str, workers: int | None = None) -> RayCrew:
-    """Connect to a cluster (``local`` starts one here) and open the rig on every worker: ``workers`` of them, else
-    one a GPU, else one a host. Raises RequestError without Ray or cluster, RigError where the rig does not open."""
+    """Connect to a cluster (``local`` starts one here) and open the rig on every worker: on ``workers`` of them, or one
+    per GPU, or one per host. RequestError without Ray or a cluster, RigError where the rig does not open."""
     if workers is not None and workers < 1:
         raise RequestError(f"The workers are {workers}; they have to be 1 or more.")
     try:
         ray = import_module("ray")
     except ModuleNotFoundError as error:
         raise RequestError("Ray is not installed; install requirements-ray.txt, or leave --ray out.") from error
-    # a worker that is nicer than what else runs on its host would measure that instead
+    # a worker of lower priority than other programs on its host would measure their load instead
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
     dashboard = {"include_dashboard": False} if address == "local" else {}
     if not ray.is_initialized():
@@ -99,7 +99,7 @@ class RayCrew:
         if devices and count > devices:
             raise RequestError(f"The cluster has {devices} GPUs and {count} workers were asked for; a GPU takes one.")
         share = held.get("CPU", 1.0) / count
-        # a worker on this host would inherit this process's number of threads
+        # otherwise a worker on this host would inherit this process's number of threads
         threads = {"env_vars": {"OMP_NUM_THREADS": str(max(1, int(share)))}}
         actor = ray.remote(RigWorker).options(
             num_gpus=1 if devices else 0, num_cpus=int(share) if share >= 1 else share, runtime_env=threads)
@@ -129,13 +129,13 @@ def shared(conditions: Sequence[Conditions]) -> Conditions:
 
 
 def last_line(error: Exception) -> str:
-    """The end of Ray's report: the error as the worker raised it."""
+    """The last line of Ray's report: the error as the worker raised it."""
     return str(error).strip().splitlines()[-1]
 
 
 class Shift:
-    """One sweep's tasks on their way to the hands and back. ``running`` has for every call under way whose it is and
-    the task, or None where the worker warms up."""
+    """Hands one sweep's tasks to the workers and collects their results. ``running`` maps every call in progress to its
+    worker's place and its task, which is None while the worker warms up."""
 
     def __init__(self, crew: RayCrew, tasks: Sequence[Task], control: Control) -> None:
         self.crew, self.tasks, self.control = crew, tasks, control
@@ -145,7 +145,7 @@ class Shift:
         self.attempts: Counter[Cell] = Counter()
 
     def run(self) -> Iterator[CellResult]:
-        """What came of every task, as it arrives."""
+        """The result of every task, as it arrives."""
         for hand in self.hands:
             self._prepare(hand)
         while self._work_is_left():
@@ -165,7 +165,7 @@ class Shift:
         self.running[hand.actor.prepare.remote(self.tasks)] = hand, None
 
     def _hand_out(self) -> None:
-        """A task for every hand that has nothing to do."""
+        """Give a task to every idle worker."""
         if self.control.paused or self.control.stopped:
             return
         busy = {id(hand) for hand, _ in self.running.values()}
@@ -190,7 +190,7 @@ class Shift:
         return found if task else None
 
     def _replace(self, hand: Hand, task: Task | None) -> CellResult | None:
-        """A worker is lost: its tasks go back to the front of the line, and another takes its place."""
+        """Replace a lost worker, whose tasks go back to the front of the queue."""
         left = [task, *hand.queue] if task else list(hand.queue)
         hand.losses += 1
         if hand.losses < MOST_LOSSES:

@@ -1,11 +1,11 @@
-"""What a round costs at a model's full size, whatever its weights: time by step against the memory's bandwidth.
+"""Measures what a round costs at a model's full size with random weights: time by step against memory bandwidth.
 
     python -m engine bench --shape qwen3-8b --random
 
-Weights are random, and random weights accept nothing: how many drafted tokens a round accepts is FORCED
-(``--accepted``), so times are real, and tokens per second would mean nothing and are not shown. The floor is the time
-to read the weights of target and drafter once per round, at the bandwidth that a copy reaches on the same device. The
-overhead is what a round and its record take besides the passes, each timed by itself.
+Random weights accept nothing, so the number of drafted tokens that a round accepts is FORCED (``--accepted``). Times
+are real; tokens per second would mean nothing and are not shown. The floor is the time to read the weights of target
+and drafter once per round, at the bandwidth that a copy reaches on the same device. The overhead is the time that a
+round and its record take besides the passes, each of which is timed by itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LONG = 10**6  # tokens that a text has left: it never ends
 
 @dataclass(frozen=True)
 class ForcedDepth:
-    """Accepts the first node of depth ``accepted``, or of the deepest there is, whatever the target says."""
+    """Accepts the path to the first node of depth ``accepted``, or to the deepest node, whatever the target chooses."""
 
     accepted: int
 
@@ -51,7 +51,7 @@ class ForcedDepth:
 
 
 class ForcedPlain(PlainLoop):
-    """The plain loop with as many tokens accepted."""
+    """The plain loop with a forced number of accepted tokens."""
 
     def __init__(self, target: TorchTarget, drafter: DFlashDrafter, accepted: int) -> None:
         super().__init__(target, drafter)
@@ -66,8 +66,8 @@ class ForcedPlain(PlainLoop):
 
 @dataclass(frozen=True)
 class ShapeRequest:
-    """What is asked for: a shape of ``SHAPES``, node budgets, tokens of prefix, drafted tokens that each round accepts,
-    rounds per median."""
+    """What to measure: a shape of ``SHAPES``, node budgets, prefix length in tokens, drafted tokens that each round
+    accepts, rounds per median, and the dtype's name."""
 
     shape: str
     budgets: Sequence[int]
@@ -79,7 +79,7 @@ class ShapeRequest:
 
 @dataclass(frozen=True)
 class Trial:
-    """What is measured: a pair, rounds per median, prefix length and forced acceptance."""
+    """What is being measured: target and drafter, rounds per median, prefix length and forced acceptance."""
 
     target: TorchTarget
     drafter: DFlashDrafter
@@ -88,7 +88,7 @@ class Trial:
     accepted: int
 
     def machine(self, method: str, budget: int) -> Machine:
-        """A machine whose text stands at the prefix length."""
+        """A machine whose text has the prefix length."""
         tokens = tuple(token % 251 for token in range(self.context))
         request = Request(tokens, method=method, budget=budget, max_tokens=LONG, sampling=Sampling())
         setting = setting_of(request, self.target.context_limit)
@@ -100,7 +100,7 @@ class Trial:
 
 @torch.inference_mode()
 def round_ms(machine: Machine, trial: Trial) -> tuple[float, float]:
-    """Milliseconds of a round up to its buffer on the host, and of spelling the buffer out as a record."""
+    """Milliseconds of a round up to its buffer on the host, and of making the record from the buffer."""
     state, bucket = machine.round.board.state, bucket_of(trial.context)
     before = state.clone()
 
@@ -121,7 +121,7 @@ def plain_ms(trial: Trial, budget: int) -> float:
     request = Request(tuple(token % 251 for token in range(trial.context)), method="ddtree", budget=budget,
                       max_tokens=LONG)
     state = loop.open(request)
-    next(loop.rounds(request, state))  # the drafter reads the prompt in the first: not what is measured
+    next(loop.rounds(request, state))  # in the first round the drafter reads the prompt, which is not measured
 
     def again() -> Iterator[list[int]]:
         copy = deepcopy(state)
@@ -132,7 +132,7 @@ def plain_ms(trial: Trial, budget: int) -> float:
 
 
 def bandwidth(device: torch.device) -> float:
-    """Bytes a second that a copy moves, read and written."""
+    """Bytes per second that a copy moves, reads and writes both counted."""
     source = torch.ones(COPIED, dtype=torch.uint8, device=device)
     into = torch.empty_like(source)
 
@@ -144,8 +144,8 @@ def bandwidth(device: torch.device) -> float:
 
 
 def weight_bytes(trial: Trial) -> tuple[int, int]:
-    """Bytes of weights that the target's pass reads, and the drafter's with its use of the output head. Of an embedding
-    that is not the output head too, only single rows are read."""
+    """Bytes of weights that the target's pass reads, and the drafter's, which includes the output head. Of an embedding
+    that is not also the output head, only single rows are read."""
     model, drafter = trial.target.model, trial.drafter
     output = trial.target.head.weight
     whole = sum(value.nbytes for value in model.parameters())
@@ -165,7 +165,7 @@ def prefix_bytes(trial: Trial) -> tuple[int, int]:
 
 
 def point(trial: Trial, budget: int, step_ms: float, rate: float) -> dict[str, object]:
-    """One budget's row."""
+    """The results of one budget."""
     machine = trial.machine("ddtree", budget)
     whole, record = round_ms(machine, trial)
     steps = STEPPERS[trial.target.device.type](machine.round, bucket_of(trial.context)).measured(trial.rounds)
@@ -186,7 +186,7 @@ def point(trial: Trial, budget: int, step_ms: float, rate: float) -> dict[str, o
 
 
 def table(rows: Sequence[dict[str, object]]) -> str:
-    """The rows for people, times in milliseconds."""
+    """The rows as a table to read, times in milliseconds."""
     names = ["budget", "nodes", "ms_per_round", "overhead_share", "floor_ms", "floor_share", "autoregressive_steps",
              "plain_ms", "times_plain"]
     titles = ["budget", "nodes", "ms/round", "overhead", "floor ms", "its share", "AR steps", "plain ms", "x plain"]
@@ -206,7 +206,7 @@ def must_fit_after(shape: ModelShape, context: int) -> None:
 
 
 def shape_results(choice: ShapeRequest) -> dict[str, object]:
-    """Measure every budget; what --json prints."""
+    """Measure every budget; the result is what --json prints."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     shape = shape_named(choice.shape)
     must_fit_after(shape, choice.context)
@@ -224,7 +224,7 @@ def shape_results(choice: ShapeRequest) -> dict[str, object]:
 
 
 def shape_table(result: dict[str, Any]) -> str:
-    """The same for people."""
+    """The results of ``shape_results`` as text to read."""
     return (f"{result['shape']}, random weights, acceptance forced at {result['accepted_forced']}, on "
             f"{result['hardware']}: one autoregressive step {result['autoregressive_ms']:.2f} ms (floor "
             f"{result['autoregressive_floor_ms']:.2f}), a copy moves {result['bytes_per_second'] / 1e9:.1f} GB/s\n"

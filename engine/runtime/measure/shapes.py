@@ -1,4 +1,4 @@
-"""Targets and drafters of published sizes with random weights: what a round costs, without a download."""
+"""Targets and drafters of published sizes with random weights, to measure rounds without a download."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ SHARPNESS = 10.0  # of the drafter's logits: its trees are then about as deep as
 
 @dataclass(frozen=True)
 class ModelShape:
-    """A target's config, and its drafter's layers, block and taps. The drafter's layers are the target's in size."""
+    """A target's config, and its drafter's number of layers, block and taps. The drafter's layers have the target's
+    sizes."""
 
     make: type[PretrainedConfig]
     target: Mapping[str, Any]
@@ -59,14 +60,14 @@ SHAPES: Mapping[str, ModelShape] = MappingProxyType({
 
 
 def shape_named(name: str) -> ModelShape:
-    """The shape of that name; RigError with the names there are otherwise."""
+    """The shape of that name; RigError with the existing names where there is none."""
     if name not in SHAPES:
         raise RigError(f"There is no shape {name!r}; choose one of {', '.join(SHAPES)}.")
     return SHAPES[name]
 
 
 def parameters_of(shape: ModelShape) -> int:
-    """Parameters of target and drafter together, counted on a device that stores nothing."""
+    """The number of parameters of target and drafter together, counted on torch's meta device."""
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(shape.make(**shape.target))
         drafter = DFlashModel(drafter_config(shape))

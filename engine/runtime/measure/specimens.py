@@ -1,4 +1,4 @@
-"""Texts of a target with the outputs of all its layers: what the doctor tries a drafter on in every manner."""
+"""Texts of a target with the outputs of all its layers, on which the doctor runs a drafter in different manners."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Specimen:
     start: int
 
     def read(self, taps: Sequence[int], every: int) -> ReadText:
-        """The text as a drafter with these taps would have it."""
+        """The text as a drafter with these taps reads it, with an anchor at every ``every``-th position."""
         return ReadText(self.token_ids, torch.cat([self.states[tap] for tap in taps], -1), self.start, every)
 
 
 def specimen(live: LiveRig, prompt: str) -> Specimen:
-    """The target's own answer to a prompt, read again with every layer tapped."""
+    """The target's own answer to a prompt as a specimen."""
     trace = gather(live.run(Ask(prompt, method="autoregressive", budget=0, max_tokens=TOKENS)))
     prompt_ids = trace.header.request.prompt_ids
     return reread_specimen(live.checkpoints.target, [
@@ -46,7 +46,7 @@ def specimen(live: LiveRig, prompt: str) -> Specimen:
 
 @torch.inference_mode()
 def reread_specimen(target: TorchTarget, token_ids: Sequence[int], start: int) -> Specimen:
-    """Any text as a specimen of this target."""
+    """Any text as a specimen of this target: the target reads it again with every layer tapped."""
     states: dict[int, Tensor] = {}
     layers: list[nn.Module] = list(target.model.base_model.layers)
     hooks = [layer.register_forward_hook(_keep(states, number)) for number, layer in enumerate(layers)]
@@ -65,13 +65,13 @@ def _keep(states: dict[int, Tensor], number: int) -> Callable[..., None]:
 
 
 def stride(specimens: Sequence[Specimen]) -> int:
-    """Every so many places give about ``ANCHORS`` anchors."""
+    """The distance between anchors at which the specimens together have about ``ANCHORS``."""
     return max(1, sum(len(each.token_ids) - each.start for each in specimens) // ANCHORS)
 
 
 def fared(drafter: BlockDrafter, specimens: Sequence[Specimen], taps: Sequence[int],
           manner: Manner | None = None) -> Marks:
-    """How the drafter's chain does with these taps, run in this manner (by default its own)."""
+    """The marks of the drafter's chains with these taps, run in this manner (by default its own)."""
     every = stride(specimens)
     chains, texts, beliefs = [], [], []
     for each in specimens:

@@ -15,14 +15,14 @@ ROUNDING = 0.05  # of a feature's size
 
 
 def target_findings(rig: Rig, specimens: Sequence[Specimen]) -> list[DoctorFinding]:
-    """Whether the target hands over its layers' outputs unchanged, and is prompted the way it was trained."""
+    """The findings on the target: whether its features are its layers' outputs, and its prompts as in its training."""
     tapped = [_features_finding(rig, specimens[0])] if rig.target.taps else []
     return [*tapped, _template_finding(rig), _thinking_finding(rig, specimens)]
 
 
 @torch.inference_mode()
 def _features_finding(rig: Rig, each: Specimen) -> DoctorFinding:
-    """What the target hands to the drafters, against its layers' outputs."""
+    """The finding on the features that the target hands to drafters, compared with its layers' outputs."""
     try:
         features = rig.target.prefill(each.token_ids.tolist(), 1, Sampling())[1].float()
     finally:

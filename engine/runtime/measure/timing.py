@@ -13,12 +13,12 @@ Given = TypeVar("Given")
 
 
 def timed(call: Callable[[], object], repeats: int) -> float:
-    """Median milliseconds, after two calls to warm up. The call ends when its work is done."""
+    """The median milliseconds of a call, after two calls to warm up. The call has to wait for its own work."""
     return timed_with(lambda: None, lambda _: call(), repeats)
 
 
 def timed_with(prepare: Callable[[], Given], call: Callable[[Given], object], repeats: int) -> float:
-    """The same of a call that takes what is prepared for it, off the clock."""
+    """The same for a call whose argument is prepared outside the timed part."""
     spent = []
     for _ in range(repeats + 2):
         given = prepare()
@@ -29,7 +29,7 @@ def timed_with(prepare: Callable[[], Given], call: Callable[[Given], object], re
 
 
 class ForwardClock:
-    """A module's forward pass, and the seconds inside it, summed. On the CPU the call is the work.
+    """A module's forward pass, and the seconds spent inside it, summed. On a CPU a call returns when its work is done.
 
     Hooks would do, but a module with hooks takes a tenth of a percent of a round longer to be called.
     """

@@ -1,7 +1,7 @@
-"""What budgets are worth when several requests share their passes: the same for everybody, each request's own pace,
-one total shared out, and none. All settings answer the same prompts, in turns whose order is drawn anew each time.
+"""Compares budgets while several requests share their passes: the same for every request, each request's own pace, one
+total divided among them, and plain decoding. All settings answer the same prompts, in turns of random order.
 
-Counted are the rounds in which as many requests as wanted were answered; times are engine time without the prompts.
+Only rounds with the full number of requests count; times are engine time without reading prompts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WARM_TOKENS = 12
 
 @dataclass(frozen=True)
 class TogetherBench:
-    """What is measured. Every method is tried at every budget, at both automatic paces, and beside plain decoding."""
+    """What to measure: every method at every budget and at both automatic paces, against plain decoding."""
 
     asks: tuple[Ask, ...]
     methods: tuple[str, ...]
@@ -51,13 +51,13 @@ class Way:
 
     @property
     def label(self) -> str:
-        """In a table."""
+        """The way's name in a table."""
         return self.method if self.budget == PLAIN else f"{self.method} {self.budget}"
 
 
 @dataclass
 class Throughput:
-    """What one run of a way adds up to, over its full rounds."""
+    """The sums over the full rounds of one run of a way."""
 
     tokens: int = 0
     trees: int = 0
@@ -68,12 +68,12 @@ class Throughput:
 
     @property
     def rate(self) -> float:
-        """Tokens a second of all requests together."""
+        """Tokens per second of all requests together."""
         return self.tokens / sum(self.seconds.values())
 
     @property
     def rates(self) -> list[float]:
-        """Tokens a second of each request, while it was answered."""
+        """Tokens per second of each request, while it was answered."""
         return [tokens / seconds for tokens, seconds in self.by_request.values()]
 
     def add(self, together: Sequence[tuple[int, Round]]) -> None:
@@ -92,13 +92,13 @@ Throughputs = Mapping[int, Mapping[Way, Sequence[Throughput]]]
 
 
 def ways(bench: TogetherBench) -> list[Way]:
-    """The baseline, then every method at every budget and pace."""
+    """Plain decoding, then every method at every budget and pace."""
     return [Way("autoregressive", PLAIN), *(Way(method, budget) for method in bench.methods
                                             for budget in (*map(str, bench.budgets), OWN, SHARED))]
 
 
 def together_results(live: LiveRig, bench: TogetherBench) -> dict[str, object]:
-    """Measure; what --json prints."""
+    """Measure all ways; the result is what --json prints."""
     loads = measured(live, bench)
     rows = [row_of(at_once, way, found) for at_once, each in loads.items() for way, found in each.items()]
     return {"hardware": live.hardware, "dtype": live.checkpoints.dtype, "torch": torch.__version__,
@@ -107,7 +107,7 @@ def together_results(live: LiveRig, bench: TogetherBench) -> dict[str, object]:
 
 
 def measured(live: LiveRig, bench: TogetherBench) -> Throughputs:
-    """A load for each repeat of every way at every number of requests at once, after each has run a little."""
+    """The throughput of each repeat of every way, by the number of requests at once, after each has warmed up."""
     found: dict[int, dict[Way, list[Throughput]]] = {
         at_once: {way: [] for way in ways(bench)} for at_once in bench.at_once}
     cells = [(at_once, way) for at_once in bench.at_once for way in ways(bench)]
@@ -157,7 +157,7 @@ def tallied(made: Iterable[tuple[int, Round]], at_once: int) -> Throughput:
 
 
 def steps(made: Iterable[tuple[int, Round]]) -> Iterator[list[tuple[int, Round]]]:
-    """The rounds of many requests by the step that made them: those of one step share their seconds."""
+    """The rounds of many requests, grouped by the step that made them: those of one step share their seconds."""
     together: list[tuple[int, Round]] = []
     for pair in made:
         if together and pair[1].seconds is not together[0][1].seconds:
@@ -169,7 +169,7 @@ def steps(made: Iterable[tuple[int, Round]]) -> Iterator[list[tuple[int, Round]]
 
 
 def row_of(at_once: int, way: Way, loads: Sequence[Throughput]) -> dict[str, Any]:
-    """Medians over the repeats."""
+    """One row of the table: medians over the repeats."""
     rates = [load.rate for load in loads]
     return {
         "together": at_once, "method": way.method, "budget": way.budget, "label": way.label,
@@ -183,8 +183,8 @@ def row_of(at_once: int, way: Way, loads: Sequence[Throughput]) -> dict[str, Any
 
 
 def verdicts(at_once: int, loads: Mapping[Way, Sequence[Throughput]]) -> list[dict[str, Any]]:
-    """The shared budget against the best budget that is the same for everybody, each request's own pace, and plain
-    decoding: medians of the ratios within a repeat, and their quartiles."""
+    """The shared budget compared with the best budget that is the same for all requests, with each request's own pace,
+    and with plain decoding: medians and quartiles of the ratios within a repeat."""
     found = []
     for method in dict.fromkeys(way.method for way in loads if way.budget == SHARED):
         same = [way for way in loads if way.method == method and way.budget.isdigit()]
@@ -199,7 +199,7 @@ def verdicts(at_once: int, loads: Mapping[Way, Sequence[Throughput]]) -> list[di
 
 
 def together_table(result: Mapping[str, Any]) -> str:
-    """The same for people; times in milliseconds a round of all."""
+    """The results of ``together_results`` as text to read; times in milliseconds per shared round."""
     lines = [f"{'at once':>7}  {'way':28}{'tok/s':>8}{'a request':>10}{'slowest':>9}{'tau':>7}{'nodes':>7}"
              + "".join(f"{stage:>8}" for stage in STAGES)]
     lines += [f"{row['together']:>7}  {row['label']:28}{row['tokens_per_second']:>8}{row['per_request']:>10}"

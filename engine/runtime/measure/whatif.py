@@ -1,4 +1,4 @@
-"""A what-if on a rig: the text that the target wrote, in; every method's forecast at every budget, out."""
+"""A what-if on a rig: from a text that the target wrote, every method's forecast at every budget."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig
 from engine.trace import Trace, committed_ids
 
-MOST_DEPARTURES = 0.1  # of the text; beyond it another model wrote it
+MOST_DEPARTURES = 0.1  # of the tokens may differ from the target's choices; with more, another model wrote the text
 
 
 @dataclass(frozen=True)
 class RunText:
-    """A text and how it came about. ``drafters`` are the drafters of its own run: methods with as many use them too."""
+    """A text and how it was written. ``drafters`` are those of its run; methods with as many drafters use them too."""
 
     prompt: str
     request: Request
@@ -39,7 +39,7 @@ class RunText:
 
     @property
     def context(self) -> int:
-        """The prefix length in the middle of the text."""
+        """The prefix length in the middle of the text, in tokens."""
         return len(self.request.prompt_ids) + len(self.token_ids) // 2
 
 
@@ -52,9 +52,9 @@ def written(trace: Trace) -> RunText:
 
 @dataclass(frozen=True)
 class Alternatives:
-    """What else might have been asked for: node budgets, and methods, all that can be replayed where none is named.
+    """What to replay the text with: node budgets, and methods; without any method, all that can be replayed.
 
-    With a cost curve their speed is predicted, and ``auto`` is among the budgets.
+    With a cost curve the speed of each is predicted, and ``auto`` is among the budgets.
     """
 
     budgets: Sequence[int] = TRIED_BUDGETS
@@ -63,9 +63,9 @@ class Alternatives:
 
 
 def what_if(rig: Rig, text: RunText, tried: Alternatives, steps: Steps | None = None) -> WhatIf:
-    """Every alternative to what wrote the text; ``steps`` hears how far it is. The rig must not be running otherwise.
+    """The forecast of every alternative; ``steps`` is told the progress. The caller has to hold the rig.
 
-    RequestError where the text is empty, is not this target's, or a method cannot be replayed.
+    RequestError where the text is empty or not this target's, or where a method cannot be replayed.
     """
     budgets = _checked(rig, text, tried.budgets)
     began = perf_counter()
@@ -90,14 +90,14 @@ def what_if(rig: Rig, text: RunText, tried: Alternatives, steps: Steps | None = 
 
 
 def live_what_if(live: LiveRig, text: RunText, tried: Alternatives, steps: Steps | None = None) -> WhatIf:
-    """The same on a rig that also answers: waits until no run holds it."""
+    """``what_if`` on a live rig, once no run holds it."""
     with live.held("while other budgets were replayed"):
         return what_if(live.checkpoints, text, tried, steps)
 
 
 def _checked(rig: Rig, text: RunText, budgets: Sequence[int]) -> list[int]:
     if not text.token_ids:
-        raise RequestError("The run wrote no token, so there is nothing to walk; choose one that has text.")
+        raise RequestError("The run wrote no token, so there is nothing to replay; choose one that has text.")
     vocabulary = rig.target.config.vocab_size
     most = max(*text.request.prompt_ids, *text.token_ids)
     length = len(text.request.prompt_ids) + len(text.token_ids)
@@ -122,7 +122,7 @@ def _departures(text: RunText, again: TextPass) -> int:
 
 
 def _drafters(rig: Rig, text: RunText, methods: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """The drafters of each method; without ``methods`` those of all that can be replayed on this rig."""
+    """The drafters of each method by name; without ``methods``, of all methods that can be replayed on this rig."""
     own = method_named(text.request.method)
     found = {}
     for method in methods or [name for name, row in METHODS.items() if row.replayable]:

@@ -1,1 +1,1 @@
-"""Rigs: a target with its drafters, loaded, answering, one in another's place."""
+"""Rigs: a target with its drafters, loaded and answering requests, and what its rounds cost."""

@@ -1,4 +1,4 @@
-"""The card of a rig: the rig.json in its folder, checked, as the parts that the rig is made of."""
+"""Reads a rig's card, the rig.json in its folder, and checks it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEEDED = ("title", "heads", "defaults")
 
 @dataclass(frozen=True)
 class Parts:
-    """What a rig is made of, before anything is loaded: folders, and which drafters serve one and two at a time."""
+    """What a rig is made of, before anything is loaded: its folders, and the drafters for methods of one and of two."""
 
     title: str
     target: Path
@@ -38,7 +38,7 @@ class Parts:
 
 
 def has_card(folder: Path) -> bool:
-    """Whether there is a rig in this folder; no for a name that no folder can have."""
+    """Whether this folder holds a rig; False for a name that no folder can have."""
     try:
         return (folder / CARD).is_file()
     except (OSError, ValueError):
@@ -46,8 +46,8 @@ def has_card(folder: Path) -> bool:
 
 
 def card_parts(folder: Path, opening: Opening) -> Parts:
-    """The parts that a folder's card names, a target that is a package fetched; RigError says which field is missing
-    or of the wrong kind."""
+    """The parts that a folder's card names; a target in a package is fetched. RigError says which field is missing or
+    of the wrong kind."""
     card = _read(folder)
     names = _names(folder, "heads", card["heads"])
     defaults = {count: _names(folder, "defaults", chosen) for count, chosen in card["defaults"].items()}
@@ -56,7 +56,7 @@ def card_parts(folder: Path, opening: Opening) -> Parts:
             raise RigError(f"{CARD} in {called(folder)} has {str(chosen)[:60]} for {count[:20]!r} drafters under "
                            f"'defaults'; it has to be as many of {', '.join((*names, NGRAM))}, for \"1\" or \"2\".")
     target, package = folder / "target", card.get("package")
-    if package and not target.is_dir():  # an image carries it there
+    if package and not target.is_dir():  # the container image has it there already
         target = packaged(folder.name, package, opening.tell)
     return Parts(
         card["title"], target, {name: folder / name for name in names},
@@ -83,7 +83,7 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 def _names(folder: Path, field: str, value: Any) -> list[str]:
-    """Names of folders beside the card, and nothing that leads elsewhere."""
+    """A list of names of folders beside the card; RigError for any other value or path."""
     if not isinstance(value, list) or not all(
             isinstance(name, str) and name and Path(name).name == name for name in value):
         raise RigError(f"{CARD} in {called(folder)} has {str(value)[:60]!r} under {field!r}; it has to be a list of "

@@ -1,4 +1,4 @@
-"""Between text and tokens: a conversation in the chat template, and the text of single tokens."""
+"""From text to tokens and back: a conversation in the chat template, and the text of single tokens."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from engine.errors import RequestError
 from engine.requests.turns import ROLES, Turn
 from engine.trace import Piece
 
-THINKING = "enable_thinking"  # what templates call the switch
+THINKING = "enable_thinking"  # the option's name in chat templates
 
 
 @dataclass(frozen=True)
 class ChatStyle:
-    """Options that the template is rendered with, and a sentence about them for the reader."""
+    """Options for rendering the chat template, and a sentence about them for the reader."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
 
 
 def chat_style(tokenizer: PreTrainedTokenizerBase, thinking_drafters: Sequence[bool]) -> ChatStyle:
-    """Thinking is switched off where the template can and a drafter was trained on answers without it: such drafters
-    have a quarter of their proposals accepted in a thinking text, where it is more than half without."""
+    """Options that switch thinking off, where the template has that switch and a drafter was trained on answers without
+    thinking. Of such a drafter's proposals a quarter is accepted in a thinking text, and more than half without."""
     if THINKING not in template_of(tokenizer) or all(thinking_drafters):
         return ChatStyle()
     return ChatStyle({THINKING: False}, "Thinking is off: a drafter of this rig was trained on answers without it.")
@@ -35,9 +35,10 @@ def chat_style(tokenizer: PreTrainedTokenizerBase, thinking_drafters: Sequence[b
 
 def prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, turns: Sequence[Turn] = (),
                style: ChatStyle | None = None) -> tuple[int, ...]:
-    """The prompt as the user's turn after earlier ``turns``. Text that looks like a special token stays text.
+    """The token ids of the prompt as the user's turn after earlier ``turns``. Text that looks like a special token
+    stays text. RequestError for an empty prompt, and for turns that the template does not take.
 
-    A tokenizer without a chat template gets the texts as they are, one line each.
+    Without a chat template the texts are tokenised as they are, one line each.
     """
     if not prompt.strip():
         raise RequestError("The prompt is empty; write at least one character.")
@@ -61,8 +62,8 @@ def template_of(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def _frame(tokenizer: PreTrainedTokenizerBase, roles: Sequence[str], style: ChatStyle) -> list[str]:
-    """What the template writes before, between and after the texts of these turns."""
-    places = [f"\u241a{number}\u241a" for number in range(len(roles))]  # stand for the texts while it is rendered
+    """The strings that the template writes before, between and after the texts of these turns."""
+    places = [f"\u241a{number}\u241a" for number in range(len(roles))]  # placeholders for the texts
     turns = [{"role": role, "content": place} for role, place in zip(roles, places, strict=True)]
     try:
         rest = str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **style.options))
@@ -79,13 +80,13 @@ def _frame(tokenizer: PreTrainedTokenizerBase, roles: Sequence[str], style: Chat
 
 
 def pieces(tokenizer: PreTrainedTokenizerBase, token_ids: Iterable[int]) -> dict[int, Piece]:
-    """The text of each token, or its bytes where they are not whole characters by themselves."""
+    """The text of each token, or its bytes where a token alone is not whole characters."""
     return {token: _piece(tokenizer, token) for token in token_ids}
 
 
 class Spelling(dict[int, Piece]):
-    """The text of single tokens, each looked up once: looking up a round's new ones takes longer than all else that
-    recording it does."""
+    """The text of single tokens, each looked up once: looking up a round's new tokens takes longer than the rest of
+    recording it."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer

@@ -1,5 +1,5 @@
-"""The cost curves, measured: mock rounds of the rig at hand over trees of every size, interleaved, medians; for one
-request, or for several whose rounds share their passes.
+"""Measures cost curves: the median times of mock rounds over trees of every size, in shuffled order, for one request or
+for several whose rounds share their passes.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from engine.runtime.rigs.mock import CHAIN, MockRun
 from engine.runtime.rigs.rigs import Rig
 from engine.runtime.rigs.room import MOST_RUNS
 
-# budgets and the root, and whole blocks of a kernel: a row more than 4, 8, 16, 32 or 64 may be a step
+# every budget plus the root, and whole blocks of a kernel: the cost may jump after 4, 8, 16, 32 or 64 rows
 ROWS = (1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
-JOINT_ROWS = (*ROWS, 11, 21, 29, 41, 57, 81, 113, 145, 161)  # finer: a choice gives rows to several at once
-MOST_JOINT_ROWS = 513  # of several requests: beyond, arithmetic alone counts, and the line goes on
+JOINT_ROWS = (*ROWS, 11, 21, 29, 41, 57, 81, 113, 145, 161)  # finer: one choice adds rows to several trees
+MOST_JOINT_ROWS = 513  # of several requests: beyond, time grows with arithmetic alone, along a line
 FEWEST_REPEATS, MOST_REPEATS = 2, 24
-SMALL = 129  # rows up to which the later repeats go: there a choice turns on a tenth of a millisecond
+SMALL = 129  # later repeats measure up to so many rows: there a tenth of a millisecond decides between budgets
 PLAIN_ROUNDS = 6
 SMALLEST_CONTEXT = 64
-GROWTH = 4  # a prefix is read anew before mock rounds have made it longer by this part of itself
-NEAR = 2.0  # powers of two: a run at its own pace goes by a curve of a length no further off
+GROWTH = 4  # a prefix is read anew before mock rounds have lengthened it by a quarter
+NEAR = 2.0  # powers of two: how far off a curve's context length may be for a run at its own pace
 
 
 @dataclass(frozen=True)
 class Effort:
-    """What a curve may take. ``dearest`` single rows' time, and ``dearest_ms`` milliseconds: a pass above both is the
-    last one that is looked at."""
+    """How long measuring a curve may take: about ``seconds``. The first pass that takes longer than ``dearest`` single
+    rows and than ``dearest_ms`` milliseconds is the last that is measured."""
 
     seconds: float
     dearest: float
     dearest_ms: float
 
 
-FULL = Effort(4.0, 12.0, 250.0)  # beyond, no tree pays
-QUICK = Effort(1.0, 4.0, 0.0)  # for a run that waits
+FULL = Effort(4.0, 12.0, 250.0)  # no tree pays in a dearer pass
+QUICK = Effort(1.0, 4.0, 0.0)  # while a run waits for the curve
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ class Mock:
 
     @property
     def round_ms(self) -> float:
-        """Drafting, verifying and what is around them."""
+        """Drafting, verifying and overhead together."""
         return self.draft_ms + self.verify_ms + self.overhead_ms
 
 
 @dataclass(frozen=True)
 class JointLoad:
-    """What a curve is measured for."""
+    """What a curve is measured for: the context length in tokens, the sampling, and how many requests at once."""
 
     context: int
     sampling: Sampling
@@ -75,20 +75,20 @@ class JointLoad:
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """The sizes of its passes."""
+        """The numbers of rows to measure passes of."""
         if self.requests == 1:
             return ROWS
         return (self.requests, *(size for size in sorted(JOINT_ROWS) if self.requests < size <= MOST_JOINT_ROWS))
 
     @property
     def drawing(self) -> str:
-        """How a curve names the sampling."""
+        """The sampling as a curve names it."""
         return "sampled" if self.sampling.temperature else "greedy"
 
     @property
     def kind(self) -> Hashable:
-        """What costs the same: whether a distribution is made, and cut, takes time, and not at which temperature. So
-        there are few kinds, whatever people ask for."""
+        """A key that loads of equal cost share: computing a distribution takes time, and so does cutting it, but the
+        temperature makes no difference. So there are few kinds, whatever people ask for."""
         sampling = self.sampling
         work = (True, sampling.top_k > 0, sampling.top_p < 1) if sampling.temperature > 0 else ()
         return self.context, self.requests, work
@@ -103,12 +103,12 @@ class CostBook:
         self._quick: dict[Hashable, CostCurve] = {}
 
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
-        """The curve of the bucket that prefixes of ``context`` tokens fall into; seconds when it is a new one. Measured
-        are powers of two of requests; what lies between is read between them."""
+        """The curve of the context bucket that ``context`` tokens fall into; a new one takes seconds to measure. Powers
+        of two of requests are measured, and numbers between them are interpolated."""
         return _at(requests, partial(self._measured, context, sampling))
 
     def load(self, context: int, sampling: Sampling) -> LoadCost:
-        """The curves by requests at once."""
+        """The curves by the number of requests at once."""
         return cache(lambda requests: self.curve(context, sampling, requests))
 
     def _measured(self, context: int, sampling: Sampling, requests: int) -> CostCurve:
@@ -118,8 +118,8 @@ class CostBook:
         return self._curves[load.kind]
 
     def ready(self, context: int, sampling: Sampling) -> CostCurve:
-        """A curve for a run that waits: one of about this length that is known, whether greedy or sampled being the
-        same, else one that is quickly measured."""
+        """A curve while a run waits for it: a known one of about this length, greedy or sampled as asked, else one that
+        is measured quickly."""
         load = JointLoad(bucket(context, self.rig.target.context_limit), sampling)
         near = [curve for curve in self._all() if (curve.requests, curve.sampling) == (1, load.drawing)
                 and _octaves(load.context, curve) <= NEAR]
@@ -129,13 +129,13 @@ class CostBook:
         return min(near, key=partial(_octaves, load.context))
 
     def known(self, context: int, requests: int = 1) -> CostCurve | None:
-        """The measured curve of so many requests at the nearest length, whatever the sampling; None where there is
-        none."""
+        """The measured curve of so many requests at the nearest context length, whatever the sampling; None without
+        one."""
         found = [curve for curve in self._all() if curve.requests == requests]
         return min(found, key=partial(_octaves, context), default=None)
 
     def known_load(self, context: int) -> LoadCost | None:
-        """The curves by requests at once, up to as many as share a rig, where all of them were measured already."""
+        """The curves by the number of requests at once, up to as many as share a rig; None unless all are measured."""
         counts = [1 << power for power in range((MOST_RUNS - 1).bit_length() + 1)]
         found = {count: self.known(context, count) for count in counts}
         curves = {count: curve for count, curve in found.items() if curve}
@@ -148,25 +148,25 @@ class CostBook:
 
 
 def _at(requests: int, measured: Callable[[int], CostCurve]) -> CostCurve:
-    """The curve of so many requests, from those of powers of two."""
+    """The curve of so many requests, interpolated between those of powers of two."""
     fewer = 1 << requests.bit_length() - 1
     return measured(fewer) if fewer == requests else between(measured(fewer), measured(2 * fewer), requests)
 
 
 def _octaves(context: int, curve: CostCurve) -> float:
-    """How far the length of a curve is from another, in powers of two."""
+    """How far a curve's context length is from ``context``, in powers of two."""
     return abs(log2(curve.context / max(1, context)))
 
 
 def bucket(context: int, context_limit: int) -> int:
-    """The power of two nearest to ``context`` in ratio, as far as the mock rounds fit after it."""
+    """The power of two nearest to ``context`` in ratio, or less where the mock rounds would not fit after it."""
     length = max(SMALLEST_CONTEXT, 1 << round(log2(max(1, context))))
     return max(1, min(length, context_limit - len(ROWS) - PLAIN_ROUNDS - CHAIN - len(ROWS)))
 
 
 def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = (), effort: Effort = FULL) -> CostCurve:
-    """Mock rounds in shuffled order, repeated until the seconds of ``effort`` are over, after a look at what is
-    affordable that warms up, too."""
+    """Measure a curve by mock rounds in shuffled order, repeated until the seconds of ``effort`` are over. A first look
+    at which sizes are affordable also warms up."""
     usual = rig.defaults.get(1, ())
     drafter = rig.drafters[usual[0]] if usual else None
     sizes = _affordable(rig, drafter, load, sorted(rows or load.rows), effort)
@@ -180,11 +180,11 @@ def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = (), effort: Effort 
             mocks[mock.rows].append(mock)
         plain += _rounds(rig, None, load, [load.requests] * PLAIN_ROUNDS)
         repeats += len(shuffled)
-    return _curve(rig, load, mocks, plain[PLAIN_ROUNDS:] or plain)  # the first ones warm up
+    return _curve(rig, load, mocks, plain[PLAIN_ROUNDS:] or plain)  # the first rounds warm up
 
 
 def _affordable(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int], effort: Effort) -> list[int]:
-    """The sizes up to the first that is too dear: the largest may take seconds each."""
+    """The sizes up to the first that is too dear; the largest may take seconds each."""
     found: list[Mock] = []
     with closing(_rounds(rig, drafter, load, sizes)) as mocks:
         for mock in mocks:
@@ -195,7 +195,7 @@ def _affordable(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Seque
 
 
 def _repeats_of(load: JointLoad, sizes: int) -> int:
-    """How many repeats go over one prefix: one, and where many prefixes would have to be read, more."""
+    """How many repeats share one prefix: one, or more where many prefixes would have to be read."""
     return 1 if load.requests == 1 else max(1, load.context // GROWTH // sizes)
 
 
@@ -213,7 +213,7 @@ def _curve(rig: Rig, load: JointLoad, mocks: Mapping[int, list[Mock]], plain: li
 
 
 def _rounds(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int]) -> Generator[Mock, None, None]:
-    """Mock rounds after fresh prefixes of ordinary tokens; each keeps its roots, so the prefixes grow by one."""
+    """Mock rounds after fresh prefixes of ordinary tokens; each commits its roots, so prefixes grow by one token."""
     with _opened(rig, drafter, load, sizes) as runs:
         for size in sizes:
             each, more = divmod(size, load.requests)
@@ -225,7 +225,7 @@ def _rounds(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[
 
 @contextmanager
 def _opened(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int]) -> Iterator[list[MockRun]]:
-    """Requests with their prompts read."""
+    """Mock runs of all the load's requests, with their prompts read."""
     prompt = np.arange(load.context, dtype=np.int32) % rig.target.config.vocab_size
     request = Request(tuple(prompt.tolist()), budget=-(-max(sizes) // load.requests), max_tokens=len(sizes) + 1,
                       sampling=load.sampling)
@@ -240,6 +240,7 @@ def _opened(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[
 
 
 def _mock(rows: int, seconds: Mapping[str, float]) -> Mock:
-    """Every stage of a round ends where the host has its result; the making of the mock trees is left out."""
+    """The times of one mock round. Each stage ends when the host has its result; building the mock trees is left
+    out."""
     around = sum(seconds[stage] for stage in ("pack", "accept", "keep", "other"))
     return Mock(rows, 1e3 * seconds["draft"], 1e3 * seconds["verify"], 1e3 * around)

@@ -1,9 +1,10 @@
 """Which runs take part in the next round: all that want one, unless one would then get less than its share of the rig.
 
-Of n runs each is owed an n-th of the time. A round takes as long as all its rows together, so a run of few rows beside
-one of many would wait most of its time. What a run gets of a round is counted as what the round would have taken it
-alone; where that is less than its part, it is owed the rest, and whoever is owed more than a round of his own has the
-next one without the others. Where rows are all but free, as on a GPU, nobody ever is, and every round is everybody's.
+Each of n runs is owed an n-th of the time. A round takes as long as all its rows need together, so a run of few rows
+would spend most of its time waiting for a run of many. What a run gets from a round is counted as the time that the
+round would have taken it alone. Where that is less than its share, the rig owes it the rest; a run that is owed more
+than a round of its own takes the next one without the others. Where rows cost next to nothing, as on a GPU, that never
+happens, and all runs take part in every round.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from collections.abc import Collection, Sequence
 from typing import Protocol, TypeVar
 
 MEMORY = 0.98  # weight of the previous round
-ORIGIN = 0.5  # rounds that no rows in no time stand for: until sizes differ, a row's part of the time is its own
-SETTLED, HELD_UP = 3, 2.0  # rounds, and from how many times what they take on a round tells of other work
+ORIGIN = 0.5  # weight, in rounds, of a point at no rows and no time: until sizes differ, time is proportional to rows
+SETTLED, HELD_UP = 3, 2.0  # after so many rounds, one that takes more than so many times its cost was held up
 
 
 class RoundCost:
-    """Seconds of a round by its rows: a line through the recent rounds."""
+    """The seconds that a round takes by its number of rows: a line fitted to the recent rounds."""
 
     def __init__(self) -> None:
         self._count = self._rows = self._seconds = self._squares = self._products = 0.0
 
     def learn(self, rows: int, seconds: float) -> None:
-        """Take note of a round. One that was held up by other work counts as a slow one, and no more than that."""
+        """Take note of a round. One that other programs held up counts as ``HELD_UP`` times its cost at most."""
         if self._count > SETTLED:
             seconds = min(seconds, HELD_UP * self.of(rows))
         self._count = MEMORY * self._count + 1
@@ -33,7 +34,7 @@ class RoundCost:
         self._products = MEMORY * self._products + rows * seconds
 
     def of(self, rows: int) -> float:
-        """Seconds of a round of this many rows."""
+        """The seconds that a round of this many rows takes."""
         count = self._count + ORIGIN
         mean_rows, mean_seconds = self._rows / count, self._seconds / count
         spread = self._squares / count - mean_rows**2
@@ -57,7 +58,7 @@ def served(runs: Sequence[Run], cost: RoundCost) -> list[Run]:
 
 
 def settle(wanting: Sequence[Sharing], inside: Collection[Sharing], cost: RoundCost) -> None:
-    """After a round: update what each run that wanted one is owed, by what such a round takes."""
+    """After a round, update the seconds owed to each run that wanted one; ``inside`` are the runs that took part."""
     seconds = cost.of(sum(run.rows for run in inside))
     for run in wanting:
         given = cost.of(run.rows) if run in inside else 0.0

@@ -34,8 +34,9 @@ from engine.trace import End, Entry, Header, Line
 
 
 class LiveRig:
-    """One rig. Where it ``shares``, as for a page, runs share rounds, which a thread of their own makes; elsewhere they
-    follow one another in their readers' threads: two that compute slow down each other (``target/waiting.py``)."""
+    """One rig that answers. With ``shares``, as for a page, its runs share rounds, made by one thread of their own;
+    without, they follow one another in their readers' threads, since two threads that compute slow each other down
+    (``target/waiting.py``)."""
 
     def __init__(self, rig: Rig, shares: bool = False) -> None:
         self._rig = rig
@@ -46,7 +47,7 @@ class LiveRig:
         self._shared = SharedRounds(self._paces.allotment)
         self._loop = loop_on(rig.target)
         self._plain_loop = loop_on(rig.plain_target) if rig.plain_target else self._loop
-        self._shares = shares and isinstance(self._loop, HostLoop)  # another loop's rounds are captured for one run
+        self._shares = shares and isinstance(self._loop, HostLoop)  # CUDA graphs are captured for one run
         self._spelling = Spelling(rig.tokenizer)
 
     @property
@@ -61,12 +62,12 @@ class LiveRig:
 
     @property
     def costs(self) -> CostBook:
-        """What rounds cost here, for whoever holds the rig already."""
+        """What rounds cost on this rig; the caller has to hold the rig."""
         return self._costs
 
     @property
     def hardware(self) -> str:
-        """What the target runs on, in words."""
+        """The name of the hardware that the target runs on."""
         return self._rig.target.hardware
 
     @property
@@ -90,7 +91,7 @@ class LiveRig:
         return tuple(self._rig.drafters_for(method))
 
     def request(self, ask: Ask) -> Request:
-        """The ask in tokens; RequestError where it cannot be."""
+        """The request with its prompt tokenised; RequestError where it cannot be made."""
         stop = self._rig.target.model.generation_config.eos_token_id
         asked = self._ids(ask.prompt, ask.turns)
         return Request(
@@ -103,7 +104,8 @@ class LiveRig:
         return self._room.share(self.request(ask), drafting) if self._shares else 1.0
 
     def _ids(self, prompt: str, turns: Sequence[Turn]) -> tuple[int, ...]:
-        """A conversation as tokens, one at a time: what a tokenizer takes for text is a switch of the tokenizer's."""
+        """A conversation as token ids. One caller at a time, since reading special tokens as text is a setting of the
+        tokenizer."""
         with self._reading:
             return prompt_ids(self._rig.tokenizer, prompt, turns, self._rig.chat)
 
@@ -111,19 +113,19 @@ class LiveRig:
         """See ``explorer.source.Source``."""
         drafters = self._rig.drafters_for(ask.method, ask.drafters)
         request = self.request(ask)
-        plan(request, self._rig.target, list(drafters.values()))  # refuses now, and not only at the first line
+        plan(request, self._rig.target, list(drafters.values()))  # raises now instead of at the first line
         return self._lines(ask, request, drafters)
 
     @contextmanager
     def rounds(self, ask: Ask) -> Iterator[Generator[Round, None, None]]:
-        """The bare rounds of a run, for whoever measures: the rig is free by then, and nothing is spelt out."""
+        """The rounds of a run without text or trace lines, for measuring; the caller holds the rig meanwhile."""
         drafters = self._rig.drafters_for(ask.method, ask.drafters)
         request = self.request(ask)
         with self.held(asked_of(request)), closing(self._decode(request, list(drafters.values()))) as rounds:
             yield rounds
 
     def _decode(self, request: Request, drafters: Sequence[Drafter]) -> Generator[Round, None, None]:
-        """The rounds, at the request's pace; only while the rig is ours, since an adaptive one may measure first."""
+        """The rounds at the request's pace. Needs the rig to itself, since an adaptive pace may measure first."""
         if not drafters:
             return self._plain_loop.decode(request, drafters)
         if request.pace != AUTO:
@@ -131,12 +133,12 @@ class LiveRig:
         return HostLoop(self._rig.target).decode(request, drafters, self._paces.lone(request, drafters))
 
     def curve(self, context: int, sampling: Sampling) -> CostCurve:
-        """What rounds cost here after ``context`` tokens; measured, in seconds, when it is asked for first."""
+        """The cost of rounds after ``context`` tokens; the first call for a context bucket takes seconds to measure."""
         with self.held(f"while the cost of rounds after {context} tokens was measured"):
             return self._costs.curve(context, sampling)
 
     def load_curve(self, context: int, sampling: Sampling, requests: int) -> CostCurve:
-        """The same of rounds that so many requests share."""
+        """The cost of rounds that so many requests share."""
         with self.held(f"while the cost of rounds of {requests} requests after {context} tokens was measured"):
             return self._costs.curve(context, sampling, requests)
 
@@ -163,7 +165,7 @@ class LiveRig:
 
     @contextmanager
     def _answered(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Seat | OwnRounds]:
-        """The rounds of a run, which it may share with others."""
+        """A place to get a run's rounds from: a seat among others, or rounds of its own."""
         if not self._shares:
             with self.held(asked_of(request)), closing(self._decode(request, drafters)) as rounds:
                 yield OwnRounds(rounds)
@@ -178,8 +180,8 @@ class LiveRig:
 
     @contextmanager
     def held(self, wish: str) -> Iterator[None]:
-        """The rig, to the caller alone. RequestError where the device has no memory for the request; the next one may
-        have it again."""
+        """Hold the rig for the caller alone. RequestError where the device has no memory for the request; ``wish``
+        completes its sentence with what was asked for. A later, smaller request may succeed."""
         with self._shared.alone():
             try:
                 yield
@@ -188,7 +190,7 @@ class LiveRig:
                 raise told(error, wish) from error
 
     def close(self) -> None:
-        """Free what finished runs left allocated; the weights go with the last reference to this object."""
+        """Free what finished runs left allocated; the weights are freed with the last reference to this object."""
         with self._shared.alone():
             self._free()
             for target in filter(None, (self._rig.target, self._rig.plain_target)):
@@ -199,7 +201,7 @@ class LiveRig:
         self._plain_loop.close()
 
     def instead(self, reason: str) -> LiveRig:
-        """The same rig, saying with every run why another one is not running."""
+        """This rig with a note, shown with every run, of why it answers in another rig's place."""
         note = f"{reason} The {self._rig.name} answers instead."
         return LiveRig(replace(self._rig, notes=(note, *self._rig.notes)), self._shares)
 
@@ -213,8 +215,8 @@ class LiveRig:
             turns=ask.turns)
 
     def _note(self, prompt: str) -> str:
-        """What is to be said of the rig, and where the prompt is of no kind that it was trained for: neither worded
-        like one, nor as little surprising to the target as those of the training are."""
+        """The rig's notes, and a warning where the prompt is unlike its training: matching none of its patterns, and
+        more surprising to the target than its training prompts."""
         notes, rig = list(self._rig.notes), self._rig
         strange = not math.isinf(rig.familiar_nats) and not familiar(prompt, rig.familiar)
         if strange and self.surprise(prompt) > rig.familiar_nats:
@@ -223,7 +225,7 @@ class LiveRig:
 
     @torch.inference_mode()
     def surprise(self, prompt: str) -> float:
-        """Mean negative log probability in nats of the user's words under the target."""
+        """The mean negative log probability of the user's words under the target, in nats per token."""
         token_ids_ = self._ids(prompt, ())
         tokens = torch.tensor([token_ids_], device=self._rig.target.device)
         logprobs = self._rig.target.model(input_ids=tokens, use_cache=False).logits[0, :-1].float().log_softmax(-1)

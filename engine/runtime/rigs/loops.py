@@ -1,4 +1,4 @@
-"""What runs the rounds of a rig: the host's loop, and on a GPU, where it is asked for, rounds as CUDA graphs."""
+"""What runs the rounds of a rig: the host's loop or, on a GPU and on request, CUDA-graph rounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.records import Request, Round
 from engine.runtime.target.inference import each_inferring
 from engine.runtime.target.target import TorchTarget
 
-CUDA_GRAPHS = "CANOPY_CUDA_GRAPHS"  # in the environment: 1 for rounds as CUDA graphs, which no GPU has run yet
+CUDA_GRAPHS = "CANOPY_CUDA_GRAPHS"  # in the environment: 1 for CUDA-graph rounds, which have not run on a GPU yet
 
 
 class Loop(Protocol):
@@ -24,11 +24,11 @@ class Loop(Protocol):
         """See ``engine.decoding.loop.decode``."""
 
     def close(self) -> None:
-        """Free what is kept from run to run."""
+        """Free what is kept between runs."""
 
 
 class HostLoop:
-    """``engine.decoding.loop.decode``: between drafting and acceptance the host decides."""
+    """``engine.decoding.loop.decode``: the host takes part in every step of a round."""
 
     def __init__(self, target: TorchTarget) -> None:
         self.target = target
@@ -39,11 +39,11 @@ class HostLoop:
         return each_inferring(decode(request, self.target, drafters, policy))
 
     def close(self) -> None:
-        """See ``Loop``: every run frees its own."""
+        """See ``Loop``; here nothing is kept."""
 
 
 def loop_on(target: TorchTarget) -> Loop:
-    """The loop for the target's device. The room of CUDA graphs is imported only where it is asked for."""
+    """The loop for the target's device. ``runtime/graphs`` is imported only on request."""
     if target.device.type == "cuda" and os.environ.get(CUDA_GRAPHS) == "1":
         graphed: Loop = import_module("engine.runtime.graphs.decode").GraphLoop(target)
         return graphed

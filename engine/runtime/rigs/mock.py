@@ -1,4 +1,4 @@
-"""Rounds to time passes with: their trees hold no draft, and of each only the root is kept."""
+"""Mock rounds for timing passes: their trees are not drafted, and only the root of each is committed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from engine.methods import whole
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Verification
 from engine.trees.tree import plant
 
-CHAIN = 15  # the first nodes are a chain: as deep as a block, and as bushy as a draft tree below
+CHAIN = 15  # so many nodes form a chain, as deep as a drafter's block; the others branch off as in a draft tree
 ROOT: Integers = np.zeros(1, np.int32)
 
 
 class MockPace(FixedBudget):
-    """A ``BudgetPolicy``: each round has as many nodes as it was told last."""
+    """A ``BudgetPolicy`` whose rounds have as many nodes as ``nodes`` says at the time."""
 
     def __init__(self) -> None:
         self.nodes = 0
@@ -33,7 +33,7 @@ class MockPace(FixedBudget):
 
 
 class MockRun(RequestRun):
-    """A request whose rounds verify mock trees of any size and keep their root alone."""
+    """A request whose rounds verify mock trees of any size and commit only the root."""
 
     def __init__(self, request: Request, target: Target, drafter: Drafter | None) -> None:
         self.pace = MockPace()
@@ -43,7 +43,7 @@ class MockRun(RequestRun):
 
 
 def mock_tree(root: int, rows: int) -> DraftTree:
-    """A tree of ``rows`` rows with the depth of a block: a chain, and after it four children to a node."""
+    """A tree of ``rows`` rows as deep as a drafter's block: a chain, then four children per node."""
     nodes = np.arange(1, rows, dtype=np.int32)
     parents = np.where(nodes <= CHAIN, nodes - 1, (nodes - CHAIN - 1) // 4).astype(np.int32)
     return plant(root, np.full(rows - 1, root, np.int32), parents, np.zeros(rows - 1, np.float32))
@@ -54,5 +54,5 @@ def _mock(_: Lattice, root: int, nodes: int) -> DraftTree:
 
 
 def _root_kept(tree: DraftTree, said: Verification, residual: Residual, random: np.random.Generator) -> Acceptance:
-    """Walks like a round of the loop, then keeps the root; the next tree has the same one."""
+    """Walk as a real round would, for its time, then keep only the root, which is the next tree's root again."""
     return replace(walk(tree, said, residual, random), keep=ROOT, bonus=int(tree.tokens[0]))

@@ -1,4 +1,4 @@
-"""Who decides the budgets of a rig's runs at their own pace."""
+"""Makes the budget policies of a rig's runs at the pace ``auto``."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from engine.runtime.rigs.cost import CostBook
 
 
 class Paces:
-    """Over what is known of the rig's costs. Only a run that has the rig to itself measures any, before its first
-    round; in company nobody waits for that."""
+    """Budget policies from the rig's cost curves. Only a run that has the rig to itself measures a curve, before its
+    first round; while others run, nothing is measured, since they would wait for it."""
 
     def __init__(self, costs: CostBook) -> None:
         self._costs, self._joint, self._ledgers = costs, JointCosts(), DraftingLedgers()
 
     def lone(self, request: Request, drafters: Sequence[Drafter]) -> AdaptiveBudget:
-        """Of a run that shares its rounds with nobody; a second where the costs of such a length are not known yet."""
+        """The policy of a run that shares no rounds. Measures for about a second where no curve of such a context
+        length is known yet."""
         curve = self._costs.ready(_middle(request), request.sampling)
         return AdaptiveBudget(curve, self._ledgers.of(request.method, drafters))
 
     def visited(self, request: Request, drafters: Sequence[Drafter], company: bool) -> BudgetPolicy | None:
-        """Of a run whose rounds others may come to share; as ``lone`` where there is no ``company`` yet. None where
-        nothing was measured so far: the allotment knows how to begin.
+        """The policy of a run that others may join. Without ``company`` it measures like ``lone``; with company and no
+        curve measured so far it is None, and the allotment makes one.
 
-        What would accept otherwise from another tree takes no part in the total: its text may not depend on others.
+        A method that would accept other tokens from another tree shares no total: its text may not depend on others.
         """
         middle = _middle(request)
         curve = self._costs.known(middle) if company else self._costs.ready(middle, request.sampling)
@@ -43,10 +44,10 @@ class Paces:
         return PaceInCompany(curve, ledger=ledger) if curve else None
 
     def allotment(self) -> BudgetInCompany:
-        """For the rounds that runs share."""
+        """What divides the rows of shared rounds among the runs."""
         return BudgetInCompany(self._joint)
 
 
 def _middle(request: Request) -> int:
-    """Tokens before the round in the middle of the text."""
+    """The context length in the middle of the text, in tokens."""
     return len(request.prompt_ids) + request.max_tokens // 2

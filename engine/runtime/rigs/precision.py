@@ -1,8 +1,8 @@
-"""Which dtype a rig runs in where nobody names one: what is fastest on this processor, measured once and remembered.
+"""Chooses the dtype of a rig where none is named: the fastest on this processor, measured once and remembered.
 
-A pass over a tree computes, a pass of one row waits for memory. So a processor that multiplies bfloat16 slowly may be
-fastest with trees in float32 and with plain decoding, whose weights are half as many bytes, in bfloat16. Weights that a
-file stores in 4 bits may be read as such, "int4" (``target/four_bits.py``). Figures: ``LOG.md``.
+A pass over a tree is bound by arithmetic, a pass over one row by memory. So a processor that multiplies bfloat16 slowly
+may be fastest with trees in float32 and plain decoding in bfloat16, whose weights are half as many bytes. Weights that
+a file stores in 4 bits may be multiplied as such, "int4" (``target/four_bits.py``). Figures: ``LOG.md``.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from engine.runtime.target.hardware import hardware
 from engine.runtime.target.target import TorchTarget
 from engine.trees.tree import pack
 
-# What is computed in, by the name of the weights' dtype.
+# The dtype that is computed in, by the name of the weights' dtype.
 DTYPES: Mapping[str, torch.dtype] = MappingProxyType({
     "float32": torch.float32, "bfloat16": torch.bfloat16, FOUR_BITS: torch.bfloat16})
 USUAL = "bfloat16"
 SMALL_TREE_ROWS, TREE_ROWS = 4, 17  # trees of 3 and of 16 nodes with their roots
-SAMPLE = "mlp.gate_proj.weight"  # whether weights are of 4 bits is read off one; some files keep others finer
+SAMPLE = "mlp.gate_proj.weight"  # the weight that shows whether a file has 4-bit weights; some keep others finer
 CONTEXT = 64  # tokens of prefix
-REPEATS = 9  # of each pass, of which the fastest counts: other work only ever adds
-CLEARLY = 0.9  # of the time: a second copy of the weights is not held for less
-LARGEST = 10**9  # parameters: a larger target would take longer to read twice than the choice could win
+REPEATS = 9  # of each pass; the fastest counts, since other programs can only slow one down
+CLEARLY = 0.9  # of the time: only a pass this much faster is worth a second copy of the weights
+LARGEST = 10**9  # parameters: reading a larger target twice would take longer than the better dtype could save
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Precision:
 
 @dataclass(frozen=True)
 class PassTimes:
-    """Milliseconds of the target's pass over one row, ``SMALL_TREE_ROWS`` and ``TREE_ROWS``."""
+    """Milliseconds of the target's passes over one row, over ``SMALL_TREE_ROWS`` and over ``TREE_ROWS``."""
 
     one: float
     small_tree: float
@@ -68,13 +68,13 @@ class PassTimes:
 
     @property
     def trees(self) -> float:
-        """Of a tree whose size nobody has said yet: the geometric mean."""
+        """The milliseconds of a tree whose size is not known yet: the geometric mean of both."""
         return sqrt(self.small_tree * self.tree)
 
 
 def precision(wanted: str, folder: Path, device: torch.device, opening: Opening) -> Precision:
-    """The dtypes that the target in a folder runs in: the wanted one, or, for "auto", the fastest. On a GPU, for large
-    targets and where two in float32 would not fit nothing is measured: both are ``USUAL``."""
+    """The dtypes that the target in a folder runs in: the wanted one, or, for "auto", the fastest. Nothing is measured,
+    and both are ``USUAL``, on a GPU, for large targets, and where two copies in float32 would not fit."""
     if wanted != AUTO_DTYPE:
         return Precision(wanted, wanted)
     text = causal_config(folder).get_text_config()
@@ -93,14 +93,14 @@ def precision(wanted: str, folder: Path, device: torch.device, opening: Opening)
 
 
 def chosen(times: Mapping[str, PassTimes]) -> Precision:
-    """The fastest for trees, and for plain decoding another one only where it clearly is faster."""
+    """The fastest dtype for trees, and the same for plain decoding unless another is clearly faster there."""
     trees, plain = (min(times, key=lambda name: getattr(times[name], rows)) for rows in ("trees", "one"))
     return Precision(trees, plain if times[plain].one < CLEARLY * times[trees].one else trees)
 
 
 def pass_times(folder: Path, names: Sequence[str]) -> Mapping[str, PassTimes]:
-    """The target in every one of these dtypes, pass by pass in turns, so that other work disturbs them alike; its
-    weights are gone afterwards."""
+    """The pass times of the target in each of these dtypes, measured in turns, so that other programs disturb all of
+    them alike. The weights are freed afterwards."""
     targets = {name: target_in(name, folder) for name in names}
     roots = {name: target.prefill([0] * CONTEXT, TREE_ROWS, Sampling())[0] for name, target in targets.items()}
     least: dict[tuple[str, int], float] = {}
@@ -120,8 +120,8 @@ def target_in(name: str, folder: Path) -> TorchTarget:
 
 
 def take(target: TorchTarget, name: str, folder: Path) -> None:
-    """Have the target from this folder read weights of 4 bits as such where that is its dtype; RigError where they are
-    none."""
+    """Switch the target from this folder to 4-bit products where the dtype's name asks for them; RigError where its
+    weights are not 4-bit."""
     if name == FOUR_BITS and not target.read_in_four_bits():
         others = ", ".join(other for other in (AUTO_DTYPE, *DTYPES) if other != FOUR_BITS)
         raise RigError(f"{called(folder)} cannot be read as {FOUR_BITS}: its weights are not stored in 4 bits, or its "
@@ -129,7 +129,7 @@ def take(target: TorchTarget, name: str, folder: Path) -> None:
 
 
 def in_four_bits(folder: Path) -> bool:
-    """Whether the target in a folder seems to have weights of 4 bits, by one of them."""
+    """Whether the target in a folder seems to have 4-bit weights, judged by one of them."""
     for file in weight_files(folder):
         with suppress(OSError, SafetensorError), safe_open(file, framework="pt") as weights:
             name = next((name for name in weights.keys() if name.endswith(SAMPLE)), None)  # noqa: SIM118
@@ -145,7 +145,7 @@ def _milliseconds(target: TorchTarget, packed: PackedTree) -> float:
 
 
 def remembered(key: str) -> Mapping[str, PassTimes] | None:
-    """What was measured before; None where nothing was, or where it cannot be read."""
+    """The pass times measured before; None where there are none, or where they cannot be read."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         kept = json.loads(_file().read_text(encoding="utf8"))[key]
         return {name: PassTimes(**found) for name, found in kept.items()}
@@ -153,7 +153,7 @@ def remembered(key: str) -> Mapping[str, PassTimes] | None:
 
 
 def remember(key: str, times: Mapping[str, PassTimes]) -> None:
-    """Keep it beside what else was measured; where nothing can be written, the next start measures again."""
+    """Keep pass times for later starts; where the file cannot be written, the next start measures again."""
     kept: dict[str, Any] = {}
     with suppress(OSError, ValueError):
         kept = json.loads(_file().read_text(encoding="utf8"))

@@ -36,12 +36,13 @@ WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticErro
 
 @dataclass(frozen=True)
 class Rig:
-    """``drafters`` are drafters by name, of whatever kind; ``ngram`` is always one of them. ``defaults`` names those
-    that serve one and two drafters, ``families`` the one that serves methods of a family best; ``familiar_nats`` is the
-    mean surprise of a prompt above which it lies outside the rig's training, unless one of the expressions
-    ``familiar`` knows its kind; ``good_at`` says in a sentence what lies inside; ``notes`` are sentences about the rig
-    for whoever reads a run, ``opened`` is the name to open it by; ``plain_target`` is the same model in the dtype that
-    plain decoding is fastest in, where that is another one."""
+    """A target, its tokenizer and its drafters, loaded.
+
+    ``drafters`` are of any kind, by name; ``ngram`` is always among them. ``defaults`` names those for methods of one
+    and of two drafters, ``families`` the best one for a family of methods. A prompt whose mean surprise is above
+    ``familiar_nats`` lies outside the rig's training, unless a regular expression of ``familiar`` matches it;
+    ``good_at`` is a sentence about what lies inside. ``notes`` are shown with every run, ``opened`` is the name to open
+    the rig by, and ``plain_target`` is the model in the dtype that plain decoding is fastest in, where it differs."""
 
     name: str
     target: TorchTarget
@@ -60,12 +61,13 @@ class Rig:
 
     @property
     def dtype(self) -> str:
-        """In words; plain decoding's too where it has its own."""
+        """The dtype's name, and that of plain decoding where it differs."""
         own = self.target.dtype
         return f"{own}, plain decoding {self.plain_target.dtype}" if self.plain_target else own
 
     def drafters_for(self, method: str, names: Sequence[str] = ()) -> Mapping[str, Drafter]:
-        """The drafters of a method by name, in order."""
+        """The drafters of a method by name, in order: ``names``, or the rig's choice. RequestError where they do not
+        suit the method."""
         row = method_named(method)
         usual = ((self.families[row.family],) if row.family in self.families
                  else self.defaults.get(row.drafter_count, ()))
@@ -79,10 +81,10 @@ class Rig:
 
 
 def open_rig(name: str, dtype: str = "bfloat16", device: str = "", opening: Opening = ALONE) -> Rig:
-    """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER (see ``sources``); in the dtype that is
-    fastest on this processor where it is "auto" (see ``precision``).
+    """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER (see ``sources``). The dtype "auto" is
+    the fastest on this processor (see ``precision``).
 
-    RigError says what is missing or does not fit, before anything large is read where that can be known.
+    RigError says what is missing or does not fit; where possible, before anything large is read.
     """
     if dtype not in DTYPE_NAMES:
         raise RigError(f"The dtype {dtype!r} is not supported; choose one of {', '.join(DTYPE_NAMES)}.")
@@ -96,7 +98,7 @@ def open_rig(name: str, dtype: str = "bfloat16", device: str = "", opening: Open
 
 
 def rig_parts(name: str, opening: Opening = ALONE) -> Parts:
-    """The folders of a rig, fetched where they are not here."""
+    """The parts of a rig by name; what is not on this machine is fetched. RigError where there is no such rig."""
     if name in NAMED or JOINT in name:
         return _pair_parts(name, opening)
     folder = next((each for each in (Path(name), RIGS_FOLDER / name) if has_card(each)), None)
@@ -123,7 +125,7 @@ def _pair_parts(name: str, opening: Opening) -> Parts:
 
 
 def load_rig(parts: Parts, dtype: str, device: torch.device, opening: Opening = ALONE) -> Rig:
-    """Check what configs and file headers say, then load target and drafters."""
+    """Check configs and file headers, then load target and drafters."""
     with _configured(parts.target):
         config = causal_config(parts.target)
         facts = TargetFacts(parts.target, config.get_text_config())
@@ -156,21 +158,21 @@ def load_rig(parts: Parts, dtype: str, device: torch.device, opening: Opening = 
 
 
 def _plain_target(folder: Path, chosen: Precision) -> TorchTarget | None:
-    """The target once more, in the dtype that is plain decoding's own."""
+    """A second target in plain decoding's dtype; None where that is the trees' dtype."""
     if chosen.plain == chosen.trees:
         return None
-    return target_in(chosen.plain, folder)  # two are chosen for CPUs alone
+    return target_in(chosen.plain, folder)  # two dtypes are chosen only on CPUs
 
 
 def _origin_note(folder: Path) -> str:
-    """What whoever reads a run should know of where the weights came from; empty where there is nothing to say."""
+    """A sentence about where the weights came from, shown with every run; empty where there is nothing to report."""
     made = origin_of(folder)
     return made.note if made else ""
 
 
 @contextmanager
 def _configured(folder: Path) -> Iterator[None]:
-    """What is read of a folder by its config.json: a value there that breaks it is said in one sentence."""
+    """Turn any error that a wrong value in this folder's config.json causes into a RigError of one sentence."""
     try:
         yield
     except WRONG_KIND as error:
@@ -180,19 +182,19 @@ def _configured(folder: Path) -> Iterator[None]:
 
 
 def _plan(folder: Path, facts: TargetFacts) -> DrafterPlan:
-    """The plan of a drafter by its config.json."""
+    """The plan for loading the drafter in a folder, by its config.json."""
     with _configured(folder):
         return planned(folder, facts)
 
 
 def _families(plans: Mapping[str, DrafterPlan]) -> Mapping[str, str]:
-    """Which drafter a method gets by its family where neither a person nor the number of drafters decides."""
+    """The drafter for each family of methods, used where neither a person nor the number of drafters decides."""
     path = next((name for name, plan in plans.items() if plan.sees_path), NGRAM)
     return {PATH: path, NGRAM: NGRAM}
 
 
 def _drafter(plan: DrafterPlan, target: TorchTarget) -> Drafter:
-    """The drafter of a plan, fed with its own taps where the target is tapped for others too."""
+    """Load a plan's drafter; it is given only its own taps where the target is tapped for others too."""
     drafter = plan.load(target)
     if not plan.taps or plan.taps == target.taps:
         return drafter

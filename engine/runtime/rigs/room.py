@@ -1,4 +1,4 @@
-"""The device's memory, as runs share it: how much of it one takes, and the sentence for one that found none."""
+"""The device's memory that runs share: how much of it one run takes, and the error for a run that finds none."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from engine.runtime.checkpoints.memory import cache_bytes, free_bytes
 from engine.runtime.rigs.rigs import Rig
 
 MOST_RUNS = 8  # at once
-PART = 0.5  # of what is free once the rig is loaded, for the caches of all runs
-LOGIT_BYTES = 8  # of a row's logits: in float32, and once more while they are read
+PART = 0.5  # of the memory that is free once the rig is loaded, for the caches of all runs
+LOGIT_BYTES = 8  # per logit of a row: in float32, and a copy while they are read
 
 
 class Room:
-    """What all runs of a rig may take together."""
+    """The memory that all runs of a rig may take together, in bytes."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
         self.bytes = PART * unused_bytes(rig.target.device)
 
     def share(self, request: Request, drafters: int) -> float:
-        """The part of the room that a run takes: at most all of it, at least one of ``MOST_RUNS`` parts."""
+        """The fraction of this memory that a run takes, from 1 / ``MOST_RUNS`` to 1."""
         return min(1.0, max(1 / MOST_RUNS, run_bytes(self._rig, request, drafters) / self.bytes))
 
 
 def run_bytes(rig: Rig, request: Request, drafters: int) -> int:
-    """What a run takes at its end, near enough: its cache, one for each drafter, which is never the larger, and the
-    logits of a round's rows."""
-    target, rows = rig.target, 2 * request.budget + 1  # a budget may be each drafter's
+    """About how many bytes a run takes at its end: the target's cache, as much again for each drafter, whose cache is
+    never larger, and the logits of a round's rows."""
+    target, rows = rig.target, 2 * request.budget + 1  # the budget may be one for each of two drafters
     positions = min(len(request.prompt_ids) + request.max_tokens, target.context_limit) + rows
     cache = cache_bytes(target.config, positions, target.cache_dtype)
     return (1 + drafters) * cache + LOGIT_BYTES * rows * int(target.config.vocab_size)
 
 
 def unused_bytes(device: torch.device) -> int:
-    """What is free on the device now; on a CPU as the system counts it, where it says so."""
+    """How many bytes are free on the device now; on a CPU by the system's own count, where it has one."""
     if device.type == "cuda":
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return free_bytes(device) + kept
@@ -50,7 +50,7 @@ def unused_bytes(device: torch.device) -> int:
 
 
 def _available() -> list[int]:
-    """Bytes that Linux has for this process, by the machine and by the container that it is in."""
+    """The bytes that Linux has free for this process, on the machine and within its container's limit."""
     found: list[int] = []
     with suppress(OSError, StopIteration, ValueError):
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -62,18 +62,18 @@ def _available() -> list[int]:
 
 
 def give_back() -> None:
-    """Let the system have the memory that the threads of past runs had and the allocator only holds back: it keeps a
-    store of its own for every few threads, and none of them shrinks by itself. GNU's allocator alone is known to."""
+    """Return memory of past runs' threads to the system. GNU's allocator keeps an arena for every few threads, and none
+    shrinks by itself; with any other allocator this does nothing."""
     with suppress(AttributeError, OSError):
         CDLL(None).malloc_trim(0)
 
 
 def told(error: Exception, wish: str) -> Exception:
-    """The error as its reader sees it: a RequestError where the device has no memory for this request, since the next
-    one may have it again."""
+    """The error to raise for the user: a RequestError where the device has no memory for this request, since a later
+    one may succeed; any other error as it is."""
     if not isinstance(error, torch.OutOfMemoryError):
         return error
-    clear_frames(error.__traceback__)  # they hold what was made until then
+    clear_frames(error.__traceback__)  # its frames still hold tensors
     torch.cuda.empty_cache()
     wanted = re.search(r"Tried to allocate ([\d.]+ \w+)", str(error))
     more = f" ({wanted[1]} more was needed)" if wanted else ""

@@ -1,4 +1,4 @@
-"""A run's side of shared rounds: what it asks of the thread that makes them, and what it is given."""
+"""A run's side of shared rounds: its requests to the thread that makes them, and the answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.records import Round
 from engine.runtime.rigs.fairness import RoundCost
 from engine.trace import SharedPass
 
-LEAVE, ROUND = object(), object()  # what a seat may say, besides an act for the rounds' thread to do
+LEAVE, ROUND = object(), object()  # what a seat may wish for, besides a function for the rounds' thread to call
 
 
 @dataclass(eq=False)
@@ -27,8 +27,8 @@ class Group:
 
 @dataclass(frozen=True)
 class SharedRun:
-    """What is answered, and by which target; ``asks`` says what that asks the device for. The request is only made
-    when the run is begun, since its pace may have to be measured first."""
+    """A run to be answered, and its target; ``asks`` says in words what it asks the device for. The request is made
+    only when the run begins, since its pace may have to be measured first."""
 
     target: Target
     request: Callable[[], BatchRequest]
@@ -41,26 +41,25 @@ class Seat:
     def __init__(self, number: int, run: SharedRun, inbox: SimpleQueue[tuple[Seat, Any]]) -> None:
         self.number, self.run = number, run
         self.group: Group | None = None
-        self.place, self.shares = -1, False  # in the group's batch; whether it has its rows out of their total
+        self.place, self.shares = -1, False  # its number in the group's batch; whether it shares the batch's row total
         self.wish: Any = None
-        self.since = perf_counter()  # when it said what it wants, or was given it
-        self.late = True  # nobody waits for it
+        self.since = perf_counter()  # when its latest wish was made or granted
+        self.late = True  # no round waits for it
         self.owed, self.rows = 0.0, 1  # see ``fairness``
         self._inbox = inbox
         self._outbox: SimpleQueue[tuple[Any, Exception | None]] = SimpleQueue()
 
     def let(self, act: Callable[[], Any]) -> Any:
-        """Run the act in the rounds' thread, between two rounds, and return its result."""
+        """Call ``act`` in the rounds' thread, between two rounds, and return its result."""
         return self._wanted(act)
 
     def round(self) -> tuple[Round, SharedPass | None] | None:
-        """The run's next round, and the company that shared it; None after its last."""
+        """The run's next round, and the pass that it shared with others, if any; None after its last."""
         made: tuple[Round, SharedPass | None] | None = self._wanted(ROUND)
         return made
 
     def leave(self) -> None:
-        """Free the run's caches once the round in progress is made. Any thread may call it, even one that only tidies
-        up."""
+        """Free the run's caches after the round in progress. Any thread may call it, the garbage collector's too."""
         self._inbox.put((self, LEAVE))
 
     def _wanted(self, wish: Any) -> Any:
@@ -71,13 +70,13 @@ class Seat:
         return given
 
     def give(self, given: Any, error: Exception | None = None) -> None:
-        """Answer what was asked. Only the thread of the rounds may call it."""
+        """Grant the wish, or raise the error in the reader's thread. Only the rounds' thread may call it."""
         self.wish, self.since, self.late = None, perf_counter(), False
         self._outbox.put((given, error))
 
 
 class OwnRounds:
-    """The same for a run that has the rig to itself."""
+    """A ``Seat`` for a run that has the rig to itself."""
 
     def __init__(self, rounds: Generator[Round, None, None]) -> None:
         self._rounds = rounds

@@ -1,10 +1,10 @@
-"""Runs of one rig that share rounds: all runs that want their next round get it in one.
+"""Runs of one rig that share rounds: one round serves all runs that want their next one.
 
-One thread makes the rounds and owns all that belongs to them; whoever reads a run sits at a ``Seat``, says what it
-wants and waits for it. The thread begins with the first run and ends with the last, so that a rig at rest has none: the
-threads of its products would slow down whatever is measured (``target/waiting.py``).
+One thread makes the rounds and owns their state. The reader of a run has a ``Seat``, through which it makes a wish and
+waits for the answer. The thread starts with the first run and ends with the last, so that an idle rig has none: its
+OpenMP threads would slow down anything that is measured (``target/waiting.py``).
 
-A round is made for those who want one. So nothing is made ahead of its reader, and one that is slow sits rounds out
+A round is made only for runs that want one. So no round is made ahead of its reader, and a slow reader sits rounds out
 instead of filling memory.
 """
 
@@ -29,8 +29,8 @@ from engine.runtime.rigs.room import give_back, told
 from engine.runtime.rigs.seats import LEAVE, ROUND, Group, Seat, SharedRun
 from engine.trace import Block, SharedPass
 
-PATIENCE_SECONDS = 0.02  # that a round waits for the runs of the last one
-STALLED_SECONDS = 60.0  # without a wish, while somebody else is here, after which a run is given up
+PATIENCE_SECONDS = 0.02  # how long a round waits for the runs of the last one
+STALLED_SECONDS = 60.0  # without a wish while others are here, after which a run is given up
 STALLED = (f"Nobody took this run's rounds for {STALLED_SECONDS:.0f} s while others waited, so it was given up; ask "
            "again.")
 
@@ -39,12 +39,12 @@ STALLED = (f"Nobody took this run's rounds for {STALLED_SECONDS:.0f} s while oth
 class SharedRounds:
     """The runs of a rig, and the thread that makes their rounds."""
 
-    allotment: Callable[[], Allotment] | None = None  # for the runs of a target at their own pace
+    allotment: Callable[[], Allotment] | None = None  # for the runs of one target at the pace ``auto``
     _entry: Condition = field(default_factory=Condition)
     _inbox: SimpleQueue[tuple[Seat, Any]] = field(default_factory=SimpleQueue)
     _seats: list[Seat] = field(default_factory=list)
     _groups: dict[int, Group] = field(default_factory=dict)  # by the target's id
-    _alone: int = 0  # callers that have or want the rig to themselves
+    _alone: int = 0  # how many callers have or want the rig to themselves
     _held: bool = False
     _thread: Thread | None = None
 
@@ -66,7 +66,7 @@ class SharedRounds:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """The rig to the caller alone, once the runs in progress have ended; who comes meanwhile waits."""
+        """Hold the rig for the caller alone, once the runs in progress have ended; later callers wait."""
         with self._entry:
             self._alone += 1
             try:
@@ -85,7 +85,7 @@ class SharedRounds:
 
     @property
     def runs(self) -> int:
-        """How many share the rig."""
+        """How many runs share the rig."""
         return len(self._seats)
 
     def _work(self) -> None:
@@ -93,7 +93,7 @@ class SharedRounds:
             while True:
                 try:
                     self._make_rounds()
-                except Exception as error:  # no reader may be left waiting for a thread that is gone
+                except Exception as error:  # no reader may be left waiting for a thread that has died
                     for seat in list(self._seats):
                         self._give_up(seat, error)
                 with self._entry:
@@ -109,7 +109,7 @@ class SharedRounds:
             self._round()
 
     def _hear(self) -> None:
-        """Take in what was said until something is to be done, and nobody is worth waiting for."""
+        """Take in wishes until there is something to do and no run is worth waiting for."""
         until = None
         while self._seats:
             wanting = any(seat.wish for seat in self._seats)
@@ -128,7 +128,7 @@ class SharedRounds:
         if wish is LEAVE:
             self._clear(seat)
         elif seat not in self._seats:
-            return  # it was given up, and told
+            return  # the run was given up, and its reader was told
         elif wish is ROUND and seat.group and seat.place not in seat.group.batch:
             seat.give(None)
         else:
@@ -145,7 +145,7 @@ class SharedRounds:
             self._entry.notify_all()
 
     def _give_up_stalled(self) -> None:
-        """Give up runs whose readers have stopped reading, so that they keep no other run waiting."""
+        """Give up runs whose readers have stopped reading, so that other runs do not wait for them."""
         if len(self._seats) < 2 and not self._alone:
             return
         for seat in list(self._seats):
@@ -153,12 +153,12 @@ class SharedRounds:
                 self._give_up(seat, RequestError(STALLED))
 
     def _give_up(self, seat: Seat, error: Exception) -> None:
-        """End a run; its reader is told, at the latest when it asks for more."""
+        """End a run; its reader gets the error, at the latest with its next wish."""
         self._clear(seat)
         seat.give(None, error)
 
     def _act(self) -> None:
-        """One of the acts that are wanted, or one prompt that is to be read: after each the others have a round."""
+        """Grant one wish for a call, or read one prompt; after each the other runs get a round."""
         seat = next((each for each in list(self._seats) if each.wish and not (each.wish is ROUND and each.group)), None)
         if seat is None:
             return
@@ -171,7 +171,7 @@ class SharedRounds:
             seat.give(None, told(error, seat.run.asks))
 
     def _opened(self, seat: Seat) -> bool:
-        """Read the prompt of a run; whether it has a round to come."""
+        """Read the prompt of a run, and return whether it has a first round."""
         target, request = seat.run.target, seat.run.request()
         group = self._groups.get(id(target)) or Group(
             RequestBatch(target, self.allotment() if self.allotment else None))
@@ -181,7 +181,7 @@ class SharedRounds:
         return seat.place in group.batch
 
     def _round(self) -> None:
-        """One round of runs of one target: of whose run is owed the most."""
+        """Make one round for the runs of one target: the one whose run is owed the most."""
         found = [(seat, seat.group) for seat in list(self._seats) if seat.wish is ROUND and seat.group]
         if not found:
             return
@@ -202,7 +202,7 @@ class SharedRounds:
         self._hand_out([(seats[place], each) for place, each in made], shared)
 
     def _hand_out(self, made: Sequence[tuple[Seat, Round]], shared: bool) -> None:
-        """Hand each run its own round. A shared round also counts the run's waiting time."""
+        """Hand each run its own round; the seconds of a shared round include the run's waiting time."""
         blocks = tuple(Block(seat.number, each.tree.parents, each.acceptance.keep, seat.shares and len(made) > 1)
                        for seat, each in made)
         now = perf_counter()

@@ -1,1 +1,1 @@
-"""The target: its pass over prompts and trees, KV cache, layers, masks, sampling, several GPUs, self-test."""
+"""The target: its forward passes over prompts and trees, KV cache, layers, masks, sampling and self-test."""

@@ -1,4 +1,4 @@
-"""A KV cache that is allocated once, written in place, and compacted by keep-indices."""
+"""A KV cache that is allocated once, written in place, and compacted by the indices of the rows to keep."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from engine.records import Integers
 
 
 class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not read
-    """Keys and values of every layer in one tensor, (layers, 2, kv heads, capacity, head size), with the device and
-    dtype of ``like``.
+    """Keys and values of every layer in one tensor, (layers, 2, 1, kv heads, capacity, head size), on the device and in
+    the dtype of ``like``.
 
-    ``length`` slots are committed. A pass writes its rows after them; ``keep`` moves the rows that stay to the
-    front (paper 003, "KV Cache Trimming"; paper 002, section 4.4) and forgets the rest.
+    The first ``length`` slots are committed. A pass writes its rows after them; ``keep`` moves the kept rows to the
+    front (paper 003, "KV Cache Trimming"; paper 002, section 4.4) and drops the rest.
     """
 
     def __init__(self, config: PretrainedConfig, capacity: int, like: Tensor) -> None:
         super().__init__(layers=[])
         heads = config.num_key_value_heads
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        # zeros: a pass may look at slots that hold nothing yet, and what a mask hides is multiplied by 0
+        # zeros, since a pass may read slots that were never written: what a mask hides is still multiplied by 0
         self.slots = like.new_zeros(config.num_hidden_layers, 2, 1, heads, capacity, size)
         self.length = 0
-        # the bytes: on a CPU numpy moves some rows in a third of the time that torch takes to be called
+        # the same memory as bytes: on a CPU numpy moves some rows in a third of the time of a call to torch
         self._bytes = self.slots.view(torch.uint8).flatten(0, 3).numpy() if self.slots.device.type == "cpu" else None
 
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[
             Tensor, Tensor]:
-        """Write the rows (1, kv heads, rows, head size) after the committed ones; everything so far in their dtype."""
+        """Write new rows (1, kv heads, rows, head size) after the committed ones, and return the keys and values of all
+        slots up to them, in the rows' dtype."""
         end = self.length + key_states.shape[-2]
         keys, values = self.slots[layer_idx]
         keys[:, :, self.length:end] = key_states
@@ -40,9 +41,9 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
         return keys[:, :, :end].to(key_states.dtype), values[:, :, :end].to(value_states.dtype)
 
     def room(self, rows: int, whole: int = 1) -> Tensor:
-        """Keys and values of all committed slots and of ``rows`` slots after them, to write into:
-        (layers, 2, kv heads, length + rows, head size). Where the capacity allows it, spare slots at the end make their
-        number a multiple of ``whole``."""
+        """A view of all committed slots and of ``rows`` slots after them, to write into: (layers, 2, kv heads, length +
+        rows, head size). Where the capacity allows it, spare slots at the end make their number a multiple of
+        ``whole``."""
         return self.slots[:, :, 0, :, :-(-(self.length + rows) // whole) * whole]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
@@ -50,7 +51,7 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
         return self.length
 
     def keep(self, rows: Integers) -> None:
-        """Keep these rows of the last pass, in this order. Nothing moves when they already lie in place."""
+        """Keep these rows (n,) int32 of the last pass, in this order. Nothing moves where they already lie in place."""
         end = self.length + len(rows)
         if rows[-1] != len(rows) - 1:
             source = rows + np.int64(self.length)

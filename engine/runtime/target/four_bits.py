@@ -1,9 +1,9 @@
-"""Weights of 4 bits, as many files store them: the inputs of an output in groups of 32, and each group's weights on at
-most 16 evenly spaced levels (Q4_0, Q4_1 and Q4_K of GGUF files are such).
+"""Weights of 4 bits, as many files store them: each output's weights in groups of 32, and each group's on at most 16
+evenly spaced levels (as in Q4_0, Q4_1 and Q4_K of GGUF files).
 
-A pass of a few rows waits for weights to be read, and 16 levels are a quarter of the bytes of bfloat16. The levels are
+A pass over a few rows spends its time reading weights, and 4 bits are a quarter of bfloat16's bytes. The levels are
 found in the weights themselves, whatever file they came from. Inputs and steps are in bfloat16, sums in float32; a row
-gives the same bits whatever rows stand beside it, so that a text is plain decoding's own. Figures: ``LOG.md``.
+gives the same bits whatever rows are computed with it, so the text is exactly plain decoding's. Figures: ``LOG.md``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from torch import Tensor
 GROUP = 32  # inputs that share a step and a lowest level
 HIGHEST = 15  # levels are numbered from 0
 MIDDLE = 8  # the level that the kernel counts from
-LANES = 16  # outputs come in multiples of it
-ROUNDING = 2.0**-7  # of a group's largest weight: what rounding to bfloat16 moves a weight and its group's ends by
-CLEAR = 0.25  # of a step: rounded by more, a weight could lie on either of two levels
+LANES = 16  # the number of outputs has to be a multiple of it
+ROUNDING = 2.0**-7  # of a group's largest weight: how far bfloat16 moves a weight and its group's ends by rounding
+CLEAR = 0.25  # of a step: where rounding moves weights further, one could lie on either of two levels
 
 
 class Levels(NamedTuple):
@@ -42,17 +42,18 @@ class FourBits:
         self._scales = levels.scales.transpose(0, 1).contiguous()
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Of inputs (rows, inputs) in bfloat16: (rows, outputs)."""
+        """The product with inputs (rows, inputs) bfloat16: (rows, outputs) bfloat16."""
         return torch._weight_int4pack_mm_for_cpu(inputs, self._packed, GROUP, self._scales)
 
 
 def levels_of(weight: Tensor) -> Levels | None:
-    """The levels of a weight (outputs, inputs); None where it lies on none, and where no kernel serves its shape."""
+    """The levels of a weight (outputs, inputs) of any float dtype; None where it does not lie on levels, or where no
+    kernel serves its shape or device."""
     outputs, inputs = weight.shape
     if weight.device.type != "cpu" or inputs % GROUP or outputs % LANES:
         return None
     groups = weight.detach().float().reshape(-1, GROUP)
-    found = _spanned(groups, HIGHEST)  # all there is to do for a file whose groups use all their levels
+    found = _spanned(groups, HIGHEST)  # enough for a file whose groups all use the lowest and the highest level
     left = torch.nonzero(~found.fits)[:, 0]
     for spanned in range(HIGHEST - 1, 0, -1):
         if not len(left):
@@ -66,8 +67,9 @@ def levels_of(weight: Tensor) -> Levels | None:
 
 
 class _Spanned(NamedTuple):
-    """Groups (n, 32) as if they spanned so many steps: as in ``Levels``, scales (n, 2) in float32; and which of them
-    lie on these levels as closely as bfloat16 can tell, and clearly, (n,) bool."""
+    """Groups (n, 32) read as if each spanned a given number of steps: numbers and scales (n, 2) float32 as in
+    ``Levels``; and ``fits`` (n,) bool, whether a group lies on these levels, within bfloat16's rounding and without
+    ambiguity."""
 
     numbers: Tensor
     scales: Tensor

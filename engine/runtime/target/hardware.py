@@ -1,4 +1,4 @@
-"""What a run runs on, in words: for headers, logs and model cards."""
+"""The name of the hardware that a run uses: for headers, logs and model cards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 
 def hardware(device: torch.device, gpus: int = 1) -> str:
-    """For example ``NVIDIA H200``, ``2 × NVIDIA H200`` or ``AMD EPYC, 2 cores``."""
+    """The device's name, for example ``NVIDIA H200``, ``2 × NVIDIA H200`` or ``AMD EPYC, 2 cores``."""
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
         return f"{gpus} × {name}" if gpus > 1 else name
@@ -28,5 +28,5 @@ def _processor() -> str:
 
 
 def gpus_of(model: PreTrainedModel) -> int:
-    """Over how many devices a model is spread."""
+    """How many devices a model is spread over."""
     return len(set(getattr(model, "hf_device_map", {"": 0}).values()))

@@ -1,5 +1,5 @@
-"""Inference mode, without autograd's bookkeeping. Entering and leaving it takes as long as three small kernels, so a
-round does it once, and what it calls only checks that it is on."""
+"""Inference mode, which skips autograd's bookkeeping. Entering and leaving it takes as long as three small kernels, so
+a round does it once, and the functions it calls only check that it is on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Found = TypeVar("Found")
 
 
 def inferring(call: Callable[Given, Found]) -> Callable[Given, Found]:
-    """The call, made in inference mode."""
+    """Wrap a function so that it runs in inference mode."""
     @wraps(call)
     def inside(*given: Given.args, **named: Given.kwargs) -> Found:
         if torch.is_inference_mode_enabled():
@@ -27,7 +27,7 @@ def inferring(call: Callable[Given, Found]) -> Callable[Given, Found]:
 
 
 def each_inferring(rounds: Generator[Round, None, None]) -> Generator[Round, None, None]:
-    """Each round is made in inference mode and handed out outside of it, because the mode belongs to the thread."""
+    """Make each round in inference mode and yield it outside: the mode belongs to the thread, not to the generator."""
     try:
         while True:
             with torch.inference_mode():

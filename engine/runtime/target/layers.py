@@ -1,8 +1,8 @@
-"""Decoder layers in as few dispatches as they take.
+"""Decoder layers with as few dispatches as possible.
 
-A layer of a small model waits for the interpreter, not for the arithmetic: transformers' own code spends some sixty
-dispatches on it, this some twenty. The target's passes and the drafters' share this code;
-``tests/engine/runtime/target/test_passes.py`` holds it to transformers'. How weights lie in memory: ``products.py``.
+A layer of a small model waits for the interpreter, not for the arithmetic: transformers' own code takes some sixty
+dispatches, this some twenty. Target and drafters share this code; ``tests/engine/runtime/target/test_passes.py`` holds
+it to transformers' results. How weights lie in memory: ``products.py``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Rotation = tuple[Tensor, Tensor]  # cosines and signed sines, (rows, 1, head siz
 class Norm:
     """Root mean square norm over the last dimension with gains (…, size), in float32: √size × x / ‖x‖ × gain.
 
-    Torch has one kernel for it on a GPU; on the CPU its ``rms_norm`` makes eight calls, this five. ε enters as the
-    length that a vector of nothing has.
+    On a GPU torch has one kernel for it; on a CPU torch's ``rms_norm`` makes eight calls, this five. ε enters as the
+    length of the zero vector.
     """
 
     def __init__(self, gain: Tensor, epsilon: float) -> None:
@@ -34,7 +34,7 @@ class Norm:
         self._least = self._scale.new_full((1,), sqrt(size * epsilon))
 
     def __call__(self, states: Tensor) -> Tensor:
-        """Of states whose last dimension is normalised, in their dtype."""
+        """The normed states (…, size), in the dtype of ``states``."""
         if states.device.type != "cpu":
             gain = self.gain
             return rms_norm(states, gain.shape[-1:], None, self.epsilon) * gain if gain.ndim > 1 else rms_norm(
@@ -45,9 +45,9 @@ class Norm:
 
 
 class Rotations:
-    """Rotary factors by position, from a table that grows by doubling as texts do.
+    """Rotary factors by position, from a table that doubles in size as texts grow.
 
-    The first half of the sines is negated, so that turning a state needs no negation of it.
+    The first half of the sines is negated, so that ``turned`` need not negate half of each state.
     """
 
     def __init__(self, rotary: nn.Module, like: Tensor, limit: int) -> None:
@@ -55,12 +55,12 @@ class Rotations:
         self._cosines = self._sines = like.new_empty(0)
 
     def at(self, positions: Tensor, end: int) -> Rotation:
-        """Factors of positions (rows,), all below ``end``."""
+        """The factors of positions (rows,) of integers, all below ``end``."""
         self._reach(end)
         return self._cosines.index_select(0, positions), self._sines.index_select(0, positions)
 
     def span(self, start: int, end: int) -> Rotation:
-        """Factors of the positions from start up to, not including, end."""
+        """The factors of the positions from ``start`` up to, but not including, ``end``."""
         self._reach(end)
         return self._cosines[start:end], self._sines[start:end]
 
@@ -75,20 +75,20 @@ class Rotations:
 
 
 def turned(states: Tensor, rotation: Rotation) -> Tensor:
-    """Rotary position embedding of states (…, rows, heads, head size)."""
+    """States (…, rows, heads, head size) with rotary position embedding applied, in their shape."""
     cosines, sines = rotation
     return torch.addcmul(states * cosines, states.roll(states.shape[-1] // 2, -1), sines)
 
 
 class GatedMlp:
-    """An MLP with a gated SiLU."""
+    """An MLP with SiLU gating."""
 
     def __init__(self, mlp: Any) -> None:
         self.gate_up = Product(side_by_side([mlp.gate_proj, mlp.up_proj]))
         self.down = Product(side_by_side([mlp.down_proj]))
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Of inputs (rows, hidden size), and as large."""
+        """The MLP's output for inputs (rows, hidden size), in their shape."""
         gate, up = self.gate_up(inputs).chunk(2, -1)
         return self.down(silu(gate).mul_(up))
 
@@ -98,23 +98,23 @@ class GatedMlp:
 
 
 class Experts:
-    """A mixture of experts: the model's own module, which transformers runs grouped by expert."""
+    """A mixture of experts: the model's own module, whose rows transformers groups by expert."""
 
     def __init__(self, module: Any) -> None:
         self.module = module
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Of inputs (rows, hidden size), and as large."""
+        """The experts' output for inputs (rows, hidden size), in their shape."""
         found: Tensor = self.module(inputs[None])[0]
         return found
 
     def products(self) -> list[Product]:
-        """None: its weights are multiplied by transformers."""
+        """None of ours: transformers multiplies with its weights."""
         return []
 
 
 class View(NamedTuple):
-    """What some of a pass's rows see, see ``Layer.run``: ``rows`` of them, their ``room``, ``mask`` and ``spare``."""
+    """What one text's ``rows`` of a pass see; ``room``, ``mask`` and ``spare`` are as in ``Layer.run``."""
 
     rows: int
     room: Tensor
@@ -142,7 +142,7 @@ class Layer:
         return [self.inputs, self.out, *self.mlp.products()]
 
     def _head_norm(self, attention: Any) -> Norm | None:
-        """The norm of each query and key head: gains (query + kv heads, head size)."""
+        """The norm of each query and key head, with gains (query + kv heads, head size); None without one."""
         if not hasattr(attention, "q_norm"):
             return None
         gains = [attention.q_norm.weight.data.expand(self.query_heads, -1),
@@ -152,22 +152,24 @@ class Layer:
     def run(self, hidden: Tensor, rotation: Rotation, room: Tensor, mask: Tensor | None, spare: int = 0) -> Tensor:
         """Hidden states (rows, hidden size) after this layer.
 
-        ``room`` (2, kv heads, keys, head size) holds the keys and values of all that came before, and attention is in
-        its dtype; the rows' own are written into its last places but the ``spare`` ones, which the mask hides.
-        ``mask`` is (1, 1, groups × rows, keys), see ``additive``.
+        ``room`` (2, kv heads, keys, head size) holds the keys and values of all earlier positions, and attention is
+        computed in its dtype; those of these rows are written into its last slots before the ``spare`` ones, which the
+        mask hides. ``mask`` is (1, 1, groups × rows, keys), see ``additive``.
         """
         heads, values = self._projected(hidden, rotation)
         return self._closed(self._attended(heads, values, View(len(hidden), room, mask, spare)), hidden)
 
     def run_together(self, hidden: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
-        """The rows of several texts one after another, each with its own view; all else is one product for all."""
+        """Hidden states (rows, hidden size) of several texts' rows, one text after another. Each text attends through
+        its own view; everything else is one product for all rows."""
         heads, values = self._projected(hidden, rotation)
         rows = [view.rows for view in views]
         mixed = [self._attended(*own) for own in zip(heads.split(rows), values.split(rows), views, strict=True)]
         return self._closed(torch.cat(mixed), hidden)
 
     def _projected(self, hidden: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
-        """Query and key heads, turned, (rows, query + kv heads, head size), and values (rows, kv heads, head size)."""
+        """Query and key heads with rotary embedding, (rows, query + kv heads, head size), and values (rows, kv heads,
+        head size)."""
         states = self.inputs(self.first_norm(hidden)).view(len(hidden), -1, self.size)
         both = states[:, :self.query_heads + self.kv_heads]
         if self.head_norm is not None:
@@ -175,7 +177,7 @@ class Layer:
         return turned(both, rotation), states[:, self.query_heads + self.kv_heads:]
 
     def _attended(self, both: Tensor, values: Tensor, view: View) -> Tensor:
-        """What the rows of one text attend to: (rows, query heads × head size)."""
+        """The attention output of one text's rows, (rows, query heads × head size)."""
         queries, rows, room = self.query_heads, view.rows, view.room
         end = room.shape[2] - view.spare
         room[0, :, end - rows:end] = both[:, queries:].transpose(0, 1)
@@ -185,13 +187,13 @@ class Layer:
         return mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3).reshape(rows, -1).to(both.dtype)
 
     def _closed(self, mixed: Tensor, hidden: Tensor) -> Tensor:
-        """The rest of the layer, after attention."""
+        """The layer's output after attention: output projection, residual and MLP, (rows, hidden size)."""
         hidden = self.out(mixed).add_(hidden)
         return self.mlp(self.second_norm(hidden)).add_(hidden)
 
 
 class KeysValues:
-    """The keys and values that several layers, alike in shape, make of the same inputs: one product for all."""
+    """Keys and values that several layers of the same shape make of the same inputs, in one product for all."""
 
     def __init__(self, layers: Sequence[Layer]) -> None:
         first = layers[0]
@@ -205,7 +207,7 @@ class KeysValues:
                              norms[0].epsilon) if norms else None
 
     def of(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys, not turned yet, and values of normed inputs (rows, hidden size): each (layers, rows, kv heads,
+        """Keys before rotary embedding, and values, of normed inputs (rows, hidden size): each (layers, rows, kv heads,
         head size)."""
         keys, values = self.product(inputs).view(len(inputs), *self.shape).transpose(0, 1).chunk(2, 2)
         return keys if self.key_norm is None else self.key_norm(keys), values
@@ -217,8 +219,9 @@ def norm_of(module: Any) -> Norm:
 
 
 def additive(seen: Tensor, prefix: int, groups: int, like: Tensor, spare: int = 0) -> Tensor:
-    """A mask for ``rows`` new rows after ``prefix`` cached ones, all of which they see, and before ``spare`` slots
-    that none sees: (1, 1, groups × rows, prefix + rows + spare), 0 or −inf. ``seen`` is (rows, rows) bool.
+    """The additive mask of new rows after ``prefix`` cached positions, which all of them see, and before ``spare``
+    slots, which none sees: (1, 1, groups × rows, prefix + rows + spare), 0 or −inf, in the dtype of ``like``. ``seen``
+    is (rows, rows) bool.
 
     Query groups are folded into rows, so that the keys need not be repeated for every query head.
     """

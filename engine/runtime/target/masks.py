@@ -1,4 +1,5 @@
-"""One mask for every architecture: transformers' models agree on a mask of four dimensions, not on a mask per kind."""
+"""One mask for every architecture: transformers' models all take a mask of four dimensions, but only some a mask for
+each kind of layer."""
 
 from __future__ import annotations
 
@@ -9,13 +10,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-MASK_PER_KIND = frozenset({"qwen2", "qwen3"})  # take a mask for each kind of layer, None for plainly causal
+MASK_PER_KIND = frozenset({"qwen2", "qwen3"})  # these take a mask for each kind of layer, None for a causal one
 
 
 def take_any_mask(model: PreTrainedModel) -> None:
     """Let the model accept masks as the target's passes give them: one for each kind of layer, all the same.
 
-    An additive mask goes in as it is; where there is none, the rows follow one another after the cache.
+    An additive mask is passed on as it is; without one, the rows are taken to follow one another after the cache.
     """
     if model.config.get_text_config().model_type not in MASK_PER_KIND:
         model.register_forward_pre_hook(_unfolded, with_kwargs=True)
@@ -33,7 +34,8 @@ def _unfolded(model: PreTrainedModel, given: tuple[Any, ...], named: dict[str, A
 
 
 def additive(seen: Tensor, committed: int, like: Tensor) -> Tensor:
-    """A boolean (rows, drafted) as an additive mask (1, 1, rows, committed + drafted) in the dtype of ``like``."""
+    """The additive mask (1, 1, rows, committed + drafted) of ``seen`` (rows, drafted) bool, in the dtype of ``like``:
+    committed positions are visible to all rows."""
     rows, drafted = seen.shape
     mask = torch.zeros(rows, committed + drafted, dtype=like.dtype, device=like.device)
     mask[:, committed:].masked_fill_(~seen, -torch.inf)
@@ -41,5 +43,6 @@ def additive(seen: Tensor, committed: int, like: Tensor) -> Tensor:
 
 
 def causal(rows: int, committed: int, like: Tensor) -> Tensor:
-    """The additive mask of ``rows`` tokens that follow one another after ``committed`` ones."""
+    """The additive mask (1, 1, rows, committed + rows) of tokens that follow one another after ``committed`` ones, in
+    the dtype of ``like``."""
     return additive(torch.ones(rows, rows, dtype=torch.bool, device=like.device).tril(), committed, like)

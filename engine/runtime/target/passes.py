@@ -1,8 +1,8 @@
-"""One forward pass of the target over new rows after its cache: the reference, which is transformers' own code, or the
-fused one, which does the same in fewer dispatches.
+"""The target's two forward passes over new rows after its cache: the reference, which is transformers' own code, and
+the fused one, which computes the same in fewer dispatches.
 
 Both write the rows' keys and values into the cache and return logits and the outputs of the tapped layers. The fused
-pass serves the architectures that it knows; everything else, and every prompt, goes through the reference.
+pass serves the architectures that it knows; all others, and all prompts, go through the reference.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.runtime.target.layers import Layer, Rotations, View, additive, norm_
 from engine.runtime.target.products import VocabularyProduct
 
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
-# A tree's pass looks at so many slots, or a multiple: fused attention on a CPU compiles a kernel for each new number.
+# A tree's pass reads a multiple of so many slots: fused attention on a CPU compiles a kernel for each new number.
 WHOLE = 32
 STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
 
@@ -30,14 +30,15 @@ AnyCache = TreeCache | SpreadCache
 
 
 class PassOutput(NamedTuple):
-    """logits (rows asked for, vocabulary) in the model's dtype; tapped (rows, taps × hidden size)."""
+    """What a forward pass returns: logits (rows asked for, vocabulary) in the model's dtype; tapped (rows, taps ×
+    hidden size)."""
 
     logits: Tensor
     tapped: Tensor
 
 
 class Part(NamedTuple):
-    """One text's rows of a pass: arguments of ``ReferencePass.forward``."""
+    """One text's rows of a pass: the arguments of ``ReferencePass.forward``."""
 
     tokens: Tensor
     positions: Tensor
@@ -46,7 +47,7 @@ class Part(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The slots that its rows and all before them fill."""
+        """How many slots are filled once its rows are written."""
         return int(self.cache.length) + len(self.tokens)
 
 
@@ -61,12 +62,12 @@ class ReferencePass(nn.Module):
             model.base_model.layers[layer].register_forward_hook(self._tap(layer))
 
     def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: AnyCache) -> PassOutput:
-        """Logits and taps of all rows. tokens, positions (rows,) integers; ``seen`` (rows, rows) bool,
-        who sees whom of them; without it each sees all."""
+        """Logits and taps of all rows. tokens, positions (rows,) integers; ``seen`` (rows, rows) bool: which row sees
+        which; None lets each see all."""
         return self._run(tokens, positions, seen, cache, 0)
 
     def prefill(self, tokens: Tensor, cache: AnyCache) -> PassOutput:
-        """A causal pass over a whole prompt (tokens,), with the logits of its last row alone."""
+        """A causal pass over a whole prompt (tokens,) int64, with logits (1, vocabulary) of its last row only."""
         return self._run(tokens, torch.arange(len(tokens), device=tokens.device), None, cache, 1)
 
     def _run(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: AnyCache, last: int) -> PassOutput:
@@ -84,7 +85,7 @@ class ReferencePass(nn.Module):
 
 
 class FusedPass(nn.Module):
-    """The same arithmetic with ``layers.Layer``."""
+    """The reference pass's arithmetic, computed with ``layers.Layer``."""
 
     def __init__(self, model: PreTrainedModel, taps: Sequence[int]) -> None:
         super().__init__()
@@ -99,7 +100,7 @@ class FusedPass(nn.Module):
         self.taps = tuple(taps)
 
     def read_in_four_bits(self) -> bool:
-        """Multiply with weights of 4 bits as such; whether most of the layers' weights are of 4 bits."""
+        """Multiply with 4-bit weights without unpacking them; return whether most of the layers' weights are 4-bit."""
         products = [product for layer in self.layers for product in layer.products()]
         read = [product.weight.numel() for product in products if product.read_in_four_bits()]
         return 2 * sum(read) > sum(product.weight.numel() for product in products)
@@ -117,7 +118,7 @@ class FusedPass(nn.Module):
         return PassOutput(self.head(self.norm(hidden)), beside([outputs[layer] for layer in self.taps]))
 
     def together(self, parts: Sequence[Part]) -> list[PassOutput]:
-        """One pass over the rows of several texts, each with its own cache."""
+        """Logits and taps of each part, from one pass over the rows of several texts, each with its own cache."""
         rows = [len(part.tokens) for part in parts]
         hidden = embedding(torch.cat([part.tokens for part in parts]), self.base.embed_tokens.weight)
         rotation = self.rotations.at(torch.cat([part.positions for part in parts]), max(part.end for part in parts))
@@ -133,7 +134,7 @@ class FusedPass(nn.Module):
         return [PassOutput(*own) for own in zip(logits.split(rows), said, strict=True)]
 
     def _seen_by(self, part: Part) -> tuple[Tensor, Tensor | None, int]:
-        """The room of every layer for a part's rows, their mask, and the spare slots at the end."""
+        """The room of all layers for a part's rows, their mask, and how many spare slots lie at the end."""
         rooms = part.cache.room(len(part.tokens), 1 if part.seen is None else WHOLE)
         spare = rooms.shape[3] - part.end
         return rooms, None if part.seen is None else additive(
@@ -141,7 +142,7 @@ class FusedPass(nn.Module):
 
 
 def beside(tapped: list[Tensor]) -> Tensor:
-    """What the tapped layers put out, (rows, hidden size) each, as one (rows, taps × hidden size)."""
+    """The outputs of the tapped layers, (rows, hidden size) each, concatenated to (rows, taps × hidden size)."""
     return torch.cat(tapped, -1) if tapped else torch.empty(0)
 
 

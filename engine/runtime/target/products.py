@@ -1,11 +1,11 @@
-"""Products of a few rows with weights that stay: how a weight lies in memory decides how fast they are.
+"""Products of a few rows with fixed weights: how a weight lies in memory decides how fast they are.
 
-The modules stay the owners of the weights: projections that read the same input are laid side by side in one tensor,
-and the modules' parameters become views of it, so that no layer's float32 weight is stored twice. In float32 on a CPU
-that tensor is stored input by input instead of output by output: the same product of 1 to 65 rows takes 0.67 to 0.88
-of the time with AVX-512, 0.78 to 0.94 with AVX2 alone. Where there are bfloat16 tiles, and for the vocabulary, a copy
-is laid out in the order in which oneDNN's kernels read it. Where it is asked for, weights of 4 bits are read as such
-(``four_bits.py``). Figures: ``LOG.md``.
+The modules still own the weights: projections that read the same input are joined in one tensor, and the modules'
+parameters become views of it, so that no layer's float32 weight is stored twice. In float32 on a CPU that tensor is
+stored input by input instead of output by output: the same product of 1 to 65 rows takes 0.67 to 0.88 of the time with
+AVX-512, 0.78 to 0.94 with AVX2 alone. On CPUs with bfloat16 tiles, and for the vocabulary, a copy is laid out in the
+order in which oneDNN's kernels read it. On request, weights of 4 bits are multiplied as such (``four_bits.py``).
+Figures: ``LOG.md``.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from torch.nn.functional import linear
 
 from engine.runtime.target.four_bits import FourBits, levels_of
 
-TYPICAL_ROWS = 32  # what a layout is chosen for; it serves any number
-LAID_OUT_BYTES = 16 * 2**20  # a layer's larger weights are not held a second time
-VOCABULARY_BYTES = 256 * 2**20  # nor an output head larger than that
+TYPICAL_ROWS = 32  # the number of rows that a layout is chosen for; it serves any number
+LAID_OUT_BYTES = 16 * 2**20  # no second copy is held of a layer's weight larger than this
+VOCABULARY_BYTES = 256 * 2**20  # nor of an output head larger than this
 
 
 class Product:
-    """``linear`` with a weight that stays, (outputs, inputs), and its bias.
+    """``linear`` with a fixed weight (outputs, inputs) and its bias.
 
-    For a CPU that multiplies bfloat16 tiles, torch lays a weight out anew in each call. Here a copy is laid out once:
-    a product takes 15 to 40 % less, and gives the same bits.
+    On a CPU that multiplies bfloat16 tiles, torch lays a weight out anew in each call. Here a copy is laid out once:
+    a product takes 15 to 40 % less time and gives the same bits.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
@@ -36,8 +36,8 @@ class Product:
         self._four_bits: FourBits | None = None
 
     def read_in_four_bits(self) -> bool:
-        """Multiply with a weight in bfloat16 as 4 bits, if it lies on 16 levels, and have ``weight`` take on what is
-        multiplied with; whether it does."""
+        """Multiply with the weight as 4 bits if it is in bfloat16 and lies on 16 levels, and return whether it does.
+        ``weight`` then takes on the values that are multiplied with."""
         levels = levels_of(self.weight)
         if levels is None:
             return False
@@ -56,9 +56,9 @@ class Product:
 
 
 class VocabularyProduct(Product):
-    """The output head: states in, logits out. It may share its weight with the embedding, which reads it row by row, so
-    the weight stays as it is, and many rows at once go over a copy that is laid out for them. Target and drafters share
-    one of these."""
+    """The output head, from states to logits. The embedding may share its weight and reads it row by row, so the weight
+    stays as it is, and products of several rows use a copy that is laid out for them. Target and drafters share one
+    head."""
 
     def __init__(self, head: nn.Module) -> None:
         self.weight, self.bias = head.weight, head.bias  # type: ignore[assignment]
@@ -69,25 +69,26 @@ class VocabularyProduct(Product):
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Of inputs (…, inputs): (…, outputs)."""
-        if self._alone and inputs.shape[:-1].numel() == 1:  # a single row is read off faster as it is
+        if self._alone and inputs.shape[:-1].numel() == 1:  # for a single row the original layout is faster
             return linear(inputs, self.weight, self.bias)
         return super().__call__(inputs)
 
 
 def single(weight: Tensor) -> bool:
-    """Whether it is in float32 on a CPU."""
+    """Whether a weight is in float32 on a CPU."""
     return weight.device.type == "cpu" and weight.dtype == torch.float32
 
 
 def tiles(weight: Tensor) -> bool:
-    """Whether it is in bfloat16 on a CPU with kernels for that."""
+    """Whether a weight is in bfloat16 on a CPU with kernels for that."""
     kernels = torch.ops.mkldnn
     return (weight.device.type == "cpu" and weight.dtype == torch.bfloat16
             and hasattr(kernels, "_is_mkldnn_bf16_supported") and bool(kernels._is_mkldnn_bf16_supported()))
 
 
 def laid_out(weight: Tensor) -> Tensor | None:
-    """A copy in the order in which oneDNN's kernels read it; None where torch was built without them."""
+    """A copy of a weight (outputs, inputs) in the order in which oneDNN's kernels read it; None where torch was built
+    without them."""
     kernels = torch.ops.mkldnn
     if not hasattr(kernels, "_linear_pointwise"):
         return None
@@ -96,13 +97,13 @@ def laid_out(weight: Tensor) -> Tensor | None:
 
 
 def by_layout(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """``linear`` with a weight from ``laid_out``."""
+    """``linear`` of inputs (…, inputs) with a weight from ``laid_out``: (…, outputs)."""
     found: Tensor = torch.ops.mkldnn._linear_pointwise.default(inputs, weight, bias, "none", [], "")
     return found
 
 
 def joined(weights: Sequence[Tensor]) -> Tensor:
-    """Weights that read the same input as one, (all outputs, inputs), stored as products of it are fastest."""
+    """Weights of the same input as one, (all outputs, inputs), in the layout that its products are fastest in."""
     if single(weights[0]):
         return torch.cat([weight.t() for weight in weights], 1).t()
     return torch.cat(list(weights))
@@ -119,6 +120,6 @@ def side_by_side(projections: Sequence[nn.Linear]) -> Tensor:
 
 
 def biases(projections: Sequence[nn.Linear]) -> Tensor | None:
-    """Their biases as one vector, None where they have none."""
+    """The biases of the projections as one vector (all outputs,); None where they have none."""
     found = [projection.bias.data for projection in projections if projection.bias is not None]
     return torch.cat(found) if found else None

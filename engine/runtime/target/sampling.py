@@ -1,4 +1,4 @@
-"""From the target's logits to its choices, on its device.
+"""The target's choices and their statistics, computed from its logits on its device.
 
 Every absolute position has one uniform draw, made from the seed alone. All nodes of a depth share it, so equal
 prefixes choose alike (independent draws at duplicate siblings would be biased), the walk stays exact, and the same
@@ -18,14 +18,14 @@ from torch import Tensor
 from engine.decoding.lazy_verification import LazyVerification, VerificationSource
 from engine.records import Floats, Integers, PackedTree, Sampling, Verification
 
-AT_ONCE = 2**17  # logits described together: more would fall out of the processor's caches, at twice the time
-WAITING = 2**17  # more logits than this are described at once: an unread round keeps its logits in memory
+AT_ONCE = 2**17  # logits per batch of statistics: more would not fit the CPU's caches and take twice the time
+WAITING = 2**17  # up to so many logits wait until their statistics are read; until then they stay in memory
 
 
 def likeliest(logits: Tensor) -> Tensor:
-    """The most likely token of each row (rows, vocabulary), the first among equals: (rows,) int64.
+    """The most likely token of each row of logits (rows, vocabulary), the first among equals: (rows,) int64.
 
-    On the CPU torch takes 71 µs for 65 rows of 1,536 where numpy takes 7.
+    For 65 rows of 1,536 torch takes 71 µs on a CPU, numpy 7.
     """
     if logits.device.type == "cpu":
         return torch.from_numpy(logits.float().numpy().argmax(-1))
@@ -33,9 +33,8 @@ def likeliest(logits: Tensor) -> Tensor:
 
 
 def processed(logits: Tensor, sampling: Sampling) -> Tensor:
-    """Log probabilities after temperature, top-k and top-p: (rows, vocabulary) float32, −inf where cut.
-
-    At temperature 0 all mass is on the argmax.
+    """The log probabilities of logits (rows, vocabulary) after temperature, top-k and top-p: (rows, vocabulary)
+    float32, −inf where cut. At temperature 0 the argmax has all the mass.
     """
     if sampling.temperature == 0:
         return torch.full_like(logits, -torch.inf).scatter_(-1, likeliest(logits)[:, None], 0.0)
@@ -52,7 +51,8 @@ def processed(logits: Tensor, sampling: Sampling) -> Tensor:
 
 
 def drawn(probabilities: Tensor, draws: Tensor) -> Tensor:
-    """Inverse transform: one token per row from unnormalised probabilities (rows, vocabulary), draws (rows,)."""
+    """One token per row, (rows,) int64, by inverse transform sampling from unnormalised probabilities (rows,
+    vocabulary) with draws (rows,) in [0, 1)."""
     heights = probabilities.double().cumsum(-1)
     chosen = torch.searchsorted(heights, (draws.double() * heights[:, -1])[:, None], right=True)[:, 0]
     last = probabilities.shape[-1] - 1 - (probabilities.flip(-1) > 0).int().argmax(-1)
@@ -60,9 +60,8 @@ def drawn(probabilities: Tensor, draws: Tensor) -> Tensor:
 
 
 def choices(logits: Tensor, sampling: Sampling, draws: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The choice at each row, (rows,) int64, and the distribution after sampling's cuts: log probabilities (rows,
-    vocabulary), None at temperature 0. Both on the device. logits (rows, vocabulary), draws (rows,) float64 in [0,
-    1)."""
+    """The choice at each row, (rows,) int64, and the processed log probabilities (rows, vocabulary) float32, None at
+    temperature 0; both on the device. logits (rows, vocabulary), draws (rows,) float64 in [0, 1)."""
     if sampling.temperature == 0:
         return likeliest(logits), None
     left = processed(logits.float(), sampling)
@@ -70,19 +69,19 @@ def choices(logits: Tensor, sampling: Sampling, draws: Tensor) -> tuple[Tensor, 
 
 
 def chosen(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64]) -> Tensor:
-    """The target's choice at each row of logits (rows, vocabulary); draws (rows,) in [0, 1)."""
+    """The target's choice at each row of logits (rows, vocabulary), (rows,) int64; draws (rows,) float64 in [0, 1)."""
     return choices(logits, sampling, torch.from_numpy(draws).to(logits.device))[0]
 
 
 def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64], packed: PackedTree) -> Verification:
-    """The target's say at each node as host arrays, from logits (rows, vocabulary) as the model gives them and, above
-    temperature 0, draws (rows,).
+    """The target's choices and statistics at each node as host arrays, from the model's logits (rows, vocabulary) and,
+    above temperature 0, draws (rows,) float64.
 
-    Made as it is read, up to so many logits: a round goes on from the choices along its path, and whoever runs one to
-    measure it reads no more.
+    Up to ``WAITING`` logits, statistics are computed when they are read: a round needs only the choices along its path,
+    and a benchmark reads nothing else.
     """
     tokens, parents = packed.tokens, packed.parents
-    if packed.size < len(tokens):  # padding says nothing
+    if packed.size < len(tokens):  # drop the padding
         said_of = slice(packed.size)
         logits, draws, tokens, parents = logits[said_of], draws[said_of], tokens[said_of], parents[said_of]
     if sampling.temperature == 0 and logits.device.type == "cpu":
@@ -95,16 +94,16 @@ def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64],
 
 
 class Greedy:
-    """What rows of logits on a CPU say at temperature 0, see ``VerificationSource``. A row is looked at when asked for:
-    half of them lie in the other core's cache, and to read them all takes longer than the search."""
+    """Choices at temperature 0 from logits (rows, vocabulary) on a CPU, see ``VerificationSource``. A row is read only
+    when it is asked for: half of them lie in the other core's cache, and reading all takes longer than the search."""
 
     def __init__(self, logits: Tensor, tokens: Integers, parents: Integers) -> None:
         self.logits, self.tokens, self.parents = logits, tokens, parents
-        # from 0 up numbers in bfloat16 are ordered as their bits are
+        # non-negative bfloat16 numbers are ordered as their bits are
         self._bits = logits.view(torch.int16).numpy() if logits.dtype == torch.bfloat16 else None
 
     def at(self, node: int) -> int:
-        """The most likely token there, the first among equals."""
+        """The most likely token at one node, the first among equals."""
         if self._bits is not None:
             row = self._bits[node]
             best = int(row.argmax())
@@ -117,32 +116,32 @@ class Greedy:
         return likeliest(self.logits)
 
     def choice(self) -> Integers:
-        """The most likely token of each row."""
+        """The most likely token of each row, (rows,) int32."""
         return self._best.numpy().astype(np.int32)
 
     def described(self) -> Verification:
-        """With the statistics."""
+        """The choices with their statistics."""
         return described(self.logits, self._best, None, self.tokens, self.parents)
 
 
 class ChoiceStatistics:
-    """Choices that are made, and what describes them, see ``VerificationSource``."""
+    """Choices (rows,) int32 that are already made, and a function for their statistics; see ``VerificationSource``."""
 
     def __init__(self, choice: Integers, describe: Callable[[], Verification]) -> None:
         self._choice, self.described = choice, describe
 
     def at(self, node: int) -> int:
-        """The choice there."""
+        """The choice at one node."""
         return int(self._choice[node])
 
     def choice(self) -> Integers:
-        """All of them."""
+        """The choice at each node, (rows,) int32."""
         return self._choice
 
 
 @torch.inference_mode()
 def described(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Integers, parents: Integers) -> Verification:
-    """Choices, and ``statistics`` of them, as host arrays."""
+    """Choices and their ``statistics``, computed on the device, as host arrays."""
     if logits.device.type == "cpu" and left is None:
         return _greedy_on_cpu(logits.float().numpy(), choice.numpy(), tokens, parents)
     found = statistics(logits.float(), choice, left, torch.from_numpy(tokens).to(logits.device).long(),
@@ -151,8 +150,8 @@ def described(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Integ
 
 
 def _greedy_on_cpu(said: Floats, best: NDArray[np.intp], tokens: Integers, parents: Integers) -> Verification:
-    """``statistics`` at temperature 0 without torch: a call of numpy costs a fifth, and torch's threads, called from
-    two of Python's, would wait for each other."""
+    """``statistics`` at temperature 0 in numpy: a call takes a fifth of torch's time, and torch's threads would wait
+    for one another when two Python threads call them."""
     together = max(1, AT_ONCE // said.shape[-1])
     found = [_row_statistics(said[start:start + together], best[start:start + together])
              for start in range(0, len(said), together)]
@@ -166,7 +165,8 @@ def _greedy_on_cpu(said: Floats, best: NDArray[np.intp], tokens: Integers, paren
 
 
 def _row_statistics(said: Floats, best: NDArray[np.intp]) -> Floats:
-    """(4, rows): each row's largest logit, the sum of exponentials over its own, entropy, gap to the second."""
+    """Of each row its largest logit, the sum of exponentials relative to it, entropy, and gap to the second logit:
+    (4, rows) float32."""
     every = np.arange(len(best))
     top = said[every, best]
     below = said - top[:, None]
@@ -178,8 +178,8 @@ def _row_statistics(said: Floats, best: NDArray[np.intp]) -> Floats:
 
 
 def statistics(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Tensor, parents: Tensor) -> Tensor:
-    """Statistics (4 or 5, rows) float32, see ``on_host``, of what ``choices`` gave. logits (rows, vocabulary) float32,
-    tokens and parents (rows,) int64."""
+    """The statistics (4 or 5, rows) float32, see ``on_host``, of the results of ``choices``. logits (rows, vocabulary)
+    float32; choice, tokens and parents (rows,) int64."""
     best = choice if left is None else likeliest(logits)
     masses = logits.softmax(-1)
     first = best[:, None]
@@ -195,8 +195,8 @@ def statistics(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Tens
 
 
 def on_host(choice: Integers, rows: Floats, tokens: Integers, parents: Integers) -> Verification:
-    """A record of choices (rows,) and statistics: the fields of ``Verification`` in its order (5, rows), or without
-    the last, which at temperature 0 follows from the choices."""
+    """The record of choices (rows,) int32 and statistics (5, rows) float32: the other fields of ``Verification`` in its
+    order; or (4, rows), without the last, which at temperature 0 follows from the choices."""
     found = list(rows)
     if len(found) == 4:
         found.append(np.where(tokens == choice[parents], np.float32(0), np.float32(-np.inf)))

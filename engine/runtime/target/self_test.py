@@ -1,7 +1,7 @@
-"""Whether a target sees a tree as a tree: one small pass compared with plain ones, for architectures not tried before.
+"""A test that a target can verify trees: one small tree pass against plain passes, for architectures not tried before.
 
 A model that counts rows instead of positions, or that lets a node see its siblings, would write other text than it
-writes by itself, and nothing else would say so.
+writes by itself, and nothing else would reveal it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from engine.trees.tree import pack, path_to
 TRIED = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})
 PREFIX, SIBLINGS, DEPTH = 6, 12, 3
 TOLERANCES_NATS = {torch.float32: 0.02}
-COARSE_NATS = 0.5  # what rounding to 16 bits does to a batch of rows, with room
+COARSE_NATS = 0.5  # more than rounding to 16 bits changes in a batch of rows
 
 
 def must_verify_trees(target: TorchTarget) -> None:
-    """RigError where the last node of a small tree says something else than the same text in a plain pass."""
+    """RigError where the nodes of a small tree predict something else than a plain pass over the same text."""
     kind = target.config.model_type
     if kind in TRIED:
         return
@@ -32,14 +32,14 @@ def must_verify_trees(target: TorchTarget) -> None:
         raise RigError(f"A {kind} cannot be verified as a tree ({said}); choose a target with standard "
                        "attention.") from error
     if not apart <= TOLERANCES_NATS.get(target.model.dtype, COARSE_NATS):
-        raise RigError(f"A {kind} says something else in a tree than in a plain pass ({apart:.2f} nats apart), so its "
-                       "text would change; choose a target with standard attention.")
+        raise RigError(f"A {kind} predicts something else in a tree than in a plain pass ({apart:.2f} nats apart), so "
+                       "its text would change; choose a target with standard attention.")
 
 
 @torch.inference_mode()
 def strayed_nats(target: TorchTarget) -> float:
-    """The largest difference of the log probabilities of the most likely token at the last node: many siblings lie
-    before its path, so a node that sees them is far off."""
+    """The largest difference, in nats, between a tree pass and plain passes: of the top token's log probability and of
+    the entropy, at three nodes. Many siblings lie before the last one's path, so a node that sees them is far off."""
     random = np.random.default_rng(0)
     least = min(int(target.config.vocab_size), 1000)
     prompt = random.integers(0, least, PREFIX).tolist()

@@ -1,4 +1,4 @@
-"""The target: a causal language model of transformers as the loop's ``Target``."""
+"""The target: a causal language model from transformers as the loop's ``Target``."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ NOTHING = PassOutput(torch.empty(0), torch.empty(0))
 
 
 class TorchTarget:
-    """A model of transformers over a preallocated cache, an ancestor mask, and taps on a few layers.
+    """A model from transformers with a preallocated KV cache, an ancestor mask, and taps on a few layers.
 
-    ``taps`` are layer numbers whose outputs, before the final norm, the drafters read; nothing else is kept.
+    ``taps`` are the numbers of the layers whose outputs, before the final norm, the drafters read.
     """
 
     def __init__(self, model: PreTrainedModel, taps: Sequence[int]) -> None:
@@ -39,7 +39,7 @@ class TorchTarget:
         self.config = model.config.get_text_config()
         self.device: torch.device = model.device  # looked up once: transformers searches its modules each time
         if self.device.type == "cuda":
-            # cuDNN's attention makes a plan for every new length, and lengths here are new each round
+            # cuDNN's attention makes a plan for every new length, and here the length is new in each round
             torch.backends.cuda.enable_cudnn_sdp(False)
         self.reference = ReferencePass(model, self.taps)
         self.fastest = fastest_pass(model, self.reference)
@@ -57,27 +57,27 @@ class TorchTarget:
 
     @property
     def dtype(self) -> str:
-        """What its weights are in, by name."""
+        """The name of its weights' dtype."""
         return FOUR_BITS if self._in_four_bits else str(self.model.dtype).removeprefix("torch.")
 
     @property
     def cache_dtype(self) -> torch.dtype:
-        """Of keys and values, in which attention is computed. With weights of 4 bits it is float64: there the order in
-        which keys lie, a tree's or a text's, does not show once the result is rounded to bfloat16, and everything else
-        gives a row the same bits beside any others. So every method writes exactly plain decoding's text, if all the
-        layers' weights are of 4 bits."""
+        """The dtype of keys and values, in which attention is computed. With weights of 4 bits it is float64: then the
+        order of keys, which differs between a tree and a text, no longer shows once the result is rounded to bfloat16,
+        and all other operations give a row the same bits whatever rows are computed with it. So every method writes
+        exactly plain decoding's text if all the layers' weights are of 4 bits."""
         return torch.float64 if self._in_four_bits else self.model.dtype
 
     def read_in_four_bits(self) -> bool:
-        """Multiply with weights of 4 bits as such; whether the weights are of 4 bits. Needs a model in bfloat16, and is
-        asked before the first prompt."""
+        """Multiply with 4-bit weights without unpacking them; return whether the weights are 4-bit. Needs a model in
+        bfloat16, and has to be called before the first prompt."""
         with torch.inference_mode():
             self._in_four_bits = isinstance(self.fastest, FusedPass) and self.fastest.read_in_four_bits()
         return self._in_four_bits
 
     @property
     def hardware(self) -> str:
-        """What it runs on, in words."""
+        """The name of the hardware it runs on."""
         return hardware(self.device, gpus_of(self.model))
 
     @property
@@ -94,8 +94,7 @@ class TorchTarget:
 
     @cached_property
     def logits(self) -> VocabularyProduct:
-        """The output head as a product over the layout that the processor reads fastest: target and drafters share
-        it."""
+        """The output head as a product in the layout that the processor reads fastest; target and drafters share it."""
         return self.fastest.head if isinstance(self.fastest, FusedPass) else VocabularyProduct(self.head)
 
     @inferring
@@ -124,7 +123,7 @@ class TorchTarget:
 
     @inferring
     def verify_together(self, forks: Sequence[TorchTarget], packed: Sequence[PackedTree]) -> list[Verification]:
-        """See ``plan.JointTarget``. Where only the reference forward pass serves the model, a pass for each."""
+        """See ``plan.JointTarget``. Where only the reference forward pass serves the model, each fork runs its own."""
         if not isinstance(self.fastest, FusedPass):
             return [fork.verify(own) for fork, own in zip(forks, packed, strict=True)]
         if self._waiting:
@@ -134,18 +133,18 @@ class TorchTarget:
         return [fork._heard(own, output) for fork, own, output in zip(forks, packed, outputs, strict=True)]
 
     def fork(self) -> TorchTarget:
-        """See ``plan.Target``: the same weights and passes, a cache of its own."""
+        """See ``plan.Target``: the same weights and passes, with its own cache."""
         other = copy(self)
         other.release()
         return other
 
     def _rows(self, packed: PackedTree) -> Part:
-        """What a pass over a tree is given."""
+        """The arguments of a pass over a tree."""
         seen = torch.from_numpy(packed.seen).to(self.device) if len(packed.tokens) > 1 else None
         return Part(self._placed(packed.tokens), self._placed(packed.positions), seen, self._open_cache)
 
     def _heard(self, packed: PackedTree, output: PassOutput) -> Verification:
-        """What a pass says of a tree; its output is kept for ``commit``."""
+        """The record of a pass over a tree, whose output is kept for ``commit``."""
         self._said = output
         draws = self._draws.take(packed.positions + 1) if self._sampling.temperature else NO_DRAWS
         return verification(output.logits, self._sampling, draws, packed)
@@ -167,7 +166,7 @@ class TorchTarget:
         return int(drawn(weights[None], torch.tensor([draw], device=weights.device))[0])
 
     def release(self) -> None:
-        """Free the cache and what the last pass left."""
+        """Free the cache and the last pass's output."""
         self._cache = None
         self._said = NOTHING
 
@@ -183,5 +182,5 @@ class TorchTarget:
         return self._cache
 
     def _placed(self, numbers: Integers) -> Tensor:
-        """Indices (n,) int32 on the device."""
+        """Integers (n,) int32 as a tensor on the device."""
         return torch.from_numpy(numbers).to(self.device)

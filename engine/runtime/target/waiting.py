@@ -1,10 +1,9 @@
-"""While other programs want the processors, OpenMP's threads sleep at their barriers instead of spinning.
+"""Lets OpenMP's threads sleep at their barriers instead of spinning while other programs want the processors.
 
 How long they spin is fixed when the library is loaded (``engine/machine/threads.py``), with one exception: GNU's OpenMP
-lets all of them sleep at once as long as it manages more threads than there are processors. A second team of threads,
-which a thread of Python's own calls up once and then does nothing with, makes it so; when that thread ends, they spin
-again.
-With another OpenMP nothing changes, and the spinning is short anyway.
+lets all threads sleep at once while it manages more of them than there are processors. A second, idle team of threads,
+started from a Python thread of its own, brings that about; when that Python thread ends, the others spin again. With
+any other OpenMP nothing changes, and the spinning is short anyway.
 """
 
 from __future__ import annotations
@@ -16,14 +15,15 @@ import torch
 
 from engine.machine.threads import OtherWork, processors
 
-LOOK_SECONDS = 0.25  # between two looks at what others do
-FORSAKEN_SECONDS = 2.0  # without a pass: then nobody decodes, and the second team goes
-CROWDED, CLEARED = 0.5, 0.25  # processors that are wanted and missing: from where on threads sleep, up to where not
-CALL_UP = 2**20  # numbers that torch adds up with all its threads
+LOOK_SECONDS = 0.25  # between two looks at the load of other programs
+FORSAKEN_SECONDS = 2.0  # without a pass, after which the second team ends
+CROWDED, CLEARED = 0.5, 0.25  # missing processors: threads sleep from the first on, and spin again below the second
+CALL_UP = 2**20  # numbers, enough for torch to add them with all its threads
 
 
 class Waiting:
-    """Asked before each pass on a CPU; looks around now and then, and costs a glance at the clock otherwise."""
+    """Decides before each pass on a CPU whether threads sleep or spin. It looks at the load every ``LOOK_SECONDS``, and
+    otherwise costs one reading of the clock."""
 
     def __init__(self, others: OtherWork | None = None) -> None:
         self._others = others or OtherWork()
@@ -32,11 +32,11 @@ class Waiting:
 
     @property
     def asleep(self) -> bool:
-        """Whether threads sleep at their barriers at once."""
+        """Whether threads sleep as soon as they reach a barrier."""
         return self._second is not None and self._second.is_alive()
 
     def adapt(self) -> None:
-        """Sleep at barriers while the processors are wanted elsewhere, spin while they are not."""
+        """Let threads sleep at barriers while other programs want the processors, and spin while they do not."""
         now = perf_counter()
         if now < self._next:
             return
@@ -49,7 +49,7 @@ class Waiting:
 
 
 class SecondTeam(Thread):
-    """A thread with a team of OpenMP threads of its own, all of them idle; it ends when told to, or forsaken."""
+    """A thread with an idle team of OpenMP threads. It ends when stopped, or after ``FORSAKEN_SECONDS`` unwanted."""
 
     def __init__(self) -> None:
         super().__init__(name="second team", daemon=True)
@@ -57,12 +57,12 @@ class SecondTeam(Thread):
         self.start()
 
     def stop(self) -> None:
-        """End soon, and with it the team."""
+        """End the thread soon, and with it the team."""
         self._over = True
         self.wanted.set()
 
     def run(self) -> None:
-        """Call the team up, then wait as long as somebody asks for it."""
+        """Start the team, then wait for as long as it is wanted."""
         torch.zeros(CALL_UP).add_(1)
         while self.wanted.wait(FORSAKEN_SECONDS) and not self._over:
             self.wanted.clear()

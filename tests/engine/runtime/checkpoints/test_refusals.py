@@ -299,7 +299,7 @@ def test_a_model_that_counts_rows_for_positions_is_found_out(made: Path, monkeyp
     assert self_test.strayed_nats(rig.target) < 1e-3
     monkeypatch.setattr(self_test, "pack", lambda tree, start: replace(
         pack(tree, start), positions=start + np.arange(len(tree), dtype=np.int32)))
-    with pytest.raises(RigError, match="says something else in a tree than in a plain pass"):
+    with pytest.raises(RigError, match="predicts something else in a tree than in a plain pass"):
         self_test.must_verify_trees(rig.target)
 
 
