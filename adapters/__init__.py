@@ -1,1 +1,1 @@
-"""Code to add to another engine so that it records its rounds, and imports of other tools' records: see README.md."""
+"""Code to add to other engines so that they record their rounds, and imports of other tools' records: see README.md."""

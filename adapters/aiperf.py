@@ -1,7 +1,7 @@
 """AIPerf's ``profile_export.jsonl`` (``spec_decode_acceptance``) as runs: ``python -m adapters.aiperf FILE FOLDER``.
 
-AIPerf's record is the same for every engine and knows no trees: of each step how many tokens were drafted and how many
-of them accepted. Each step becomes a chain of unknown tokens.
+AIPerf's record is the same for every engine, and has no trees: only how many tokens each step drafted, and how many of
+them it accepted. Each step becomes a chain of unknown tokens.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNORDERED = "The server reported how often each number of tokens was accepted, a
 
 
 def convert(source: Path, folder: Path) -> list[Path]:
-    """A run for each request that has a record. ValueError, in a sentence, where the file is none of AIPerf's."""
+    """Write a run for each request that has a record; ValueError, in a sentence, where the file is not AIPerf's."""
     runs = []
     for number, (record, steps) in lines_of(source, "a profile_export.jsonl of AIPerf", _read):
         if steps:
@@ -36,7 +36,7 @@ def _read(line: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[int, i
 
 
 def _steps(record: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """Drafted and accepted tokens of each step."""
+    """The numbers of drafted and accepted tokens of each step."""
     accepted = record.get("per_step_accepted")
     if accepted is None:
         counts = {int(kept): int(count) for kept, count in record["acceptance_histogram"].items()}
@@ -54,7 +54,7 @@ def _write(path: Path, record: Mapping[str, Any], steps: list[tuple[int, int]]) 
 
 
 def main(words: list[str]) -> int:
-    """The command line."""
+    """Run the command line; the exit status."""
     return command(words, "adapters.aiperf", convert)
 
 

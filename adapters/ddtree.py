@@ -1,6 +1,6 @@
-"""The published DDTree loop (github.com/liranringel/ddtree, ``ddtree_generate``), recorded.
+"""Records the published DDTree loop (github.com/liranringel/ddtree, ``ddtree_generate``).
 
-One line in its loop, after ``follow_verified_tree``::
+Add one line to its loop, after ``follow_verified_tree``::
 
     accepted_indices, next_token = follow_verified_tree(child_maps, posterior)
     record_round(recorder, locals())
@@ -13,12 +13,12 @@ from typing import Any
 
 from engine.recorder import Recorder
 
-RANKS = 12  # of the drafter's guesses at each depth
+RANKS = 12  # how many of the drafter's tokens are recorded at each depth
 
 
 def record_round(recorder: Recorder, names: Mapping[str, Any]) -> None:
-    """A round of the loop, by its own names. ``draft_logits`` (1, depth, vocabulary) become log probabilities over the
-    whole vocabulary before the cut; ``parents`` begin with -1, for the root."""
+    """Record a round from the loop's local variables. ``draft_logits`` (1, depth, vocabulary) become log probabilities
+    over the whole vocabulary before the cut; ``parents`` begin with -1, for the root."""
     logits = names["draft_logits"][0].float()
     logprobs, tokens = (logits - logits.logsumexp(-1, keepdim=True)).topk(min(RANKS, logits.shape[-1]), dim=-1)
     recorder.round(

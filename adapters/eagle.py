@@ -1,6 +1,6 @@
-"""The published EAGLE-2 and EAGLE-3 loop (github.com/SafeAILab/EAGLE, ``EaModel.eagenerate``), recorded.
+"""Records the published EAGLE-2 and EAGLE-3 loop (github.com/SafeAILab/EAGLE, ``EaModel.eagenerate``).
 
-Two lines: one after ``evaluate_posterior``, one after the loop::
+Add two lines, one after ``evaluate_posterior`` and one after the loop::
 
     rounds = EagleRounds(recorder)
     for idx in range(max_length):
@@ -22,8 +22,9 @@ from engine.recorder import Recorder
 
 
 class EagleRounds:
-    """The loop draws the bonus token after it has verified, as the root of its next tree, so each round is written one
-    round later. The last round's is the likeliest token of ``sample_p``, which is the one taken when greedy."""
+    """Records the loop's rounds. The loop draws the bonus token after it has verified, as the root of its next tree, so
+    each round is written one round later. The last round's bonus token is the likeliest of ``sample_p``, which greedy
+    decoding takes."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -31,8 +32,8 @@ class EagleRounds:
         self._last_bonus = 0
 
     def verified(self, names: Mapping[str, Any]) -> None:
-        """A tree after its walk, by the loop's own names: ``retrieve_indices`` (paths, depth + 1) are the rows of each
-        path, padded with -1, ``draft_tokens`` (1, n) end with one token of padding."""
+        """Take note of a verified tree from the loop's local variables: ``retrieve_indices`` (paths, depth + 1) are the
+        rows of each path, padded with -1; ``draft_tokens`` (1, n) end with one token of padding."""
         paths = np.asarray(names["retrieve_indices"].cpu())
         tokens = np.asarray(names["draft_tokens"].cpu())[0, :paths.max() + 1]
         choices = np.asarray(names["logits"].argmax(-1).cpu())
@@ -47,7 +48,7 @@ class EagleRounds:
         self._last_bonus = int(names["sample_p"].argmax())
 
     def ended(self) -> None:
-        """The text is whole."""
+        """Write the last round, once the text has ended."""
         self._write(self._last_bonus)
 
     def _write(self, bonus: int) -> None:

@@ -1,4 +1,4 @@
-"""What the imports of other tools' records share: a file of JSON lines in, runs in a folder out, one command line."""
+"""Shared by the imports of other tools' records: they read a file of JSON lines and write runs into a folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 Read = TypeVar("Read")
-Convert = Callable[[Path, Path], list[Path]]  # a file, and the folder for its runs
+Convert = Callable[[Path, Path], list[Path]]  # (a file, the folder for its runs) -> the runs' files
 
 
 def lines_of(source: Path, kind: str, read: Callable[[Any], Read]) -> Iterator[tuple[int, Read]]:
@@ -24,14 +24,14 @@ def lines_of(source: Path, kind: str, read: Callable[[Any], Read]) -> Iterator[t
 
 
 def fitting(accepted: int, drafted: int) -> tuple[int, int]:
-    """Both counts of a step; ValueError where it accepts more than it drafted."""
+    """Both counts of a step; ValueError where it accepted more than it drafted."""
     if not 0 <= accepted <= drafted:
-        raise ValueError("a step that accepts more than it drafted")
+        raise ValueError("a step that accepted more than it drafted")
     return drafted, accepted
 
 
 def command(words: list[str], module: str, convert: Convert) -> int:
-    """``python -m MODULE FILE FOLDER``; the exit status."""
+    """Run ``python -m MODULE FILE FOLDER``; the exit status."""
     if len(words) != 2:
         print(f"python -m {module} FILE FOLDER", file=sys.stderr)
         return 2

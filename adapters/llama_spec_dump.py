@@ -1,8 +1,8 @@
 """Files that a llama.cpp writes with ``LLAMA_SPEC_DUMP`` as runs: ``python -m adapters.llama_spec_dump FILE FOLDER``.
 
-A fork of llama.cpp (llama.cpp-tq3, pull request 83) writes a line for each verify step: the drafted tokens, their
-probabilities, the likeliest others (``LLAMA_SPEC_DUMP_TOPK``), and how many were accepted. The root and the bonus token
-are not in it. Each sequence becomes a run.
+A fork of llama.cpp (llama.cpp-tq3, pull request 83) writes a line for each verification: the drafted tokens, their
+probabilities, the likeliest other tokens (``LLAMA_SPEC_DUMP_TOPK``), and how many were accepted. It does not hold the
+root and the bonus token. Each sequence becomes a run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Step = Mapping[str, Any]
 
 
 def convert(source: Path, folder: Path) -> list[Path]:
-    """A run for each sequence. ValueError, in a sentence, where the file is no such dump."""
+    """Write a run for each sequence; ValueError, in a sentence, where the file is not such a dump."""
     sequences: dict[int, list[Step]] = {}
     for _, step in lines_of(source, "a file of LLAMA_SPEC_DUMP", _checked):
         sequences.setdefault(step["seq"], []).append(step)
@@ -48,7 +48,7 @@ def _write(path: Path, steps: Sequence[Step]) -> None:
 
 
 def _lattice(places: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The likeliest tokens of each place, as many as every place has."""
+    """The lattice of the likeliest tokens of each place, as many as every place has."""
     ranks = min((len(place.get("top", ())) for place in places), default=0)
     if not ranks:
         return []
@@ -58,7 +58,7 @@ def _lattice(places: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main(words: list[str]) -> int:
-    """The command line."""
+    """Run the command line; the exit status."""
     return command(words, "adapters.llama_spec_dump", convert)
 
 

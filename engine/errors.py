@@ -1,4 +1,4 @@
-"""Everything that can go wrong on purpose, as one sentence each.
+"""The errors that a person may meet, each with one sentence.
 
     CanopyError
     ├── RequestError       the request cannot be served as asked (prompt, budget, method, numbers)
@@ -8,7 +8,7 @@
     ├── ResultsError       a results file of the lab is not one, is in use, or cannot be written
     ├── ServerError        an attached server does not answer, or not as it should
     ├── PresetError        a preset that the page would offer cannot be run
-    └── CancellationError  somebody changed their mind; nothing went wrong
+    └── CancellationError  the person cancelled; nothing went wrong
 
 A message says what is wrong, what was seen, and what is allowed. The page and the command line print it as it is.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 
 class CanopyError(Exception):
-    """A failure with a sentence for the person in front of the screen."""
+    """A failure whose message is a sentence for the user."""
 
 
 class RequestError(CanopyError):

@@ -1,4 +1,4 @@
-"""The methods are rows, and the loop that runs them is one (``decoding/loop.py``)."""
+"""The methods, one row each; a single loop (``decoding/loop.py``) runs them all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def whole(budget: int, drafters: int) -> tuple[int, ...]:
 
 
 def halves(budget: int, drafters: int) -> tuple[int, ...]:
-    """The drafters share the budget; what does not divide goes to the first ones."""
+    """The drafters share the budget evenly; the remainder goes to the first ones."""
     return tuple((budget + drafters - 1 - drafter) // drafters for drafter in range(drafters))
 
 
@@ -27,10 +27,10 @@ EQUAL_ROWS: Mapping[str, Share] = MappingProxyType({"total": whole, "each": whol
 
 @dataclass(frozen=True)
 class Method:
-    """How many drafters draft, how trees grow and combine, how nodes are accepted, and what may be said of it.
+    """A method: how many drafters draft, how trees are built and combined, and how nodes are accepted.
 
     ``family`` is the kind of drafter that it is meant for: ``dflash`` (marginals of a block), ``path`` (one that
-    sees its own path), ``ngram``. Any drafter serves any method; where nobody names one, the rig picks by it.
+    sees its own path), ``ngram``. Any drafter serves any method; the rig goes by ``family`` where none is named.
     """
 
     drafter_count: int
@@ -44,7 +44,7 @@ class Method:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """What a budget may mean, where that makes a difference; else ``total`` alone."""
+        """The splits of a budget, where they make a difference; else only ``total``."""
         return tuple(self.shares) if len(set(self.shares.values())) > 1 else ("total",)
 
     @property
@@ -54,13 +54,12 @@ class Method:
 
     @property
     def replayable(self) -> bool:
-        """Whether a known text says what it would have accepted at any budget: it follows the text, over drafters whose
-        proposals do not depend on the budget."""
+        """Whether a known text decides what it would have accepted at any budget: it follows the text, and its
+        drafters' proposals do not depend on the budget."""
         return self.follows_text and self.family == BLOCK
 
     def takes(self, drafters: int) -> bool:
-        """Whether the drafters that a person names are as many as it needs; drafters of other families are for the rig
-        to choose."""
+        """Whether it takes so many drafters by name; for methods of other families the rig chooses the drafter."""
         return self.family == BLOCK and self.drafter_count == drafters > 0
 
 
@@ -81,7 +80,7 @@ METHODS: Mapping[str, Method] = MappingProxyType({
 })
 
 
-SERVED = "served"  # what an attached server runs is not a row: it was chosen when the server was started
+SERVED = "served"  # the method of an attached server, which is not a row: it was chosen when the server was started
 
 
 def method_named(name: str) -> Method:

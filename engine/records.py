@@ -1,4 +1,4 @@
-"""The nouns of a round, in the order in which they happen. Read this file first, then ``decoding/``.
+"""The records of a round, in the order in which they are made. Read this file first, then ``decoding/``.
 
 Everything is a struct of numpy arrays, never node objects: the same layout serves the engine, a tensor on a
 device, a trace file and the page. Node 0 of a tree is the root, and ``parents[i] < i``; the root's own parent
@@ -17,7 +17,7 @@ Integers = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
 STAGES = ("draft", "build", "pack", "verify", "accept", "keep", "other")
-WAIT = "wait"  # besides the stages, in a round that several runs share: the time that the run waited for the others
+WAIT = "wait"  # a further stage in a round that several runs share: the time that the run waited for the others
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Request(RunOptions):
-    """What the engine is asked; ``stop_ids`` end the text and are not part of it."""
+    """A request to the engine; ``stop_ids`` end the text and are not part of it."""
 
     prompt_ids: tuple[int, ...]
     _: KW_ONLY
@@ -58,9 +58,9 @@ class Request(RunOptions):
 
 @dataclass(frozen=True)
 class Ask(RunOptions):
-    """What a person asks: a ``Request`` before its prompt is tokenised. ``drafters`` of the rig are named in order;
-    without any, the rig chooses for the method. ``turns`` are the conversation before the prompt, each a role (system,
-    user, assistant) and a text."""
+    """What a person asks: a ``Request`` before its prompt is tokenised. ``drafters`` are names in order; without any,
+    the rig chooses for the method. ``turns`` are the conversation before the prompt, each a role (system, user,
+    assistant) and a text."""
 
     prompt: str
     _: KW_ONLY
@@ -84,11 +84,11 @@ class Lattice:
 
     @property
     def depth(self) -> int:
-        """How many positions after the root it has proposals for."""
+        """For how many positions after the root it has proposals."""
         return int(self.tokens.shape[0])
 
     def cut(self, depth: int) -> Lattice:
-        """The lattice without what lies deeper than ``depth`` positions after the root."""
+        """The lattice of the first ``depth`` positions after the root."""
         if depth >= self.depth:
             return self
         return Lattice(self.tokens[:depth], self.logprobs[:depth], self.follow[:depth])
@@ -116,7 +116,7 @@ class DraftTree:
 @dataclass(frozen=True, eq=False)
 class PackedTree:
     """A tree as the rows of one target pass: tokens, positions (absolute), parents (rows,) int32, and seen (rows, rows)
-    bool: whether a row sees another, which is its ancestor or itself (paper 000, section 4.2).
+    bool: whether a row sees another, as it does its ancestors and itself (paper 000, section 4.2).
 
     The first ``size`` rows are the tree's nodes in order; the rest is padding that sees only itself.
     """
@@ -130,13 +130,13 @@ class PackedTree:
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """What the target says at each node, all (n,): nothing of the vocabulary's size leaves the device.
+    """The target's choice and statistics at each node, all (n,); nothing of the vocabulary's size leaves the device.
 
-    choice int32: the token it chooses there (argmax, or a draw from its processed distribution). Under the model's
-    own distribution, at temperature 1 and uncut, all float32: logprobs, the choice's log probability; entropy in
-    nats; gap, log probability of the most likely token minus that of the second; offered, the log probability of
-    this node's own token at its parent. processed float32: the same after temperature, top-k and top-p, which is
-    what acceptance goes by; at temperature 0 it is 0 for the argmax and −inf for all else. The root's are 0.
+    choice int32: the token that it chooses there (argmax, or a draw from its processed distribution). Under the model's
+    own distribution, at temperature 1 and uncut, all float32: logprobs, the choice's log probability; entropy in nats;
+    gap, the log probability of the most likely token minus that of the second; offered, the log probability of this
+    node's own token at its parent. processed float32: ``offered`` after temperature, top-k and top-p, which acceptance
+    uses; at temperature 0 it is 0 for the argmax and −inf for all others. The root's offered and processed are 0.
     """
 
     choice: Integers

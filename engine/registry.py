@@ -1,4 +1,4 @@
-"""Names to code, lazily: the file's name is the function's name is the name in the page."""
+"""Looks up code by name when it is needed: a file, its function and the name on the page are called the same."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ Entry = TypeVar("Entry")
 
 
 class Table(Mapping[str, Entry], Generic[Entry]):
-    """A mapping from a name to the object of that name in the module of that name, imported when asked for. Where
-    the names are folders, ``module`` is the file in each that holds the object."""
+    """A mapping from a name to the object of that name in the module of that name, imported on first use. Where the
+    names are folders, ``module`` is the file in each that holds the object."""
 
     def __init__(self, package: str, *names: str, module: str = "") -> None:
         self.package = package

@@ -1,4 +1,4 @@
-"""Acceptance rules: what the target said about a tree in, the rows to keep and the bonus token out."""
+"""Acceptance rules: from the target's verification of a tree, the rows to keep and the bonus token."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ AcceptanceRule = Callable[[DraftTree, Verification, Residual, np.random.Generato
 
 ACCEPTANCE_RULES: Table[AcceptanceRule] = Table("engine.acceptance", "walk", "sequential", "ratio")
 
-# Rules that keep the target's own choices and nothing else. Above temperature 0 they write the very text of plain
-# decoding with the same seed; a lossless rule with draws of its own writes one with the same distribution.
+# Rules that keep only the target's own choices. Above temperature 0 they write exactly plain decoding's text with the
+# same seed; a lossless rule with draws of its own writes another text of the same distribution.
 KEEPS_THE_TARGETS_CHOICES = frozenset({"walk"})

@@ -1,4 +1,4 @@
-"""Accept each node by the ratio of target to drafter (paper 003, "Accept/Reject: Walking the Tree"). Biased."""
+"""Accepts each node by the ratio of target to drafter (paper 003, "Accept/Reject: Walking the Tree"). Biased."""
 
 from __future__ import annotations
 

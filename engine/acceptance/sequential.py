@@ -1,4 +1,4 @@
-"""Try the children one after the other, with removal and renormalisation (papers 000 and 001, section 6.2)."""
+"""Tries the children one after the other, with removal and renormalisation (papers 000 and 001, section 6.2)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.records import Acceptance, DraftTree, Trials, Verification
 def sequential(
     tree: DraftTree, verification: Verification, residual: Residual, random: np.random.Generator,
 ) -> Acceptance:
-    """At each node try its children in tree order; descend into the first that is accepted, else draw what is left.
+    """At each node, try its children in tree order; descend into the first that is accepted, else draw from the rest.
 
     The children are given, not drawn, so child x is accepted with p(x) / (1 − mass of the tokens tried before):
     x is the next token with chance p(x) exactly. A token tried before has no mass left, so a second sibling with
@@ -39,13 +39,13 @@ def sequential(
 
 
 def children_of(tree: DraftTree, node: int) -> NDArray[np.intp]:
-    """The nodes right below ``node``, in tree order; the root, its own parent by notation, is nobody's child."""
+    """The children of ``node``, (n,) in tree order; the root, whose own parent is written as 0, is not one."""
     return np.flatnonzero(tree.parents[1:] == node) + 1
 
 
 @dataclass
 class TrialLog:
-    """The trials of a round as they are made."""
+    """Collects the trials of a round as they are made."""
 
     random: np.random.Generator
     nodes: list[int] = field(default_factory=list)
@@ -55,7 +55,8 @@ class TrialLog:
     def first_accepted(
         self, children: NDArray[np.intp], tokens: NDArray[np.int32], masses: NDArray[np.float64],
     ) -> int:
-        """The first child whose draw lies below its chance, or 0. What is compared is what is recorded."""
+        """The first of ``children`` whose draw lies below its chance, or 0. The compared numbers are those recorded.
+        ``tokens`` are the tree's, ``masses`` their probabilities under the target."""
         tried: set[int] = set()
         left = 1.0
         for node, token, mass in zip(children.tolist(), tokens.tolist(), masses.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Follow the target's choices down the tree (paper 000, section 6.1; paper 002, section 4.4)."""
+"""Follows the target's choices down the tree (paper 000, section 6.1; paper 002, section 4.4)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def walk(tree: DraftTree, verification: Verification, residual: Residual, random
 
 
 def longest_path(parents: Integers, accepted: NDArray[np.bool_]) -> Integers:
-    """The path from the root to the deepest node whose ancestors and self are all accepted (n,), the root always is:
-    (a,) int32."""
+    """The path from the root to the deepest node that is accepted with all its ancestors, (a,) int32; accepted (n,)
+    bool, the root counting as accepted."""
     return followed(parents, accepted, lambda _: True)[0]
 
 
 def followed(parents: Integers, tokens: NDArray[Any], at: Callable[[int], int]) -> tuple[Integers, int]:
-    """The longest path from the root whose every token (n,) is what is said ``at`` its parent, (a,) int32, and what is
-    said at its end. Parents come first; who is off every such path is not asked."""
+    """The longest path from the root on which every token (n,) is the choice ``at`` its parent, (a,) int32, and the
+    choice at its end. ``at`` is called only for nodes on such paths."""
     said, depth = {0: at(0)}, {0: 0}
     deepest = 0
     for node, (parent, token) in enumerate(zip(parents.tolist(), tokens.tolist(), strict=True)):

@@ -1,4 +1,4 @@
-"""Builders: a lattice and a number of nodes in, a draft tree out."""
+"""Builders: each makes a draft tree of a given number of nodes from a lattice."""
 
 from __future__ import annotations
 

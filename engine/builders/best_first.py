@@ -1,10 +1,10 @@
 """The most probable prefixes under a drafter's proposals: the exact result of paper 002, Algorithm 1.
 
-A few come from the heap of the paper (``trees/heap.py``), many level by level: sort the nodes of a depth, best first;
-the j-th child of the i-th can be among the best B prefixes only if all that surely precede it leave room. With one row
-a depth these are the (i + 1)(j + 1) pairs up to it and the i + 1 parents, so (i + 1)(j + 2) ≤ B with i and j from 0;
-with a row per path only its i + 1 parents and its j + 1 elder siblings with itself, so i + j + 2 ≤ B. Either set of
-pairs is fixed by B and the width alone.
+Small trees come from the paper's heap (``trees/heap.py``), large ones level by level. Sort the nodes of a depth, best
+first: the j-th child of the i-th node can be among the best B prefixes only if all that surely precede it leave room.
+With one row per depth these are the (i + 1)(j + 1) pairs up to it and the i + 1 parents, so (i + 1)(j + 2) ≤ B with i
+and j from 0; with a row per path, only the i + 1 parents and the j + 1 siblings up to it, so i + j + 2 ≤ B. Either set
+of pairs depends only on B and the width.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from engine.records import DraftTree, Floats, Integers, Lattice
 from engine.trees.heap import from_heap
 from engine.trees.tree import plant
 
-LOWEST = np.finfo(np.float32).min  # below it lies only −inf: a prefix of probability 0
-HEAP_NODES = 192  # up to so many nodes over marginals the heap is faster
-SAMPLE = 4  # the first bound looks at about so many prefixes per node of the budget
+LOWEST = np.finfo(np.float32).min  # only −inf, a prefix of probability 0, is lower
+HEAP_NODES = 192  # over marginals, the heap is faster up to so many nodes
+SAMPLE = 4  # the first bound scores about so many prefixes per node of the budget
 
 Indices = NDArray[np.intp]
 
@@ -40,7 +40,7 @@ class Pairs:
 @dataclass(frozen=True, eq=False)
 class SearchLevel:
     """The nodes of one depth that may be in the tree, best first, all (m,): scores, tokens, the row that each reads
-    its children in, and its parent's place. Places count the levels' nodes through; the root's is 0."""
+    its children in, and its parent's place. Places number the nodes of all levels, from the root's 0."""
 
     scores: Floats
     tokens: Integers
@@ -82,7 +82,7 @@ def by_levels(lattice: Lattice, root: int, nodes: int) -> DraftTree:
 
 
 def _children(lattice: Lattice, depth: int, above: SearchLevel, pairs: Pairs, least: np.float32) -> SearchLevel:
-    """The next level."""
+    """The level below ``above``: its children that may be in the tree, none with a score below ``least``."""
     end = pairs.ends[min(len(above.scores), len(pairs.ends) - 1)]
     parents, cells = pairs.parents[:end], pairs.ranks[:end]
     if lattice.tokens.shape[1] > 1:
@@ -99,7 +99,7 @@ def _children(lattice: Lattice, depth: int, above: SearchLevel, pairs: Pairs, le
 
 
 def _assemble(root: int, levels: list[SearchLevel], nodes: int) -> DraftTree:
-    """The best ``nodes`` of all levels: they lie depth by depth, each in its order, so a stable sort keeps the ties."""
+    """The tree of the best ``nodes`` of all levels, which lie depth by depth in order, so a stable sort keeps ties."""
     scores = np.concatenate([level.scores for level in levels])
     order = (-scores).argsort(kind="stable")[:nodes]
     places = np.zeros(len(scores) + 1, np.int32)
@@ -110,7 +110,7 @@ def _assemble(root: int, levels: list[SearchLevel], nodes: int) -> DraftTree:
 
 
 def _raised(least: np.float32, levels: list[SearchLevel], nodes: int) -> np.float32:
-    """The bound after these levels; worth its cost where a level is wide."""
+    """The raised bound after these levels, computed only where a level is wide enough to be worth it."""
     scores = np.concatenate([level.scores for level in levels])
     if len(scores) < nodes:
         return least
@@ -119,7 +119,7 @@ def _raised(least: np.float32, levels: list[SearchLevel], nodes: int) -> np.floa
 
 
 def surely_reached(lattice: Lattice, nodes: int) -> np.float32:
-    """A score that each of the best ``nodes`` prefixes reaches: no prefix below it has to be looked at.
+    """A score that each of the best ``nodes`` prefixes reaches, so that any prefix below it can be ignored.
 
     The ``nodes``-th best among some prefixes is such a score; here the most likely chain's and their siblings'.
     """

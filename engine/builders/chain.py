@@ -9,7 +9,7 @@ from engine.trees.tree import plant
 
 
 def chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
-    """The rank-1 token of each depth, each read in the row that the one before leads to.
+    """The tree of the most likely token of each depth, in the row that the one before leads to.
 
     min(nodes, depth) drafted nodes, fewer where the most likely token has probability 0; a bare root for none.
     """

@@ -1,5 +1,5 @@
-"""The tree of a drafter that is asked again and again: the best nodes of each depth are expanded, and of all that was
-proposed the best are kept (the expansion and re-ranking that papers 000 and 001 take over from EAGLE-2)."""
+"""The tree of a drafter that runs once per depth: the best nodes of each depth are expanded, and the best of all
+proposals are kept (the expansion and re-ranking that papers 000 and 001 take from EAGLE-2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.records import DraftTree, Floats, Integers, Lattice
 from engine.trees.tree import plant
 
-WIDEST = 10  # nodes of a depth that are expanded, and children that each gets; the published setting
+WIDEST = 10  # expanded nodes per depth, and children of each; the published setting
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +26,10 @@ class Proposals:
 
 
 def expand(lattice: Lattice, root: int, nodes: int) -> DraftTree:
-    """The ``nodes`` best of what ``WIDEST`` expanded nodes a depth propose, ``WIDEST`` children each.
+    """The tree of the ``nodes`` best proposals, with ``WIDEST`` expanded nodes per depth of ``WIDEST`` children each.
 
-    Unlike ``best_first`` a node outside the best of its depth has no children, however good they would be: this is
-    what a drafter costs that needs one more pass for each depth. Order, and so the choice among equals: by log
+    Unlike in ``best_first``, a node outside the best of its depth has no children, however good they would be: the
+    price of a drafter that needs another pass for each depth. Order, and so the choice among equals: by log
     probability, descending; then the shallower; then the parent's own order; then the rank. Proposals of
     probability 0 are never drafted.
     """
@@ -60,7 +60,7 @@ def _proposals(lattice: Lattice, depth: int, above: Proposals, first: int) -> Pr
 
 
 def _best(root: int, levels: list[Proposals], nodes: int) -> DraftTree:
-    """The best of all depths. A parent scores no less than its children and lies before them, so it is there too."""
+    """The tree of the best of all depths. A parent scores no less than its children and precedes them, so it is in."""
     if not levels:
         return plant(root, *(np.zeros(0, np.int32),) * 2, np.zeros(0, np.float32))
     scores = np.concatenate([level.scores for level in levels])

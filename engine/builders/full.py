@@ -24,7 +24,7 @@ class FullLevel:
 
 
 def full(lattice: Lattice, root: int, nodes: int) -> DraftTree:
-    """Every drafted node has the ``WIDTH`` most likely tokens as children, down to one depth for all.
+    """The tree in which every node has the ``WIDTH`` most likely tokens as children, down to the same depth.
 
     The depth is the largest whose whole tree fits into ``nodes`` (2 + 4 + … for width 2) and into the lattice;
     what is left of the budget stays unspent. Where the lattice has one token a row, or the budget is 1, the width
@@ -37,7 +37,7 @@ def full(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     zero = np.zeros(1, np.int32)
     levels = [FullLevel(zero, zero, np.zeros(1, np.float32), zero, zero)]
     for step in range(depth):
-        below = whole_size(width, depth - step - 1) + 1  # a child and everything under it
+        below = whole_size(width, depth - step - 1) + 1  # a child with its subtree
         levels.append(_grow(lattice, levels[-1], step, np.arange(width, dtype=np.int32), below))
     order = np.argsort(np.concatenate([level.places for level in levels[1:]]))
     tree = plant(

@@ -1,4 +1,4 @@
-"""Combiners: the drafters' trees in, the one tree that is verified out."""
+"""Combiners: each turns the drafters' trees into the one tree that is verified."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from collections.abc import Callable
 from engine.records import DraftTree
 from engine.registry import Table
 
-Combiner = Callable[[tuple[DraftTree, ...], int], DraftTree]  # (a tree a drafter, node budget) -> tree to verify
+Combiner = Callable[[tuple[DraftTree, ...], int], DraftTree]  # (one tree per drafter, node budget) -> tree to verify
 
 COMBINERS: Table[Combiner] = Table("engine.combiners", "only", "routed", "merged", "joint")

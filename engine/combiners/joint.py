@@ -1,9 +1,9 @@
 """One tree over all drafters: a prefix that several propose is one node, and the budget is spent once.
 
-The union of the drafters' tries, each prefix scored by a mixture of their probabilities. A drafter weighs by the
-fourth power of its μ, which routing goes by (paper 001, section 5): sure drafters speak louder, and none falls silent.
-A score falls along every drafter's own paths, and whoever proposes a node proposes its parent, so a node's score is no
-better than its parent's: the best nodes of the union, the shallower first among equals, are again a tree.
+The union of the drafters' tries, with each prefix scored by a mixture of their probabilities. A drafter's weight is the
+fourth power of its μ, the score that routing uses (paper 001, section 5): confident drafters count more, and every one
+counts. A score falls along each drafter's own paths, and a drafter that proposes a node proposes its parent, so a
+node's score is no better than its parent's: the best nodes of the union, the shallower first among equals, are a tree.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from engine.trees.tree import select
 # On 60 mixed texts of the training split, budget 64, routed reached τ 7.96; the better drafter's score 7.90, mixtures
 # with powers 0, 1, 2, 3, 4 and 6 of μ 7.89, 7.93, 7.98, 8.01, 8.04 and 8.02.
 SURENESS = 4
-FAINTEST = 1e-30  # a μ of 0 still weighs something
+FAINTEST = 1e-30  # the least μ, so that every drafter has some weight
 
 
 class Union:
-    """The trie in the making, as lists by node, the root first; ``places`` finds a child by (parent, token)."""
+    """The growing trie as lists by node, the root first; ``places`` finds a child by (parent, token)."""
 
     def __init__(self, root: int) -> None:
         self.places: dict[tuple[int, int], int] = {}
         self.tokens, self.parents, self.depths, self.drafters = [root], [0], [0], [0]
 
     def add(self, tree: DraftTree, drafter: int) -> list[int]:
-        """Every node of one drafter's tree, under the place that its parent has here; the places, the root's first."""
+        """Add one drafter's tree, each node below its parent's place here; return its nodes' places, the root first."""
         here = [0]
         for token, parent in zip(tree.tokens[1:].tolist(), tree.parents[1:].tolist(), strict=True):
             above = here[parent]
@@ -47,13 +47,13 @@ class Union:
 
 
 def weights(trees: Sequence[DraftTree]) -> NDArray[np.float64]:
-    """Log weight of each drafter in the mixture: (drafters,)."""
+    """The log weight of each drafter in the mixture, (drafters,) float64."""
     loudness = SURENESS * np.log([max(tree.confidence, FAINTEST) for tree in trees])
     return np.asarray(loudness - np.logaddexp.reduce(loudness))
 
 
 def joint(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
-    """The ``budget`` best nodes of the union by log probability, then depth, then the drafters' own order.
+    """The tree of the ``budget`` best nodes of the union: by log probability, then depth, then the drafters' own order.
 
     ``drafters`` has the bit of every drafter that proposes a node; its log probability is the mixture's, where a
     drafter that does not propose it counts as giving it none.

@@ -12,7 +12,7 @@ from engine.records import DraftTree
 
 
 def merged(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
-    """The nodes of drafter 1, then those of drafter 2, and so on, below the shared root.
+    """The tree of all drafters' nodes below one shared root: those of drafter 1, then those of drafter 2, and so on.
 
     φ shifts a later drafter's nodes by the number of nodes before them and leaves the root where it is: φ(0) = 0,
     φ(i) = n₁ + i, and π∪(φ(i)) = φ(π(i)). A prefix that two drafters propose is there twice; ``joint`` has it once.

@@ -1,4 +1,4 @@
-"""One drafter, nothing to combine."""
+"""Combines nothing, for methods with one drafter."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from engine.records import DraftTree
 
 
 def only(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
-    """The first tree as it is."""
+    """The first tree, unchanged."""
     return trees[0]

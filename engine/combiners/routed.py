@@ -1,4 +1,4 @@
-"""Verify the tree of the more confident drafter alone (paper 001, section 5)."""
+"""Verifies only the tree of the more confident drafter (paper 001, section 5)."""
 
 from __future__ import annotations
 

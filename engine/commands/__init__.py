@@ -1,7 +1,7 @@
-"""Every command line: `python -m engine VERB …`. One module a verb, which adds its flags, runs, and sums up.
+"""The command line: `python -m engine VERB …`. Each verb is a module, which adds its flags, runs, and sums up.
 
-``program.py`` is the one place where what a person typed becomes a sentence and an exit status; ``flags.py`` declares
-each flag once, ``values.py`` says what its value may be.
+``program.py`` parses what was typed, and turns errors into a sentence and an exit status; ``flags.py`` declares each
+flag once, and ``values.py`` checks its value.
 """
 
 from __future__ import annotations

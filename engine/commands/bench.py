@@ -1,10 +1,10 @@
-"""How fast, and where the time of a round goes: methods × budgets on a prompt file, interleaved, medians over repeats.
+"""How fast, and where a round's time goes: methods × budgets over a prompt file, interleaved, medians over repeats.
 
     python -m engine bench --methods autoregressive dflash ddtree plain --budgets 16 32 64 --prompts FILE.jsonl
 
-``plain`` is DDTree the way the paper's reference runs it (``engine/runtime/measure/plain.py``), in the same process.
-Times are engine time without the prefill. ``forward`` is the part of ``verify`` spent inside the target's own forward
-pass; ``overhead`` is everything that is neither it nor the drafter. A table for people, then one JSON line.
+``plain`` is DDTree as the paper's reference runs it (``engine/runtime/measure/plain.py``), in the same process. Times
+are engine time without the prefill. ``forward`` is the part of ``verify`` spent inside the target's own forward pass;
+``overhead`` is everything except the forward pass and the drafter. Prints a table, then one JSON line.
 
     python -m engine bench --shape qwen3-8b --random
 
@@ -12,7 +12,7 @@ measures rounds on random weights of a published size instead, with a forced num
 
     python -m engine bench --together 1 2 4 8 --prompts bench --hard reworded
 
-measures requests that share their passes: the same budget for everybody, auto for each, auto shared, no drafter.
+measures requests that share their passes: the same budget for all, auto for each, auto shared, and no drafter.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import open_rig
 
 BUDGETS, SHAPE_BUDGETS = TRIED_BUDGETS[3:7], TRIED_BUDGETS[2:9]  # 16 to 128, 8 to 512 nodes
-TOGETHER_BUDGETS = TRIED_BUDGETS[1:6]  # 4 to 64 nodes for everybody
+TOGETHER_BUDGETS = TRIED_BUDGETS[1:6]  # 4 to 64 nodes for each request
 USUAL, USUAL_TOGETHER = ("autoregressive", "dflash", "ddtree", PLAIN), ("ddtree",)
 OFF, ON = "off", "on"
 ROWS: Mapping[str, Method] = {**METHODS, PLAIN: METHODS[PLAIN_TREE]}
 Named = TypeVar("Named")
-OWN_WAYS = {PLAIN: PLAIN}  # methods that something else than the rig's own loop runs
+OWN_WAYS = {PLAIN: PLAIN}  # methods that the rig's own loop does not run
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def add(verb: argparse.ArgumentParser) -> None:
 
 
 def run(choice: argparse.Namespace) -> Result:
-    """Measure; what --json prints."""
+    """Measure, and return what --json prints."""
     must_fit(choice)
     if choice.shape:
         return shape_results(ShapeRequest(choice.shape, choice.budgets or SHAPE_BUDGETS, choice.context,
@@ -124,7 +124,7 @@ def run(choice: argparse.Namespace) -> Result:
 
 
 def must_fit(choice: argparse.Namespace) -> None:
-    """RequestError where flags were named that would be passed over."""
+    """RequestError where given flags would have no effect."""
     if choice.shape and choice.together:
         raise RequestError("--together answers prompts, and the random weights of --shape have none; leave one out.")
     if choice.hard and not choice.together:
@@ -137,7 +137,7 @@ def must_fit(choice: argparse.Namespace) -> None:
 
 
 def plan_of(choice: argparse.Namespace) -> SweepPlan:
-    """What a command line asks for, as a plan whose settings are ``BenchPoint``s; the baseline has no budget."""
+    """The plan that a command line asks for, whose settings are ``BenchPoint``s; the baseline has no budget."""
     prompts = prompt_set(choice.prompts)
     prompts = tuple(each for each in prompts if choice.domain in (None, each.domain))[:choice.limit]
     if not prompts:
@@ -155,7 +155,7 @@ def plan_of(choice: argparse.Namespace) -> SweepPlan:
 
 
 def together_of(choice: argparse.Namespace) -> TogetherBench:
-    """What a command line asks for of requests that share their passes."""
+    """The measurement of several requests at once that a command line asks for."""
     sets = [prompt_set(name) for name in (choice.prompts, choice.hard) if name]
     kinds = [[each for each in prompts if choice.domain in (None, each.domain)] for prompts in sets]
     prompts = [each for one_of_each in zip(*kinds, strict=False) for each in one_of_each][:choice.limit]
@@ -174,13 +174,13 @@ def together_of(choice: argparse.Namespace) -> TogetherBench:
 
 
 def once(named: Iterable[Named]) -> tuple[Named, ...]:
-    """Each once, in the order in which they were named first."""
+    """The names without repeats, in the order of their first mention."""
     return tuple(dict.fromkeys(named))
 
 
 def interleaved(live: LiveRig, plan: SweepPlan) -> Tallies:
-    """A tally for each repeat of every point, the cells in a sweep's order, after each point has run once to warm up;
-    RequestError where one cannot be run, before anything is measured."""
+    """A tally for each repeat of every point, with the cells in a sweep's order, after each point has run once to warm
+    up. RequestError where one cannot be run, before anything is measured."""
     ways = {OFF: LiveLaboratory(live), ON: RecordingLaboratory(live), PLAIN: PlainLaboratory(live)}
     clock = ForwardClock(live.checkpoints.target.fastest)
     tasks = [Task(cell, plan.ask(replace(cell, repeat=0))) for cell in order.cells(plan)]
@@ -202,12 +202,12 @@ def interleaved(live: LiveRig, plan: SweepPlan) -> Tallies:
 
 
 def _way(task: Task) -> str:
-    """Which laboratory measures it."""
+    """The name of the laboratory that measures a task."""
     return cast(BenchPoint, task.cell.setting).way
 
 
 def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
-    """Medians over the repeats of a point."""
+    """A row of the table: medians over the repeats of a point."""
     rates = [tally.tokens / tally.seconds for tally in tallies]
     first = tallies[0]
     per_round = {stage: median(1e3 * tally.stages[stage] / tally.rounds for tally in tallies) for stage in STAGES}
@@ -226,14 +226,14 @@ def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
 
 
 def summary(result: Result) -> str:
-    """The table for people."""
+    """The table to read."""
     if "together" in result:
         return together_table(result)
     return shape_table(result) if "shape" in result else table(result["points"])
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The rows for people."""
+    """The rows as a table to read."""
     lines = [f"{'method':15}{'budget':>7}{'rec':>5}{'beside':>8}{'tau':>7}{'tok/s':>9}{'ms/round':>10}{'forward':>9}"
              f"{'overhead':>10}"]
     for row in rows:

@@ -2,12 +2,12 @@
 
     python -m engine check --prompts check --json
 
-float32, or int4 with --dtype, at the given temperature, 0 by default. Above it, plain decoding and the rules that keep
-the target's choices share one draw a position, so their texts are equal too. A rule with draws of its own
-(``sequential``) writes another text with the same distribution: it is not compared there, which the output says, but in
-tests/engine/decoding/test_law.py.
-With --together several requests, mixed, share their passes; those at the budget auto share one total of rows, too. The
-exit status is 1 when a text differs.
+Runs in float32, or int4 with --dtype, at the given temperature, 0 by default. Above 0, plain decoding and the rules
+that keep the target's choices share one draw per position, so their texts are equal too. A rule with draws of its own
+(``sequential``) writes another text of the same distribution: the output says that it is not compared, and
+tests/engine/decoding/test_law.py tests it.
+With --together, several mixed requests share their passes, and those at the budget auto share one total of rows, too.
+The exit status is 1 if a text differs.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from engine.runtime.rigs.rigs import Rig, open_rig
 EXACT = ("float32", FOUR_BITS)
 BUDGETS = (0, 1, 7, 15, 64, 256, AUTO)
 PRICED_AT = 128  # tokens of prefix at which auto's costs are measured
-MOST_NAMED = 20  # of the texts that differ
+MOST_NAMED = 20  # how many of the differing texts are named
 
 
 @dataclass(frozen=True)
 class TextDifference:
-    """A text that is not the autoregressive one: where it departs, counted in generated tokens, and how many requests
-    were answered at once."""
+    """A text that differs from the autoregressive one: ``place`` is the first different generated token, ``together``
+    the number of requests at once."""
 
     prompt: str
     method: str
@@ -55,12 +55,12 @@ class TextDifference:
 
 
 def lossless_points(temperature: float = 0.0) -> list[tuple[str, str]]:
-    """(method, split) of everything, the baseline aside, that claims to write the text of plain decoding."""
+    """(method, split) of all that claim to write plain decoding's text, except the baseline."""
     return [(name, split) for name, row in drafting().items() if equal_text(row, temperature) for split in row.splits]
 
 
 def drafting() -> dict[str, Method]:
-    """The lossless methods, the baseline aside."""
+    """The lossless methods, except the baseline."""
     return {name: row for name, row in METHODS.items() if row.lossless and row.drafter_count}
 
 
@@ -75,7 +75,7 @@ def exact_in_law_only(temperature: float) -> list[str]:
 
 
 def asks_of(prompt: str, choice: argparse.Namespace) -> list[Ask]:
-    """Every ask whose text has to be that of plain decoding."""
+    """Every ask of a prompt whose text has to be that of plain decoding."""
     paced = [flags.nodes_and_pace(budget) for budget in choice.budgets]
     return [Ask(prompt, method=method, budget=budget, max_tokens=choice.max_tokens, sampling=sampling_of(choice),
                 split=split, pace=pace)
@@ -93,8 +93,8 @@ def sampling_of(choice: argparse.Namespace) -> Sampling:
 
 
 def texts(rig: Rig, asks: Sequence[Ask], at_once: int, costs: CostBook | None = None) -> list[list[int]]:
-    """The token ids of every ask, ``at_once`` of them sharing their passes; where there are ``costs``, those at their
-    own pace share their rows."""
+    """The token ids that answer every ask, ``at_once`` of them sharing their passes; with ``costs``, those at the pace
+    ``auto`` share one total of rows."""
     live = LiveRig(rig)
     shared = SharedBudget(costs.load(PRICED_AT, asks[0].sampling)) if costs else None
     asked = [BatchRequest(live.request(ask), list(rig.drafters_for(ask.method).values())) for ask in asks]
@@ -106,8 +106,8 @@ def texts(rig: Rig, asks: Sequence[Ask], at_once: int, costs: CostBook | None = 
 
 def differences(costs: CostBook, prompts: Sequence[str], choice: argparse.Namespace, at_once: int
                 ) -> Iterator[TextDifference]:
-    """Where the methods' answers to some prompts depart from the autoregressive ones, which are written alone. The
-    order is drawn, so that methods, budgets and prompts of all kinds run beside each other."""
+    """The differences between the methods' answers to some prompts and the autoregressive ones, which are written one
+    at a time. The order is random, so that different methods, budgets and prompts run beside each other."""
     rig, asks = costs.rig, [ask for prompt in prompts for ask in asks_of(prompt, choice)]
     random.Random(choice.seed).shuffle(asks)
     plain = dict(zip(prompts, texts(rig, [plain_ask(prompt, choice) for prompt in prompts], 1), strict=True))
@@ -140,7 +140,7 @@ def add(verb: argparse.ArgumentParser) -> None:
 
 
 def groups(prompts: Sequence[Prompt], at_once: int) -> list[list[str]]:
-    """The prompts whose answers are mixed: as many as are answered at once."""
+    """The prompts in groups of as many as are answered at once."""
     words = [prompt.text for prompt in prompts]
     return [words[first:first + at_once] for first in range(0, len(words), at_once)]
 
@@ -173,7 +173,7 @@ def summary(result: Result) -> str:
 
 
 def status(result: Result) -> int:
-    """1 where a text differs."""
+    """The exit status: 1 if a text differs."""
     return NOT_DONE if result["differences"] else DONE
 
 

@@ -1,4 +1,4 @@
-"""Why is τ low? Each drafter, run in every other way that is easy to get wrong.
+"""Why is τ low? Runs each drafter in the ways that are easily got wrong, and reports which does better.
 
     python -m engine doctor --rig TARGET::DRAFTER --prompts FILE.jsonl
 """
@@ -28,7 +28,7 @@ def add(verb: argparse.ArgumentParser) -> None:
 
 
 def run(choice: argparse.Namespace) -> Result:
-    """Examine, print what was found, and return what --json prints."""
+    """Examine the rig, print the findings, and return what --json prints."""
     prompts = [prompt.text for prompt in prompt_set(choice.prompts, choice.limit)]
     rig = open_rig(choice.rig, choice.dtype)
     other = next(name for name in DTYPES if name != rig.target.dtype)
@@ -39,7 +39,7 @@ def run(choice: argparse.Namespace) -> Result:
 
 
 def line(finding: DoctorFinding) -> str:
-    """One finding for people."""
+    """A finding as a line to read."""
     advice = f"\n{'':34}→ {finding.advice}" if finding.advice else ""
     return f"{finding.status:11}{finding.name:15}{finding.drafter:8}{finding.seen}{advice}"
 

@@ -2,8 +2,8 @@
 
     python -m engine evaluate --json
 
-Greedy, on prompts of the test split, which training never drew; with --reworded on prompts of the same domains that a
-person worded, which no template made.
+Greedy, on prompts of the test split, which training never uses; with --reworded on prompts of the same domains that a
+person worded instead of a template.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def add(verb: argparse.ArgumentParser) -> None:
 
 
 def run(choice: argparse.Namespace) -> Result:
-    """Evaluate every domain; what --json prints."""
+    """Evaluate every domain, and return what --json prints."""
     if choice.reworded and "mixed" in choice.domains:
-        raise RequestError("Nobody worded prompts of the domain mixed; choose --domains math code explain.")
+        raise RequestError("There are no reworded prompts of the domain mixed; choose --domains math code explain.")
     choice.run_code = choice.run_code or choice.rig == EMBEDDED_RIG
     rig = open_rig(choice.rig, choice.dtype)
     scores = {domain: domain_scores(rig, domain, choice) for domain in choice.domains}
@@ -51,7 +51,7 @@ def run(choice: argparse.Namespace) -> Result:
 
 
 def summary(result: Result) -> str:
-    """How many prompts the scores rest on."""
+    """A sentence on what the scores were measured with."""
     return f"{result['prompts']} prompts a domain, node budget {result['budget']}, {result['dtype']}."
 
 

@@ -1,4 +1,4 @@
-"""Get a rig's checkpoints and make them ready, so that a later start needs no network and seconds.
+"""Fetches a rig's checkpoints and makes them ready, so that a later start needs no network and takes seconds.
 
     python -m engine fetch --rig smollm2
 """
@@ -19,12 +19,12 @@ def add(verb: argparse.ArgumentParser) -> None:
     """The flags."""
     flags.add_rig(verb)
     verb.add_argument("--into", type=values.folder, metavar="FOLDER",
-                      help="copy the target there, too: an image carries it so")
+                      help="copy the target there, too, as for a container image")
     flags.add_json(verb)
 
 
 def run(choice: argparse.Namespace) -> Result:
-    """Fetch and convert what is not here; where it lies."""
+    """Fetch and convert what is missing, and return where it lies."""
     parts = rig_parts(choice.rig, Opening(told))
     folder = parts.target
     if choice.into and choice.into.resolve() != folder.resolve():
@@ -37,12 +37,12 @@ def run(choice: argparse.Namespace) -> Result:
 
 
 def told(message: str, share: float | None = None) -> None:
-    """What is being done."""
+    """Print what is being done."""
     print(message, flush=True)
 
 
 def summary(result: Result) -> str:
-    """What is ready now."""
+    """The sentence that says what is ready."""
     return f"{result['rig']} is ready: its target lies in {result['target']}."
 
 

@@ -1,4 +1,4 @@
-"""The flags that several verbs share, each declared once. Torch-free; the verbs choose among them and set defaults."""
+"""The flags that several verbs share, each declared once; verbs choose among them and set defaults. Torch-free."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def add_budgets_or_auto(verb: Flags, default: Sequence[int | str]) -> None:
 
 
 def nodes_and_pace(budget: int | str) -> tuple[int, str]:
-    """What --budget says as the budget and the pace of a request."""
+    """The budget and the pace of a request, from the value of --budget."""
     return (MOST_AUTO, AUTO) if isinstance(budget, str) else (budget, FIXED)
 
 

@@ -35,7 +35,7 @@ def add(verb: argparse.ArgumentParser) -> None:
 
 
 def ask_of(choice: argparse.Namespace) -> Ask:
-    """What the flags ask."""
+    """The ask that the flags describe."""
     sampling = Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
     nodes, pace = flags.nodes_and_pace(choice.budget)
     return Ask(choice.prompt, method=choice.method, budget=nodes, max_tokens=choice.max_tokens, sampling=sampling,
@@ -43,7 +43,7 @@ def ask_of(choice: argparse.Namespace) -> Ask:
 
 
 def run(choice: argparse.Namespace) -> Result:
-    """Run, stream the text, and return what --json prints."""
+    """Answer the prompt, stream the text, and return what --json prints."""
     rig = open_rig(choice.rig, choice.dtype)
     lines: list[Line] = []
     for line in LiveRig(rig).run(ask_of(choice)):
@@ -65,13 +65,13 @@ def run(choice: argparse.Namespace) -> Result:
 
 
 def text_of(rig: Rig, token_ids: list[int]) -> str:
-    """The text of tokens as they arrive; a character that spans tokens is shown when it is whole."""
+    """The text of tokens so far; a character that spans tokens is left out until it is whole."""
     shown = pieces(rig.tokenizer, token_ids)
     return "".join(piece if isinstance(piece := shown[token], str) else "" for token in token_ids)
 
 
 def summary(result: Result) -> str:
-    """What people read below the text."""
+    """The summary printed below the text."""
     return (f"\n\nτ {result['tau']} tokens per round (root included), {result['rounds']} rounds, "
             f"{result['tokens_per_second']} tokens/s; ended by {result['end']}.")
 

@@ -1,4 +1,4 @@
-"""The file of the shipped lessons: JSON rows of a name, a title, a note and the fields of an ask, checked."""
+"""Reads the file of the shipped lessons: JSON rows of a name, a title, a note and the fields of an ask, all checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILE_NAME = re.compile(r"[\w-]{1,100}")
 
 @dataclass(frozen=True)
 class LessonPlan:
-    """A run to record; ``name`` is its file's."""
+    """A run to record; ``name`` is the name of its file."""
 
     name: str
     title: str
@@ -43,7 +43,7 @@ def read_lessons(path: Path) -> list[LessonPlan]:
 
 
 def lesson_of(row: Any, place: str) -> LessonPlan:
-    """One row, checked."""
+    """The lesson of one row; RequestError says what is wrong with it."""
     if not isinstance(row, dict):
         raise RequestError(f"{place} is {str(row)[:40]!r}; it has to be an object.")
     _check_kinds(row, place)

@@ -1,7 +1,7 @@
-"""Is budget=auto as fast as the best fixed budget, and are the what-if's speeds those that are measured?
+"""Is budget=auto as fast as the best fixed budget, and are the what-if's predicted speeds right?
 
-Every prompt, method, budget and repeat once, in shuffled order; a prompt's seconds are the median of its repeats.
-Auto is not told the domain; the best fixed budget is chosen for each domain after the fact.
+Runs every prompt, method, budget and repeat once, in shuffled order; a prompt's seconds are the median of its repeats.
+Auto does not know the domain; the best fixed budget is chosen for each domain after the fact.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def _ask(prompt: str, budget: int, choice: argparse.Namespace) -> Ask:
 
 def _forecast(live: LiveRig, prompts: Sequence[tuple[str, str]], choice: argparse.Namespace) -> tuple[
         dict[tuple[str, str], int], dict[Key, float]]:
-    """Tokens of each prompt's text, and the predicted tokens/s of each setting, from a run of the first budget."""
+    """The number of tokens of each prompt's text, and the predicted tokens/s of each setting, from a run with the first
+    budget."""
     tokens, predicted = {}, {}
     for domain, prompt in prompts:
         text = written(gather(live.run(_ask(prompt, choice.budgets[0], choice))))
@@ -82,7 +83,7 @@ def _forecast(live: LiveRig, prompts: Sequence[tuple[str, str]], choice: argpars
 
 
 def _measured(live: LiveRig, prompts: Sequence[tuple[str, str]], choice: argparse.Namespace) -> dict[Key, float]:
-    """Median seconds of each setting; the first run of auto, which measures the costs, is not counted."""
+    """The median seconds of each setting; the first run of auto, which measures the costs, does not count."""
     cells = [(domain, prompt, budget) for domain, prompt in prompts for budget in (*choice.budgets, AUTO_KEY)]
     order, times = random.Random(0), defaultdict(list)
     for key in cells[:len(choice.budgets) + 1] + [
@@ -94,7 +95,7 @@ def _measured(live: LiveRig, prompts: Sequence[tuple[str, str]], choice: argpars
 
 def _rates(domain: str, tokens: Mapping[tuple[str, str], int], seconds: Mapping[Key, float],
            choice: argparse.Namespace) -> dict[str, Any]:
-    """Tokens/s over a domain's prompts, by budget and for auto."""
+    """The tokens/s over a domain's prompts, by budget and for auto."""
     own = [key for key in tokens if domain in (key[0], ALL)]
     rate = {budget: sum(tokens[key] for key in own) / sum(seconds[*key, budget] for key in own)
             for budget in (*choice.budgets, AUTO_KEY)}
@@ -114,7 +115,7 @@ def _by_budget(predicted: Mapping[Key, float], tokens: Mapping[tuple[str, str], 
 
 
 def table(result: Mapping[str, Any]) -> str:
-    """Domains by budget, for people."""
+    """A table to read: a row per domain, a column per budget."""
     budgets = list(next(iter(result["domains"].values()))["fixed"])
     lines = [f"{result['method']}, tokens/s by budget", f"{'':10}" + "".join(f"{budget:>8}" for budget in budgets) +
              f"{'auto':>8}{'of best':>9}"]
@@ -125,7 +126,7 @@ def table(result: Mapping[str, Any]) -> str:
 
 
 def summary(result: Result) -> str:
-    """The what-if beside it."""
+    """The sentence on how far the what-if's predictions are off."""
     return f"Predicted tokens/s are {result['prediction_error']['median']:.1%} off the measured ones (median)."
 
 

@@ -1,7 +1,7 @@
-"""The program `python -m engine VERB …`: from words to a verb that runs, and from what goes wrong to one sentence.
+"""The program `python -m engine VERB …`: it runs the verb that the words name, and reports any failure in one sentence.
 
-Exit status: 0 done; 1 it could not be done, or what was checked does not hold; 2 the command line cannot be understood;
-130 interrupted.
+Exit status: 0 done; 1 it failed, or what was checked does not hold; 2 the command line cannot be understood; 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.errors import CanopyError
 
 NOT_UNDERSTOOD, INTERRUPTED = 2, 130
 NAME = "python -m engine"
-LONGEST_SAID = 2500  # characters: two names of a rig have 2,048
+LONGEST_SAID = 2500  # characters of a sentence: two names of a rig have 2,048
 
 
 class UsageError(CanopyError):
@@ -29,7 +29,7 @@ class UsageError(CanopyError):
 
 
 class CommandLine(argparse.ArgumentParser):
-    """A parser that says what is wrong in one sentence, and leaves ending the process to the program."""
+    """A parser that reports what is wrong in one sentence, and leaves it to the program to end the process."""
 
     def error(self, message: str) -> NoReturn:
         """"argument --limit: is '0'; …" becomes "--limit is '0'; …"."""
@@ -45,13 +45,13 @@ class CommandLine(argparse.ArgumentParser):
 
 
 def _on_one_line(said: str, longest: int = LONGEST_SAID) -> str:
-    """The sentence on one line, cut at a length: it may quote what was typed, newlines and megabytes included."""
+    """The sentence on one line, cut to a length, since it may quote what was typed, newlines and megabytes included."""
     line = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in said)
     return line if len(line) <= longest else f"{line[:longest]}…"
 
 
 def understood(line: CommandLine, words: Sequence[str]) -> argparse.Namespace:
-    """The parsed words. ``--flag=--`` is refused first: argparse would take it for no value at all, and not check its
+    """Parse the words. ``--flag=--`` is refused first: argparse would take it for a missing value and not check its
     type."""
     bare = [word for word in words if word.startswith("--") and word.endswith("=--")]
     if bare:
@@ -60,13 +60,13 @@ def understood(line: CommandLine, words: Sequence[str]) -> argparse.Namespace:
 
 
 def verb_named(name: str) -> Verb:
-    """The verb of that name; they load torch, so only the one that is asked for is imported."""
+    """The verb of that name. Verbs load torch, so only this one is imported."""
     found: Verb = import_module(f"engine.commands.{name}").VERB
     return found
 
 
 def top_parser() -> CommandLine:
-    """The verbs, without their flags."""
+    """The parser of the verb's name, without any verb's flags."""
     lines = "\n".join(f"  {name:10}{what}" for name, what in VERBS.items())
     top = CommandLine(prog=NAME, usage=f"{NAME} VERB [flags]", description="The engine from the command line.",
                       epilog=f"verbs:\n{lines}\n\n`{NAME} VERB --help` shows a verb's flags.",
@@ -76,7 +76,7 @@ def top_parser() -> CommandLine:
 
 
 def verb_parser(name: str) -> CommandLine:
-    """A verb's flags."""
+    """The parser of a verb's flags."""
     verb = verb_named(name)
     made = CommandLine(prog=f"{NAME} {name}", description=verb.description, allow_abbrev=False,
                        formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -85,11 +85,11 @@ def verb_parser(name: str) -> CommandLine:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run what was typed; the exit status. Whatever goes wrong on purpose is one sentence on stderr."""
+    """Run what was typed, and return the exit status. Every expected failure is one sentence on stderr."""
     words = sys.argv[1:] if words is None else words
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that has no τ
+            stream.reconfigure(errors="backslashreplace")  # for terminals whose encoding lacks τ
     try:
         name = understood(top_parser(), words[:1]).verb
         choice = understood(verb_parser(name), words[1:])
@@ -108,7 +108,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def run(verb: Verb, choice: argparse.Namespace) -> int:
-    """Run a verb, print what came of it, and return its exit status."""
+    """Run a verb, print its result, and return its exit status."""
     result = verb.run(choice)
     if said := verb.summary(result):
         print(said)

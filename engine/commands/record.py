@@ -1,10 +1,10 @@
-"""Record the shipped lessons: runs of the rig at hand, with a title and what they teach.
+"""Records the shipped lessons: runs of a rig, with a title and a note on what they teach.
 
     python -m engine record --rig demo
     python -m engine record --rig smollm2 --dtype float32
 
-A lesson is a row of the JSON file: name, title, note, and the fields of an ask. Each is run twice and the second run
-is kept, so that what is recorded is not a first touch of cold memory.
+A lesson is a row of the JSON file: name, title, note, and the fields of an ask. Each is run twice and the second run is
+kept, so that no recording shows the slow first use of cold memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def add(verb: argparse.ArgumentParser) -> None:
 
 
 def lessons_of(rig: str) -> Path:
-    """The file of the lessons that are recorded on a rig."""
+    """The file of the lessons to record on a rig."""
     own = TRACES / f"lessons-{Path(rig).name}.json"
     return own if own.is_file() else TRACES / "lessons.json"
 
@@ -46,7 +46,7 @@ def record(live: LiveRig, lesson: LessonPlan, today: str) -> Trace:
 
 
 def run(choice: argparse.Namespace) -> Result:
-    """Record every row and print what came out."""
+    """Record every lesson, and print its result."""
     lessons = read_lessons(choice.lessons or lessons_of(choice.rig))
     live, today, found = serve(choice.rig, choice.dtype), date.today().isoformat(), []
     for lesson in lessons:
@@ -61,7 +61,7 @@ def run(choice: argparse.Namespace) -> Result:
 
 
 def summary(result: Result) -> str:
-    """How many lessons were recorded."""
+    """The sentence that says how many lessons were recorded."""
     return f"{len(result['lessons'])} lessons recorded."
 
 

@@ -3,8 +3,8 @@
     python -m engine sweep --methods dflash ddtree joint --budgets 16 32 64 --prompts bench --out results.sqlite
     python -m engine sweep --methods ddtree --budgets 4 8 16 32 64 --together 1 2 4 8     # requests at once
 
-Plain decoding is always measured too. Stop it whenever you like; ``--resume`` goes on with the file's latest sweep, and
-takes its settings from there. A table for people, then one JSON line; exit status 1 where a run failed.
+Plain decoding is always measured too. A sweep may be stopped at any time; ``--resume`` continues the file's latest
+sweep with its own settings. Prints a table, then one JSON line; the exit status is 1 if a run failed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def add(verb: argparse.ArgumentParser) -> None:
 
 
 def plan_of(choice: argparse.Namespace) -> SweepPlan:
-    """The sweep that a command line asks for."""
+    """The plan of the sweep that a command line asks for."""
     sampling = Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
     budgets, auto_budget = choose_budgets(" ".join(choice.budgets))
     wanted = Choice(tuple(choice.methods), budgets, choice.split, tuple(choice.drafters), sampling, auto_budget,
@@ -121,7 +121,7 @@ def sweep(choice: argparse.Namespace) -> Record:
 
 
 def must_differ(choice: argparse.Namespace) -> None:
-    """RequestError where a file that is written would take another one's place, the results' above all."""
+    """RequestError where two of the files to write, or one of them and the results file, are the same."""
     places: dict[Path, str] = {}
     for flag in ("--out", "--csv", "--runs-csv", "--report"):
         if path := vars(choice)[flag[2:].replace("-", "_")]:
@@ -131,7 +131,7 @@ def must_differ(choice: argparse.Namespace) -> None:
 
 
 def prediction(plan: SweepPlan, measured: Sequence[CellResult], rig: Laboratory) -> Record:
-    """Every cell predicted from the measured trees and the cost of passes, and how far that lies from the measured."""
+    """Every setting's speed predicted from the measured trees and the cost of passes, with the errors of that."""
     if not isinstance(rig, JointLaboratory):
         raise RequestError("This rig cannot measure what rounds of several requests cost; leave --predict out.")
     ask = plan.ask(Cell(0, plan.settings[-1]))
@@ -152,7 +152,7 @@ def show(steps: Iterable[Progress], done: int, total: int) -> None:
 
 
 def write(path: Path | None, text: str) -> None:
-    """Write a file that was asked for."""
+    """Write the text to a file, if one was asked for."""
     try:
         if path:
             replace_file(path, text.encode())
@@ -161,8 +161,8 @@ def write(path: Path | None, text: str) -> None:
 
 
 def table(made: Record) -> str:
-    """The rows for people; medians over prompts, with the 95 % interval where there are prompts enough for one.
-    Tokens/s are those of all requests at once, beside those of one of them."""
+    """The rows as a table to read: medians over prompts, with the 95 % interval where there are enough prompts for one.
+    Tokens/s are those of all requests at once, and of one of them."""
     lines = [f"{'setting':36}{'tau':>7}{'tok/s':>9}{'95 %':>19}{'each':>9}{'speed-up':>10}{'same text':>11}"]
     for row in made["rows"]:
         low, high = row["total_tokens_per_second_low"], row["total_tokens_per_second_high"]
@@ -181,7 +181,7 @@ def table(made: Record) -> str:
 
 
 def run(choice: argparse.Namespace) -> Result:
-    """Measure; what is too long for a line is in --report."""
+    """Measure, and return what --json prints; parts too long for a line are only in --report."""
     try:
         made = sweep(choice)
     except KeyboardInterrupt as error:
@@ -190,7 +190,7 @@ def run(choice: argparse.Namespace) -> Result:
 
 
 def status(result: Result) -> int:
-    """1 where a run failed."""
+    """The exit status: 1 if a run failed."""
     return NOT_DONE if result["failed"] else DONE
 
 

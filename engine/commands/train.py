@@ -1,8 +1,8 @@
-"""Make a shipped rig from nothing: its target where that is our own, drafters, prompt files, scores, model card.
+"""Makes a shipped rig from scratch: its target if that is Canopy's own, drafters, prompt files, scores, model card.
 
     python -m engine train --rig demo
 
-Every stage is seeded and goes on where it was stopped; what is finished is not done again (--again does).
+Every stage is seeded and resumes where it was stopped; finished stages are skipped (--again runs them).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ def add(verb: argparse.ArgumentParser) -> None:
 
 
 def run(choice: argparse.Namespace) -> Result:
-    """Run every stage whose result is missing."""
+    """Run every stage whose result is missing, and return what --json prints."""
     return {"rig": choice.rig, "status": made(choice.rig, choice.again)}
 
 
 def summary(result: Result) -> str:
-    """Whether the rig is there."""
+    """The sentence that says whether the rig is made."""
     return "A stage failed; what was finished is kept." if result["status"] else f"The rig {result['rig']} is made."
 
 
 def status(result: Result) -> int:
-    """1 where a stage failed."""
+    """The exit status: 1 if a stage failed."""
     return NOT_DONE if result["status"] else 0
 
 

@@ -1,6 +1,6 @@
-"""What a flag's value may be: words of the command line in, checked values out. Torch-free.
+"""Checks of flags' values: each turns a word of the command line into a value. Torch-free.
 
-Each raises ``ArgumentTypeError`` that goes on where the flag's name ends: "is 0; it has to lie between 1 and 1000".
+Each raises ``ArgumentTypeError`` whose sentence continues the flag's name: "is 0; it has to lie between 1 and 1000".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SPLITS = tuple(dict.fromkeys(split for row in METHODS.values() for split in row.
 
 
 def shown(word: str) -> str:
-    """What was typed, as a sentence quotes it."""
+    """What was typed, as quoted in a sentence."""
     return repr(word if len(word) <= LONGEST_SHOWN else f"{word[:LONGEST_SHOWN]}…")
 
 
@@ -128,7 +128,7 @@ def turn(word: str) -> Turn:
 
 
 def readable_file(word: str) -> Path:
-    """A file that is there and may be read."""
+    """A file that exists and may be read."""
     path = _path(word)
     if not path.exists():
         raise ArgumentTypeError(f"is {shown(word)}, and there is no such file; name one that is there")
@@ -138,7 +138,7 @@ def readable_file(word: str) -> Path:
 
 
 def readable(word: str) -> Path:
-    """A file or a folder that is there and may be read."""
+    """A file or a folder that exists and may be read."""
     path = _path(word)
     if not path.exists() or not os.access(path, os.R_OK):
         raise ArgumentTypeError(f"is {shown(word)}, and there is nothing that may be read; name a file or a folder")
@@ -156,7 +156,7 @@ def address(word: str) -> str:
 
 
 def writable_file(word: str) -> Path:
-    """A file that can be made or written: its folder is there, and it is no folder itself."""
+    """A file that can be written: it is not a folder, and its folder exists."""
     path = _path(word)
     if not path.parent.is_dir():
         raise ArgumentTypeError(f"is {shown(word)}, and its folder is not there; name a file in a folder that is")
@@ -166,7 +166,7 @@ def writable_file(word: str) -> Path:
 
 
 def folder(word: str) -> Path:
-    """A folder that is there and may be written."""
+    """A folder that exists and may be written."""
     path = _path(word)
     if not path.is_dir() or not os.access(path, os.W_OK):
         raise ArgumentTypeError(f"is {shown(word)}, which is no folder that may be written; name one that is there")
@@ -174,7 +174,7 @@ def folder(word: str) -> Path:
 
 
 def _path(word: str) -> Path:
-    """A path that the file system can look for, whether or not something is there."""
+    """A path that the file system accepts, whether or not anything exists there."""
     if not word:
         raise ArgumentTypeError("is empty; it has to be the path of a file")
     try:

@@ -1,4 +1,4 @@
-"""What a verb of the command line is."""
+"""A verb of the command line."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Result = dict[str, Any]
 
 
 def done(result: Result) -> int:
-    """The exit status of what has been done once it has run."""
+    """The exit status of a verb that cannot fail once it has run: 0."""
     return DONE
 
 
 @dataclass(frozen=True)
 class Verb:
-    """``description`` is what --help says; ``add`` adds the flags; ``run`` does the work, prints what people read
-    meanwhile and returns what --json prints, or raises CanopyError with the sentence why it cannot; ``summary`` is what
-    people read at the end, empty where all has been said; ``status`` is the exit status of the result."""
+    """A verb. ``description`` is the text of --help; ``add`` adds the flags; ``run`` does the work, prints its progress
+    and returns what --json prints, or raises CanopyError with the sentence why it cannot; ``summary`` is the text at
+    the end, which may be empty; ``status`` is the exit status for a result."""
 
     description: str | None
     add: Callable[[ArgumentParser], None]
@@ -30,5 +30,5 @@ class Verb:
 
 
 def nothing_more(result: Result) -> str:
-    """The summary of a verb that has said everything already."""
+    """The empty summary of a verb that has printed everything already."""
     return ""

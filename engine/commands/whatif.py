@@ -20,7 +20,7 @@ from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig, open_rig
 from engine.trace import Trace, gather, load
 
-OWN_RUN = ("ddtree", 64)  # how a prompt without a trace is answered first: any method gives the same text
+OWN_RUN = ("ddtree", 64)  # the method and budget that answer a prompt first; any method gives the same text
 
 
 def add(verb: argparse.ArgumentParser) -> None:
@@ -61,14 +61,14 @@ def _answered(rig: Rig, live: LiveRig, choice: argparse.Namespace) -> Trace:
 
 
 def encoded(found: WhatIf) -> Result:
-    """The record as plain values, with what it derives."""
+    """The record as plain values, with its derived figures."""
     return {**asdict(found), "forecasts": [
         {**asdict(each), "tau": round(each.tau, 4), "tokens": each.tokens,
          "predicted_tokens_per_second": round(each.predicted_tokens_per_second, 1)} for each in found.forecasts]}
 
 
 def table(found: WhatIf) -> str:
-    """A row a method, a column a budget: τ, and below it the predicted tokens/s."""
+    """A table to read: a row per method, a column per budget, with τ and below it the predicted tokens/s."""
     budgets = sorted({each.budget for each in found.forecasts if each.pace == "fixed"})
     lines = [f"{found.tokens} tokens of text; τ (root included), and predicted tokens/s below it",
              f"{'':16}" + "".join(f"{budget:>8}" for budget in budgets) + f"{'auto':>8}"]

@@ -1,1 +1,1 @@
-"""Drafters: what was committed in, a lattice of proposals out."""
+"""Drafters: each reads what was committed and proposes a lattice of what may follow."""

@@ -1,4 +1,4 @@
-"""What a drafter may be able to do besides drafting. Code that needs an ability asks for it, never for a kind."""
+"""Abilities that a drafter may have besides drafting. Code that needs one asks for the ability, never for a kind."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from engine.lab.replay import Proposals
 
 @runtime_checkable
 class BlockDrafter(Drafter, Protocol):
-    """Drafts a block in one pass: the embedded root and mask tokens in, a distribution for each slot out.
+    """Drafts a block in one pass: from the embedded root and mask tokens, a distribution for each slot.
 
-    ``block`` is the number of slots, ``mask_id`` the token that stands in all but the first, ``embedding`` and
-    ``head`` are the target's, ``model`` is what was trained; ``layers``, ``norm`` and ``rotations`` are its parts as
-    they run.
+    ``block`` is the number of slots, ``mask_id`` the token in all but the first; ``embedding`` and ``head`` are the
+    target's; ``model`` is the trained module, and ``layers``, ``norm`` and ``rotations`` are its parts as they run.
     """
 
     block: int
@@ -34,12 +33,12 @@ class BlockDrafter(Drafter, Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where its weights lie."""
+        """The device of its weights."""
 
 
 @runtime_checkable
 class ReplayDrafter(Drafter, Protocol):
-    """Proposes the same at a place whatever the budget, so a few passes give its proposals for a whole known text."""
+    """Proposes the same at a place whatever the budget, so a few passes give its proposals over a whole known text."""
 
     def proposals(self, text: ReadText, width: int) -> Proposals:
-        """Its lattice at every anchor of the text, ``width`` tokens a row; what ``draft`` would give there."""
+        """Its lattice at every anchor of the text, ``width`` tokens per row, as ``draft`` would return there."""

@@ -1,7 +1,7 @@
-"""How a drafter that sees its own path grows its proposals: one pass a depth, the best nodes of each depth go on.
+"""Grows the proposals of a drafter that sees its own path: one pass per depth, which expands the best nodes of each.
 
-What comes out is a ``Lattice`` with one row per expanded node, so the loop asks for it once and every builder can read
-it. Expansion as in EAGLE-2, which papers 000 and 001 build on: the best nodes of a depth by cumulative probability.
+The result is a ``Lattice`` with one row per expanded node, so the loop asks for it once and every builder can read it.
+Nodes are expanded as in EAGLE-2, on which papers 000 and 001 build: the best of a depth by cumulative probability.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from engine.runtime.target.masks import additive
 
 @dataclass(frozen=True)
 class Reach:
-    """depth: passes of a draft; width: nodes of a depth that are expanded, and children that each gets."""
+    """How far a draft reaches: ``depth`` passes, and at each depth ``width`` expanded nodes with ``width`` children
+    each."""
 
     depth: int
     width: int
 
     def within(self, nodes: int, positions: int) -> Reach:
-        """What of it a budget of ``nodes`` and the ``positions`` left in the drafter's context can use."""
+        """The part that a budget of ``nodes`` and the ``positions`` left in the drafter's context can use."""
         return Reach(max(0, min(self.depth, nodes, positions)), min(self.width, nodes))
 
     @property
     def rows(self) -> int:
-        """The most rows that a draft writes after the committed ones: the root and what is expanded."""
+        """The most rows that a draft writes after the committed ones: the root and the expanded nodes."""
         return 1 + self.depth * self.width
 
 
@@ -38,7 +39,7 @@ PUBLISHED = Reach(depth=6, width=10)
 
 
 class PathModel(Protocol):
-    """A model that can be asked for what follows a node, given the nodes it was asked about before."""
+    """A model that predicts what follows a node, and remembers the nodes that it was given before."""
 
     def after_root(self, root: int) -> Tensor:
         """Logits (1, vocabulary) float32 after the committed tokens and the root."""
@@ -79,7 +80,7 @@ def grow(model: PathModel, root: int, reach: Reach) -> Lattice:
 
 
 def nothing() -> Lattice:
-    """The empty lattice, of depth 0, of a drafter that proposes nothing."""
+    """The empty lattice, of depth 0, for a drafter that proposes nothing."""
     zero = np.zeros((0, 1, 1), np.int32)
     return Lattice(zero, np.zeros((0, 1, 1), np.float32), zero)
 
@@ -98,7 +99,7 @@ def _lattice(levels: list[BeamLevel], width: int) -> Lattice:
 
 
 class Ancestry:
-    """Who sees whom among the rows of a growing tree: each row sees all committed ones, its ancestors and itself."""
+    """Which rows each row of a growing tree sees: all committed ones, its ancestors and itself."""
 
     def __init__(self, committed: int, like: Tensor) -> None:
         self._committed, self._like = committed, like

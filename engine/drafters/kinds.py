@@ -1,6 +1,6 @@
-"""Kinds of drafter checkpoints: a folder and the target it is for in, a plan of the drafter out. One folder a kind.
+"""Kinds of drafter checkpoints, one folder per kind: each makes a plan of a drafter from its folder and its target.
 
-A plan is made from configs alone, so what does not fit is said before anything large is read.
+A plan is made from configs alone, so a misfit is reported before anything large is read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TargetFacts:
 
 @dataclass(frozen=True)
 class DrafterPlan:
-    """What a drafter will be: the layers of the target that it reads, how to load it once the target is there, and
+    """How to load a drafter: the target's layers that it reads, a function that loads it once the target is loaded, and
     whether it sees its own path. ``thinking`` says whether it was trained on answers that think first."""
 
     taps: tuple[int, ...]
@@ -40,14 +40,14 @@ class DrafterPlan:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of checkpoint: whether a config.json describes one, and the plan of one; RigError where it cannot run on
-    this target as it was trained."""
+    """A kind of checkpoint. ``recognises`` says whether a config.json describes one; ``plan`` makes its plan, and
+    raises RigError where it cannot run on this target as it was trained."""
 
     recognises: Callable[[Mapping[str, Any]], bool]
     plan: Callable[[Path, TargetFacts], DrafterPlan]
 
 
-# Asked in this order; the last takes whatever is left for a language model.
+# Asked in this order; the last takes every other checkpoint for a language model.
 KINDS: Table[Kind] = Table("engine.drafters", "dflash", "eagle3", "phrases", "autoregressive", module="checkpoint")
 
 
@@ -58,12 +58,12 @@ def planned(folder: Path, target: TargetFacts) -> DrafterPlan:
 
 
 def architectures(values: Mapping[str, Any]) -> str:
-    """What a config.json calls its architectures, in small letters; TypeError where they are no names."""
+    """The architectures in a config.json, in lower case; TypeError where they are not names."""
     return " ".join(values.get("architectures") or ()).lower()
 
 
 def must_fit(folder: Path, what: str, own: object, target: object) -> None:
-    """RigError where a drafter's figure is not the target's."""
+    """RigError where a drafter's figure differs from the target's."""
     if own != target:
         raise RigError(f"The drafter in {called(folder)} has {what} {own}; the target has {target}; a drafter serves "
                        "only the target it was trained on.")
@@ -80,14 +80,14 @@ def must_tap(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) -> N
 
 
 def must_be(folder: Path, values: Mapping[str, Any], kind: type, said: str) -> None:
-    """RigError naming the first of these fields of config.json that is not of the kind, ``said`` in words."""
+    """RigError naming the first of these config.json fields that is not of this type; ``said`` is the type in words."""
     for name, value in values.items():
         if not isinstance(value, kind) or isinstance(value, bool):
             raise RigError(f"config.json in {called(folder)} has {name} {value!r:.60}; it has to be {said}.")
 
 
 def nested(rope: Mapping[str, Any]) -> str:
-    """The complaint about rotary parameters that differ between kinds of layers; empty where they do not."""
+    """The reason to refuse rotary parameters that differ between kinds of layers; empty where they do not."""
     return ", ".join(name for name, value in rope.items() if isinstance(value, Mapping))
 
 

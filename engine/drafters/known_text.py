@@ -1,4 +1,4 @@
-"""A text that the target has read: what a drafter sees of it at every place."""
+"""A text that the target has read, as a drafter reads it at every place."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from engine.records import Integers
 
 @dataclass(frozen=True, eq=False)
 class ReadText:
-    """Prompt and text as the target read them: token_ids (all,) int32, features (all, taps × hidden size). Anchors
-    are the text's places, from position ``start`` on, ``every`` so many."""
+    """Prompt and text as the target read them: token_ids (all,) int32, features (all, taps × hidden size). Anchors are
+    the text's positions from ``start`` on, ``every`` so many."""
 
     token_ids: Integers
     features: Tensor
@@ -24,11 +24,11 @@ class ReadText:
 
     @property
     def anchors(self) -> Integers:
-        """Their positions: (anchors,) int32."""
+        """The anchors' positions, (anchors,) int32."""
         return np.arange(self.start, len(self.token_ids), self.every, dtype=np.int32)
 
 
 def read_text(prompt_ids: Sequence[int], token_ids: Sequence[int], features: Sequence[Tensor]) -> ReadText:
-    """The pieces of ``replay.reread`` as one."""
+    """The features that ``replay.reread`` returns in pieces, as one text."""
     ids = np.asarray([*prompt_ids, *token_ids], np.int32)
     return ReadText(ids, torch.cat(list(features)), len(prompt_ids))

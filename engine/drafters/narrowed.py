@@ -1,4 +1,4 @@
-"""A drafter that reads some of the target's taps where another drafter of the rig reads others."""
+"""A drafter that reads only some of the target's taps, where other drafters of the rig need more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.records import Integers, Lattice
 
 
 class NarrowedDrafter:
-    """``columns`` (n,) int64 are the feature columns that the drafter inside was trained on, in its order."""
+    """Selects the feature columns (n,) int64 that the drafter inside was trained on, in its order."""
 
     def __init__(self, inside: Drafter, columns: Tensor) -> None:
         self.inside, self.columns = inside, columns
@@ -39,7 +39,7 @@ class NarrowedDrafter:
 
     def draft_together(self, forks: Sequence[NarrowedDrafter], roots: Sequence[int], widths: Sequence[int]
                        ) -> list[Lattice]:
-        """See ``plan.JointDrafter``; a pass for each where the drafter inside cannot."""
+        """See ``plan.JointDrafter``; one draft after another where the drafter inside cannot draft jointly."""
         inside = [fork.inside for fork in forks]
         if isinstance(self.inside, JointDrafter):
             return self.inside.draft_together(inside, roots, widths)

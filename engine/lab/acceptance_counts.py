@@ -1,7 +1,7 @@
-"""What a round says about its drafters: how far the tree expected to get, and which of its proposals were taken.
+"""What a round shows of its drafters: the length that its tree expects, and which of their proposals were accepted.
 
-A disjoint ``merged`` tree may hold a prefix twice. A prefix counts once here, with the belief of the drafter that
-believes in it most.
+A disjoint ``merged`` tree may hold a prefix twice. Here a prefix counts once, with the highest probability that a
+drafter gives it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from engine.lab.settings import AcceptanceCounts
 from engine.records import DraftTree, Integers, Lattice, Round
 
-RANKS = 16  # the last one also counts all worse ranks
+RANKS = 16  # the last also counts all worse ranks
 
 
 def expected_length(tree: DraftTree) -> float:
@@ -32,7 +32,7 @@ def expected_length(tree: DraftTree) -> float:
 
 
 def _prefixes(tree: DraftTree) -> list[int]:
-    """For each drafted node the first node with the same tokens from the root down."""
+    """For each drafted node, the first node that has the same tokens from the root on."""
     first = [0]
     places: dict[tuple[int, int], int] = {}
     for node, (token, parent) in enumerate(zip(tree.tokens[1:].tolist(), tree.parents[1:].tolist(), strict=True), 1):
@@ -41,14 +41,14 @@ def _prefixes(tree: DraftTree) -> list[int]:
 
 
 def ended_by_text(made: Round) -> bool:
-    """Did the end of the text (a stop token, max_tokens) end the walk before the tree did? Then the bonus token is
-    a proposal that hangs below the last kept row."""
+    """Whether the end of the text (a stop token, max_tokens) ended the walk before the tree did. The bonus token is
+    then a drafted child of the last kept row."""
     *_, last = standings(made)
     return bool((made.tree.tokens[last] == made.acceptance.bonus).any())
 
 
 def standings(made: Round) -> Iterator[NDArray[np.intp]]:
-    """For each kept row, root first, the drafted nodes that continue its prefix, copies of the prefix included."""
+    """For each kept row, root first, the drafted nodes (n,) that continue its prefix, copies of the prefix included."""
     tree = made.tree
     here: NDArray[np.intp] = np.zeros(1, np.intp)
     for token in (*made.committed[1:].tolist(), None):
@@ -59,14 +59,14 @@ def standings(made: Round) -> Iterator[NDArray[np.intp]]:
 
 @dataclass
 class AcceptanceTally:
-    """``AcceptanceCounts`` in the making."""
+    """Adds up ``AcceptanceCounts`` round by round."""
 
     reached: list[int] = field(default_factory=list)
     proposed: list[list[int]] = field(default_factory=list)
     accepted: list[list[int]] = field(default_factory=list)
 
     def add(self, made: Round) -> None:
-        """Count a round whose walk the tree ended."""
+        """Count a round, unless the end of the text ended its walk."""
         rows: list[int | None] = [0] * len(made.drafts)
         deepest = max((draft.depth for draft in made.drafts), default=0)
         path = made.tree.tokens[made.acceptance.keep].tolist()
@@ -90,13 +90,13 @@ class AcceptanceTally:
             self.accepted[depth][found[taken]] += 1
 
     def counts(self) -> AcceptanceCounts:
-        """As a record."""
+        """The counts as a record."""
         return AcceptanceCounts(
             tuple(self.reached), tuple(map(tuple, self.proposed)), tuple(map(tuple, self.accepted)))
 
 
 def ranks(made: Round, rows: list[int | None], depth: int, nodes: NDArray[np.intp]) -> dict[int, int]:
-    """By token of these nodes, its best rank among the drafters that propose it, ``RANKS`` − 1 at most."""
+    """The best rank of each of these nodes' tokens among the drafters that propose it, ``RANKS`` − 1 at most."""
     found: dict[int, int] = {}
     for token, drafters in zip(made.tree.tokens[nodes].tolist(), made.tree.drafters[nodes].tolist(), strict=True):
         places = [place(draft, row, depth, token) for drafter, (draft, row) in enumerate(
@@ -115,7 +115,7 @@ def place(draft: Lattice, row: int | None, depth: int, token: int) -> int | None
 
 
 def step(draft: Lattice, row: int | None, depth: int, token: int) -> int | None:
-    """The row at the next depth that a token leads to. With one row a depth every path leads there."""
+    """The row at the next depth that a token leads to; with one row per depth, every path leads there."""
     if draft.tokens.shape[1] == 1:
         return 0
     rank = place(draft, row, depth, token)

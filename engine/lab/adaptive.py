@@ -1,14 +1,14 @@
 """budget=auto: each round verifies as many nodes as pay on this machine.
 
 A node is worth its chance of being kept; a row costs what the measured curve says. A round takes the n with the largest
-E(n) − λ T(n): its expected tokens less its time at the price λ, the tokens per millisecond of recent rounds (what
-the time would bring elsewhere; that maximises the rate of the whole text, where the largest E(n) / T(n) of each round
-would not). All sizes of the curve are looked at, since T is a staircase, and no others, since a kernel or a graph for a
-new size has to be made first. A node's chance is the drafter's cumulative probability, scaled by what came true so far
-of nodes in such places of the tree. What a drafter promises may not come true, so drafting also keeps accounts of what
-it cost and brought (``accounts``): where plain decoding wins it rests, at a loss of a fiftieth. Trees are built no
-larger than the last choice, unless larger ones cost next to nothing, and a size more when all there was has been chosen
-some times in a row.
+E(n) − λ T(n): its expected tokens less its time at the price λ, the tokens per millisecond of recent rounds. (λ is what
+the time would yield elsewhere, so this maximises the rate of the whole text; the largest E(n) / T(n) of each round
+would not.) All sizes of the curve are considered, since T is a staircase, and no others, since a new size would first
+need a kernel or a graph. A node's chance is the drafter's cumulative probability, scaled by how often such places of
+the tree were accepted so far. A drafter's probabilities may still be too high, so ``accounts`` keeps what drafting cost
+and saved: where plain decoding is faster, drafting pauses after losing about a fiftieth. Trees are built no larger than
+the last choice, unless larger ones cost next to nothing, and one size larger once the whole tree was chosen several
+times in a row.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from engine.lab.cost import CostCurve
 from engine.records import Acceptance, DraftTree, Integers
 from engine.trees.tree import beginning, select
 
-PRIOR_TOKENS = 8.0  # as many expected tokens of a step stand for the drafter's word before anything was seen
+PRIOR_TOKENS = 8.0  # weight of the drafter's own probabilities against what was observed, in expected tokens of a step
 MEMORY, RATE_MEMORY = 0.97, 0.8  # weight of the previous round: for the calibration, for the rate
 FORGOTTEN = (1 - MEMORY) * PRIOR_TOKENS
-FIRST_BUDGET = 24  # as large trees are built from the start where they are cheap: the larger one tells more
-CHEAP, ALIKE = 0.01, 0.1  # parts of a plain round, and of a draft of one node, that more nodes may cost to be cheap
-WIDE = 64  # nodes of the draft that tells what each costs: over a few of them it would be lost in the noise
-WHOLE_TREES = 3  # verified whole in a row, they make the next one larger
+FIRST_BUDGET = 24  # the size of the first trees where they are cheap: a larger tree teaches more
+CHEAP, ALIKE = 0.01, 0.1  # more nodes are cheap if they cost this share of a plain round, or of a draft of one node
+WIDE = 64  # nodes of the draft that a node's cost is read from: over a few it would be lost in the noise
+WHOLE_TREES = 3  # after so many trees verified whole in a row, the next is larger
 FIRST_PAUSE, PAUSE_GROWTH, LONGEST_PAUSE = 2, 4, 32  # rounds without a draft before the drafter is tried again
-OPENING_ROUNDS, OPENING_RATE = 2.0, 2.5  # plain rounds' time, and times their rate, that drafting begins with
+OPENING_ROUNDS, OPENING_RATE = 2.0, 2.5  # drafting begins as if after so many rounds at this multiple of plain's rate
 
 
 class PromiseTally:
-    """How much of what trees promised came true, by steps: a step is the nodes, best first, between one size of the
-    curve and the next."""
+    """How much of what trees promised was accepted, by steps: a step is the nodes, best first, from one size of the
+    curve to the next."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = sizes
@@ -47,12 +47,12 @@ class PromiseTally:
         self.scales = [1.0] * len(sizes)
 
     def tokens(self, promised: Sequence[float]) -> list[float]:
-        """Expected tokens of a round that verifies the tree's beginning of each size, as far as the tree goes, from
-        what its steps promise; the root's comes first."""
+        """The expected tokens of verifying the best rows of a tree, for each size up to the whole tree, from what its
+        steps promise; the root's comes first."""
         return list(accumulate(map(mul, promised, self.scales)))
 
     def learn(self, promised: Sequence[float], kept: Sequence[int]) -> None:
-        """What the verified steps promised, and the places, from 0 for the root, of the nodes that were kept."""
+        """Take note of what the verified steps promised, and of the places of the kept nodes, the root's being 0."""
         for step, tokens in enumerate(promised):
             self.expected[step] = MEMORY * self.expected[step] + FORGOTTEN + tokens
             self.realised[step] = MEMORY * self.realised[step] + FORGOTTEN
@@ -65,8 +65,8 @@ class PromiseTally:
 def promises(logprobs: Sequence[float], sizes: Sequence[int]) -> list[float]:
     """The tokens that each whole step of a tree promises, from its nodes' log probabilities, best first.
 
-    For dozens of nodes Python's own loops take no longer than numpy's calls, and leave more of what the target's pass
-    needs in the processor's caches.
+    For dozens of nodes Python's loops take no longer than numpy's calls, and displace less of what the target's pass
+    needs from the processor's caches.
     """
     reached = [0.0, *accumulate(map(exp, logprobs))]
     marks = [reached[size] for size in sizes if size < len(reached)]
@@ -74,8 +74,8 @@ def promises(logprobs: Sequence[float], sizes: Sequence[int]) -> list[float]:
 
 
 def least_budget(curve: CostCurve) -> int:
-    """The largest budget up to ``FIRST_BUDGET`` whose draft costs next to nothing more than one of a single node: a
-    network proposes all in one pass, a table or a drafter that sees its path takes time for each node."""
+    """The largest budget up to ``FIRST_BUDGET`` whose draft costs hardly more than that of a single node. A network may
+    propose all in one pass; a table, or a drafter that sees its path, takes time for each node."""
     one, wide = curve.draft_at(1), max(2, min(WIDE, curve.rows[-1] - 1))
     each = max(0.0, curve.draft_at(wide) - one) / (wide - 1)
     cheap = max(CHEAP * curve.plain_ms, ALIKE * one)
@@ -85,10 +85,10 @@ def least_budget(curve: CostCurve) -> int:
 class AdaptiveBudget:
     """A ``BudgetPolicy`` over a cost curve. Deterministic: the same curve and the same rounds make the same choices.
 
-    ``ledger`` is what earlier runs of the same drafters leave it to lose; without one it is its own.
+    ``ledger`` holds what earlier runs of the same drafters have left to lose; without one the run has its own.
 
-    It goes by the curve's tenth percentiles: whatever else ran while it was measured, for seconds and dearer for some
-    sizes than for others, is not what a choice should turn on.
+    It uses the curve's tenth percentiles: other programs that ran for some seconds of the measurement slowed some sizes
+    more than others, and should not sway a choice.
     """
 
     def __init__(self, curve: CostCurve, ledger: DraftingLedger | None = None) -> None:
@@ -101,16 +101,16 @@ class AdaptiveBudget:
         self._room, self._whole_trees = self._least, 0
         self._sunk_ms = self._plain_ms
         self._promised: list[float] = []  # by the steps that are verified
-        self._mixed = False  # whether the last tree's nodes did not lie best first
-        # a first round that promises little is no reason yet to pause
+        self._mixed = False  # whether the last tree's nodes were in another order than best first
+        # a first round that promises little is no reason to pause yet
         self._tokens, self._spent_ms = OPENING_ROUNDS * OPENING_RATE, OPENING_ROUNDS * self._plain_ms
         self._pause, self._paused = 0, 0
         self._accounts = DraftingAccounts(self._plain_ms, ledger or DraftingLedger())
         self._drafted_ms = 0.0  # the time of the round that drafts, else 0
 
     def opens(self, drafters: int, budget: int) -> tuple[int, int]:
-        """See ``BudgetPolicy``. No drafter drafts while plain decoding is faster; drafting is tried again ever more
-        rarely."""
+        """See ``BudgetPolicy``. No drafter drafts while plain decoding is faster; drafting is tried again after ever
+        longer pauses."""
         self._drafted_ms = 0.0
         if self._paused < self._pause or not self._accounts.solvent:
             self._paused += 1
@@ -125,14 +125,14 @@ class AdaptiveBudget:
         logprobs = tree.logprobs.tolist()
         best = sorted(logprobs, reverse=True)
         rows = self._choice(promises(best, self._curve.rows))
-        self._mixed = logprobs != best  # never so in a tree that is built best first
+        self._mixed = logprobs != best  # false for any tree that is built best first
         return select(tree, np.sort(best_order(tree)[:rows])) if self._mixed else beginning(tree, rows - 1)
 
     def _choice(self, promised: list[float]) -> int:
-        """How many rows to verify of a tree whose steps promise so much."""
+        """How many rows to verify of a tree whose steps promise this many tokens."""
         rows, costs = self._curve.rows, self._costs
         reached = self._calibration.tokens(promised)
-        price = max(self._tokens / self._spent_ms, 1 / self._plain_ms)  # without a draft the time brings as much
+        price = max(self._tokens / self._spent_ms, 1 / self._plain_ms)  # plain decoding would yield the second
         gains = [tokens - price * verify_ms for tokens, verify_ms in zip(reached, costs, strict=False)]
         place = gains.index(max(gains))
         self._promised = promised[:place + 1]
@@ -144,8 +144,8 @@ class AdaptiveBudget:
         return rows[place]
 
     def _weigh(self, tokens: float, milliseconds: float) -> None:
-        """Decide whether drafting pays, by the expected tokens of the rounds that drafted recently; what was seen
-        before a pause is forgotten."""
+        """Decide whether drafting pays, by the expected tokens of recent rounds that drafted; rounds before a pause do
+        not count."""
         memory = 0.0 if self._pause else RATE_MEMORY
         self._tokens = memory * self._tokens + tokens
         self._spent_ms = memory * self._spent_ms + milliseconds
@@ -164,6 +164,6 @@ class AdaptiveBudget:
 
 
 def best_order(tree: DraftTree) -> Integers:
-    """All nodes by log probability, the earlier first among equals: any beginning of it is a tree with the root first,
-    since no node is more probable than its parent or stands before it."""
+    """All nodes by descending log probability, the earlier first among equals, (n,) int32. Any prefix of this order is
+    a tree with the root first, since no node is more probable than its parent, or comes before it."""
     return (-tree.logprobs).argsort(kind="stable").astype(np.int32)

@@ -1,8 +1,8 @@
-"""A request measured among others: each of its rounds has the same number of requests at work.
+"""Measures a request among others, with the same number of requests at work in each of its rounds.
 
-The others take turns: one that has ended makes room for the next, whose prompt is read between two rounds. The clock
-runs over the rounds alone, from the first of the measured request to its last; before it, all prompts of the first turn
-are read. So there is no tail in which fewer are left, and nothing is counted that was not at full work.
+The others take turns: one that has ended makes room for the next, whose prompt is read between two rounds. Only rounds
+are timed, from the measured request's first to its last, after the prompts of all first requests were read. So there is
+no tail with fewer requests, and every round that counts is at full load.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ class JointLaboratory(Protocol):
     """A laboratory that can measure a run among others."""
 
     def measure_among(self, ask: Ask, company: Company) -> Reading:
-        """Like ``Laboratory.measure``, with as many requests at work in each of its rounds as the company says."""
+        """``Laboratory.measure`` with ``company.at_once`` requests at work in each of the run's rounds."""
 
     def load_cost(self, ask: Ask, requests: int) -> CostCurve:
-        """What rounds cost that so many requests like this one share; measured on first use, then kept."""
+        """The cost of rounds that so many requests like this one share; measured on first use, then kept."""
 
 
 
 
 def read_among(target: Target, asked: Sequence[BatchRequest], at_once: int,
                allotment: Allotment | None = None) -> Reading:
-    """Run the first of ``asked`` to the end among the others, ``at_once`` in all. RequestError where it cannot be
-    served, or where fewer than that many can be at work. With an ``allotment``, those at the pace ``auto`` share one
-    total of rows."""
+    """Run the first of ``asked`` to the end among the others, ``at_once`` in all, and return its reading. RequestError
+    where it cannot be served, or where fewer requests can be at work. With an ``allotment``, those at the pace ``auto``
+    share one total of rows."""
     own_request, *others = asked
     batch, turns = RequestBatch(target, allotment), _Turns(others)
     kept: list[Round] = []
@@ -64,15 +64,15 @@ def read_among(target: Target, asked: Sequence[BatchRequest], at_once: int,
 
 
 class _Turns:
-    """The other requests, in turn and over again. One that cannot be served, or ends before its first round, gives up
-    its turn."""
+    """The other requests, one after another and from the start again. One that cannot be served, or that ends before
+    its first round, is passed over."""
 
     def __init__(self, others: Sequence[BatchRequest]) -> None:
         self._turns: Iterator[BatchRequest] = cycle(others)
         self._count = len(others)
 
     def admit(self, batch: RequestBatch) -> None:
-        """Let the next one in; RequestError after a whole turn in which none came in."""
+        """Admit the next request that can be served; RequestError where none of them can."""
         before, refusal = len(batch), ""
         for _ in range(self._count):
             try:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from threading import Event
 from time import perf_counter
 
-Hear = Callable[[str, float], None]  # what is being done, and the share of the whole that was done before
+Hear = Callable[[str, float], None]  # (what is being done, the share of all steps that is done already)
 
 
 class Steps:
@@ -22,15 +22,15 @@ class Steps:
         self._total += count
 
     def begin(self, message: str) -> None:
-        """The next one begins; ``message`` says what is done in it."""
+        """Report that the next step begins; ``message`` says what it does."""
         if self._hear:
             self._hear(message, min(1.0, self._done / max(1, self._total)))
         self._done += 1
 
 
 class Control:
-    """What the person has asked for. A run in progress is finished first; nothing new begins while paused or once
-    stopped."""
+    """Whether a measurement may go on, as the person has asked. A run in progress is finished first; nothing new begins
+    while paused or once stopped."""
 
     def __init__(self) -> None:
         self._going, self._stopped = Event(), Event()
@@ -55,12 +55,12 @@ class Control:
 
     @property
     def paused(self) -> bool:
-        """Whether it waits."""
+        """Whether it is paused."""
         return not self._going.is_set()
 
     @property
     def stopped(self) -> bool:
-        """Whether it was told to stop."""
+        """Whether it was stopped."""
         return self._stopped.is_set()
 
     @property

@@ -1,9 +1,9 @@
-"""What a round costs on this machine: milliseconds against rows, as measured. Torch-free.
+"""What a round costs on this machine: measured milliseconds by the number of rows. Torch-free.
 
-Nothing is assumed about the shape: a pass is a staircase where kernels or captured graphs come in sizes, so the
-curve is read between its two measured neighbours and a choice of rows enumerates, it never climbs.
+Nothing is assumed about the curve's shape: it is a staircase where kernels or captured graphs come in sizes. So it is
+interpolated between measured neighbours, and whoever chooses a number of rows tries all sizes instead of descending.
 
-A curve is one of so many requests at once, whose rows share a pass: the columns of rows × requests × context.
+Each curve is for one number of requests at once, whose rows share a pass, and for one context length.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ class CostCurve:
     """Medians of interleaved repeats, in milliseconds, of rounds that ``requests`` requests share, each with a prefix
     of ``context`` tokens.
 
-    ``rows`` are those of all requests together; they ascend and begin with a root for each. ``verify_ms``,
+    ``rows`` count those of all requests together; they ascend, and begin with one root for each. ``verify_ms``,
     ``verify_low_ms`` and ``verify_high_ms`` are the median, the tenth and the ninetieth percentile of one target pass
-    over so many rows; ``draft_ms`` is a drafter's draft for all of them when their budgets and roots are so many rows
-    together, its reading of what the round before kept included (0 where the rig has no drafter).
-    ``overhead_ms`` is what a round costs besides, the building of its trees aside: packing, accepting, keeping.
-    ``plain_ms`` is a whole round of decoding without a drafter. ``sampling`` is ``greedy`` or ``sampled``: processing
-    a distribution takes time.
+    over so many rows; ``draft_ms`` is one drafter's draft for all requests when their budgets and roots make so many
+    rows, including its reading of what the round before kept (0 where the rig has no drafter). ``overhead_ms`` is the
+    rest of a round except building trees: packing, accepting, keeping. ``plain_ms`` is a whole round of decoding
+    without a drafter. ``sampling`` is ``greedy`` or ``sampled``: processing a distribution takes time.
     """
 
     rig: str
@@ -44,12 +43,12 @@ class CostCurve:
     requests: int = 1
 
     def verify_at(self, rows: int) -> float:
-        """Milliseconds of a pass over ``rows`` rows, interpolated between the measured neighbours; beyond the last one,
-        along the line through the last two."""
+        """Milliseconds of a pass over ``rows`` rows, interpolated between measured neighbours; beyond the last,
+        extrapolated along the line through the last two."""
         return _read(self.rows, self.verify_ms, rows)
 
     def verify_low_at(self, rows: int) -> float:
-        """The same of the tenth percentiles, which the adaptive budget uses."""
+        """``verify_at`` over the tenth percentiles, which the adaptive budget uses."""
         return _read(self.rows, self.verify_low_ms, rows)
 
     def draft_at(self, budget: int) -> float:
@@ -57,8 +56,8 @@ class CostCurve:
         return _read(self.rows, self.draft_ms, self.requests * (budget + 1))
 
     def round_ms(self, rows: int, budget: int, drafters: int, build_ms: float = 0.0) -> float:
-        """Milliseconds of a whole round that verifies ``rows`` rows, of all requests together, out of drafts for
-        ``budget`` nodes each."""
+        """Milliseconds of a whole round that verifies ``rows`` rows of all requests together, from drafts of ``budget``
+        nodes each."""
         if drafters == 0:
             return self.plain_ms
         return drafters * self.draft_at(budget) + build_ms + self.verify_at(rows) + self.overhead_ms
@@ -68,7 +67,7 @@ class CostCurve:
         return self.round_ms(self.requests * (budget + 1), budget, drafters, build_ms)
 
 
-LoadCost = Callable[[int], CostCurve]  # the curve of so many requests at once
+LoadCost = Callable[[int], CostCurve]  # (number of requests at once) -> its curve
 
 
 def between(fewer: CostCurve, more: CostCurve, requests: int) -> CostCurve:
@@ -92,8 +91,8 @@ def between(fewer: CostCurve, more: CostCurve, requests: int) -> CostCurve:
 
 
 def joined(lone: CostCurve, requests: int, pass_power: float, draft_power: float) -> CostCurve:
-    """The curve of several requests where that of one is known: their pass takes as long as a lone one over as many
-    rows, times a power of their number, and their draft as long as a lone one, times another power of it."""
+    """The curve of several requests estimated from that of one: a pass takes as long as a lone one over as many rows,
+    times a power of their number; a draft as long as a lone one, times another power of their number."""
     rows = (requests, *(size for size in lone.rows if size > requests))
     dearer, drafts = requests**pass_power, requests**draft_power
     plain_ms = lone.plain_ms + lone.verify_low_at(requests) - lone.verify_low_at(1)

@@ -1,4 +1,4 @@
-"""Whether two texts are the same; where not, the first difference and how close the target's choice was there."""
+"""Compares two texts: the first difference, if any, and how close the target's choice was there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class Difference:
 
 
 def first_difference(reading: Reading, baseline: Reading) -> Difference | None:
-    """None for the same text. A text that ends early differs in the token that would have followed, if there is one."""
+    """The first difference of two texts; None if they are the same. A text that ends early differs in the token that
+    would have followed, if there is one."""
     if reading.token_ids == baseline.token_ids:
         return None
     ours, theirs = ((*each.token_ids, each.bonus) for each in (reading, baseline))

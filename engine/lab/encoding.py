@@ -1,4 +1,4 @@
-"""The lab's records as JSON text and back. Plain values in, the same records out; no pickle."""
+"""The lab's records as JSON text, and back into equal records; no pickle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def encode(record: SweepPlan | Conditions | Reading) -> str:
 
 
 def decode_plan(text: str) -> SweepPlan:
-    """ValueError, LookupError or TypeError where the text is no plan; so for the others."""
+    """A plan from its text; ValueError, LookupError or TypeError where it is not one, as for the other records."""
     fields = json.loads(text)
     return SweepPlan(**{
         **fields, "prompts": tuple(_prompt(prompt) for prompt in fields["prompts"]),

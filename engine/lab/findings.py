@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 FINE, SUSPICIOUS, WRONG = "fine", "suspicious", "wrong"
 WEIGHT = MappingProxyType({FINE: 0, SUSPICIOUS: 1, WRONG: 2})
-WRONG_GAIN, SUSPICIOUS_GAIN = 1.25, 1.08  # of accepted drafted tokens, when the drafter is run in another way
+WRONG_GAIN, SUSPICIOUS_GAIN = 1.25, 1.08  # ratios of accepted drafted tokens, another way of running against this one
 LEAST_GAIN = 0.1  # tokens: a smaller gain is noise
-FEWEST = 20  # places that a share has to be counted over
-FIRST_SHARE = 0.4  # of the first drafted tokens should be accepted, or the drafter does not know this text
+FEWEST = 20  # positions that a share has to be counted over
+FIRST_SHARE = 0.4  # the share of first drafted tokens that is accepted where a drafter suits the text
 DIP, TRUST = 0.6, 0.15
 
 
@@ -36,9 +36,9 @@ class DoctorFinding:
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """How the most likely chain fares against the known text, by depth after the root, all (depth,): anchors that
-    ``reached`` it with the text going on, those that were accepted there too (``hits``), and the drafter's mean
-    confidence in its proposal there."""
+    """How the most likely chains agree with the known text, by depth after the root, all (depth,): the anchors whose
+    chains ``reached`` it before the text's end, those accepted there too (``hits``), and the drafter's mean confidence
+    in its proposal there."""
 
     reached: NDArray[np.int64]
     hits: NDArray[np.int64]
@@ -46,7 +46,7 @@ class Marks:
 
     @property
     def accepted(self) -> float:
-        """Mean accepted drafted tokens a round, the root not counted."""
+        """The mean number of accepted drafted tokens per round, without the root."""
         return float(self.hits.sum() / max(1, self.reached[0]))
 
     @property
@@ -56,7 +56,8 @@ class Marks:
 
 
 def marks(proposed: NDArray[np.int32], text: NDArray[np.int32], confidence: NDArray[np.float32]) -> Marks:
-    """From the chains (anchors, depth), the text's own tokens in their places (−1 after its end), and exp(logprob)."""
+    """The marks of chains (anchors, depth), from the text's own tokens in their places (−1 after its end) and the
+    proposals' probabilities, both of the same shape."""
     inside = text >= 0
     right = (proposed == text) & inside
     through = np.cumprod(np.concatenate([np.ones((len(right), 1), np.bool_), right], 1), 1).astype(np.bool_)
@@ -66,8 +67,9 @@ def marks(proposed: NDArray[np.int32], text: NDArray[np.int32], confidence: NDAr
 
 
 def compared(check: tuple[str, str], own: Marks, others: Mapping[str, Marks], advice: str) -> DoctorFinding:
-    """Whether the drafter is run in a wrong way: not if it does best as it is configured. ``check`` is (name, drafter),
-    ``others`` the marks by how else it was run; ``advice`` has a place for the best of them: {best}."""
+    """The finding on whether the drafter is run in a wrong way, which it is if another way does better. ``check`` is
+    (name, drafter), ``others`` the marks of the other ways by name; ``advice`` has a place for the best of them:
+    {best}."""
     if not others:
         return DoctorFinding(*check, FINE, f"There is no other way to try; {own.accepted:.2f} tokens accepted a round.")
     best = max(others, key=lambda name: others[name].accepted)
@@ -89,14 +91,14 @@ def stated(finding: DoctorFinding, run: object, said: object) -> DoctorFinding:
 
 
 def confidence_finding(drafter: str, own: Marks) -> DoctorFinding:
-    """Whether the drafter's confidence in its chain is borne out."""
+    """The finding on whether the drafter's confidence in its chain is justified."""
     solid = own.reached >= FEWEST
     if not solid.any():
         return DoctorFinding("confidence", drafter, SUSPICIOUS, f"Only {own.reached[0]} places to judge by.",
                              "Give longer prompts, or more of them.")
     weights = own.reached[solid] / own.reached[solid].sum()
     said, came = (float((each[solid] * weights).sum()) for each in (own.confidence, own.shares))
-    seen = f"Its chain is sure of {said:.2f} of a token on average, and {came:.2f} come true."
+    seen = f"The mean probability that it gives a chain's token is {said:.2f}; {came:.2f} of them are accepted."
     if abs(said - came) <= TRUST:
         return DoctorFinding("confidence", drafter, FINE, seen)
     excess = "more" if said > came else "less"
@@ -105,8 +107,8 @@ def confidence_finding(drafter: str, own: Marks) -> DoctorFinding:
 
 
 def positions_finding(drafter: str, own: Marks) -> DoctorFinding:
-    """Acceptance by depth: low from the start means that the drafter does not know the text, a dip that one slot is
-    wrong."""
+    """The finding on acceptance by depth: if it is low from the start, the drafter does not suit the text; if it dips,
+    one slot is wrong."""
     solid = own.reached >= FEWEST
     shares = own.shares
     seen = "Accepted of those reached, by depth: " + " ".join(f"{share:.2f}" for share in shares[solid]) + "."
@@ -126,5 +128,5 @@ def positions_finding(drafter: str, own: Marks) -> DoctorFinding:
 
 
 def worst_first(findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:
-    """Wrong before suspicious before fine; within each, in the order of the checks."""
+    """The findings, wrong before suspicious before fine, each in the order of the checks."""
     return sorted(findings, key=lambda each: -WEIGHT[each.status])

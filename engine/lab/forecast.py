@@ -1,8 +1,8 @@
-"""What a what-if says: τ of every method and budget on one known text, and the speed that it predicts.
+"""The records of a what-if: τ of every method and budget on one known text, and the predicted speed.
 
-The text does not depend on the tree (greedy, and for a sampled text because the draw belongs to the position), so
-drafting at every position and walking the known continuation gives the acceptance lengths of every setting exactly.
-Speed is predicted from the measured cost curve and is labelled so (design, contract 6).
+The text does not depend on the tree (if sampled, because the draw belongs to the position). So drafting at every
+position and walking along the known text gives the acceptance lengths of every setting exactly. Speed is predicted from
+the measured cost curve, and is labelled as predicted (design, contract 6).
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Forecast:
 class Gain:
     """What the n-th best drafted node of a method is worth, averaged over the rounds of its largest budget.
 
-    Place n − 1 belongs to the n-th node in descending cumulative probability. ``expected``: its mean cumulative
-    probability under the drafter, in tokens. ``realised``: the share of rounds in which it was kept. Drawn against
-    the curve's milliseconds per extra row, the crossing explains the best budget.
+    Index n − 1 is the n-th node in descending cumulative probability. ``expected``: its mean cumulative probability
+    under the drafter, in tokens. ``realised``: the share of rounds in which it was kept. Plotted against the curve's
+    milliseconds per extra row, their crossing explains the best budget.
     """
 
     method: str
@@ -68,9 +68,9 @@ class Gain:
 class WhatIf:
     """Every setting's forecast for one text, in the order of methods and then of budgets.
 
-    ``departures`` counts the places where the target's choice in the one pass over the whole text is another token
-    than the text has: 0 in float32, rounding in bfloat16. ``seconds`` is how long the what-if itself took, the cost
-    curve's measurement aside.
+    ``departures`` counts the positions where one pass over the whole text chooses another token than the text has: 0 in
+    float32; in bfloat16, rounding may cause some. ``seconds`` is the time that the what-if took, without measuring the
+    cost curve.
     """
 
     prompt: str

@@ -1,5 +1,5 @@
-"""budget=auto of runs that come and go: alone in a round each prices its own rows (``adaptive.py``), in company they
-share one total of them (``shared_budget.py``). What a run does alone is what it would do had nobody ever come.
+"""budget=auto for runs that come and go. Alone in a round, a run prices its own rows (``adaptive.py``), exactly as if
+no other had ever come; in company, the runs share one total of rows (``shared_budget.py``).
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from engine.lab.shared_budget import SharedBudget
 from engine.lab.shared_pace import SharedPace
 from engine.records import Acceptance, DraftTree
 
-FAIR = 0.85  # of what everybody would have alone in an equal share of the time
+FAIR = 0.85  # the least part that a run gets of what it would get alone in an equal share of the time
 
 
 class PaceInCompany:
-    """The ``BudgetPolicy`` of one run; whoever makes the round says whether it has company."""
+    """The ``BudgetPolicy`` of one run: its own alone, or a share in company, as ``enter`` says for each round."""
 
     def __init__(self, lone: CostCurve, promise: float = 0.0, ledger: DraftingLedger | None = None) -> None:
         self.alone, self.among = AdaptiveBudget(lone, ledger), SharedPace(promise)
         self._now: BudgetPolicy = self.alone
 
     def enter(self, company: bool) -> None:
-        """A round begins."""
+        """Called when a round begins, with whether other runs take part in it."""
         self._now = self.among if company else self.alone
 
     def opens(self, drafters: int, budget: int) -> tuple[int, int]:
@@ -43,12 +43,12 @@ class PaceInCompany:
 
 
 class BudgetInCompany:
-    """An ``Allotment`` for the rounds of a target that runs come to and leave. It learns what they cost by the clock,
-    so budgets differ from time to time, and texts do not."""
+    """An ``Allotment`` for a target whose runs come and go. It learns the cost of rounds from the clock, so budgets
+    differ from time to time; texts do not."""
 
     def __init__(self, costs: JointCosts) -> None:
         self._costs, self._shared = costs, SharedBudget(costs.curve, FAIR)
-        self._rows = self._drafting = 0  # of the round; 0 where its draft teaches nothing
+        self._rows = self._drafting = 0  # rows of the round, and requests that draft; 0 where its draft teaches nothing
 
     def policy(self, promise: float = 0.0) -> PaceInCompany:
         """See ``Allotment``: for a run that brings no curve of its own."""
@@ -76,7 +76,7 @@ class BudgetInCompany:
             return list(trees)
         paces = [each for each in policies if isinstance(each, PaceInCompany)]
         others = [tree for each, tree in zip(policies, trees, strict=True) if not self.shares(each) and len(tree) > 1]
-        self._drafting = 0 if others else sum(each.among.drafts for each in paces)  # theirs are not expected right
+        self._drafting = 0 if others else sum(each.among.drafts for each in paces)  # others' drafts cannot be predicted
         found = self._shared.cut(_among(policies), trees)
         self._rows = sum(map(len, found))
         return found
@@ -91,7 +91,7 @@ class BudgetInCompany:
             self._costs.learn_draft(self._drafting, self._shared.draft_ms, 1e3 * seconds["draft"])
 
     def _in_company(self, policies: Sequence[BudgetPolicy]) -> bool:
-        """Whether rows are shared out in a round of these."""
+        """Whether rows are divided among the requests of a round with these policies."""
         return len(policies) > 1 and any(map(self.shares, policies))
 
 

@@ -1,8 +1,8 @@
-"""What rounds that come and go share cost, without measuring them: the curve of one request, and how shared rounds
-grow with their requests, learnt from those that are made anyhow.
+"""The cost of shared rounds without measuring it: one request's curve, times powers of the number of requests that are
+learnt from the rounds themselves.
 
-A measured joint curve takes seconds for every number of requests and the target to itself, which is nowhere to be had
-while somebody waits for a text. Where all of them are known, since somebody measured them, they serve as they are.
+Measuring a joint curve takes seconds for every number of requests, and the target to itself, while people wait for
+texts. Where all joint curves are measured already, they are used as they are.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from engine.lab.cost import CostCurve, LoadCost, joined
 
 PASS_POWER, DRAFT_POWER = 0.1, 0.5  # at first: eight requests take 1.2 times a lone pass over their rows, 2.8 drafts
 LEAST_POWER, MOST_POWER = -0.5, 1.5
-MEMORY = 0.97  # weight of what was seen a round ago
-HELD_UP = 2.0  # times what is expected: a round that other work held up counts as so dear, and no dearer
-RENEWED = 16  # rounds after which curves are made anew by what was learnt
+MEMORY = 0.97  # weight of what was learnt a round ago
+HELD_UP = 2.0  # times the expected cost: the most that a round counts as, if other programs held it up
+RENEWED = 16  # rounds after which the curves are made anew from what was learnt
 SIZES = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513)
 TWICE = 20  # rows more that double a pass
 
-# In passes of a row, until a lone run has measured: only proportions decide how rows are given.
+# In passes over one row, until a lone run has measured: only proportions decide how rows are divided.
 UNMEASURED = CostCurve(
     "", "", "", "", 0, 0, SIZES, *(tuple(1 + (size - 1) / TWICE for size in SIZES),) * 3, (0.7,) * len(SIZES), 0.05,
     1.05)
 
 
 class JointCosts:
-    """The curves by requests at once of one target's shared rounds."""
+    """The curves of one target's shared rounds, by the number of requests at once."""
 
     def __init__(self) -> None:
         self._lone, self._measured = UNMEASURED, False
@@ -36,12 +36,12 @@ class JointCosts:
         self._learnt = 0
 
     def rest_on(self, lone: CostCurve, joint: LoadCost | None = None) -> None:
-        """What was measured: of a lone request, and of several where all numbers of them were."""
+        """Use measured curves from now on: that of a lone request and, if all are measured, those of several."""
         self._lone, self._measured, self._joint = lone, True, joint
         self._curves.clear()
 
     def curve(self, requests: int) -> CostCurve:
-        """Of so many requests at once."""
+        """The curve of so many requests at once."""
         if requests not in self._curves:
             self._curves[requests] = self._made(requests)
         return self._curves[requests]
@@ -54,12 +54,12 @@ class JointCosts:
         return joined(self._lone, requests, self.pass_power, self.draft_power)
 
     def learn_pass(self, requests: int, rows: int, milliseconds: float) -> None:
-        """A shared pass took so long."""
+        """Learn from a shared pass how long it took."""
         self.pass_power = self._learn(
             self.pass_power, requests, self.curve(requests).verify_low_at(rows), milliseconds)
 
     def learn_draft(self, requests: int, expected: float, milliseconds: float) -> None:
-        """A shared draft for so many of the requests was expected to take so long, and took so long."""
+        """Learn from a shared draft for so many requests: the expected and the actual milliseconds."""
         self.draft_power = self._learn(self.draft_power, requests, expected, milliseconds)
 
     def _learn(self, power: float, requests: int, expected: float, milliseconds: float) -> float:

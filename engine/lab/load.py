@@ -1,5 +1,5 @@
-"""What follows from measuring with several requests at once: the best budget for each number, and where plain decoding
-is faster."""
+"""Conclusions from measuring several requests at once: the best budget for each number, and where plain decoding is
+faster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def curves(summary: Summary) -> tuple[Setting, ...]:
 
 
 def of_curve(summary: Summary, curve: Setting) -> tuple[Row, ...]:
-    """The rows of one of them."""
+    """The rows of one curve."""
     return tuple(row for row in summary.rows if row.setting.curve == curve)
 
 
@@ -50,8 +50,8 @@ def _named(row: Row) -> str:
 
 
 def plain_words(rows: Sequence[Row]) -> list[str]:
-    """Where plain decoding is faster, from few requests at once to many; neighbouring numbers of which the same is true
-    share a sentence."""
+    """Sentences on where plain decoding is faster, from few requests at once to many; neighbouring numbers with the
+    same result share one."""
     said: dict[int, str] = {}
     for count in sorted({row.setting.together for row in rows}):
         fixed = sorted((row.setting.budget, row.speedup.median) for row in rows

@@ -1,6 +1,6 @@
-"""Predicted speed with several requests at once. Trees do not depend on which other requests share the pass, so each
-request has the rounds of one alone, and the measured cost of shared rounds prices them. Such figures are never
-measured, and are labelled so wherever they are shown."""
+"""Predicts the speed of several requests at once. Trees do not depend on which other requests share the pass, so each
+request has the rounds that it has alone, priced by the measured cost of shared rounds. Wherever they are shown, such
+figures are labelled as predicted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class KnownRounds:
     build_ms: float
 
     def total_tokens_per_second(self, setting: Setting, load: LoadCost) -> float:
-        """Of as many requests like this one as the setting says, answered at once."""
+        """The tokens per second of all requests, if as many like this one as the setting says are answered at once."""
         together, drafters = setting.together, METHODS[setting.method].drafter_count
         curve = load(together)
         spent_ms = sum(curve.round_ms(together * rows, setting.budget, drafters, together * self.build_ms)
@@ -37,11 +37,11 @@ class KnownRounds:
         return 1e3 * together * sum(self.lengths) / spent_ms
 
 
-Texts = Mapping[Setting, Sequence[KnownRounds]]  # of settings with one request, one for each text
+Texts = Mapping[Setting, Sequence[KnownRounds]]  # of settings with one request at a time: the rounds of each text
 
 
 def texts_measured(measured: Iterable[CellResult]) -> Texts:
-    """The rounds of every measured setting, a text for each prompt, from its runs with the fewest requests at once."""
+    """The rounds of every measured setting, one text per prompt, from its runs with the fewest requests at once."""
     found: dict[Setting, dict[int, dict[int, KnownRounds]]] = defaultdict(lambda: defaultdict(dict))
     for each in measured:
         setting = each.cell.setting
@@ -71,7 +71,7 @@ def predict(texts: Texts, counts: Iterable[int], load: LoadCost) -> dict[Setting
 
 
 def predicted_records(predicted: Mapping[Setting, float], summary: Summary) -> list[dict[str, Any]]:
-    """Every predicted setting as a flat record, with what was measured of it, None where nothing was."""
+    """Every predicted setting as a flat record, with the measured figures, None where nothing was measured."""
     known = {row.setting: row.total.median for row in summary.rows}
     return [{"label": setting.label, **written(setting), "predicted_tokens_per_second": total,
              "total_tokens_per_second": known.get(setting)} for setting, total in predicted.items()]
@@ -79,7 +79,8 @@ def predicted_records(predicted: Mapping[Setting, float], summary: Summary) -> l
 
 @dataclass(frozen=True)
 class PredictionError:
-    """How far predictions lie from what was measured, relative to that: over ``cells``, the worst of them ``worst``."""
+    """The relative errors of predictions against measurements, over ``cells``; ``worst`` is the setting of the
+    largest."""
 
     median: float
     largest: float
@@ -94,7 +95,7 @@ class PredictionError:
 
 
 def prediction_error(predicted: Mapping[Setting, float], summary: Summary) -> PredictionError | None:
-    """None where nothing that was predicted has been measured."""
+    """The errors of predictions; None where no predicted setting was measured."""
     errors = {row.setting: abs(predicted[row.setting] / row.total.median - 1)
               for row in summary.rows if row.setting in predicted}
     if not errors:

@@ -12,9 +12,9 @@ Block = tuple[int, int]  # prompt, repeat
 def cells(plan: SweepPlan) -> list[Cell]:
     """Every cell once, in randomised blocks: a block is one prompt and repeat, and holds every setting, shuffled.
 
-    What is compared lies close together in time, the baseline included, and drift within a block falls on each
-    setting alike. All prompts come once before any comes again, so that a sweep that is stopped early has seen as
-    many prompts as it could.
+    Compared runs, the baseline's included, lie close together in time, and drift within a block affects all settings
+    alike. All prompts come once before any comes again, so that a sweep that is stopped early has covered as many
+    prompts as possible.
     """
     random = Random(plan.seed)
     found = []

@@ -1,4 +1,4 @@
-"""From what a person asks for to a ``SweepPlan``: names and numbers checked before anything is measured."""
+"""Makes a ``SweepPlan`` of what a person asks for, with names and numbers checked before anything is measured."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ MOST_CELLS = 1_000_000
 
 @dataclass(frozen=True)
 class Choice:
-    """The settings of a sweep as a person chooses them: every method at every budget. Where ``auto_budget`` is not 0,
-    each method is also measured at the pace ``auto`` with that as the most nodes of a round; then there need not be any
-    other budget. All of that with each of ``together`` requests at once."""
+    """The settings of a sweep as a person chooses them: every method at every budget, with each number of requests at
+    once in ``together``. If ``auto_budget`` is not 0, each method is also measured at the pace ``auto`` with at most so
+    many nodes per round, and ``budgets`` may be empty."""
 
     methods: tuple[str, ...]
     budgets: tuple[int, ...] = TRIED_BUDGETS
@@ -41,7 +41,7 @@ class Choice:
 
 
 def parse_budgets(text: str) -> tuple[int, ...]:
-    """Budgets as they are typed, ``16, 32 64``; see ``tidy_budgets``."""
+    """The budgets in a typed text such as ``16, 32 64``; see ``tidy_budgets``."""
     words = text.replace(",", " ").split()
     wrong = [word for word in words if not WHOLE_NUMBER.fullmatch(word)]
     if wrong:
@@ -50,7 +50,7 @@ def parse_budgets(text: str) -> tuple[int, ...]:
 
 
 def choose_budgets(text: str) -> tuple[tuple[int, ...], int]:
-    """Parse budgets among which ``auto`` may stand: the numbers, and the value of ``Choice.auto_budget``."""
+    """Parse budgets that may include ``auto``: the numbers, and the value of ``Choice.auto_budget``."""
     words = text.replace(",", " ").split()
     fixed = [word for word in words if word != AUTO]
     alone = bool(words) and not fixed
@@ -82,8 +82,8 @@ def settings(choice: Choice) -> tuple[Setting, ...]:
     """The baseline, then every chosen method at every budget, each setting once, for every number of requests at once.
     The baseline of one request is always there: its texts are what all others are compared with.
 
-    A method without a drafter has no budget. ``split`` goes to the methods for which it means something. Raises
-    RequestError for an unknown method or split, or numbers that the engine does not take.
+    A method without a drafter has no budget; ``split`` applies only to methods that have a choice of it. Raises
+    RequestError for an unknown method or split, or for numbers that the engine does not take.
     """
     alone = _alone(choice)
     counts = tidy_together(choice.together)

@@ -1,4 +1,4 @@
-"""Prompt sets: those that are shipped, by name, or a file of one's own."""
+"""Prompt sets: shipped ones by name, or a user's file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def shipped_sets() -> list[str]:
 
 
 def prompt_set(name: str, limit: int | None = None) -> tuple[Prompt, ...]:
-    """The first ``limit`` prompts of a shipped set, or of a file; RequestError names what is wrong, and the line."""
+    """The first ``limit`` prompts of a shipped set or of a file; RequestError says what is wrong, and in which line."""
     if limit is not None and limit < 1:
         raise RequestError(f"The limit is {limit} prompts; it has to be 1 or more.")
     if name in shipped_sets():

@@ -26,7 +26,7 @@ LEAST_REPEATS = 3  # with fewer a median has no spread
 
 @dataclass(frozen=True)
 class Spread:
-    """The median over the repeats, and the extremes."""
+    """The median, least and largest value over the repeats."""
 
     median: float
     least: float
@@ -36,8 +36,8 @@ class Spread:
 @dataclass(frozen=True)
 class Lane:
     """One setting of a race. ``shown`` is the repeat of median time, which is replayed; ``seconds`` and ``tokens``
-    (rounds,) are its wall clock and its tokens committed after each round, from the end of the prefill. ``failure`` is
-    the sentence why it could not run; the other fields are then empty."""
+    (rounds,) are its wall-clock time and its tokens committed after each round, from the end of the prefill on.
+    ``failure`` says why it could not run; the other fields are then empty."""
 
     setting: Setting
     shown: Reading | None = None
@@ -52,14 +52,14 @@ class Lane:
 
 @dataclass(frozen=True)
 class Race:
-    """The lanes in the order of the plan's settings, and the text of every token of theirs."""
+    """The lanes in the order of the plan's settings, and the text of all their tokens."""
 
     lanes: tuple[Lane, ...]
     pieces: Mapping[int, Piece]
 
 
 def race_plan(plan: SweepPlan) -> SweepPlan:
-    """The plan with its baselines in it; RequestError where it is no race."""
+    """The plan with the baselines added; RequestError where it is not a race."""
     if len(plan.prompts) != 1:
         raise RequestError(f"A race is run on one prompt; {len(plan.prompts)} were given.")
     if plan.repeats < LEAST_REPEATS:
@@ -69,15 +69,15 @@ def race_plan(plan: SweepPlan) -> SweepPlan:
 
 
 def run_race(laboratory: Laboratory, plan: SweepPlan, control: Control) -> Iterator[CellResult]:
-    """Every repeat of every setting, interleaved, one at a time. All repeats share the draws of the plan's seed, so
-    that they write one text and differ in time alone."""
+    """Run every repeat of every setting, interleaved, one at a time. All repeats share the draws of the plan's seed, so
+    they write the same text and differ only in time."""
     check(plan, laboratory.methods, laboratory.drafters)
     tasks = [Task(cell, plan.ask(replace(cell, repeat=0))) for cell in order.cells(plan)]
     return Alone(laboratory).work(tasks, control)
 
 
 def lanes(plan: SweepPlan, measured: Sequence[CellResult], laboratory: Laboratory) -> Race:
-    """What was measured, as lanes; a setting that a stop kept from being measured has none."""
+    """The measured settings as lanes; a setting that was not measured before a stop has none."""
     by_setting = {setting: [found for found in measured if found.cell.setting == setting]
                   for setting in plan.settings}
     made = tuple(_lane(setting, found, by_setting.get(setting.baseline, []))

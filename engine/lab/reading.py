@@ -1,4 +1,4 @@
-"""From rounds to a ``Reading``: of a run that happens now, or of a recorded trace."""
+"""Makes a ``Reading`` of rounds: of a run in progress, or of a recorded trace."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from engine.trace import Trace
 
 
 def read(rounds: Iterable[Round]) -> Reading:
-    """Run to the end, then read what counts.
+    """Run to the end, then make the reading.
 
-    Nothing is read in between: work that a device still has in flight after a round must not finish during the pause.
+    Nothing is read in between: a pause would let a device finish, off the clock, work that a round has left in flight.
     """
     kept: list[Round] = []
     step_seconds: list[float] = []
@@ -29,14 +29,14 @@ def read(rounds: Iterable[Round]) -> Reading:
 
 
 def reading_of(trace: Trace) -> Reading:
-    """The same from a recorded run, whose entries carry the engine time since it began."""
+    """The reading of a recorded run, whose entries carry the engine time since its start."""
     elapsed = [0.0, *(entry.elapsed_seconds for entry in trace.entries)]
     return reading([entry.round for entry in trace.entries], [after - before for before, after in pairwise(elapsed)])
 
 
 def reading(rounds: Sequence[Round], step_seconds: Sequence[float], committed: Sequence[int] = ()) -> Reading:
-    """``step_seconds`` (rounds,): what each step of the loop took; the first holds the prefill too. ``committed``
-    (rounds,): see ``Reading``."""
+    """The reading of a run's rounds. ``step_seconds`` (rounds,): the time of each step of the loop; the first includes
+    the prefill. ``committed`` (rounds,): see ``Reading``."""
     own = [sum(rounds[0].seconds.values()), *step_seconds[1:]] if rounds else []
     cut = bool(rounds) and ended_by_text(rounds[-1])
     tally = AcceptanceTally()

@@ -1,7 +1,7 @@
-"""Every tree of a known text: what a method would have drafted at each place, and how far the text agrees with it.
+"""Replays methods over a known text: what each would have drafted at each place, and how far the text agrees with it.
 
-A round begins at a place of the text, keeps k tokens and the next begins k places on, so of all places only a chain
-is visited. A tree depends on its place alone and the text not on the tree: the lengths are those of a real run.
+A round begins at a place of the text and keeps k tokens; the next begins k places on, so only some places are visited.
+A tree depends only on its place, and the text does not depend on the tree, so the lengths are those of a real run.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ Proposals = Sequence[Lattice]  # one drafter's lattice at each place of the text
 
 @dataclass(frozen=True, eq=False)
 class KnownText:
-    """A text that the target has written. token_ids (n,) int32; ``start`` is the position of the first of them."""
+    """A text that the target has written. token_ids (n,) int32; ``start`` is the position of the first one."""
 
     token_ids: Integers
     start: int
     context_limit: int
 
     def deepest(self, place: int) -> int:
-        """How many positions there are after the one of this place."""
+        """How many positions are left after this place's."""
         return self.context_limit - self.start - place - 1
 
 
 @dataclass(frozen=True, eq=False)
 class TextPass:
-    """One target pass over prompt and text: ``features`` of the prompt and then of each segment of the text, in
-    order; choice (n,) int32, what the target chooses at each place of the text."""
+    """One target pass over prompt and text: ``features`` of the prompt and of each segment of the text, in order;
+    choice (n,) int32, the target's choice at each place of the text."""
 
     features: tuple[Features, ...]
     choice: Integers
@@ -65,7 +65,7 @@ class Step:
 
 
 def reread(request: Request, token_ids: Sequence[int], target: Target) -> TextPass:
-    """Let the target read its own text again, as chains after the prompt. Frees the cache at the end."""
+    """Let the target read its own text again, in chains after the prompt; its cache is freed at the end."""
     start = len(request.prompt_ids)
     try:
         choice, features = target.prefill(request.prompt_ids, len(token_ids), request.sampling)
@@ -83,7 +83,7 @@ def reread(request: Request, token_ids: Sequence[int], target: Target) -> TextPa
 
 @dataclass(frozen=True, eq=False)
 class Grower:
-    """One drafter's trees. Where trees nest, the largest is built once a place and cut, which is exact."""
+    """Builds one drafter's trees. Where trees nest, the largest is built once per place and cut, which is exact."""
 
     known: KnownText
     proposals: Proposals
@@ -97,7 +97,7 @@ class Grower:
         return BUILDERS[self.builder](lattice, int(self.known.token_ids[place]), nodes)
 
     def grow(self, place: int, nodes: int) -> DraftTree:
-        """The same tree, remembered."""
+        """The tree of ``build``, cut from the largest where trees nest."""
         if self.builder not in PREFIXES_NEST or nodes > self.most:
             return self.build(place, nodes)
         if place not in self.whole:
@@ -107,7 +107,7 @@ class Grower:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """One method and split over the known text; ``growers`` has one a drafter."""
+    """One method and split over the known text; ``growers`` has one per drafter."""
 
     known: KnownText
     method: Method
@@ -115,7 +115,7 @@ class Replay:
     growers: tuple[Grower, ...]
 
     def tree(self, place: int, budget: int) -> DraftTree:
-        """What the drafters' trees for this budget combine to at a place."""
+        """The tree that the drafters' trees for this budget combine to at a place."""
         shares = share_named(self.method, self.split)(budget, len(self.growers))
         trees = tuple(grower.grow(place, share) for grower, share in zip(self.growers, shares, strict=True))
         return COMBINERS[self.method.combine](trees, budget)
@@ -128,13 +128,13 @@ class Replay:
             drafters, built = policy.opens(len(self.growers), budget)
             tree = policy.cut(self.tree(place, built)) if drafters else bare(int(self.known.token_ids[place]))
             keep = agreed(self.known, place, tree)
-            # the bonus after the last token is not known, and not needed
+            # the bonus token after the last one is unknown and not needed
             policy.learn(tree, Acceptance(keep, int(self.known.token_ids[min(place + len(keep), size - 1)])))
             yield Step(place, drafters, built, tree, keep)
             place += len(keep)
 
     def build_ms(self, budget: int, places: Sequence[int]) -> float:
-        """Measured: the median milliseconds of building and combining one round's trees, at some of the places."""
+        """The measured median milliseconds of building and combining one round's trees, at some of the places."""
         shares = share_named(self.method, self.split)(budget, len(self.growers))
         times = []
         for place in places[:TIMED_PLACES] if self.growers else ():
@@ -155,7 +155,8 @@ def agreed(known: KnownText, place: int, tree: DraftTree) -> Integers:
 
 def replay(method: str, split: str, growers: Mapping[tuple[str, str], Grower], known: KnownText,
            drafters: Sequence[str]) -> Replay:
-    """A method's replay over shared growers by (drafter, builder). RequestError where no walk over the text decides."""
+    """A method's replay over shared growers by (drafter, builder). RequestError where the method does not follow the
+    text."""
     row = method_named(method)
     share_named(row, split)
     if not row.follows_text:

@@ -1,4 +1,4 @@
-"""A sweep as plain records: what the page draws, and what a report, a CSV file or another program is made from."""
+"""A sweep as plain records, for the page, reports, CSV files and other programs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Record = dict[str, Any]
 
 
 def report(stored: StoredSweep, measured: Sequence[CellResult]) -> Record:
-    """Everything that is said of a sweep, as JSON values.
+    """The report of a sweep as JSON values.
 
-    ``rows`` is the table over all prompts, ``domains`` the same for each domain of the prompt set; ``recommended`` is
-    the row of the largest median tokens/s (of the lossless methods), with the command line that runs it, or None; with
-    several requests at once ``ridge`` has that row for each number of them, and ``load`` says in words where drafting
-    pays. ``command`` makes the sweep again. The rows are the points of paper 002's Figure 3.
+    ``rows`` is the table over all prompts, ``domains`` the same for each domain of the prompt set. ``recommended`` is
+    the lossless row of the largest median tokens/s with the command line that runs it, or None; with several requests
+    at once, ``ridge`` has that row for each number of them, and ``load`` says in words where drafting pays. ``command``
+    runs the sweep again. The rows are the points of paper 002's Figure 3.
     """
     plan = stored.plan
     summary = summarise(plan.settings, measured)
@@ -66,12 +66,12 @@ def record(row: Row) -> Record:
 
 
 def named(setting: Setting) -> Record:
-    """What a record is about."""
+    """The fields of a setting that a record begins with."""
     return {"label": setting.label, **written(setting), "heads": "+".join(setting.drafters)}
 
 
 def _flat(name: str, found: Estimate | None) -> Record:
-    """An estimate's fields beside each other: ``tau``, ``tau_low`` …; None throughout where there is none."""
+    """An estimate as flat fields: ``tau``, ``tau_low`` …; all None without an estimate."""
     fields = asdict(found) if found else dict.fromkeys(Estimate.__annotations__)
     return {name: fields.pop("median"), **{f"{name}_{field}": value for field, value in fields.items()}}
 
@@ -93,13 +93,13 @@ def by_domain(plan: SweepPlan, measured: Sequence[CellResult]) -> dict[str, Summ
 
 
 def failures(plan: SweepPlan, measured: Sequence[CellResult]) -> list[Record]:
-    """What could not be run, and why."""
+    """The cells that could not be run, and why."""
     return [{**named(found.cell.setting), "prompt": plan.prompts[found.cell.prompt].text[:80],
              "repeat": found.cell.repeat, "failure": found.failure} for found in measured if found.reading is None]
 
 
 def run_command(plan: SweepPlan, setting: Setting) -> str:
-    """The command line that runs a setting on the first prompt or, for several requests at once, that measures it."""
+    """The command line that runs a setting on the first prompt; for several requests at once, one that measures it."""
     if setting.together > 1:
         return sweep_command(replace(plan, settings=(setting.baseline, setting)))
     words = ["python", "-m", "engine", "generate", "--rig", plan.rig, "--dtype", plan.dtype, "--method",
@@ -110,7 +110,7 @@ def run_command(plan: SweepPlan, setting: Setting) -> str:
 
 
 def sweep_command(plan: SweepPlan) -> str:
-    """The command line that makes the sweep again; its settings are the product of its methods and budgets."""
+    """The command line that runs the sweep again; its settings are the product of its methods and budgets."""
     methods = dict.fromkeys(setting.method for setting in plan.settings)
     budgets = dict.fromkeys(setting.nodes for setting in plan.settings if METHODS[setting.method].drafter_count)
     splits = {setting.split for setting in plan.settings}
@@ -130,7 +130,7 @@ def _sampling(setting: Setting) -> list[str]:
 
 
 def table_csv(made: Record) -> str:
-    """The table as CSV, a line a setting, each with what it was measured on and the command that made it."""
+    """The table as CSV, a line per setting, each with its conditions and the sweep's command line."""
     versions = " ".join(f"{name} {version}" for name, version in made["versions"].items())
     about = {name: made[name] for name in ("rig", "hardware", "dtype", "prompt_set", "prompts", "repeats",
                                            "max_tokens", "seed", "started", "complete")}
@@ -140,7 +140,7 @@ def table_csv(made: Record) -> str:
 
 
 def runs_csv(plan: SweepPlan, measured: Sequence[CellResult]) -> str:
-    """Every run as CSV, a line a cell: what the table is made from."""
+    """Every run as CSV, a line per cell: the data that the table is made from."""
     return _csv([{
         **named(found.cell.setting), "prompt": found.cell.prompt, "domain": plan.prompts[found.cell.prompt].domain,
         "repeat": found.cell.repeat, "hardware": found.hardware, "failure": found.failure,

@@ -1,4 +1,4 @@
-"""A results file as a file: the lock of its one writer, and what SQLite's errors mean for the person."""
+"""Results files on disk: the lock of the one writer, and sentences for SQLite's errors."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ MEANING = {
 
 
 def sentence(name: str, error: sqlite3.Error) -> str:
-    """What an error of SQLite means for the person."""
+    """The sentence for an error of SQLite."""
     primary = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the higher bits say where it arose
     return f"The results file {name} {MEANING.get(primary, f'cannot be used ({error})')}."
 
 
 def take_lock(path: Path) -> IO[bytes]:
-    """The right to write a results file, until the returned file is closed or its process dies.
+    """Take the right to write a results file, until the returned file is closed or this process ends.
 
-    The lock lies in a file beside it: SQLite's own locks are lost when a process opens and closes the file itself.
+    The lock is a file beside it, since SQLite's own locks are lost when a process opens and closes the results file.
+    ResultsError where another process holds it, or where it cannot be made.
     """
     try:
         if path.exists() and (kind := kind_of(path.stat().st_mode)):

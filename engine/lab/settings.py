@@ -2,7 +2,7 @@
 
     SweepPlan ─► order ─► Cell ─► Laboratory.measure ─► Reading ─► CellResult ─► store ─► summary, report
 
-Everything is frozen, made of plain values, and free of torch: the page, the store and the workers share it.
+All records are frozen, made of plain values and torch-free: the page, the store and the workers share them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from engine.requests.rig_names import AUTO_DTYPE
 from engine.trace import Piece
 
 BASELINE = "autoregressive"  # what speed-up is measured against, in every sweep and race
-TURNS = 4  # prompts that stand beside a run one after the other, for each request at once, before they are repeated
+TURNS = 4  # how many prompts run beside a measured one, for each request at once, before they are repeated
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is varied. Fields as in ``records.Ask``; ``budget`` counts drafted nodes and is 0 without a drafter; at the
-    pace ``auto`` it is the most that a round may verify. ``together`` is the number of requests answered at once."""
+    """What a sweep varies. Fields are as in ``records.Ask``; ``budget`` counts drafted nodes and is 0 without a
+    drafter; at the pace ``auto`` it is the most that a round may verify. ``together`` is the number of requests at
+    once."""
 
     method: str
     budget: int = 64
@@ -39,12 +40,12 @@ class Setting:
 
     @property
     def nodes(self) -> str:
-        """The budget as a command line names it: ``64``, or ``auto``."""
+        """The budget as in a command line: ``64``, or ``auto``."""
         return str(self.budget) if self.pace == FIXED else self.pace
 
     @property
     def label(self) -> str:
-        """For a table or a legend: ``ddtree 64``, ``merged 64 each``, ``ddtree auto``, ``ddtree 64 T 0.7``,
+        """Its name in tables and legends: ``ddtree 64``, ``merged 64 each``, ``ddtree auto``, ``ddtree 64 T 0.7``,
         ``ddtree 64, 8 at once``."""
         parts = [self.method, self.nodes if self.nodes != "0" else "", self.split if self.split != "total" else "",
                  "+".join(self.drafters), f"T {self.temperature:g}" if self.temperature else ""]
@@ -52,25 +53,25 @@ class Setting:
 
     @property
     def baseline(self) -> Setting:
-        """What its speed is measured against: decoding without a drafter, as many requests at once, under the same
-        sampling."""
+        """The setting that its speed is compared with: decoding without a drafter, with as many requests at once and
+        the same sampling."""
         return replace(self, method=BASELINE, budget=0, split="total", drafters=(), pace=FIXED)
 
     @property
     def curve(self) -> Setting:
-        """What it shares with the settings on the same curve: everything but the budget and the requests at once."""
+        """The part that settings on the same curve share: everything but the budget and the requests at once."""
         return replace(self, budget=0, pace=FIXED, together=1)
 
     @property
     def alone(self) -> Setting:
-        """The same with one request at a time."""
+        """This setting with one request at a time."""
         return replace(self, together=1)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The smallest unit of a sweep: one run. ``prompt`` counts from 0 into the plan's prompts, ``repeat`` from 0. Where
-    several requests are answered at once, the others stand beside this prompt's from its first round to its last."""
+    """The smallest unit of a sweep: one run. ``prompt`` is an index into the plan's prompts; ``repeat`` counts from 0.
+    With several requests at once, the others run beside this prompt's from its first round to its last."""
 
     prompt: int
     setting: Setting
@@ -79,8 +80,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Company:
-    """The requests answered beside one: ``others`` take turns, so that ``at_once`` requests, the measured one counted,
-    are at work in every one of its rounds."""
+    """The requests that run beside a measured one. ``others`` take turns, so that ``at_once`` requests, the measured
+    one included, are at work in each of its rounds."""
 
     others: tuple[Ask, ...] = ()
     at_once: int = 1
@@ -90,8 +91,8 @@ class Company:
 class SweepPlan:
     """What a sweep measures: every prompt × setting × repeat once.
 
-    ``prompt_set`` is the name or file that the prompts came from; ``seed`` fixes the order of the cells, and the
-    draws of repeat r are those of seed + r for every setting, so that settings are compared on equal luck.
+    ``prompt_set`` is the name or file that the prompts came from. ``seed`` fixes the order of the cells; repeat r draws
+    with seed + r for every setting, so that settings are compared on the same draws.
     """
 
     prompts: tuple[Prompt, ...]
@@ -108,12 +109,12 @@ class SweepPlan:
         return len(self.prompts) * len(self.settings) * self.repeats
 
     def ask(self, cell: Cell) -> Ask:
-        """What is asked of the rig for a cell."""
+        """The ask that a cell makes of the rig."""
         return self._ask(cell, cell.prompt)
 
     def company(self, cell: Cell) -> Company:
-        """The requests answered beside a cell's: the prompts that follow it in the set, over and over, under the same
-        setting. So over all cells of a setting every prompt stands beside the others equally often."""
+        """The requests that run beside a cell's: the prompts that follow it in the set, cyclically, under the same
+        setting. Over all cells of a setting, every prompt so runs beside the others equally often."""
         together = cell.setting.together
         places = range(cell.prompt + 1, cell.prompt + 1 + TURNS * together if together > 1 else 0)
         return Company(tuple(self._ask(cell, place % len(self.prompts)) for place in places), together)
@@ -129,7 +130,7 @@ class SweepPlan:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a sweep was measured on: the rig's title, the hardware in words, the dtype, and versions by package."""
+    """What a sweep was measured on: the rig's title, the hardware's name, the dtype, and versions by package."""
 
     rig: str
     hardware: str
@@ -142,13 +143,13 @@ Counts = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class AcceptanceCounts:
-    """How the walk fared, by depth after the root and by rank in the drafter's row (``statistics.RANKS`` columns,
-    of which the last also counts all worse ranks).
+    """What walks accepted, by depth after the root and by rank in the drafter's row (``acceptance_counts.RANKS``
+    columns, the last of which also counts all worse ranks).
 
-    reached[d − 1]: rounds whose walk stood at depth d − 1, where a drafter proposed something for depth d;
+    reached[d − 1]: rounds whose walk came to depth d − 1, where a drafter proposed something for depth d;
     proposed[d − 1][r]: the distinct tokens of rank r that the trees held there; accepted[d − 1][r]: how often the
     walk went on to one. A token that several drafters propose counts at its best rank, and two drafters may propose two
-    tokens of one rank. A round that the end of the text cut short is left out.
+    tokens of one rank. Rounds that the end of the text cut short are left out.
     """
 
     reached: tuple[int, ...] = ()
@@ -158,15 +159,15 @@ class AcceptanceCounts:
 
 @dataclass(frozen=True)
 class Reading:
-    """One measured run. Everything that is per round is a tuple with an item for each round.
+    """One measured run. A figure per round is a tuple with an item for each round.
 
     token_ids: the text; lengths: tokens committed, root included; rows: rows verified; expected: the tree's expected
-    length 1 + Σ q over its distinct drafted prefixes; round_seconds: engine time, of which ``seconds`` is the sum:
-    without the prefill, which ``prefill_seconds`` holds; stage_seconds: by ``records.STAGES``; gaps[i]: the target's
-    gap in nats between its first and second token where it chose the token *after* token i; bonus: the token that
-    would follow the text, −1 without a round; ``cut``: the end of the text ended the last round's walk early, so
-    its length says nothing about the drafter. ``committed``: tokens that all requests at work added in the round, its
-    own counted; empty where it was alone.
+    length 1 + Σ q over its distinct drafted prefixes; round_seconds: engine time, whose sum is ``seconds``, without the
+    prefill, which is ``prefill_seconds``; stage_seconds: by ``records.STAGES``; gaps[i]: the target's gap in nats
+    between its first and second token where it chose the token *after* token i; bonus: the token that would follow the
+    text, −1 without a round; ``cut``: the end of the text ended the last round's walk early, so that round's length is
+    not the drafter's; ``committed``: tokens that all requests at work, this one included, added in the round, empty
+    where it ran alone.
     """
 
     token_ids: tuple[int, ...]
@@ -199,18 +200,18 @@ class Reading:
 
     @property
     def tokens_per_second(self) -> float:
-        """Of this request, over engine time without the prefill; 0 without a round."""
+        """This request's tokens per second of engine time, without the prefill; 0 without a round."""
         return len(self.token_ids) / self.seconds if self.lengths else 0.0
 
     @property
     def total_tokens_per_second(self) -> float:
-        """Of all requests at work, over the same rounds."""
+        """The tokens per second of all requests at work, over the same rounds."""
         return sum(self.committed or self.lengths) / self.seconds if self.lengths else 0.0
 
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell with what came of it: a reading, or the sentence why there is none. ``hardware`` is what it ran on."""
+    """A cell's result: a reading, or a sentence that says why there is none. ``hardware`` is what it ran on."""
 
     cell: Cell
     reading: Reading | None
@@ -235,9 +236,9 @@ class Laboratory(Protocol):
         """The names of its drafters."""
 
     def measure(self, ask: Ask) -> Reading:
-        """Run to the end and read off what counts; waits while another run holds the rig.
+        """Run to the end and return the reading; waits while another run holds the rig.
 
-        Raises CanopyError, with a sentence for the person, when the ask cannot be served.
+        Raises CanopyError, with a sentence for the person, where the ask cannot be served.
         """
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:

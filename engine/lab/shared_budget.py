@@ -1,13 +1,14 @@
-"""budget=auto under load: of all requests' trees the nodes with the largest chance of being kept are verified, as many
-in all as pay in a joint pass on this machine.
+"""budget=auto under load: verifies the most probable nodes of all requests' trees, as many in all as pay in a joint
+pass on this machine.
 
-A round takes the total with the largest E(n) − λ T(n), as the budget of one request does (``adaptive.py``); here E are
-the expected tokens of all requests, T the measured pass over all their rows, and λ is the tokens per millisecond of all
-together lately, never less than that of rounds without a drafter. So one request may get forty nodes and another
-none. Who drafts is chosen alike: those whose drafts brought most, as many as are worth the time of a joint draft; the
-others pause, and are tried again ever more rarely. A request that has less than it was promised, or than its part of
-what it would have alone, drafts, and the nodes that it needs to catch up are given before all others. Requests at
-budgets of their own verify whole trees: their rows are in every total, and what their nodes promise is in the rate.
+A round takes the total with the largest E(n) − λ T(n), as one request's budget does (``adaptive.py``). Here E are the
+expected tokens of all requests, T is the measured pass over all their rows, and λ is the tokens per millisecond of all
+requests in recent rounds, at least that of rounds without a drafter. So one request may get forty nodes and another
+none. The requests that draft are chosen in the same way: those whose drafts yielded most, as many as are worth the time
+of a joint draft; the others pause, and are tried again after ever longer pauses. A request that has had less than it
+was promised, or less than its share of what it would get alone, drafts, and gets the nodes that it needs to catch up
+before all others. Requests at budgets of their own verify whole trees: their rows count in every total, and the tokens
+that their nodes promise count in the rate.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from engine.lab.shared_pace import SharedPace
 from engine.lab.sharing import best_drafting, best_total, ranked
 from engine.records import DraftTree
 
-OPENING_ROUNDS, OPENING_GAIN = 2.0, 1.5  # rounds, and times the rate of plain ones, that drafting begins with
+OPENING_ROUNDS, OPENING_GAIN = 2.0, 1.5  # drafting begins as if after so many rounds at this multiple of plain's rate
 USUAL_MEMORY = 0.97  # weight of the previous draft of any request
 
 
 class SharedBudget:
-    """An ``Allotment`` over the cost of joint passes, by requests at once. Deterministic but for promises, which go by
-    the clock: the same costs and the same rounds make the same choices."""
+    """An ``Allotment`` by the cost of joint passes for each number of requests. The same costs and the same rounds make
+    the same choices, except for promises, which depend on the clock."""
 
     def __init__(self, costs: LoadCost, fair: float = 0.0) -> None:
-        """Where it is ``fair``, everybody gets at least so much of his part: of what he would have alone in an equal
-        share of the time, as far as can be expected. That comes before all."""
+        """``fair`` is the least part that each request gets of what it could expect alone in an equal share of the
+        time; the nodes for that come before all others. 0 guarantees nothing."""
         self._curve, self._fair = costs, fair
-        self._others = 0  # that drafted in the last round at budgets of their own
+        self._others = 0  # how many requests at budgets of their own drafted in the last round
         self.draft_ms = 0.0  # what this round's draft should take
         self._tokens, self._rounds = OPENING_ROUNDS * OPENING_GAIN, OPENING_ROUNDS  # recent ones, against plain rounds
         self._drafted, self._brought = 0.0, 0.0  # recent drafts, and what they yielded
@@ -102,15 +103,15 @@ class SharedBudget:
                 each.seconds += self._seconds
 
     def _weigh(self, paces: Sequence[SharedPace], nets: Sequence[float]) -> None:
-        """Take note of what the drafts yielded, in tokens beyond the time of their rows."""
+        """Take note of what each draft yielded, in tokens net of its rows' time."""
         for pace, net in zip(paces, nets, strict=True):
             if pace.drafts:
                 pace.weigh(net)
                 self._drafted, self._brought = USUAL_MEMORY * self._drafted + 1, USUAL_MEMORY * self._brought + net
 
     def _learn(self, tokens: float, curve: CostCurve, rows: int) -> float:
-        """Take note of what recent time yielded, against the tokens that plain rounds of every request would have
-        yielded; the milliseconds that the round should take."""
+        """Take note of a round's tokens against those that plain rounds of all requests would have yielded in its time;
+        return the milliseconds that the round should take."""
         drafted = self.draft_ms > 0 or rows > curve.requests
         spent = self.draft_ms + curve.verify_low_at(rows) + curve.overhead_ms if drafted else curve.plain_ms
         self._tokens = RATE_MEMORY * self._tokens + tokens / curve.requests
@@ -118,12 +119,12 @@ class SharedBudget:
         return spent
 
     def _price(self, requests: int) -> float:
-        """Tokens per millisecond that the time would yield elsewhere."""
+        """The price of a millisecond: the tokens that it would yield elsewhere."""
         return max(1.0, self._tokens / self._rounds) * requests / self._curve(requests).plain_ms
 
     def _draft_ms(self, drafting: Sequence[SharedPace]) -> float:
-        """Milliseconds of a joint draft for these requests and the others that draft in any case, taken to have one
-        drafter each."""
+        """Milliseconds of a joint draft for these requests and those that draft in any case, taken to have one drafter
+        each."""
         count = len(drafting) + self._others
         if not count:
             return 0.0

@@ -1,6 +1,6 @@
-"""Figures over readings: histogram, acceptance by depth and rank, calibration, and the interval of a median.
+"""Statistics over readings: histogram, acceptance by depth and rank, calibration, and the interval of a median.
 
-They ask for readings alone, so they are as good for a recorded trace (``reading.reading_of``) as for a sweep.
+They need only readings, so they serve a recorded trace (``reading.reading_of``) as well as a sweep.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Estimate:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The median of one value a prompt, with its interval between two order statistics.
+    """The median of one value per prompt, with its interval between two order statistics.
 
     The interval of ranks k and n + 1 − k holds the true median with probability 1 − 2 P(Bin(n, ½) < k), whatever the
     distribution: exact, and the same every time. A bootstrap of a median of few prompts promises 95 % and holds
@@ -66,7 +66,8 @@ def histogram(readings: Sequence[Reading]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class DepthRank:
-    """How proposals of this depth (1 is right after the root) and rank (from 0) did where the walk reached them.
+    """How many proposals of this depth (1 is right after the root) and rank (from 0) were accepted where walks reached
+    them.
 
     ``proposed`` counts the trees that held one, ``accepted`` those whose walk went on to it, ``reached`` the rounds
     whose walk stood right above this depth, whether or not the tree held anything there.
@@ -85,7 +86,7 @@ class DepthRank:
 
 
 def acceptance(readings: Sequence[Reading]) -> tuple[DepthRank, ...]:
-    """Every depth and rank that any tree held where a walk came by, shallow first."""
+    """Every depth and rank that any tree held where a walk reached it, shallow depths first."""
     counts = together([reading.acceptance for reading in readings])
     return tuple(
         DepthRank(depth + 1, rank, counts.reached[depth], proposed, counts.accepted[depth][rank])
@@ -94,7 +95,7 @@ def acceptance(readings: Sequence[Reading]) -> tuple[DepthRank, ...]:
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """Rounds of like expectation: the mean expected and realised lengths, both with the root, and how many rounds.
+    """Rounds of similar expected length: the mean expected and realised lengths, root included, and how many rounds.
 
     ``low`` and ``high`` bound the realised mean at 95 % (normal; rounds of one text are not quite independent), and
     are None for a single round.
@@ -109,8 +110,9 @@ class CalibrationBin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Is the drafter over- or under-confident? ``bins`` against the diagonal; ``excess`` is mean expected over mean
-    realised accepted draft tokens: above 1 the drafter promises too much. None where nothing was accepted."""
+    """Whether the drafter is over- or under-confident. ``bins`` are compared with the diagonal; ``excess`` is the mean
+    expected over the mean realised number of accepted draft tokens: above 1, the drafter is over-confident. It is None
+    where nothing was accepted."""
 
     bins: tuple[CalibrationBin, ...]
     expected: float

@@ -1,10 +1,10 @@
-"""Results in one SQLite file: the plan of every sweep, which of its cells are still to be measured, and the results of
-the rest.
+"""Results in one SQLite file: the plan of every sweep, its cells that are still to be measured, and the results of the
+others.
 
-A cell is written in one transaction, with its result or not at all, so a process that is killed at any moment loses
-only the cell that it was measuring. The key (sweep, prompt, setting, repeat) makes writing idempotent: the first result
-of a cell stands. With a write-ahead log, readers can read while the one writer writes; ``synchronous = FULL`` keeps
-what was committed through a power cut too.
+A cell's result is written in one transaction, so a process that is killed at any moment loses only the cell that it was
+measuring. The key (sweep, prompt, setting, repeat) makes writing idempotent: the first result of a cell stands. With a
+write-ahead log, readers can read while the one writer writes; ``synchronous = FULL`` keeps committed results through a
+power cut.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.trace import UNREADABLE
 
 VERSION = 1
 APPLICATION = 0x43414E50  # "CANP", in the file's header: tells a results file from any other SQLite file
-PATIENCE_SECONDS = 10.0  # for a reader's lock, which is never held for long
+PATIENCE_SECONDS = 10.0  # to wait for a reader's lock, which is never held for long
 SCHEMA = (
     "CREATE TABLE sweep (number INTEGER PRIMARY KEY AUTOINCREMENT, started TEXT NOT NULL, plan TEXT NOT NULL, "
     "conditions TEXT NOT NULL)",
@@ -101,7 +101,7 @@ class Results:
                     for number, started, plan, conditions, done in rows]
 
     def sweep(self, number: int) -> StoredSweep:
-        """The sweep of that number."""
+        """The sweep of that number; ResultsError where there is none."""
         for stored in self.sweeps():
             if stored.number == number:
                 return stored
@@ -143,7 +143,7 @@ class Results:
 
     @contextmanager
     def _spoken(self) -> Iterator[None]:
-        """Whatever SQLite, or a record that does not decode, has to say, as one sentence."""
+        """Turn errors of SQLite, and of records that do not decode, into a ResultsError of one sentence."""
         try:
             yield
         except sqlite3.Error as error:
@@ -153,7 +153,7 @@ class Results:
 
 
 class Store(Results):
-    """A results file to write, made if it is not there. One at a time: a second one is refused while this is open."""
+    """A results file to write, created if it does not exist. Only one at a time may be open; a second is refused."""
 
     def __init__(self, path: Path) -> None:
         self._places: dict[int, dict[Setting, int]] = {}
@@ -175,7 +175,7 @@ class Store(Results):
         self._all("PRAGMA synchronous = FULL")
 
     def begin(self, plan: SweepPlan, conditions: Conditions) -> int:
-        """A new sweep with all its cells to do; its number."""
+        """Add a sweep with all its cells still to be measured, and return its number."""
         places = _places(plan)
         with self._transaction():
             number = self._connection.execute(
@@ -229,5 +229,5 @@ def _places(plan: SweepPlan) -> dict[Setting, int]:
 
 
 def now() -> str:
-    """The moment in UTC as ISO text, to the microsecond, so that text sorts as time."""
+    """The current time in UTC as ISO text, to the microsecond, so that text sorts by time."""
     return datetime.now(UTC).isoformat(timespec="microseconds")

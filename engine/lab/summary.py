@@ -1,10 +1,10 @@
-"""The table of a sweep: per setting the median τ, tokens/s and speed-up over the prompts, and which is fastest, for
+"""The table of a sweep: each setting's median τ, tokens/s and speed-up over the prompts, and the fastest setting, for
 every number of requests at once.
 
-A prompt counts once: its value is the median over its repeats, because repeats tell of the machine's noise and
-prompts of what is being asked. Speed-up compares with the baseline on the same prompt, in the same repeat, on the
-same hardware, with as many requests at once, so that what slows both cancels. Texts are compared with the baseline's
-of one request at a time.
+A prompt counts once: its value is the median over its repeats, since repeats differ by the machine's noise and prompts
+by what is asked. Speed-up compares with the baseline on the same prompt, in the same repeat, on the same hardware and
+with as many requests at once, so that whatever slows both cancels out. Texts are compared with those of the baseline
+with one request at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.methods import METHODS
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """A reading with those of the baseline that it is compared with: with as many at once, and alone."""
+    """A reading with the baseline's readings that it is compared with: with as many requests at once, and with one."""
 
     prompt: int
     reading: Reading
@@ -33,9 +33,9 @@ class ComparedRun:
 
 @dataclass(frozen=True)
 class Row:
-    """One setting. ``tau`` and the others are over prompts; ``pooled_tau`` is all tokens over all rounds; ``runs``
-    were measured and ``failed`` could not be; of ``compared`` runs ``same_text`` wrote the baseline's text.
-    ``tokens_per_second`` are a request's, ``total`` those of all requests at once, which the speed-up is of."""
+    """One setting's row. Estimates such as ``tau`` are over prompts; ``pooled_tau`` is all tokens over all rounds;
+    ``runs`` were measured, ``failed`` could not be; of ``compared`` runs, ``same_text`` wrote the baseline's text.
+    ``tokens_per_second`` is one request's, ``total`` that of all requests at once, from which ``speedup`` comes."""
 
     setting: Setting
     runs: int
@@ -59,14 +59,14 @@ class Summary:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The numbers of requests at once that have a row besides plain decoding's, ascending; all, where none has."""
+        """The numbers of requests at once that have a row besides plain decoding's, ascending; all if none has."""
         drafted = {row.setting.together for row in self.rows if METHODS[row.setting.method].drafter_count}
         return tuple(sorted(drafted or {row.setting.together for row in self.rows}))
 
     @property
     def best(self) -> Row | None:
-        """The largest median total tokens/s of the lossless settings for the fewest requests at once, the smaller
-        budget among equals."""
+        """The lossless row of the largest median total tokens/s with the fewest requests at once, the smaller budget
+        among equals; None without one."""
         sound = [row for row in self.rows
                  if row.setting.together == self.counts[0] and METHODS[row.setting.method].lossless]
         return max(sound, key=lambda row: (row.total.median, -row.setting.budget), default=None)
@@ -77,7 +77,7 @@ class Summary:
 
 
 def summarise(settings: Iterable[Setting], measured: Sequence[CellResult]) -> Summary:
-    """The table of what was measured so far; a setting without a run has no row."""
+    """The table of the cells measured so far; a setting without a run has no row."""
     beside = baselines(measured)
     runs: dict[Setting, list[ComparedRun]] = defaultdict(list)
     failed: dict[Setting, int] = defaultdict(int)
@@ -93,7 +93,7 @@ def summarise(settings: Iterable[Setting], measured: Sequence[CellResult]) -> Su
 
 @dataclass(frozen=True)
 class Beside:
-    """What two runs have to share to be compared."""
+    """The key that two runs have to share to be compared."""
 
     baseline: Setting
     prompt: int
@@ -107,7 +107,7 @@ def _beside(found: CellResult) -> Beside:
 
 
 def baselines(measured: Sequence[CellResult]) -> Mapping[Beside, Reading]:
-    """The baseline's readings by what they may be compared with."""
+    """The baseline's readings, by the key of the runs that they may be compared with."""
     return {_beside(found): found.reading for found in measured
             if found.reading and found.reading.lengths and found.cell.setting == found.cell.setting.baseline}
 

@@ -1,4 +1,4 @@
-"""Run a stored sweep: the cells that are still to do go to a crew, and each result is written as it arrives."""
+"""Runs a stored sweep: a crew measures the pending cells, and each result is written as it arrives."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ WARMING_TOKENS = 8  # enough to touch every buffer of a setting once
 
 @dataclass(frozen=True)
 class Task:
-    """A cell, what is asked of the rig for it, and what is answered beside it."""
+    """A cell, its ask of the rig, and the requests that run beside it."""
 
     cell: Cell
     ask: Ask
     company: Company = Company()
 
     def shortened(self, max_tokens: int) -> Task:
-        """The same with texts of so many tokens at most."""
+        """The task with texts of at most so many tokens."""
         def short(ask: Ask) -> Ask:
             return replace(ask, max_tokens=min(ask.max_tokens, max_tokens))
         company = replace(self.company, others=tuple(map(short, self.company.others)))
@@ -46,14 +46,14 @@ class Task:
 
 
 def task_of(plan: SweepPlan, cell: Cell) -> Task:
-    """What a plan asks for in a cell."""
+    """The task of a plan's cell."""
     return Task(cell, plan.ask(cell), plan.company(cell))
 
 
 @dataclass(frozen=True)
 class Progress:
-    """After every cell: what came of it, how many are done of how many, how many of these failed, and the seconds
-    that the rest will take (None until there is something to judge by)."""
+    """The progress after a cell: its result, how many cells are done, how many of these failed, how many there are in
+    all, and the seconds that the rest will take (None until it can be judged)."""
 
     measured: CellResult
     done: int
@@ -63,7 +63,7 @@ class Progress:
 
 
 class Crew(Protocol):
-    """Whoever measures: this process, or workers elsewhere (``engine/runtime/measure/ray_workers.py``)."""
+    """Measures tasks: in this process, or by workers elsewhere (``engine/runtime/measure/ray_workers.py``)."""
 
     @property
     def conditions(self) -> Conditions:
@@ -78,9 +78,9 @@ class Crew(Protocol):
         """The names of its drafters."""
 
     def work(self, tasks: Sequence[Task], control: Control) -> Iterator[CellResult]:
-        """Measure every task once and yield what came of it as soon as it is there, until the control says stop.
+        """Measure every task once and yield each result as soon as it is there, until the control stops it.
 
-        A task that cannot be served yields its sentence. Tasks of one block (``order.block``) go to one device.
+        The result of a task that cannot be served is a sentence. Tasks of one block (``order.block``) go to one device.
         """
 
 
@@ -115,9 +115,9 @@ class Alone:
 
 
 def warm(laboratory: Laboratory, tasks: Sequence[Task], control: Control) -> bool:
-    """Run every setting once for a few tokens, so that no first touch is measured; False if stopped on the way.
+    """Run every setting once for a few tokens, so that no first use is measured; return False if stopped on the way.
 
-    What cannot be served is left for its own cell to say.
+    A setting that cannot be served is passed over; its own cell will report it.
     """
     shortest: dict[Setting, Task] = {}
     for task in tasks:
@@ -132,7 +132,7 @@ def warm(laboratory: Laboratory, tasks: Sequence[Task], control: Control) -> boo
 
 
 def measure(laboratory: Laboratory, task: Task) -> CellResult:
-    """What comes of one task: a reading, or the sentence why there is none."""
+    """The result of one task: a reading, or a sentence that says why there is none."""
     hardware = laboratory.conditions.hardware
     try:
         return CellResult(task.cell, _reading(laboratory, task), hardware=hardware)
@@ -149,10 +149,10 @@ def _reading(laboratory: Laboratory, task: Task) -> Reading:
 
 
 def run_sweep(store: Store, number: int, crew: Crew, control: Control) -> Iterator[Progress]:
-    """Measure what is still to do of a sweep. Every result is in the store before its progress is yielded.
+    """Measure the pending cells of a sweep. Every result is in the store before its progress is yielded.
 
-    Raises RequestError where the crew cannot measure the sweep, or measures on something else than what is there
-    already, and ResultsError where a result cannot be written; what was written before stays.
+    Raises RequestError where the crew cannot measure the sweep, or would measure under other conditions than the
+    results so far, and ResultsError where a result cannot be written; earlier results stay.
     """
     stored = store.sweep(number)
     check(stored.plan, crew.methods, crew.drafters)
@@ -167,7 +167,7 @@ def run_sweep(store: Store, number: int, crew: Crew, control: Control) -> Iterat
 
 
 def check_conditions(stored: StoredSweep, here: Conditions) -> None:
-    """RequestError where a sweep was begun on something else: its speeds would not compare."""
+    """RequestError where a sweep was begun under other conditions, so that its speeds would not compare."""
     there = stored.conditions
     if there == here:
         return
@@ -181,8 +181,8 @@ def check_conditions(stored: StoredSweep, here: Conditions) -> None:
 
 
 class TimeLeft:
-    """How long the cells that are left will take: each setting's own mean time, scaled by how the wall clock goes
-    against the times measured so far (prompts in between, several workers at once)."""
+    """Estimates how long the pending cells will take: each setting's mean time, scaled by the ratio of wall-clock time
+    to the times measured so far (prompts take time in between, several workers save it)."""
 
     def __init__(self, left: Sequence[Setting], control: Control) -> None:
         self._left, self._control = Counter(left), control
@@ -190,7 +190,7 @@ class TimeLeft:
         self._first_seconds, self._first_moment = 0.0, 0.0
 
     def seconds_left(self, found: CellResult) -> float | None:
-        """After one more cell; None until any has a time."""
+        """The seconds left after one more cell; None until any cell has a time."""
         self._left[found.cell.setting] -= 1
         now = perf_counter() - self._control.paused_seconds
         if found.reading:
@@ -201,7 +201,7 @@ class TimeLeft:
         spent = [seconds for each in self._seconds.values() for seconds in each]
         if not sum(spent):
             return None
-        # what came before the first result, warming up above all, does not come again
+        # the time before the first result, mostly warming up, does not recur
         since = sum(spent) - self._first_seconds
         scale = (now - self._first_moment) / since if since > 0 else 1.0
         return scale * sum(count * fmean(self._seconds.get(setting, spent)) for setting, count in self._left.items())

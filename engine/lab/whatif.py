@@ -1,4 +1,4 @@
-"""Forecasts for a known text: replay every method at every budget, and price the rounds with the cost curve."""
+"""Forecasts for a known text: replays every method at every budget, and prices the rounds by the cost curve."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.methods import METHODS
 
 @dataclass(frozen=True)
 class Point:
-    """A line of the plot: a method, what the budget means for it, and the drafters that serve it, in order."""
+    """A line of the plot: a method, its split of the budget, and the drafters that serve it, in order."""
 
     method: str
     split: str
@@ -39,7 +39,7 @@ def builders_of(found: Sequence[Point]) -> set[tuple[str, str]]:
 
 def forecasts(point: Point, budgets: Sequence[int], known: KnownText, growers: Mapping[tuple[str, str], Grower],
               curve: CostCurve | None) -> list[Forecast]:
-    """A point at every budget, and with a curve at ``auto`` too; a method without drafters has budget 0 only."""
+    """The forecasts of a point at every budget and, with a curve, at ``auto``; without drafters, only at budget 0."""
     rounds = replay(point.method, point.split, growers, known, point.drafters)
     done = [forecast(point, budget, rounds, curve) for budget in (budgets if point.drafters else (0,))]
     return [*done, adaptive_forecast(point, rounds, curve)] if curve and point.drafters else done
@@ -53,7 +53,7 @@ def forecast(point: Point, budget: int, rounds: Replay, curve: CostCurve | None)
 
 
 def adaptive_forecast(point: Point, rounds: Replay, curve: CostCurve) -> Forecast:
-    """The method with budget=auto."""
+    """The forecast of a point with budget=auto."""
     steps = list(rounds.steps(MOST_AUTO, AdaptiveBudget(curve)))
     usual = int(np.median([step.built for step in steps] or [0]))
     build_ms = rounds.build_ms(usual, [step.place for step in steps])
@@ -70,7 +70,7 @@ def _forecast(point: Point, asked: tuple[int, str], steps: list[Step],
 
 
 def gain(point: Point, budget: int, known: KnownText, growers: Mapping[tuple[str, str], Grower]) -> Gain:
-    """What each further node is worth to a point, over the rounds of this budget."""
+    """What each further node is worth to a point, averaged over the rounds of this budget."""
     steps = list(replay(point.method, point.split, growers, known, point.drafters).steps(budget))
     most = max((len(step.tree) - 1 for step in steps), default=0)
     expected, realised = np.zeros(most), np.zeros(most)

@@ -1,1 +1,1 @@
-"""What a process takes from the machine it runs on: its cores, its files."""
+"""What a process uses of the machine that it runs on: cores and files."""

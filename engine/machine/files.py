@@ -1,4 +1,4 @@
-"""Writing a file so that nothing is destroyed: only an ordinary file is replaced, and only by a complete one."""
+"""Writes files without destroying anything: only an ordinary file is replaced, and only by a complete one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS: Mapping[str, Callable[[int], bool]] = MappingProxyType({
 
 
 def kind_of(mode: int) -> str:
-    """What a file is, by its mode, in words; empty for an ordinary one."""
+    """The kind of a file in words, by its mode; empty for an ordinary file."""
     return next((kind for kind, is_kind in KINDS.items() if is_kind(mode)), "")
 
 

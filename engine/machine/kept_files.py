@@ -1,4 +1,4 @@
-"""Where this machine keeps what was made from downloads: converted checkpoints, and training in progress."""
+"""Where converted checkpoints and unfinished training are kept on this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ VARIABLE = "CANOPY_CACHE"
 
 
 def kept_files() -> Path:
-    """The folder: $CANOPY_CACHE, else ``canopy`` in the user's cache folder. It need not exist yet."""
+    """The folder for kept files: $CANOPY_CACHE, else ``canopy`` in the user's cache folder. It may not exist yet."""
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named).expanduser()

@@ -20,7 +20,7 @@ NUMBER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 QUOTAS = (Path("/sys/fs/cgroup/cpu.max"), Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"))
 SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 STATISTICS = Path("/proc/stat")
-BUSY_FIELDS = (0, 1, 2, 5, 6)  # user, nice, system, interrupts; not idle, nor what waits for a disk
+BUSY_FIELDS = (0, 1, 2, 5, 6)  # user, nice, system and interrupts; not idle time or waiting for a disk
 
 
 def settle(environment: MutableMapping[str, str] = os.environ) -> None:
@@ -47,12 +47,12 @@ def processors() -> tuple[int, ...]:
 
 
 def _siblings(number: int) -> str:
-    """The processors that share a core with this one, as the system writes them."""
+    """The processors that share a core with this one, in the system's own notation."""
     return _read(Path(SIBLINGS.format(number))) or str(number)
 
 
 def _quota() -> int:
-    """The processors' time that the container may use, rounded up to whole ones; 2¹⁵ where it has no limit."""
+    """How many processors the container may use, rounded up; 2¹⁵ where it has no limit."""
     for path in QUOTAS:
         words = _read(path).split()
         if not words:

@@ -1,1 +1,1 @@
-"""What a person asks for, as it is written: rigs, prompts and turns by name, numbers within their bounds."""
+"""What a person may ask for: rigs, prompts and turns by name, and numbers within their bounds."""

@@ -1,4 +1,4 @@
-"""Whether a prompt is of a kind that a rig was trained for, by how it is worded. Torch-free."""
+"""Judges by its wording whether a prompt is of a kind that a rig was trained for. Torch-free."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from functools import lru_cache
 from engine.errors import RigError
 
 LOOKED_AT = 1500  # characters: matching an expression may take time quadratic in them
-SAID = "lies outside what the"  # part of the sentence below, by which it is recognised in a header's note
+SAID = "lies outside what the"  # a part of the sentence below by which a header's note is recognised
 
 
 def outside(rig: str, good_at: str) -> str:
-    """The sentence for a prompt that is of none of the rig's kinds."""
+    """The sentence for a prompt of no kind that the rig was trained for."""
     return f"This prompt {SAID} {rig} was trained for. {good_at}"
 
 
@@ -23,7 +23,7 @@ def says_outside(note: str) -> bool:
 
 
 def familiar(prompt: str, kinds: Sequence[str]) -> bool:
-    """Whether one of the regular expressions matches in the beginning of the prompt, ignoring case."""
+    """Whether one of these regular expressions matches at the start of the prompt, ignoring case."""
     return any(compiled(kind).search(prompt[:LOOKED_AT]) for kind in kinds)
 
 

@@ -1,4 +1,4 @@
-"""The numbers that a person may choose: their bounds, the budgets that are tried, and one sentence for any other."""
+"""Bounds of the numbers that a person may choose, the budgets to try, and a sentence for any other number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from engine.records import Sampling
 
 MOST_NODES = 4096  # a pass over more rows than this is a prefill, not a draft tree
 MOST_TOKENS = 1_000_000  # of one text: more than any model's context
-COLDEST, HOTTEST = 0.01, 100.0  # beyond them logits over temperature leave float32's range, or say nothing
+COLDEST, HOTTEST = 0.01, 100.0  # beyond these, logits over temperature overflow float32, or are all alike
 LARGEST = 2**63 - 1  # of a seed or top-k: what a trace file and a tensor can hold
 MOST_REPEATS = 1000
 TRIED_BUDGETS = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024)

@@ -10,12 +10,12 @@ from typing import Any
 from engine.errors import RequestError
 from engine.requests.turns import Turn
 
-LARGEST_FILE_BYTES = 32 * 2**20  # far more prompts than anybody measures
+LARGEST_FILE_BYTES = 32 * 2**20  # far more prompts than a sweep can measure
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One line of a prompt file; ``turns`` are the conversation before it, which prompt files do not have."""
+    """One line of a prompt file; ``turns`` are the conversation before the prompt, which prompt files do not have."""
 
     text: str
     domain: str = ""
@@ -23,7 +23,7 @@ class Prompt:
 
 
 def read_prompts(path: Path) -> list[Prompt]:
-    """The prompts of a file; RequestError names the line that is not one."""
+    """The prompts of a file; RequestError names the first line that is not a prompt."""
     try:
         with path.open("rb") as file:
             return prompts_from(file.read(LARGEST_FILE_BYTES + 1), path.name)
@@ -33,7 +33,7 @@ def read_prompts(path: Path) -> list[Prompt]:
 
 
 def prompts_from(data: bytes, name: str) -> list[Prompt]:
-    """The prompts of a file's bytes, as ``read_prompts``."""
+    """The prompts in a file's bytes, see ``read_prompts``."""
     rows = _text(data, name).split("\n")  # not splitlines: JSON text may hold other line separators
     prompts = [_prompt(row, f"{name}, line {number}") for number, row in enumerate(rows, 1) if row.strip()]
     if not prompts:

@@ -1,8 +1,8 @@
-"""How rigs are named. Torch-free: the page's command line reads names before anything heavy is imported.
+"""The names of rigs. Torch-free: the page's command line reads names before anything heavy is imported.
 
 A rig is written NAME, FOLDER (one with a rig.json) or TARGET::DRAFTER, with a second ::DRAFTER where two are wanted.
-TARGET and DRAFTER are folders, or model ids such as Qwen/Qwen3-8B with @REVISION after them where one is meant; a
-TARGET may also be a GGUF file, a DRAFTER ``ngram``. http://HOST:PORT is a server that runs already.
+TARGET and DRAFTER are folders, or model ids such as Qwen/Qwen3-8B, optionally with @REVISION; a TARGET may also be a
+GGUF file, a DRAFTER ``ngram``. http://HOST:PORT is a server that runs already.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from engine.errors import RigError
 RIGS_FOLDER = Path(__file__).resolve().parents[2] / "assets"
 JOINT, PIN = "::", "@"
 NGRAM = "ngram"
-EMBEDDED_RIG = "demo"  # needs neither network nor set-up, so it serves where another rig cannot
-DEFAULT_RIG = "smollm2"  # where no rig is named; the embedded one where this cannot be fetched
+EMBEDDED_RIG = "demo"  # needs neither network nor set-up, so it serves where no other rig can
+DEFAULT_RIG = "smollm2"  # where no rig is named; the embedded rig where this one cannot be fetched
 AUTO_DTYPE = "auto"  # the dtype that is fastest on this processor
 FOUR_BITS = "int4"  # weights that a file stores in 4 bits, read as such
 DTYPE_WORDS: Mapping[str, str] = MappingProxyType({
@@ -57,7 +57,7 @@ NAMED: Mapping[str, Pair] = MappingProxyType({
 
 
 def rig_names() -> list[str]:
-    """The rigs that lie in the assets folder, then those that the hub has."""
+    """The rigs in the assets folder, then those on the hub."""
     return sorted(path.parent.name for path in RIGS_FOLDER.glob("*/rig.json")) + list(NAMED)
 
 
@@ -106,7 +106,7 @@ def is_folder(place: str) -> bool:
 
 
 def from_hub(rig: str) -> tuple[str, ...]:
-    """The model ids that a rig would look up on the hub; none for a rig that lies here, or for no rig at all."""
+    """The model ids that a rig needs from the hub; none for a local rig, or for a name that is not a rig's."""
     try:
         pair = pair_of(rig)  # refuses a server's address, too
     except RigError:

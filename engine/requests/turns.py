@@ -1,4 +1,4 @@
-"""The conversation before a prompt: turns, each a role and what it said, read from what others wrote."""
+"""The conversation before a prompt: turns, each a role and a text, read from untrusted values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORMS = 'it has to be [role, text] or {"role": …, "content": …}, both texts'
 
 
 def turns_from(value: Any) -> tuple[Turn, ...]:
-    """A list of [role, text] or {"role", "content"}; RequestError names the first turn that is neither."""
+    """The turns in a list of [role, text] or {"role", "content"}; RequestError names the first that is neither."""
     if value is None:
         return ()
     if not isinstance(value, list | tuple):

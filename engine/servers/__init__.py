@@ -1,6 +1,6 @@
-"""Engines of others that run as OpenAI-compatible servers: asked like any rig, and shown by what they report.
+"""Other engines that run as OpenAI-compatible servers: they are asked like any rig, and shown by what they report.
 
-A kind of server is a file here with a ``ServerKind`` of its name, and its name in this line. Torch-free.
+A kind of server is a file here with a ``ServerKind`` of the same name, and its name in the line below. Torch-free.
 """
 
 from __future__ import annotations

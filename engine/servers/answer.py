@@ -1,4 +1,4 @@
-"""The stream of one answer, read into tokens: their ids and log probabilities where the server tells them."""
+"""Reads the stream of one answer into tokens, with ids and log probabilities where the server sends them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from engine.errors import ServerError
 from engine.servers.report import LARGEST
 from engine.trace import Piece
 
-OWN_IDS = 2**30  # from here on ids are the page's own: the server told texts alone
+OWN_IDS = 2**30  # ids from here on are the page's own, for tokens that the server sends only as text
 LONGEST_CHUNK = 4096  # tokens
-SPOKEN = ("reasoning_content", "reasoning", "content")  # names of text in a chunk, thinking first
+SPOKEN = ("reasoning_content", "reasoning", "content")  # the names of text fields in a chunk, thinking first
 
 
 @dataclass(frozen=True)
 class Token:
-    """An id, the text, and the log probability under the target; NaN where the server does not say."""
+    """A token's id, its text, and its log probability under the target; NaN where the server does not send one."""
 
     id: int
     piece: Piece
@@ -27,14 +27,14 @@ class Token:
 
 @dataclass
 class AnswerReader:
-    """Takes the events of an answer; ``prompt_ids`` and ``finish`` are there once the server has told them."""
+    """Reads the events of an answer; ``prompt_ids`` and ``finish`` are filled once the server has sent them."""
 
     prompt_ids: tuple[int, ...] = ()
     finish: str = ""
     _own: dict[str, int] = field(default_factory=dict)
 
     def take(self, event: Mapping[str, Any]) -> list[Token]:
-        """The tokens that an event brings, none for one without text. ServerError where it is no such event."""
+        """The tokens of an event, none for one without text. ServerError where it is not an event of an answer."""
         if "error" in event:
             said = event["error"]
             words = said.get("message") if isinstance(said, Mapping) else said
@@ -79,11 +79,11 @@ def _named(value: Any, what: str) -> Mapping[str, Any]:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise ServerError(f"The server sent {str(value)[:40]!r} as text.")
-    return value.encode("utf8", "replace").decode()  # halves of characters cannot be kept
+    return value.encode("utf8", "replace").decode()  # lone surrogates cannot be kept
 
 
 def _piece(told: Mapping[str, Any]) -> Piece:
-    """A token's text, or its bytes where they are not whole characters by themselves."""
+    """A token's text, or its bytes where the token alone is not whole characters."""
     data, text = told.get("bytes"), _text(told.get("token", ""))
     if "\ufffd" not in text or not isinstance(data, list):
         return text

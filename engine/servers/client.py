@@ -1,11 +1,11 @@
-"""Asking a server over HTTP, within limits of time and size, and only at the address that was named.
+"""Asks a server over HTTP, within limits of time and size, and only at the given address.
 
     client = Client("http://127.0.0.1:8000")
     client.ask("/v1/models")                              # an object of JSON
     with client.stream("/v1/chat/completions", body) as events: ...
 
-Redirects are refused, proxies and passwords of the environment are not used, and the key of ``SERVER_KEY`` goes to
-that address alone. Whatever goes wrong is a ServerError of one sentence.
+Redirects are refused, proxies and passwords of the environment are not used, and the key in ``SERVER_KEY`` is sent to
+that address only. Every failure is a ServerError of one sentence.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from engine.servers.events import events, parsed
 from engine.servers.refusals import refusal, unanswered
 
 CONNECT_SECONDS = 5.0
-SILENT_SECONDS = 60.0  # between two pieces of an answer, and before the first
-ANSWER_SECONDS, STREAM_SECONDS = 20.0, 1800.0  # for the whole of it
+SILENT_SECONDS = 60.0  # the longest wait for the first piece of an answer, and between two pieces
+ANSWER_SECONDS, STREAM_SECONDS = 20.0, 1800.0  # for a whole answer, for a whole stream
 ANSWER_BYTES, STREAM_BYTES, REFUSAL_BYTES = 4 * 2**20, 256 * 2**20, 64 * 2**10
 MOST_CONNECTIONS = 20
 
@@ -45,7 +45,7 @@ class Client:
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None,
             seconds: float = ANSWER_SECONDS) -> Mapping[str, Any]:
-        """The object of JSON at a path; with a body it is posted."""
+        """The JSON object at a path; a ``body`` is posted to it."""
         with self._answered(path, body, "application/json") as response:
             return parsed(self._whole(response, ANSWER_BYTES, seconds))
 
@@ -56,7 +56,7 @@ class Client:
 
     @contextmanager
     def stream(self, path: str, body: Mapping[str, Any]) -> Iterator[Iterator[Mapping[str, Any]]]:
-        """The events of a stream as they arrive; leaving the block ends it, and the server's work on it."""
+        """The events of a stream as they arrive; leaving the block ends the stream and the server's work on it."""
         with self._answered(path, body, "text/event-stream") as response:
             yield events(self._pieces(response, STREAM_BYTES, STREAM_SECONDS))
 
@@ -100,13 +100,13 @@ class Client:
             if size > most_bytes:
                 raise ServerError(f"{self.address} sent more than {most_bytes / 2**20:g} MiB, the most that is taken.")
             if monotonic() > until:
-                raise ServerError(f"{self.address} had not finished its answer after {seconds:g} s, which is the most "
-                                  "that is waited.")
+                raise ServerError(f"{self.address} had not finished its answer after {seconds:g} s, which is the "
+                                  "longest wait.")
             yield piece
 
 
 def _key() -> str:
     key = os.environ.get(SERVER_KEY, "").strip()
     if not (key.isascii() and (key.isprintable() or not key)):
-        raise ServerError(f"The key in {SERVER_KEY} holds signs that no header may have; look at it again.")
+        raise ServerError(f"The key in {SERVER_KEY} has characters that a header may not have; check it.")
     return key

@@ -1,4 +1,4 @@
-"""What a server counts over everybody's requests, as its ``/metrics`` says it (the text format of Prometheus)."""
+"""A server's counters over all its requests, as ``/metrics`` reports them (in Prometheus' text format)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 SAMPLE = re.compile(r'([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?')
 LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
-PLACE = re.compile("[0-9]{1,3}")  # in a draft
+PLACE = re.compile("[0-9]{1,3}")  # a place in a draft
 
 
 @dataclass(frozen=True)
 class CounterNames:
-    """What a kind of server calls its counters, without ``_total``; empty for those that it has not. ``by_place`` has
-    a label ``place`` with the place in the draft, from 0; ``length`` and ``rate`` are its own means."""
+    """A kind of server's names for its counters, without ``_total``; empty for those that it does not have. ``place``
+    is the label of ``by_place`` that holds the place in the draft, from 0; ``length`` and ``rate`` are its own
+    means."""
 
     drafts: str = ""
     drafted: str = ""
@@ -30,8 +31,8 @@ class CounterNames:
 
 @dataclass(frozen=True)
 class Counts:
-    """The counters since the server began, summed over its engines; None for what it does not count. ``by_place``
-    are accepted tokens by their place in the draft."""
+    """The counters since the server started, summed over its engines; None for what it does not count. ``by_place``
+    counts accepted tokens by their place in the draft."""
 
     drafts: float | None = None
     drafted: float | None = None
@@ -49,7 +50,7 @@ class Counts:
 
 
 def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Name, labels and value of every sample; a line that is not one is skipped."""
+    """The name, labels and value of every sample; any other line is skipped."""
     for line in text.splitlines():
         found = SAMPLE.fullmatch(line.strip())
         if found is None:

@@ -1,4 +1,4 @@
-"""The events of a stream (``data: {…}`` lines, ``data: [DONE]`` last), out of pieces of bytes."""
+"""Reads the events of a stream (``data: {…}`` lines, ``data: [DONE]`` last) from pieces of bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LAST = b"[DONE]"
 
 
 def events(pieces: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
-    """Every event's object. ServerError where the stream ends before its last event, or sends something else."""
+    """The JSON object of every event. ServerError where the stream breaks off or sends anything else."""
     for line in _lines(pieces):
         name, _, value = line.partition(b":")
         if name.strip() != b"data":
@@ -25,11 +25,11 @@ def events(pieces: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
 
 
 def parsed(data: bytes) -> Mapping[str, Any]:
-    """An object of JSON."""
+    """The JSON object in these bytes; ServerError where they are anything else."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise ServerError(f"The server sent {_seen(data)}, which is no whole JSON.") from error
+        raise ServerError(f"The server sent {_seen(data)}, which is not complete JSON.") from error
     if not isinstance(found, Mapping):
         raise ServerError(f"The server sent {_seen(data)}, where an object is expected.")
     return found

@@ -1,4 +1,4 @@
-"""What is particular to a kind of server: how it is told apart, what it is asked besides, where its figures stand."""
+"""What differs between kinds of servers: how one is recognised, its extra request fields, where its figures are."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from engine.servers.report import ServerReport
 class ServerKind:
     """A kind of server.
 
-    ``owner`` is what its ``/v1/models`` says under ``owned_by``; ``asks`` are fields that a request carries besides the
-    usual ones; ``version`` is the path, and the name in its answer, of its version. ``report`` reads an event of the
-    stream, None where that holds no figures of speculation. ``more`` tells a person how it would report more.
+    ``owner`` is the value of ``owned_by`` in its ``/v1/models``; ``asks`` are request fields besides the usual ones;
+    ``version`` is the path of its version, and the field in that answer. ``report`` reads an event of the stream, and
+    returns None where it holds no figures on speculation. ``more`` tells a person how to make it report more.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""llama.cpp's ``llama-server``: sums of a request under ``timings``."""
+"""llama.cpp's ``llama-server``, which reports a request's sums under ``timings``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.servers.report import ServerReport, count, section
 
 
 def _report(event: Mapping[str, Any]) -> ServerReport | None:
-    """``draft_n`` and ``draft_n_accepted``, which are there where something was drafted."""
+    """The report in ``draft_n`` and ``draft_n_accepted``, which llama.cpp sends if anything was drafted."""
     given = section(event, "timings")
     if given is None or "draft_n" not in given:
         return None

@@ -1,4 +1,4 @@
-"""A measured curve: a server's tokens a second, and how long a request takes, against requests at once."""
+"""Measures a server's tokens per second, and how long a request takes, by the number of requests at once."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from engine.servers.report import count, section
 from engine.servers.server import CHAT, Server, body_of
 
 AT_ONCE = (1, 2, 4, 8, 16)
-ROUNDS_OF_REQUESTS = 2  # of each: so many times as many requests as are sent at once
+ROUNDS_OF_REQUESTS = 2  # how many requests are sent at a level, as a multiple of those at once
 MOST_TOKENS = 64  # of an answer
-LEVEL_SECONDS = 60.0  # after which no further request is sent at a level
+LEVEL_SECONDS = 60.0  # after which a level sends no further request
 
 
 @dataclass(frozen=True)
 class Level:
-    """``tokens`` of all answers in ``seconds`` from the first request to the last answer; ``latencies`` in seconds, one
-    an answer; ``failure`` is the first sentence of what went wrong, ``failed`` how many did."""
+    """The measurement at one number of requests at once: ``tokens`` of all answers in ``seconds`` from the first
+    request to the last answer; ``latencies`` in seconds, one per answer; ``failed`` requests, and the first one's
+    ``failure``."""
 
     at_once: int
     tokens: int
@@ -34,18 +35,18 @@ class Level:
 
     @property
     def tokens_per_second(self) -> float:
-        """Of all requests together."""
+        """Tokens per second of all requests together."""
         return self.tokens / self.seconds if self.seconds else 0.0
 
     @property
     def latency(self) -> float | None:
-        """The median; None where none was answered."""
+        """The median latency in seconds; None where no request was answered."""
         return median(self.latencies) if self.latencies else None
 
 
 def measured(server: Server, prompts: Sequence[str], may_go_on: Callable[[], bool]) -> Iterator[Level]:
-    """The levels one after the other, each over the same prompts in turn. It ends after one whose requests all failed,
-    or once it may not go on. The first request of all is not counted: it may find the server cold."""
+    """The levels one after another, each over the same prompts in turn. Ends after a level whose requests all failed,
+    or once ``may_go_on`` returns False. The very first request does not count, since it may find the server cold."""
     _answered(server, prompts[0])
     for at_once in AT_ONCE:
         if not may_go_on():
@@ -77,7 +78,7 @@ def _level(server: Server, prompts: Sequence[str], at_once: int, may_go_on: Call
 
 
 def _answered(server: Server, prompt: str) -> tuple[int, float]:
-    """Tokens of an answer, and the seconds that it took."""
+    """How many tokens an answer had, and how many seconds it took."""
     asked = body_of(Ask(prompt, max_tokens=MOST_TOKENS), server.model, server.kind)
     left_out = {"stream", "stream_options", *server.kind.asks}
     body = {name: value for name, value in asked.items() if name not in left_out}

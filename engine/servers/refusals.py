@@ -1,4 +1,4 @@
-"""Why a request to a server failed, one sentence each."""
+"""One sentence for each reason why a request to a server can fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_SAID = 200  # characters of what a server says itself
 
 
 def unanswered(address: str, error: Exception, silent_seconds: float) -> ServerError:
-    """The sentence for an error of the network."""
+    """The sentence for a network error."""
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return ServerError(f"Nobody answers at {address}; start the server, or name another address.")
     if isinstance(error, httpx.TimeoutException):

@@ -14,9 +14,9 @@ LARGEST = 2**31 - 1
 
 @dataclass(frozen=True)
 class ServerReport:
-    """``accepted`` and ``drafted`` count tokens, one number a step in order; empty where the server tells of no steps.
-    ``width`` is the most that it drafts in a step, 0 where it does not say; ``steps`` counts them, None where it does
-    not; ``said`` are its own figures in words."""
+    """``accepted`` and ``drafted`` count tokens, one number per step in order; empty where the server does not report
+    steps. ``width`` is the most that it drafts in a step, 0 if unknown; ``steps`` is their number, None if unknown;
+    ``said`` is a sentence with its own figures."""
 
     said: str
     accepted: tuple[int, ...] = ()
@@ -26,7 +26,7 @@ class ServerReport:
 
 
 def section(event: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:
-    """The object at a path of names inside an object; None where it is not there."""
+    """The object at a path of names inside an object; None where there is none."""
     found: Any = event
     for name in names:
         found = found.get(name) if isinstance(found, Mapping) else None
@@ -44,7 +44,7 @@ def count(given: Mapping[str, Any], name: str) -> int | None:
 
 
 def counts(given: Mapping[str, Any], name: str) -> tuple[int, ...]:
-    """A list of such numbers; empty where it is missing."""
+    """A list of whole numbers of 0 or more; empty where it is missing, ServerError where it is anything else."""
     values = given.get(name)
     if values is None:
         return ()
@@ -55,6 +55,6 @@ def counts(given: Mapping[str, Any], name: str) -> tuple[int, ...]:
 
 
 def rate(given: Mapping[str, Any], name: str) -> str:
-    """A figure that the server gives, to three digits; a question mark where it gives none."""
+    """A figure of the server's, to three digits; a question mark where it is missing."""
     value = given.get(name)
     return f"{value:.3g}" if type(value) in (int, float) else "?"

@@ -1,4 +1,4 @@
-"""A step of a server as a round: a chain of which the root and the accepted tokens are known by name."""
+"""Makes a round of a server's step: a chain in which only the root and the accepted tokens are known."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from engine.trace.rounds import NOT_RECORDED
 
 
 def chain_round(index: int, start: int, tokens: Sequence[Token], step: ServerStep) -> Round:
-    """``tokens`` are the root, the accepted tokens and the target's own; the drafted tokens that were rejected are
-    unknown. ``start`` is the length of the cache before the round. Where the end of the text cut the step, its last
-    token hangs below the last kept row, as a drafted node."""
+    """The round of a step. ``tokens`` are the root, the accepted tokens and the bonus token; rejected drafted tokens
+    are unknown. ``start`` is the length of the cache before the round. Where the end of the text cut the step, its last
+    token is a drafted child of the last kept row."""
     kept = len(tokens) - 1
     size = 1 + max(step.drafted, kept - 1)
     ids = np.full(size, UNKNOWN_TOKEN, np.int32)

@@ -1,4 +1,4 @@
-"""An attached server: what it is, and what it answers."""
+"""An attached server: its kind, model and version, and its answers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LONGEST_NAME = 200  # characters of a model's name or a version
 
 @dataclass(frozen=True)
 class Server:
-    """An open server. ``trial`` is what it reported when it was tried, None where it reported nothing; ``width`` is the
-    number of tokens that each step drafted then, 0 where it does not report single steps."""
+    """An open server. ``trial`` is its report of a short trial request, None where it reported nothing; ``width`` is
+    the number of tokens that each step of it drafted, 0 where the server does not report single steps."""
 
     client: Client
     kind: ServerKind
@@ -36,7 +36,7 @@ class Server:
 
     @property
     def title(self) -> str:
-        """What it is, and its version."""
+        """The names of its kind and version."""
         return f"{self.kind.title} {self.version}".strip()
 
     def tells(self, report: ServerReport | None) -> str:
@@ -55,7 +55,7 @@ class Server:
             yield events
 
     def counts(self) -> Counts:
-        """Its counters now, of everybody's requests; ServerError where it has none of those that are shown."""
+        """Its counters over all requests so far; ServerError where it has none of those that are shown."""
         found = counts_of(self.client.text("/metrics"), self.kind.counters)
         if found.empty:
             raise ServerError(f"{self.client.address}/metrics has none of the counters of {self.kind.title}.")
@@ -63,7 +63,8 @@ class Server:
 
 
 def open_server(client: Client) -> Server:
-    """Ask a server what it is, and try what it reports with a few tokens; ServerError where it cannot be used."""
+    """Open a server: ask for its kind, model and version, and send a short trial request; ServerError where it cannot
+    be used."""
     listed = client.ask("/v1/models").get("data")
     if not isinstance(listed, list) or not listed or not isinstance(listed[0], Mapping):
         raise ServerError(f"{client.address} lists no model under /v1/models; load one there.")
@@ -77,7 +78,7 @@ def open_server(client: Client) -> Server:
 
 
 def body_of(ask: Ask, model: str, kind: ServerKind) -> dict[str, Any]:
-    """A request as the server takes it, streamed."""
+    """The body of a streamed request to the server."""
     sampling = ask.sampling
     messages = [*({"role": role, "content": said} for role, said in ask.turns), {"role": "user", "content": ask.prompt}]
     cuts = {"top_k": sampling.top_k} if sampling.top_k else {}
@@ -87,7 +88,7 @@ def body_of(ask: Ask, model: str, kind: ServerKind) -> dict[str, Any]:
 
 
 def _version(client: Client, kind: ServerKind) -> str:
-    """The server's version; empty where it does not say, since nothing depends on it."""
+    """The server's version; empty where it does not report one, since nothing depends on it."""
     path, name = kind.version
     try:
         found = client.ask(path, seconds=5.0).get(name, "") if path else ""
@@ -97,7 +98,7 @@ def _version(client: Client, kind: ServerKind) -> str:
 
 
 def _tried(server: Server) -> Server:
-    """The server with what it reports of a short answer."""
+    """The server with its report of a short trial request."""
     reader, found, written = AnswerReader(), None, 0
     with server.answer(TRIAL) as events:
         for event in events:

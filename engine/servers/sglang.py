@@ -1,4 +1,4 @@
-"""SGLang: ``return_spec_tokens_details`` asks for sums, which come under ``sglext``; older versions: ``meta_info``."""
+"""SGLang: ``return_spec_tokens_details`` asks for sums, reported under ``sglext``, in older versions ``meta_info``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DRAFTED = ("spec_num_proposed_drafts", "spec_draft_token_num")
 
 
 def _report(event: Mapping[str, Any]) -> ServerReport | None:
-    """Sums over the request; no version tells of its steps one by one."""
+    """The report of a request's sums; no version reports single steps."""
     places = (("sglext", "spec_tokens_details"), ("meta_info",))
     given = next((found for place in places for holder in (event, _choice(event))
                   if (found := section(holder, *place)) and any(name in found for name in (*STEPS, *ACCEPTED))), None)
@@ -45,4 +45,4 @@ sglang = ServerKind(
     report=_report, counters=CounterNames(
         length="sglang:spec_accept_length", rate="sglang:spec_accept_rate", generated="sglang:generation_tokens",
         running="sglang:num_running_reqs"),
-    more="SGLang tells of no single steps; adapters/sglang records its trees.")
+    more="SGLang does not report single steps; adapters/sglang records its trees.")

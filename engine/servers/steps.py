@@ -1,7 +1,7 @@
-"""Which tokens of an answer each step of the server wrote: from what it reported, and from how its chunks arrived.
+"""Finds which tokens of an answer each step of the server wrote, from its report and from the sizes of its chunks.
 
 A step writes the drafted tokens that it accepted and one of the target's own. The first token comes from reading the
-prompt. A server may leave out of its report the steps in which nothing was drafted; each of them wrote one token.
+prompt. A server may leave steps that drafted nothing out of its report; each of them wrote one token.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from engine.servers.report import ServerReport
 
 @dataclass(frozen=True)
 class ServerStep:
-    """``written`` tokens of the text, at least one; ``drafted`` is how many were tried. ``cut``: the text ended before
-    the step did, so that its last token was a drafted one, too."""
+    """One step: it wrote ``written`` tokens of the text, at least one, after drafting ``drafted``. ``cut``: the text
+    ended before the step did, so its last token was a drafted one, too."""
 
     written: int
     drafted: int
@@ -23,20 +23,20 @@ class ServerStep:
 
 
 def steps_of_chunks(sizes: Sequence[int], width: int) -> list[ServerStep]:
-    """The steps, where each chunk is taken for one. ``sizes`` are the numbers of tokens in the chunks, from the second
-    token of the text on; ``width`` is how many tokens the server drafts in every step, 0 where that is not known."""
+    """The steps, taking each chunk for one. ``sizes`` are the numbers of tokens in the chunks, from the text's second
+    token on; ``width`` is how many tokens the server drafts in every step, 0 if unknown."""
     return [ServerStep(size, max(width, size - 1)) for size in sizes if size]
 
 
 def steps_of_report(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
-    """The steps that the server reported; None where it reported none, or they do not fit the tokens."""
+    """The steps that the server reported; None where it reported none, or where they do not fit the tokens."""
     return (_joined(sizes, report) or _counted(sum(sizes), report)) if report.accepted else None
 
 
 def _counted(tokens: int, report: ServerReport) -> list[ServerStep] | None:
-    """Where chunks hold several steps: by the report alone, where it has them all."""
+    """The steps where chunks hold several of them: from the report alone, provided that it has them all."""
     written = [kept + 1 for kept in report.accepted]
-    written[-1] -= sum(written) - tokens  # what lies after a stop token is accepted, too, and is not written
+    written[-1] -= sum(written) - tokens  # tokens after a stop token may be accepted, but are not written
     if not 1 <= written[-1] <= report.accepted[-1] + 1:
         return None
     return [ServerStep(size, tried, size <= kept)
@@ -44,8 +44,8 @@ def _counted(tokens: int, report: ServerReport) -> list[ServerStep] | None:
 
 
 def _joined(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
-    """Where a chunk is a step: those of one token that no reported step explains are steps without a draft. Where
-    either fits, the report comes first."""
+    """The steps where each chunk is one: a chunk of one token that no reported step explains drafted nothing. Where
+    both readings fit, the report comes first."""
     told, found = list(zip(report.accepted, report.drafted, strict=True)), []
     for place, size in enumerate(sizes):
         kept, tried = told[0] if told else (-2, 0)

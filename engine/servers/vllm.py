@@ -1,4 +1,4 @@
-"""vLLM, 0.32 or later for figures of a request: ``--per-request-spec-decode-metrics detailed``."""
+"""vLLM: from 0.32 on it reports on each request with ``--per-request-spec-decode-metrics detailed``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.servers.report import ServerReport, count, counts, rate, section
 
 
 def _report(event: Mapping[str, Any]) -> ServerReport | None:
-    """Of the last event, which comes with the usage: ``metrics.speculative_decoding``."""
+    """The report in the last event, the one with the usage: ``metrics.speculative_decoding``."""
     given = section(event, "metrics", "speculative_decoding")
     if given is None:
         return None

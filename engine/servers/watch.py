@@ -1,4 +1,4 @@
-"""A server's counters over time: the work of everybody's requests between two looks."""
+"""A server's counters over time: the work on all its requests between two looks."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class TrafficLook:
 
 @dataclass(frozen=True)
 class Traffic:
-    """The time between two looks: ``seconds`` at its end, tokens per second, and tokens per round, the root included;
-    None for what the server does not count, or where nothing was drafted."""
+    """The traffic between two looks: ``seconds`` at its end, tokens per second, and tokens per round, the root
+    included; None for what the server does not count, or where nothing was drafted."""
 
     seconds: float
     tokens_per_second: float | None
@@ -52,13 +52,13 @@ class Watch:
 
 
 def traffic(looks: Sequence[TrafficLook]) -> list[Traffic]:
-    """What happened between the looks. A counter that fell was that of a server that was started anew."""
+    """The traffic between each two looks. A counter that fell means that the server was restarted."""
     return [_between(before, after) for before, after in zip(looks, looks[1:], strict=False)]
 
 
 def by_place(looks: Sequence[TrafficLook]) -> list[float]:
-    """Since the first look, the share of drafts whose token at each place was accepted; since the server began where
-    nothing was drafted meanwhile."""
+    """The share of drafts whose token at each place was accepted, since the first look; where nothing was drafted
+    since then, since the server started."""
     if not looks:
         return []
     first, last = looks[0].counts, looks[-1].counts

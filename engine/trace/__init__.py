@@ -1,9 +1,9 @@
 """A run as it happened: a header, an entry per round, an end. As JSON lines it is a trace file.
 
-A live engine yields the same three records as a recorded file does, so whoever reads them cannot tell the two
-apart except by the header's ``recorded`` date. Arrays are written as base64 of their bytes with dtype and shape,
-so a file reproduces every field of every ``Round`` bit for bit. No pickle: a stranger's file is only data, and it is
-read within bounds (``limits.py``) and checked to its last field (``checks.py``).
+A live engine yields the same three records as a recorded file, so a reader can tell the two apart only by the header's
+``recorded`` date. Arrays are written as base64 of their bytes with dtype and shape, so a file reproduces every field of
+every ``Round`` bit for bit. No pickle: a file from anywhere is only data, is read within bounds (``limits.py``), and
+every field of it is checked (``checks.py``).
 """
 
 from engine.trace.lines import (

@@ -1,6 +1,6 @@
-"""Values of a stranger's file, each checked: what comes out is what its name promises, or ValueError says why not.
+"""Checks of the values in an untrusted file: each returns the value in its type, or raises ValueError with the reason.
 
-JSON lets through what the rest of Canopy cannot hold: halves of characters, integers of a thousand digits, infinities.
+JSON allows values that the rest of Canopy cannot hold: lone surrogates, integers of a thousand digits, infinities.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from engine.trace.lines import Piece
 
 
 def seen(value: Any) -> str:
-    """A value as a sentence quotes it."""
+    """A value as quoted in a sentence."""
     text = ascii(value) if not isinstance(value, list | dict) else type(value).__name__
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def text(value: Any, name: str, most: int = LONGEST_NAME) -> str:
-    """Whole characters, at most so many."""
+    """A text of at most ``most`` whole characters."""
     if not isinstance(value, str):
         raise ValueError(f"the {name} is {seen(value)}, where text is allowed")
     if len(value) > most:
@@ -60,7 +60,7 @@ def named(value: Any, name: str) -> Mapping[str, Any]:
 
 
 def listed(value: Any, name: str, most: int) -> list[Any]:
-    """A JSON list, at most so long."""
+    """A JSON list of at most ``most`` items."""
     if not isinstance(value, list) or len(value) > most:
         raise ValueError(f"the {name} is {seen(value)}, where a list of at most {most:,} is allowed")
     return value
@@ -72,7 +72,7 @@ def words(value: Any, name: str, most: int) -> tuple[str, ...]:
 
 
 def only(value: Mapping[str, Any], name: str, allowed: frozenset[str] | set[str]) -> None:
-    """No fields but these."""
+    """Raise ValueError where an object has any other field than these."""
     if unknown := set(value) - allowed:
         raise ValueError(f"the {name} has a field {seen(min(unknown))}, which no version has")
 
@@ -85,7 +85,7 @@ def token_ids(value: Any, name: str, most: int = MOST_PROMPT_TOKENS) -> tuple[in
 
 
 def packed_array(value: Any, dtypes: tuple[str, ...], name: str) -> Any:
-    """An array from its {dtype, shape, data}: fresh, of one of these dtypes."""
+    """A new array from its {dtype, shape, data}, of one of these dtypes."""
     value = named(value, name)
     dtype, data = value["dtype"], value["data"]
     if dtype not in dtypes:
@@ -120,7 +120,7 @@ def _piece(value: Any) -> Piece:
 
 
 def sampling(value: Any) -> Sampling:
-    """How the target chose."""
+    """The sampling of a request."""
     given = named(value, "sampling")
     only(given, "sampling", {"temperature", "top_k", "top_p", "seed"})
     usual = Sampling()
@@ -132,8 +132,8 @@ def sampling(value: Any) -> Sampling:
 
 
 def request(value: Any, bare: bool) -> Request:
-    """What was asked. ``bare``: without a prompt's tokens, as a recorder may leave them out. A method may have any
-    name: rounds are shown by what they hold."""
+    """A request. ``bare`` allows one without the prompt's tokens, which a recorder may leave out. The method may have
+    any name, since rounds are shown by their contents."""
     given = named(value, "request")
     usual = Request(())
     only(given, "request", {"prompt_ids", "method", "budget", "max_tokens", "sampling", "stop_ids", "split", "pace"})
@@ -148,7 +148,7 @@ def request(value: Any, bare: bool) -> Request:
 
 
 def revisions(value: Any) -> dict[str, str]:
-    """Versions by what they are of."""
+    """Versions by the name of what they belong to."""
     given = named(value, "revisions")
     if len(given) > 256:
         raise ValueError(f"{len(given):,} revisions, where 256 are allowed")
@@ -157,7 +157,7 @@ def revisions(value: Any) -> dict[str, str]:
 
 
 def seconds(value: Any) -> dict[str, float]:
-    """Seconds by the stage of a round."""
+    """Seconds by stage of a round."""
     given = named(value, "seconds")
     if len(given) > 64:
         raise ValueError(f"{len(given):,} stages, where 64 are allowed")
@@ -165,5 +165,5 @@ def seconds(value: Any) -> dict[str, float]:
 
 
 def prompt(value: Any) -> str:
-    """What was asked, in words."""
+    """The prompt's text."""
     return text(value, "prompt", LONGEST_TEXT)

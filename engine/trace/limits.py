@@ -1,4 +1,4 @@
-"""How much a stranger's trace may make its reader hold. An ordinary trace stays far below each of these.
+"""How much memory an untrusted trace may take to read. An ordinary trace stays far below each limit.
 
 The longest shipped recording has 2.2 MB in 9 lines; a round of 1,024 nodes with two drafters takes 0.3 MB. Gzipped
 recordings are 3 to 8 times smaller than their text, a recorder's barest ones 12 times.
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """Of a file: its bytes compressed and uncompressed, the ratio of the two, bytes and JSON values of a line, rounds,
-    and tokens whose text is named. Of a round: nodes of a tree, cells of a lattice."""
+    """The limits of a file: its bytes compressed and uncompressed, the ratio of the two, bytes and JSON values of a
+    line, rounds, and tokens that have a text."""
 
     file_bytes: int = 128 * 2**20
     unpacked_bytes: int = 256 * 2**20
     growth: int = 24
-    free_bytes: int = 2 * 2**20  # unpacked, that any file may have, however small
+    free_bytes: int = 2 * 2**20  # unpacked: any file may have so many, however small it is
     line_bytes: int = 16 * 2**20
     line_values: int = 500_000
     rounds: int = 65_536

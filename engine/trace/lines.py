@@ -1,4 +1,4 @@
-"""The lines of a run, and what is read off them."""
+"""The lines of a run, and figures computed from them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from engine.errors import TraceError
 from engine.records import WAIT, Integers, Request, Round
 from engine.requests.turns import Turn
 
-Piece = str | tuple[int, ...]  # a token's text, or its bytes where they are not whole characters by themselves
+Piece = str | tuple[int, ...]  # a token's text, or its bytes where the token alone is not whole characters
 
 
 @dataclass(frozen=True)
 class Header:
-    """What was run, on what, when. ``drafters`` are named in order, ``pieces`` the prompt's tokens.
+    """What was run, on what, when. ``drafters`` are names in order, ``pieces`` the texts of the prompt's tokens.
 
-    ``recorded`` is an ISO date for a recording and empty for a live run; ``note`` is a sentence for the reader (what a
-    recording teaches, or that the prompt lies outside what the rig was trained for); ``turns`` were before the prompt.
-    ``engine`` is whose rounds these are, empty for Canopy's own; each ``every``-th of them was recorded.
+    ``recorded`` is an ISO date for a recording and empty for a live run. ``note`` is a sentence for the reader (what a
+    recording teaches, or that the prompt lies outside the rig's training). ``turns`` came before the prompt. ``engine``
+    names the engine that made the rounds, empty for Canopy's own; every ``every``-th of them was recorded.
     """
 
     request: Request
@@ -40,13 +40,13 @@ class Header:
 
     @property
     def budget(self) -> int | None:
-        """The node budget; None where another engine did not say."""
+        """The node budget; None where another engine did not report it."""
         return None if self.engine and not self.request.budget else self.request.budget
 
 
 @dataclass(frozen=True)
 class Block:
-    """The rows of one run in a shared pass: the shape of its tree and what was kept of it, nothing of its text.
+    """The rows of one run in a shared pass: its tree's shape and the rows that were kept, nothing of its text.
     ``seat`` tells runs apart: a run keeps one for as long as it lasts, and a later run may get the same. ``shares``
     says that its rows came out of one total with those of others."""
 
@@ -58,8 +58,8 @@ class Block:
 
 @dataclass(frozen=True)
 class SharedPass:
-    """Who shared a round: how many ``runs`` shared the rig at the time, the seat of the run whose round it is, and the
-    rows of the pass that it was in, its own among them."""
+    """A pass that several runs shared: how many ``runs`` shared the rig at the time, the seat of the run that it is
+    shown to (``own``), and the rows of all runs in the pass."""
 
     runs: int
     own: int
@@ -68,8 +68,8 @@ class SharedPass:
 
 @dataclass(frozen=True)
 class Entry:
-    """A round, the text of the tokens that no earlier line has named, and the seconds since the run began. ``company``
-    is for the live display: no file keeps it."""
+    """A round, the texts of tokens that no earlier line has given, and the seconds since the run began. ``company`` is
+    only for the live display; no file keeps it."""
 
     round: Round
     pieces: Mapping[int, Piece]
@@ -81,8 +81,7 @@ class Entry:
 class End:
     """Why the text ended: ``stop`` token, ``length`` (max_tokens), ``context`` (no positions left), ``stopped``, or
     ``cut`` where the file ends early. A recorder ``dropped`` rounds that it had no time for, and ``refused`` invalid
-    ones; ``said`` holds the figures that another engine reports of the run, or with how many others a run shared its
-    rounds."""
+    ones; ``said`` holds another engine's own figures of the run, or how many other runs shared its rounds."""
 
     reason: str
     rounds: int
@@ -105,7 +104,7 @@ class Trace:
 
 
 def told_last(lines: Sequence[Line]) -> Sequence[Line]:
-    """The lines from the last header on: a run may be sent again when more is known of it at its end."""
+    """The lines from the last header on: at its end a run may be sent again, with more that is known of it."""
     headers = [place for place, line in enumerate(lines) if isinstance(line, Header)]
     return lines[headers[-1]:] if headers else lines
 
@@ -129,10 +128,10 @@ def tau(rounds: Sequence[Round]) -> float:
 
 
 def shared_rounds(trace: Trace) -> int:
-    """How many of its rounds the run shared with others: their times do not measure the run alone."""
+    """How many of its rounds the run shared with others; their times are not those of the run alone."""
     return sum(WAIT in entry.round.seconds for entry in trace.entries)
 
 
 def recorded(trace: Trace, title: str, note: str, date: str) -> Trace:
-    """The trace as a recording: with a title, what it teaches, and its ISO date."""
+    """The trace as a recording: with a title, a note on what it teaches, and its ISO date."""
     return replace(trace, header=replace(trace.header, title=title, note=note, recorded=date))

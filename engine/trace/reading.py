@@ -1,4 +1,4 @@
-"""From a file to a trace: line by line, within limits, every value checked."""
+"""Reads a trace from a file: line by line, within limits, every value checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.trace.stream import as_file, check_size, lines_of, opened
 from engine.trace.written_names import written_name
 
 READABLE = (1, 2, 3, 4)
-OPTIONAL = 4  # from this version on a recorder leaves out what it does not know
+OPTIONAL = 4  # from this version on, a recorder may leave out what it does not know
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, RequestError)
 NEEDED = ("rig", "hardware", "dtype", "revisions")  # of a header, in every version
 HEADER_FIELDS = frozenset(written_name(field.name) for field in fields(Header))
@@ -53,7 +53,7 @@ def _lines(file: BinaryIO, name: str, limits: Limits) -> Iterator[Line]:
 
 
 class LineReader:
-    """Reads a file line by line, and counts what the lines hold together."""
+    """Decodes a file's lines one after another, and adds up their rounds and token texts against the limits."""
 
     def __init__(self, name: str, limits: Limits = LIMITS) -> None:
         self._name, self._limits = name, limits
@@ -62,7 +62,7 @@ class LineReader:
         self.count = self.rounds = 0
 
     def line(self, row: bytes) -> Line | None:
-        """The next line; None for one that only reports what a recorder refused. TraceError where it cannot be read."""
+        """Decode the next line; None for a recorder's report of a refused round. TraceError where it cannot be read."""
         self.count += 1
         try:
             line = self._decoded(row)

@@ -1,4 +1,4 @@
-"""Is a round from a stranger's file sound? Everything that indexes an array has to point inside it."""
+"""Checks that a round from an untrusted file is sound: every index into an array has to point inside it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.trace.limits import LARGEST, MOST_CELLS, MOST_DRAFTERS, MOST_NODES
 
 
 def check_round(made: Round) -> None:
-    """ValueError with what is wrong, so that a bad round is refused on loading and not met later on the page."""
+    """Raise ValueError that says what is wrong, so that a bad round is refused on loading, not later on the page."""
     for tree in (made.tree, *made.candidates):
         _check_tree(tree)
     for draft in made.drafts:
@@ -25,7 +25,7 @@ def check_round(made: Round) -> None:
     if keep.ndim != 1 or len(keep) == 0 or keep[0] != 0 or (keep[1:] < 1).any() or (keep >= size).any():
         raise ValueError(f"keep-indices that do not fit a tree of {size} rows")
     if (made.tree.parents[keep[1:]] != keep[:-1]).any():
-        raise ValueError("keep-indices that are no path from the root")
+        raise ValueError("keep-indices that are not a path from the root")
     if trials is not None and ((trials.nodes < 1) | (trials.nodes >= size)).any():
         raise ValueError(f"trials of nodes that a tree of {size} rows does not have")
 
@@ -48,7 +48,7 @@ def _check_tree(tree: DraftTree) -> None:
     if len(tree) > MOST_NODES:
         raise ValueError(f"a tree of {len(tree):,} nodes, where {MOST_NODES:,} are allowed")
     if (tree.tokens < 0).any() or (tree.drafters < 0).any() or (tree.drafters >= 1 << MOST_DRAFTERS).any():
-        raise ValueError("a tree with a token below 0, or a drafter that is none")
+        raise ValueError("a tree with a token below 0, or a drafter that does not exist")
     if len(tree) == 0 or above[0] != 0 or (above < 0).any() or (above[1:] >= np.arange(1, len(tree))).any():
         raise ValueError("a tree whose parents do not come before their children")
 

@@ -1,7 +1,7 @@
-"""From the JSON of a trace file's line to a round. A round needs tokens, parents, keep and bonus (contract 7).
+"""Decodes a round from the JSON of a trace file's line. A round needs tokens, parents, keep and bonus (contract 7).
 
-What an engine did not record is said within the arrays, node by node: NaN where a float is unknown, -1 where a token
-is. Of the target's choices, those that the walk followed are known anyway.
+What an engine did not record is marked in the arrays, node by node: NaN for an unknown float, -1 for an unknown token.
+Of the target's choices, those that the walk followed are known in any case.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from engine.trace.round_check import check_round
 from engine.trace.written_names import written_name
 
 INTEGERS, FLOATS = "<i4", "<f4"
-DTYPES = MappingProxyType({"Integers": INTEGERS, "Floats": FLOATS})  # by what ``records.py`` calls a field's type
+DTYPES = MappingProxyType({"Integers": INTEGERS, "Floats": FLOATS})  # by the name of a field's type in ``records.py``
 Arrays = TypeVar("Arrays", Lattice, DraftTree, Verification, Trials)
 NOT_RECORDED = -1  # in place of a token id
 
 
 def completed(header: Mapping[str, Any]) -> dict[str, Any]:
-    """A header with what a recorder may leave out: empty words, and 0 for a number that nobody knows."""
+    """A header with defaults for what a recorder may leave out: empty text, and 0 for an unknown number."""
     unknown = {"method": "unknown", "prompt_ids": [], "budget": 0, "max_tokens": 0, "sampling": {}, "stop_ids": []}
     blank = {"prompt": "", "heads": [], "hardware": "", "dtype": "", "context_limit": 0, "pieces": {}, "revisions": {}}
     return {**blank, "rig": header.get("engine", ""), **header, "request": {**unknown, **header.get("request", {})}}
 
 
 def decode_round(value: Mapping[str, Any]) -> Round:
-    """A round that is sound; ValueError, LookupError or TypeError where it is not."""
+    """The round of a line; ValueError, LookupError or TypeError where it is not sound."""
     kept = named(value["acceptance"], "acceptance")
     trials = kept.get("trials")
     acceptance = Acceptance(packed_array(kept["keep"], (INTEGERS,), "keep"), whole(kept["bonus"], "bonus token"),
@@ -52,7 +52,7 @@ def decode_round(value: Mapping[str, Any]) -> Round:
 
 
 def _arrays(kind: type[Arrays], value: Mapping[str, Any], **given: Any) -> Arrays:
-    """A record of arrays of one shape; ``given`` are those that the line may leave out."""
+    """A record of arrays of one shape; ``given`` has those that the line may leave out."""
     value = named(value, kind.__name__)
     arrays = {}
     for field in fields(kind):
@@ -66,7 +66,7 @@ def _arrays(kind: type[Arrays], value: Mapping[str, Any], **given: Any) -> Array
 
 
 def _tree(value: Mapping[str, Any]) -> DraftTree:
-    """Where nobody says which drafter proposes a node, the first does."""
+    """The tree of a line; where it does not say which drafter proposed a node, the first did."""
     shape = packed_array(named(value, "tree")["tokens"], (INTEGERS,), "tokens").shape
     drafters = np.ones(shape, np.int32)
     drafters[:1] = 0
@@ -82,7 +82,7 @@ def _verification(value: Mapping[str, Any], tree: DraftTree, acceptance: Accepta
 
 
 def _walked(tree: DraftTree, acceptance: Acceptance) -> Integers:
-    """The choices that the walk followed: (n,) int32. Keep-indices outside of the tree are refused afterwards."""
+    """The choices that the walk followed, (n,) int32. Keep-indices outside the tree are refused later."""
     choice = np.full(len(tree), NOT_RECORDED, np.int32)
     keep = acceptance.keep[(acceptance.keep >= 0) & (acceptance.keep < len(tree))]
     choice[keep[:-1]] = tree.tokens[keep[1:]]

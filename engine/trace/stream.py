@@ -1,4 +1,4 @@
-"""A file as lines, never more of it in memory than one line and what was unpacked with it."""
+"""Reads a file as lines, with no more in memory than one line and what was unpacked with it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ STEP_BYTES = 2**18
 def opened(path: Path, limits: Limits) -> Iterator[BinaryIO]:
     """An ordinary file, opened for reading. TraceError where it is not one, cannot be read, or is too large."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe is not waited for
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # do not wait for a pipe
         with open(descriptor, "rb") as file:
             about = os.fstat(file.fileno())
             if kind := kind_of(about.st_mode):
-                raise TraceError(f"The trace {path.name} cannot be read: it is {kind}, and no file.")
+                raise TraceError(f"The trace {path.name} cannot be read: it is {kind}, not a file.")
             check_size(about.st_size, limits, path.name)
             yield file
     except (OSError, ValueError) as error:
@@ -35,25 +35,25 @@ def opened(path: Path, limits: Limits) -> Iterator[BinaryIO]:
 
 
 def check_size(size: int, limits: Limits, name: str) -> None:
-    """TraceError where a file has more bytes than are read."""
+    """TraceError where a file has more bytes than the limits allow."""
     if size > limits.file_bytes:
         raise TraceError(f"{name} has {in_words(size)}, and at most {in_words(limits.file_bytes)} are read.")
 
 
 def check_line(size: int, limits: Limits, name: str) -> None:
-    """TraceError where a line has more bytes than are read."""
+    """TraceError where a line has more bytes than the limits allow."""
     if size > limits.line_bytes:
         raise TraceError(f"{name} has a line of more than {in_words(limits.line_bytes)}, which is the most that is "
                          "read.")
 
 
 def in_words(size: int) -> str:
-    """Bytes for people."""
+    """A number of bytes in words."""
     return f"{size / 2**20:,.0f} MiB" if size >= 2**20 else f"{size:,} bytes"
 
 
 def lines_of(file: BinaryIO, limits: Limits, name: str) -> Iterator[bytes]:
-    """The lines that end, without their ends. TraceError where one is too long, or the whole is."""
+    """The complete lines of a file, without line ends. TraceError where a line or the whole file is too long."""
     held: list[bytes] = []
     rest = 0
     for chunk in _unpacked(file, limits, name):
@@ -90,8 +90,8 @@ def _steps(file: BinaryIO, start: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def _packed_steps(file: BinaryIO, start: bytes, name: str) -> Iterator[tuple[bytes, int]]:
-    """Pieces of what is inside a gzip file, each with the bytes that were read for it. Of one that is cut off, all
-    that comes before the cut."""
+    """Unpacked pieces of a gzip file, each with the number of bytes read for it; of a file that is cut off, all before
+    the cut."""
     inside, packed, taken = zlib.decompressobj(wbits=31), start, len(start)
     while True:
         try:

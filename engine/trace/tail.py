@@ -1,4 +1,4 @@
-"""A trace file that is still being written, read as it grows."""
+"""Reads a trace file that is still being written, as it grows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from engine.trace.lines import Line
 from engine.trace.reading import LineReader
 from engine.trace.stream import GZIP_MAGIC, in_words
 
-STEP_BYTES = 2**20  # that are read, and unpacked, at a time
+STEP_BYTES = 2**20  # the most that is read, and unpacked, at a time
 
 
 class TraceTail:
-    """Gives the lines of a growing file as they become complete; a line that is half written waits for its other
-    half."""
+    """Yields the lines of a growing file once they are complete; a half-written line waits for its other half."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -30,8 +29,8 @@ class TraceTail:
         self._number = self._read = self._unpacked_bytes = 0  # the file's own number; bytes
 
     def lines(self) -> list[Line]:
-        """The lines that have become complete since the last call; at most one step's worth, so that it returns soon.
-        TraceError where the file cannot be read, is not a trace, or is larger than what is read."""
+        """The lines completed since the last call, at most one step's worth, so that it returns soon. TraceError where
+        the file cannot be read, is not a trace, or is too large."""
         try:
             self._file = self._file or self._opened()
             fresh = b"" if self._packed else self._file.read(STEP_BYTES)
@@ -50,7 +49,7 @@ class TraceTail:
         return [line for line in map(self._reading.line, rows) if line is not None]
 
     def replaced(self) -> bool:
-        """Whether another file has taken its place, or it has been started anew."""
+        """Whether another file has taken its place, or it has been begun anew."""
         try:
             there = self.path.stat()
         except OSError:
@@ -58,17 +57,17 @@ class TraceTail:
         return self._file is not None and (there.st_ino != self._number or there.st_size < self._read)
 
     def close(self) -> None:
-        """Nothing more is read."""
+        """Close the file; nothing more is read."""
         if self._file is not None:
             self._file.close()
 
     def _opened(self) -> BinaryIO:
-        """The file, if it is an ordinary one; a pipe is not waited for."""
+        """Open the file, which has to be an ordinary one; a pipe is not waited for."""
         file = open(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115 (it stays open)
         about = os.fstat(file.fileno())
         if kind := kind_of(about.st_mode):
             file.close()
-            raise TraceError(f"The trace {self.path.name} cannot be read: it is {kind}, and no file.")
+            raise TraceError(f"The trace {self.path.name} cannot be read: it is {kind}, not a file.")
         self._number = about.st_ino
         return file
 

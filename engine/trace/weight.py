@@ -1,4 +1,4 @@
-"""How much memory the lines of a run take, near enough to bound what is remembered."""
+"""Estimates how much memory the lines of a run take, closely enough to bound what is remembered."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Mapping
 
 from engine.trace.lines import Entry, Header, Line, Piece
 
-ROUND_BYTES = 3_000  # of a round's records and small arrays, whatever is in them
-NODE_BYTES = 16  # of a drafted tree, each
-VERIFIED_BYTES = 24  # of a node's verification, which is not looked at: reading it may have to make it first
+ROUND_BYTES = 3_000  # of a round's records and small arrays, whatever they hold
+NODE_BYTES = 16  # per node of a drafted tree
+VERIFIED_BYTES = 24  # per verified node, an estimate: reading the verification may have to compute it first
 CELL_BYTES = 12  # of a lattice
 PIECE_BYTES = 100  # of a token's text besides its characters
 TOKEN_BYTES = 40
 
 
 def held_bytes(line: Line) -> int:
-    """Bytes of memory that a line takes while it is kept."""
+    """About how many bytes of memory a line takes while it is kept."""
     if isinstance(line, Entry):
         made = line.round
         nodes = sum(map(len, (made.tree, *made.candidates)))

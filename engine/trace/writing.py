@@ -1,4 +1,4 @@
-"""From a trace to the bytes of its file."""
+"""Writes a trace to a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.machine.files import replace_file
 from engine.trace.lines import End, Entry, Line, Trace
 from engine.trace.written_names import written_name
 
-VERSION = 4  # 1 had no ``pace``, which was always fixed; 2 no ``turns``; 3 none of what may be left out since
+VERSION = 4  # 1 had no ``pace``, which was always fixed; 2 had no ``turns``; since 4 some fields may be left out
 
 
 def dump(trace: Trace, path: Path) -> None:

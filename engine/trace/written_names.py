@@ -1,5 +1,5 @@
-"""The names under which records are written, in traces, results, model cards and what the page's API reports. They stay
-when a field gets a better name: whoever wrote a file under the older one can still read it."""
+"""The names that fields have in traces, results, model cards and the page's API. They stay when a field gets a better
+name in the code, so that older files can still be read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def written_name(field: str) -> str:
 
 
 def written(record: Any) -> dict[str, Any]:
-    """``dataclasses.asdict`` under the written names, of the records inside it too."""
+    """``dataclasses.asdict`` under the written names, also for the records inside."""
     return asdict(record, dict_factory=_renamed)
 
 

@@ -1,4 +1,4 @@
-"""Training items with the target's own answers: a drafter has to guess what the target says, not what the corpus does.
+"""Training items with the target's own answers: a drafter has to predict the target's text, not the corpus's.
 
 Where the corpus draws one of several ways to put it, the target always takes its likeliest: of its greedy answers to
 training prompts 14 % are the corpus' own, word by word.
@@ -22,7 +22,7 @@ READINGS = 4  # of a batch: each reading lays its blocks elsewhere, and an answe
 
 class OwnAnswers:
     """The batch of each step: fresh items that the target has answered, each batch in four steps. It is a function of
-    the seed, the step and the target, so a run that is resumed meets the same."""
+    the seed, the step and the target, so a resumed run gets the same batches."""
 
     def __init__(self, target: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerBase, shares: Shares, shape: RowShape,
                  seed: str) -> None:

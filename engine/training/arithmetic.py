@@ -16,6 +16,6 @@ def fast_dtype(device: str | torch.device = "cpu") -> torch.dtype:
 
 
 def fast_products(device: str | torch.device = "cpu") -> torch.autocast:
-    """Products inside are made in that dtype."""
+    """Compute matrix products inside in that dtype."""
     dtype = fast_dtype(device)
     return torch.autocast(torch.device(device).type, torch.bfloat16, enabled=dtype == torch.bfloat16)

@@ -28,7 +28,7 @@ class RowShape:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """tokens (rows, length) int64; weights (rows, length) float32: how much predicting this token counts (0 for
+    """A batch: tokens (rows, length) int64; weights (rows, length) float32: how much predicting a token counts (0 for
     padding and for the first of an item); answer (rows, length) bool: tokens of a response, its end included."""
 
     tokens: NDArray[np.int64]
@@ -76,7 +76,7 @@ def fresh(shares: Shares, tokenizer: PreTrainedTokenizerBase, shape: RowShape, s
 
 
 def packed(pool: Sequence[Conversation], shape: RowShape) -> Batch:
-    """Conversations as rows, first fit, longest first; what finds no room is left out."""
+    """Pack conversations into rows, first fit, longest first; those that find no room are left out."""
     tokens = np.zeros((shape.rows, shape.length), np.int64)
     weights = np.zeros((shape.rows, shape.length), np.float32)
     answer = np.zeros((shape.rows, shape.length), np.bool_)

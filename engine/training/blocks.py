@@ -1,4 +1,4 @@
-"""Blocks at random anchors of rows: what a drafter denoises, what it should say, and what it sees."""
+"""Blocks at random anchors of rows: a drafter's masked inputs, its labels, and what each slot sees."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Blocks:
         return slots
 
     def before_labels(self, length: int) -> NDArray[np.int64]:
-        """The place in the row of the token before each label, (rows, m, slots − 1); what lies beyond is the last."""
+        """The place in the row of the token before each label, (rows, m, slots − 1); past the end, the last place."""
         places: NDArray[np.int64] = np.minimum(self.anchors[:, :, None] + np.arange(self.slots - 1), length - 1)
         return places
 
@@ -63,7 +63,7 @@ def lay_blocks(batch: Batch, anchors: int, seed: int, shape: BlockShape) -> Bloc
 
 
 def block_mask(anchors: Tensor, length: int, slots: int) -> Tensor:
-    """Who sees whom, boolean (rows, 1, m × slots, length + m × slots): features before the anchor, own block."""
+    """What each slot sees, (rows, 1, m × slots, length + m × slots) bool: features before its anchor, and its block."""
     rows, count = anchors.shape
     before = torch.arange(length, device=anchors.device) < anchors[:, :, None]
     before = before.repeat_interleave(slots, 1)

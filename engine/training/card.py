@@ -1,4 +1,4 @@
-"""Measure the demo rig and write its model card: data, parameters, tokens seen, scores, hardware.
+"""Measures the demo rig and writes its model card: data, parameters, tokens seen, scores, hardware.
 
     python -m engine.training.card
 
@@ -26,20 +26,20 @@ FAMILIAR = 0.995  # share of test prompts that the page treats as familiar
 
 
 def familiar_nats(rig_name: str) -> float:
-    """The mean surprise, in nats, that hardly any of 60 test prompts a domain exceeds."""
+    """The mean surprise, in nats per token, that hardly any of 60 test prompts per domain exceeds."""
     live = LiveRig(open_rig(rig_name))
     found = [live.surprise(item.prompt) for domain in MAKERS for item in unseen_items(domain, 60, "card")]
     return float(np.quantile(found, FAMILIAR))
 
 
 def facts(folder: Path) -> dict[str, Any]:
-    """What a training run wrote down of itself."""
+    """The facts that a training run has written about itself."""
     found: dict[str, Any] = json.loads((folder / "training.json").read_text(encoding="utf8"))
     return found
 
 
 def training_table(rig: Path) -> str:
-    """One row a model."""
+    """The table of models, one row each."""
     rows = ["| model | parameters | tokens seen | domains (share of items) | minutes | last loss (nats) |",
             "|---|---|---|---|---|---|"]
     for name in ("target", "math", "code", "all", "small"):
@@ -60,7 +60,7 @@ def share_list(shares: dict[str, float]) -> str:
 
 
 def score_table(scores: dict[str, Any]) -> str:
-    """One row a measure, one column a domain."""
+    """The table of scores, one row per measure, one column per domain."""
     domains = [name for name, value in scores.items() if isinstance(value, dict)]
     rows = ["| | " + " | ".join(domains) + " |", "|---" * (len(domains) + 1) + "|"]
     names = {name: None for domain in domains for name in scores[domain]}
@@ -114,7 +114,7 @@ give fluent nonsense. The page says so when a prompt surprises the target more t
 
 
 def evaluated(*words: str) -> str:
-    """What an evaluation in a process of its own prints."""
+    """The result of an evaluation in a process of its own."""
     return subprocess.run([sys.executable, "-m", "engine.training.evaluate", "--json", *words],
                           stdout=subprocess.PIPE, text=True, check=True).stdout
 

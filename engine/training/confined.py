@@ -1,4 +1,4 @@
-"""Running what a model wrote: in a process of its own, which can compute for a while and do nothing else.
+"""Runs code that a model wrote, in a process of its own that can only compute, and only for a while.
 
 The kernel bounds its time, its memory and the bytes that it writes, and gives it no network where it lets us. Inside,
 before the model's code, an audit hook that cannot be removed refuses every other act that Python tells of: sockets,
@@ -62,7 +62,7 @@ def runs_to_its_end(code: str, seconds: int = SECONDS_TO_RUN) -> bool:
 
 @cache
 def _without_network() -> tuple[str, ...]:
-    """What begins a process in a network of its own, without an interface; nothing where the kernel does not let us."""
+    """The command prefix for a process without network interfaces; empty where the kernel does not allow it."""
     words = ("unshare", "--user", "--net", "--")
     if shutil.which(words[0]) is None:
         return ()

@@ -1,4 +1,4 @@
-"""How a block-diffusion drafter learns, whatever its target is: lessons, the loss, and the loop over them.
+"""Trains block-diffusion drafters for any target: lessons, the loss, and the loop over them.
 
 At random anchors inside the answers a block [root, mask, …] is laid, and all blocks of a batch are denoised in one
 pass. A block sees the target's features before its anchor, and itself. The loss of slot i counts exp(−(i − 1)/fall).
@@ -45,7 +45,7 @@ class Schedule(Protocol):
         """Steps in all."""
 
     def rate_at(self, step: int) -> float:
-        """Share of the full rate."""
+        """The learning rate of a step, as a share of the full rate."""
 
 
 class Trainee(nn.Module):

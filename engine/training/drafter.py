@@ -1,4 +1,4 @@
-"""Train a block-diffusion drafter of the demo rig on the target's features.
+"""Trains a block-diffusion drafter of the demo rig on the target's features.
 
     python -m engine.training.drafter --drafter math
     python -m engine.training.drafter --drafter code --go-on --work .training/own
@@ -46,7 +46,7 @@ FIRST_SCALE = 0.3  # of the final norm: under the target's output head a random 
 
 @dataclass(frozen=True)
 class DrafterRecipe:
-    """Everything that decides a drafter's run besides the code, the corpus and the target."""
+    """All settings of a drafter's training run."""
 
     drafter: str
     tokens: int
@@ -83,7 +83,7 @@ class DrafterRecipe:
 
     @property
     def finish_shares(self) -> Shares:
-        """The domains at last; who has no others keeps its own."""
+        """The domains of the finish; a drafter without others keeps its own."""
         last = DRAFTER_OWN_SHARES if self.answers == "target" else DRAFTER_FINISH_SHARES
         return last.get(self.drafter, DRAFTER_SHARES[self.drafter])
 
@@ -118,7 +118,7 @@ class Teacher:
 
     @torch.no_grad()
     def features(self, tokens: Tensor) -> Tensor:
-        """(rows, length, taps × hidden)."""
+        """The tapped features of tokens (rows, length): (rows, length, taps × hidden)."""
         states = self.model.model(input_ids=tokens, use_cache=False, output_hidden_states=True).hidden_states
         return torch.cat([states[layer + 1] for layer in TAPS], -1)  # state 0 is the embedding
 

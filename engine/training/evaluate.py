@@ -1,4 +1,4 @@
-"""What the demo rig can do: exact answers, functions that run, and how much its drafters get accepted.
+"""Evaluates the demo rig: exact answers, functions that run, and how much of its drafts is accepted.
 
     python -m engine evaluate --json
 
@@ -77,7 +77,7 @@ WRITTEN = tuple(domain for domain, check in CHECKS.items() if check is function_
 
 
 def answer(rig: Rig, item: Item, setting: Drafting, choice: argparse.Namespace) -> list[Round]:
-    """The rounds that answer one item."""
+    """Answer one item, and return the rounds."""
     ask = Ask(item.prompt, method=setting.method, budget=choice.budget, max_tokens=choice.max_tokens,
               split=setting.split, drafters=setting.drafters)
     drafters = rig.drafters_for(ask.method, ask.drafters)
@@ -95,7 +95,7 @@ def mean_accepted(runs: Sequence[Sequence[Round]]) -> float:
 
 
 def reworded_items(domain: str) -> list[Item]:
-    """The prompts of a domain that a person worded; training may not see them."""
+    """The prompts of a domain that a person worded; they are not in any training data."""
     rows = [json.loads(row) for row in REWORDED.read_text(encoding="utf8").splitlines()]
     return [Item(domain, row["prompt"], "", row.get("answer", row.get("check", "")))
             for row in rows if row["domain"] == domain]

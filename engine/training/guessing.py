@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-LEAST_MASS = 1e-3  # of weights, or of the target's distribution: divided by no less
+LEAST_MASS = 1e-3  # the least sum of weights, or of the target's distribution, to divide by
 
 
 @dataclass(frozen=True, eq=False)
 class Distributions:
-    """What the target gives each label's place: its likeliest tokens (…, k) int64 and their log probabilities
+    """The target's distribution at each label: its likeliest tokens (…, k) int64 and their log probabilities
     float32; ``share`` of the loss is the cross entropy with them, the rest that with the label."""
 
     likely: NDArray[np.int64]
@@ -72,7 +72,7 @@ class CrossEntropies(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *given: Tensor) -> tuple[Tensor | None, ...]:
-        """Times what was handed down; see the class."""
+        """The gradient of the logits, scaled by the incoming one; see the class."""
         (slope,) = ctx.saved_tensors
         return (slope * given[0], *[None] * 3)  # no gradient for what is not learned
 

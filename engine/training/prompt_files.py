@@ -1,4 +1,4 @@
-"""Write the shipped prompt files from the test split: what training never drew.
+"""Writes the shipped prompt files from the test split, which training never uses.
 
     python -m engine.training.prompt_files --out assets/prompts
 """
@@ -15,13 +15,13 @@ from engine.training.corpus.mixture import MAKERS, unseen_items
 
 
 def write(path: Path, items: Sequence[Item]) -> None:
-    """One JSON object a line: prompt and domain."""
+    """Write one JSON object per line: prompt and domain."""
     rows = [json.dumps({"prompt": item.prompt, "domain": item.domain}, ensure_ascii=False) for item in items]
     path.write_text("\n".join(rows) + "\n", encoding="utf8")
 
 
 def interleaved(domains: Sequence[str], each: int, seed: str) -> list[Item]:
-    """Items of the domains in turn, so that any beginning of the file is a fair sample."""
+    """Items of the domains in turn, so that the first lines of the file, however many, are a fair sample."""
     return [item for together in zip(*(unseen_items(domain, each, seed) for domain in domains), strict=True)
             for item in together]
 

@@ -9,7 +9,7 @@ from torch import nn
 
 
 class Rates(Protocol):
-    """What the optimisers need to know of a recipe, of a target's or of a drafter's."""
+    """The fields of a recipe, a target's or a drafter's, that the optimisers need."""
 
     @property
     def matrix_rate(self) -> float:
@@ -21,7 +21,7 @@ class Rates(Protocol):
 
     @property
     def weight_decay(self) -> float:
-        """Of the matrices."""
+        """The weight decay of the matrices."""
 
 
 def optimizers(model: nn.Module, recipe: Rates) -> list[torch.optim.Optimizer]:
@@ -35,7 +35,7 @@ def optimizers(model: nn.Module, recipe: Rates) -> list[torch.optim.Optimizer]:
 
 
 def set_rates(optimizer: torch.optim.Optimizer, share: float) -> None:
-    """Scale the group rates to a share of what the optimizer was made with."""
+    """Set every group's rate to a share of its initial rate."""
     for group in optimizer.param_groups:
         group.setdefault("full_lr", group["lr"])
         group["lr"] = group["full_lr"] * share

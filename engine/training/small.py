@@ -1,4 +1,4 @@
-"""Train the demo rig's small language model: two layers that draft token by token for the target.
+"""Trains the demo rig's small language model: two layers that draft token by token for the target.
 
     python -m engine.training.small --out assets/demo/small
 

@@ -1,4 +1,4 @@
-"""Train the demo rig's target: a Qwen3 of eight layers that is good at a narrow job.
+"""Trains the demo rig's target: a Qwen3 of eight layers for a few narrow domains.
 
     python -m engine.training.target --out assets/demo/target --tokens 8000000
     python -m engine.training.target --out assets/demo/target --go-on --tokens 0 --finish-tokens 1200000 \
@@ -28,16 +28,16 @@ from engine.training.corpus.mixture import FINISH_SHARES, TARGET_SHARES, Shares
 from engine.training.rates import optimizers, set_rates
 
 CONTEXT = 1024
-BEFORE = "before.json"  # what the run that another one went on from wrote of itself
-SUMMED = ("tokens_seen", "blocks_seen", "training_seconds")  # over a run and the one that it went on from
+BEFORE = "before.json"  # the facts of an earlier run whose weights this one began with
+SUMMED = ("tokens_seen", "blocks_seen", "training_seconds")  # facts that are added to those of the earlier run
 SAVE_EVERY = 50  # steps
-LONG_EVERY = 6  # so many steps of the finish have one of whole-context rows, so that every position is known
+LONG_EVERY = 6  # one step of the finish in so many has rows of the whole context, so that every position is trained
 Model = TypeVar("Model", bound=nn.Module)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides a run besides the code and the corpus."""
+    """All settings of a training run."""
 
     tokens: int = 8_000_000
     finish_tokens: int = 2_400_000
@@ -110,11 +110,11 @@ class Run(Generic[Model]):
 
     @property
     def file(self) -> Path:
-        """Where the run is kept."""
+        """The file of the run's checkpoint."""
         return self.folder / "training.pt"
 
     def save(self) -> None:
-        """Write the checkpoint so that a run killed in between still finds the former one."""
+        """Write the checkpoint such that a run killed meanwhile still finds the previous one."""
         self.folder.mkdir(parents=True, exist_ok=True)
         state = {"model": self.model.state_dict(), "optimizers": [each.state_dict() for each in self.optimizers],
                  "step": self.step, "seconds": self.seconds}
@@ -123,7 +123,7 @@ class Run(Generic[Model]):
         partial.replace(self.file)
 
     def learn(self, loss: Tensor, rate_share: float) -> None:
-        """One step of all optimisers at a share of their rates; now and then the checkpoint is written."""
+        """Take a step with all optimisers at a share of their rates; now and then, write the checkpoint."""
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         for optimizer in self.optimizers:
@@ -135,11 +135,11 @@ class Run(Generic[Model]):
             self.save()
 
     def begin_finish(self, optimizers: list[torch.optim.Optimizer]) -> None:
-        """Go on with other data and optimisers that remember nothing of the former."""
+        """Switch to the finish, with other data and new optimisers."""
         self.optimizers = optimizers
 
     def resume(self) -> None:
-        """Go on from the checkpoint, where there is one. Tensors and numbers only: nothing in it is executed."""
+        """Load the checkpoint, if there is one. It holds only tensors and numbers, so nothing in it is executed."""
         if not self.file.exists():
             return
         state: dict[str, Any] = torch.load(self.file, weights_only=True)

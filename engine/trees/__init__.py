@@ -1,1 +1,1 @@
-"""A draft tree: what its parents say, how it becomes rows of a pass, and the heap that its best nodes come from."""
+"""Draft trees: depths, paths and masks from parents, rows of a pass, and the heap that finds the best nodes."""

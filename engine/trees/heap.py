@@ -1,7 +1,7 @@
-"""Paper 002, Algorithm 1, as it stands: the best prefixes one after the other, from a heap.
+"""Paper 002, Algorithm 1, as published: the best prefixes one after another, from a heap.
 
-For some dozens of nodes over marginals this takes half the time of the search by levels, whose every step is a call
-into numpy; for some hundreds it takes longer. ``best_first`` chooses.
+For some dozens of nodes over marginals this takes half the time of the search by levels, in which every step is a call
+to numpy; for some hundreds it takes longer. ``best_first`` chooses.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ FEW = 8  # ranks of a depth that are converted to Python floats at once; most tr
 
 
 def from_heap(lattice: Lattice, root: int, nodes: int) -> DraftTree:
-    """See ``best_first``, for a lattice of one row a depth. A heap entry is (cost, depth, the parent's place, rank),
-    where cost is the negative sum of log probabilities: the heap's order is the order of the tree, ties included.
+    """See ``best_first``, for a lattice of one row per depth. A heap entry is (cost, depth, the parent's place, rank),
+    where cost is the negative sum of log probabilities, so the heap's order is the order of the tree, ties included.
 
     An entry that leaves the heap is replaced by its next sibling and its own first child.
     """

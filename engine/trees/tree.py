@@ -1,4 +1,4 @@
-"""What can be derived from a tree's parents, and how a tree becomes the rows of one pass."""
+"""What follows from a tree's parents (depths, masks, paths), and the tree as rows of one forward pass."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from engine.records import DraftTree, Floats, Integers, PackedTree
 
-ALONE = np.ones((1, 1), np.bool_)  # what a single row sees
+ALONE = np.ones((1, 1), np.bool_)  # the mask of a single row
 
 
 def depths(parents: Integers) -> Integers:
-    """Depth of each node, the root's being 0: (n,) int32 (paper 000, section 4.3)."""
+    """The depth of each node, the root's being 0, (n,) int32 (paper 000, section 4.3)."""
     found = [0]
     for parent in parents.tolist()[1:]:
         found.append(found[parent] + 1)
@@ -19,7 +19,7 @@ def depths(parents: Integers) -> Integers:
 
 
 def ancestors(parents: Integers) -> NDArray[np.bool_]:
-    """The mask: row i sees itself and its ancestors, (n, n) (paper 000, section 4.2)."""
+    """The mask (n, n) bool: row i sees itself and its ancestors (paper 000, section 4.2)."""
     return _mask(_lines(parents))
 
 
@@ -50,7 +50,8 @@ def path_to(parents: Integers, node: int) -> Integers:
 
 
 def leaf_paths(parents: Integers) -> Integers:
-    """The path matrix R∪: one row per root-to-leaf path, padded with −1 (paper 000, section 4.4)."""
+    """The path matrix R∪, (leaves, longest path) int32: one row per root-to-leaf path, padded with −1 (paper 000,
+    section 4.4)."""
     inner = np.zeros(len(parents), np.bool_)
     inner[parents[1:]] = True
     paths = [path_to(parents, int(leaf)) for leaf in np.flatnonzero(~inner)]
@@ -61,7 +62,7 @@ def leaf_paths(parents: Integers) -> Integers:
 
 
 def plant(root: int, tokens: Integers, parents: Integers, logprobs: Floats) -> DraftTree:
-    """A one-drafter tree from its drafted nodes (parents already counted with the root as node 0)."""
+    """The tree of one drafter from its drafted nodes, all (n,); parents count the root as node 0."""
     size = len(tokens) + 1
     drafters = np.ones(size, np.int32)
     drafters[0] = 0

@@ -1,7 +1,7 @@
 """Records the trees that SGLang verifies. It is a plugin: SGLang loads it by its entry point and calls ``register``.
 
-``CANOPY_TRACES`` names the folder for the files (without it nothing is recorded), ``CANOPY_EVERY=10`` records each
-tenth verify pass, ``CANOPY_TOKENIZER`` the tokenizer whose text the tokens get.
+``CANOPY_TRACES`` names the folder for the files (without it nothing is recorded), ``CANOPY_EVERY=10`` records every
+tenth verification pass, ``CANOPY_TOKENIZER`` names the tokenizer that gives the tokens' texts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ log = logging.getLogger("canopy.sglang")
 
 
 def register() -> None:
-    """Wrap SGLang's greedy verification. A folder is all it needs; without one it leaves SGLang as it is."""
+    """Wrap SGLang's greedy verification; without a folder for the files, leave SGLang as it is."""
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType  # noqa: PLC0415 - not there without SGLang
 
     folder = os.environ.get("CANOPY_TRACES", "")
@@ -30,7 +30,8 @@ def register() -> None:
 
 
 def _token_text() -> Any:
-    """The text of a token, by the tokenizer that the environment names; without one the page shows its number."""
+    """A function from token ids to text, by the tokenizer that the environment names; None without one, for which the
+    page shows ids."""
     name = os.environ.get("CANOPY_TOKENIZER", "")
     if not name:
         return {}

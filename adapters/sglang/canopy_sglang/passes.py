@@ -1,12 +1,12 @@
-"""SGLang's verify passes as rounds of runs.
+"""Turns SGLang's verification passes into rounds of runs.
 
 A pass holds one tree for each request of the batch, all of n rows: ``candidates`` and ``target_predict`` (requests, n);
 ``retrieve_next_token`` and ``retrieve_next_sibling`` (requests, n), the first child of a row and its next sibling, -1
 for none; ``accept_index`` (requests, depth + 1), the accepted rows counted over the whole batch, padded with -1.
 
-A pass does not say which request each tree belongs to. A request goes on where its bonus token is the next root: that
-is how its rounds are put together. Where only every n-th pass is recorded, requests are told apart by their place in
-the batch, so such a file may hold rounds of several.
+A pass does not say which request each tree belongs to. A request's rounds are put together by their bonus tokens, each
+of which is the next round's root. Where only every n-th pass is recorded, requests are told apart by their place in the
+batch, so one file may hold rounds of several requests.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ import numpy as np
 
 from canopy_sglang.recorder import Recorder
 
-NAMES = {  # what SGLang's versions call what is recorded
+NAMES = {  # of the recorded arguments in different versions of SGLang
     "candidates": ("candidates",), "next_child": ("retrieve_next_token", "retrive_next_token"),
     "next_sibling": ("retrieve_next_sibling", "retrive_next_sibling"), "choice": ("target_predict",),
     "accepted": ("accept_index",)}
 MOST_WAITING = 256  # passes
-MOST_RUNS = 64  # that are open at once; the one that was silent longest is closed first
+MOST_RUNS = 64  # open at once; the one that was silent longest is closed first
 SECONDS_BETWEEN_LOOKS = 0.02
 
 log = logging.getLogger("canopy.sglang")
 
 
 class VerifyPasses:
-    """Copies what a pass works on without waiting for the GPU; a thread makes rounds of it."""
+    """Copies a pass's arguments without waiting for the GPU; a thread makes rounds of them."""
 
     def __init__(self, folder: str, every: int, token_text: Any) -> None:
         self._runs = _Runs(Path(folder), every, token_text)
@@ -49,7 +49,7 @@ class VerifyPasses:
         Thread(target=self._write, name="canopy sglang", daemon=True).start()
 
     def around(self, original: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        """SGLang's own verification, and a copy of what it worked on. It never fails because of the copy."""
+        """Run SGLang's own verification, and copy its arguments. A failure to copy never makes it fail."""
         result = original(*given, **named)
         self._count += 1
         if (self._count - 1) % self._every == 0 and _is_first_rank():
@@ -94,7 +94,7 @@ def _found(named: Mapping[str, Any], known: tuple[str, ...]) -> Any:
 
 
 def _is_first_rank() -> bool:
-    """Whether this process speaks for its tensor-parallel group, whose members all verify the same."""
+    """Whether this process is the first of its tensor-parallel group, whose members all verify the same trees."""
     distributed = sys.modules["torch"].distributed if "torch" in sys.modules else None
     return not (distributed and distributed.is_available() and distributed.is_initialized()) or (
         distributed.get_rank() == 0)
@@ -109,7 +109,7 @@ class _Runs:
         self._begun = 0
 
     def add(self, batch: Mapping[str, Any]) -> None:
-        """The trees of one pass."""
+        """Write the trees of one pass into the files of their runs."""
         size = batch["candidates"].shape[1]
         for place, tokens in enumerate(batch["candidates"]):
             rows = _rows(batch["next_child"][place], batch["next_sibling"][place])
@@ -122,7 +122,7 @@ class _Runs:
             self._open[place, int(choice[keep[-1]])] = recorder
 
     def _run(self, place: int, root: int) -> Recorder:
-        """The run that goes on with this root: at this place in the batch, else at another; else a new one."""
+        """The run whose next root is this token, preferably at this place in the batch; a new run if there is none."""
         if self._every > 1:
             known = [key for key in self._open if key[0] == place]
         else:
@@ -137,8 +137,8 @@ class _Runs:
 
 
 class _Rows:
-    """A tree's rows, each after its parent: ``rows`` (n,) of SGLang's, their ``parents`` (n,), and the ``order`` that
-    an SGLang row has among them."""
+    """A tree's rows, each after its parent: ``rows`` (n,) are SGLang's row numbers, ``parents`` (n,) are places among
+    them, and ``order`` maps an SGLang row to its place."""
 
     def __init__(self, rows: list[int], parents: list[int]) -> None:
         self.rows, self.parents = rows, parents
@@ -146,8 +146,8 @@ class _Rows:
 
 
 def _rows(next_child: Any, next_sibling: Any) -> _Rows:
-    """From first children and next siblings, in SGLang's order where that puts parents first, else breadth first. Rows
-    that hang nowhere are padding and left out."""
+    """A tree's rows from first children and next siblings: in SGLang's order where that puts parents first, else
+    breadth first. Unreachable rows are padding and left out."""
     rows, parents = [0], [0]
     for place, row in enumerate(rows):  # grows while it is walked
         child = int(next_child[row])
@@ -156,7 +156,7 @@ def _rows(next_child: Any, next_sibling: Any) -> _Rows:
             parents.append(place)
             child = int(next_sibling[child])
     above = {row: rows[parent] for row, parent in zip(rows, parents)}  # noqa: B905 (runs beside older Pythons)
-    if all(above[row] < row for row in rows[1:]):  # as SGLang has them
+    if all(above[row] < row for row in rows[1:]):  # SGLang's order has parents first
         rows = sorted(rows)
         place_of = {row: place for place, row in enumerate(rows)}
         parents = [place_of[above[row]] for row in rows]

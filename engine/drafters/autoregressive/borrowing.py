@@ -1,7 +1,7 @@
-"""Language models without an embedding of their own: they read and write with the target's.
+"""Language models without an embedding of their own, which use the target's for input and output.
 
-Of a small drafter for a large vocabulary the embedding would be nearly all; its checkpoint leaves it out and says so
-in config.json: ``"embedding_of": "target"``.
+In a small drafter for a large vocabulary, nearly all weights would be the embedding's; its checkpoint leaves them out
+and says so in config.json: ``"embedding_of": "target"``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LENDER = "target"
 
 
 def borrows(folder: Path) -> bool:
-    """Whether the model of a folder has the target's embedding; RigError where it names another lender."""
+    """Whether the model in a folder uses the target's embedding; RigError where it names another lender."""
     said = read_config(folder).get(BORROWED)
     if said not in (None, LENDER):
         raise RigError(f"config.json in {called(folder)} has {BORROWED} {said!r:.60}; it has to be {LENDER!r}.")
@@ -30,7 +30,7 @@ def borrows(folder: Path) -> bool:
 
 
 def load_borrowing(folder: Path, target: TorchTarget) -> PreTrainedModel:
-    """The model of a folder around the target's embedding, ready for masks of trees."""
+    """The model in a folder with the target's embedding, ready for tree masks; RigError where it does not fit."""
     config = causal_config(folder)
     config.tie_word_embeddings = True
     model: Any = AutoModelForCausalLM.from_config(config, dtype=target.model.dtype, attn_implementation="sdpa")

@@ -18,7 +18,7 @@ from engine.runtime.target.target import TorchTarget
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Any config.json: whether transformers knows it as a language model is said when it is planned."""
+    """True for any config.json; ``plan`` then finds out whether transformers knows it as a language model."""
     return True
 
 
@@ -45,7 +45,7 @@ def _load_borrowing(folder: Path, target: TorchTarget) -> AutoregressiveDrafter:
 
 
 def _same_tokens(folder: Path, target: Path) -> None:
-    """RigError where a token that both tokenizers know has two ids, or an id two tokens."""
+    """RigError where a token has different ids in the two tokenizers, or an id different tokens."""
     own, wanted = load_tokenizer(folder).get_vocab(), load_tokenizer(target).get_vocab()
     named = {place: token for token, place in wanted.items()}
     for token, place in own.items():

@@ -1,7 +1,7 @@
 """Any causal language model that shares the target's tokenizer, as a drafter with a cache of its own.
 
-It reads committed tokens, never the target's features, and is asked once a depth: its proposals are conditionals
-(papers 000 and 001, where the drafters see their path).
+It reads committed tokens, never the target's features, and runs once per depth: its proposals are conditionals (papers
+000 and 001, where the drafters see their path).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.runtime.target.masks import causal
 
 
 class AutoregressiveDrafter:
-    """``vocabulary`` is the target's: ids beyond it are never proposed."""
+    """A language model as a drafter. ``vocabulary`` is the target's size; ids beyond it are never proposed."""
 
     def __init__(self, model: PreTrainedModel, vocabulary: int, reach: Reach = PUBLISHED) -> None:
         self.model, self.vocabulary, self.reach = model.eval(), vocabulary, reach
@@ -64,8 +64,8 @@ class AutoregressiveDrafter:
         self._pending, self._length = [], 0
 
     def after_root(self, root: int) -> Tensor:
-        """See ``beam.PathModel``. The committed tokens stay in the cache, the root's row does not: the next draft
-        reads it again as one of them."""
+        """See ``beam.PathModel``. The cache keeps committed tokens but not the root's row; the next draft reads the
+        root again as a committed token."""
         tokens = torch.tensor([*self._pending, root], device=self._weight.device)
         positions = torch.arange(self._length, self._length + len(tokens), device=tokens.device)
         mask = causal(len(tokens), self._length, self._weight)
@@ -83,7 +83,7 @@ class AutoregressiveDrafter:
         return self._rows(tokens, positions, self._ancestry.mask(parents), last=len(tokens))
 
     def _rows(self, tokens: Tensor, positions: Tensor, mask: Tensor, last: int) -> Tensor:
-        """Logits (last, vocabulary) of the last rows of one pass after whatever the cache holds."""
+        """The logits (last, vocabulary) of the last rows of one pass after the cached rows."""
         output = self.model(
             input_ids=tokens[None].clamp(max=len(self._weight) - 1), position_ids=positions[None],
             attention_mask=mask, past_key_values=self._cache, use_cache=True, logits_to_keep=last)

@@ -1,7 +1,7 @@
 """Published block-diffusion checkpoints (DFlash): their options, wherever a checkpoint keeps them, and the drafter.
 
-Everything is the checkpoint's own: taps, mask token, block size, sliding layers, rotary embedding. A formula for the
-taps would be wrong for most published checkpoints. Options that later checkpoints added are refused by name.
+Taps, mask token, block size, sliding layers and rotary embedding all come from the checkpoint; a formula for the taps
+would be wrong for most published ones. Options that later checkpoints have added are refused by name.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from engine.runtime.checkpoints.files import called, filled, load_weights, place
 from engine.runtime.target.target import TorchTarget
 
 NEEDED = ("mask_token_id", "target_layer_ids", "block_size")
-ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
-# Sizes that say nothing where what they belong to is switched off.
+ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # kinds whose angles do not depend on the text's length
+# Sizes that mean nothing where the option that they belong to is switched off.
 COMPANIONS: Mapping[str, str] = MappingProxyType({
     "swa_window_size": "use_swa", "conv_group_size": "conv_kernel_size", "selector_top_k": "selector_rank",
     "top_k": "selector_rank"})
@@ -63,7 +63,7 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     if not 0 <= options["mask_token_id"] < target.config.vocab_size:
         raise RigError(f"The drafter in {called(folder)} has the mask token {options['mask_token_id']}; the target's "
                        f"embedding has rows 0 to {target.config.vocab_size - 1}.")
-    # the angles are a formula: a drafter serves as far as its target does
+    # the angles are a formula, so a drafter serves texts as long as its target does
     config.max_position_embeddings = max(
         config.max_position_embeddings, target.config.max_position_embeddings) + config.block_size
     return DrafterPlan(taps, partial(_load, folder, config), sees_path=False, thinking=False)
@@ -76,8 +76,8 @@ def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDraft
 
 
 def drafter_weights(folder: Path) -> dict[str, Tensor]:
-    """The drafter's weights. A specialist may hold only those in which it differs from another drafter: the one in the
-    folder beside its own that ``base_head`` in config.json names."""
+    """The drafter's weights by name. A specialist's folder may hold only those in which it differs from another
+    drafter, which ``base_head`` in config.json names by its folder beside this one."""
     base = read_config(folder).get("base_head")
     if base is None:
         return load_weights(folder)
@@ -97,14 +97,14 @@ def drafter_config(folder: Path) -> Qwen3Config:
     _refuse(folder, {
         name: value for name, value in inner.items() if name not in (*NEEDED, "num_target_layers", "causal")})
     config = Qwen3Config(**{key: value for key, value in values.items() if key not in ("auto_map", "dflash_config")})
-    inner.setdefault("causal", values.get("is_causal"))  # of the sliding layers: they are, unless it is false
+    inner.setdefault("causal", values.get("is_causal"))  # sliding layers are causal unless this is false
     _refuse_model(folder, config, values, inner["causal"])
     config.block_size, config.dflash_config = inner.pop("block_size"), inner
     return config
 
 
 def _options(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The drafter's own options out of both places; RigError where one it needs is missing or of the wrong kind."""
+    """The drafter's own options from both places; RigError where a necessary one is missing or of the wrong kind."""
     inner = values.get("dflash_config") or {}
     must_be(folder, {"dflash_config": inner}, dict, "an object")
     options = dict(inner)

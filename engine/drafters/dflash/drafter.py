@@ -20,7 +20,7 @@ from engine.runtime.target.products import Product, VocabularyProduct, side_by_s
 
 
 class DFlashDrafter:
-    """The drafter beside its context keys and values, which hold features of committed tokens only."""
+    """The drafter with its KV cache, whose keys and values come from features of committed tokens only."""
 
     def __init__(self, model: DFlashModel, embedding: nn.Module, head: VocabularyProduct) -> None:
         self.model = model.eval()
@@ -39,7 +39,7 @@ class DFlashDrafter:
 
     @property
     def device(self) -> torch.device:
-        """Where the drafter runs."""
+        """The device that the drafter runs on."""
         return self.model.fc.weight.device
 
     @inferring
@@ -52,7 +52,7 @@ class DFlashDrafter:
 
     @inferring
     def observe(self, token_ids: Integers, features: Tensor) -> None:
-        """See ``plan.Drafter``. features (tokens, taps × hidden size): each layer gets keys and values of them."""
+        """See ``plan.Drafter``. features (tokens, taps × hidden size) become keys and values of each layer."""
         end = self._length + len(token_ids)
         keys, values = self.context_of(features)
         keys = turned(keys, self.rotations.span(self._length, end))
@@ -61,7 +61,7 @@ class DFlashDrafter:
         self._length = end
 
     def context_of(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys, not turned yet, and values that features (rows, taps × hidden size) add to every layer: each
+        """Keys before rotary embedding, and values, that features (rows, taps × hidden size) add to every layer: each
         (layers, rows, kv heads, head size)."""
         return self._keys_values.of(self._fused_norm(self._fuse(features)))
 
@@ -98,7 +98,7 @@ class DFlashDrafter:
         return [marginals(own, width) for own, width in zip(logits, widths, strict=True)]
 
     def _rooted(self, root: int) -> Tensor:
-        """The block's tokens, (block,) int64: the root and mask tokens."""
+        """The block's tokens, (block,) int64: the root, then mask tokens."""
         self._block[0] = root
         return self._block
 
@@ -114,7 +114,7 @@ class DFlashDrafter:
         return proposals(self, text, width)
 
     def _masks(self, end: int) -> dict[int, Tensor | None]:
-        """The mask of a block that ends at ``end`` for every window of a layer, see ``Layer.run``."""
+        """The mask of a block that ends at ``end``, for each attention window among the layers; see ``Layer.run``."""
         found: dict[int, Tensor | None] = {0: None}
         for window in self._sliding:
             places = torch.arange(end, device=self.device)

@@ -7,12 +7,13 @@ from torch import Tensor, arange, cat, float32
 
 from engine.records import Lattice
 
-BLOCK = 32  # tokens of which the best is looked for first
-LARGE = 8 * BLOCK  # times the width: of a smaller vocabulary all tokens are looked at
+BLOCK = 32  # tokens per block; the best of each is found first
+LARGE = 8 * BLOCK  # times the width: in a smaller vocabulary all tokens are compared at once
 
 
 def marginals(logits: Tensor, width: int) -> Lattice:
-    """Logits (depth, vocabulary) as a lattice of the ``width`` likeliest tokens, normalised before the cut."""
+    """The lattice of logits (depth, vocabulary): the ``width`` likeliest tokens of each depth, normalised before the
+    cut."""
     logprobs, tokens = likeliest_tokens(logits, width)
     ids = tokens.cpu().numpy()[:, None].astype(np.int32)
     return Lattice(ids, logprobs.cpu().numpy()[:, None], np.zeros_like(ids))
@@ -29,8 +30,9 @@ def likeliest_tokens(logits: Tensor, width: int) -> tuple[Tensor, Tensor]:
 
 
 def _among_the_best_blocks(logprobs: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """The same: a token of the ``width`` best lies in one of the ``width`` blocks with the best maxima. Block i holds
-    the tokens i, i + blocks, i + 2 · blocks, …, so that maxima are taken of whole rows; the rest is looked at, too."""
+    """``likeliest_tokens`` for a large vocabulary: each of the ``width`` best tokens lies in one of the ``width``
+    blocks with the best maxima. Block i holds the tokens i, i + blocks, i + 2 · blocks, …, so that maxima are taken
+    over whole rows; tokens left over are compared, too."""
     vocabulary = logprobs.shape[-1]
     blocks = vocabulary // BLOCK
     whole = blocks * BLOCK

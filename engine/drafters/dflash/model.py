@@ -3,8 +3,8 @@
 A block is [root, mask, …, mask]. Slot 0 is the embedding of the committed root token, the others are mask tokens;
 slot i proposes the token at position root + i, in place (paper 002, section 3). Attention inside a block is not
 causal, and every slot sees the target's features of the committed positions before the root, which enter each
-layer as further keys and values. A sliding layer is causal unless its config says otherwise, and sees the last
-positions alone, its own among them. Embedding and output head are the target's.
+layer as further keys and values. A sliding layer is causal unless the config says otherwise, and sees only the last
+positions, its own included. Embedding and output head are the target's.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from transformers.models.qwen3.modeling_qwen3 import (
 )
 
 Rotation = tuple[Tensor, Tensor]  # cosines and sines, (rows, head size)
-Places = tuple[Tensor, Tensor]  # positions of a block's slots, and of the keys that they may see
+Places = tuple[Tensor, Tensor]  # the positions of a block's slots, and of the keys that they may see
 
 
 def windows_of(config: Qwen3Config) -> tuple[int, ...]:
-    """How many positions each layer sees, its own among them; 0 where all."""
+    """How many positions each layer sees, its own included; 0 for all."""
     kinds = config.layer_types or ["full_attention"] * config.num_hidden_layers
     return tuple(int(config.sliding_window) if kind == "sliding_attention" else 0 for kind in kinds)
 
 
 def rotated(states: Tensor, rotation: Rotation) -> Tensor:
-    """Rotary position embedding of states (…, rows, head size)."""
+    """States (…, rows, head size) with rotary position embedding applied."""
     cosines, sines = rotation
     made: Tensor = states * cosines + rotate_half(states) * sines
     return made
@@ -54,7 +54,7 @@ class DFlashAttention(nn.Module):
         self.k_norm = Qwen3RMSNorm(self.size, eps=config.rms_norm_eps)
 
     def heads(self, states: Tensor) -> Tensor:
-        """(batch, rows, heads × size) to (batch, heads, rows, size)."""
+        """States (batch, rows, heads × size) split into heads: (batch, heads, rows, size)."""
         parted: Tensor = states.unflatten(-1, (-1, self.size)).transpose(1, 2)
         return parted
 
@@ -111,8 +111,8 @@ class DFlashModel(nn.Module):
         return torch.stack([torch.stack(layer.self_attn.keys_values(fused, rotation)) for layer in self.layers])
 
     def near(self, window: int, slots: Tensor, keys: Tensor) -> Tensor:
-        """Whether a slot of a layer with this window sees a key, by their positions (…, slots) and (…, keys):
-        (…, slots, keys) bool."""
+        """Which keys each slot of a layer with this window sees, (…, slots, keys) bool, by their positions (…, slots)
+        and (…, keys)."""
         ahead = keys[..., None, :] - slots[..., :, None]
         return (ahead > -window) & (ahead <= 0) if self.causal else ahead > -window
 
@@ -121,9 +121,8 @@ class DFlashModel(nn.Module):
         """Denoised hidden states (batch, slots, hidden) of embedded blocks (batch, slots, hidden).
 
         ``context`` is (layers, 2, batch, kv heads, rows, head size); ``seen`` is bool (batch or 1, 1, slots, keys):
-        which keys count. ``places`` are the positions of slots and keys, (batch or 1, 1, slots) and (…, keys); where
-        layers slide they are needed. For training and comparison: decoding goes through
-        ``engine.runtime.target.layers``.
+        which keys count. ``places`` are the positions of slots and keys, (batch or 1, 1, slots) and (…, keys), needed
+        if layers slide. For training and comparison only; decoding uses ``engine.runtime.target.layers``.
         """
         hidden = block
         for layer, window, (keys, values) in zip(self.layers, self.windows, context, strict=True):

@@ -1,4 +1,4 @@
-"""What a drafter proposes at every position of a known text, many positions in one pass.
+"""A drafter's proposals at every position of a known text, many positions in one pass.
 
 Anchor p sees the features of the positions before p and its own block [token p, mask, …], as in decoding; here the
 blocks of several anchors are a batch.
@@ -25,8 +25,8 @@ MOST_BYTES = 96 * 2**20  # of the largest tensors of one batch of anchors
 
 @dataclass(frozen=True)
 class Manner:
-    """How a block is laid and read: roots (n,) to its tokens (n, block), positions to their rotation, and
-    the first of the block − 1 slots whose hidden states propose the next tokens in order."""
+    """How a block is laid out and read: the tokens (n, block) for roots (n,), the rotation for positions, and the first
+    of the block − 1 slots whose hidden states propose the next tokens in order."""
 
     lay: Callable[[Tensor], Tensor]
     rotation: Callable[[Tensor], Rotation]
@@ -34,7 +34,7 @@ class Manner:
 
 
 def usual(drafter: BlockDrafter) -> Manner:
-    """The drafter's own: root, mask, …, mask; every slot proposes in place."""
+    """The drafter's own manner: root, mask, …, mask; every slot proposes the token at its own position."""
     def lay(roots: Tensor) -> Tensor:
         tokens = torch.full((len(roots), drafter.block), drafter.mask_id, device=roots.device)
         tokens[:, 0] = roots
@@ -44,7 +44,7 @@ def usual(drafter: BlockDrafter) -> Manner:
 
 @torch.inference_mode()
 def proposals(drafter: BlockDrafter, text: ReadText, width: int, manner: Manner | None = None) -> Proposals:
-    """The drafter's lattice at every anchor, ``width`` tokens a row; as many anchors in one pass as fit into
+    """The drafter's lattice at every anchor, ``width`` tokens per row; one pass takes as many anchors as fit into
     ``MOST_BYTES``."""
     manner, size = manner or usual(drafter), len(text.token_ids)
     context = drafter.model.context(text.features[None], manner.rotation(torch.arange(size, device=drafter.device)))
@@ -56,7 +56,7 @@ def proposals(drafter: BlockDrafter, text: ReadText, width: int, manner: Manner 
 
 
 def _batch(drafter: BlockDrafter, size: int) -> int:
-    """Anchors a pass: keys, values and mask grow with the text, logits with the vocabulary."""
+    """How many anchors one pass takes: keys, values and mask grow with the text, logits with the vocabulary."""
     config = drafter.model.config
     heads = 2 * config.num_key_value_heads * config.head_dim + config.num_attention_heads * drafter.block
     anchor_bytes = 4 * ((size + drafter.block) * heads + 3 * drafter.block * config.vocab_size)
@@ -64,7 +64,7 @@ def _batch(drafter: BlockDrafter, size: int) -> int:
 
 
 def _denoised(drafter: BlockDrafter, text: ReadText, context: Tensor, anchors: Tensor, manner: Manner) -> Tensor:
-    """(anchors, block − 1, hidden): the slots that propose."""
+    """The hidden states of the slots that propose, (anchors, block − 1, hidden)."""
     count, block, length = len(anchors), drafter.block, context.shape[-2]
     tokens = manner.lay(torch.from_numpy(text.token_ids).long().to(drafter.device)[anchors])
     positions = anchors[:, None] + torch.arange(block, device=drafter.device)

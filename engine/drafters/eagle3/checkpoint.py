@@ -1,8 +1,7 @@
 """Published EAGLE-3 checkpoints: one layer over fused features of three of the target's layers.
 
-Where a checkpoint names its layers, an id is the layer whose output is read, as the trainers that write such ids
-understand it. Where it names none, the published code reads what goes into layers 2, L / 2 and L − 3: the outputs of
-the layers before them.
+Where a checkpoint names layers, their outputs are read, as the trainers that write such ids mean it. Where it names
+none, the published code reads the inputs of layers 2, L / 2 and L − 3, which are the outputs of the layers before them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An EAGLE-3 drafter: features of committed tokens in, one pass of its layer for each depth."""
+"""An EAGLE-3 drafter: it reads features of committed tokens, and runs its layer once per depth."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from engine.runtime.target.masks import causal
 
 
 class Eagle3Drafter:
-    """The drafter beside the keys and values of its rows. A row is a position: its features, and the token after it.
+    """The drafter with the keys and values of its rows. A row is a position: its features, and the token after it.
 
-    The last observed position's row depends on the root, so it waits for the draft and is run again by the next one.
+    The last observed position's row needs the root, so it waits for the draft, and the next draft runs it again.
     """
 
     def __init__(self, model: Eagle3Model, embedding: nn.Module, reach: Reach = PUBLISHED) -> None:
@@ -66,7 +66,7 @@ class Eagle3Drafter:
         self._tokens, self._length = [], 0
 
     def after_root(self, root: int) -> Tensor:
-        """See ``beam.PathModel``. Rows whose token is committed stay; the one that holds the root does not."""
+        """See ``beam.PathModel``. Rows whose token is committed are kept; the one that holds the root is not."""
         count = len(self._tokens)
         following = torch.tensor([*self._tokens[1:], root], device=self._weight.device)
         self._written = self._length
@@ -88,7 +88,7 @@ class Eagle3Drafter:
         return self.model.logits(self._hidden)
 
     def _run(self, hidden: Tensor, tokens: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
-        """One pass of the layer over rows that lie after everything written; their hidden states."""
+        """The hidden states of one pass of the layer over rows after all written ones."""
         end = self._written + len(tokens)
         rows = Rows(hidden, self.embedding(tokens), self.model.rotation(positions), mask)
         found: Tensor = self.model.midlayer(rows, self._room[:, :, :end])

@@ -1,8 +1,8 @@
 """The drafter of EAGLE-3, with the tensor names and conventions of its published checkpoints.
 
 A row stands for a position: it holds the target's fused features of that position (``fc`` of three tapped layers) and
-the embedding of the token *after* it, and says what follows that token. Where the target has not been yet, the row
-above gives its own output in place of features. Keys, queries and values read both halves side by side.
+the embedding of the token *after* it, and predicts what follows that token. At positions that the target has not read,
+the parent row's output takes the place of features. Queries, keys and values are computed from both halves together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.drafters.dflash.model import Rotation, rotated
 
 
 class Rows(NamedTuple):
-    """Rows to run: hidden, embedded (rows, hidden size), the rotation of their positions, and an additive mask
+    """Rows to run: hidden and embedded (rows, hidden size), the rotation of their positions, and the additive mask
     (1, 1, rows, committed + rows so far)."""
 
     hidden: Tensor
@@ -56,7 +56,7 @@ class Eagle3Attention(nn.Module):
 
 
 class Eagle3Layer(nn.Module):
-    """The one layer."""
+    """The drafter's only layer."""
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Eagle3Layer(nn.Module):
         self.post_attention_layernorm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
 
     def forward(self, rows: Rows, room: Tensor) -> Tensor:
-        """Hidden states (rows, hidden) of rows whose embedded tokens and hidden states are normed apart."""
+        """The hidden states (rows, hidden) of rows, whose embedded tokens and hidden states are normed separately."""
         both = torch.cat([self.input_layernorm(rows.embedded), self.hidden_norm(rows.hidden)], -1)
         hidden = rows.hidden + self.self_attn(both, rows, room)
         made: Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
@@ -75,8 +75,9 @@ class Eagle3Layer(nn.Module):
 
 
 class Eagle3Model(nn.Module):
-    """``fc`` fuses the taps, ``midlayer`` drafts, ``norm`` and ``lm_head`` name tokens of the draft vocabulary;
-    ``d2t`` is what to add to a draft id to get the target's, ``t2d`` which of the target's tokens have one."""
+    """The trained module: ``fc`` fuses the taps, ``midlayer`` drafts, ``norm`` and ``lm_head`` give logits of the draft
+    vocabulary. ``d2t`` (draft vocabulary,) is added to a draft id to get the target's, ``t2d`` (vocabulary,) says which
+    of the target's tokens have a draft id."""
 
     d2t: Tensor
     t2d: Tensor
@@ -99,7 +100,7 @@ class Eagle3Model(nn.Module):
         return cosines[0], sines[0]
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Over the target's vocabulary, (rows, vocabulary) float32: −inf for what the draft vocabulary leaves out."""
+        """Logits over the target's vocabulary, (rows, vocabulary) float32, −inf for tokens without a draft id."""
         drafted = self.lm_head(self.norm(hidden)).float()
         whole = drafted.new_full((len(hidden), self.config.vocab_size), -torch.inf)
         places = self.d2t + torch.arange(len(self.d2t), device=self.d2t.device)

@@ -1,1 +1,1 @@
-"""Drafts from the text itself: what followed the last tokens before."""
+"""Drafts from the text itself: what followed the last tokens earlier in it."""

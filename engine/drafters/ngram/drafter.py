@@ -1,4 +1,4 @@
-"""An n-gram drafter over the text itself: counts of the prompt and of what was written so far. Torch-free.
+"""An n-gram drafter over the text itself: counts over the prompt and the text so far. Torch-free.
 
 A drafter that costs next to nothing and sees its path: its proposals are conditionals, one row per context
 (papers 000 and 001 let a drafter score a node given its path; paper 003 drafts with a bigram model).
@@ -32,7 +32,7 @@ class Tallies:
     length: int = 0
 
     def count(self, context: Context, token: int) -> None:
-        """One more token of the text, after its two predecessors."""
+        """Count one more token of the text, after its two predecessors."""
         self.pairs[context][token] += 1
         self.singles[context[1]][token] += 1
         self.alone[token] += 1
@@ -40,7 +40,7 @@ class Tallies:
 
 
 class NGramDrafter:
-    """Trigrams that back off to bigrams and single tokens, with one pseudo-count for whatever is shorter.
+    """Trigrams that back off to bigrams and single tokens, with one pseudo-count for the next shorter context.
 
     P(t | a b) = (n(a b t) + P(t | b)) / (n(a b) + 1), P(t | b) likewise over P(t), and P(t) = (n(t) + 1 / V) / (N + 1):
     normalised over the whole vocabulary of V tokens, unseen ones included.
@@ -63,7 +63,7 @@ class NGramDrafter:
             self._context = self._context[1], token
 
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``plan.Drafter``: min(width, own width) tokens a row, a row per distinct context of a depth."""
+        """See ``plan.Drafter``: min(width, own width) tokens per row, and a row per distinct context of a depth."""
         width = min(width, self.width)
         common = self._most_common(width)
         levels: list[list[list[tuple[int, float]]]] = []
@@ -79,7 +79,7 @@ class NGramDrafter:
         return _lattice(levels, follows, width)
 
     def fork(self) -> NGramDrafter:
-        """See ``plan.Drafter``: it has no weights to share."""
+        """See ``plan.Drafter``; there are no weights to share."""
         return NGramDrafter(self.vocabulary, self.depth, self.width)
 
     def release(self) -> None:
@@ -87,7 +87,7 @@ class NGramDrafter:
         self.begin(0)
 
     def _most_common(self, width: int) -> list[int]:
-        """Tokens by their own count, seen ones first; enough that some lie outside any context's own."""
+        """Tokens by their own count, seen ones first: enough for ``width`` tokens that no context has seen."""
         alone = self._tallies.alone
         return nsmallest(len(alone), alone, key=lambda token: (-alone[token], token)) + [
             token for token in range(min(self.vocabulary, len(alone) + width)) if token not in alone]
@@ -109,7 +109,7 @@ class NGramDrafter:
 
 
 def _lattice(levels: list[list[list[tuple[int, float]]]], follows: list[list[list[int]]], width: int) -> Lattice:
-    """Lists by depth, row and rank as arrays; rows that a depth does not have get probability 0."""
+    """The lattice of lists by depth, row and rank; rows that a depth does not have get probability 0."""
     shape = len(levels), max((len(level) for level in levels), default=1), width
     tokens, follow = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     logprobs = np.full(shape, -np.inf, np.float32)

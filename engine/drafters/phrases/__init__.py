@@ -1,1 +1,1 @@
-"""Drafts from phrases: what the target wrote after these tokens, elsewhere and in this text."""
+"""Drafts from phrases: what the target wrote after the last tokens, elsewhere and in this text."""

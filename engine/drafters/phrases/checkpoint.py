@@ -1,4 +1,4 @@
-"""A table of phrases on disk: a config.json that says so, and the arrays of ``table`` in model.safetensors."""
+"""A table of phrases on disk: its config.json, and the arrays of ``table`` in model.safetensors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _load(folder: Path, target: TorchTarget) -> PhraseDrafter:
 
 
 def read_table(folder: Path, vocabulary: int) -> PhraseTable:
-    """The table of a folder; RigError where it is damaged."""
+    """The table in a folder; RigError where it is damaged."""
     try:
         return table_of(_arrays(folder / WEIGHTS), vocabulary)
     except ValueError as error:
@@ -50,7 +50,7 @@ def _arrays(file: Path) -> Mapping[str, NDArray[Any]]:
         return load_file(file)
     except (SafetensorError, OSError) as error:
         raise damaged(file, error) from error
-    except (AttributeError, TypeError) as error:  # what numpy says of bfloat16 and of eight bits
+    except (AttributeError, TypeError) as error:  # numpy's errors for bfloat16 and 8-bit floats
         raise ValueError("it holds numbers that numpy does not know") from error
 
 

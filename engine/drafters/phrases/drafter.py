@@ -1,9 +1,9 @@
-"""A drafter of phrases: what its target wrote after these tokens elsewhere, and what stands after them in this text.
+"""A drafter of phrases: it proposes what its target wrote after the last tokens elsewhere, and what followed them here.
 
-It costs no pass of any model: a table of the target's own answers (``table``) says what mostly follows the last tokens,
-and counts of the prompt and of what was written so far shift that towards the text at hand. It sees its path, and
-grows the tree of its budget best first (paper 002, Algorithm 1, over conditionals); as a source of drafts it is a
-descendant of prompt look-up and of REST (arXiv 2311.08252). Torch-free.
+It runs no model: a table of the target's own answers (``table``) gives the distribution of what follows the last
+tokens, and counts over the prompt and the text so far shift it towards the text at hand. It sees its path, and grows
+the tree of its budget best first (paper 002, Algorithm 1, over conditionals); as a source of drafts it is a descendant
+of prompt look-up and of REST (arXiv 2311.08252). Torch-free.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from engine.decoding.plan import Features
 from engine.drafters.phrases.table import NO_PHRASES, PhraseTable, Row
 from engine.records import Integers, Lattice
 
-DEEPEST = 24  # tokens of a path
-CELLS = 12  # proposals after a path
-LEAST = 1e-5  # less likely tokens are not proposed
-LAST = 4  # tokens that decide what follows
+DEEPEST = 24  # tokens of the longest path
+CELLS = 12  # the most proposals after a path
+LEAST = 1e-5  # the least probability of a proposed token
+LAST = 4  # tokens of the longest context
 PRIOR = (8.0, 2.0, 1.0, 0.5)  # weight of the table against one occurrence in the text, by context length 1, 2, 3, 4
 
 
 @dataclass
 class Followers:
-    """What followed a context in the text, and how often in all."""
+    """How often each token followed a context in the text, and how often any did."""
 
     counts: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     total: int = 0
 
 
 class TextCounts:
-    """What followed the last one to four tokens of the text so far."""
+    """What followed each context of one to four tokens in the text so far."""
 
     def __init__(self) -> None:
         self._after: dict[tuple[int, ...], Followers] = defaultdict(Followers)
@@ -47,7 +47,7 @@ class TextCounts:
         return tuple(self._tokens[-LAST:])
 
     def count(self, token: int) -> None:
-        """One more token of the text."""
+        """Count one more token of the text."""
         last = self.last()
         for order in range(1, len(last) + 1):
             found = self._after[last[-order:]]
@@ -56,12 +56,12 @@ class TextCounts:
         self._tokens.append(token)
 
     def shifted(self, row: Row, context: tuple[int, ...]) -> Row:
-        """The law after a context, once this text has been looked at; unordered."""
+        """The distribution after a context, shifted towards this text's counts; in no order."""
         law = dict(row)
         for order in range(1, len(context) + 1):
             found = self._after.get(context[-order:])
             if found is None:
-                break  # then none that is longer was seen either
+                break  # no longer context was seen either
             known, prior = found.total + PRIOR[order - 1], PRIOR[order - 1]
             law = {token: prior * share / known for token, share in law.items()}
             for token, count in found.counts.items():
@@ -71,7 +71,7 @@ class TextCounts:
 
 @dataclass(frozen=True)
 class RowPlace:
-    """A row of the lattice: its depth, which one it is there, and the last tokens of the path that leads to it."""
+    """A row of the lattice: its depth, its number there, and the last tokens of the path that leads to it."""
 
     depth: int
     row: int
@@ -90,7 +90,7 @@ class Growth:
         self._open(0, context, 0.0)
 
     def take(self) -> bool:
-        """The best path that waits gets a row of children; False where none waits."""
+        """Give the best waiting path a row of children; return False where none waits."""
         if not self._waiting:
             return False
         score, _, cell, place = heappop(self._waiting)
@@ -101,7 +101,7 @@ class Growth:
         return True
 
     def _open(self, depth: int, context: tuple[int, ...], score: float) -> int:
-        """A new row of a depth; its cells wait."""
+        """Add a row at a depth, whose cells then wait, and return its number."""
         if len(self.levels) == depth:
             self.levels.append([])
             self.follow.append([])
@@ -114,7 +114,8 @@ class Growth:
         return place.row
 
     def lattice(self) -> Lattice:
-        """All rows as arrays. The last row of each depth belongs to no path: cells that do not lead on point there."""
+        """All rows as a lattice. The last row of each depth belongs to no path: cells that do not lead on point to
+        it."""
         widest = max(len(law) for level in self.levels for law in level)
         shape = len(self.levels), max(map(len, self.levels)) + 1, max(1, widest)
         tokens, follow = np.zeros(shape, np.int32), np.full(shape, shape[1] - 1, np.int32)
@@ -130,7 +131,7 @@ class Growth:
 
 
 class PhraseDrafter:
-    """See the module. Without a table, the counts of the text itself say what follows."""
+    """The drafter of the module's docstring. Without a table it goes by the text's own counts."""
 
     def __init__(self, vocabulary: int, table: PhraseTable = NO_PHRASES) -> None:
         self.vocabulary, self.table = vocabulary, table
@@ -154,7 +155,7 @@ class PhraseDrafter:
         return growth.lattice()
 
     def fork(self) -> PhraseDrafter:
-        """See ``plan.Drafter``: they share the table."""
+        """See ``plan.Drafter``; the forks share the table."""
         return PhraseDrafter(self.vocabulary, self.table)
 
     def release(self) -> None:
@@ -162,6 +163,7 @@ class PhraseDrafter:
         self.begin(0)
 
     def _law(self, context: tuple[int, ...]) -> Row:
-        """The likeliest next tokens after a context, likeliest first, the lower id first among equals."""
+        """The likeliest next tokens after a context with their probabilities, in descending order, the lower id first
+        among equals."""
         law = self._text.shifted(self.table.after(context), context)
         return nsmallest(CELLS, [cell for cell in law if cell[1] >= LEAST], key=lambda cell: (-cell[1], cell[0]))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-BITS = 21  # of a token in a key: three fit
+BITS = 21  # of a token in a key, so that three fit
 MOST_TOKENS = 3
 STEPS_PER_NAT = 16  # of a log probability's code
 KINDS: Mapping[str, tuple[Any, ...]] = MappingProxyType({
@@ -37,7 +37,7 @@ def key_of(context: Sequence[int]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class PhraseOrder:
-    """The contexts of one length, as the module says."""
+    """The contexts of one length; for the arrays see the module's docstring."""
 
     keys: NDArray[np.uint64]
     ends: NDArray[np.uint32]
@@ -46,7 +46,7 @@ class PhraseOrder:
 
     def row(self, key: int) -> Row | None:
         """What follows a context; None where it is not known."""
-        view = self.keys.data  # for Python's own bisect: numpy's takes an array for each look
+        view = self.keys.data  # for Python's bisect: numpy's search makes an array in each call
         place = bisect_left(view, key)
         if place == len(view) or view[place] != key:
             return None
@@ -62,7 +62,7 @@ class PhraseTable:
         self.orders = tuple(orders)
 
     def after(self, context: Sequence[int]) -> Row:
-        """What follows the longest ending of the context that is known; nothing where none is."""
+        """What follows the longest known ending of the context; empty where none is known."""
         for order in range(min(len(self.orders), len(context)), 0, -1):
             found = self.orders[order - 1].row(key_of(context[len(context) - order:]))
             if found is not None:
@@ -94,7 +94,7 @@ def _array(arrays: Mapping[str, NDArray[Any]], name: str, kinds: tuple[Any, ...]
 
 
 def _check(order: PhraseOrder, number: int, vocabulary: int) -> None:
-    """ValueError where a look-up could go wrong."""
+    """Raise ValueError where a look-up could fail."""
     cells = len(order.tokens)
     if len(order.codes) != cells or len(order.ends) != len(order.keys) or (
             len(order.ends) and (np.any(np.diff(order.ends.astype(np.int64)) < 0) or order.ends[-1] != cells)):

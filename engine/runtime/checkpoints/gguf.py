@@ -30,9 +30,9 @@ from engine.runtime.checkpoints.files import first_line
 from engine.runtime.checkpoints.opening import Tell, unheard
 
 MAGIC = b"GGUF"
-CARD = "gguf.json"  # beside the converted weights: what they were
+CARD = "gguf.json"  # beside the converted weights: the file that they came from
 PART = re.compile(r"-\d{5}-of-(\d{5})$")
-OTHERS_SECONDS = 1800  # to wait for another process that converts the same file
+OTHERS_SECONDS = 1800  # how long to wait for another process that converts the same file
 # The dtype that weights are written in: unquantised ones keep their precision.
 DTYPES = {"F32": torch.float32, "F16": torch.float16}
 
@@ -165,7 +165,7 @@ def _architecture(file: Path) -> str:
 
 
 def origin_of(folder: Path) -> Origin | None:
-    """The GGUF file that a target's folder was converted from; None for any other target, or without a sound card."""
+    """The GGUF file that a target's folder was converted from; None for any other folder."""
     try:
         return Origin(**json.loads((folder / CARD).read_text(encoding="utf8")))
     except (OSError, ValueError, TypeError):

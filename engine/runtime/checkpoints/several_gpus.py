@@ -63,7 +63,7 @@ def spread(model: PreTrainedModel, cache: int, drafters: int, free: Sequence[int
 
 
 def balanced(layers: Sequence[int], rest: int, free: Sequence[int]) -> list[int]:
-    """The GPU of each layer, in order, such that the fullest is as empty as can be; empty where there is no room.
+    """The GPU of each layer, in order, such that the fullest GPU is as empty as possible; empty without enough room.
     All in bytes; ``rest`` lies on the first GPU."""
     for percent in range(1, FULLEST_PERCENT + 1):
         found = _filled(layers, rest, [each * percent // 100 for each in free])

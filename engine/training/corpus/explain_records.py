@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Notion:
-    """A notion with two answers: ``plain`` says what it is, ``how`` says how it works.
+    """A concept with two answers: ``plain`` says what it is, ``how`` says how it works.
 
     ``name`` is the form with its article ("a draft tree"), ``topic`` the form that follows "about"
     ("draft trees"); the flags say which of the two takes a plural verb. The first sentence of ``plain`` is a
@@ -29,7 +29,7 @@ class Notion:
 
 @dataclass(frozen=True)
 class TermPair:
-    """Two notions and what keeps them apart."""
+    """Two concepts and how they differ."""
 
     left: str
     right: str

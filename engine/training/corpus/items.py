@@ -1,4 +1,4 @@
-"""The noun of the corpus: one prompt with its worked response and the means to check it."""
+"""The corpus's record: one prompt with its worked response, and the means to check an answer."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ NAMES, THINGS, BOXES, PLACES = WORDS["names"], WORDS["things"], WORDS["boxes"], 
 
 @dataclass(frozen=True)
 class TaskStep:
-    """One operation: its result's name, the operator, both operands, and sentences that say it."""
+    """One operation: its result's name, the operator, both operands, and sentences that state it."""
 
     result: str
     operator: str

@@ -1,4 +1,4 @@
-"""Which domain how often, and which half of the prompts: training draws never meet a test prompt."""
+"""How often each domain is drawn, and from which split: training items never have a test prompt."""
 
 from __future__ import annotations
 

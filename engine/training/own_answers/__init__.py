@@ -1,1 +1,1 @@
-"""Training drafters on what their target itself answers."""
+"""Trains drafters on their target's own answers."""

@@ -15,8 +15,8 @@ import numpy as np
 
 from engine.training.batches import Conversation
 
-SMALL_IDS = 2**16  # vocabularies up to here are kept in two bytes a token
-VARIED = 0.5  # share of an answer's four-token sequences that differ; below it the answer goes round in circles
+SMALL_IDS = 2**16  # vocabularies up to this size are stored in two bytes per token
+VARIED = 0.5  # the least share of distinct four-token sequences in an answer; below it, the answer repeats itself
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class AnswerRow:
 
 
 def write_shard(path: Path, answers: Sequence[AnswerRow]) -> None:
-    """The answers as a shard; a run that is killed in between leaves none."""
+    """Write the answers as a shard; a run that is killed meanwhile leaves none."""
     tokens = np.concatenate([np.asarray(each.talk.prompt + each.talk.response) for each in answers])
     partial = path.with_suffix(".part")
     with partial.open("wb") as file:

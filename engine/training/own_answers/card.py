@@ -1,4 +1,4 @@
-"""Measure a rig's drafters on held-out prompts and write its model card.
+"""Measures a rig's drafters on held-out prompts and writes its model card.
 
     python -m engine.training.own_answers.card
 """
@@ -57,7 +57,7 @@ It is a small model: it gets facts wrong, cannot calculate reliably, and on long
 
 
 def facts(folder: Path) -> dict[str, Any]:
-    """What a training run wrote down of itself."""
+    """The facts that a training run has written about itself."""
     found: dict[str, Any] = json.loads((folder / "training.json").read_text(encoding="utf8"))
     return found
 
@@ -75,7 +75,7 @@ def score_row(drafter: str, prompts: str, found: Sequence[Scores]) -> str:
 
 
 def score_rows(rig: str, folder: Path) -> list[str]:
-    """Every drafter over all prompts, the first over each kind of them, too."""
+    """The table of scores: every drafter over all prompts, and the first one over each kind of prompt."""
     shard = open_shard(work_folder(rig) / HELD_OUT)
     domains = [prompt.domain for prompt in read_prompts(held_out_files()[0])]
     rows: list[str] = []
@@ -104,7 +104,7 @@ def card(rig: str, folder: Path) -> str:
 
 
 def main() -> None:
-    """Measure and write."""
+    """Measure the drafters and write the model card."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rig", default="smollm2")
     parser.add_argument("--folder", type=Path, default=Path("assets/smollm2"))

@@ -20,7 +20,7 @@ ROOM_STEP = 64  # positions by which the cache grows
 LONGEST = 2048  # positions
 PROMPTS_A_PASS = 32
 LIKELY = 512  # tokens that sampling looks at
-FEWER = 0.8  # of the rows still at work: below it the others are put away
+FEWER = 0.8  # once fewer than this share of the rows is still at work, the finished ones are removed
 LOOK_EVERY = 24  # tokens between two looks for loops
 
 
@@ -38,8 +38,8 @@ GREEDY = AnswerSampling()
 
 @dataclass(frozen=True)
 class AnswerText:
-    """An answer's token ids, its end included, and whether it came to it; ``looped`` where it was given up: what it
-    said again is cut off."""
+    """An answer's token ids, its end included, and whether it reached its end; ``looped`` if it was stopped because it
+    repeated itself, in which case the repetition is cut off."""
 
     tokens: tuple[int, ...]
     ended: bool
@@ -61,12 +61,12 @@ class Cache:
         return int(self.keys[0].shape[-1])
 
     def grow(self) -> None:
-        """Room for more positions."""
+        """Make room for more positions."""
         self.keys = [pad(each, (0, ROOM_STEP)) for each in self.keys]
         self.values = [pad(each, (0, 0, 0, ROOM_STEP)) for each in self.values]
 
     def keep(self, rows: Tensor) -> None:
-        """Only these rows."""
+        """Keep only these rows."""
         self.keys, self.values = ([each[rows] for each in side] for side in (self.keys, self.values))
 
 
@@ -140,7 +140,7 @@ class _Layer:
         return normed(states, self.norms[0])
 
     def ended(self, states: Tensor, mixed: Tensor) -> Tensor:
-        """The layer's result from what its attention mixed."""
+        """The layer's output from its attention's output."""
         states = states + self.out(mixed)
         gate, up = self.gate_up(normed(states, self.norms[1])).chunk(2, -1)
         return states + self.down(silu(gate).mul_(up))
@@ -158,7 +158,7 @@ def normed(states: Tensor, norm: Any) -> Tensor:
 
 
 def drawn(logits: Tensor, choice: AnswerSampling, generator: torch.Generator) -> Tensor:
-    """A token of each row."""
+    """Choose a token for each row."""
     if choice.temperature == 0:
         return logits.argmax(-1)
     top = logits.float().div_(choice.temperature).topk(min(LIKELY, logits.shape[-1]), -1)
@@ -168,8 +168,8 @@ def drawn(logits: Tensor, choice: AnswerSampling, generator: torch.Generator) ->
 
 
 def looped(tokens: Sequence[int]) -> int:
-    """How many tokens at the end of a text only say again what stands before them: those after the first time of
-    one thing said three times, or of something short said four times; 0 where nothing is."""
+    """How many tokens at the end of a text only repeat what precedes them: all after the first occurrence of a sequence
+    that occurs three times in a row, or of a short one that occurs four times; 0 without repetition."""
     for period in range(1, 49):
         span = max((4 if period < 8 else 3) * period, 24)
         if len(tokens) >= span and tokens[-span:-period] == tokens[period - span:]:
@@ -180,7 +180,7 @@ def looped(tokens: Sequence[int]) -> int:
 @torch.inference_mode()
 def written(decoder: BatchDecoder, prompts: Sequence[Sequence[int]], longest: int, end_id: int,
             choice: AnswerSampling = GREEDY) -> list[AnswerText]:
-    """What follows each prompt, up to its end, a loop, or ``longest`` tokens."""
+    """The answers to the prompts, each up to its end, a loop, or ``longest`` tokens."""
     batch = _Batch(decoder, prompts)
     generator = torch.Generator().manual_seed(choice.seed)
     tokens = drawn(batch.logits, choice, generator)
@@ -194,7 +194,7 @@ def written(decoder: BatchDecoder, prompts: Sequence[Sequence[int]], longest: in
 
 
 class _Batch:
-    """Rows at work: which texts they write, where they stand, and their cache."""
+    """The rows at work: which texts they write, how long these are, and their cache."""
 
     def __init__(self, decoder: BatchDecoder, prompts: Sequence[Sequence[int]]) -> None:
         self.decoder = decoder
@@ -210,7 +210,7 @@ class _Batch:
                                  for part in parts])
 
     def take(self, tokens: Sequence[int], end_id: int, look: bool) -> None:
-        """The next token of every row that is at work; some come to their end by it."""
+        """Choose the next token of every row at work, and end the texts that it completes."""
         for place, (row, token) in enumerate(zip(self.rows.tolist(), tokens, strict=True)):
             if not self.working[place]:
                 continue
@@ -221,7 +221,7 @@ class _Batch:
                 self.working[place] = False
 
     def next(self, tokens: Tensor) -> Tensor:
-        """Logits after these tokens, one a row; rows whose text has ended are put away where they are many."""
+        """Logits after these tokens, one per row; rows whose texts have ended are removed once there are many."""
         if self.working.sum() <= FEWER * len(self.working):
             kept = self.working.nonzero()[:, 0]
             self.cache.keep(kept)

@@ -1,4 +1,4 @@
-"""Train the drafters of a rig on its target's own answers.
+"""Trains the drafters of a rig on its target's own answers.
 
     python -m engine.training.own_answers.drafters --drafter chat
     python -m engine.training.own_answers.drafters --drafter code --begin-with chat
@@ -36,15 +36,15 @@ from engine.training.rates import optimizers
 from engine.training.target import SAVE_EVERY, Run, write_facts
 
 TAPS = (1, 10, 19, 28)
-MASK_ID = 0  # <|endoftext|>, which never stands in a conversation
+MASK_ID = 0  # <|endoftext|>, which never occurs in a conversation
 EXPORT_EVERY = 500  # steps
-LOOK_AGAIN = 400  # steps after which shards that came in the meantime are met
+LOOK_AGAIN = 400  # steps between two looks for new shards
 FIRST_SCALE = 0.3  # of the target's final norm: an untrained drafter should not be confident
 
 
 @dataclass(frozen=True)
 class OwnRecipe:
-    """Everything that decides a drafter's run besides the code and the answers."""
+    """All settings of a drafter's training run."""
 
     drafter: str
     steps: int
@@ -68,7 +68,7 @@ class OwnRecipe:
 
     @property
     def main_steps(self) -> int:
-        """There is no finish with other data."""
+        """One more than all steps, since there is no finish with other data."""
         return self.steps + 1
 
     def rate_at(self, step: int) -> float:
@@ -93,7 +93,7 @@ def drafter_config(target: PreTrainedConfig, recipe: OwnRecipe) -> Qwen3Config:
 
 
 class RunningMean:
-    """The mean of a model's weights over the last steps, each step counting less the longer it is past."""
+    """A moving average of a model's weights over the last steps, with falling weight for earlier ones."""
 
     def __init__(self, model: nn.Module, over: float, file: Path) -> None:
         self.model, self.over, self.file = model, over, file
@@ -103,7 +103,7 @@ class RunningMean:
 
     @torch.no_grad()
     def take(self, step: int) -> None:
-        """After a step: the mean moves towards the weights; early on it is of few steps."""
+        """Move the mean towards the weights after a step; early on, it covers few steps."""
         share = max(1 / self.over, 1 / (step + 1) ** 0.75)
         for name, value in self.model.state_dict().items():
             self.weights[name].lerp_(value, share)
@@ -114,7 +114,7 @@ class RunningMean:
 
 
 class Lessons:
-    """The lesson of each step; shards that came in the meantime are met now and then."""
+    """The lesson of each step; new shards are looked for every ``LOOK_AGAIN`` steps."""
 
     def __init__(self, folder: Path, recipe: OwnRecipe, wanted: Wanted | None) -> None:
         self.folder, self.recipe, self.wanted = folder, recipe, wanted
@@ -140,7 +140,7 @@ class Lessons:
 
 
 def begun(target: PreTrainedModel, recipe: OwnRecipe, first: Path | None) -> DFlashModel:
-    """A drafter to begin with: another one's weights, or random ones under the target's final norm."""
+    """An initial drafter: with another one's weights, or with random ones and the target's final norm."""
     model = DFlashModel(drafter_config(target.config, recipe))
     if first is not None:
         model.load_state_dict(load_file(first / "model.safetensors"))

@@ -19,14 +19,14 @@ from torch import Tensor
 
 from engine.training.batches import Conversation
 
-LIKELY = 24  # next tokens whose probabilities are kept: nearly all there is of a greedy answer's
+LIKELY = 24  # next tokens whose probabilities are kept: in a greedy answer they have nearly all the mass
 TOKENS_A_PASS = 6144
 FILES = ("tokens", "taps", "likely", "logprobs", "talks")
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureShard:
-    """The arrays of a folder, read as they are asked for."""
+    """The arrays of a folder, memory-mapped."""
 
     tokens: NDArray[np.int32]
     taps: NDArray[np.uint16]
@@ -42,7 +42,7 @@ def open_shard(folder: Path) -> FeatureShard:
 
 @torch.no_grad()
 def write_features(target: Any, taps: Sequence[int], talks: Sequence[Conversation], folder: Path) -> None:
-    """Read the conversations once with the target and keep what it says of them."""
+    """Read the conversations once with the target, and keep its features and likeliest tokens."""
     lengths = np.array([len(talk) for talk in talks])
     starts = np.cumsum(lengths) - lengths
     partial = folder.with_suffix(".part")

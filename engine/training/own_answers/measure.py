@@ -1,4 +1,4 @@
-"""τ of a drafter over held-out conversations, without a pass of the target: what it would say is on disk.
+"""Measures τ of a drafter over held-out conversations without running the target, whose outputs are on disk.
 
     python -m engine.training.own_answers.measure --drafter assets/smollm2/phrases --nodes 8 16 64
 
@@ -84,7 +84,7 @@ def walked(lattices: Sequence[Lattice], text: NDArray[np.int64], build: Build, n
 
 @torch.no_grad()
 def lattices_of(trainee: Trainee, shard: FeatureShard, start: int, anchors: NDArray[np.int64]) -> list[Lattice]:
-    """What the drafter proposes after each of the tokens at ``anchors`` of the conversation from ``start``."""
+    """The drafter's proposals after each token at ``anchors`` of the conversation from ``start``."""
     end = start + int(anchors[-1]) + 1
     tokens, features = shard.tokens[start:end].astype(np.int64), from_bits(shard.taps[start:end])[None]
     anchors = anchors[None]
@@ -97,14 +97,14 @@ def lattices_of(trainee: Trainee, shard: FeatureShard, start: int, anchors: NDAr
 
 
 def by_block(trainee: Trainee) -> Proposer:
-    """What a block-diffusion drafter proposes; it is the same for every budget."""
+    """A block-diffusion drafter's proposals, which are the same for every budget."""
     def proposed(shard: FeatureShard, span: Span, nodes: int) -> list[Lattice]:
         return lattices_of(trainee, shard, span.start, np.arange(span.prompt, span.whole))
     return proposed
 
 
 def by_phrases(drafter: PhraseDrafter) -> Proposer:
-    """What a drafter of phrases proposes, having read the text up to there."""
+    """A phrase drafter's proposals, once it has read the text up to there."""
     def proposed(shard: FeatureShard, span: Span, nodes: int) -> list[Lattice]:
         tokens = shard.tokens[span.start:span.start + span.whole]
         drafter.begin(span.whole)
@@ -118,7 +118,7 @@ def by_phrases(drafter: PhraseDrafter) -> Proposer:
 
 
 def scores(propose: Proposer, shard: FeatureShard, talks: NDArray[np.int64], nodes: int, end_id: int) -> Scores:
-    """Over some of the conversations of a shard; where the token ``end_id`` ends one, it is no part of the text."""
+    """Measure over some conversations of a shard; an ``end_id`` that ends one is not part of the text."""
     chains: list[int] = []
     trees: list[int] = []
     for start, prompt, whole in talks.tolist():

@@ -1,4 +1,4 @@
-"""Count the phrases of a target's own answers into the table that a drafter reads.
+"""Counts the phrases of a target's own answers into the table that a drafter reads.
 
     python -m engine.training.own_answers.phrases --drafter phrases
     python -m engine.training.own_answers.phrases --drafter code
@@ -29,12 +29,12 @@ from engine.training.own_answers.reading import AnswerShards, Wanted, is_code, i
 from engine.training.places import target_folder, work_folder
 from engine.training.target import write_facts
 
-WRITTEN = 0.5  # of a token's weight: the rest is what the target thought likely
+WRITTEN = 0.5  # the written token's share of the weight; the rest goes by the target's distribution
 LEAST = 0.02  # of the target's distribution: less is not counted
 CELLS = 12  # next tokens of a context
-BACKED_OFF = 32  # of them that a longer context falls back on
+BACKED_OFF = 32  # next tokens of a shorter context that a longer one backs off to
 LEAST_LAW = 1e-4
-PRIOR = (16.0, 4.0, 2.0)  # looks that the next shorter context is worth, by the length of the context
+PRIOR = (16.0, 4.0, 2.0)  # the weight of the next shorter context in looks, by the context's length
 
 WANTED: Mapping[str, Wanted | None] = MappingProxyType({"phrases": None, "prose": is_prose, "code": is_code})
 
@@ -43,7 +43,7 @@ Keys = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class PhraseCounts:
-    """Weighted looks, one after the other: keys of contexts (n,), next tokens (n,), weights (n,)."""
+    """Weighted observations of a next token after a context: keys of contexts, next tokens and weights, all (n,)."""
 
     keys: Keys
     tokens: NDArray[np.uint64]
@@ -66,7 +66,7 @@ class PhraseCounts:
 
 
 def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[PhraseCounts]:
-    """What each wanted conversation of a shard tells of contexts of ``order`` tokens."""
+    """The looks at contexts of ``order`` tokens in each wanted conversation of a shard."""
     for talk in shard.talks:
         if wanted is not None and not wanted(shard, talk):
             continue
@@ -86,7 +86,7 @@ def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[Ph
 
 
 def joined(parts: Sequence[PhraseCounts]) -> PhraseCounts:
-    """All looks of these; none of nothing."""
+    """All these looks as one; empty for none."""
     return PhraseCounts(*(
         np.concatenate([np.zeros(0, dtype), *(getattr(part, name) for part in parts)])
         for name, dtype in (("keys", np.uint64), ("tokens", np.uint64), ("weights", np.float64))))
@@ -104,7 +104,7 @@ def law(seen: PhraseCounts, shorter: PhraseCounts | None, order: int) -> PhraseC
 
 
 def _backed_off(short: Keys, keys: Keys, shorter: PhraseCounts, shares: NDArray[np.float64]) -> PhraseCounts:
-    """What each context gets from the one without its first token, whose key is ``short``."""
+    """The weights that each context gets from the one without its first token, whose key is ``short``."""
     first = np.searchsorted(shorter.keys, short)
     counts = np.searchsorted(shorter.keys, short, side="right") - first
     owner = np.repeat(np.arange(len(keys)), counts)
@@ -123,7 +123,7 @@ def likeliest(seen: PhraseCounts, cells: int) -> PhraseCounts:
 
 
 def packed(seen: PhraseCounts) -> PhraseOrder:
-    """As the table keeps them."""
+    """The cells in the table's format."""
     keys, counts = np.unique(seen.keys, return_counts=True)
     codes = np.clip(np.rint(-STEPS_PER_NAT * np.log(seen.weights)), 0, 255).astype(np.uint8)
     kind = np.uint16 if int(seen.tokens.max()) < 2**16 else np.uint32
@@ -155,7 +155,7 @@ def export(orders: Sequence[PhraseOrder], out: Path, vocabulary: int, facts: dic
 
 
 def main() -> None:
-    """Count and export."""
+    """Count the phrases and export the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--drafter", choices=tuple(WANTED), default="phrases")
     parser.add_argument("--rig", default="smollm2")

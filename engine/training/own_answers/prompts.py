@@ -24,33 +24,33 @@ LONGEST_TURN = 112  # tokens
 WARM = 1.0
 TOP_P = 0.95
 TRIES = 20  # for each seed prompt: a kind has a limited number of them
-FOLLOW_UPS = 0.1  # of the seeded prompts
-LONGEST_BEFORE = 240  # tokens of a conversation that is gone on with
-ALIKE = 0.7  # of the words of both: more, and a prompt is a held-out one in other words
+FOLLOW_UPS = 0.1  # the share of seeded prompts that continue a conversation
+LONGEST_BEFORE = 240  # tokens of a conversation that is continued
+ALIKE = 0.7  # of both prompts' words: with more in common, a prompt counts as a rewording of a held-out one
 LEAST_LETTERS, PLAIN = 8, 0.9
 
 Message = dict[str, str]
 
 
 class HeldOut:
-    """The prompts that no training may see."""
+    """The held-out prompts, which no training data may contain."""
 
     def __init__(self, files: Iterable[Path]) -> None:
         self._words = [words(prompt.text) for file in files for prompt in read_prompts(file)]
 
     def near(self, text: str) -> bool:
-        """Whether a text is one of them, or nearly."""
+        """Whether a text is a held-out prompt, or a rewording of one."""
         own = words(text)
         return any(len(own & other) > ALIKE * len(own | other) for other in self._words)
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text, in small letters."""
+    """The words of a text, in lower case."""
     return frozenset(re.findall(r"\w+", text.lower()))
 
 
 def write_prompts(path: Path, talks: Sequence[Sequence[Message]]) -> None:
-    """A prompt file, whole or not at all."""
+    """Write a prompt file, complete or not at all."""
     partial = path.with_suffix(".part")
     partial.write_text("".join(json.dumps({"messages": talk}) + "\n" for talk in talks), encoding="utf8")
     partial.replace(path)
@@ -62,13 +62,13 @@ def read_talks(path: Path) -> list[list[Message]]:
 
 
 def asked(text: str) -> list[Message]:
-    """A conversation that begins."""
+    """A conversation of one user's turn."""
     return [{"role": "user", "content": text}]
 
 
 def self_written(decoder: BatchDecoder, tokenizer: Any, number: int,
                  known: set[str]) -> list[list[Message]]:
-    """User's turns as the target writes them: not empty, not looping, in plain letters, and none twice."""
+    """User turns that the target writes: not empty, not looping, in plain letters, and without repeats."""
     mark = "@@"
     before = tokenizer.apply_chat_template(asked(mark), tokenize=False).split(mark)[0]
     prompt = tokenizer.encode(before, add_special_tokens=False)

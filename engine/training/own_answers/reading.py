@@ -36,7 +36,7 @@ def is_prose(shard: FeatureShard, talk: NDArray[np.int64]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class TargetReading:
-    """A batch and what the target says of it: taps (rows, length, taps × hidden) bfloat16; likely (rows, length, k)
+    """A batch and the target's outputs: taps (rows, length, taps × hidden) bfloat16; likely (rows, length, k)
     int64 and logprobs (rows, length, k) float32 of the token after each."""
 
     batch: Batch
@@ -64,7 +64,7 @@ class AnswerShards:
                        for shard, talk in self.places))
 
     def reading(self, rows: int, seed: int, tapped: bool = True) -> TargetReading:
-        """A batch of ``rows`` conversations of about one length; without taps where nobody reads them."""
+        """A batch of ``rows`` conversations of similar length, with or without taps."""
         draw = np.random.Generator(np.random.Philox(seed))
         middle, reach = int(draw.integers(len(self))), max(rows, int(len(self) * NEAR))
         low = min(max(0, middle - reach), max(0, len(self) - 2 * reach))

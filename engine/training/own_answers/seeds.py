@@ -1,4 +1,4 @@
-"""Prompts to begin with: tasks crossed with what they are about, from the lists in ``seeds/``, one item a line.
+"""Seed prompts: tasks combined with their subjects, from the lists in ``seeds/``, one item per line.
 
 A draw is a function of its random generator alone. A task may name other lists in braces ({topic}, {country} …);
 ``{other}`` is a second item of the same list, ``{a}``, ``{b}`` and ``{c}`` are numbers.
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 FOLDER = Path(__file__).with_name("seeds")
-# How often each kind is drawn. Code has its share, so that a drafter of its own has something to learn.
+# How often each kind is drawn. Code has a share, so that there is enough for a drafter of its own.
 KINDS: Mapping[str, float] = MappingProxyType({
     "tasks": 0.30, "code_tasks": 0.18, "snippets": 0.03, "text_tasks": 0.14, "letter_tasks": 0.06, "greetings": 0.03,
     "questions": 0.12, "sums": 0.06, "list_tasks": 0.08})
@@ -51,5 +51,5 @@ def filled(task: str, draw: random.Random) -> str:
 
 
 def follow_up(draw: random.Random) -> str:
-    """What a person says next, whatever the answer was."""
+    """A follow-up turn that fits any answer."""
     return draw.choice(lines("follow_ups"))

@@ -1,4 +1,4 @@
-"""Train a rig's little language model, which drafts token by token and sees its path, on the target's own answers.
+"""Trains a rig's small language model, which drafts token by token and sees its path, on the target's own answers.
 
     python -m engine.training.own_answers.small --rig smollm2
 
@@ -37,8 +37,8 @@ NAME = "small"
 
 @dataclass(frozen=True)
 class LayerRecipe(OwnRecipe):
-    """As a drafter's; ``begun_from`` are the layers of the target that become its own. No blocks are laid: ``anchors``
-    and ``block`` are a drafter's alone."""
+    """A drafter's recipe; ``begun_from`` are the target's layers that become its own. There are no blocks, so
+    ``anchors`` and ``block`` mean nothing here."""
 
     drafter: str = NAME
     steps: int = 6000
@@ -49,7 +49,7 @@ class LayerRecipe(OwnRecipe):
 
 
 def some_layers(target: PreTrainedModel, places: tuple[int, ...]) -> PreTrainedModel:
-    """The target without its other layers; what is not trained does not learn."""
+    """The target with only those layers; the rest of its weights are frozen."""
     model: Any = target
     model.model.layers = nn.ModuleList(model.model.layers[place] for place in places)
     for number, layer in enumerate(model.model.layers):

@@ -1,4 +1,4 @@
-"""Let a rig's target write prompts and answer them, as long as wanted: the text that drafters learn from.
+"""Lets a rig's target write prompts and answer them until there is enough text for drafters to learn from.
 
     python -m engine.training.own_answers.writing --rig smollm2 --tokens 3000000
 
@@ -31,8 +31,8 @@ from engine.training.own_answers.seeds import CODE
 from engine.training.own_answers.seeds import KINDS as SEEDS
 from engine.training.places import HELD_OUT, answers_folder, enough, held_out_files, target_folder, work_folder
 
-ROWS = 192  # answered together: more of them and the cache no longer fits the processor's
-LONGEST = 224  # tokens of an answer: each costs more than the one before it
+ROWS = 192  # answered together: with more, the KV cache no longer fits the processor's cache
+LONGEST = 224  # tokens of an answer, each of which costs more than the one before
 LONGEST_HELD_OUT = 320
 SHORTEST = 4
 KINDS: Mapping[str, int] = MappingProxyType({"self": 2, "seed": 1, "code": 1})  # prompt files of each kind, of four
@@ -53,7 +53,7 @@ class Writer:
             each.mkdir(parents=True, exist_ok=True)
 
     def round(self) -> str:
-        """One shard further: its name."""
+        """Write the next shard, and return its name."""
         waiting = [path for path in sorted(self.prompts.glob("*.jsonl"), key=lambda path: path.stem.split("-")[::-1])
                    if not self.shard(path.stem).exists()]
         path = waiting[0] if waiting else self.more_prompts()
@@ -62,7 +62,7 @@ class Writer:
         return path.stem
 
     def shard(self, name: str) -> Path:
-        """Where the answers to a prompt file lie."""
+        """The file of the answers to a prompt file."""
         return self.answers / f"{name}.npz"
 
     def more_prompts(self) -> Path:
@@ -83,12 +83,12 @@ class Writer:
         return [{"role": "user", "content": self.turns_of(answered)[-1]}, {"role": "assistant", "content": said}]
 
     def turns_of(self, answered: AnswerRow) -> list[str]:
-        """What the user said in an answered conversation, turn by turn."""
+        """The user's turns of an answered conversation."""
         parts = self.tokenizer.decode(answered.talk.prompt).split("<|im_start|>user\n")[1:]
         return [part.split("<|im_end|>")[0] for part in parts]
 
     def answered(self, talks: Sequence[Sequence[Message]]) -> list[AnswerRow]:
-        """The target's greedy answers, up to where they loop; prompts of about one length at a time."""
+        """The target's greedy answers, cut where they loop; prompts of similar length are answered together."""
         prompts = [self.tokenizer.apply_chat_template(talk, add_generation_prompt=True)["input_ids"] for talk in talks]
         order = np.argsort([len(each) for each in prompts], kind="stable").tolist()
         found: list[AnswerRow] = []
@@ -101,7 +101,7 @@ class Writer:
         return found
 
     def hold_out(self) -> None:
-        """Answer what is held out, to measure drafters on."""
+        """Answer the held-out prompts, on which drafters are measured."""
         folder = self.features.with_name(HELD_OUT)
         if folder.exists():
             return
@@ -113,7 +113,7 @@ class Writer:
         write_features(self.model, TAPS, talks, folder)
 
     def read_again(self, name: str) -> None:
-        """Keep what the target says of a shard."""
+        """Keep the target's features of a shard."""
         if not (self.features / name).exists():
             talks = [each.talk for each in read_shard(self.shard(name))]
             write_features(self.model, TAPS, talks, self.features / name)

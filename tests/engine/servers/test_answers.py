@@ -196,7 +196,7 @@ def test_bytes_that_are_no_whole_character_stay_bytes() -> None:
 
 @pytest.mark.parametrize(("answer", "words", "kept"), [
     (one("a") + one("b"), "breaks off in the middle; what came until then is kept", 1),
-    (one("a") + one("b") + b'data: {"choi', "which is no whole JSON", 1),
+    (one("a") + one("b") + b'data: {"choi', "which is not complete JSON", 1),
     (one("a") + one("b") + one("c", finish_reason="stop"), "breaks off in the middle", 2),
     (one("a") + event(id=7), "an event with id", 0),
     (event(choices=7), "an event with choices", 0), (event(choices=[7]), "a choice that is '7'", 0),

@@ -73,8 +73,8 @@ REFUSALS: list[tuple[Said, str]] = [
     (says("", status=204), "refuses (status 204)"),
     (says("<html>", "text/html"), "answers /v1/models as 'text/html', where application/json is expected"),
     (says("{}", Content_Encoding="gzip"), "packed as 'gzip'"),
-    (says('{"data": ['), "which is no whole JSON"), (says("[" * 100_000), "which is no whole JSON"),
-    (says("7"), "The server sent '7', where an object is expected"), (says(b"\xff\xfe{}"), "no whole JSON"),
+    (says('{"data": ['), "which is not complete JSON"), (says("[" * 100_000), "which is not complete JSON"),
+    (says("7"), "The server sent '7', where an object is expected"), (says(b"\xff\xfe{}"), "not complete JSON"),
     (says(b" " * (limits.ANSWER_BYTES + 1)), "sent more than 4 MiB"),
     (says("{}", Content_Length="900"), "broke its answer off"),
     (greet, "broke its answer off, or does not speak HTTP"),
@@ -103,7 +103,7 @@ def test_a_stream_in_any_pieces_is_its_events() -> None:
 
 
 @pytest.mark.parametrize(("parts", "words"), [
-    ((event(a=1),), "breaks off in the middle"), ((event(a=1), b'data: {"choices'), "which is no whole JSON"),
+    ((event(a=1),), "breaks off in the middle"), ((event(a=1), b'data: {"choices'), "which is not complete JSON"),
     ((b"data: 7\n\n", DONE), "where an object is expected"), ((), "breaks off in the middle"),
     ((b"data: " + b"x" * 2**21,), "a line of more than 1 MiB"), ((b"x\n" * 9,), "breaks off in the middle")])
 def test_a_stream_that_is_none_ends_in_a_sentence(parts: tuple[bytes, ...], words: str) -> None:
