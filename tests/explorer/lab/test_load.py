@@ -84,7 +84,7 @@ def test_the_load_has_every_cell_with_words_and_a_table(lab: LabService) -> None
 
 
 def test_cells_fill_in_while_it_measures(tmp_path: Path) -> None:
-    lab = lab_at(tmp_path, 0.004)
+    lab = lab_at(tmp_path, 0.001)
     lab.start(CROWD)
     until(lambda: lab.progress({})["done"] >= 2)
     seen = lab.load({})
