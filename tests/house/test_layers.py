@@ -149,9 +149,11 @@ def executes(node: ast.AST) -> bool:
 
 
 def test_nothing_a_stranger_wrote_is_executed() -> None:
-    assert offenders(sources("engine", "explorer", "tests"), lambda path: packages(path) & UNSAFE) == {}
-    assert offenders(sources("engine", "explorer", "tests"), lambda path: [
-        ast.unparse(node) for node in nodes(path) if executes(node)]) == {}
+    words = [*UNSAFE, *SWITCHES, "torch.load"]  # without one of them a file need not be parsed
+    read = [path for path in sources("engine", "explorer", "tests")
+            if (text := path.read_text(encoding="utf8")) and any(word in text for word in words)]
+    assert offenders(read, lambda path: packages(path) & UNSAFE) == {}
+    assert offenders(read, lambda path: [ast.unparse(node) for node in nodes(path) if executes(node)]) == {}
 
 
 def test_the_rule_on_strangers_code_sees_what_it_should() -> None:

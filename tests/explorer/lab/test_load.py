@@ -93,6 +93,7 @@ def test_cells_fill_in_while_it_measures(tmp_path: Path) -> None:
     assert 0 < seen["count"] <= lab.load({})["count"] == 6
 
 
+@pytest.mark.slow
 def test_what_was_not_measured_is_predicted_from_a_run_and_the_error_is_told(lab: LabService) -> None:
     begun = lab._tools.load({"run": "r"})
     until(lambda: lab._tools.job(begun)["state"] in ("done", "error"))
