@@ -17,8 +17,6 @@ from engine.trees.tree import ancestors, depths
 from explorer.view import company_view
 from tests.browser.drawn_rounds import CASES, ODD, PANELS, circles, drawing_page, make, show
 
-pytestmark = pytest.mark.long
-
 SIGNS = ("${7*6}", "</script><script>window.ran=1</script>", "⏎", "⇥", "␣שלום", "👩⟨200d⟩👩⟨200d⟩👧",
          "<b>bold</b>", "⟨e2⟩⟨82⟩")  # how the odd tokens are shown
 

@@ -13,8 +13,6 @@ from engine.trees.tree import ancestors, depths
 from explorer.view import company_view
 from tests.browser.drawn_rounds import CASES, drawing_page, make, show
 
-pytestmark = pytest.mark.long
-
 
 @pytest.fixture(scope="module")
 def drawings(browser: Any) -> Iterator[Any]:

@@ -271,6 +271,7 @@ def lower_panels(url: str, conftest: Any) -> Any:
         page.set_default_timeout(conftest.PATIENCE_MS)
         page.goto(f"{url}#mode=workbench")
         page.wait_for_selector(".cs-lower [data-panel=pulse] .cs-body:has-text('rows')")
-        names = page.evaluate("[...document.querySelectorAll('.cs-lower [data-panel]')].map((one) => one.dataset.panel)")
+        names = "[...document.querySelectorAll('.cs-lower [data-panel]')].map((frame) => frame.dataset.panel)"
+        found = page.evaluate(names)
         browser.close()
-        return names
+        return found
