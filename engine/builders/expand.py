@@ -15,7 +15,7 @@ WIDEST = 10  # expanded nodes per depth, and children of each; the published set
 
 
 @dataclass(frozen=True, eq=False)
-class Proposals:
+class DepthProposals:
     """Every child that one depth offers, all (m,): scores cumulative from the root, tokens, the row that each reads
     its own children in, and its parent's place. Places count the depths' proposals through; the root's is 0."""
 
@@ -36,8 +36,8 @@ def expand(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     if nodes == 0 or lattice.tokens.size == 0:
         return plant(root, *(np.zeros(0, np.int32),) * 2, np.zeros(0, np.float32))
     zero = np.zeros(1, np.int32)
-    level, first = Proposals(np.zeros(1, np.float32), zero, zero, np.zeros(1, np.intp)), 0
-    levels: list[Proposals] = []
+    level, first = DepthProposals(np.zeros(1, np.float32), zero, zero, np.zeros(1, np.intp)), 0
+    levels: list[DepthProposals] = []
     for depth in range(lattice.depth):
         below = _proposals(lattice, depth, level, first)
         first += len(level.scores)
@@ -48,18 +48,18 @@ def expand(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     return _best(root, levels, nodes)
 
 
-def _proposals(lattice: Lattice, depth: int, above: Proposals, first: int) -> Proposals:
+def _proposals(lattice: Lattice, depth: int, above: DepthProposals, first: int) -> DepthProposals:
     """The children of the best nodes above, whose places begin at ``first``; those of probability 0 left out."""
     best = (-above.scores).argsort(kind="stable")[:WIDEST]
     rows = above.rows[best]
     scores = above.scores[best, None] + lattice.logprobs[depth, rows, :WIDEST]
     alive = np.isfinite(scores)
     parents = np.broadcast_to((best + first)[:, None], scores.shape)
-    return Proposals(scores[alive], lattice.tokens[depth, rows, :WIDEST][alive],
+    return DepthProposals(scores[alive], lattice.tokens[depth, rows, :WIDEST][alive],
                      lattice.follow[depth, rows, :WIDEST][alive], parents[alive])
 
 
-def _best(root: int, levels: list[Proposals], nodes: int) -> DraftTree:
+def _best(root: int, levels: list[DepthProposals], nodes: int) -> DraftTree:
     """The tree of the best of all depths. A parent scores no less than its children and precedes them, so it is in."""
     if not levels:
         return plant(root, *(np.zeros(0, np.int32),) * 2, np.zeros(0, np.float32))

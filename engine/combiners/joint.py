@@ -22,7 +22,7 @@ SURENESS = 4
 FAINTEST = 1e-30  # the least μ, so that every drafter has some weight
 
 
-class Union:
+class UnionTrie:
     """The growing trie as lists by node, the root first; ``places`` finds a child by (parent, token)."""
 
     def __init__(self, root: int) -> None:
@@ -58,7 +58,7 @@ def joint(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
     ``drafters`` has the bit of every drafter that proposes a node; its log probability is the mixture's, where a
     drafter that does not propose it counts as giving it none.
     """
-    union = Union(int(trees[0].tokens[0]))
+    union = UnionTrie(int(trees[0].tokens[0]))
     places = [union.add(tree, 1 << drafter) for drafter, tree in enumerate(trees)]
     scores = np.full((len(trees), len(union.tokens)), -np.inf)
     for row, where, tree, weight in zip(scores, places, trees, weights(trees), strict=True):

@@ -25,7 +25,7 @@ def add(verb: argparse.ArgumentParser) -> None:
 
 def run(choice: argparse.Namespace) -> Result:
     """Fetch and convert what is missing, and return where it lies."""
-    parts = rig_parts(choice.rig, Opening(told))
+    parts = rig_parts(choice.rig, Opening(show_step))
     folder = parts.target
     if choice.into and choice.into.resolve() != folder.resolve():
         try:
@@ -36,7 +36,7 @@ def run(choice: argparse.Namespace) -> Result:
     return {"rig": parts.title, "target": str(folder)}
 
 
-def told(message: str, share: float | None = None) -> None:
+def show_step(message: str, share: float | None = None) -> None:
     """Print what is being done."""
     print(message, flush=True)
 

@@ -29,7 +29,7 @@ from engine.lab.report import Record, report, runs_csv, table_csv
 from engine.lab.settings import Cell, CellResult, Laboratory, SweepPlan
 from engine.lab.store import Results, Store
 from engine.lab.summary import summarise
-from engine.lab.sweeping import Alone, Crew, Progress, run_sweep
+from engine.lab.sweeping import Crew, LocalCrew, Progress, run_sweep
 from engine.machine.files import replace_file
 from engine.records import Sampling
 from engine.requests.limits import MOST_TOGETHER, TRIED_BUDGETS, TRIED_TOGETHER
@@ -97,7 +97,7 @@ def crew_of(choice: argparse.Namespace, plan: SweepPlan) -> Crew:
     if choice.ray is not None and choice.predict:
         raise RequestError("--predict measures the cost of a pass in this process; leave --ray out.")
     if choice.ray is None:
-        return Alone(opened())
+        return LocalCrew(opened())
     return ray_crew(opened, choice.ray, choice.workers)
 
 
@@ -112,7 +112,7 @@ def sweep(choice: argparse.Namespace) -> Record:
         stored = store.sweep(number)
         show(run_sweep(store, number, crew, Control()), stored.done, len(plan))
         made = report(store.sweep(number), measured := store.measured(number))
-    if choice.predict and isinstance(crew, Alone):
+    if choice.predict and isinstance(crew, LocalCrew):
         made |= prediction(plan, measured, crew.laboratory)
     write(choice.csv, table_csv(made))
     write(choice.runs_csv, runs_csv(plan, measured))

@@ -27,7 +27,7 @@ class BatchRequest:
 
 
 @dataclass(frozen=True)
-class Gap:
+class MissedPromise:
     """A request that gets fewer tokens per second than it was promised."""
 
     number: int
@@ -35,7 +35,7 @@ class Gap:
     got: float
 
 
-def told(gaps: Sequence[Gap]) -> str:
+def missed_promises_sentence(gaps: Sequence[MissedPromise]) -> str:
     """The sentence about promises that are not kept; empty where all are kept."""
     if not gaps:
         return ""
@@ -82,12 +82,12 @@ class RequestBatch:
             self._leave(number)
         return list(zip(numbers, made, strict=True))
 
-    def behind(self) -> list[Gap]:
+    def missed_promises(self) -> list[MissedPromise]:
         """The requests that have had less than they were promised so far."""
         if self._allotment is None:
             return []
         rates = {number: self._allotment.got(run.work.policy) for number, run in self._runs.items()}
-        return [Gap(number, promised, got) for number, (promised, got) in rates.items() if got < promised]
+        return [MissedPromise(number, promised, got) for number, (promised, got) in rates.items() if got < promised]
 
     def shares(self, number: int) -> bool:
         """Whether a request that is being answered takes its rows from the allotment's total."""

@@ -41,7 +41,7 @@ def read_among(target: Target, asked: Sequence[BatchRequest], at_once: int,
     where it cannot be served, or where fewer requests can be at work. With an ``allotment``, those at the pace ``auto``
     share one total of rows."""
     own_request, *others = asked
-    batch, turns = RequestBatch(target, allotment), _Turns(others)
+    batch, turns = RequestBatch(target, allotment), _OtherRequests(others)
     kept: list[Round] = []
     step_seconds, committed = [], []
     try:
@@ -63,7 +63,7 @@ def read_among(target: Target, asked: Sequence[BatchRequest], at_once: int,
     return reading(kept, step_seconds, committed)
 
 
-class _Turns:
+class _OtherRequests:
     """The other requests, one after another and from the start again. One that cannot be served, or that ends before
     its first round, is passed over."""
 

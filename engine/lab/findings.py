@@ -66,7 +66,7 @@ def marks(proposed: NDArray[np.int32], text: NDArray[np.int32], confidence: NDAr
     return Marks(total, (reached & right).sum(0), (confidence * reached).sum(0) / np.maximum(total, 1))
 
 
-def compared(check: tuple[str, str], own: Marks, others: Mapping[str, Marks], advice: str) -> DoctorFinding:
+def ways_finding(check: tuple[str, str], own: Marks, others: Mapping[str, Marks], advice: str) -> DoctorFinding:
     """The finding on whether the drafter is run in a wrong way, which it is if another way does better. ``check`` is
     (name, drafter), ``others`` the marks of the other ways by name; ``advice`` has a place for the best of them:
     {best}."""
@@ -82,7 +82,7 @@ def compared(check: tuple[str, str], own: Marks, others: Mapping[str, Marks], ad
     return DoctorFinding(*check, WRONG if gain >= WRONG_GAIN else SUSPICIOUS, seen, advice.format(best=best))
 
 
-def stated(finding: DoctorFinding, run: object, said: object) -> DoctorFinding:
+def against_config(finding: DoctorFinding, run: object, said: object) -> DoctorFinding:
     """The finding, or a worse one where a drafter is not run as its own config says."""
     if run == said:
         return finding

@@ -18,7 +18,7 @@ from engine.lab.control import Control
 from engine.lab.difference import Difference, first_difference
 from engine.lab.planning import check
 from engine.lab.settings import CellResult, Laboratory, Reading, Setting, SweepPlan
-from engine.lab.sweeping import Alone, Task
+from engine.lab.sweeping import LocalCrew, Task
 from engine.trace import Piece
 
 LEAST_REPEATS = 3  # with fewer a median has no spread
@@ -73,7 +73,7 @@ def run_race(laboratory: Laboratory, plan: SweepPlan, control: Control) -> Itera
     they write the same text and differ only in time."""
     check(plan, laboratory.methods, laboratory.drafters)
     tasks = [Task(cell, plan.ask(replace(cell, repeat=0))) for cell in order.cells(plan)]
-    return Alone(laboratory).work(tasks, control)
+    return LocalCrew(laboratory).work(tasks, control)
 
 
 def lanes(plan: SweepPlan, measured: Sequence[CellResult], laboratory: Laboratory) -> Race:

@@ -92,7 +92,7 @@ def summarise(settings: Iterable[Setting], measured: Sequence[CellResult]) -> Su
 
 
 @dataclass(frozen=True)
-class Beside:
+class ComparisonKey:
     """The key that two runs have to share to be compared."""
 
     baseline: Setting
@@ -101,12 +101,12 @@ class Beside:
     hardware: str
 
 
-def _beside(found: CellResult) -> Beside:
+def _beside(found: CellResult) -> ComparisonKey:
     cell = found.cell
-    return Beside(cell.setting.baseline, cell.prompt, cell.repeat, found.hardware)
+    return ComparisonKey(cell.setting.baseline, cell.prompt, cell.repeat, found.hardware)
 
 
-def baselines(measured: Sequence[CellResult]) -> Mapping[Beside, Reading]:
+def baselines(measured: Sequence[CellResult]) -> Mapping[ComparisonKey, Reading]:
     """The baseline's readings, by the key of the runs that they may be compared with."""
     return {_beside(found): found.reading for found in measured
             if found.reading and found.reading.lengths and found.cell.setting == found.cell.setting.baseline}

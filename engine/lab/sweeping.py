@@ -84,7 +84,7 @@ class Crew(Protocol):
         """
 
 
-class Alone:
+class LocalCrew:
     """A crew of this process: one laboratory, one task after the other."""
 
     def __init__(self, laboratory: Laboratory) -> None:

@@ -32,7 +32,7 @@ SERVER_KEY = "CANOPY_SERVER_KEY"  # the variable of the environment that holds a
 
 
 @dataclass(frozen=True)
-class Pair:
+class RigPair:
     """A target and the drafters for it, each a folder or a model id with or without a revision."""
 
     target: str
@@ -40,17 +40,17 @@ class Pair:
 
 
 # Commits, so that a rig is the same tomorrow; the newest weights are TARGET@main::DRAFTER@main.
-NAMED: Mapping[str, Pair] = MappingProxyType({
-    "qwen3-4b": Pair(
+NAMED: Mapping[str, RigPair] = MappingProxyType({
+    "qwen3-4b": RigPair(
         "Qwen/Qwen3-4B@1cfa9a7208912126459214e8b04321603b3df60c",
         ("z-lab/Qwen3-4B-DFlash-b16@b74e3a329c4d963783143b1e970d95b002be72bd",)),
-    "qwen3-8b": Pair(
+    "qwen3-8b": RigPair(
         "Qwen/Qwen3-8B@b968826d9c46dd6066d109eabc6255188de91218",
         ("z-lab/Qwen3-8B-DFlash-b16@9b41424b7109f9c5413454f481b09a82b85333f4",)),
-    "qwen3-coder-30b-a3b": Pair(
+    "qwen3-coder-30b-a3b": RigPair(
         "Qwen/Qwen3-Coder-30B-A3B-Instruct@b2cff646eb4bb1d68355c01b18ae02e7cf42d120",
         ("z-lab/Qwen3-Coder-30B-A3B-DFlash@98ca0e3e2e6a372f2789d3a5e146566194084317",)),
-    "llama3.1-8b": Pair(
+    "llama3.1-8b": RigPair(
         "meta-llama/Llama-3.1-8B-Instruct@0e9e39f249a16976918f6564b8830bc894c89659",
         ("z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat@d3af30def9601abdd10810aba220d692f0e803f0",)),
 })
@@ -61,7 +61,7 @@ def rig_names() -> list[str]:
     return sorted(path.parent.name for path in RIGS_FOLDER.glob("*/rig.json")) + list(NAMED)
 
 
-def pair_of(rig: str) -> Pair:
+def pair_of(rig: str) -> RigPair:
     """The pair that a rig's name or its TARGET::DRAFTER stands for."""
     if rig in NAMED:
         return NAMED[rig]
@@ -72,7 +72,7 @@ def pair_of(rig: str) -> Pair:
     if not target or not 1 <= len(drafters) <= 2 or not all(drafters):
         raise RigError(f"The rig {rig[:200]!r} is not of the form TARGET{JOINT}DRAFTER, or with a second "
                        f"{JOINT}DRAFTER; each is a folder or a model id.")
-    return Pair(target, tuple(drafters))
+    return RigPair(target, tuple(drafters))
 
 
 def is_address(rig: str) -> bool:

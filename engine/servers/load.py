@@ -21,7 +21,7 @@ LEVEL_SECONDS = 60.0  # after which a level sends no further request
 
 
 @dataclass(frozen=True)
-class Level:
+class LoadLevel:
     """The measurement at one number of requests at once: ``tokens`` of all answers in ``seconds`` from the first
     request to the last answer; ``latencies`` in seconds, one per answer; ``failed`` requests, and the first one's
     ``failure``."""
@@ -44,7 +44,7 @@ class Level:
         return median(self.latencies) if self.latencies else None
 
 
-def measured(server: Server, prompts: Sequence[str], may_go_on: Callable[[], bool]) -> Iterator[Level]:
+def measured(server: Server, prompts: Sequence[str], may_go_on: Callable[[], bool]) -> Iterator[LoadLevel]:
     """The levels one after another, each over the same prompts in turn. Ends after a level whose requests all failed,
     or once ``may_go_on`` returns False. The very first request does not count, since it may find the server cold."""
     _answered(server, prompts[0])
@@ -57,7 +57,7 @@ def measured(server: Server, prompts: Sequence[str], may_go_on: Callable[[], boo
             return
 
 
-def _level(server: Server, prompts: Sequence[str], at_once: int, may_go_on: Callable[[], bool]) -> Level:
+def _level(server: Server, prompts: Sequence[str], at_once: int, may_go_on: Callable[[], bool]) -> LoadLevel:
     began = perf_counter()
 
     def asked(prompt: str) -> tuple[int, float] | str | None:
@@ -73,7 +73,7 @@ def _level(server: Server, prompts: Sequence[str], at_once: int, may_go_on: Call
     seconds = perf_counter() - began
     answered = [each for each in found if isinstance(each, tuple)]
     failures = [each for each in found if isinstance(each, str)]
-    return Level(at_once, sum(tokens for tokens, _ in answered), seconds, tuple(spent for _, spent in answered),
+    return LoadLevel(at_once, sum(tokens for tokens, _ in answered), seconds, tuple(spent for _, spent in answered),
                  len(failures), failures[0] if failures else "")
 
 

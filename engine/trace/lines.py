@@ -103,7 +103,7 @@ class Trace:
     end: End
 
 
-def told_last(lines: Sequence[Line]) -> Sequence[Line]:
+def last_sent_run(lines: Sequence[Line]) -> Sequence[Line]:
     """The lines from the last header on: at its end a run may be sent again, with more that is known of it."""
     headers = [place for place, line in enumerate(lines) if isinstance(line, Header)]
     return lines[headers[-1]:] if headers else lines
@@ -111,7 +111,7 @@ def told_last(lines: Sequence[Line]) -> Sequence[Line]:
 
 def gather(lines: Iterable[Line]) -> Trace:
     """The lines of one finished run as a trace."""
-    header, *rest = told_last(list(lines))
+    header, *rest = last_sent_run(list(lines))
     if not isinstance(header, Header) or not rest or not isinstance(rest[-1], End):
         raise TraceError("A trace is a header, its rounds and an end; this run has not ended.")
     return Trace(header, tuple(line for line in rest if isinstance(line, Entry)), rest[-1])

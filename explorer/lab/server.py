@@ -8,7 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from engine.errors import RequestError
-from engine.servers.load import AT_ONCE, Level, measured
+from engine.servers.load import AT_ONCE, LoadLevel, measured
 from engine.servers.server import Server
 from engine.servers.watch import Traffic, TrafficLook, Watch, by_place, traffic
 from explorer.lab.jobs import Job, Jobs
@@ -65,7 +65,7 @@ class ServerTab:
         return server
 
     def _measured(self, server: Server, prompts: Sequence[str], job: Job) -> View:
-        levels: list[Level] = []
+        levels: list[LoadLevel] = []
         job.message = "One request, which is not counted …"
         for level in measured(server, prompts, job.control.may_go_on):
             levels.append(level)
@@ -82,7 +82,7 @@ def _about(server: Server, looks: Sequence[TrafficLook]) -> str:
     return f"{server.title}, {server.model}: everybody's requests.{running}{since}"
 
 
-def _remarks(levels: Sequence[Level]) -> str:
+def _remarks(levels: Sequence[LoadLevel]) -> str:
     return " ".join(f"{level.failed} of the requests {level.at_once} at once failed: {level.failure}"
                     for level in levels if level.failed)
 
@@ -119,7 +119,7 @@ def places_figure(shares: Sequence[float]) -> View | None:
                          f"{shares[-1]:.0%}.")
 
 
-def load_figure(levels: Sequence[Level]) -> View | None:
+def load_figure(levels: Sequence[LoadLevel]) -> View | None:
     """Tokens a second of all requests together, and the median latency, against requests at once."""
     answered = [level for level in levels if level.latencies]
     if not answered:

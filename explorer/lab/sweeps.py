@@ -18,7 +18,7 @@ from engine.errors import CanopyError, RequestError
 from engine.lab.control import Control
 from engine.lab.settings import CellResult, SweepPlan
 from engine.lab.store import Results, Store, StoredSweep
-from engine.lab.sweeping import Alone, run_sweep
+from engine.lab.sweeping import LocalCrew, run_sweep
 from explorer.lab.recorded import RecordedSweep, is_recorded, shipped
 from explorer.run_queue import Place, RunQueue
 from explorer.sources.answering import AnsweringRig
@@ -133,7 +133,7 @@ class Sweeps:
 
     def _measure(self, going: ActiveSweep, store: Store) -> None:
         going.state, going.message = "running", "Warming up: every setting runs once, unmeasured."
-        for progress in run_sweep(store, going.number, Alone(self._rig.instruments.laboratory), going.control):
+        for progress in run_sweep(store, going.number, LocalCrew(self._rig.instruments.laboratory), going.control):
             going.found.append(progress.measured)
             going.done, going.seconds_left, going.message = progress.done, progress.seconds_left, ""
 

@@ -21,14 +21,14 @@ from tests.engine.material import lattices, prefixes, sharp_lattice, trees
 ROOT = 42
 
 
-def planted(parents: list[int], tokens: list[int], logprobs: list[float]) -> DraftTree:
+def drafted_tree(parents: list[int], tokens: list[int], logprobs: list[float]) -> DraftTree:
     """A one-drafter tree from lists of its drafted nodes."""
     return plant(ROOT, np.asarray(tokens, np.int32), np.asarray(parents, np.int32), np.asarray(logprobs, np.float32))
 
 
 # Paper 000, figure 1: three drafted nodes a drafter, 1 ↦ 4, 2 ↦ 5, 3 ↦ 6 for the second.
-DRAFTER_1 = planted([0, 1, 0], [11, 12, 13], [-0.1, -0.5, -1.0])
-DRAFTER_2 = planted([0, 0, 2], [21, 22, 23], [-0.2, -0.3, -0.9])
+DRAFTER_1 = drafted_tree([0, 1, 0], [11, 12, 13], [-0.1, -0.5, -1.0])
+DRAFTER_2 = drafted_tree([0, 0, 2], [21, 22, 23], [-0.2, -0.3, -0.9])
 
 
 def test_worked_example_maps_drafter_2_after_drafter_1() -> None:
@@ -95,7 +95,7 @@ def test_routing_takes_the_larger_mean_confidence_and_names_the_drafter() -> Non
 
 def test_routing_ties_go_to_drafter_1() -> None:
     assert routed((DRAFTER_1, DRAFTER_1), 3).drafters.tolist() == [0, 1, 1, 1]
-    bare = planted([], [], [])
+    bare = drafted_tree([], [], [])
     assert routed((bare, bare), 3).drafters.tolist() == [0]
     assert routed((bare, DRAFTER_1), 3).drafters.tolist() == [0, 2, 2, 2]
 

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from engine.drafters.beam import PUBLISHED, Ancestry, Reach, grow
 from engine.records import Integers, Lattice
 from engine.runtime.target.cache import TreeCache
-from engine.runtime.target.inference import inferring
+from engine.runtime.target.inference import in_inference_mode
 from engine.runtime.target.masks import causal
 
 
@@ -43,7 +43,7 @@ class AutoregressiveDrafter:
         """See ``plan.Drafter``. The tokens wait for the next draft, whose first pass reads them with the root."""
         self._pending += token_ids.tolist()
 
-    @inferring
+    @in_inference_mode
     def draft(self, root: int, width: int) -> Lattice:
         """See ``plan.Drafter``. Nothing is proposed where the drafter's own context ends."""
         left = self.limit - self._length - len(self._pending)

@@ -14,7 +14,7 @@ from engine.drafters.dflash.positions import proposals
 from engine.drafters.known_text import ReadText
 from engine.lab.replay import Proposals
 from engine.records import Integers, Lattice
-from engine.runtime.target.inference import inferring
+from engine.runtime.target.inference import in_inference_mode
 from engine.runtime.target.layers import KeysValues, Layer, Rotations, View, norm_of, turned
 from engine.runtime.target.products import Product, VocabularyProduct, side_by_side
 
@@ -42,7 +42,7 @@ class DFlashDrafter:
         """The device that the drafter runs on."""
         return self.model.fc.weight.device
 
-    @inferring
+    @in_inference_mode
     def begin(self, rows: int) -> None:
         """See ``plan.Drafter``: room for ``rows`` committed positions and one block after them."""
         config = self.model.config
@@ -50,7 +50,7 @@ class DFlashDrafter:
         self._context = self.model.fc.weight.new_empty(
             config.num_hidden_layers, 2, config.num_key_value_heads, rows + self.block, config.head_dim)
 
-    @inferring
+    @in_inference_mode
     def observe(self, token_ids: Integers, features: Tensor) -> None:
         """See ``plan.Drafter``. features (tokens, taps × hidden size) become keys and values of each layer."""
         end = self._length + len(token_ids)
@@ -65,7 +65,7 @@ class DFlashDrafter:
         (layers, rows, kv heads, head size)."""
         return self._keys_values.of(self._fused_norm(self._fuse(features)))
 
-    @inferring
+    @in_inference_mode
     def draft(self, root: int, width: int) -> Lattice:
         """See ``plan.Drafter``: a lattice of block − 1 depths and one row each (paper 002, section 3)."""
         end = self._length + self.block
@@ -80,7 +80,7 @@ class DFlashDrafter:
         """See ``plan.JointDrafter``."""
         return self.model
 
-    @inferring
+    @in_inference_mode
     def draft_together(self, forks: Sequence[DFlashDrafter], roots: Sequence[int], widths: Sequence[int]
                        ) -> list[Lattice]:
         """See ``plan.JointDrafter``: one block after another, each over its own context."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from engine.drafters.beam import PUBLISHED, Ancestry, Reach, grow
 from engine.drafters.eagle3.model import Eagle3Model, Rows
 from engine.records import Integers, Lattice
-from engine.runtime.target.inference import inferring
+from engine.runtime.target.inference import in_inference_mode
 from engine.runtime.target.masks import causal
 
 
@@ -34,7 +34,7 @@ class Eagle3Drafter:
     def _weight(self) -> Tensor:
         return self.model.fc.weight
 
-    @inferring
+    @in_inference_mode
     def begin(self, rows: int) -> None:
         """See ``plan.Drafter``: room for ``rows`` committed positions and one draft after them."""
         config = self.model.config
@@ -43,13 +43,13 @@ class Eagle3Drafter:
         self._features = self._weight.new_empty(0, self._weight.shape[1])
         self._tokens, self._length = [], 0
 
-    @inferring
+    @in_inference_mode
     def observe(self, token_ids: Integers, features: Tensor) -> None:
         """See ``plan.Drafter``. features (tokens, taps × hidden size)."""
         self._features = torch.cat([self._features, features])
         self._tokens += token_ids.tolist()
 
-    @inferring
+    @in_inference_mode
     def draft(self, root: int, width: int) -> Lattice:
         """See ``plan.Drafter``."""
         return grow(self, root, self.reach.within(width, width))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine.combiners.joint import FAINTEST, SURENESS
 from engine.runtime.graphs.rows import depths_of, rounds_of_doubling
-from engine.runtime.graphs.trees import PaddedTree, settled
+from engine.runtime.graphs.trees import PaddedTree, with_padding
 
 Combine = Callable[[Sequence[PaddedTree], int], PaddedTree]  # (one tree per drafter, node budget) -> tree to verify
 
@@ -49,7 +49,7 @@ def chosen(tree: PaddedTree, rows: Tensor) -> PaddedTree:
     """The tree of these rows (n,) int64, in this order: parents come before children, rows of cost ∞ last."""
     places = torch.zeros_like(tree.tokens).scatter_(0, rows, torch.arange(len(rows), device=rows.device))
     parents = places[tree.parents[rows]]
-    return settled(PaddedTree(tree.tokens[rows], parents, tree.costs[rows], tree.drafters[rows], tree.size))
+    return with_padding(PaddedTree(tree.tokens[rows], parents, tree.costs[rows], tree.drafters[rows], tree.size))
 
 
 def twins(first: PaddedTree, second: PaddedTree) -> Tensor:

@@ -11,7 +11,7 @@ from engine.drafters.abilities import BlockDrafter
 from engine.errors import RequestError
 from engine.methods import method_named
 from engine.records import Request, Round
-from engine.runtime.graphs.machine import RUNNERS, Machine, inside, setting_of
+from engine.runtime.graphs.machine import RUNNERS, Machine, setting_of, unwrapped
 from engine.runtime.graphs.passes import SMALLEST_BUCKET, bucket_of
 from engine.runtime.graphs.round import BUILD
 from engine.runtime.rigs.loops import HostLoop
@@ -26,7 +26,7 @@ def serves(request: Request, target: TorchTarget, drafters: Sequence[Drafter]) -
     row = method_named(request.method)
     return (row.follows_text and row.build in BUILD and request.pace == FIXED
             and isinstance(target.fastest, FusedPass) and target.device.type in RUNNERS
-            and all(isinstance(inside(drafter), BlockDrafter) for drafter in drafters[:row.drafter_count]))
+            and all(isinstance(unwrapped(drafter), BlockDrafter) for drafter in drafters[:row.drafter_count]))
 
 
 class GraphLoop:

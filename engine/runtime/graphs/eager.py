@@ -18,7 +18,7 @@ class Runner(Protocol):
         """The buffer of ``Report`` (n,) int32, which later rounds do not overwrite, and the seconds per stage."""
 
 
-class Eager:
+class EagerRunner:
     """Runs step by step and times each on the host's clock. On a CPU these are the stages' times; on any other device
     the time appears where the host first waits for the device, under ``other``."""
 

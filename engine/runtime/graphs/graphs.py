@@ -14,7 +14,7 @@ from torch import Tensor
 
 from engine.records import STAGES, Integers
 from engine.runtime.checkpoints.files import first_line
-from engine.runtime.graphs.eager import Eager
+from engine.runtime.graphs.eager import EagerRunner
 from engine.runtime.graphs.report import Report
 from engine.runtime.graphs.round import GraphRound
 from engine.runtime.target.layers import Experts
@@ -53,12 +53,12 @@ class Graph(Generic[Result]):
         return self.result
 
 
-class Graphs:
+class GraphRunner:
     """Runs rounds as graphs, one per context bucket, captured when a text first reaches it; all share one memory pool.
     Once a round cannot be captured, all later rounds run eagerly, and a warning says so."""
 
     def __init__(self, work: GraphRound, report: Report) -> None:
-        self.work, self.report, self.eager = work, report, Eager(work, report)
+        self.work, self.report, self.eager = work, report, EagerRunner(work, report)
         self._graphs: dict[int, Graph[Tensor]] = {}
         self._pool: tuple[int, int] | None = None
         self._capturing = True

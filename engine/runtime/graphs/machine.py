@@ -14,18 +14,19 @@ from engine.drafters.narrowed import NarrowedDrafter
 from engine.errors import RequestError
 from engine.methods import method_named, share_named
 from engine.records import Request, Round
-from engine.runtime.graphs.eager import Eager, Runner
-from engine.runtime.graphs.graphs import Graphs
+from engine.runtime.graphs.eager import EagerRunner, Runner
+from engine.runtime.graphs.graphs import GraphRunner
 from engine.runtime.graphs.passes import GraphDrafter, GraphTarget, bucket_of
-from engine.runtime.graphs.report import Report, spelt
+from engine.runtime.graphs.report import Report, round_record
 from engine.runtime.graphs.round import Accept, GraphRound, RoundSetting, agreed
 from engine.runtime.target.sampling import chosen
 from engine.runtime.target.target import TorchTarget
 
-RUNNERS: Mapping[str, type[Eager] | type[Graphs]] = MappingProxyType({"cpu": Eager, "cuda": Graphs})
+RUNNERS: Mapping[str, type[EagerRunner] | type[GraphRunner]] = MappingProxyType(
+    {"cpu": EagerRunner, "cuda": GraphRunner})
 
 
-def inside(drafter: object) -> object:
+def unwrapped(drafter: object) -> object:
     """The drafter itself, without a wrapper that only selects its feature columns."""
     return drafter.inside if isinstance(drafter, NarrowedDrafter) else drafter
 
@@ -82,11 +83,11 @@ class Machine:
     @torch.inference_mode()
     def _round(self, index: int, bucket: int) -> Round:
         buffer, seconds = self.runner.run(bucket)
-        return spelt(self.report.arrays(buffer), index, self.setting.context_limit, seconds)
+        return round_record(self.report.arrays(buffer), index, self.setting.context_limit, seconds)
 
 
 def _graph_drafter(drafter: object, longest: int, rows: int) -> GraphDrafter:
-    whole = inside(drafter)
+    whole = unwrapped(drafter)
     if not isinstance(whole, BlockDrafter):
         raise RequestError("CUDA-graph rounds draft with block-diffusion drafters; another kind was given.")
     columns = drafter.columns if isinstance(drafter, NarrowedDrafter) else None

@@ -71,7 +71,7 @@ def proposed(arrays: Arrays, drafter: int, deepest: int) -> Lattice:
     return Lattice(tokens, logprobs, np.zeros_like(tokens))
 
 
-def spelt(arrays: Arrays, index: int, context_limit: int, seconds: Mapping[str, float]) -> Round:
+def round_record(arrays: Arrays, index: int, context_limit: int, seconds: Mapping[str, float]) -> Round:
     """The record of a round that was made from a buffer's arrays, with seconds per stage."""
     start, tree = int(arrays["ended"][0]), drafted(arrays, "tree")
     drafters, size = range(sum(name.endswith("logprobs") for name in arrays)), len(tree)

@@ -14,7 +14,7 @@ from engine.records import Sampling
 from engine.runtime.graphs.combine import COMBINE
 from engine.runtime.graphs.passes import GraphDrafter, GraphTarget
 from engine.runtime.graphs.rows import KeptRows, PaddedRows, TextEnd, kept, packed
-from engine.runtime.graphs.trees import BestFirst, Chain, Marginals, PaddedTree, planted
+from engine.runtime.graphs.trees import BestFirst, Chain, Marginals, PaddedTree, padded_tree
 from engine.runtime.target.passes import PassOutput
 from engine.runtime.target.sampling import choices, statistics
 
@@ -69,7 +69,7 @@ class Board:
     candidates: tuple[PaddedTree, ...]
     tree: PaddedTree
     rows: PaddedRows
-    said: PassOutput
+    output: PassOutput
     choice: Tensor
     statistics: Tensor
     kept: KeptRows
@@ -139,12 +139,12 @@ class GraphRound:
     def verify(self, bucket: int) -> None:
         """Run the target's forward pass over the rows."""
         on = self.board
-        on.said = self.target.verify(on.tree.tokens, on.rows.depths, on.rows.seen, on.length, bucket)
+        on.output = self.target.verify(on.tree.tokens, on.rows.depths, on.rows.seen, on.length, bucket)
 
     def choose(self, bucket: int) -> None:
         """Choose the target's token at each node, and compute the statistics of each."""
         on = self.board
-        logits = on.said.logits.float()
+        logits = on.output.logits.float()
         on.choice, left = choices(logits, self.setting.sampling, on.draws[on.length + on.rows.depths + 1])
         on.statistics = statistics(logits, on.choice, left, on.tree.tokens, on.tree.parents)
 
@@ -163,7 +163,7 @@ class GraphRound:
         on = self.board
         positions = on.length + torch.arange(len(on.kept.keep), device=on.state.device)
         if self.drafters:
-            features = on.said.tapped.index_select(0, on.kept.keep)
+            features = on.output.tapped.index_select(0, on.kept.keep)
         for drafter in self.drafters:
             drafter.observe(features, positions)
 
@@ -178,7 +178,7 @@ class GraphRound:
 def bare(root: Tensor, like: Tensor) -> PaddedTree:
     """The tree without drafted nodes: the root () alone; costs are on the device of ``like``."""
     none = root.new_zeros(0)
-    return planted(root, none, none, like.new_zeros(0, dtype=torch.float32), 0)
+    return padded_tree(root, none, none, like.new_zeros(0, dtype=torch.float32), 0)
 
 
 def deepest(setting: RoundSetting, depths: Sequence[int]) -> int:

@@ -10,7 +10,7 @@ from torch import Tensor
 from engine.runtime.graphs.trees import PaddedTree
 
 
-def picked(values: Tensor, place: Tensor) -> Tensor:
+def item_at(values: Tensor, place: Tensor) -> Tensor:
     """values[place] for a place () int64 on the device; plain indexing would copy the place to the host first."""
     return values.index_select(0, place[None])[0]
 
@@ -79,7 +79,7 @@ def walked(tree: PaddedTree, rows: PaddedRows, accepted: Tensor, deepest: int) -
     index = torch.arange(len(accepted), device=accepted.device)
     reached = (~rows.seen | accepted | (index == 0)).all(-1) & (index < tree.size)
     last = torch.where(reached, rows.depths * len(index) + len(index) - 1 - index, -1).argmax()
-    on_path = picked(rows.seen, last)
+    on_path = item_at(rows.seen, last)
     places = torch.where(on_path, rows.depths, deepest + 1)
     return index.new_zeros(deepest + 2).scatter_(0, places, index)[:deepest + 1], last
 
@@ -88,10 +88,10 @@ def kept(tree: PaddedTree, rows: PaddedRows, choice: Tensor, accepted: Tensor, e
     """The accepted path, cut before a stop token and where no token is left. choice (rows,) int64, accepted (rows,)
     bool."""
     keep, last = walked(tree, rows, accepted, end.deepest)
-    count = picked(rows.depths, last) + 1
+    count = item_at(rows.depths, last) + 1
     tokens = tree.tokens[keep]
     places = torch.arange(len(keep), device=keep.device)
     ends = (tokens[:, None] == end.stop_ids).any(-1) & (places < count)
     length = torch.minimum(torch.where(ends, places, count).amin(), end.left)
-    cut = picked(tokens, length.clamp(max=len(keep) - 1))
-    return KeptRows(keep, length, torch.where(length < count, cut, picked(choice, last)))
+    cut = item_at(tokens, length.clamp(max=len(keep) - 1))
+    return KeptRows(keep, length, torch.where(length < count, cut, item_at(choice, last)))

@@ -47,17 +47,17 @@ def marginals(logits: Tensor, width: int) -> Marginals:
     return Marginals(tokens, logprobs)
 
 
-def planted(root: Tensor, tokens: Tensor, parents: Tensor, costs: Tensor, nodes: int) -> PaddedTree:
+def padded_tree(root: Tensor, tokens: Tensor, parents: Tensor, costs: Tensor, nodes: int) -> PaddedTree:
     """A tree of 1 + ``nodes`` rows by one drafter: ``root`` () int64, then at most ``nodes`` drafted nodes in order,
     those of cost ∞ last. tokens, parents (n,) int64, costs (n,) float32."""
     zero, missing = root.new_zeros(1), nodes - len(tokens)
-    return settled(PaddedTree(
+    return with_padding(PaddedTree(
         torch.cat([root[None], pad(tokens, (0, missing))]), torch.cat([zero, pad(parents, (0, missing))]),
         torch.cat([costs.new_zeros(1), pad(costs, (0, missing), value=torch.inf)]),
         torch.cat([zero, tokens.new_ones(nodes)]), zero[0]))
 
 
-def settled(tree: PaddedTree) -> PaddedTree:
+def with_padding(tree: PaddedTree) -> PaddedTree:
     """The tree with every row of cost ∞ turned into padding and its size counted; such rows must come last."""
     padding = tree.costs.isinf()
     rows = torch.arange(len(tree.tokens), device=tree.tokens.device)
@@ -110,7 +110,7 @@ class BestFirst:
         places = below.new_zeros(len(reached) + 1).scatter_(
             0, order + 1, torch.arange(1, len(order) + 1, device=below.device))
         chosen = tokens[self.depths[order], ranks[order]]
-        return planted(root, chosen, places[parents[order]], ordered, self.nodes)
+        return padded_tree(root, chosen, places[parents[order]], ordered, self.nodes)
 
 
 class Chain:
@@ -123,5 +123,5 @@ class Chain:
         """See ``BestFirst``. Costs are added one after the other in float32, as numpy's cumulative sum does."""
         totals = list(accumulate(costs[:self.nodes, 0].unbind()))
         rows = torch.arange(self.nodes, device=tokens.device)
-        return planted(root, tokens[:self.nodes, 0], rows, torch.stack(totals) if totals else costs.new_zeros(0),
+        return padded_tree(root, tokens[:self.nodes, 0], rows, torch.stack(totals) if totals else costs.new_zeros(0),
                        self.nodes)

@@ -24,13 +24,13 @@ from engine.lab.findings import (
     WRONG,
     DoctorFinding,
     Marks,
-    compared,
+    against_config,
     confidence_finding,
     positions_finding,
-    stated,
+    ways_finding,
 )
 from engine.records import Floats, Lattice
-from engine.runtime.measure.specimens import Specimen, fared, fared_otherwise, reread_specimen, specimen
+from engine.runtime.measure.specimens import Specimen, chain_marks, marks_by_way, reread_specimen, specimen
 from engine.runtime.measure.target_findings import target_findings
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig
@@ -76,7 +76,7 @@ def _drafter_findings(rig: Rig, named: tuple[str, BlockDrafter], specimens: Sequ
                       steps: Steps) -> list[DoctorFinding]:
     name, drafter = named
     steps.begin(f"The drafter {name} as it is configured.")
-    own = fared(drafter, specimens, rig.target.taps)
+    own = chain_marks(drafter, specimens, rig.target.taps)
     tries: tuple[tuple[str, Ways, str], ...] = (
         ("taps", _other_taps(rig), "Take the taps from the checkpoint's config, as outputs of those layers; here "
          "{best} fares better."),
@@ -91,10 +91,10 @@ def _drafter_findings(rig: Rig, named: tuple[str, BlockDrafter], specimens: Sequ
     found = []
     for check, ways, advice in tries:
         steps.begin(f"The drafter {name}: {check}.")
-        found.append(compared((check, name), own, fared_otherwise(drafter, specimens, ways), advice))
+        found.append(ways_finding((check, name), own, marks_by_way(drafter, specimens, ways), advice))
     said = drafter.model.config.dflash_config
-    found[0] = stated(found[0], tuple(rig.target.taps), tuple(said["target_layer_ids"]))
-    found[1] = stated(found[1], drafter.mask_id, said["mask_token_id"])
+    found[0] = against_config(found[0], tuple(rig.target.taps), tuple(said["target_layer_ids"]))
+    found[1] = against_config(found[1], drafter.mask_id, said["mask_token_id"])
     return [*found, _base_finding(rig, name, drafter, found[-1]), _draft_finding(rig, name, drafter, specimens),
             _vocabulary_finding(rig, name, drafter), confidence_finding(name, own), positions_finding(name, own)]
 
@@ -217,7 +217,7 @@ def _dtype_finding(rig: Rig, other: Rig | None, name: str, specimens: Sequence[S
         drafter = each.drafters[name]
         again = [reread_specimen(each.target, text.token_ids.tolist(), text.start) for text in specimens]
         assert isinstance(drafter, BlockDrafter)
-        marks = {**marks, each.target.dtype: fared(drafter, again, each.target.taps)}
+        marks = {**marks, each.target.dtype: chain_marks(drafter, again, each.target.taps)}
     figures = {dtype: found.accepted for dtype, found in marks.items()}
     said = ", ".join(f"{value:.2f} in {dtype}" for dtype, value in figures.items())
     seen = f"Accepted draft tokens per round: {said}."

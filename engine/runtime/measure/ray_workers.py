@@ -29,7 +29,7 @@ OpenLaboratory = Callable[[], Laboratory]
 
 
 @dataclass(frozen=True)
-class About:
+class WorkerFacts:
     """A worker's conditions, the methods that it can run, its drafters, and its process id."""
 
     conditions: Conditions
@@ -44,10 +44,10 @@ class RigWorker:
     def __init__(self, open_laboratory: OpenLaboratory) -> None:
         self._laboratory = open_laboratory()
 
-    def about(self) -> About:
-        """See ``About``."""
+    def about(self) -> WorkerFacts:
+        """See ``WorkerFacts``."""
         asked = self._laboratory
-        return About(asked.conditions, tuple(asked.methods), tuple(asked.drafters), os.getpid())
+        return WorkerFacts(asked.conditions, tuple(asked.methods), tuple(asked.drafters), os.getpid())
 
     def prepare(self, tasks: Sequence[Task]) -> bool:
         """Warm up for these tasks."""
@@ -59,7 +59,7 @@ class RigWorker:
 
 
 @dataclass
-class Hand:
+class WorkerSlot:
     """One worker's place: its actor, the tasks of its block that are still to be measured, and how often it was
     lost."""
 
@@ -104,7 +104,7 @@ class RayCrew:
         actor = ray.remote(RigWorker).options(
             num_gpus=1 if devices else 0, num_cpus=int(share) if share >= 1 else share, runtime_env=threads)
         self.hire = partial(actor.remote, open_laboratory)
-        self.hands = [Hand(self.hire()) for _ in range(count)]
+        self.hands = [WorkerSlot(self.hire()) for _ in range(count)]
         try:
             found = ray.get([hand.actor.about.remote() for hand in self.hands])
         except ray.exceptions.RayError as error:
@@ -116,7 +116,7 @@ class RayCrew:
 
     def work(self, tasks: Sequence[Task], control: Control) -> Iterator[CellResult]:
         """See ``sweeping.Crew``. A worker measures a block to its end, so that what is compared shares a device."""
-        return Shift(self, tasks, control).run()
+        return Dispatch(self, tasks, control).run()
 
 
 def shared(conditions: Sequence[Conditions]) -> Conditions:
@@ -133,7 +133,7 @@ def last_line(error: Exception) -> str:
     return str(error).strip().splitlines()[-1]
 
 
-class Shift:
+class Dispatch:
     """Hands one sweep's tasks to the workers and collects their results. ``running`` maps every call in progress to its
     worker's place and its task, which is None while the worker warms up."""
 
@@ -141,7 +141,7 @@ class Shift:
         self.crew, self.tasks, self.control = crew, tasks, control
         self.blocks = deque(deque(group) for _, group in groupby(tasks, lambda task: block(task.cell)))
         self.hands = list(crew.hands)
-        self.running: dict[Any, tuple[Hand, Task | None]] = {}
+        self.running: dict[Any, tuple[WorkerSlot, Task | None]] = {}
         self.attempts: Counter[Cell] = Counter()
 
     def run(self) -> Iterator[CellResult]:
@@ -160,7 +160,7 @@ class Shift:
             return True
         return not self.control.stopped and bool(self.blocks or any(hand.queue for hand in self.hands))
 
-    def _prepare(self, hand: Hand) -> None:
+    def _prepare(self, hand: WorkerSlot) -> None:
         hand.queue.clear()
         self.running[hand.actor.prepare.remote(self.tasks)] = hand, None
 
@@ -182,14 +182,14 @@ class Shift:
         ready: list[Any] = self.crew.ray.wait(list(self.running), timeout=GLANCE_SECONDS)[0]
         return ready
 
-    def _collect(self, hand: Hand, task: Task | None, reference: Any) -> CellResult | None:
+    def _collect(self, hand: WorkerSlot, task: Task | None, reference: Any) -> CellResult | None:
         try:
             found = self.crew.ray.get(reference)
         except self.crew.ray.exceptions.RayActorError:
             return self._replace(hand, task)
         return found if task else None
 
-    def _replace(self, hand: Hand, task: Task | None) -> CellResult | None:
+    def _replace(self, hand: WorkerSlot, task: Task | None) -> CellResult | None:
         """Replace a lost worker, whose tasks go back to the front of the queue."""
         left = [task, *hand.queue] if task else list(hand.queue)
         hand.losses += 1

@@ -23,7 +23,7 @@ from engine.errors import RequestError
 from engine.records import Request, Sampling
 from engine.runtime.graphs.machine import Machine, setting_of
 from engine.runtime.graphs.passes import bucket_of
-from engine.runtime.graphs.report import spelt
+from engine.runtime.graphs.report import round_record
 from engine.runtime.graphs.rows import PaddedRows
 from engine.runtime.graphs.steps import STEPPERS
 from engine.runtime.graphs.trees import PaddedTree
@@ -111,7 +111,7 @@ def round_ms(machine: Machine, trial: Trial) -> tuple[float, float]:
     whole = timed(once, trial.rounds)
     buffer = machine.runner.run(bucket)[0]
     limit = machine.setting.context_limit
-    return whole, timed(lambda: spelt(machine.report.arrays(buffer), 0, limit, {}), trial.rounds)
+    return whole, timed(lambda: round_record(machine.report.arrays(buffer), 0, limit, {}), trial.rounds)
 
 
 @torch.inference_mode()

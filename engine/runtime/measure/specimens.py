@@ -69,7 +69,7 @@ def stride(specimens: Sequence[Specimen]) -> int:
     return max(1, sum(len(each.token_ids) - each.start for each in specimens) // ANCHORS)
 
 
-def fared(drafter: BlockDrafter, specimens: Sequence[Specimen], taps: Sequence[int],
+def chain_marks(drafter: BlockDrafter, specimens: Sequence[Specimen], taps: Sequence[int],
           manner: Manner | None = None) -> Marks:
     """The marks of the drafter's chains with these taps, run in this manner (by default its own)."""
     every = stride(specimens)
@@ -86,7 +86,7 @@ def fared(drafter: BlockDrafter, specimens: Sequence[Specimen], taps: Sequence[i
     return marks(np.stack(chains), np.stack(texts), np.stack(beliefs))
 
 
-def fared_otherwise(drafter: BlockDrafter, specimens: Sequence[Specimen], ways: Mapping[str, tuple[
+def marks_by_way(drafter: BlockDrafter, specimens: Sequence[Specimen], ways: Mapping[str, tuple[
         Sequence[int], Manner | None]]) -> dict[str, Marks]:
-    """``fared`` by name for each (taps, manner)."""
-    return {name: fared(drafter, specimens, taps, manner) for name, (taps, manner) in ways.items()}
+    """``chain_marks`` by name for each (taps, manner)."""
+    return {name: chain_marks(drafter, specimens, taps, manner) for name, (taps, manner) in ways.items()}

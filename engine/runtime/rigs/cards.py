@@ -24,7 +24,7 @@ NEEDED = ("title", "heads", "defaults")
 
 
 @dataclass(frozen=True)
-class Parts:
+class RigParts:
     """What a rig is made of, before anything is loaded: its folders, and the drafters for methods of one and of two."""
 
     title: str
@@ -45,7 +45,7 @@ def has_card(folder: Path) -> bool:
         return False
 
 
-def card_parts(folder: Path, opening: Opening) -> Parts:
+def card_parts(folder: Path, opening: Opening) -> RigParts:
     """The parts that a folder's card names; a target in a package is fetched. RigError says which field is missing or
     of the wrong kind."""
     card = _read(folder)
@@ -58,7 +58,7 @@ def card_parts(folder: Path, opening: Opening) -> Parts:
     target, package = folder / "target", card.get("package")
     if package and not target.is_dir():  # the container image has it there already
         target = packaged(folder.name, package, opening.tell)
-    return Parts(
+    return RigParts(
         card["title"], target, {name: folder / name for name in names},
         {int(count): tuple(chosen) for count, chosen in defaults.items()},
         {str(name): str(value) for name, value in card.get("revisions", {}).items()}, card.get("good_at", ""),

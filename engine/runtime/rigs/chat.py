@@ -84,7 +84,7 @@ def pieces(tokenizer: PreTrainedTokenizerBase, token_ids: Iterable[int]) -> dict
     return {token: _piece(tokenizer, token) for token in token_ids}
 
 
-class Spelling(dict[int, Piece]):
+class TokenTexts(dict[int, Piece]):
     """The text of single tokens, each looked up once: looking up a round's new tokens takes longer than the rest of
     recording it."""
 

@@ -42,14 +42,14 @@ class RoundCost:
         return max(0.0, mean_seconds + slope * (rows - mean_rows))
 
 
-class Sharing(Protocol):
+class WaitingRun(Protocol):
     """A run that wants a round: the seconds that it is ``owed``, and the ``rows`` of its latest round."""
 
     owed: float
     rows: int
 
 
-Run = TypeVar("Run", bound=Sharing)
+Run = TypeVar("Run", bound=WaitingRun)
 
 
 def served(runs: Sequence[Run], cost: RoundCost) -> list[Run]:
@@ -57,7 +57,7 @@ def served(runs: Sequence[Run], cost: RoundCost) -> list[Run]:
     return [run for run in runs if run.owed > cost.of(run.rows)] or list(runs)
 
 
-def settle(wanting: Sequence[Sharing], inside: Collection[Sharing], cost: RoundCost) -> None:
+def settle(wanting: Sequence[WaitingRun], inside: Collection[WaitingRun], cost: RoundCost) -> None:
     """After a round, update the seconds owed to each run that wanted one; ``inside`` are the runs that took part."""
     seconds = cost.of(sum(run.rows for run in inside))
     for run in wanting:

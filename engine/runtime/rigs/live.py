@@ -21,15 +21,15 @@ from engine.records import Ask, Request, Round, Sampling
 from engine.requests.familiar import familiar, outside
 from engine.requests.rig_names import AUTO_DTYPE
 from engine.requests.turns import Turn
-from engine.runtime.rigs.chat import Spelling, prompt_ids
+from engine.runtime.rigs.chat import TokenTexts, prompt_ids
 from engine.runtime.rigs.cost import CostBook
 from engine.runtime.rigs.loops import HostLoop, loop_on
-from engine.runtime.rigs.paces import Paces
+from engine.runtime.rigs.paces import PacePolicies
 from engine.runtime.rigs.rigs import Rig, open_rig
-from engine.runtime.rigs.room import Room, told
+from engine.runtime.rigs.room import RunMemory, memory_error
 from engine.runtime.rigs.seats import OwnRounds, Seat, SharedRun
 from engine.runtime.rigs.shared_rounds import SharedRounds
-from engine.runtime.rigs.telling import asked_of, company_of, token_ids
+from engine.runtime.rigs.telling import request_in_words, shared_rounds_sentence, token_ids
 from engine.trace import End, Entry, Header, Line
 
 
@@ -41,14 +41,14 @@ class LiveRig:
     def __init__(self, rig: Rig, shares: bool = False) -> None:
         self._rig = rig
         self._reading = Lock()
-        self._room = Room(rig)
+        self._room = RunMemory(rig)
         self._costs = CostBook(rig)
-        self._paces = Paces(self._costs)
+        self._paces = PacePolicies(self._costs)
         self._shared = SharedRounds(self._paces.allotment)
         self._loop = loop_on(rig.target)
         self._plain_loop = loop_on(rig.plain_target) if rig.plain_target else self._loop
         self._shares = shares and isinstance(self._loop, HostLoop)  # CUDA graphs are captured for one run
-        self._spelling = Spelling(rig.tokenizer)
+        self._spelling = TokenTexts(rig.tokenizer)
 
     @property
     def rig(self) -> str:
@@ -121,7 +121,7 @@ class LiveRig:
         """The rounds of a run without text or trace lines, for measuring; the caller holds the rig meanwhile."""
         drafters = self._rig.drafters_for(ask.method, ask.drafters)
         request = self.request(ask)
-        with self.held(asked_of(request)), closing(self._decode(request, list(drafters.values()))) as rounds:
+        with self.held(request_in_words(request)), closing(self._decode(request, list(drafters.values()))) as rounds:
             yield rounds
 
     def _decode(self, request: Request, drafters: Sequence[Drafter]) -> Generator[Round, None, None]:
@@ -130,7 +130,7 @@ class LiveRig:
             return self._plain_loop.decode(request, drafters)
         if request.pace != AUTO:
             return self._loop.decode(request, drafters)
-        return HostLoop(self._rig.target).decode(request, drafters, self._paces.lone(request, drafters))
+        return HostLoop(self._rig.target).decode(request, drafters, self._paces.unshared(request, drafters))
 
     def curve(self, context: int, sampling: Sampling) -> CostCurve:
         """The cost of rounds after ``context`` tokens; the first call for a context bucket takes seconds to measure."""
@@ -146,7 +146,7 @@ class LiveRig:
         with self._answered(request, list(drafters.values())) as seat:
             named = np.zeros(self._rig.target.config.vocab_size, np.bool_)
             named[list(request.prompt_ids)] = True
-            yield seat.let(lambda: self._header(ask, request, tuple(drafters)))
+            yield seat.call(lambda: self._header(ask, request, tuple(drafters)))
             seconds, count, last, shared, most = 0.0, 0, None, 0, 1
             while True:
                 began = time.perf_counter()
@@ -161,21 +161,21 @@ class LiveRig:
                 count, last = count + 1, made
                 shared, most = shared + bool(company), max(most, company.runs if company else 1)
                 yield Entry(made, self._spelling.of(set(fresh.tolist())), seconds, company)
-            yield End(self._reason(request, last), count, seconds, said=company_of(shared, count, most - 1))
+            yield End(self._reason(request, last), count, seconds, said=shared_rounds_sentence(shared, count, most - 1))
 
     @contextmanager
     def _answered(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[Seat | OwnRounds]:
         """A place to get a run's rounds from: a seat among others, or rounds of its own."""
         if not self._shares:
-            with self.held(asked_of(request)), closing(self._decode(request, drafters)) as rounds:
+            with self.held(request_in_words(request)), closing(self._decode(request, drafters)) as rounds:
                 yield OwnRounds(rounds)
             return
         target = self._rig.target if drafters else self._rig.plain_target or self._rig.target
         adaptive = request.pace == AUTO and bool(drafters)
         with self._shared.seat(SharedRun(target, lambda: BatchRequest(
                 request, drafters,
-                self._paces.visited(request, drafters, self._shared.runs > 1) if adaptive else None),
-                asked_of(request))) as seat:
+                self._paces.joinable(request, drafters, self._shared.runs > 1) if adaptive else None),
+                request_in_words(request))) as seat:
             yield seat
 
     @contextmanager
@@ -187,7 +187,7 @@ class LiveRig:
                 yield
             except torch.OutOfMemoryError as error:
                 self._free()
-                raise told(error, wish) from error
+                raise memory_error(error, wish) from error
 
     def close(self) -> None:
         """Free what finished runs left allocated; the weights are freed with the last reference to this object."""

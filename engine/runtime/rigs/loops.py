@@ -11,7 +11,7 @@ from engine.decoding.budget_policy import BudgetPolicy
 from engine.decoding.loop import decode
 from engine.decoding.plan import Drafter
 from engine.records import Request, Round
-from engine.runtime.target.inference import each_inferring
+from engine.runtime.target.inference import rounds_in_inference_mode
 from engine.runtime.target.target import TorchTarget
 
 CUDA_GRAPHS = "CANOPY_CUDA_GRAPHS"  # in the environment: 1 for CUDA-graph rounds, which have not run on a GPU yet
@@ -36,7 +36,7 @@ class HostLoop:
     def decode(self, request: Request, drafters: Sequence[Drafter],
                policy: BudgetPolicy | None = None) -> Generator[Round, None, None]:
         """See ``Loop``; a ``policy`` as in ``engine.decoding.loop.decode``."""
-        return each_inferring(decode(request, self.target, drafters, policy))
+        return rounds_in_inference_mode(decode(request, self.target, drafters, policy))
 
     def close(self) -> None:
         """See ``Loop``; here nothing is kept."""

@@ -15,22 +15,22 @@ from engine.records import Request
 from engine.runtime.rigs.cost import CostBook
 
 
-class Paces:
+class PacePolicies:
     """Budget policies from the rig's cost curves. Only a run that has the rig to itself measures a curve, before its
     first round; while others run, nothing is measured, since they would wait for it."""
 
     def __init__(self, costs: CostBook) -> None:
         self._costs, self._joint, self._ledgers = costs, JointCosts(), DraftingLedgers()
 
-    def lone(self, request: Request, drafters: Sequence[Drafter]) -> AdaptiveBudget:
+    def unshared(self, request: Request, drafters: Sequence[Drafter]) -> AdaptiveBudget:
         """The policy of a run that shares no rounds. Measures for about a second where no curve of such a context
         length is known yet."""
         curve = self._costs.ready(_middle(request), request.sampling)
         return AdaptiveBudget(curve, self._ledgers.of(request.method, drafters))
 
-    def visited(self, request: Request, drafters: Sequence[Drafter], company: bool) -> BudgetPolicy | None:
-        """The policy of a run that others may join. Without ``company`` it measures like ``lone``; with company and no
-        curve measured so far it is None, and the allotment makes one.
+    def joinable(self, request: Request, drafters: Sequence[Drafter], company: bool) -> BudgetPolicy | None:
+        """The policy of a run that others may join. Without ``company`` it measures like ``unshared``; with company
+        and no curve measured so far it is None, and the allotment makes one.
 
         A method that would accept other tokens from another tree shares no total: its text may not depend on others.
         """

@@ -25,7 +25,7 @@ from engine.runtime.checkpoints.loading import load_causal, load_tokenizer
 from engine.runtime.checkpoints.opening import ALONE, Opening
 from engine.runtime.checkpoints.several_gpus import places_of
 from engine.runtime.checkpoints.sources import fetch
-from engine.runtime.rigs.cards import Parts, card_parts, has_card
+from engine.runtime.rigs.cards import RigParts, card_parts, has_card
 from engine.runtime.rigs.chat import ChatStyle, chat_style
 from engine.runtime.rigs.precision import DTYPES, Precision, precision, take, target_in
 from engine.runtime.target.self_test import must_verify_trees
@@ -97,7 +97,7 @@ def open_rig(name: str, dtype: str = "bfloat16", device: str = "", opening: Open
                        "target, or free memory that other programs hold.") from error
 
 
-def rig_parts(name: str, opening: Opening = ALONE) -> Parts:
+def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
     """The parts of a rig by name; what is not on this machine is fetched. RigError where there is no such rig."""
     if name in NAMED or JOINT in name:
         return _pair_parts(name, opening)
@@ -108,7 +108,7 @@ def rig_parts(name: str, opening: Opening = ALONE) -> Parts:
     return card_parts(folder, opening)
 
 
-def _pair_parts(name: str, opening: Opening) -> Parts:
+def _pair_parts(name: str, opening: Opening) -> RigParts:
     """A target and one or two drafters; with one, the n-gram drafter is the second drafter."""
     pair = pair_of(name)
     target = fetch(pair.target, opening.tell)
@@ -118,13 +118,13 @@ def _pair_parts(name: str, opening: Opening) -> Parts:
     defaults: dict[int, tuple[str, ...]] = {1: names[:1]}
     if len(names) == 2:
         defaults[2] = names
-    return Parts(
+    return RigParts(
         name if name in NAMED else target.label, target.folder,
         {drafter: each.folder for drafter, each in found.items()}, defaults,
         {"target": target.label, **{drafter: each.label for drafter, each in found.items()}})
 
 
-def load_rig(parts: Parts, dtype: str, device: torch.device, opening: Opening = ALONE) -> Rig:
+def load_rig(parts: RigParts, dtype: str, device: torch.device, opening: Opening = ALONE) -> Rig:
     """Check configs and file headers, then load target and drafters."""
     with _configured(parts.target):
         config = causal_config(parts.target)

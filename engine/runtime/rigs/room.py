@@ -20,7 +20,7 @@ PART = 0.5  # of the memory that is free once the rig is loaded, for the caches 
 LOGIT_BYTES = 8  # per logit of a row: in float32, and a copy while they are read
 
 
-class Room:
+class RunMemory:
     """The memory that all runs of a rig may take together, in bytes."""
 
     def __init__(self, rig: Rig) -> None:
@@ -68,7 +68,7 @@ def give_back() -> None:
         CDLL(None).malloc_trim(0)
 
 
-def told(error: Exception, wish: str) -> Exception:
+def memory_error(error: Exception, wish: str) -> Exception:
     """The error to raise for the user: a RequestError where the device has no memory for this request, since a later
     one may succeed; any other error as it is."""
     if not isinstance(error, torch.OutOfMemoryError):

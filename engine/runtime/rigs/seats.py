@@ -49,7 +49,7 @@ class Seat:
         self._inbox = inbox
         self._outbox: SimpleQueue[tuple[Any, Exception | None]] = SimpleQueue()
 
-    def let(self, act: Callable[[], Any]) -> Any:
+    def call(self, act: Callable[[], Any]) -> Any:
         """Call ``act`` in the rounds' thread, between two rounds, and return its result."""
         return self._wanted(act)
 
@@ -81,7 +81,7 @@ class OwnRounds:
     def __init__(self, rounds: Generator[Round, None, None]) -> None:
         self._rounds = rounds
 
-    def let(self, act: Callable[[], Any]) -> Any:
+    def call(self, act: Callable[[], Any]) -> Any:
         """See ``Seat``."""
         return act()
 

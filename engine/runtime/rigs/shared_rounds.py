@@ -25,7 +25,7 @@ from engine.decoding.together import RequestBatch
 from engine.errors import RequestError
 from engine.records import WAIT, Round
 from engine.runtime.rigs.fairness import served, settle
-from engine.runtime.rigs.room import give_back, told
+from engine.runtime.rigs.room import give_back, memory_error
 from engine.runtime.rigs.seats import LEAVE, ROUND, Group, Seat, SharedRun
 from engine.trace import Block, SharedPass
 
@@ -104,11 +104,11 @@ class SharedRounds:
 
     def _make_rounds(self) -> None:
         while self._seats:
-            self._hear()
+            self._take_wishes()
             self._act()
             self._round()
 
-    def _hear(self) -> None:
+    def _take_wishes(self) -> None:
         """Take in wishes until there is something to do and no run is worth waiting for."""
         until = None
         while self._seats:
@@ -168,7 +168,7 @@ class SharedRounds:
             elif not self._opened(seat):
                 seat.give(None)
         except Exception as error:
-            seat.give(None, told(error, seat.run.asks))
+            seat.give(None, memory_error(error, seat.run.asks))
 
     def _opened(self, seat: Seat) -> bool:
         """Read the prompt of a run, and return whether it has a first round."""
@@ -193,7 +193,7 @@ class SharedRounds:
         except Exception as error:
             for seat in inside:
                 group.batch.drop(seat.place)
-                seat.give(None, told(error, seat.run.asks))
+                seat.give(None, memory_error(error, seat.run.asks))
             return
         for place, each in made:
             seats[place].rows = len(each.tree)

@@ -7,7 +7,7 @@ import numpy as np
 from engine.records import Integers, Request, Round
 
 
-def company_of(shared: int, count: int, others: int) -> str:
+def shared_rounds_sentence(shared: int, count: int, others: int) -> str:
     """The sentence for a run that shared rounds with others: its speed is not that of a run alone."""
     if not shared:
         return ""
@@ -15,7 +15,7 @@ def company_of(shared: int, count: int, others: int) -> str:
     return f"It shared {shared} of its {count} rounds with {whom}, so its speed is not that of a run alone."
 
 
-def asked_of(request: Request) -> str:
+def request_in_words(request: Request) -> str:
     """What a run asked the device for, in words that complete an error's sentence."""
     return f"at a budget of {request.budget} nodes and {len(request.prompt_ids)} prompt tokens"
 

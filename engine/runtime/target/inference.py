@@ -15,7 +15,7 @@ Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
 
-def inferring(call: Callable[Given, Found]) -> Callable[Given, Found]:
+def in_inference_mode(call: Callable[Given, Found]) -> Callable[Given, Found]:
     """Wrap a function so that it runs in inference mode."""
     @wraps(call)
     def inside(*given: Given.args, **named: Given.kwargs) -> Found:
@@ -26,7 +26,7 @@ def inferring(call: Callable[Given, Found]) -> Callable[Given, Found]:
     return inside
 
 
-def each_inferring(rounds: Generator[Round, None, None]) -> Generator[Round, None, None]:
+def rounds_in_inference_mode(rounds: Generator[Round, None, None]) -> Generator[Round, None, None]:
     """Make each round in inference mode and yield it outside: the mode belongs to the thread, not to the generator."""
     try:
         while True:

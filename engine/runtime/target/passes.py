@@ -37,7 +37,7 @@ class PassOutput(NamedTuple):
     tapped: Tensor
 
 
-class Part(NamedTuple):
+class PassPart(NamedTuple):
     """One text's rows of a pass: the arguments of ``ReferencePass.forward``."""
 
     tokens: Tensor
@@ -107,7 +107,7 @@ class FusedPass(nn.Module):
 
     def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: TreeCache) -> PassOutput:
         """See ``ReferencePass.forward``."""
-        part = Part(tokens, positions, seen, cache)
+        part = PassPart(tokens, positions, seen, cache)
         hidden = embedding(tokens, self.base.embed_tokens.weight)
         rotation = self.rotations.at(positions, part.end)
         rooms, mask, spare = self._seen_by(part)
@@ -117,7 +117,7 @@ class FusedPass(nn.Module):
             outputs.append(hidden)
         return PassOutput(self.head(self.norm(hidden)), beside([outputs[layer] for layer in self.taps]))
 
-    def together(self, parts: Sequence[Part]) -> list[PassOutput]:
+    def together(self, parts: Sequence[PassPart]) -> list[PassOutput]:
         """Logits and taps of each part, from one pass over the rows of several texts, each with its own cache."""
         rows = [len(part.tokens) for part in parts]
         hidden = embedding(torch.cat([part.tokens for part in parts]), self.base.embed_tokens.weight)
@@ -133,7 +133,7 @@ class FusedPass(nn.Module):
         said = tapped.split(rows) if self.taps else [tapped] * len(rows)
         return [PassOutput(*own) for own in zip(logits.split(rows), said, strict=True)]
 
-    def _seen_by(self, part: Part) -> tuple[Tensor, Tensor | None, int]:
+    def _seen_by(self, part: PassPart) -> tuple[Tensor, Tensor | None, int]:
         """The room of all layers for a part's rows, their mask, and how many spare slots lie at the end."""
         rooms = part.cache.room(len(part.tokens), 1 if part.seen is None else WHOLE)
         spare = rooms.shape[3] - part.end

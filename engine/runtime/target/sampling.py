@@ -85,7 +85,7 @@ def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64],
         said_of = slice(packed.size)
         logits, draws, tokens, parents = logits[said_of], draws[said_of], tokens[said_of], parents[said_of]
     if sampling.temperature == 0 and logits.device.type == "cpu":
-        said: VerificationSource = Greedy(logits, tokens, parents)
+        said: VerificationSource = GreedyChoices(logits, tokens, parents)
     else:
         choice, left = choices(logits, sampling, torch.from_numpy(draws).to(logits.device))
         said = ChoiceStatistics(choice.cpu().numpy().astype(np.int32),
@@ -93,7 +93,7 @@ def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64],
     return LazyVerification(said) if logits.numel() <= WAITING else said.described()
 
 
-class Greedy:
+class GreedyChoices:
     """Choices at temperature 0 from logits (rows, vocabulary) on a CPU, see ``VerificationSource``. A row is read only
     when it is asked for: half of them lie in the other core's cache, and reading all takes longer than the search."""
 

@@ -26,7 +26,7 @@ def must_verify_trees(target: TorchTarget) -> None:
     if kind in TRIED:
         return
     try:
-        apart = strayed_nats(target)
+        apart = largest_difference_nats(target)
     except (TypeError, ValueError, RuntimeError, AttributeError, KeyError) as error:
         said = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
         raise RigError(f"A {kind} cannot be verified as a tree ({said}); choose a target with standard "
@@ -37,7 +37,7 @@ def must_verify_trees(target: TorchTarget) -> None:
 
 
 @torch.inference_mode()
-def strayed_nats(target: TorchTarget) -> float:
+def largest_difference_nats(target: TorchTarget) -> float:
     """The largest difference, in nats, between a tree pass and plain passes: of the top token's log probability and of
     the entropy, at three nodes. Many siblings lie before the last one's path, so a node that sees them is far off."""
     random = np.random.default_rng(0)

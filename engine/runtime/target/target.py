@@ -17,11 +17,11 @@ from engine.records import Floats, Integers, PackedTree, Sampling, Verification
 from engine.requests.rig_names import FOUR_BITS
 from engine.runtime.target.cache import SpreadCache, TreeCache
 from engine.runtime.target.hardware import gpus_of, hardware
-from engine.runtime.target.inference import inferring
-from engine.runtime.target.passes import AnyCache, FusedPass, Part, PassOutput, ReferencePass, fastest_pass
+from engine.runtime.target.inference import in_inference_mode
+from engine.runtime.target.passes import AnyCache, FusedPass, PassOutput, PassPart, ReferencePass, fastest_pass
 from engine.runtime.target.products import VocabularyProduct
 from engine.runtime.target.sampling import chosen, drawn, processed, verification
-from engine.runtime.target.waiting import Waiting
+from engine.runtime.target.waiting import WaitingPolicy
 
 NO_DRAWS = position_draws(0, 0)
 NOTHING = PassOutput(torch.empty(0), torch.empty(0))
@@ -44,11 +44,11 @@ class TorchTarget:
         self.reference = ReferencePass(model, self.taps)
         self.fastest = fastest_pass(model, self.reference)
         self._in_four_bits = False
-        self._waiting = Waiting() if self.device.type == "cpu" else None
+        self._waiting = WaitingPolicy() if self.device.type == "cpu" else None
         self._cache: AnyCache | None = None
         self._sampling = Sampling()
         self._draws = NO_DRAWS
-        self._said = NOTHING
+        self._output = NOTHING
 
     @property
     def context_limit(self) -> int:
@@ -97,7 +97,7 @@ class TorchTarget:
         """The output head as a product in the layout that the processor reads fastest; target and drafters share it."""
         return self.fastest.head if isinstance(self.fastest, FusedPass) else VocabularyProduct(self.head)
 
-    @inferring
+    @in_inference_mode
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Tensor]:
         """See ``plan.Target``. Features are (prompt tokens, taps × hidden size) on the device."""
         size = len(prompt_ids)
@@ -109,19 +109,19 @@ class TorchTarget:
             ) from error
         self._sampling = sampling
         self._draws = position_draws(sampling.seed, self.context_limit + 1)
-        self._said = self.reference.prefill(torch.tensor(prompt_ids, device=self.device), self._cache)
+        self._output = self.reference.prefill(torch.tensor(prompt_ids, device=self.device), self._cache)
         self._cache.length = size
-        choice = chosen(self._said.logits, sampling, self._draws[[size]])
-        return int(choice[0]), self._said.tapped
+        choice = chosen(self._output.logits, sampling, self._draws[[size]])
+        return int(choice[0]), self._output.tapped
 
-    @inferring
+    @in_inference_mode
     def verify(self, packed: PackedTree) -> Verification:
         """See ``plan.Target``: one pass with the mask of paper 000, section 4.2."""
         if self._waiting:
             self._waiting.adapt()
-        return self._heard(packed, self.fastest(*self._rows(packed)))
+        return self._recorded(packed, self.fastest(*self._rows(packed)))
 
-    @inferring
+    @in_inference_mode
     def verify_together(self, forks: Sequence[TorchTarget], packed: Sequence[PackedTree]) -> list[Verification]:
         """See ``plan.JointTarget``. Where only the reference forward pass serves the model, each fork runs its own."""
         if not isinstance(self.fastest, FusedPass):
@@ -130,7 +130,7 @@ class TorchTarget:
             self._waiting.adapt()
         outputs = self.fastest.together(
             [fork._rows(own) for fork, own in zip(forks, packed, strict=True)])
-        return [fork._heard(own, output) for fork, own, output in zip(forks, packed, outputs, strict=True)]
+        return [fork._recorded(own, output) for fork, own, output in zip(forks, packed, outputs, strict=True)]
 
     def fork(self) -> TorchTarget:
         """See ``plan.Target``: the same weights and passes, with its own cache."""
@@ -138,27 +138,27 @@ class TorchTarget:
         other.release()
         return other
 
-    def _rows(self, packed: PackedTree) -> Part:
+    def _rows(self, packed: PackedTree) -> PassPart:
         """The arguments of a pass over a tree."""
         seen = torch.from_numpy(packed.seen).to(self.device) if len(packed.tokens) > 1 else None
-        return Part(self._placed(packed.tokens), self._placed(packed.positions), seen, self._open_cache)
+        return PassPart(self._placed(packed.tokens), self._placed(packed.positions), seen, self._open_cache)
 
-    def _heard(self, packed: PackedTree, output: PassOutput) -> Verification:
+    def _recorded(self, packed: PackedTree, output: PassOutput) -> Verification:
         """The record of a pass over a tree, whose output is kept for ``commit``."""
-        self._said = output
+        self._output = output
         draws = self._draws.take(packed.positions + 1) if self._sampling.temperature else NO_DRAWS
         return verification(output.logits, self._sampling, draws, packed)
 
-    @inferring
+    @in_inference_mode
     def commit(self, keep: Integers) -> Tensor:
         """See ``plan.Target``. Features are (kept rows, taps × hidden size)."""
         self._open_cache.keep(keep)
-        return self._said.tapped.index_select(0, self._placed(keep)) if self.taps else self._said.tapped
+        return self._output.tapped.index_select(0, self._placed(keep)) if self.taps else self._output.tapped
 
-    @inferring
+    @in_inference_mode
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
         """See ``acceptance.Residual``."""
-        own = processed(self._said.logits[row:row + 1].float(), self._sampling)[0].exp()
+        own = processed(self._output.logits[row:row + 1].float(), self._sampling)[0].exp()
         left = own.clone()
         left[torch.from_numpy(tokens.astype(np.int64))] -= torch.from_numpy(masses).to(left.device)
         left.clamp_(min=0)
@@ -168,7 +168,7 @@ class TorchTarget:
     def release(self) -> None:
         """Free the cache and the last pass's output."""
         self._cache = None
-        self._said = NOTHING
+        self._output = NOTHING
 
     def _new_cache(self, capacity: int) -> AnyCache:
         if gpus_of(self.model) > 1:

@@ -21,7 +21,7 @@ CROWDED, CLEARED = 0.5, 0.25  # missing processors: threads sleep from the first
 CALL_UP = 2**20  # numbers, enough for torch to add them with all its threads
 
 
-class Waiting:
+class WaitingPolicy:
     """Decides before each pass on a CPU whether threads sleep or spin. It looks at the load every ``LOOK_SECONDS``, and
     otherwise costs one reading of the clock."""
 

@@ -37,7 +37,7 @@ CURVE = CostCurve("toy", "no hardware", "float32", "greedy", 64, 5, ROWS, PASSES
 WALKERS = ("autoregressive", "dflash", "ddtree", "routed", "merged", "joint")
 
 
-def asked_of(ask: Ask, target: ToyTarget) -> BatchRequest:
+def batch_request(ask: Ask, target: ToyTarget) -> BatchRequest:
     """An ask as the toy answers it."""
     if not ask.prompt.strip("!"):
         raise RequestError("The prompt is empty; write at least one character.")
@@ -52,7 +52,7 @@ def asked_of(ask: Ask, target: ToyTarget) -> BatchRequest:
 def rounds_of(ask: Ask) -> list[Round]:
     """The toy's rounds for an ask."""
     target = ToyTarget(VOCABULARY, context_limit=512)
-    asked = asked_of(ask, target)
+    asked = batch_request(ask, target)
     return list(decode(asked.request, target, asked.drafters, asked.policy))
 
 
@@ -86,7 +86,7 @@ class ScriptedLaboratory:
         """The toy's own rounds beside others, with the written times of as many trees like its own."""
         self.asked.append(ask)
         target = ToyTarget(VOCABULARY, context_limit=512)
-        found = read_among(target, [asked_of(each, target) for each in (ask, *company.others)], company.at_once)
+        found = read_among(target, [batch_request(each, target) for each in (ask, *company.others)], company.at_once)
         spent = tuple(ROUND_SECONDS + ROW_SECONDS * company.at_once * rows for rows in found.rows)
         return replace(found, round_seconds=spent, prefill_seconds=PREFILL_SECONDS,
                        stage_seconds={"verify": sum(spent)})

@@ -17,7 +17,7 @@ from engine.lab.report import report, table_csv
 from engine.lab.settings import CellResult, Setting
 from engine.lab.store import Results, Store
 from engine.lab.summary import summarise
-from engine.lab.sweeping import Alone, run_sweep
+from engine.lab.sweeping import LocalCrew, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 PLAN = replace(toy_plan(auto_budget=MOST_AUTO), prompt_set="bench")
@@ -29,16 +29,16 @@ def begun(path: Path) -> None:
     """A sweep with eleven of its cells done."""
     with Store(path) as store:
         number = store.begin(PLAN, LABORATORY.conditions)
-        assert len(list(islice(run_sweep(store, number, Alone(LABORATORY), Control()), 11))) == 11
+        assert len(list(islice(run_sweep(store, number, LocalCrew(LABORATORY), Control()), 11))) == 11
 
 
 def finished(path: Path) -> list[CellResult]:
     """The same, resumed and measured to its end."""
     begun(path)
     with Store(path) as store:
-        steps = list(run_sweep(store, 1, Alone(LABORATORY), Control()))
+        steps = list(run_sweep(store, 1, LocalCrew(LABORATORY), Control()))
         assert len(steps) == len(PLAN) - 11 and store.sweep(1).finished
-        assert not list(run_sweep(store, 1, Alone(LABORATORY), Control()))
+        assert not list(run_sweep(store, 1, LocalCrew(LABORATORY), Control()))
     with Results(path) as results:
         return results.measured(1)
 
@@ -58,14 +58,14 @@ def test_a_file_from_before_auto_is_read_and_goes_on(tmp_path: Path) -> None:
     path, plan = tmp_path / "results.sqlite", toy_plan()
     with Store(path) as store:
         store.begin(plan, LABORATORY.conditions)
-        list(islice(run_sweep(store, 1, Alone(LABORATORY), Control()), 3))
+        list(islice(run_sweep(store, 1, LocalCrew(LABORATORY), Control()), 3))
         before = json.loads(store._one("SELECT plan FROM sweep"))
         for setting in before["settings"]:
             assert setting.pop("pace") == "fixed"
         store._all("UPDATE sweep SET plan = ?", json.dumps(before))
     with Store(path) as store:
         assert store.sweep(1).plan == plan and len(store.measured(1)) == 3
-        assert len(list(run_sweep(store, 1, Alone(LABORATORY), Control()))) == len(plan) - 3
+        assert len(list(run_sweep(store, 1, LocalCrew(LABORATORY), Control()))) == len(plan) - 3
         store.begin(PLAN, LABORATORY.conditions)  # one with auto lies beside it in the same file
         assert [stored.plan for stored in store.sweeps()] == [plan, PLAN]
 

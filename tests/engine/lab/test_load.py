@@ -27,7 +27,7 @@ from engine.lab.settings import CellResult, Reading, Setting, SweepPlan
 from engine.lab.statistics import estimate
 from engine.lab.store import Results, Store, StoredSweep
 from engine.lab.summary import Row, summarise
-from engine.lab.sweeping import Alone, measure, run_sweep, task_of
+from engine.lab.sweeping import LocalCrew, measure, run_sweep, task_of
 from engine.records import Ask, Request, Sampling
 from tests.engine.lab.scripted import CURVE, ROUND_SECONDS, ROW_SECONDS, ScriptedLaboratory, toy_plan
 from tests.engine.material import drafters_of
@@ -44,7 +44,7 @@ def requested(prompt: Sequence[int], target: ToyTarget, tokens: int, method: str
 
 
 def measured_all(plan: SweepPlan = PLAN) -> list[CellResult]:
-    return list(Alone(ScriptedLaboratory()).work([task_of(plan, cell) for cell in cells(plan)], Control()))
+    return list(LocalCrew(ScriptedLaboratory()).work([task_of(plan, cell) for cell in cells(plan)], Control()))
 
 
 @pytest.fixture(scope="module")
@@ -123,12 +123,12 @@ def test_a_sweep_is_kept_and_resumed_among_others(tmp_path: Path, measured: list
     path, control = tmp_path / "results.sqlite", Control()
     with Store(path) as store:
         number = store.begin(PLAN, ScriptedLaboratory().conditions)
-        for step in run_sweep(store, number, Alone(ScriptedLaboratory()), control):
+        for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), control):
             if step.done == 11:
                 control.stop()
     with Store(path) as store:
         assert store.sweep(number).plan == PLAN and store.sweep(number).done == 11
-        list(run_sweep(store, number, Alone(ScriptedLaboratory()), Control()))
+        list(run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Control()))
         assert store.measured(number) == measured
 
 
@@ -148,7 +148,7 @@ def test_a_file_from_before_opens_and_its_sweep_resumes(tmp_path: Path) -> None:
         connection.execute("UPDATE cell SET reading = ? WHERE reading NOT NULL", (json.dumps(before),))
     with Store(path) as store:
         assert store.sweep(1).plan == plan
-        assert len(list(run_sweep(store, 1, Alone(ScriptedLaboratory()), Control()))) == len(plan) - 1
+        assert len(list(run_sweep(store, 1, LocalCrew(ScriptedLaboratory()), Control()))) == len(plan) - 1
     with Results(path) as results:
         assert results.sweep(1).finished
 

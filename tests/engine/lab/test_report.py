@@ -14,7 +14,7 @@ from engine.lab.order import cells
 from engine.lab.report import Record, report, runs_csv, table_csv
 from engine.lab.settings import CellResult, SweepPlan
 from engine.lab.store import StoredSweep
-from engine.lab.sweeping import Alone, Task
+from engine.lab.sweeping import LocalCrew, Task
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 
@@ -25,7 +25,7 @@ def plan() -> SweepPlan:
 
 @pytest.fixture(scope="module")
 def measured(plan: SweepPlan) -> list[CellResult]:
-    found = list(Alone(ScriptedLaboratory()).work([Task(cell, plan.ask(cell)) for cell in cells(plan)], Control()))
+    found = list(LocalCrew(ScriptedLaboratory()).work([Task(cell, plan.ask(cell)) for cell in cells(plan)], Control()))
     return [replace(found[0], reading=None, failure="The prompt is too long."), *found[1:]]
 
 

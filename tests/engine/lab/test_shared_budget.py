@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.decoding.budget_policy import BudgetPolicy, FixedBudget
 from engine.decoding.loop import decode
-from engine.decoding.together import BatchRequest, RequestBatch, decode_together, told
+from engine.decoding.together import BatchRequest, RequestBatch, decode_together, missed_promises_sentence
 from engine.lab.adaptive import LONGEST_PAUSE
 from engine.lab.cost import CostCurve
 from engine.lab.shared_budget import SharedBudget
@@ -112,15 +112,15 @@ def test_what_was_promised_and_cannot_be_is_said() -> None:
     target = ToyTarget(seed=2)
     request = Request((1, 2, 3), method="ddtree", budget=15, max_tokens=40, sampling=GREEDY, pace="auto")
     batch = RequestBatch(target, SharedBudget(costs))
-    assert batch.behind() == []
+    assert batch.missed_promises() == []
     for promise in (1e9, 1e-9, 0.0):
         batch.admit(BatchRequest(request, drafters_of("ddtree", target), promise=promise))
     for _ in range(3):
         batch.round()
-    (gap,) = batch.behind()
+    (gap,) = batch.missed_promises()
     assert gap.number == 0 and 0 < gap.got < gap.promised == 1e9
-    assert told([gap]).startswith("Not every promise can be kept beside the others: request 0 gets")
-    assert told([]) == ""
+    assert missed_promises_sentence([gap]).startswith("Not every promise can be kept beside the others: request 0 gets")
+    assert missed_promises_sentence([]) == ""
     batch.close()
 
 

@@ -19,7 +19,7 @@ from engine.lab.control import Control
 from engine.lab.order import cells
 from engine.lab.settings import CellResult
 from engine.lab.store import Results, Store
-from engine.lab.sweeping import Alone, Task, measure, run_sweep
+from engine.lab.sweeping import LocalCrew, Task, measure, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 PLAN = toy_plan()
@@ -94,12 +94,12 @@ import sys, time
 from pathlib import Path
 from engine.lab.control import Control
 from engine.lab.store import Store
-from engine.lab.sweeping import Alone, run_sweep
+from engine.lab.sweeping import LocalCrew, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 store = Store(Path(sys.argv[1]))
 number = store.begin(toy_plan(), ScriptedLaboratory().conditions) if not store.sweeps() else 1
-for step in run_sweep(store, number, Alone(ScriptedLaboratory()), Control()):
+for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Control()):
     print(step.done, flush=True)
     time.sleep(0.002)
 """
@@ -121,7 +121,7 @@ def test_a_sweep_that_is_killed_again_and_again_measures_every_cell_once(tmp_pat
     assert reached == sorted(reached)
     assert reached[-1] < len(PLAN)
     with Store(path) as store:
-        steps = list(run_sweep(store, 1, Alone(LABORATORY), Control()))
+        steps = list(run_sweep(store, 1, LocalCrew(LABORATORY), Control()))
         assert len(steps) == len(PLAN) - reached[-1]
         measured = store.measured(1)
         assert store.sweep(1).finished
@@ -148,13 +148,13 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
         done = 0
         with pytest.raises(ResultsError, match=r"results.sqlite cannot be written, because the disk is full\. What "
                                                r"was measured before is kept: free some space and resume\."):
-            for step in run_sweep(store, number, Alone(LABORATORY), Control()):
+            for step in run_sweep(store, number, LocalCrew(LABORATORY), Control()):
                 done = step.done
         assert 0 < done < len(PLAN)
         assert len(store.measured(number)) == done
     assert sound(path)
     with Store(path) as store:
-        assert len(list(run_sweep(store, number, Alone(LABORATORY), Control()))) == len(PLAN) - done
+        assert len(list(run_sweep(store, number, LocalCrew(LABORATORY), Control()))) == len(PLAN) - done
 
 
 SMALL_DISK = """
@@ -163,7 +163,7 @@ from pathlib import Path
 from engine.errors import CanopyError
 from engine.lab.control import Control
 from engine.lab.store import Store
-from engine.lab.sweeping import Alone, run_sweep
+from engine.lab.sweeping import LocalCrew, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -171,7 +171,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFIN
 try:
     store = Store(Path(sys.argv[1]))
     number = store.begin(toy_plan(), ScriptedLaboratory().conditions)
-    for step in run_sweep(store, number, Alone(ScriptedLaboratory()), Control()):
+    for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Control()):
         print(step.done, flush=True)
 except CanopyError as error:
     sys.exit(str(error))
@@ -193,7 +193,7 @@ def test_a_write_that_the_system_cuts_off_leaves_a_sound_file(tmp_path: Path, li
         number = store.sweeps()[0].number if store.sweeps() else store.begin(PLAN, LABORATORY.conditions)
         said = done.stdout.split()
         assert store.sweep(number).done == (int(said[-1]) if said else 0)
-        assert len(list(run_sweep(store, number, Alone(LABORATORY), Control()))) == len(PLAN) - len(said)
+        assert len(list(run_sweep(store, number, LocalCrew(LABORATORY), Control()))) == len(PLAN) - len(said)
 
 
 def test_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:

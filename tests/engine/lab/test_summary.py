@@ -12,13 +12,13 @@ from engine.lab.control import Control
 from engine.lab.order import block, cells
 from engine.lab.settings import CellResult, Setting, SweepPlan
 from engine.lab.summary import Row, summarise
-from engine.lab.sweeping import Alone, Task
+from engine.lab.sweeping import LocalCrew, Task
 from engine.methods import METHODS
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 
 def measure_all(plan: SweepPlan, laboratory: ScriptedLaboratory) -> list[CellResult]:
-    return list(Alone(laboratory).work([Task(cell, plan.ask(cell)) for cell in cells(plan)], Control()))
+    return list(LocalCrew(laboratory).work([Task(cell, plan.ask(cell)) for cell in cells(plan)], Control()))
 
 
 @pytest.fixture(scope="module")

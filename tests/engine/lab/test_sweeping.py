@@ -13,7 +13,7 @@ from engine.errors import RequestError
 from engine.lab.control import Control
 from engine.lab.settings import Reading
 from engine.lab.store import Store
-from engine.lab.sweeping import WARMING_TOKENS, Alone, run_sweep
+from engine.lab.sweeping import WARMING_TOKENS, LocalCrew, run_sweep
 from engine.records import Ask
 from engine.requests.prompts import Prompt
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_a_sweep_measures_everything_and_says_how_far_it_is(store: Store) -> None:
     laboratory = ScriptedLaboratory()
     number = store.begin(PLAN, laboratory.conditions)
-    steps = list(run_sweep(store, number, Alone(laboratory), Control()))
+    steps = list(run_sweep(store, number, LocalCrew(laboratory), Control()))
     assert [step.done for step in steps] == list(range(1, len(PLAN) + 1))
     assert {step.total for step in steps} == {len(PLAN)}
     assert store.measured(number) == [step.measured for step in steps]
@@ -41,7 +41,7 @@ def test_a_sweep_measures_everything_and_says_how_far_it_is(store: Store) -> Non
     assert {(ask.method, ask.budget) for ask in warming} == {(each.method, each.budget) for each in PLAN.settings}
     assert {ask.max_tokens for ask in warming} == {WARMING_TOKENS}
     assert asked == [PLAN.ask(step.measured.cell) for step in steps]
-    assert list(run_sweep(store, number, Alone(laboratory), Control())) == []
+    assert list(run_sweep(store, number, LocalCrew(laboratory), Control())) == []
 
 
 def test_settings_share_the_draws_of_a_repeat(store: Store) -> None:
@@ -49,7 +49,7 @@ def test_settings_share_the_draws_of_a_repeat(store: Store) -> None:
     warm = replace(PLAN, settings=(setting.baseline, setting), repeats=3, seed=5)
     number = store.begin(warm, ScriptedLaboratory().conditions)
     texts: dict[tuple[int, int], set[tuple[int, ...]]] = {}
-    for step in run_sweep(store, number, Alone(ScriptedLaboratory()), Control()):
+    for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Control()):
         cell, reading = step.measured.cell, step.measured.reading
         assert reading
         texts.setdefault((cell.prompt, cell.repeat), set()).add(reading.token_ids)
@@ -60,11 +60,11 @@ def test_settings_share_the_draws_of_a_repeat(store: Store) -> None:
 def test_a_stopped_sweep_keeps_what_it_has_and_goes_on_later(store: Store) -> None:
     number = store.begin(PLAN, ScriptedLaboratory().conditions)
     control = Control()
-    for step in run_sweep(store, number, Alone(ScriptedLaboratory()), control):
+    for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), control):
         if step.done == 5:
             control.stop()
     assert store.sweep(number).done == 5
-    assert len(list(run_sweep(store, number, Alone(ScriptedLaboratory()), Control()))) == len(PLAN) - 5
+    assert len(list(run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Control()))) == len(PLAN) - 5
     assert store.sweep(number).finished
 
 
@@ -73,7 +73,7 @@ def test_nothing_is_measured_while_paused(store: Store) -> None:
     control, laboratory, paused = Control(), ScriptedLaboratory(), threading.Event()
 
     def consume() -> None:
-        for step in run_sweep(store, number, Alone(laboratory), control):
+        for step in run_sweep(store, number, LocalCrew(laboratory), control):
             if step.done == 3:
                 control.pause()
                 paused.set()
@@ -95,7 +95,7 @@ def test_a_sweep_can_be_stopped_while_it_is_paused(store: Store) -> None:
     number = store.begin(PLAN, ScriptedLaboratory().conditions)
     control = Control()
     control.pause()
-    worker = threading.Thread(target=lambda: list(run_sweep(store, number, Alone(ScriptedLaboratory()), control)))
+    worker = threading.Thread(target=lambda: list(run_sweep(store, number, LocalCrew(ScriptedLaboratory()), control)))
     worker.start()
     control.stop()
     worker.join(30)
@@ -106,7 +106,7 @@ def test_a_sweep_can_be_stopped_while_it_is_paused(store: Store) -> None:
 def test_a_prompt_that_cannot_be_served_fails_alone(store: Store) -> None:
     plan = replace(PLAN, prompts=(*PLAN.prompts, Prompt("!")))
     number = store.begin(plan, ScriptedLaboratory().conditions)
-    *_, last = run_sweep(store, number, Alone(ScriptedLaboratory()), Control())
+    *_, last = run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Control())
     assert (last.done, last.failed) == (len(plan), len(plan.settings) * plan.repeats)
     sentences = {each.failure for each in store.measured(number) if each.reading is None}
     assert sentences == {"The prompt is empty; write at least one character."}
@@ -115,12 +115,12 @@ def test_a_prompt_that_cannot_be_served_fails_alone(store: Store) -> None:
 def test_what_was_measured_elsewhere_is_not_mixed_with_what_is_measured_here(store: Store) -> None:
     number = store.begin(PLAN, ScriptedLaboratory().conditions)
     control = Control()
-    for _ in run_sweep(store, number, Alone(ScriptedLaboratory()), control):
+    for _ in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), control):
         control.stop()
     with pytest.raises(RequestError, match=r"\(hardware: no hardware then, another now\).*begin a new sweep"):
-        next(run_sweep(store, number, Alone(ScriptedLaboratory("another")), Control()))
+        next(run_sweep(store, number, LocalCrew(ScriptedLaboratory("another")), Control()))
     with pytest.raises(RequestError, match=r"This rig cannot run ddtree; it runs autoregressive\."):
-        next(run_sweep(store, number, Alone(ScriptedLaboratory(methods=("autoregressive",))), Control()))
+        next(run_sweep(store, number, LocalCrew(ScriptedLaboratory(methods=("autoregressive",))), Control()))
 
 
 class Slow(ScriptedLaboratory):
@@ -133,7 +133,7 @@ class Slow(ScriptedLaboratory):
 def test_the_time_left_is_scaled_by_the_wall_clock(store: Store) -> None:
     laboratory = Slow()
     number = store.begin(PLAN, laboratory.conditions)
-    steps = list(run_sweep(store, number, Alone(laboratory), Control()))
+    steps = list(run_sweep(store, number, LocalCrew(laboratory), Control()))
     # told half a second a run, the wall clock says a few milliseconds
     assert steps[0].seconds_left == pytest.approx(0.5 * (len(PLAN) - 1), rel=0.1)
     for step in steps[5:]:

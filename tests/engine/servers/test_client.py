@@ -138,7 +138,7 @@ def test_the_key_goes_to_the_server_alone_and_stands_nowhere_else(monkeypatch: p
             made.ask("/version")
         assert "sk-1234" not in str(refused.value) and "the key … is wrong" in str(refused.value)
     monkeypatch.setenv(SERVER_KEY, "line\nbreak")
-    with pytest.raises(ServerError, match="signs that no header may have"):
+    with pytest.raises(ServerError, match="characters that a header may not have"):
         Client("http://127.0.0.1:9").ask("/v1/models")
 
 

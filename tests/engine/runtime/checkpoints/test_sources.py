@@ -20,7 +20,7 @@ from huggingface_hub.errors import (
 )
 
 from engine.errors import RigError
-from engine.requests.rig_names import NAMED, RIGS_FOLDER, Pair, from_hub, pair_of, rig_names
+from engine.requests.rig_names import NAMED, RIGS_FOLDER, RigPair, from_hub, pair_of, rig_names
 from engine.runtime.checkpoints import sources
 from engine.runtime.checkpoints.files import called
 from engine.runtime.checkpoints.opening import Opening
@@ -31,7 +31,7 @@ COMMIT = "b968826d9c46dd6066d109eabc6255188de91218"
 
 
 def test_names_of_pairs() -> None:
-    assert pair_of("a/b@v1 :: ./here") == Pair("a/b@v1", ("./here",))
+    assert pair_of("a/b@v1 :: ./here") == RigPair("a/b@v1", ("./here",))
     assert pair_of("x::y::ngram").drafters == ("y", "ngram")
     assert pair_of("qwen3-8b").target == f"Qwen/Qwen3-8B@{COMMIT}"
     for wrong in ("x", "x::", "::y", "a::b::c::d", ""):

@@ -20,7 +20,7 @@ from engine.errors import RequestError
 from engine.records import Ask, DraftTree, Request, Round, Sampling
 from engine.runtime.graphs import graphs, machine
 from engine.runtime.graphs.decode import GraphLoop, serves
-from engine.runtime.graphs.graphs import Graphs
+from engine.runtime.graphs.graphs import GraphRunner
 from engine.runtime.graphs.passes import bucket_of
 from engine.runtime.rigs.loops import CUDA_GRAPHS, HostLoop, loop_on
 from engine.runtime.target.passes import FusedPass
@@ -173,7 +173,7 @@ def test_closing_frees_the_caches() -> None:
 
 
 def test_what_cannot_be_captured_runs_eagerly_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "RUNNERS", {"cpu": Graphs})  # no graphs here, so every capture fails
+    monkeypatch.setattr(machine, "RUNNERS", {"cpu": GraphRunner})  # no graphs here, so every capture fails
     target = small_target()
     with pytest.warns(UserWarning, match="could not be captured as a graph") as said:
         assert_same(Request(PROMPT, method="ddtree", budget=7,
@@ -189,7 +189,7 @@ def test_out_of_memory_in_a_capture_ends_the_run_and_not_the_captures(monkeypatc
         state += 5
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
-    monkeypatch.setattr(machine, "RUNNERS", {"cpu": Graphs})
+    monkeypatch.setattr(machine, "RUNNERS", {"cpu": GraphRunner})
     monkeypatch.setattr(graphs, "Graph", full)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
     loop = GraphLoop(small_target(), 64)

@@ -16,7 +16,7 @@ from engine.lab.control import Control
 from engine.lab.order import block, cells
 from engine.lab.settings import Laboratory, Reading
 from engine.lab.store import Store
-from engine.lab.sweeping import Alone, Task, run_sweep
+from engine.lab.sweeping import LocalCrew, Task, run_sweep
 from engine.records import Ask
 from engine.runtime.measure.ray_workers import RayCrew, ray_crew
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
@@ -55,7 +55,7 @@ def test_a_killed_workers_cells_are_measured_again_and_every_cell_once(crew: Ray
         measured = store.measured(number)
     assert done == list(range(1, len(PLAN) + 1))
     assert {found.cell for found in measured} == set(cells(PLAN))
-    in_process = {found.cell: found.reading for found in Alone(ScriptedLaboratory()).work(TASKS, Control())}
+    in_process = {found.cell: found.reading for found in LocalCrew(ScriptedLaboratory()).work(TASKS, Control())}
     for found in measured:
         own = in_process[found.cell]
         assert found.reading and own

@@ -13,7 +13,7 @@ from engine.commands.check import lossless_points
 from engine.errors import CanopyError
 from engine.records import Ask, Sampling
 from engine.requests.prompts import read_prompts
-from engine.runtime.rigs.chat import Spelling, pieces, prompt_ids
+from engine.runtime.rigs.chat import TokenTexts, pieces, prompt_ids
 from engine.runtime.rigs.live import LiveRig
 from engine.trace import Entry, Header, committed_ids, dumps, gather, loads
 from tests.engine.runtime.demo import demo_live, demo_rig
@@ -115,7 +115,7 @@ def test_a_token_is_spelt_once() -> None:
             return f"<{ids[0]}>"
 
     tokenizer: Any = Counting()
-    spelling = Spelling(tokenizer)
+    spelling = TokenTexts(tokenizer)
     assert spelling.of([3, 1]) == {1: "<1>", 3: "<3>"}
     assert spelling.of({1, 2}) == {1: "<1>", 2: "<2>"} and asked == [[1], [3], [2]]
 

@@ -10,14 +10,14 @@ import torch
 from engine.decoding.loop import decode
 from engine.records import Request, Round
 from engine.runtime.rigs.loops import HostLoop
-from engine.runtime.target.inference import each_inferring, inferring
+from engine.runtime.target.inference import in_inference_mode, rounds_in_inference_mode
 from tests.engine.runtime.small import small_drafter, small_target
 
 REQUEST = Request(tuple(range(5, 25)), method="ddtree", budget=7, max_tokens=20)
 
 
 def test_a_call_is_made_in_inference_mode_whoever_makes_it() -> None:
-    @inferring
+    @in_inference_mode
     def seen(number: int, *, more: int = 0) -> tuple[bool, int]:
         return torch.is_inference_mode_enabled(), number + more
 
@@ -49,8 +49,8 @@ def test_what_a_round_raises_and_an_early_end_leave_the_mode_too() -> None:
 
     target = small_target()
     with pytest.raises(ValueError, match="broken"):
-        list(each_inferring(rounds()))
-    early = each_inferring(rounds())
+        list(rounds_in_inference_mode(rounds()))
+    early = rounds_in_inference_mode(rounds())
     next(early)
     early.close()
     assert len(ended) == 2 and not torch.is_inference_mode_enabled()

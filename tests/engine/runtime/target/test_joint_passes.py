@@ -12,7 +12,7 @@ from engine.decoding.plan import JointDrafter, JointTarget
 from engine.decoding.together import BatchRequest, decode_together
 from engine.records import Ask, Sampling
 from engine.runtime.rigs.live import LiveRig
-from engine.runtime.target.passes import FusedPass, Part, PassOutput
+from engine.runtime.target.passes import FusedPass, PassOutput, PassPart
 from engine.trace import committed_ids
 from tests.engine.runtime.demo import demo_live, demo_rig
 
@@ -60,7 +60,7 @@ def test_the_passes_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[int] = []
     own = FusedPass.together
 
-    def counted(self: FusedPass, parts: Sequence[Part]) -> list[PassOutput]:
+    def counted(self: FusedPass, parts: Sequence[PassPart]) -> list[PassOutput]:
         passes.append(len(parts))
         rows.append(sum(len(part.tokens) for part in parts))
         return own(self, parts)

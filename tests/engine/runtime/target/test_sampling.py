@@ -9,7 +9,16 @@ import torch
 from engine.decoding.draws import position_draws
 from engine.records import PackedTree, Sampling
 from engine.runtime.target import sampling
-from engine.runtime.target.sampling import Greedy, choices, chosen, drawn, on_host, processed, statistics, verification
+from engine.runtime.target.sampling import (
+    GreedyChoices,
+    choices,
+    chosen,
+    drawn,
+    on_host,
+    processed,
+    statistics,
+    verification,
+)
 from engine.trees.tree import ancestors
 
 LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.1]]))
@@ -84,7 +93,7 @@ def test_a_node_that_is_asked_for_alone_says_what_all_say(dtype: torch.dtype) ->
     logits[3, 5:9] = 6  # equals: the first
     logits[4], logits[4, 3], logits[4, 9] = -2, -0.0, 0.0
     tokens = np.zeros(12, np.int32)
-    said = Greedy(logits, tokens, tokens)
+    said = GreedyChoices(logits, tokens, tokens)
     wanted = logits.float().numpy().argmax(-1).tolist()
     assert [said.at(node) for node in range(12)] == wanted == said.choice().tolist()
     assert wanted[2:5] == [0, 5, 3]

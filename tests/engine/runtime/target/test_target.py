@@ -126,7 +126,7 @@ def test_release_frees_the_cache_and_closing_the_iterator_releases() -> None:
     next(rounds)
     assert target._cache is not None
     rounds.close()
-    assert target._cache is None and target._said.tapped.numel() == 0
+    assert target._cache is None and target._output.tapped.numel() == 0
 
 
 def test_five_thousand_rounds_do_not_grow_the_process() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engine.machine.threads import OtherWork, processors
-from engine.runtime.target.waiting import Waiting
+from engine.runtime.target.waiting import WaitingPolicy
 
 
 class Told(OtherWork):
@@ -45,7 +45,7 @@ def until_gone() -> None:
 
 @pytest.mark.long  # needs processors that nobody else wants
 def test_threads_sleep_while_the_processors_are_wanted_and_not_after(others: Told) -> None:
-    waiting = Waiting(others)
+    waiting = WaitingPolicy(others)
     waiting.adapt()
     assert not waiting.asleep
     others.busy = 2.0
@@ -62,21 +62,21 @@ def test_threads_sleep_while_the_processors_are_wanted_and_not_after(others: Tol
 
 
 def test_a_little_other_work_changes_nothing(others: Told) -> None:
-    others.busy, waiting = 0.4, Waiting(others)
+    others.busy, waiting = 0.4, WaitingPolicy(others)
     waiting.adapt()
     assert not waiting.asleep
 
 
 def test_one_thread_meets_nobody(others: Told) -> None:
     torch.set_num_threads(1)
-    others.busy, waiting = 8.0, Waiting(others)
+    others.busy, waiting = 8.0, WaitingPolicy(others)
     waiting.adapt()
     assert not waiting.asleep
 
 
 def test_who_no_longer_decodes_leaves_no_team(others: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.runtime.target.waiting.FORSAKEN_SECONDS", 0.05)
-    others.busy, waiting = 2.0, Waiting(others)
+    others.busy, waiting = 2.0, WaitingPolicy(others)
     waiting.adapt()
     assert waiting.asleep
     until_gone()
@@ -84,6 +84,6 @@ def test_who_no_longer_decodes_leaves_no_team(others: Told, monkeypatch: pytest.
 
 def test_a_look_comes_now_and_then_only(others: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.runtime.target.waiting.LOOK_SECONDS", 60.0)
-    others.busy, waiting = 2.0, Waiting(others)
+    others.busy, waiting = 2.0, WaitingPolicy(others)
     waiting.adapt()
     assert not waiting.asleep
