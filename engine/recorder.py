@@ -34,7 +34,7 @@ import numpy as np
 VERSION = 4  # of the trace format
 MOST_REFUSALS = 100  # that are written with their sentence; all are counted
 COMPRESSION = 1  # of gzip: twice as fast as its usual 9, a tenth larger
-SECONDS_BETWEEN_WRITES = 0.05  # whoever follows the file sees a round this much later
+SECONDS_BETWEEN_WRITES = 0.05  # readers that follow the file see a round this much later
 
 UNKNOWN_TOKEN = 2**31 - 1  # in place of a token that an engine does not say
 
@@ -224,7 +224,7 @@ class _TraceFile:
         self.write({"canopy_trace": VERSION, "header": {**header, "pieces": self.pieces({"tokens": tokens})}})
 
     def flush(self) -> None:
-        """For whoever follows the file."""
+        """Write what is buffered, for readers that follow the file."""
         if self._fresh:
             self._file.flush()
         self._fresh = False

@@ -163,7 +163,8 @@ class Trials:
 
 @dataclass(frozen=True, eq=False)
 class Acceptance:
-    """keep (a,) int32: the rows to keep, root first; bonus: the target's own next token, the next round's root."""
+    """What is accepted of a tree. keep (a,) int32: the rows to keep, root first; bonus: the target's own next token,
+    which is the next round's root."""
 
     keep: Integers
     bonus: int

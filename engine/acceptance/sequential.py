@@ -73,6 +73,6 @@ class TrialLog:
         return 0
 
     def record(self) -> Trials:
-        """As arrays."""
+        """The trials as arrays."""
         return Trials(np.asarray(self.nodes, np.int32), np.asarray(self.chances, np.float32),
                       np.asarray(self.draws, np.float32))

@@ -29,8 +29,8 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """(parent, rank) pairs that can matter, parents ascending: parents, ranks (p,); the first ``ends[m]`` of them
-    belong to the first m parents."""
+    """The pairs of parent and rank that can matter, parents ascending: parents, ranks (p,) int64; the first ``ends[m]``
+    of them belong to the first m parents."""
 
     parents: Indices
     ranks: Indices

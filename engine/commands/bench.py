@@ -167,7 +167,7 @@ def together_of(choice: argparse.Namespace) -> TogetherBench:
     methods = once(choice.methods or USUAL_TOGETHER)
     without = [method for method in methods if method not in METHODS or METHODS[method].drafter_count == 0]
     if without:
-        raise RequestError(f"With --together, {', '.join(without)} is no choice: plain decoding is measured anyhow, "
+        raise RequestError(f"With --together, {', '.join(without)} is no choice: plain decoding is always measured, "
                            "and all else has to be a method that drafts.")
     return TogetherBench(tuple(Ask(each.text, max_tokens=choice.max_tokens) for each in prompts), methods,
                          once(choice.budgets or TOGETHER_BUDGETS), once(choice.together), choice.repeats)

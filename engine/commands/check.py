@@ -55,7 +55,7 @@ class TextDifference:
 
 
 def lossless_points(temperature: float = 0.0) -> list[tuple[str, str]]:
-    """(method, split) of all that claim to write plain decoding's text, except the baseline."""
+    """The pairs of method and split that claim to write plain decoding's text, except the baseline."""
     return [(name, split) for name, row in drafting().items() if equal_text(row, temperature) for split in row.splits]
 
 

@@ -36,7 +36,7 @@ def read_lessons(path: Path) -> list[LessonPlan]:
     try:
         rows = json.loads(path.read_text(encoding="utf8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise RequestError(f"{path.name} is no JSON file of lessons ({str(error)[:120]}).") from error
+        raise RequestError(f"{path.name} is not a JSON file of lessons ({str(error)[:120]}).") from error
     if not isinstance(rows, list) or not rows:
         raise RequestError(f"{path.name} holds {str(rows)[:40]}; it has to be a list of lessons.")
     return [lesson_of(row, f"Lesson {number} of {path.name}") for number, row in enumerate(rows, 1)]

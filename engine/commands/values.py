@@ -131,7 +131,7 @@ def readable_file(word: str) -> Path:
     """A file that exists and may be read."""
     path = _path(word)
     if not path.exists():
-        raise ArgumentTypeError(f"is {shown(word)}, and there is no such file; name one that is there")
+        raise ArgumentTypeError(f"is {shown(word)}, which does not exist; name a file that does")
     if path.is_dir() or not os.access(path, os.R_OK):
         raise ArgumentTypeError(f"is {shown(word)}, which is a folder or may not be read; name a file that may be")
     return path
@@ -150,7 +150,7 @@ def address(word: str) -> str:
     try:
         socket.getaddrinfo(word or "\0", None)
     except (OSError, ValueError) as error:
-        raise ArgumentTypeError(f"is {shown(word)}, which is no address; write one such as 127.0.0.1 or "
+        raise ArgumentTypeError(f"is {shown(word)}, which is not an address; write one such as 127.0.0.1 or "
                                 "0.0.0.0") from error
     return word
 
@@ -159,7 +159,7 @@ def writable_file(word: str) -> Path:
     """A file that can be written: it is not a folder, and its folder exists."""
     path = _path(word)
     if not path.parent.is_dir():
-        raise ArgumentTypeError(f"is {shown(word)}, and its folder is not there; name a file in a folder that is")
+        raise ArgumentTypeError(f"is {shown(word)}, whose folder does not exist; name a file in one that does")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ArgumentTypeError(f"is {shown(word)}, which is a folder or may not be written; name a file that may be")
     return path
@@ -169,7 +169,7 @@ def folder(word: str) -> Path:
     """A folder that exists and may be written."""
     path = _path(word)
     if not path.is_dir() or not os.access(path, os.W_OK):
-        raise ArgumentTypeError(f"is {shown(word)}, which is no folder that may be written; name one that is there")
+        raise ArgumentTypeError(f"is {shown(word)}, which is not a folder that may be written; name one that is")
     return path
 
 

@@ -89,7 +89,7 @@ class PredictionError:
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """The errors in words."""
         return (f"Against {self.cells} measured cells the prediction is off by {self.median:.0%} in the median and by "
                 f"{self.largest:.0%} at most ({self.worst.label}).")
 

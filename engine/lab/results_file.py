@@ -18,7 +18,7 @@ MEANING = {
                           "look at the disk and resume",
     sqlite3.SQLITE_READONLY: "may not be written; choose a place where you may write",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened or made; choose a file in a folder that is there and may be written",
-    sqlite3.SQLITE_NOTADB: "is not a results file of Canopy: it is no SQLite file; name another file",
+    sqlite3.SQLITE_NOTADB: "is not a results file of Canopy: it is not a SQLite file; name another file",
     sqlite3.SQLITE_CORRUPT: "is damaged; name another file",
     sqlite3.SQLITE_BUSY: "is in use by another program; wait until that is done",
     sqlite3.SQLITE_LOCKED: "is in use by another program; wait until that is done",

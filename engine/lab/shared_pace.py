@@ -86,7 +86,7 @@ class SharedPace:
         return min(helpful, int(np.searchsorted(chances.cumsum(), missing)) + 1)
 
     def expect(self, chances: Chances, lone: CostCurve) -> None:
-        """Update what it could expect alone, by a tree whose nodes have these chances."""
+        """Update the rate that it could expect alone, by a tree whose nodes have these chances."""
         sizes = np.asarray([size for size in lone.rows if size <= len(chances) + 1])
         tokens = 1 + np.concatenate([np.zeros(1), chances.cumsum()])[sizes - 1]
         around = self.drafters * lone.draft_at(self.room) + lone.overhead_ms
@@ -94,7 +94,8 @@ class SharedPace:
         self._lone = LONE_MEMORY * self._lone + (1 - LONE_MEMORY) * rate if self._lone else rate
 
     def entitle(self, milliseconds: float) -> None:
-        """Add its share of a round's time to what it is due; 0 where shares are not guaranteed."""
+        """Add what it could expect alone in these milliseconds, its share of a round, to the tokens that it is due; 0 adds
+        nothing, for shares that are not guaranteed."""
         if milliseconds:
             self._due = max(self._due + self._lone * milliseconds, self.tokens - MOST_CREDIT)
 

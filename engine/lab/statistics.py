@@ -137,8 +137,8 @@ def calibration(readings: Sequence[Reading], most_bins: int = 10) -> Calibration
 
 
 def whole_rounds(reading: Reading) -> list[tuple[float, int]]:
-    """(expected, realised) of the rounds that drafted, that their tree alone ended, and whose drafter's probabilities
-    were recorded."""
+    """The expected and realised lengths of the rounds that drafted, that were not cut by the end of the text, and whose
+    drafter's probabilities were recorded."""
     last = len(reading.lengths) - reading.cut
     rounds = zip(reading.expected[:last], reading.lengths[:last], reading.rows[:last], strict=True)
     return [(expected, length) for expected, length, rows in rounds if rows > 1 and not isnan(expected)]

@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Summary:
-    """``rows`` in the order of the settings given."""
+    """The table's ``rows``, in the order of the given settings."""
 
     rows: tuple[Row, ...]
 

@@ -1,4 +1,4 @@
-"""Prompt files: JSON lines with a ``prompt`` (or ``turns``, of which the first is used) and an optional ``domain``."""
+"""Prompt files: JSON lines with a ``prompt`` (or ``turns``, whose first is used) and an optional ``domain``."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _prompt(row: str, place: str) -> Prompt:
         raise RequestError(f'{place} has no text under "prompt" or "turns".')
     domain = value.get("domain", "")
     if not isinstance(domain, str):
-        raise RequestError(f'{place} has a "domain" that is no text: {str(domain)[:40]}.')
+        raise RequestError(f'{place} has a "domain" that is not a text: {str(domain)[:40]}.')
     try:
         (text + domain).encode()
     except UnicodeEncodeError as error:

@@ -105,5 +105,5 @@ def _ids(value: Any, name: str, most: int) -> tuple[int, ...]:
     if not isinstance(value, list) or len(value) > most:
         raise ServerError(f"The server's {name} are {str(value)[:40]!r}, where a list of at most {most:,} is allowed.")
     if not all(type(token) is int and 0 <= token < LARGEST for token in value):
-        raise ServerError(f"The server's {name} hold something that is no token id.")
+        raise ServerError(f"The server's {name} hold something other than token ids.")
     return tuple(value)

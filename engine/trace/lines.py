@@ -79,9 +79,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class End:
-    """Why the text ended: ``stop`` token, ``length`` (max_tokens), ``context`` (no positions left), ``stopped``, or
-    ``cut`` where the file ends early. A recorder ``dropped`` rounds that it had no time for, and ``refused`` invalid
-    ones; ``said`` holds another engine's own figures of the run, or how many other runs shared its rounds."""
+    """The end of a run. ``reason`` is ``stop`` (a stop token), ``length`` (max_tokens), ``context`` (no positions
+    left), ``stopped``, or ``cut`` where the file ends early. A recorder ``dropped`` rounds that it had no time for, and
+    ``refused`` invalid ones; ``said`` holds another engine's own figures of the run, or how many other runs shared its
+    rounds."""
 
     reason: str
     rounds: int

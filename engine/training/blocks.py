@@ -14,8 +14,8 @@ from engine.training.batches import Batch
 
 @dataclass(frozen=True)
 class BlockShape:
-    """slots: tokens of a block, the root's included; fall: slots over which the weight in the loss falls by e, since
-    what is near the root decides how much is accepted."""
+    """The shape of blocks and their loss. slots: tokens of a block, the root's included; fall: slots over which the
+    weight in the loss falls by a factor e, since acceptance depends most on the tokens near the root."""
 
     slots: int = 16
     fall: float = 7.0

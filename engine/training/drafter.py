@@ -145,7 +145,7 @@ def course(model: DFlashModel, recipe: DrafterRecipe, teacher: Teacher, tokenize
 
 def export_drafter(run: Run[DFlashModel], recipe: DrafterRecipe, out: Path, loss: float,
                    before: dict[str, Any] | None = None) -> None:
-    """config.json and model.safetensors as the public loaders read them, and the facts for the model card; ``before``
+    """Write config.json and model.safetensors as public loaders read them, and the facts for the model card; ``before``
     as in ``target.export``."""
     out.mkdir(parents=True, exist_ok=True)
     run.model.config.save_pretrained(out)

@@ -25,8 +25,8 @@ class Distributions:
 
 @dataclass(frozen=True, eq=False)
 class Guesses:
-    """labels (…) int64 and weights alike, float32; the target's distributions where they are known, and the tokens
-    that are chosen from, int64, where they are not all."""
+    """What to guess: labels (…) int64 and weights (…) float32; the target's distributions, where known; and the tokens
+    to choose from, int64, unless these are all."""
 
     labels: NDArray[np.int64]
     weights: NDArray[np.float32]

@@ -117,7 +117,7 @@ def must_be_whole(file: Path) -> None:
     except OSError as error:
         raise RigError(f"{file.name} cannot be read ({(error.strerror or first_line(error)).lower()}).") from error
     if begin != MAGIC:
-        raise RigError(f"{file.name} is no GGUF file: it begins with {begin!r} where {MAGIC!r} is expected.")
+        raise RigError(f"{file.name} is not a GGUF file: it begins with {begin!r} where {MAGIC!r} is expected.")
 
 
 def sha256_of(file: Path) -> str:

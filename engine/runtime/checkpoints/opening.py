@@ -9,7 +9,7 @@ Tell = Callable[[str, float | None], None]  # (the current step, the share of it
 
 
 def unheard(message: str, share: float | None = None) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def fetch(place: str, tell: Tell = unheard) -> LocalModel:
         return LocalModel(folder, folder.resolve().name)
     model, _, revision = place.partition(PIN)
     if not MODEL_ID.fullmatch(model):
-        raise RigError(f"There is no folder {place[:200]!r}, and it is no model id of the form owner/name.")
+        raise RigError(f"There is no folder {place[:200]!r}, and it is not a model id of the form owner/name.")
     found = Path(_downloaded(model, revision or "main", tell))
     pickles = sorted(name for name in _listed(model, found.name) if any(fnmatch(name, each) for each in PICKLES))
     if pickles and not list(found.glob("*.safetensors")):

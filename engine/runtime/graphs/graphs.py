@@ -41,7 +41,7 @@ class Graph(Generic[Result]):
                 state.copy_(before)
         torch.cuda.current_stream(state.device).wait_stream(side)
         self._graph = torch.cuda.CUDAGraph()
-        # re-enter the current stream around the capture: one that fails would stay on the side stream and its device
+        # a capture that fails leaves its stream and device current, so restore them; other threads may go on using CUDA
         with torch.cuda.stream(torch.cuda.current_stream(state.device)), torch.cuda.graph(
                 self._graph, pool=pool,  # type: ignore[arg-type]  # torch's name for the pair is private
                 stream=side, capture_error_mode="thread_local"):

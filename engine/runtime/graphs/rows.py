@@ -11,7 +11,7 @@ from engine.runtime.graphs.trees import PaddedTree
 
 
 def item_at(values: Tensor, place: Tensor) -> Tensor:
-    """values[place] for a place () int64 on the device; plain indexing would copy the place to the host first."""
+    """The value at a place () int64 on the device; plain indexing would copy the place to the host first."""
     return values.index_select(0, place[None])[0]
 
 
@@ -62,8 +62,8 @@ class TextEnd(NamedTuple):
 
 
 class KeptRows(NamedTuple):
-    """keep (deepest + 1,) int64: the rows of the accepted path, root first, then zeros; count () int64: how many of
-    them are kept; bonus () int64: the next root's token."""
+    """The accepted path. keep (deepest + 1,) int64: its rows, root first, then zeros; count () int64: how many of them
+    are kept; bonus () int64: the next root's token."""
 
     keep: Tensor
     count: Tensor  # type: ignore[assignment]  # tuples have a method of this name

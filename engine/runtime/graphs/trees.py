@@ -15,7 +15,8 @@ from engine.drafters.dflash.marginals import likeliest_tokens
 
 
 class PaddedTree(NamedTuple):
-    """tokens, parents, drafters (rows,) int64; costs (rows,) float32, the cumulative −log probabilities; size () int64.
+    """A draft tree with padding: tokens, parents, drafters (rows,) int64; costs (rows,) float32, the cumulative −log
+    probabilities; size () int64.
 
     The first ``size`` rows are the nodes of a ``DraftTree``, in its order. The others are padding: token 0, drafters 0,
     cost ∞, each its own parent.

@@ -88,5 +88,5 @@ def chain_marks(drafter: BlockDrafter, specimens: Sequence[Specimen], taps: Sequ
 
 def marks_by_way(drafter: BlockDrafter, specimens: Sequence[Specimen], ways: Mapping[str, tuple[
         Sequence[int], Manner | None]]) -> dict[str, Marks]:
-    """``chain_marks`` by name for each (taps, manner)."""
+    """The ``chain_marks`` of each way, which is taps and a manner, by its name."""
     return {name: chain_marks(drafter, specimens, taps, manner) for name, (taps, manner) in ways.items()}

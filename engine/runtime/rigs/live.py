@@ -41,14 +41,14 @@ class LiveRig:
     def __init__(self, rig: Rig, shares: bool = False) -> None:
         self._rig = rig
         self._reading = Lock()
-        self._room = RunMemory(rig)
+        self._memory = RunMemory(rig)
         self._costs = CostBook(rig)
         self._paces = PacePolicies(self._costs)
         self._shared = SharedRounds(self._paces.allotment)
         self._loop = loop_on(rig.target)
         self._plain_loop = loop_on(rig.plain_target) if rig.plain_target else self._loop
         self._shares = shares and isinstance(self._loop, HostLoop)  # CUDA graphs are captured for one run
-        self._spelling = TokenTexts(rig.tokenizer)
+        self._texts = TokenTexts(rig.tokenizer)
 
     @property
     def rig(self) -> str:
@@ -101,7 +101,7 @@ class LiveRig:
     def share(self, ask: Ask) -> float:
         """See ``explorer.source.Source``."""
         drafting = len(self._rig.drafters_for(ask.method, ask.drafters))
-        return self._room.share(self.request(ask), drafting) if self._shares else 1.0
+        return self._memory.share(self.request(ask), drafting) if self._shares else 1.0
 
     def _ids(self, prompt: str, turns: Sequence[Turn]) -> tuple[int, ...]:
         """A conversation as token ids. One caller at a time, since reading special tokens as text is a setting of the
@@ -160,7 +160,7 @@ class LiveRig:
                 named[fresh] = True
                 count, last = count + 1, made
                 shared, most = shared + bool(company), max(most, company.runs if company else 1)
-                yield Entry(made, self._spelling.of(set(fresh.tolist())), seconds, company)
+                yield Entry(made, self._texts.of(set(fresh.tolist())), seconds, company)
             yield End(self._reason(request, last), count, seconds, said=shared_rounds_sentence(shared, count, most - 1))
 
     @contextmanager
@@ -210,7 +210,7 @@ class LiveRig:
         return Header(
             request=request, prompt=ask.prompt, rig=self._rig.name, drafters=drafters, hardware=self.hardware,
             dtype=target.dtype, context_limit=target.context_limit,
-            pieces=self._spelling.of(set(request.prompt_ids) | request.stop_ids),
+            pieces=self._texts.of(set(request.prompt_ids) | request.stop_ids),
             revisions={**self._rig.revisions, "torch": torch.__version__}, note=self._note(ask.prompt),
             turns=ask.turns)
 

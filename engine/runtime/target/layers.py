@@ -93,7 +93,7 @@ class GatedMlp:
         return self.down(silu(gate).mul_(up))
 
     def products(self) -> list[Product]:
-        """What it multiplies with."""
+        """The products that it consists of."""
         return [self.gate_up, self.down]
 
 
@@ -138,7 +138,7 @@ class Layer:
         self.head_norm = self._head_norm(attention)
 
     def products(self) -> list[Product]:
-        """What it multiplies with."""
+        """The products that it consists of."""
         return [self.inputs, self.out, *self.mlp.products()]
 
     def _head_norm(self, attention: Any) -> Norm | None:

@@ -46,7 +46,7 @@ class Product:
         return True
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Of inputs (…, inputs): (…, outputs)."""
+        """The product with inputs (…, inputs): (…, outputs)."""
         if self._four_bits is not None:
             found = self._four_bits(inputs)
             return found if self.bias is None else found.add_(self.bias)
@@ -68,7 +68,7 @@ class VocabularyProduct(Product):
         self._four_bits = None
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Of inputs (…, inputs): (…, outputs)."""
+        """The product with inputs (…, inputs): (…, outputs)."""
         if self._alone and inputs.shape[:-1].numel() == 1:  # for a single row the original layout is faster
             return linear(inputs, self.weight, self.bias)
         return super().__call__(inputs)

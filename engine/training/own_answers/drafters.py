@@ -155,8 +155,8 @@ def begun(target: PreTrainedModel, recipe: OwnRecipe, first: Path | None) -> DFl
 
 
 def export_mean(model: DFlashModel, weights: Mapping[str, Tensor], out: Path, facts: Mapping[str, Any]) -> None:
-    """config.json, model.safetensors in bfloat16 and training.json; of a specialist, what it has learnt and the name
-    of the drafter that has the rest."""
+    """Write config.json, model.safetensors in bfloat16 and training.json; of a specialist, only the weights that it has
+    learnt, and the name of the drafter that has the others."""
     out.mkdir(parents=True, exist_ok=True)
     model.config.save_pretrained(out)
     learnt = [name for name, value in model.named_parameters() if value.requires_grad]

@@ -144,7 +144,7 @@ def orders_of(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> l
 
 
 def export(orders: Sequence[PhraseOrder], out: Path, vocabulary: int, facts: dict[str, Any]) -> None:
-    """config.json, model.safetensors and training.json."""
+    """Write config.json, model.safetensors and training.json."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "config.json").write_text(json.dumps(
         {"architectures": ["PhraseTable"], "model_type": "phrase_table", "vocab_size": vocabulary}, indent=2) + "\n")

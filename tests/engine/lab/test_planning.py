@@ -124,7 +124,7 @@ GOOD = b'{"prompt": "a"}\n'
     (b'{"turns": {"0": "a"}}', r"own\.jsonl, line 1 has no text"),
     (b'["a"]', r"own\.jsonl, line 1 has no text"),
     (b"null", r"own\.jsonl, line 1 has no text"),
-    (b'{"prompt": "a", "domain": ["x"]}', r'own\.jsonl, line 1 has a "domain" that is no text: \[\'x\'\]\.'),
+    (b'{"prompt": "a", "domain": ["x"]}', r'own\.jsonl, line 1 has a "domain" that is not a text: \[\'x\'\]\.'),
     (b'{"prompt": "\\ud800"}', r"own\.jsonl, line 1 holds half of a character"),
     (GOOD + b'{"prompt": "\xe9"}', r"The prompt file own\.jsonl is not UTF-8 \(line 2, byte 28\)"),
     ('{"prompt": "a"}'.encode("utf-16"), r"The prompt file own\.jsonl is not UTF-8 \(line 1, byte 0\)"),

@@ -209,7 +209,7 @@ def test_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:
     change.execute("PRAGMA user_version = 7")
     change.close()
     for name, sentence, kinds in (
-            ("text", "text.sqlite is not a results file of Canopy: it is no SQLite file", (Store, Results)),
+            ("text", "text.sqlite is not a results file of Canopy: it is not a SQLite file", (Store, Results)),
             ("other", "other.sqlite is not a results file of Canopy: it is a SQLite file of another", (Store, Results)),
             ("later", "later.sqlite is a results file of version 7, and this Canopy reads version 1", (Store, Results)),
             ("empty", "empty.sqlite is not a results file of Canopy: it is empty", (Results,)),

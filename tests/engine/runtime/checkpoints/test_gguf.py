@@ -166,7 +166,7 @@ def test_a_file_that_is_cut_off(file: Path, kept: Path, tmp_path: Path, share: f
 def test_what_is_no_whole_gguf_file(file: Path, kept: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.gguf"
     other.write_text("PK and so on")
-    with pytest.raises(RigError, match="other.gguf is no GGUF file: it begins with b'PK a'"):
+    with pytest.raises(RigError, match="other.gguf is not a GGUF file: it begins with b'PK a'"):
         converted(str(other))
     part = tmp_path / "big-00001-of-00003.gguf"
     part.write_bytes(file.read_bytes())

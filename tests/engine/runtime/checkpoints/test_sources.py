@@ -114,7 +114,7 @@ def test_a_revision_is_pinned_and_a_folder_is_not_looked_up(hub: list[tuple[str,
 
 
 def test_neither_a_folder_nor_an_id() -> None:
-    with pytest.raises(RigError, match="There is no folder 'not/a/folder', and it is no model id of"):
+    with pytest.raises(RigError, match="There is no folder 'not/a/folder', and it is not a model id of"):
         open_rig("not/a/folder::ngram")
     with pytest.raises(RigError, match="There is no rig 'nowhere'; there are .*TARGET::DRAFTER"):
         open_rig("nowhere")
