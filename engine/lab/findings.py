@@ -51,7 +51,7 @@ class Marks:
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """Accepted of reached, by depth; 0 where nothing reached it."""
+        """The share of reached anchors that were accepted, by depth, (depth,) float64; 0 where none reached it."""
         return self.hits / np.maximum(self.reached, 1)
 
 

@@ -94,8 +94,8 @@ class SharedPace:
         self._lone = LONE_MEMORY * self._lone + (1 - LONE_MEMORY) * rate if self._lone else rate
 
     def entitle(self, milliseconds: float) -> None:
-        """Add what it could expect alone in these milliseconds, its share of a round, to the tokens that it is due; 0 adds
-        nothing, for shares that are not guaranteed."""
+        """Add the tokens that it could expect alone in these milliseconds, its share of a round, to what it is due; 0
+        where shares are not guaranteed."""
         if milliseconds:
             self._due = max(self._due + self._lone * milliseconds, self.tokens - MOST_CREDIT)
 

@@ -59,7 +59,7 @@ class Trainee(nn.Module):
         self.register_buffer("embedding", embedding.clone())
 
     def forward(self, lesson: DenoisingStep) -> Tensor:
-        """Weighted cross entropy in nats over all blocks of a lesson."""
+        """The weighted mean cross entropy over all blocks of a lesson, in nats, () float32."""
         blocks = lesson.blocks
         guesses = Guesses(blocks.labels, blocks.weights, lesson.distributions, lesson.choices)
         return guess_loss(self.denoised(lesson.features, blocks), self.embedding, guesses)

@@ -61,7 +61,7 @@ class CrossEntropies(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, at: Tensor, masses: Tensor, weights: Tensor) -> Tensor:
-        """The weighted sum, a scalar float32."""
+        """The weighted sum, () float32."""
         whole = logits.float()
         norms = whole.logsumexp(-1)
         losses = norms * masses.sum(-1) - (whole.gather(-1, at) * masses).sum(-1)

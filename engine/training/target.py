@@ -91,7 +91,8 @@ def target_config(tokenizer: PreTrainedTokenizerBase) -> Qwen3Config:
 
 
 def weighted_loss(logits: Tensor, tokens: Tensor, weights: Tensor) -> Tensor:
-    """Mean cross entropy in nats of predicting tokens[:, 1:], weighted."""
+    """The weighted mean cross entropy, in nats, of predicting tokens[:, 1:]: () float32. logits (rows, length,
+    vocabulary), tokens and weights (rows, length)."""
     losses = nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), tokens[:, 1:].flatten(),
                                          reduction="none")
     weights = weights[:, 1:].flatten()
@@ -150,7 +151,7 @@ class Run(Generic[Model]):
 
 
 def batch_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Tokens and weights on the device."""
+    """A batch's tokens (rows, length) int64 and weights (rows, length) float32 on the device."""
     return torch.from_numpy(batch.tokens).to(device), torch.from_numpy(batch.weights).to(device)
 
 

@@ -64,7 +64,8 @@ class DFlashAttention(nn.Module):
         return keys, self.heads(self.v_proj(states))
 
     def forward(self, hidden: Tensor, rotation: Rotation, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """Attention of the block's queries over keys and values that already hold context and block."""
+        """The attention output (batch, slots, hidden) of a block's states (batch, slots, hidden), over keys and values
+        (batch, kv heads, context + slots, head size) that already hold context and block; ``mask`` as in torch."""
         queries = rotated(self.q_norm(self.q_proj(hidden).unflatten(-1, (-1, self.size))).transpose(1, 2), rotation)
         mixed = nn.functional.scaled_dot_product_attention(
             queries, keys, values, attn_mask=mask, enable_gqa=self.groups > 1)

@@ -29,7 +29,7 @@ class Levels(NamedTuple):
     scales: Tensor
 
     def dense(self) -> Tensor:
-        """The weight, rounded to bfloat16."""
+        """The weight (outputs, inputs), rounded to bfloat16."""
         steps, middle = self.scales.float().split(1, -1)
         return torch.addcmul(middle, self.numbers - MIDDLE, steps).flatten(1).to(torch.bfloat16)
 

@@ -60,7 +60,7 @@ class Rotations:
         return self._cosines.index_select(0, positions), self._sines.index_select(0, positions)
 
     def span(self, start: int, end: int) -> Rotation:
-        """The factors of the positions from ``start`` up to, but not including, ``end``."""
+        """The factors (positions, 1, head size) of the positions from ``start`` up to, but not including, ``end``."""
         self._reach(end)
         return self._cosines[start:end], self._sines[start:end]
 

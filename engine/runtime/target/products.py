@@ -110,7 +110,8 @@ def joined(weights: Sequence[Tensor]) -> Tensor:
 
 
 def side_by_side(projections: Sequence[nn.Linear]) -> Tensor:
-    """The weights of projections that read the same input as one tensor, of which each weight becomes a view."""
+    """The weights of projections that read the same input as one tensor (all outputs, inputs); each projection's weight
+    becomes a view of it."""
     whole = joined([projection.weight.data for projection in projections])
     first = 0
     for projection in projections:

@@ -100,7 +100,7 @@ class BatchDecoder:
         return self._logits(last)
 
     def step(self, tokens: Tensor, positions: Tensor, cache: Cache) -> Tensor:
-        """Logits after one more token in each row."""
+        """The logits (rows, vocabulary) after one more token in each row; tokens and positions (rows,) int64."""
         rows, everyone = len(tokens), torch.arange(len(tokens))
         cosines, sines = self.cosines[positions][:, None], self.sines[positions][:, None]
         far = torch.arange(cache.room) > positions[:, None]
@@ -140,7 +140,7 @@ class _Layer:
         return normed(states, self.norms[0])
 
     def ended(self, states: Tensor, mixed: Tensor) -> Tensor:
-        """The layer's output from its attention's output."""
+        """The layer's output (rows, hidden size), from its input states and its attention's output."""
         states = states + self.out(mixed)
         gate, up = self.gate_up(normed(states, self.norms[1])).chunk(2, -1)
         return states + self.down(silu(gate).mul_(up))
@@ -151,14 +151,14 @@ def _side_by_side(*projections: Any) -> Product:
 
 
 def normed(states: Tensor, norm: Any) -> Tensor:
-    """Root mean square norm, in float32 as the model's own."""
+    """The root mean square norm of states (…, size), in float32 as in the model, then in their dtype."""
     found = rms_norm(states.float(), states.shape[-1:], None, norm.variance_epsilon)
     made: Tensor = found.to(states.dtype) * norm.weight.detach()
     return made
 
 
 def drawn(logits: Tensor, choice: AnswerSampling, generator: torch.Generator) -> Tensor:
-    """Choose a token for each row."""
+    """Choose a token for each row of logits (rows, vocabulary): (rows,) int64."""
     if choice.temperature == 0:
         return logits.argmax(-1)
     top = logits.float().div_(choice.temperature).topk(min(LIKELY, logits.shape[-1]), -1)
@@ -221,7 +221,7 @@ class _Batch:
                 self.working[place] = False
 
     def next(self, tokens: Tensor) -> Tensor:
-        """Logits after these tokens, one per row; rows whose texts have ended are removed once there are many."""
+        """The logits (rows, vocabulary) after these tokens (rows,); ended rows are removed first if there are many."""
         if self.working.sum() <= FEWER * len(self.working):
             kept = self.working.nonzero()[:, 0]
             self.cache.keep(kept)

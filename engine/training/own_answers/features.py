@@ -82,11 +82,11 @@ def _write_pass(target: Any, taps: Sequence[int], talks: Sequence[Conversation],
 
 
 def as_bits(states: Tensor) -> NDArray[np.uint16]:
-    """States as the bits of bfloat16."""
+    """States (…) rounded to bfloat16, as their bits (…) uint16."""
     bits: NDArray[np.int16] = states.bfloat16().contiguous().view(torch.int16).numpy()
     return bits.view(np.uint16)
 
 
 def from_bits(bits: NDArray[np.uint16]) -> Tensor:
-    """Bits of bfloat16 as states."""
+    """States (…) bfloat16 from their bits (…) uint16."""
     return torch.from_numpy(np.array(bits).view(np.int16)).view(torch.bfloat16)

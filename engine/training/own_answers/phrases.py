@@ -60,13 +60,14 @@ class PhraseCounts:
         return PhraseCounts(keys[fresh], tokens[fresh], np.add.reduceat(self.weights[order], fresh))
 
     def totals(self) -> tuple[Keys, NDArray[Any], NDArray[Any]]:
-        """The contexts, which of them each look is of, and their weights; keys have to ascend."""
+        """The distinct contexts (m,), the place among them of each observation's context (n,), and the sum of weights
+        of each context (m,). Keys have to ascend."""
         keys, place = np.unique(self.keys, return_inverse=True)
         return keys, place, np.bincount(place, self.weights)
 
 
 def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[PhraseCounts]:
-    """The looks at contexts of ``order`` tokens in each wanted conversation of a shard."""
+    """The observations of contexts of ``order`` tokens in each wanted conversation of a shard."""
     for talk in shard.talks:
         if wanted is not None and not wanted(shard, talk):
             continue
@@ -86,7 +87,7 @@ def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[Ph
 
 
 def joined(parts: Sequence[PhraseCounts]) -> PhraseCounts:
-    """All these looks as one; empty for none."""
+    """All these observations as one; empty for none."""
     return PhraseCounts(*(
         np.concatenate([np.zeros(0, dtype), *(getattr(part, name) for part in parts)])
         for name, dtype in (("keys", np.uint64), ("tokens", np.uint64), ("weights", np.float64))))

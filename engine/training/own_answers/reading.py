@@ -91,7 +91,7 @@ class AnswerShards:
 
 
 def frequent(library: AnswerShards, count: int) -> Tensor:
-    """The ``count`` most frequent tokens of the answers, int64."""
+    """The ``count`` most frequent tokens of the answers, (count,) int64."""
     seen = np.zeros(2**17, np.int64)
     for shard, talk in library.places:
         start, prompt, whole = library.shards[shard].talks[talk]
@@ -100,6 +100,6 @@ def frequent(library: AnswerShards, count: int) -> Tensor:
 
 
 def choices(labels: NDArray[np.int64], others: Tensor, count: int) -> Tensor:
-    """The labels, and ``others`` up to ``count`` tokens."""
+    """The distinct labels, filled up with ``others`` to ``count`` tokens, (n,) int64."""
     own = torch.unique(torch.from_numpy(labels))
     return torch.cat([own, others[~torch.isin(others, own)][:max(0, count - len(own))]])

@@ -204,8 +204,8 @@ def test_bytes_that_are_no_whole_character_stay_bytes() -> None:
     (event(choices=[{"delta": {"content": 7}}]), "sent '7' as text", 0),
     (event(choices=[{"delta": {"content": "a"}, "logprobs": 7}]), "logprobs that is '7'", 0),
     (event(choices=[{"delta": {"content": "a"}, "logprobs": {"content": [7]}}]), "a token that is '7'", 0),
-    (event(choices=[{"delta": {"content": "a"}, "token_ids": ["x"]}]), "no token id", 0),
-    (event(choices=[{"delta": {"content": "a"}, "token_ids": [2**31]}]), "no token id", 0),
+    (event(choices=[{"delta": {"content": "a"}, "token_ids": ["x"]}]), "other than token ids", 0),
+    (event(choices=[{"delta": {"content": "a"}, "token_ids": [2**31]}]), "other than token ids", 0),
     (event(choices=[{"delta": {"content": "a"}, "token_ids": 7}]), "token_ids are '7'", 0),
     (event(choices=[], prompt_token_ids=[-1]), "prompt_token_ids hold something", 0), (DONE, "wrote nothing", 0)])
 def test_another_answer_ends_the_run_in_a_sentence_and_keeps_its_rounds(answer: bytes, words: str, kept: int) -> None:
