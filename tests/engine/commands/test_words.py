@@ -111,7 +111,8 @@ def test_a_damaged_card_of_a_rig(
 
 
 @pytest.mark.parametrize(("rows", "said"), [
-    ("{", "is no JSON file"), ("{}", "a list of lessons"), ("[]", "a list of lessons"), ("[3]", "has to be an object"),
+    ("{", "is not a JSON file"), ("{}", "a list of lessons"), ("[]", "a list of lessons"),
+    ("[3]", "has to be an object"),
     ('[{"name": 3}]', "under 'name'"), ('[{"name": "../x", "title": "", "note": "", "prompt": ""}]', "letters, digits"),
     ('[{"name": "x", "title": "", "note": "", "prompt": "", "budget": "x"}]', "under 'budget'; it has to be a number"),
     ('[{"name": "x", "title": "", "note": "", "prompt": "", "heads": "math"}]', "a list of names")])
