@@ -117,7 +117,7 @@
       const listed = Canopy.parts.lessons.listed.map(({ name, title }) => [name, title]);
       const { run } = stage.value;
       const known = listed.some(([name]) => name === run);
-      const own = !known && stage.header && stage.rounds.length && !stage.busy ? [["stage", "the current run"]] : [];
+      const own = !known && stage.header && stage.rounds.length && !stage.busy ? [["stage", "current run"]] : [];
       const entries = [...own, ...listed];
       const first = known ? run : (entries[0] || [""])[0];
       const [second] = entries.find(([name]) => name !== first) || [first];

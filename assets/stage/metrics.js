@@ -13,7 +13,7 @@
     { name: "gain", label: "plain decoding's speed", note: "measured", compared: true,
       title: "Tokens per second divided by those of plain decoding (one token a pass), measured on the same prompt, machine and precision. One run of each; the lab measures over many prompts.",
       text: (run, against) => (against ? against.text : "–") },
-    { name: "accepted", label: "guesses accepted", note: "per round",
+    { name: "accepted", label: "accepted", note: "per round",
       title: "Drafted tokens that the target accepted, per round: τ without the root.",
       text: (run) => run.accepted.toFixed(2) },
     { name: "speed", label: "tokens per second", note: "engine time",
@@ -22,7 +22,7 @@
     { name: "rounds", label: "rounds", note: "",
       title: "Rounds so far: each is one draft and one pass of the target.",
       text: (run) => String(run.rounds) },
-    { name: "round", label: "this round", note: "",
+    { name: "round", label: "kept this round", note: "",
       title: "Tokens that this round kept, the rows that the target verified for them, and the engine time of the round.",
       text: (run, against, made) => String(made.keep.length) },
   ];

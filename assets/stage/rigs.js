@@ -4,9 +4,9 @@
 
   const BETWEEN_LOOKS_MS = 500;
   const AWAY = "The server does not answer; trying again.";
-  const FORMS = "TARGET::DRAFTER, each a folder or a model id (with @revision where one is meant), or ngram as the "
-    + "drafter; or a folder with a rig.json. Only safetensors are read. Or http://HOST:PORT, a server that runs already: "
-    + "vLLM, SGLang or llama.cpp.";
+  const FORMS = "TARGET::DRAFTER, each a folder or a Hugging Face model id (with @revision if needed); the target may be "
+    + "a GGUF file, the drafter ngram. Or a folder with a rig.json. Weights are read from safetensors and GGUF alone. "
+    + "Or http://HOST:PORT, a running vLLM, SGLang or llama.cpp server.";
 
   class Rigs {
     constructor(stage, notices, parent) {
