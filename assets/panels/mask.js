@@ -239,7 +239,7 @@
   Canopy.define({
     name: "mask",
     title: "Ancestor mask",
-    caption: "A row sees its ancestors and itself.",
+    caption: "A row sees its ancestors.",
     legend: [
       { glyph: "■", label: "seen", title: "The row's node sees the column's node; in the colour of that node's origin" },
       { glyph: "□", label: "hidden", title: "Hidden from the row's node: another branch" },
