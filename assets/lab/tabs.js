@@ -78,7 +78,7 @@
     // Asks before it deletes, since a deleted measurement cannot be restored.
     remove() {
       const { html, button } = Canopy.ink;
-      this.open = button(this.box, "Delete …", "Delete the chosen measurement", () => this.ask(true));
+      this.open = button(this.box, "Delete …", "Delete the measurement that is chosen", () => this.ask(true));
       this.sure = html("div", "lab-sure", this.box);
       this.sure.setAttribute("role", "group");
       this.question = html("p", "", this.sure);

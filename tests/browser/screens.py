@@ -44,7 +44,7 @@ def take(browser: Browser, url: str, name: str) -> None:
     page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
     page.evaluate(f"Canopy.parts.player.go({page.evaluate(MOST)} - 1, {{}})")
     if "routing" in view:
-        page.get_by_role("button", name="Show or hide the tree that was not verified").click()
+        page.get_by_role("button", name="Show or hide the tree that was not chosen").click()
     if view == LAB:
         page.wait_for_selector("[data-plot=curves] .main-svg")
         page.wait_for_selector("[data-plot=live] .main-svg")

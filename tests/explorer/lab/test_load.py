@@ -1,4 +1,4 @@
-"""Several people at once on the page: the form, the slider, the heat map, what is predicted, the report."""
+"""Several requests at once on the page: the form, the slider, the heat map, what is predicted, the report."""
 
 from __future__ import annotations
 
