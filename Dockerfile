@@ -1,8 +1,8 @@
 # Layers that change rarely come first: torch, the other packages, weights, code. One image for the CPU and for GPUs:
 #   docker build -t canopy .
 #   docker run -p 7860:7860 --gpus all -e HF_TOKEN -v canopy:/home/canopy/.cache canopy --rig qwen3-8b
-# By name and not by digest: nobody has looked one up yet. `docker buildx imagetools inspect python:3.11-slim` says it; then
-# FROM python:3.11-slim@sha256:… builds on those very bytes.
+# By tag and not by digest, which has not been looked up yet: `docker buildx imagetools inspect python:3.11-slim` prints
+# it, and FROM python:3.11-slim@sha256:… then pins the base.
 FROM python:3.11-slim
 
 ENV PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 \
@@ -14,7 +14,7 @@ WORKDIR /home/canopy/app
 
 # PyPI's torch for Linux brings its own CUDA libraries, so nothing else is needed for a GPU.
 RUN pip install torch==2.13.0
-# All else in the versions and with the hashes of the lock, which `make lock` renews.
+# Everything else with the versions and hashes of the lock, which `make lock` renews.
 COPY requirements.txt requirements.lock ./
 RUN pip install --require-hashes --no-deps -r requirements.lock
 
@@ -24,7 +24,7 @@ COPY --chown=canopy explorer explorer
 COPY --chown=canopy app.py README.md ./
 
 USER canopy
-# The published target, converted, beside its heads: no start needs a network for it.
+# The published target, converted, beside its drafters: no start needs a network for it.
 RUN mkdir -p assets/smollm2/target && CANOPY_CACHE=/tmp/canopy python -m engine fetch --rig smollm2 --into assets/smollm2/target && rm -rf /tmp/canopy
 # Downloaded checkpoints and what the lab measured stay in this folder: mount a volume over it to keep them.
 VOLUME /home/canopy/.cache

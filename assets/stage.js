@@ -8,7 +8,7 @@
   const NOTHING = "The text ended before its first token; ask something else, or change the temperature or the seed.";
 
   Canopy.panels = new Map();
-  Canopy.modes = ["story", "workbench"]; // the ways to look; the lab adds its own where there is a server
+  Canopy.modes = ["story", "workbench"]; // the views; the lab adds its own where there is a server
 
   // A panel: {name, title, caption, legend?, place?, when?(stage): whether it is there at all, create(host, stage) -> {draw, select, resize?, svg?, fit?, search?}}.
   // Its place: {row: "upper" (beside the text) or "lower", share: of the row's width, against its neighbours'}; in a row
@@ -27,9 +27,9 @@
       this.current = -1;
       this.selection = { node: null, pinned: false };
       this.hovered = this.pinned = null;
-      this.following = true; // a live run shows its newest round until a person goes elsewhere
-      this.animate = false; // true for a step that should be seen happening, false while scrubbing
-      this.coming = null; // the run that was asked for and has nothing to show yet
+      this.following = true; // a live run shows its newest round until a person chooses another
+      this.animate = false; // true for a step that is to be animated, false while scrubbing
+      this.coming = null; // a run that was started and has nothing to show yet
       this.halted = null; // the run that Stop was pressed for
       this.mode = "story";
       this.tab = ""; // of the lab
@@ -68,8 +68,8 @@
       return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     }
 
-    // Takes what the server sends: the latest rounds of the same run, or another run. What was made is kept until
-    // something new is there: a run that fails before its first round leaves the stage as it was.
+    // Takes what the server sends: the latest rounds of the same run, or another run. The old run stays until the new
+    // one has a round: a run that fails before its first round leaves the stage as it was.
     show(value) {
       if (!value?.state || this.passesBy(value)) return;
       const other = value.run !== this.value.run;
@@ -87,14 +87,14 @@
       this.settle(other);
     }
 
-    // News of a run that is followed while another one is looked at, or late news of one that was halted.
+    // Whether to skip an update: of a followed run while another one is shown, or a late one of a run that was halted.
     passesBy(value) {
       if (value.followed) this.tell("followed", value);
       return (value.followed && this.elsewhere) || (value.run === this.halted && BUSY.includes(value.state));
     }
 
     begin(value) {
-      this.elsewhere = !value.followed && Boolean(value.header); // than at a run of another program that is followed
+      this.elsewhere = !value.followed && Boolean(value.header); // a run is shown that is not the followed one
       this.rounds = [];
       this.present = new Canopy.Present();
       this.pieces = new Map();
@@ -143,7 +143,7 @@
       }
     }
 
-    // A finished live run of the plain method is the measured baseline of later runs on the same prompt.
+    // A finished live run of plain decoding is the measured baseline of later runs on the same prompt.
     learn(value) {
       const plain = value.header.heads.length === 0 && value.end && value.end.reason !== "stopped";
       const figures = plain && this.rounds.length > 1 ? Canopy.figures(this.rounds) : null;
@@ -167,7 +167,7 @@
       else if (other) this.go(0, { follow: this.following });
     }
 
-    // Shows a round. `follow` keeps up with a live run, `animate` lets it be seen growing, `push` makes Back return.
+    // Shows a round. `follow` keeps up with a live run, `animate` shows it growing, `push` lets Back return here.
     go(index, how) {
       const { follow = false, animate = false, push = false } = how || {};
       const place = Math.max(Math.min(0, this.rounds.length - 1), Math.min(this.rounds.length - 1, index));
@@ -225,8 +225,8 @@
       this.tell("tab", tab);
     }
 
-    // The person pressed Stop. Updates that are still on their way say nothing new: what the run came to is asked
-    // of the server, which may have ended it by itself a moment before.
+    // The person pressed Stop. Updates still on their way are skipped: the server is asked how the run ended, since it
+    // may have ended by itself a moment before.
     halt() {
       if (!this.busy) return;
       const { coming, value } = this;
@@ -239,7 +239,7 @@
       }
     }
 
-    // The person's own words on what happens next to a run that the server no longer speaks for.
+    // Sets the state and the message of the run that is shown, without an update of the server.
     say(state, message) {
       this.value = { ...this.value, state, message };
       this.tell("state", this.value);

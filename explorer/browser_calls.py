@@ -1,4 +1,4 @@
-"""Functions that the browser calls by name: every answer is a value, and so is a failure."""
+"""Functions that the browser calls by name: a failure comes back as a value, like every other answer."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def named_fields(value: Any) -> Mapping[str, Any]:
 
 def browser_call(name: str, ask: Callable[[Any], Any], taken: Callable[[Any], Any] = named_fields) -> Call:
     """``ask`` under the name that the browser calls it by: a failure comes back as {"error": its sentence}. ``taken``
-    makes of what was sent what is asked."""
+    turns what was sent into the argument of ``ask``."""
     def answer(wanted: Any = None) -> Any:
         try:
-            return ask(taken(wanted or {}))  # without a word, a browser sends []
+            return ask(taken(wanted or {}))  # a call without an argument sends []
         except CanopyError as error:
             return {"error": str(error)}
         except Exception as error:
@@ -39,14 +39,15 @@ def browser_call(name: str, ask: Callable[[Any], Any], taken: Callable[[Any], An
 
 
 def bar_call(fill: Call) -> Call:
-    """``fill``, which gives the bar its values: what it is sent may be of any kind, and what does not fit is refused in
-    a sentence."""
+    """``fill``, which sets the values of the bar: it may be sent anything, and what does not fit is refused in a
+    sentence."""
     @wraps(fill)
     def filled(*values: Any, **named: Any) -> Any:
         try:
             return fill(*values, **named)
         except UNFIT as error:
-            import gradio as gr  # noqa: PLC0415 - whoever loads rigs is there before Gradio
+            import gradio as gr  # noqa: PLC0415 - this module is imported before Gradio
 
-            raise gr.Error("What was sent does not fit the bar; open the page anew.", print_exception=False) from error
+            raise gr.Error(
+                "What was sent does not fit the controls of the page; reload it.", print_exception=False) from error
     return filled

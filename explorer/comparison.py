@@ -1,5 +1,5 @@
-"""What a run's speed is compared with: plain decoding of the same question, measured briefly after the run while nobody
-waits; and, where the run was slower than that, a few other settings."""
+"""What a run's speed is compared with: plain decoding of the same prompt, measured briefly after the run while the
+queue is empty; and, where the run was slower than that, a few other settings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLAIN_SECONDS, OTHER_SECONDS = 2.5, 1.5  # at most, for one measurement
 MOST_TOKENS = 64
 LEAST_ROUNDS = 4  # fewer say nothing
 WARM_ROUNDS = 2  # are left out: caches and clocks settle
-UNSTEADY = 0.3  # of the median round: an interquartile range above it tells of other work on the machine
+UNSTEADY = 0.3  # of the median round: an interquartile range above it means that other programs used the machine
 SMALLER = (16, 4)  # node budgets that are tried where a larger one did not pay
 
 
@@ -56,7 +56,7 @@ class TimedRun:
 
 
 class Comparison:
-    """What the browser may ask once a run has ended."""
+    """The functions that the browser may call once a run has ended."""
 
     def __init__(self, rig: AnsweringRig, trace_of: Callable[[str], Trace], queue: RunQueue) -> None:
         self._rig = rig
@@ -69,24 +69,24 @@ class Comparison:
         return [browser_call("compare", self.compare), browser_call("compared", self.compared)]
 
     def compare(self, wanted: Mapping[str, Any]) -> View:
-        """Begin to measure what the run {"run"} is compared with: {"job"}. RequestError where somebody else waits, or
-        where the run happened elsewhere."""
+        """Begin to measure what the run {"run"} is compared with: {"job"}. RequestError where another run waits, or
+        where this one was made on another rig or machine."""
         trace = self._trace_of(str(wanted.get("run")))
         self._refuse(trace)
         return {"job": self._jobs.start(lambda job: self._measured(trace, job))}
 
     def compared(self, wanted: Mapping[str, Any]) -> View:
-        """How far it is; see ``Job``. The result: {tokens_per_second, seconds, unsteady, others: [{method, budget,
-        pace, dtype, rounds, drafted, tokens_per_second}], the fastest first, dtype empty where it is the run's own,
-        drafted the rounds that verified a draft}; None where somebody else wanted the machine meanwhile."""
+        """Its progress; see ``Job``. The result: {tokens_per_second, seconds, unsteady, others: [{method, budget, pace,
+        dtype, rounds, drafted, tokens_per_second}], the fastest first, dtype empty where it is the run's own, drafted
+        the rounds that verified a draft}; None where another run asked for the machine meanwhile."""
         return self._jobs.look(str(wanted.get("job"))).view()
 
     def _refuse(self, trace: Trace) -> None:
         source, header, shared = self._rig.source, trace.header, shared_rounds(trace)
         if shared:
             raise RequestError(f"The run shared {shared} of its {len(trace.entries)} rounds with other runs, so its "
-                               "speed is not held against plain decoding, which is measured alone; run it again when "
-                               "nobody else runs.")
+                               "speed is not compared with plain decoding, which is measured alone; run it again when "
+                               "no other run is in progress.")
         if BASELINE not in source.methods:
             raise RequestError(f"The {source.rig} does not run plain decoding, so it was not measured.")
         if (header.rig, header.hardware) != (source.rig, source.hardware):
@@ -114,7 +114,7 @@ class Comparison:
                 for other, clocked in found]}
 
     def _clocked(self, ask: Ask, seconds: float, source: Source | None = None) -> TimedRun | None:
-        """The rounds of a brief run; None where somebody came to wait, or there were too few."""
+        """The rounds of a brief run; None where another run came to wait, or where there were too few rounds."""
         rounds: list[tuple[int, float, bool]] = []
         dtype = ""
         until = monotonic() + seconds
@@ -137,7 +137,7 @@ class Comparison:
 
 
 def ask_of(trace: Trace) -> Ask:
-    """What was asked of the run, its text cut to what a brief measurement writes."""
+    """The run's own ask, with max_tokens cut to what a brief measurement writes."""
     header = trace.header
     request = header.request
     return Ask(
@@ -146,6 +146,7 @@ def ask_of(trace: Trace) -> Ask:
 
 
 def others(ask: Ask) -> list[Ask]:
-    """Settings of the same method that may pay where this one did not: auto, and smaller budgets."""
+    """Settings of the same method that may be faster than plain decoding where this one was not: auto, and smaller
+    budgets."""
     smaller = [replace(ask, budget=budget, pace=FIXED) for budget in SMALLER if budget < ask.budget]
     return [replace(ask, pace=AUTO), *smaller] if ask.pace == FIXED else smaller

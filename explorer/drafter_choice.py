@@ -1,4 +1,4 @@
-"""Which drafters serve a run: the rig's own choice for its method, or as many others."""
+"""The drafters of a run: the rig's own choice for the method, or as many others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ OWN = "own"  # the rig's own choice, among the values of the list
 
 
 def names_of(value: Any) -> list[str]:
-    """The drafters that a value of the list stands for; none for the rig's own choice, or for what is not in it."""
+    """The drafters that a value of the list stands for; none for the rig's own choice, or for a value that is not in
+    the list."""
     try:
         names = json.loads(value) if isinstance(value, str) and value != OWN else []
     except ValueError:
@@ -23,18 +24,18 @@ def names_of(value: Any) -> list[str]:
 
 
 def choosing_drafters(source: Source, method: str, names: Sequence[str] = ()) -> dict[str, Any]:
-    """What a list of the drafters for a method offers, and what it shows: the rig's own choice unless others are
-    ``names``. Where a method takes none, or all that there are, nothing can be chosen."""
+    """The choices and the value of the list of drafters for a method: the rig's own choice, unless ``names`` are
+    others. Where a method takes no drafter, or all that the rig has, there is nothing to choose."""
     own, count = tuple(source.usual_drafters(method)), METHODS[method].drafter_count
     others = [found for found in combinations(source.drafters, count) if found != own]
-    asked = tuple(map(str, names))  # a stranger's file may name anything
+    asked = tuple(map(str, names))  # an uploaded file may name anything
     if len(asked) == count and asked != own and asked not in others and set(asked) <= set(source.drafters):
         others.append(asked)  # in another order
-    offered = [(f"the rig's own: {_said(own)}" if count else "none drafts", OWN),
-               *((_said(found), json.dumps(found)) for found in others if count)]
+    offered = [(f"the rig's own: {_joined(own)}" if count else "none", OWN),
+               *((_joined(found), json.dumps(found)) for found in others if count)]
     return {"choices": offered, "value": json.dumps(asked) if count and asked in others else OWN,
             "interactive": len(offered) > 1}
 
 
-def _said(names: Sequence[str]) -> str:
+def _joined(names: Sequence[str]) -> str:
     return " + ".join(names) or "its drafters"

@@ -1,4 +1,4 @@
-"""The line that always stands beside the embedded rig's text."""
+"""The caveat that stands beside every text of the embedded rig."""
 
 from __future__ import annotations
 

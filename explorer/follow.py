@@ -16,13 +16,13 @@ from explorer.view import View, add_line, blank_view
 
 SECONDS_BETWEEN_LOOKS = 0.05  # at the file
 SECONDS_BETWEEN_SEARCHES = 0.5  # for a newer file in the folder
-SECONDS_BETWEEN_SIGNS = 1.0  # of life, where nothing happens: a browser that has gone is noticed then
+SECONDS_BETWEEN_BEATS = 1.0  # while nothing happens: a heartbeat notices that a browser has gone
 MOST_LISTED = 100  # runs of a folder, the newest
 ENDINGS = (".jsonl", ".jsonl.gz")
 
 
 class GrowingRun:
-    """A file that is followed, and its lines so far, which everybody who looks shares."""
+    """A file that is followed, and its lines so far, shared by all browsers that follow it."""
 
     def __init__(self, path: Path, runs: Runs) -> None:
         self.path = path
@@ -35,11 +35,11 @@ class GrowingRun:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more can come."""
+        """Whether no more lines can come."""
         return bool(self.failure) or bool(self.lines) and isinstance(self.lines[-1], End)
 
     def grow(self) -> None:
-        """Take in what was written since."""
+        """Read what was written since the last time."""
         try:
             if not self.ended:
                 fresh = self._tail.lines()
@@ -51,7 +51,7 @@ class GrowingRun:
             self._tail.close()
 
     def replaced(self) -> bool:
-        """Whether another run has taken the place of the file."""
+        """Whether the file was replaced by another run's."""
         return self._tail.replaced()
 
 
@@ -81,24 +81,24 @@ class Follow:
         return [{"name": path.name, "title": path.name} for path in self.paths()]
 
     def trace(self, name: str) -> Trace | None:
-        """A listed run by the name of its file, as far as it goes; None where there is none of that name."""
+        """The listed run of that file name, as far as it has been written; None where there is no such file."""
         if (known := self._runs.trace(name)) is not None:
             return known
         found = [path for path in self.paths() if path.name == name]
         return load(found[0]) if found else None
 
     def views(self) -> Iterator[View | None]:
-        """Stage values of the newest run as it grows, then of the next one; None is a sign of life."""
+        """Stage values of the newest run as it grows, then of the next one; None is a heartbeat."""
         yield {**blank_view(), "followed": True, "message": f"Waiting for a run in {self._place.name} …"}
-        sight, told = _Sight(None), monotonic()
+        reader, told = _Reader(None), monotonic()
         while True:
             growing = self._newest()
-            if growing is not sight.growing:
-                sight = _Sight(growing)
-            view = sight.fresh()
+            if growing is not reader.growing:
+                reader = _Reader(growing)
+            view = reader.fresh()
             if view is not None:
                 yield {**view, "followed": True, "listed": self.listed()}
-            elif monotonic() - told > SECONDS_BETWEEN_SIGNS:
+            elif monotonic() - told > SECONDS_BETWEEN_BEATS:
                 yield None
             else:
                 sleep(SECONDS_BETWEEN_LOOKS)
@@ -106,7 +106,7 @@ class Follow:
             told = monotonic()
 
     def _newest(self) -> GrowingRun | None:
-        """The newest run, with what was written until now. Whoever asks first reads for all."""
+        """The newest run, with what was written until now. The first browser that asks reads for all."""
         with self._lock:
             growing = self._growing
             if monotonic() - self._searched > SECONDS_BETWEEN_SEARCHES:
@@ -119,8 +119,8 @@ class Follow:
             return growing
 
 
-class _Sight:
-    """What one browser has seen of a run."""
+class _Reader:
+    """One browser's position in a run."""
 
     def __init__(self, growing: GrowingRun | None) -> None:
         self.growing = growing
@@ -128,7 +128,7 @@ class _Sight:
         self._window, self._seen = Window(), 0
 
     def fresh(self) -> View | None:
-        """The stage value with what is new; None where nothing is."""
+        """The stage value with what is new; None where nothing is new."""
         if self.growing is None:
             return None
         lines = self.growing.lines[self._seen:]

@@ -1,4 +1,4 @@
-"""The stage shows what is followed, from the moment that a browser opens the page."""
+"""The stage follows a growing run from the moment that a browser opens the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import gradio as gr
 from explorer.follow import Follow
 from explorer.view import packed
 
-MOST_BROWSERS = 32  # that follow at the same time
+MOST_BROWSERS = 32  # may follow at the same time
 
 
 def show_followed(page: gr.Blocks, stage: gr.HTML, follow: Follow | None) -> None:

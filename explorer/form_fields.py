@@ -55,12 +55,12 @@ def whole_in(name: str, least: int, most: int) -> BeforeValidator:
 
 
 def asked_for() -> Any:
-    """The default of a field that has to be filled in: nothing, which its checker refuses by name."""
+    """The default of a field that has to be filled in: None, which its checker refuses by the field's name."""
     return Field(default=None, validate_default=True)
 
 
 def prompt(value: Any) -> str:
-    """A question; RequestError for none, and for one that is too long."""
+    """A prompt; RequestError for an empty one, and for one that is too long."""
     text = value if isinstance(value, str) else ""
     if not text.strip():
         raise RequestError("The prompt is empty; write at least one character, or pick a preset.")
@@ -71,7 +71,7 @@ def prompt(value: Any) -> str:
 
 
 def in_whole_characters(name: str, text: str) -> str:
-    """The text; RequestError where it holds half of a character, which no file can hold."""
+    """The text; RequestError where it holds a lone surrogate, which cannot be encoded."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -81,7 +81,7 @@ def in_whole_characters(name: str, text: str) -> str:
 
 
 def turns(value: Any) -> tuple[Turn, ...]:
-    """The conversation before a prompt, within bounds; RequestError names the first turn that is none."""
+    """The conversation before a prompt, within bounds; RequestError names the first turn that is not valid."""
     found = turns_from(value)
     if len(found) > MOST_TURNS:
         raise RequestError(f"There are {len(found)} turns; at most {MOST_TURNS} are taken, so leave the first out.")

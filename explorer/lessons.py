@@ -1,4 +1,4 @@
-"""Recorded traces as lessons: what the page lists, opens with, and falls back on without a model."""
+"""Recorded traces as lessons: the page lists them, opens with one, and falls back on them without a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.errors import RequestError, TraceError
 from engine.trace import Header, Trace, load, tau
 from explorer.view import View, run_view
 
-FIRST = "welcome"  # the id of the recording that the page opens on, where there is one
+FIRST = "welcome"  # the recording that the page opens with, where it exists
 
 log = logging.getLogger("canopy")
 
@@ -26,7 +26,7 @@ class Lesson:
     trace: Trace
 
     def summary(self) -> View:
-        """What a list says of it: its title, what it teaches, how it was run, what came out."""
+        """Its entry in the list: title, note, how it was run, and the outcome."""
         header, rounds = self.trace.header, [entry.round for entry in self.trace.entries]
         return {
             "name": self.name, "title": header.title or self.name, "note": header.note, "rounds": len(rounds),
@@ -37,8 +37,8 @@ class Lesson:
 
 
 def tokens_per_second(trace: Trace) -> float:
-    """Committed tokens over engine time: the sum of every round's stages, nothing of the page; of shared rounds the
-    waiting too."""
+    """Committed tokens over engine time: the sum of all stages of all rounds, without the page; in shared rounds with
+    the waiting."""
     rounds = [entry.round for entry in trace.entries]
     seconds = sum(sum(made.seconds.values()) for made in rounds)
     return sum(len(made.acceptance.keep) for made in rounds) / seconds if seconds > 0 else 0.0
@@ -46,7 +46,7 @@ def tokens_per_second(trace: Trace) -> float:
 
 class Library:
     """The recordings of a folder by file name, read once; one that cannot be read is left out and logged. The page
-    opens on the one named ``first``."""
+    opens with the one named ``first``."""
 
     def __init__(self, paths: Iterable[Path], first: str = FIRST) -> None:
         self._first = first
@@ -57,14 +57,14 @@ class Library:
         return [lesson.summary() for lesson in self.lessons.values()]
 
     def named(self, name: str) -> Lesson:
-        """The lesson of that name; RequestError with the names there are."""
+        """The lesson of that name; RequestError lists the names where there is none."""
         if name not in self.lessons:
             there = ", ".join(self.lessons) or "none"
             raise RequestError(f"There is no recording {name[:60]!r}; there are: {there}.")
         return self.lessons[name]
 
     def first(self) -> Lesson | None:
-        """The lesson that the page opens on."""
+        """The lesson that the page opens with."""
         return self.lessons.get(self._first) or next(iter(self.lessons.values()), None)
 
     def view(self, lesson: Lesson) -> View:
@@ -87,7 +87,7 @@ def baseline_view(plain: Trace) -> View:
 
 
 def matter(header: Header) -> tuple[object, object]:
-    """What two runs have to have in common for their speeds to be compared: the machine, and the question."""
+    """What two runs must have in common for their speeds to be comparable: the machine, and the prompt."""
     return (header.rig, header.hardware, header.dtype), (header.turns, header.prompt, header.request.sampling)
 
 

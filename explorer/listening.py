@@ -20,8 +20,8 @@ LAST_PORT = 2**16 - 1
 
 @dataclass(frozen=True)
 class Listening:
-    """Where the page is served, and to whom: ``allowed`` are the places of proxies that pass requests on to it,
-    ``auth`` a name and a password."""
+    """Where the page is served, and to whom: ``allowed`` are the proxies' addresses that pass requests on to it,
+    ``auth`` is a name and a password."""
 
     host: str = "127.0.0.1"
     port: int = 7860
@@ -30,7 +30,7 @@ class Listening:
 
 
 def listener(app: ASGIApp, listening: Listening) -> uvicorn.Server:
-    """The server of an app, which its ``run`` starts on the ``announced`` sockets."""
+    """The server of an app; its ``run`` is given the ``announced`` sockets."""
     return uvicorn.Server(uvicorn.Config(
         app, log_level="warning", server_header=False, ws="none", http="h11",
         proxy_headers=bool(listening.allowed), timeout_graceful_shutdown=GOODBYE_SECONDS,
@@ -38,7 +38,8 @@ def listener(app: ASGIApp, listening: Listening) -> uvicorn.Server:
 
 
 def announced(listening: Listening) -> list[socket.socket]:
-    """The sockets to listen on, once the terminal says where they are. Raises RequestError where nobody can listen."""
+    """The sockets to listen on, after printing the page's address. Raises RequestError where it is taken or not
+    valid."""
     sockets = sockets_of(listening.host, listening.port)
     host, port = sockets[0].getsockname()[:2]
     print(f"Canopy is at http://{f'[{host}]' if ':' in host else host}:{port}/", flush=True)
@@ -46,7 +47,7 @@ def announced(listening: Listening) -> list[socket.socket]:
 
 
 def sockets_of(host: str, port: int) -> list[socket.socket]:
-    """What to listen on: every address of the host; for this machine alone both of its own, where it has both."""
+    """The sockets to listen on: of the host's address, or for this machine alone of IPv4 and, where possible, IPv6."""
     if host.strip("[]") in LOOPBACK:
         made = [_socket("127.0.0.1", port)]
         with suppress(RequestError):
@@ -66,7 +67,7 @@ def _socket(host: str, port: int) -> socket.socket:
         made.bind(place)
         made.listen(socket.SOMAXCONN)
     except (OSError, OverflowError, UnicodeError) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise RequestError(f"The page cannot be served on {host[:80]}, port {port}: {said}; name another --host or "
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise RequestError(f"The page cannot be served on {host[:80]}, port {port}: {reason}; name another --host or "
                            "--port.") from error
     return made

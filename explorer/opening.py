@@ -1,6 +1,6 @@
 """The first seconds: a page with a recording answers while Gradio is imported and the real page is built, which then
-takes its place on the same sockets. Every other request waits for the real one meanwhile, and so the first page knows
-when to load itself anew: when something that it asked for arrives.
+takes its place on the same sockets. Every other request waits for the real page. That tells the first page when to
+reload: as soon as a request of its own is answered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from explorer.security.hosts import hosts_of
 from explorer.security.refusal import Refusal
 
 MOST_WAITING = 64  # requests for the real page
-PATIENCE_SECONDS = 120.0  # of one of them
+PATIENCE_SECONDS = 120.0  # that one of them waits
 
 
 class FirstSeconds:
@@ -35,7 +35,7 @@ class FirstSeconds:
         self._waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or let the request wait for whoever will."""
+        """Answer, or let the request wait for the real page."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif self._page is not None:
@@ -70,7 +70,7 @@ class FirstSeconds:
             self._give_up()
 
     async def _later(self) -> ASGIApp:
-        """What answers a request that came too early: the real page, or the sentence that there is none."""
+        """The app for a request that came too early: the real page, or a refusal that says why there is none."""
         if self._waiting >= MOST_WAITING:
             return _refused("Too many requests wait for this page to be built; ask again in a few seconds.")
         self._waiting += 1
@@ -89,8 +89,8 @@ def _refused(sentence: str) -> ASGIApp:
 
 
 def serve_at_once(page: str, build: Callable[[], Starlette], listening: Listening) -> None:
-    """Serve the HTML ``page``, and what ``build`` makes as soon as it is there, until the process is told to end.
-    Raises RequestError where nobody can listen, and whatever ``build`` raises."""
+    """Serve the HTML ``page``, and the app that ``build`` makes as soon as it is ready, until the process is told to
+    end. Raises RequestError where the address is taken or not valid, and whatever ``build`` raises."""
     def leave() -> None:
         server.should_exit = True
 

@@ -35,9 +35,9 @@ from explorer.sources.answering import AnsweringRig
 from explorer.two_runs import TwoRuns
 from explorer.view import blank_view, packed
 
-FILLED = tuple(name for name in FIELDS if name not in ("drafters", "turns"))  # by a preset, and by a recording
+FILLED = tuple(name for name in FIELDS if name not in ("drafters", "turns"))  # set by a preset or a recording
 QUIET: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
-RESULTS = Path("results.sqlite")  # as of ``python -m engine sweep``, so that either goes on with the other's sweeps
+RESULTS = Path("results.sqlite")  # that of ``python -m engine sweep`` too, so that either can resume the other's sweeps
 HOST = '<div class="canopy-host"></div>'  # constant: a template that changes would wipe out what is drawn in it
 LARGEST_STEP = 11  # of the slider: 0, then the powers of two to 1,024; larger budgets can be typed
 
@@ -75,7 +75,7 @@ def build(rig: AnsweringRig, library: Library, choice: RigChoice | None = None, 
 
 
 def launch_options() -> dict[str, Any]:
-    """What ``launch`` has to be given for the page to look and behave as built."""
+    """The options of ``launch`` with which the page looks and behaves as built."""
     icon = ASSETS / "stage" / "icon.svg"
     return {
         "head": f"<style>{style()}</style>\n{bundle()}\n{lab_head()}", "theme": gr.themes.Base(
@@ -87,7 +87,7 @@ def launch_options() -> dict[str, Any]:
 
 
 def opening_form(lesson: Lesson | None, offered: Sequence[Preset]) -> Mapping[str, Any]:
-    """What the bar opens with: the recording's question, or the first preset, and as many nodes a round as pay."""
+    """What the bar opens with: the recording's prompt, or the first preset, and the adaptive budget."""
     if lesson is None:
         return {"pace": AUTO, **asdict(offered[0])}
     request = lesson.trace.header.request
@@ -111,22 +111,22 @@ class Controls:
             self.run = gr.Button("▶ Run", variant="primary", elem_id="canopy-run", scale=0)
             self.stop = gr.Button("■ Stop", variant="secondary", elem_id="canopy-stop", scale=0)
         with gr.Row(elem_id="canopy-settings"):
-            # all of them, until the page has asked which the rig that answers by then can run
+            # all methods, until the page has asked which of them the rig can run
             self.method = gr.Dropdown(list(METHODS), value=method, label="Method", elem_id="canopy-method")
             self.steps = gr.Slider(
                 0, LARGEST_STEP, value=step_of(first["budget"]), step=1, label="Node budget", elem_id="canopy-steps")
             self.budget = gr.Number(first["budget"], precision=0, label="Nodes", elem_id="canopy-budget")
             self.pace = gr.Dropdown(
-                [("in full", FIXED), ("auto: what pays", AUTO)], value=first["pace"], label="Use of the budget",
+                [("in full", FIXED), ("auto: as many as pay", AUTO)], value=first["pace"], label="Budget use",
                 elem_id="canopy-pace")
             self.split = gr.Dropdown(
-                [("shared", "total"), ("each has all", "each")], value=first["split"], label="Budget of merged",
+                [("shared", "total"), ("full for each", "each")], value=first["split"], label="Merged budget",
                 elem_id="canopy-split")
             self.temperature = gr.Number(
                 first["temperature"], step=0.1, label="Temperature", elem_id="canopy-temperature")
             with gr.Accordion("More", open=False, elem_id="canopy-more"), gr.Row(elem_id="canopy-fine"):
                 self._fine(first, choosing_drafters(rig.source, method))
-        self.turns = gr.JSON([], visible=False)  # those before the prompt, which the browser holds
+        self.turns = gr.JSON([], visible=False)  # the turns before the prompt, which the browser holds
 
     def _fine(self, first: Mapping[str, Any], drafters: dict[str, Any]) -> None:
         self.top_k = gr.Number(first["top_k"], precision=0, label="top-k (0: all)")
@@ -136,20 +136,20 @@ class Controls:
         self.drafters = gr.Dropdown(label="Drafters", elem_id="canopy-heads", **drafters)
 
     def setting(self) -> list[Any]:
-        """The components that the lab's recommended setting goes to."""
+        """The components that the lab's recommended setting fills in."""
         return [self.method, self.budget, self.steps, self.split, self.pace]
 
     def inputs(self) -> list[Any]:
-        """The components whose values make a ``RunForm``: one of the name of each field, in their order."""
+        """The components whose values make a ``RunForm``: one for each field, in the order of the fields."""
         return [getattr(self, name) for name in FIELDS]
 
     def asked(self) -> list[Any]:
-        """The components that a preset or an opened recording fills in: in the order of ``_values``; the drafters."""
+        """The components that a preset or an opened recording fills in: those of ``_values``, and the drafters."""
         return [*(getattr(self, name) for name in FILLED), self.steps, self.drafters]
 
 
 def step_of(budget: int) -> int:
-    """The slider's step nearest to a budget: 0 for none, else one more than the power of two."""
+    """The slider's step nearest to a budget: 0 for a budget of 0, else one more than its base-2 logarithm."""
     return min(LARGEST_STEP, round(math.log2(budget)) + 1) if budget >= 1 else 0
 
 
@@ -180,11 +180,11 @@ def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -
 
 
 def _follow_rig(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: AnsweringRig, presets: Presets) -> None:
-    """What depends on the rig: methods, presets, drafters. They are asked for when a page opens, for the rig may have
-    been changed since the page was built, and when the page's first rig is there."""
+    """What depends on the rig: methods, presets, drafters. They are requested when a page opens, since the rig may have
+    changed after the page was built, and again when the page's first rig is loaded."""
     def offered(method: str, chosen: Any) -> list[Any]:
         methods = list(rig.source.methods)
-        # one that can be run stays as it is: a recording may have filled in another by the time this arrives
+        # a method that can be run stays: a recording may have filled in another by the time that this arrives
         kept: dict[str, Any] = {} if method in methods else {"value": fitting(method, methods)}
         drafters = choosing_drafters(rig.source, fitting(method, list(METHODS)), names_of(chosen))
         return [gr.Dropdown(choices=methods, **kept), gr.Dropdown(choices=titles(presets.of(rig))),
@@ -202,7 +202,7 @@ def _follow_rig(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Answer
 def _follow_presets(controls: Controls, rig: AnsweringRig, presets: Presets) -> None:
     """A preset fills the bar."""
     def filled(name: str | None) -> list[Any]:
-        """Nothing where a keyboard only passed through the list and chose none."""
+        """No change where the keyboard only passed through the list and chose nothing."""
         named = {preset.name: preset for preset in presets.of(rig)}
         if name not in named:
             return [gr.skip()] * len(controls.asked())
@@ -214,12 +214,12 @@ def _follow_presets(controls: Controls, rig: AnsweringRig, presets: Presets) -> 
 
 
 def _follow_drafters(controls: Controls, stage: gr.HTML, rig: AnsweringRig) -> None:
-    """The drafters depend on rig and method; what a recording was made with is chosen where the rig has it."""
+    """The drafters depend on rig and method; those that a recording was made with are chosen where the rig has them."""
     def fitted(method: str, chosen: Any) -> Any:
         return gr.Dropdown(**choosing_drafters(rig.source, fitting(method, list(METHODS)), names_of(chosen)))
 
     def adopted(event: gr.EventData) -> list[Any]:
-        """The bar as a run was asked: the browser sends its header when a recording is opened."""
+        """The bar with the settings of a run: the browser sends its header when a recording is opened."""
         method = fitting(event._data["method"], list(METHODS))
         return [*_values(event._data), gr.Dropdown(**choosing_drafters(rig.source, method, event._data["heads"]))]
 
@@ -229,7 +229,7 @@ def _follow_drafters(controls: Controls, stage: gr.HTML, rig: AnsweringRig) -> N
 
 
 def _setting_values(event: gr.EventData) -> list[Any]:
-    """Method, budget, split and pace as the lab measured them; the question and all else stay."""
+    """Method, budget, split and pace as the lab measured them; the prompt and everything else stay."""
     method, budget, split, pace = (event._data.get(name) for name in ("method", "budget", "split", "pace"))
     return [method, budget, step_of(budget), split or gr.skip(), pace or FIXED]
 
@@ -240,5 +240,5 @@ def _values(run: dict[str, Any]) -> list[Any]:
 
 
 def _farewell() -> None:
-    """Nothing to do: Gradio watches for closed tabs, and ends their runs, only where somebody listens."""
+    """Does nothing, but has to be registered: only then does Gradio notice closed tabs and end their runs."""
 

@@ -17,10 +17,10 @@ from explorer.run_form import RunForm
 from explorer.sources.answering import AnsweringRig
 from explorer.sources.replay import RECORDINGS
 
-ANY = "any"  # the file for rigs without one of their own: prompts that any model can be asked
-# Of the embedded rig's: those that it is known to answer right, and what their buttons say.
+ANY = "any"  # the file for rigs without one of their own: prompts for any model
+# The embedded rig's presets that it is known to answer right, and the labels of their buttons.
 RIGHT = {"boxes": "Books in boxes", "clamp": "A Python function", "tree": "What is a draft tree?"}
-USUAL = "ddtree"  # what stands in for a method that a rig cannot run
+USUAL = "ddtree"  # replaces a method that a rig cannot run
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Presets:
     by_rig: Mapping[str, Sequence[Preset]]
 
     def of(self, rig: AnsweringRig) -> Sequence[Preset]:
-        """Those of the rig that is coming or answers; without a rig they are those of the recordings, which were made
-        on the embedded one."""
+        """The presets of the rig that is being loaded, else of the one that answers; without a rig, those of the
+        embedded one, on which the recordings were made."""
         recorded = rig.source.rig == RECORDINGS
         name = rig.coming.name if rig.coming else EMBEDDED_RIG if recorded else rig.instruments.rig
         return self.by_rig.get(name, self.by_rig[ANY])
@@ -89,5 +89,5 @@ def titles(presets: Sequence[Preset]) -> list[tuple[str, str]]:
 
 
 def fitting(method: str, methods: Sequence[str]) -> str:
-    """The method where the rig can run it, else the usual one, else its last."""
+    """The method if the rig can run it, else the usual one, else the rig's last."""
     return next((name for name in (method, USUAL) if name in methods), methods[-1])

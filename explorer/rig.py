@@ -37,13 +37,13 @@ class Instruments(Protocol):
         """What sweeps and races measure with."""
 
     def twin(self) -> Source | None:
-        """The same rig in the other precision, which is loaded for it; None where it is too large to be held twice."""
+        """The same rig, loaded in the other precision; None where it is too large to be held twice."""
 
     def cost(self, trace: Trace) -> CostCurve:
-        """What a pass costs at the length and sampling of that run; measured when first asked for, then kept."""
+        """What a forward pass costs at the length and sampling of that run; measured at the first call, then kept."""
 
     def load_cost(self, trace: Trace, requests: int) -> CostCurve:
-        """The same of rounds that so many requests like it share."""
+        """The same for rounds that this number of requests like it share."""
 
     def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
         """The forecasts of every method at every budget for the text of that run, with the cost curve."""

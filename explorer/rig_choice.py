@@ -1,8 +1,8 @@
-"""The page's first rig, and choosing another one while the page runs: loaded in the background, taken when nobody
-runs anything, one for all.
+"""The page's first rig, and choosing another one while the page runs: it is loaded in the background, takes over when
+the queue is empty, and serves everybody.
 
-Until another rig is there, and where it cannot be loaded, the rig that answers goes on answering; before the first
-one, that is the recordings.
+Until another rig is ready, and where it cannot be loaded, the present rig goes on answering; before the first one,
+that is the recordings.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger("canopy")
 
 
 class RigChoice:
-    """What the browser may ask about rigs, and the loading of them."""
+    """The functions about rigs that the browser may call, and the loading of rigs."""
 
     def __init__(self, rig: AnsweringRig, queue: RunQueue, access: RigAccess = NO_RIG_ACCESS) -> None:
         self._rig = rig
@@ -45,9 +45,9 @@ class RigChoice:
         return [browser_call(name, answer) for name, answer in answers.items()]
 
     def state(self, _: Mapping[str, Any]) -> View:
-        """The rig that answers, those that could, and the one that is being loaded. ``coming`` is the name of the
-        first one until that is settled. ``changes`` counts how often the rig was changed: a page that has seen
-        another number offers what another rig can do."""
+        """The rig that answers, those that can be chosen, and the one that is being loaded. ``coming`` is the name of
+        the first rig until it is loaded or refused. ``changes`` counts how often the rig was changed: a page that has
+        seen another number still offers what a former rig could do."""
         source, instruments, load, coming = self._rig.source, self._rig.instruments, self._load, self._rig.coming
         return {
             "rig": source.rig, "hardware": source.hardware, "opened": instruments.rig, "good_at": source.good_at,
@@ -62,14 +62,14 @@ class RigChoice:
             raise RequestError(self._access.closed)
         name = str(wanted.get("rig") or "").strip()
         if not 0 < len(name) <= LONGEST_NAME:
-            raise RequestError("Name a rig: one of the list, a folder with a rig.json, or TARGET::DRAFTER, each a "
+            raise RequestError("Name a rig: one from the list, a folder with a rig.json, or TARGET::DRAFTER, each a "
                                f"folder or a model id, in at most {LONGEST_NAME} characters.")
-        name = server_address(name) if is_address(name) else name  # one that holds a password is shown to nobody
+        name = server_address(name) if is_address(name) else name  # without a password, which nobody else may see
         with self._lock:
             self._refuse(name)
             if not self.queue.alone(lambda: self._begin(name, opener), GIVING_WAY_SECONDS):
-                raise RequestError("A run or a measurement is in progress, whose figures loading would spoil; choose "
-                                   "the rig when it has ended, or stop it.")
+                raise RequestError("A run or a measurement is in progress, and loading would distort its figures; "
+                                   "choose the rig when it has ended, or stop it.")
         return self.state({})
 
     def cancel(self, _: Mapping[str, Any]) -> View:
@@ -79,8 +79,8 @@ class RigChoice:
         return self.state({})
 
     def load_first(self, opener: RigOpener, fallback: str, without: Callable[[str], OpenRig]) -> None:
-        """Load the page's first rig; where it cannot be loaded, ``fallback``; where that cannot be loaded either, let
-        ``without`` answer, which stands in for a rig and gives the reason. A second call does nothing."""
+        """Load the page's first rig; where it cannot be loaded, ``fallback``; where that cannot be loaded either, the
+        stand-in that ``without`` makes answers and gives the reason. A second call does nothing."""
         with self._lock:
             begun, self._begun = self._begun, True
         if not begun:
@@ -122,8 +122,8 @@ class RigChoice:
         self._load = None
 
     def _open(self, load: RigLoad, opener: RigOpener, reason: str = "") -> str:
-        """Load a rig and let it answer, ``reason`` being why it does instead of another; the sentence why it does
-        not, empty where it does."""
+        """Load a rig and let it answer; ``reason`` says why it answers instead of another rig. Returns the sentence
+        why it cannot be loaded, empty where it was."""
         try:
             self._take(load, opener.open(load.name, self._rig.source, load.tell), reason)
         except CanopyError as error:
@@ -135,7 +135,7 @@ class RigChoice:
         return ""
 
     def _take(self, load: RigLoad, fresh: OpenRig, reason: str) -> None:
-        """Let it answer as soon as no run is in progress or waiting, and free what the former one holds."""
+        """Let the fresh rig answer as soon as no run is in progress or waiting, and free what the former one holds."""
         former, note = self._rig.source, f"{reason} The {fresh.source.rig} answers instead." if reason else ""
         while not self.queue.alone(lambda: self._rig.take(fresh, note), seconds=0.25):
             load.tell("Loaded; it answers as soon as the run or measurement in progress has ended.", 1.0)
@@ -146,15 +146,15 @@ def note_of(name: str) -> str:
     """What a named rig is, in a few words."""
     if name not in NAMED:
         package = _package_of(name)
-        return f"weights of the package {package}" if package else "lies here, needs no network"
+        return f"target from the Python package {package}" if package else "comes with Canopy, needs no network"
     pair = NAMED[name]
     target, *drafters = (place.partition(PIN)[0] for place in (pair.target, *pair.drafters))
     return f"{target} with {', '.join(drafters)}, from the hub"
 
 
 def _package_of(name: str) -> str:
-    """The package that the card of a rig takes its target from; empty for none, and for a card that cannot be read:
-    whoever chooses that rig is told."""
+    """The Python package that a rig's card takes its target from; empty for none, and for a card that cannot be read,
+    which is reported when that rig is chosen."""
     try:
         return str(json.loads((RIGS_FOLDER / name / "rig.json").read_text("utf8"))["package"]["name"])
     except (OSError, ValueError, TypeError, LookupError):

@@ -1,4 +1,4 @@
-"""What a person asks of the rig: the fields of the bar, each checked, and the ``Ask`` that they come to."""
+"""What a person asks of the rig: the fields of the bar, each checked, and the ``Ask`` that they make."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _pace(value: Any) -> str:
 
 
 def _drafters(value: Any) -> tuple[str, ...]:
-    """Which drafters there are, and how many a method takes, the rig says."""
+    """A list of names; which drafters exist, and how many a method takes, is checked by the rig."""
     names = () if value is None else value
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise RequestError(f"The drafters are {str(value)[:40]!r}; they have to be a list of the names of the rig's.")
@@ -63,13 +63,13 @@ def _drafters(value: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-OLDER_NAME = "heads"  # of the drafters, for programs
+OLDER_NAME = "heads"  # an earlier name of the field ``drafters``, which programs may still send
 
 
 class RunForm(BaseModel):
-    """The fields of a run with what each is where nobody says: the bar, the presets and other programs all go by
-    this list. Values arrive as they were filled in, so numbers may be missing, text, fractions or out of range;
-    RequestError says which field is wrong, what was seen and what is allowed."""
+    """The fields of a run with their defaults, for the bar, the presets and other programs. Values arrive as they were
+    filled in, so a number may be missing, text, a fraction or out of range; RequestError says which field is wrong,
+    what was seen and what is allowed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,5 +1,5 @@
-"""The queue for the machine: runs share it as far as it has room, a measurement has it to itself, and whoever waits is
-told why."""
+"""The queue for the machine: runs share it as far as there is room, a measurement has it to itself, and every waiting
+run is told why it waits."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Wait:
-    """What a place waits for: the runs that have ``begun``, those before it in the queue, and whether one that has
-    begun has the machine to itself."""
+    """What a place waits for: the runs that have ``begun``, those ``waiting`` before it, and whether one that has begun
+    has the machine to itself (``alone``)."""
 
     begun: int = 0
     waiting: int = 0
@@ -41,14 +41,14 @@ class Wait:
         return self.begun + self.waiting
 
     def sentence(self) -> str:
-        """A sentence for the person who waits; empty where nobody has to."""
+        """A sentence for the person who waits; empty where there is nothing to wait for."""
         if not self.ahead:
             return ""
         if self.alone or not self.begun:
-            what = "A measurement or a large run has the machine for itself" if self.begun else "The machine is busy"
+            what = "A measurement or a large run has the machine to itself" if self.begun else "The machine is busy"
             ending = "it has ended"
         else:
-            what = "One run has begun" if self.begun == 1 else f"{self.begun} runs share this machine"
+            what = "One run is in progress" if self.begun == 1 else f"{self.begun} runs share this machine"
             ending = "it has ended" if self.begun == 1 else "one of them ends"
         before = {0: "yours", 1: "one more waits before yours, which"}.get(
             self.waiting, f"{self.waiting} more wait before yours, which")
@@ -59,7 +59,7 @@ class RunQueue:
     """A queue in order of arrival. A waiting run asks for its place as often as it likes and may leave at any time.
 
     A run that needs more room than is left keeps all later ones waiting, so that it gets its turn; one whose address
-    already has its part of the room keeps nobody waiting.
+    already has its part of the room is passed over.
     """
 
     def __init__(self) -> None:
@@ -69,13 +69,13 @@ class RunQueue:
 
     @contextmanager
     def place(self, address: str = "", share: float = ALL) -> Iterator[Place]:
-        """A place at the end of the line, given up on leaving the block, served or not. RequestError where that
-        address has as many already as one may have; an empty one is the server itself."""
+        """A place at the end of the queue, given up on leaving the block, served or not. RequestError where that
+        address already has as many places as it may have; an empty address is the server itself."""
         ticket = Ticket(address, share)
         with self._change:
             if address and sum(other.address == address for other in self._line) >= MOST_PLACES:
-                raise RequestError(f"{MOST_PLACES} runs of yours wait or run already, so that others have a turn too; "
-                                   "wait until one has ended, or stop one.")
+                raise RequestError(f"You already have {MOST_PLACES} runs in progress or waiting, which is the most for "
+                                   "one address; wait until one has ended, or stop one.")
             self._line.append(ticket)
             self._admit()
         try:
@@ -103,8 +103,8 @@ class RunQueue:
         return taken > 0 and taken + ticket.share > MOST_OF_ONE + ROUNDING
 
     def alone(self, act: Callable[[], None], seconds: float = 0.0) -> bool:
-        """Do something short while nobody runs or waits, after waiting at most ``seconds`` for that; False where
-        somebody still does."""
+        """Do something short while no run is in progress or waiting, after waiting at most ``seconds`` for that; False
+        where one still is."""
         with self._change:
             if self._line and seconds:
                 self._asking += 1
@@ -118,12 +118,12 @@ class RunQueue:
             return False
 
     def waiting(self) -> int:
-        """How many run or wait, including a caller that wants the rig to itself."""
+        """How many run or wait, including callers of ``alone``."""
         with self._change:
             return len(self._line) + self._asking
 
     def begun(self) -> int:
-        """How many share the machine now."""
+        """How many runs share the machine now."""
         with self._change:
             return sum(ticket.begun for ticket in self._line)
 

@@ -1,4 +1,4 @@
-"""Live runs: as many at once as the machine has room for, streamed as stage values at a rate that browsers follow,
+"""Live runs: as many at once as the machine has room for, streamed as stage values at a rate that browsers can follow,
 remembered for export and links."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from explorer.sources.answering import AnsweringRig
 from explorer.view import View, add_line, blank_view
 
 MOST_BYTES = 256 * 2**20  # of remembered runs; the oldest is forgotten first
-SECONDS_BETWEEN_LOOKS = 0.2  # at the rig that a run waits for
+SECONDS_BETWEEN_LOOKS = 0.2  # while a run waits for the rig
 SECONDS_BETWEEN_VIEWS = 1 / 30  # a round that is held back waits for the next one, so this has to be short
 MOST_VIEWS = 80  # a second, of all runs: each update is the server's work, which rounds have to wait for
 
@@ -30,7 +30,7 @@ log = logging.getLogger("canopy")
 
 
 class Runs:
-    """The latest runs by their ids, which nobody can guess: whoever has a run's link may see it."""
+    """The latest runs by their ids, which cannot be guessed: a person with the link to a run may see it."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
@@ -45,8 +45,8 @@ class Runs:
             self._kept.move_to_end(run)
 
     def add(self, run: str, *lines: Line) -> None:
-        """Lines of a run that was begun. Others are forgotten where there is no room for all; RequestError where
-        there is none even so."""
+        """Add lines to a run that was begun. The oldest other runs are forgotten where memory for all is short;
+        RequestError where this run alone needs more."""
         with self._lock:
             if run not in self._kept:
                 return
@@ -71,7 +71,7 @@ class Runs:
 
 
 class Stream:
-    """Runs asks on the rig that answers, and says what the stage is to show."""
+    """Runs an ``Ask`` on the rig that answers, and yields what the stage is to show."""
 
     def __init__(self, rig: AnsweringRig, runs: Runs, queue: RunQueue) -> None:
         self._rig = rig
@@ -102,12 +102,12 @@ class Stream:
             with closing(self._lines(ask)) as happening:
                 for line in happening:
                     _check(who)
-                    if isinstance(line, Header) and view["header"]:  # told anew, by what is known at its end
+                    if isinstance(line, Header) and view["header"]:  # the same run, corrected at its end
                         run = f"{first}-told"
                         self._runs.begin(run)
                         view, window = blank_view(run), Window()
                     elif isinstance(line, End) and run != first:
-                        yield window.of(view)  # as a run that goes on: the stage shows its last round
+                        yield window.of(view)  # as a run in progress, so that the stage shows its last round
                     self._runs.add(run, own(line))
                     view = add_line(view, line)
                     if perf_counter() - shown >= self._pause() and not isinstance(line, End):
@@ -121,7 +121,7 @@ class Stream:
                 f"The run ended with an internal error ({type(error).__name__}); the rounds so far are kept, "
                 f"and the server's log has the details. Other runs still work.")}
         if view["state"] == "empty":
-            view = {**view, "state": "error", "message": "The run gave nothing at all; try another prompt."}
+            view = {**view, "state": "error", "message": "The run wrote nothing; try another prompt."}
         yield window.of(view)
 
     def _pause(self) -> float:
@@ -163,7 +163,7 @@ def own(line: Line) -> Line:
 
 
 def _check(who: Asker | None) -> None:
-    """RequestError where the person who asked no longer listens."""
+    """RequestError where the browser or program that asked no longer listens."""
     if who is not None:
         who.check()
 

@@ -20,13 +20,13 @@ MOST_SESSIONS = 512  # that Gradio remembers, each with the values of all compon
 
 
 def serve(page: gr.Blocks, listening: Listening) -> None:
-    """Serve until the process is told to end. Raises RequestError where nobody can listen there."""
+    """Serve until the process is told to end. Raises RequestError where the address is taken or not valid."""
     sockets = announced(listening)
     listener(guarded(page, listening), listening).run(sockets)
 
 
 def guarded(page: gr.Blocks, listening: Listening) -> FastAPI:
-    """The page as an ASGI app that nobody gets at but through the gate."""
+    """The page as an ASGI app that can be reached only through the gate."""
     guard = Guard(hosts_of(listening.host, listening.allowed), Bodies(Calls(page).check))
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, middleware=[Middleware(Gate, guard)])
     page.queue(max_size=WAITING_ROOM, api_open=False)

@@ -1,4 +1,4 @@
-"""What the page and other programs may ask of the server besides the stage's own stream."""
+"""What the page and other programs may ask of the server, besides the stream of a run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _refusal() -> Iterator[None]:
 
 
 def _ask(named: dict[str, Any], options: dict[str, Any]) -> Ask:
-    """The ask of another program: ``named`` are the fields that its call names, ``options`` holds any others."""
+    """The ``Ask`` of another program: ``named`` are the fields that its call names, ``options`` holds any others."""
     known = set(FIELDS) - set(named)
     if unknown := set(options) - known - {OLDER_NAME}:
         raise RequestError(f"There is no option {min(unknown)!r}; choose from {', '.join(sorted(known))}.")
@@ -102,7 +102,7 @@ class Service:
         return export(str(given.get("kind"))[:40], run, self.trace_of(run), number).as_json()
 
     def publish(self) -> None:
-        """Declare the named endpoints of the page that is being built."""
+        """Declare the named endpoints for other programs, while the page is being built."""
         api(self._generate, api_name="generate", concurrency_id="engine", concurrency_limit=WAITING_ROOM)
         api(self._lessons, api_name="lessons")
         api(self._replay, api_name="replay")

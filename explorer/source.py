@@ -1,4 +1,4 @@
-"""Where rounds come from: a live engine and a recorded trace are the same thing to the page."""
+"""Where rounds come from: to the page, a live engine and a recorded trace are the same."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Source(Protocol):
         """Its drafters by name, in the order in which the page lists them."""
 
     def usual_drafters(self, method: str) -> Sequence[str]:
-        """Those that draft for a method where nobody names others, in order."""
+        """The drafters of a method where the ask names none, in order."""
 
     def share(self, ask: Ask) -> float:
-        """The part that a run takes of the room which all runs at once have: 1 where it has to be alone.
+        """The share of the machine's room that a run takes, of all runs at once: 1 where it has to be alone.
 
         Raises CanopyError where the ask cannot be served.
         """
@@ -48,4 +48,4 @@ class Source(Protocol):
         """
 
     def close(self) -> None:
-        """Free what it holds besides its weights: another source takes its place. Nothing may be running."""
+        """Free what it holds besides its weights, since another source takes its place. No run may be in progress."""

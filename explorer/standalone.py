@@ -16,8 +16,8 @@ def replay_page(view: View) -> str:
 
 
 def opening_page(view: View | None, rig: str) -> str:
-    """What is served until the page itself is built: the run that it will open on, if any, and a field that takes a
-    question to ``rig`` at once, which is not named where that is empty."""
+    """What is served until the page itself is built: the run that the page will open with, if any, and a field for a
+    prompt. ``rig`` is the name of the rig that will answer; where it is empty, none is shown."""
     own = (ASSETS / "stage" / "opening.css").read_text("utf8")
     name = json.dumps(rig).replace("<", "\\u003c")
     return _document("Canopy", view, f"<style>{own}</style>\n{bundle()}\n{element(ASSETS / 'stage' / 'opening.js')}\n"

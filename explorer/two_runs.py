@@ -1,5 +1,5 @@
-"""Two runs compared, of any engines: where their texts part, where their rounds do, and how many tokens each accepted.
-Texts are compared as texts, since two engines need not number their tokens alike."""
+"""Two runs compared, of any engines: where their texts and rounds first differ, and how many tokens each accepted.
+Texts are compared as texts, since two engines may number their tokens differently."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ class TwoRuns:
 
 def two_runs(first: Trace, second: Trace) -> View:
     """{"said": sentences, "same_prompt", "same_text", "texts_part", "rounds_part", "sides"}. ``texts_part`` is the
-    token of each text at which they part, from 0; ``rounds_part`` the first round that kept another number of tokens;
-    both None where there is none. A side: {"tau", "rounds", "tokens", "rows": verified in a round on average,
-    "lengths": tokens kept by each round, "depths": the share of rounds that drafted to a depth and accepted it}."""
+    token of each text at which they first differ, from 0; ``rounds_part`` the first round in which they kept different
+    numbers of tokens; both None where there is none. A side: {"tau", "rounds", "tokens", "rows": verified in a round on
+    average, "lengths": tokens kept by each round, "depths": the share of rounds that drafted to a depth and accepted
+    it}."""
     for side, trace in zip(SIDES, (first, second), strict=True):
         if not trace.entries:
             raise RequestError(f"The {side} run has no round to compare.")
@@ -55,14 +56,14 @@ def two_runs(first: Trace, second: Trace) -> View:
     lengths = [[len(entry.round.acceptance.keep) for entry in trace.entries] for trace in (first, second)]
     same_prompt = (first.header.prompt, first.header.turns) == (second.header.prompt, second.header.turns)
     rounds_part = next((place for place, pair in enumerate(zip(*lengths, strict=False)) if pair[0] != pair[1]), None)
-    said = _said(same_prompt, parted, rounds_part, lengths)
+    said = _sentences(same_prompt, parted, rounds_part, lengths)
     return {"said": said, "same_prompt": same_prompt, "same_text": parted is None, "texts_part": parted,
             "rounds_part": rounds_part, "sides": [side_view(first), side_view(second)]}
 
 
 def texts_part(first: Trace, second: Trace) -> list[int] | None:
-    """The token of each text that holds the first byte in which they differ; None for the same text. A text that ends
-    earlier parts at its end."""
+    """The token of each text that holds the first byte in which they differ; None for the same text. For a text that
+    ends first, that is its end."""
     texts = [_token_texts(trace) for trace in (first, second)]
     whole_texts = [b"".join(tokens) for tokens in texts]
     if whole_texts[0] == whole_texts[1]:
@@ -87,7 +88,7 @@ def side_view(trace: Trace) -> View:
 
 
 def accepted_by_depth(rounds: Sequence[Round]) -> list[float]:
-    """For each depth from 1: of the rounds that drafted so deep, the share that accepted so deep."""
+    """For each depth from 1: of the rounds that drafted to that depth, the share that accepted to it."""
     drafted = [int(depths(made.tree.parents).max()) for made in rounds]
     kept = [len(made.acceptance.keep) - 1 for made in rounds]
     shares = []
@@ -103,18 +104,19 @@ def round_view(made: Round) -> View:
             "depth": int(depths(made.tree.parents).max())}
 
 
-def _said(same_prompt: bool, parted: list[int] | None, rounds_part: int | None,
-          lengths: Sequence[Sequence[int]]) -> str:
+def _sentences(same_prompt: bool, parted: list[int] | None, rounds_part: int | None,
+               lengths: Sequence[Sequence[int]]) -> str:
     """The findings in words."""
-    sentences = [] if same_prompt else ["The prompts differ, and so may all else."]
+    sentences = [] if same_prompt else ["The prompts differ, and so may everything else."]
     if parted is None:
         sentences.append("The texts are the same.")
     else:
-        sentences.append(f"The texts part at token {parted[0] + 1} of the first and {parted[1] + 1} of the second.")
+        sentences.append(f"The texts first differ at token {parted[0] + 1} of the first and {parted[1] + 1} of the "
+                         "second.")
     if rounds_part is not None:
         kept = [length[rounds_part] for length in lengths]
-        sentences.append(f"The rounds part at round {rounds_part + 1}, which kept {kept[0]} tokens in the first and "
-                         f"{kept[1]} in the second.")
+        sentences.append(f"The rounds first differ at round {rounds_part + 1}, which kept {kept[0]} tokens in the "
+                         f"first run and {kept[1]} in the second.")
     elif len(lengths[0]) == len(lengths[1]):
-        sentences.append("Every round kept as many tokens as the other's.")
+        sentences.append("Every round kept as many tokens as in the other run.")
     return " ".join(sentences)

@@ -79,7 +79,7 @@ def entry_view(entry: Entry) -> View:
 
 
 def company_view(company: SharedPass | None) -> View:
-    """Who shared the round, as counts and shapes: nothing of anybody's text. Empty where nobody is known to have."""
+    """The runs that shared the round, as counts and shapes without any text. Empty where none are known."""
     if company is None:
         return {}
     return {"company": {"runs": company.runs, "own": company.own, "blocks": [
@@ -88,7 +88,7 @@ def company_view(company: SharedPass | None) -> View:
 
 
 def header_view(header: Header) -> View:
-    """What was asked, of what, on what, and whether it is a recording."""
+    """What was asked, of which rig, on which machine, and whether it is a recording."""
     request, sampling = header.request, header.request.sampling
     return {
         "prompt": header.prompt, "pieces": pieces_view(header.pieces), "rig": header.rig,
@@ -108,13 +108,13 @@ def end_view(end: End) -> View:
 
 
 def _note(header: Header) -> str:
-    """The recording's own sentence, and whose rounds it shows."""
+    """The recording's own note, and which engine's rounds it shows."""
     sample = f", one round in {header.every}" if header.every > 1 else ""
     return f"{header.note} Recorded in {header.engine}{sample}.".strip() if header.engine else header.note
 
 
 def _remark(end: End) -> str:
-    """What is not in the file, in a sentence; empty where it is all there."""
+    """What the file lacks, in a sentence; empty where it is complete."""
     counts = [f"{count} {'round was' if count == 1 else 'rounds were'} {what}" for count, what in (
         (end.dropped, "dropped, because the loop was faster than its recorder"), (end.refused, "refused as wrong"))
         if count]
@@ -128,7 +128,8 @@ def blank_view(run: str = "", state: str = "empty", message: str = "") -> View:
 
 
 def add_line(view: View, line: Line) -> View:
-    """The stage value with one line more. The given one is not changed, but rounds are shared: they never change."""
+    """The stage value with one line more. The given value is not changed; its rounds are shared, as they never
+    change."""
     if isinstance(line, Header):
         return {**view, "state": "running", "message": "", "header": header_view(line)}
     if isinstance(line, Entry):
@@ -137,8 +138,8 @@ def add_line(view: View, line: Line) -> View:
 
 
 def packed(view: View) -> str:
-    """A stage value as one text: Gradio sends objects as edits of the one before, and edits of a list whose
-    beginning moves arrive wrong; a text is replaced whole."""
+    """A stage value as one string: Gradio sends an object as edits of the previous one, and edits of a list whose
+    beginning moves arrive wrong; a string is replaced whole."""
     return json.dumps(view, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 

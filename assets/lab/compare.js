@@ -1,4 +1,4 @@
-// Two runs side by side: their figures, their texts, and the trees that wrote the same place of either.
+// Two runs side by side: their figures, their texts, and the trees that wrote the chosen token of each text.
 (function (Canopy) {
   "use strict";
 
@@ -19,7 +19,7 @@
       this.lab = lab;
       this.box = html("section", "lab-plot lab-side-run", parent);
       this.box.setAttribute("aria-label", `The ${SIDES[place]} run`);
-      this.choice = Lab.select(html("div", "lab-toolbar", this.box), `The ${SIDES[place]} run`, "A recording, or the run on the stage", () => this.open(changed));
+      this.choice = Lab.select(html("div", "lab-toolbar", this.box), `The ${SIDES[place]} run`, "A recording, or the current run", () => this.open(changed));
       this.title = html("p", "lab-caption", this.box);
       this.figures = html("dl", "lab-pair-figures", this.box);
       this.stage = new Canopy.Stage();
@@ -93,7 +93,7 @@
       this.lab = lab;
       const bar = html("div", "lab-race-bar lab-pair-bar", parent);
       this.said = html("p", "lab-note", bar);
-      this.part = html("button", "", bar, "Go to where they part");
+      this.part = html("button", "", bar, "Go to where the texts differ");
       this.part.type = "button";
       this.part.hidden = true;
       this.part.addEventListener("click", () => {
@@ -111,13 +111,13 @@
       this.depths.setAttribute("role", "img");
     }
 
-    // Everything that can be compared: the run on the stage, then the recordings.
+    // Everything that can be compared: the current run, then the recordings.
     draw() {
       const { stage } = this.lab;
       const listed = Canopy.parts.lessons.listed.map(({ name, title }) => [name, title]);
       const { run } = stage.value;
       const known = listed.some(([name]) => name === run);
-      const own = !known && stage.header && stage.rounds.length && !stage.busy ? [["stage", "the run on the stage"]] : [];
+      const own = !known && stage.header && stage.rounds.length && !stage.busy ? [["stage", "current run"]] : [];
       const entries = [...own, ...listed];
       const first = known ? run : (entries[0] || [""])[0];
       const [second] = entries.find(([name]) => name !== first) || [first];
@@ -138,7 +138,7 @@
       this.hold(shown);
     }
 
-    // Where texts and rounds part, and how deep each accepted: the server holds the two against each other.
+    // Where texts and rounds differ, and how deep each run accepted: the server compares the two.
     async hold(shown) {
       const runs = shown.map((side) => side.run);
       const made = shown.length === 2
@@ -152,7 +152,7 @@
       this.drawDepths(made.sides || []);
     }
 
-    // For each depth a bar of either run: the share of its rounds that drafted so deep and accepted so deep.
+    // For each depth a bar of either run: of its rounds that drafted to that depth, the share that accepted to it.
     drawDepths(sides) {
       const { html } = Canopy.ink;
       const deepest = Math.max(0, ...sides.map(({ depths }) => depths.length));
@@ -169,7 +169,7 @@
         html("span", "", column, String(depth + 1));
         return column;
       });
-      const title = html("p", "lab-caption", null, "Accepted by depth: of the rounds that drafted so deep, the share that accepted so deep");
+      const title = html("p", "lab-caption", null, "Accepted by depth: of the rounds that drafted to that depth, the share that accepted to it");
       for (const side of SIDES) {
         html("i", `lab-pair-key is-${side}`, title);
         title.append(side);
@@ -179,7 +179,7 @@
       this.depths.replaceChildren(title, row);
     }
 
-    // What may be compared of the two, in a sentence.
+    // Which figures of the two may be compared, in a sentence.
     relation(first, second) {
       const prompt = first.prompt === second.prompt;
       const machine = ["rig", "hardware", "dtype"].every((name) => first[name] === second[name]);

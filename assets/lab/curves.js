@@ -1,4 +1,4 @@
-// τ and tokens per second against the node budget: what was swept, single runs, what is predicted, what runs now.
+// τ and tokens per second against the node budget: measured settings, single runs, predictions, the run in progress.
 (function (Canopy) {
   "use strict";
 
@@ -10,15 +10,15 @@
       this.lab = lab;
       this.stage = lab.stage;
       this.plot = new Lab.Plot(lab.library, parent, {
-        name: "curves", title: "Against the node budget",
-        caption: "{τ} and {tokens/s}: medians with {95 %} intervals; thin lines across are {auto}.",
+        name: "curves", title: "By node budget",
+        caption: "{τ} and {tokens/s}: medians with {95 %} intervals; the thin horizontal lines are {auto}.",
       });
       this.origin = html("p", "lab-recorded");
       this.plot.body.before(this.origin);
       this.tools = html("div", "lab-tools");
       this.plot.tools.prepend(this.tools);
-      this.clear = this.tool("Clear runs", "Forget the single runs of this browser; measured tables stay", () => lab.points.clear());
-      this.ask = this.tool("Predict all budgets", "From the run on the stage: τ of every budget exactly, tokens/s predicted", () => lab.predict());
+      this.clear = this.tool("Clear runs", "Remove the single runs of this browser from the plot; measurements stay", () => lab.points.clear());
+      this.ask = this.tool("Predict all budgets", "Replays the current run's text with every budget: τ is exact, tokens/s are predicted from the cost of a pass", () => lab.predict());
       this.people = new Lab.People(lab, this.tools);
       this.line = Lab.select(this.tools, "Predicted", "The method whose prediction is drawn", () => lab.load());
       this.line.parentElement.hidden = true;
@@ -60,7 +60,7 @@
       this.origin.hidden = !recorded;
       Canopy.ink.write(this.origin, recorded ? `◉ ${Lab.recordedOn(recorded)} Nothing was measured on this machine yet.` : "");
       if (!curves.count) {
-        this.plot.say("No setting measured yet", "Press Measure for a table of all of them, or Run for a point of one.");
+        this.plot.say("No setting measured yet", "Press Measure to measure them all, or Run to add a point for one.");
         return;
       }
       const { figure } = curves;
@@ -75,13 +75,13 @@
       if (document.activeElement !== this.line) Lab.options(this.line, lines.map((name) => [name, name]), line);
     }
 
-    // What runs, or what the controls name.
+    // The setting that runs, or that the controls name.
     get setting() {
       const { header, settings, busy } = this.stage;
       return busy && header ? header : settings;
     }
 
-    // Where that stands on the axis; null for no place there.
+    // Where that setting stands on the axis; null where it has no place there.
     get place() {
       const { budget, pace } = this.setting;
       const { zero, auto } = this.lab.curves.figure;
@@ -97,7 +97,7 @@
       };
     }
 
-    // The run on the stage, on top of what was measured.
+    // The current run, on top of what was measured.
     filled(trace, place) {
       if (!String(trace.meta).startsWith("running.")) return trace;
       const { rounds, header, recorded } = this.stage;

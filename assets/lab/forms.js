@@ -1,10 +1,10 @@
-// The lab's controls: labelled, reachable by keyboard, native elements all of them.
+// The lab's controls: labelled, reachable by keyboard, all of them native elements.
 (function (Canopy) {
   "use strict";
 
   const Lab = (Canopy.lab = Canopy.lab || {});
 
-  // Checkboxes that look like chips. Tells `changed` after every change.
+  // Checkboxes that look like chips. `changed` is called after every change.
   class Chips {
     constructor(parent, label, changed) {
       const { html } = Canopy.ink;
@@ -80,7 +80,7 @@
     return field;
   }
 
-  // Fills a select without losing what is chosen, where it is still there.
+  // Fills a select and keeps what is chosen, where it is still offered.
   function options(field, entries, chosen) {
     const wanted = chosen === undefined ? field.value : chosen;
     field.replaceChildren(...entries.map(([value, text]) => new Option(text, value)));

@@ -6,7 +6,7 @@
   const RECENT = 8;
   const BETWEEN_DRAWS_MS = 120;
 
-  // Rounds to the curves: cumulative τ and tokens per second, and both over the latest rounds.
+  // The curves of a run's rounds: cumulative τ and tokens per second, and both over the latest rounds.
   function curvesOf(rounds) {
     const curves = { x: [], "tau.all": [], "tau.recent": [], "speed.all": [], "speed.recent": [] };
     const tokens = [0];
@@ -37,7 +37,7 @@
       this.stage = lab.stage;
       this.plot = new Lab.Plot(lab.library, parent, {
         name: "live", title: "This run",
-        caption: "{τ} and {tokens/s} against rounds, while the text is written.",
+        caption: "{τ} and {tokens/s} by round, drawn while the text is written.",
       });
       this.headline = Canopy.ink.html("p", "lab-live-headline");
       this.plot.body.before(this.headline);
@@ -48,7 +48,7 @@
       lab.on("shown", () => this.draw());
     }
 
-    // A run tells of every update; a plot is drawn a few times a second, and only while it is seen.
+    // A run reports every update; a plot is drawn a few times a second, and only while it is on the screen.
     plan() {
       if (this.timer || !this.lab.shown) return;
       this.timer = setTimeout(() => {

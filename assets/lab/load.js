@@ -1,4 +1,4 @@
-// Several people at once: total tokens/s over budget and number of requests, what each of them gets, and the ridge.
+// Several requests at once: total tokens/s over budget and number of requests, what each gets, and the best budgets.
 (function (Canopy) {
   "use strict";
 
@@ -24,15 +24,15 @@
       this.line.parentElement.hidden = true;
       this.predicting(bar);
       this.words = html("ul", "lab-card lab-load-words", parent);
-      this.words.setAttribute("aria-label", "What the figures say");
+      this.words.setAttribute("aria-label", "What the figures show");
       const grid = html("div", "lab-grid lab-two", parent);
       this.heat = new Lab.Plot(lab.library, grid, {
-        name: "heat", title: "Everybody together",
-        caption: "Total {tokens/s} over {node budget} and people at once; a frame marks the best of each row, hatched is {predicted}.",
+        name: "heat", title: "All requests together",
+        caption: "Total {tokens/s} by {node budget} and requests at once; a frame marks the best budget of each row, hatching what is {predicted}.",
       });
       this.each = new Lab.Plot(lab.library, grid, {
-        name: "each", title: "Each person",
-        caption: "{tokens/s} of one request among so many, a line for each {node budget}, with {95 %} intervals.",
+        name: "each", title: "Each request",
+        caption: "{tokens/s} that one request gets, by requests at once; a line for each {node budget}, with {95 %} intervals.",
       });
       this.heat.onPoint = ({ x, y }) => this.chosen(x, y);
       this.table(parent);
@@ -43,27 +43,27 @@
       const { lab } = this;
       if (!lab.can("what_if")) return;
       this.begin = new Lab.Begin(lab.server, bar, "Predict the rest",
-        "Times rounds of 1 to 16 requests like the run on the stage, then replays its text: fills what was not measured, hatched", () => this.predict());
+        "Times rounds of 1 to 16 requests like the current run, then replays its text. Fills in, hatched, what was not measured.", () => this.predict());
     }
 
     table(parent) {
       const { html } = Canopy.ink;
       this.box = html("section", "lab-plot lab-load-table", parent);
-      this.box.setAttribute("aria-label", "Table of people at once");
+      this.box.setAttribute("aria-label", "Table of requests at once");
       const scroll = html("div", "lab-scroll", this.box);
       scroll.tabIndex = 0;
       this.cells = html("table", "lab-table", scroll);
-      html("caption", "lab-load-caption", this.cells, "Total tokens/s with what was seen or the 95 % interval, and tokens/s of each, by people at once and node budget.");
+      html("caption", "lab-load-caption", this.cells, "Total tokens/s with the 95 % interval (the range, with fewer than six prompts), and tokens/s of each request, by requests at once and node budget.");
       this.head = html("tr", "", html("thead", "", this.cells));
       this.body = html("tbody", "", this.cells);
     }
 
-    // Drawn while it is looked at, and anew with every measured cell.
+    // Drawn while it is on the screen, and redrawn with every measured cell.
     plan() {
       if (this.lab.tab === "load" && this.lab.shown) this.draw();
     }
 
-    // A click on a cell looks at that many people, and puts the budget into the page's controls.
+    // A click on a cell chooses that number of requests, and puts the budget into the page's controls.
     chosen(x, y) {
       const { table, line } = this.answer;
       const row = table.rows[Math.round(y)];
@@ -107,7 +107,7 @@
       try {
         return await server.lab_load({ sweep: progress.sweep, line: this.line.value, together, prediction: this.prediction || null });
       } catch {
-        return { error: "The server does not answer; this is drawn when it does." };
+        return { error: "The server does not answer; this will be drawn when it does." };
       }
     }
 
@@ -131,8 +131,8 @@
 
     nothing(error) {
       this.words.hidden = this.box.hidden = true;
-      const way = this.begin ? "Choose more “People at once” in the form, then press Measure; or press Run, then Predict the rest." : "Choose more “People at once” in the form, then press Measure.";
-      for (const plot of [this.heat, this.each]) plot.say("Measured for one person at a time so far", error || way);
+      const way = this.begin ? "Choose more “Requests at once” in the form, then press Measure; or press Run, then Predict the rest." : "Choose more “Requests at once” in the form, then press Measure.";
+      for (const plot of [this.heat, this.each]) plot.say("Measured for one request at a time so far", error || way);
     }
 
     fill({ columns, rows }) {
@@ -141,7 +141,7 @@
         html("th", "", parent, text).scope = scope;
       };
       this.head.replaceChildren();
-      for (const name of ["people at once", ...columns.map((column) => (/^[0-9]/.test(column) ? `${column} nodes` : column))]) titled(this.head, name, "col");
+      for (const name of ["requests at once", ...columns.map((column) => (/^[0-9]/.test(column) ? `${column} nodes` : column))]) titled(this.head, name, "col");
       this.body.replaceChildren(...rows.map((row) => {
         const line = html("tr", row.together === this.lab.together ? "is-best" : "");
         titled(line, String(row.together), "row");
@@ -163,12 +163,12 @@
     }
   }
 
-  // How many people at once the curves, the table and the recommendation are of.
+  // How many requests at once the curves, the table and the recommendation are for.
   class People {
     constructor(lab, parent) {
       const { html } = Canopy.ink;
       this.lab = lab;
-      this.field = Lab.slider(parent, "People at once", "How many requests are answered at once: curves, table and recommendation follow", () => this.moved());
+      this.field = Lab.slider(parent, "Requests at once", "How many requests are answered at once; the curves, the table and the recommendation follow", () => this.moved());
       this.said = html("output", "", this.field.parentElement);
       this.said.htmlFor = this.field.id;
       lab.on("table", () => this.draw());

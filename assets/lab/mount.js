@@ -14,7 +14,7 @@
       this.server = server;
       this.given = given;
       this.adopt = adopt;
-      this.said = null; // where the tabs' bar says what was done
+      this.said = null; // where the bar of the tabs tells what was done
       this.listeners = new Map();
       this.live = given.live;
       this.reason = given.reason;
@@ -23,7 +23,7 @@
       this.points.machine = { rig: given.rig, hardware: given.hardware };
       this.progress = NOTHING;
       this.table = this.curves = null;
-      this.counts = [1]; // of people at once that were measured, the one that is looked at, and that was asked for
+      this.counts = [1]; // the measured numbers of requests at once; below, the one shown and the one asked for
       this.together = 1;
       this.asked = null;
       this.build();
@@ -66,14 +66,14 @@
       const pair = html("div", "lab-grid lab-pair", curves);
       this.budget = new Lab.Curves(this, pair);
       this.running = new Lab.Live(this, pair);
-      this.people = new Lab.Load(this, this.tabs.add("load", "Under load", "Several people at once: which budget is fastest, and where drafting stops paying"));
+      this.people = new Lab.Load(this, this.tabs.add("load", "Under load", "Several requests at once: which budget is fastest, and where drafting stops paying"));
       this.settings = new Lab.Table(this, this.tabs.add("table", "Table", "Every setting with its figures"));
-      this.shapes = new Lab.Shapes(this, this.tabs.add("shapes", "Acceptance", "What rounds are like"));
-      if (this.can("cost")) this.cost = new Lab.Cost(this, this.tabs.add("cost", "Cost", "What a pass costs, and what a node gains"));
-      if (this.can("race")) this.race = new Lab.Race(this, this.tabs.add("race", "Race", "Methods side by side on one prompt"));
-      if (this.can("doctor")) this.doctor = new Lab.Doctor(this, this.tabs.add("doctor", "Doctor", "Why is τ low?"));
+      this.shapes = new Lab.Shapes(this, this.tabs.add("shapes", "Acceptance", "How many tokens rounds add, and which guesses are accepted"));
+      if (this.can("cost")) this.cost = new Lab.Cost(this, this.tabs.add("cost", "Cost", "What a forward pass costs, and what one more node gains"));
+      if (this.can("race")) this.race = new Lab.Race(this, this.tabs.add("race", "Race", "Several methods answer one prompt, side by side"));
+      if (this.can("doctor")) this.doctor = new Lab.Doctor(this, this.tabs.add("doctor", "Doctor", "Why is τ low? Checks every drafter's configuration"));
       this.compare = new Lab.Compare(this, this.tabs.add("compare", "Compare", "Two runs side by side"));
-      if (this.can("server")) this.served = new Lab.Server(this, this.tabs.add("server", "Server", "The attached server: everybody's requests, and requests at once"));
+      if (this.can("server")) this.served = new Lab.Server(this, this.tabs.add("server", "Server", "The attached server: counters of all its requests, and its speed with several at once"));
       const { stage, tabs } = this;
       tabs.go(tabs.made.has(stage.tab) ? stage.tab : "curves");
       stage.on("tab", (name) => name !== tabs.current && tabs.made.has(name) && tabs.go(name));
@@ -97,13 +97,13 @@
       this.root.style.setProperty("--lab-left", `${Math.max(0, window.innerHeight - top)}px`);
     }
 
-    // A sweep to look at: the one asked for, else the one that is measured, else the latest.
+    // The sweep to show: the one asked for, else the one being measured, else the latest.
     async follow(sweep) {
       this.wanted = sweep;
       await this.refresh();
     }
 
-    // Asks how far it is, and again while the lab is looked at: often while something is measured.
+    // Asks how far the sweep is, and goes on asking while the lab is open: often while something is measured.
     async refresh() {
       clearTimeout(this.timer);
       try {
@@ -114,7 +114,7 @@
         else this.take(answer);
       } catch {
         this.lost = true;
-        this.sweep.fail("The server does not answer; the lab asks again by itself.");
+        this.sweep.fail("The server does not answer; the lab keeps trying.");
       }
       const busy = ["queued", "running"].includes(this.progress.state);
       clearTimeout(this.timer);
@@ -129,7 +129,7 @@
       if (moved) this.load();
     }
 
-    // Curves and table anew: something was measured, a run has ended, another sweep is looked at.
+    // Redraws curves and table: something was measured, a run has ended, or another sweep was chosen.
     async load() {
       if (this.loading) {
         this.again = true;
@@ -165,13 +165,13 @@
       this.tell("table");
     }
 
-    // So many people at once: curves, table and recommendation are of them from now on.
+    // From now on, curves, table and recommendation are for this many requests at once.
     lookAt(together) {
       this.asked = together;
       return this.load();
     }
 
-    // From the run on the stage: what a pass costs here, and what every budget would have come to.
+    // From the current run: what a pass costs here, and what every budget would have achieved.
     async predict() {
       const { value, header } = this.stage;
       const begin = this.cost.begin;
@@ -185,7 +185,7 @@
       this.sweep.fail(answer.error || "");
       if (!answer.what_if) return;
       this.prediction = answer.what_if;
-      if (answer.departures) begin.tell(`The target would choose another token at ${answer.departures} places of this text (rounding), so τ is not exact.`, false);
+      if (answer.departures) begin.tell(`Because of rounding, the target would choose another token at ${answer.departures} places of this text, so τ is not exact.`, false);
       await this.load();
       if (this.tab === "cost") this.cost.draw();
     }

@@ -12,17 +12,17 @@
 
   Lab.WORDS = {
     "τ": "Tokens that a round adds to the text, on average; the root counts, so plain decoding has τ = 1.",
-    "tokens/s": "Tokens over engine time: the sum of all rounds, without reading the prompt, the network and this page.",
-    "node budget": "How many guesses may be drafted in a round; the target verifies one row more, the root's.",
-    auto: "Every round verifies as many nodes as pay on this machine, 256 at most.",
-    "95 %": "The interval that holds the true median in 95 of 100 such measurements (order statistics over prompts).",
+    "tokens/s": "Tokens divided by engine time: the sum of all rounds, without reading the prompt, the network or this page.",
+    "node budget": "How many guesses a round may draft; the target verifies one row more, the root's.",
+    auto: "The adaptive budget: each round verifies as many nodes as pay on this machine, 256 at most.",
+    "95 %": "An interval that contains the true median in 95 of 100 such measurements (order statistics over prompts).",
     "spread": "From the slowest to the fastest of the runs.",
-    "plain decoding": "autoregressive: no drafter, one token a pass, measured on the same machine.",
-    "Σq": "The drafter's own probabilities summed over the tree: how many drafted tokens it expects to be accepted.",
+    "plain decoding": "The method autoregressive: no drafter, one token a pass, measured on the same machine.",
+    "Σq": "The drafter's probabilities summed over the tree: how many drafted tokens it expects to be accepted.",
     "rank": "The place of a token in the drafter's list for its position; 1 is the likeliest.",
     "depth": "How many tokens after the root.",
-    "predicted": "Worked out from one text and the measured cost of a pass; not a measurement of that setting.",
-    "pass": "One run of the target over some rows.",
+    "predicted": "Calculated from one text and the measured cost of a pass; not a measurement of that setting.",
+    "pass": "One run of the target over one or more rows.",
     "round": "One draft and one pass of the target over it.",
   };
 
@@ -66,7 +66,7 @@
   }
 
   class Plot {
-    onPoint = null; // what a click on a point does, told what Plotly says of the point
+    onPoint = null; // called for a click on a point, with Plotly's description of the point
 
     // `about`: {name, title, caption, note?}; the caption is one sentence, its {words} explained on hover.
     constructor(library, parent, about) {
@@ -84,7 +84,7 @@
         { label: format.toUpperCase(), act: () => this.save(format, about.name) })));
       this.body = html("div", "lab-plot-body", this.box);
       this.canvas = html("div", "lab-canvas", this.body);
-      this.canvas.setAttribute("role", "figure"); // and no image: plotly's own controls lie in it
+      this.canvas.setAttribute("role", "figure"); // not an image: it contains plotly's own controls
       this.empty = new Canopy.ink.Empty(this.body);
       this.canvas.addEventListener("pointerdown", () => this.hold());
       new ResizeObserver(() => this.resize()).observe(this.body);
@@ -100,7 +100,7 @@
 
     draw(figure) {
       this.figure = figure;
-      this.stale = true; // drawn as soon as it is seen
+      this.stale = true; // drawn as soon as it is on the screen
       this.empty.hide();
       this.canvas.hidden = false;
       this.canvas.setAttribute("aria-label", figure.summary || "");

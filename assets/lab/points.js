@@ -28,7 +28,7 @@
       this.listeners.push(listener);
     }
 
-    // A run that came to its end by itself; a stopped one or a recording says nothing of this machine.
+    // A run that ended by itself; a stopped one or a recording says nothing about this machine.
     take() {
       const { value, header, rounds, recorded } = this.stage;
       if (value.state !== "done" || recorded || !header || !rounds.length) return;
@@ -57,7 +57,7 @@
       for (const listener of this.listeners) listener();
     }
 
-    // Only what was measured on the machine at hand belongs into one plot.
+    // Only measurements of this machine belong into one plot.
     get here() {
       const { rig, hardware } = this.machine || {};
       return this.all.filter((point) => !rig || (point.rig === rig && point.hardware === hardware));

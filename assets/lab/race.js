@@ -4,8 +4,8 @@
 
   const Lab = (Canopy.lab = Canopy.lab || {});
   const SPEEDS = [["1", "real time"], ["0.5", "1/2"], ["0.25", "1/4"], ["0.1", "1/10"], ["0.05", "1/20"]];
-  const SPLITS = { "each has all": "each", shared: "total" }; // as the bar says them
-  const WATCHED_SECONDS = 9; // about as long as the slowest lane should take to watch
+  const SPLITS = { "full for each": "each", shared: "total" }; // by their names in the bar
+  const WATCHED_SECONDS = 9; // about how long it should take to watch the slowest lane
 
   class Race {
     constructor(lab, parent) {
@@ -13,7 +13,7 @@
       this.lab = lab;
       this.at = 0;
       const bar = html("div", "lab-toolbar", parent);
-      this.begin = new Lab.Begin(lab.server, bar, "▶ Race", "Measure the methods one after the other on the page's prompt, then replay them together", () => this.start());
+      this.begin = new Lab.Begin(lab.server, bar, "▶ Race", "Measure the methods one at a time on the prompt in the bar above, then replay them together", () => this.start());
       this.stop = Canopy.ink.button(bar, "■ Stop", "End the race after the current run", () => this.end());
       this.stop.hidden = true;
       this.form(html("details", "lab-form lab-race-form", parent));
@@ -24,7 +24,7 @@
       this.transport();
       this.scroll = html("div", "lab-scroll", this.box);
       this.scroll.tabIndex = 0;
-      this.empty = html("p", "lab-note", this.scroll, "Press Race: every method answers the prompt of the page, at its node budget or at auto.");
+      this.empty = html("p", "lab-note", this.scroll, "Press Race: every method answers the prompt in the bar above, at the node budget set there or at auto.");
       this.lanes = html("div", "lab-lanes", this.scroll);
     }
 
@@ -32,18 +32,18 @@
       const { html } = Canopy.ink;
       const { options, settled } = this.lab.given;
       html("summary", "", details, "Choose the methods");
-      this.methods = new Lab.Chips(details, "Methods, at the page's node budget", () => {});
+      this.methods = new Lab.Chips(details, "Methods, at the node budget in the bar above", () => {});
       for (const method of options.methods) {
         this.methods.add(method, method, {
           fixed: method === options.baseline, on: settled.methods.includes(method), look: this.lab.look(method), title: options.summaries[method] });
       }
-      this.auto = new Lab.Chips(details, "And at the budget auto", () => {});
+      this.auto = new Lab.Chips(details, "Methods, at the budget auto", () => {});
       this.auto.box.title = Lab.WORDS.auto;
       for (const method of options.methods.filter((name) => options.heads[name] > 0)) {
         this.auto.add(method, method, { look: this.lab.look(method), title: options.summaries[method] });
       }
       const row = html("div", "lab-row lab-fine", details);
-      this.repeats = Lab.number(row, "Repeats", { value: 3, least: 3, most: 20, title: "At least three, or there is no spread" }, () => {});
+      this.repeats = Lab.number(row, "Repeats", { value: 3, least: 3, most: 20, title: "How often each method runs; at least three, to show a spread" }, () => {});
       this.tokens = Lab.number(row, "Max tokens", { value: settled.max_tokens, least: 1, most: options.limits.max_tokens }, () => {});
     }
 
@@ -131,8 +131,8 @@
       figure(`(${range(speed, 0)})`, Lab.WORDS.spread, "lab-quiet");
       if (speedup) figure(`${speedup.median.toFixed(2)}×`, `Over plain decoding, measured in the same repeat. Spread: ${range(speedup, 2)}`);
       figure(`τ ${lane.tau.toFixed(2)}`, Lab.WORDS["τ"]);
-      figure(lane.difference ? "≠ other text" : "= same text",
-        lane.difference || "The text is plain decoding's, token for token, in every repeat.", lane.difference ? "lab-tag is-warning" : "lab-quiet");
+      figure(lane.difference ? "≠ text differs" : "= same text",
+        lane.difference || "The text is the same as plain decoding's, token for token, in every repeat.", lane.difference ? "lab-tag is-warning" : "lab-quiet");
     }
 
     run() {
@@ -169,7 +169,7 @@
       const over = this.at >= last;
       const count = over ? lane.seconds.length : lane.seconds.findIndex((second) => second > this.at);
       const tokens = count > 0 ? lane.tokens[count - 1] : 0;
-      fill.style.width = `${(100 * tokens) / Math.max(1, lane.tokens.at(-1) || 0)}%`; // through the text: the fastest is full first
+      fill.style.width = `${(100 * tokens) / Math.max(1, lane.tokens.at(-1) || 0)}%`; // of the text: the fastest lane is full first
       flag.textContent = over && last ? `✓ ${last.toFixed(2)} s, ${tokens} tokens` : `${tokens} tokens`;
       flag.classList.toggle("is-over", over);
       if (count === made.shown) return;

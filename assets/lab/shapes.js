@@ -1,4 +1,4 @@
-// What rounds are like: how long they are, which proposals are accepted, whether the drafter knows what it knows.
+// What rounds are like: their acceptance lengths, which proposals are accepted, and how well the drafter is calibrated.
 (function (Canopy) {
   "use strict";
 
@@ -11,22 +11,22 @@
       this.lab = lab;
       this.stage = lab.stage;
       this.bar = html("div", "lab-toolbar", parent);
-      this.source = Lab.select(this.bar, "Rounds of", "Whose rounds are drawn", () => this.draw());
+      this.source = Lab.select(this.bar, "Rounds of", "The measurement or run whose rounds are drawn", () => this.draw());
       this.budget = Lab.select(this.bar, "Node budget", "The budget at which methods are compared", () => this.draw());
-      this.method = Lab.select(this.bar, "Method of the map", "Whose proposals the middle plot shows", () => this.draw());
+      this.method = Lab.select(this.bar, "Method of the map", "The method whose proposals the plot in the middle shows", () => this.draw());
       this.grid = html("div", "lab-grid lab-three", parent);
       this.plots = {
         histogram: new Lab.Plot(lab.library, this.grid, {
           name: "histogram", title: "Acceptance lengths",
-          caption: "How often a round added how many tokens; the mean of each line is its {τ}.",
+          caption: "The share of rounds that added so many tokens; the mean of each line is its {τ}.",
         }),
         map: new Lab.Plot(lab.library, this.grid, {
           name: "map", title: "Depth and rank",
-          caption: "Of the proposals that the walk reached, the share that was accepted, in percent, by {depth} and {rank}.",
+          caption: "Of the proposals that verification reached, the percentage that was accepted, by {depth} and {rank}.",
         }),
         calibration: new Lab.Plot(lab.library, this.grid, {
           name: "calibration", title: "Calibration",
-          caption: "Tokens that the tree expects, 1 + {Σq}, against the tokens that it added; below the diagonal it promises too much.",
+          caption: "Expected tokens per round, 1 + {Σq}, against the tokens that were added; below the diagonal the drafter is over-confident.",
         }),
       };
       this.stage.on("state", () => this.plan());
@@ -43,8 +43,8 @@
 
     choices() {
       const { table, progress } = this.lab;
-      const run = this.stage.header && this.stage.rounds.length ? [["run", "the run on the stage"]] : [];
-      const sweep = table && table.rows.length ? [["sweep", progress.recorded ? "the recorded measurement" : `measurement ${progress.sweep}`]] : [];
+      const run = this.stage.header && this.stage.rounds.length ? [["run", "current run"]] : [];
+      const sweep = table && table.rows.length ? [["sweep", progress.recorded ? "recorded measurement" : `measurement ${progress.sweep}`]] : [];
       Lab.options(this.source, [...sweep, ...run]);
       const swept = this.source.value === "sweep";
       this.cells(swept ? table.rows.filter((row) => row.budget > 0) : [], (table && table.best) || { nodes: "", line: "" });

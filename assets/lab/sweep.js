@@ -1,4 +1,4 @@
-// What to measure, and how far it is: the form, the progress with the time left, pause, stop, resume.
+// What to measure, and how far the measurement is: the form, the progress with the time left, pause, stop, resume.
 (function (Canopy) {
   "use strict";
 
@@ -35,8 +35,8 @@
       };
       this.plan = html("p", "lab-plan", this.box);
       this.row = html("div", "lab-row", this.box);
-      this.start = act("▶ Measure", "lab-primary", "Measure these settings, one after the other, in mixed order", () => this.begin());
-      this.pause = act("❚❚ Pause", "", "Finish the current run, then let others use the machine", () => this.ask("pause"));
+      this.start = act("▶ Measure", "lab-primary", "Measure these settings one at a time, in mixed order", () => this.begin());
+      this.pause = act("❚❚ Pause", "", "Finish the current run, then free the machine for others", () => this.ask("pause"));
       this.resume = act("▶ Resume", "lab-primary", "Go on where it stopped", () => this.ask("resume"));
       this.stop = act("■ Stop", "", "Finish the current run, then end; what was measured is kept", () => this.ask("stop"));
     }
@@ -65,39 +65,39 @@
         const fixed = method === options.baseline;
         this.methods.add(method, method, {
           fixed, on: settled.methods.includes(method), look: this.lab.look(method),
-          title: (fixed ? "Always measured: what speed-up is measured against. " : "") + options.summaries[method],
+          title: (fixed ? "Always measured, because speed-ups are against it. " : "") + options.summaries[method],
         });
       }
       this.budgets = new Lab.Chips(this.details, "Node budgets", changed);
       for (const budget of options.budgets) {
         this.budgets.add(budget, String(budget), { on: settled.budgets.includes(budget), title: Lab.WORDS[budget] || "" });
       }
-      this.own = Lab.textfield(this.details, "Other budgets", { placeholder: "as in: 24, 48, 96", title: `Whole numbers from 0 to ${limits.budget}; Enter adds them` },
+      this.own = Lab.textfield(this.details, "Other budgets", { placeholder: "e.g. 24, 48, 96", title: `Whole numbers from 0 to ${limits.budget}; Enter adds them` },
         (field) => this.addBudgets(field));
       this.atOnce(options.together, settled.together);
       const prompts = html("div", "lab-row", this.details);
-      this.set = Lab.select(prompts, "Prompts", "Which prompts every setting answers", changed);
-      this.limit = Lab.number(prompts, "How many", { value: settled.prompts, least: 1, most: limits.prompts, title: "How many prompts of the set, from the first; intervals need six or more" }, changed);
+      this.set = Lab.select(prompts, "Prompts", "The prompts that every setting answers", changed);
+      this.limit = Lab.number(prompts, "How many", { value: settled.prompts, least: 1, most: limits.prompts, title: "How many prompts of the set, from the first on; intervals need at least six" }, changed);
       const file = html("input", "cs-file", this.details);
       file.type = "file";
       file.accept = ".jsonl,.json,.txt";
       file.setAttribute("aria-label", "A prompt file");
       file.addEventListener("change", () => this.upload(file));
-      button(this.details, "Upload prompts …", "A JSONL file; every line has a “prompt”, or “turns” of which the first is used", () => file.click());
+      button(this.details, "Upload prompts …", "A JSONL file: every line has a “prompt”, or “turns”, of which the first is used", () => file.click());
       const more = html("div", "lab-row lab-fine", this.details);
       const given = (text, value, least, most, title, step) => Lab.number(more, text, { value, least, most, step, title }, changed);
-      this.repeats = given("Repeats", settled.repeats, 1, limits.repeats, "How often every prompt is answered by every setting");
-      this.temperature = given("Temperature", settled.temperature, 0, limits.temperature, "0 is greedy", 0.1);
-      this.tokens = given("Max tokens", settled.max_tokens, 1, limits.max_tokens, "The longest that a text may get");
-      this.split = Lab.select(more, "Budget of merged", "The two drafters share the budget, or each has all of it", changed);
-      Lab.options(this.split, [["total", "shared"], ["each", "each has all"]], "total");
+      this.repeats = given("Repeats", settled.repeats, 1, limits.repeats, "How many times every setting answers every prompt");
+      this.temperature = given("Temperature", settled.temperature, 0, limits.temperature, "0: always the most probable token (greedy)", 0.1);
+      this.tokens = given("Max tokens", settled.max_tokens, 1, limits.max_tokens, "The most tokens that an answer may have");
+      this.split = Lab.select(more, "Merged budget", "With the method merged, the two drafters share the node budget, or each gets all of it", changed);
+      Lab.options(this.split, [["total", "shared"], ["each", "full for each"]], "total");
       this.fill(options.sets, settled.set);
     }
 
     atOnce(counts, settled) {
-      this.together = new Lab.Chips(this.details, "People at once", () => this.count());
+      this.together = new Lab.Chips(this.details, "Requests at once", () => this.count());
       for (const count of counts) {
-        const title = count > 1 ? `${count} requests share every round; a run takes as many texts` : "One request alone";
+        const title = count > 1 ? `${count} requests share every forward pass; a run writes ${count} texts` : "One request alone";
         this.together.add(count, String(count), { on: settled.includes(count), title });
       }
     }
@@ -112,7 +112,7 @@
       const words = field.value.split(/[\s,;]+/).filter(Boolean);
       const wrong = words.find((word) => !/^\d{1,9}$/.test(word) || Number(word) > most);
       if (wrong) {
-        this.fail(`“${wrong}” is not a node budget; write whole numbers from 0 to ${most}, as in: 24, 48.`);
+        this.fail(`“${wrong}” is not a node budget; write whole numbers from 0 to ${most}, for example 24, 48.`);
         return;
       }
       for (const word of words) this.budgets.add(Number(word), word, { on: true });
@@ -147,16 +147,16 @@
       };
     }
 
-    // How many runs the form asks for, in words; the server has the last one on whether they can be made.
+    // How many runs the form asks for, in words; the server decides whether they can be made.
     count() {
       const { options } = this.lab.given;
-      const each = this.lab.secondsPerRun; // of the measurement that is looked at
+      const each = this.lab.secondsPerRun; // of the chosen measurement
       const { methods, budgets, together } = this.wanted;
       const drafting = methods.filter((method) => options.heads[method] > 0).length;
       const alone = drafting * budgets.length + methods.length - drafting;
-      const reference = together.includes(1) ? 0 : 1; // plain decoding of one alone, whose texts the others are compared with
+      const reference = together.includes(1) ? 0 : 1; // plain decoding of one request, whose texts the others are compared with
       const settings = together.length * alone + reference;
-      const texts = together.reduce((sum, count) => sum + (count + 1) / 2, 0) * alone + reference; // in runs of one
+      const texts = together.reduce((sum, count) => sum + (count + 1) / 2, 0) * alone + reference; // in runs of one request
       const set = this.sets.find(({ name }) => name === this.set.value) || { count: 0 };
       const prompts = Math.min(set.count, Number(this.limit.value) || 0);
       const runs = settings * prompts * (Number(this.repeats.value) || 0);
@@ -165,7 +165,7 @@
       Canopy.ink.write(this.plan, `${settings} settings on ${prompts} prompts${repeats}: ${Lab.whole(runs)} runs${time}.`);
     }
 
-    // Twice as many prompts, at least twelve, as far as the set has them.
+    // Twice as many prompts: at least twelve, at most what the set has.
     twice() {
       const { count } = this.sets.find(({ name }) => name === this.set.value) || { count: 0 };
       this.limit.value = String(Math.max(1, Math.min(count, Math.max(12, 2 * Number(this.limit.value)))));

@@ -13,7 +13,7 @@
       const bar = html("div", "lab-tabs", parent);
       this.list = html("div", "lab-tablist", bar);
       this.list.setAttribute("role", "tablist");
-      this.list.setAttribute("aria-label", "What to look at");
+      this.list.setAttribute("aria-label", "Parts of the lab");
       this.list.addEventListener("keydown", (event) => this.key(event));
       lab.said = html("span", "lab-applied", bar);
       lab.said.setAttribute("role", "status");
@@ -68,14 +68,14 @@
       const { html } = Canopy.ink;
       this.lab = lab;
       this.box = html("section", "lab-card lab-history", parent);
-      this.field = Lab.select(this.box, "Measurements", "Those made here are kept until you delete them",
+      this.field = Lab.select(this.box, "Measurements", "Your measurements are kept until you delete them",
         () => lab.follow(Number(this.field.value)));
       this.remove();
       lab.on("progress", () => this.draw());
       this.box.hidden = true;
     }
 
-    // Asks before it deletes: what was measured cannot be brought back.
+    // Asks before it deletes, since a deleted measurement cannot be restored.
     remove() {
       const { html, button } = Canopy.ink;
       this.open = button(this.box, "Delete …", "Delete the measurement that is chosen", () => this.ask(true));
@@ -108,7 +108,7 @@
 
     draw() {
       const { sweeps, sweep, state, recorded } = this.lab.progress;
-      this.box.hidden = sweeps.length < 2; // the recorded one alone leaves no choice
+      this.box.hidden = sweeps.length < 2; // with the recorded one alone there is no choice
       this.open.disabled = Boolean(recorded) || ["queued", "running"].includes(state);
       if (this.asked && (this.asked !== sweep || this.open.disabled)) this.ask(false);
       const entries = sweeps.map((each) => {

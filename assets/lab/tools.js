@@ -6,7 +6,7 @@
   const BETWEEN_LOOKS_MS = 300;
   const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };
 
-  // Begins a job and waits for it. `tell` hears how far it is; what comes back is the result or {error}.
+  // Begins a job and waits for it. `tell` is called with its progress; returns the result or {error}.
   Lab.work = async function work(server, begin, tell, look = "lab_job") {
     const begun = await begin();
     if (begun.error) return begun;
@@ -20,7 +20,7 @@
     }
   };
 
-  // A button that measures, and the line beside it that says how far it is.
+  // A button that begins a measurement, and the line beside it with its progress.
   class Begin {
     constructor(server, parent, label, title, act, look = "lab_job") {
       const { html } = Canopy.ink;
@@ -29,7 +29,7 @@
       this.button = html("button", "lab-primary", parent, label);
       this.button.type = "button";
       this.button.title = title;
-      this.cancel = Canopy.ink.button(parent, "Cancel", "Cancel: what was measured so far is dropped", () => this.stop());
+      this.cancel = Canopy.ink.button(parent, "Cancel", "Cancel and drop what was measured so far", () => this.stop());
       this.bar = html("progress", "lab-job-bar", parent);
       this.bar.setAttribute("aria-label", "Progress");
       this.cancel.hidden = this.bar.hidden = true;
@@ -38,7 +38,7 @@
       this.button.addEventListener("click", act);
     }
 
-    // A measurement that tells its share can be cancelled between two steps.
+    // A measurement that reports its progress can be cancelled between two steps.
     hear(job) {
       const far = job.total ? `${job.done} of ${job.total} runs` : "";
       Canopy.ink.write(this.said, job.message || far);
@@ -82,18 +82,18 @@
       const { html } = Canopy.ink;
       this.lab = lab;
       const bar = html("div", "lab-toolbar", parent);
-      this.begin = new Begin(lab.server, bar, "Measure the cost", "Times passes of every size for the run on the stage, then replays its text", () => lab.predict());
-      this.line = Lab.select(bar, "Method", "The method whose nodes are compared", () => this.draw());
+      this.begin = new Begin(lab.server, bar, "Measure the cost", "Times forward passes of every size at the length of the current run, then replays its text", () => lab.predict());
+      this.line = Lab.select(bar, "Method", "The method whose nodes are shown", () => this.draw());
       this.line.parentElement.hidden = true;
       this.about = html("p", "lab-note", bar);
       const grid = html("div", "lab-grid lab-two", parent);
       this.cost = new Lab.Plot(lab.library, grid, {
         name: "cost", title: "What a pass costs",
-        caption: "Milliseconds of one {pass} of the target against its rows, measured on this machine; the band holds eight in ten.",
+        caption: "Milliseconds of one forward {pass} of the target by its number of rows, measured on this machine; the band holds eight passes in ten.",
       });
       this.gain = new Lab.Plot(lab.library, grid, {
         name: "gain", title: "What a node gains",
-        caption: "Tokens that a further node adds to a {round} against the price of its row: a node pays while it lies above; where they cross is the best budget, {predicted}.",
+        caption: "Tokens that one more node adds to a {round}, against what its row costs: nodes pay while the gain is above the cost, and the curves cross at the best budget, {predicted}.",
       });
     }
 
@@ -101,7 +101,7 @@
       const { prediction, server } = this.lab;
       const answer = prediction ? await server.lab_cost({ what_if: prediction, line: this.line.value }) : { error: "" };
       if (answer.error !== undefined) {
-        for (const plot of [this.cost, this.gain]) plot.say("Not measured yet", answer.error || "Press Measure the cost: it takes some seconds, and needs a run on the stage.");
+        for (const plot of [this.cost, this.gain]) plot.say("Not measured yet", answer.error || "Press Measure the cost: it takes a few seconds and uses the current run.");
         return;
       }
       this.line.parentElement.hidden = false;
@@ -117,12 +117,12 @@
       const { html } = Canopy.ink;
       this.lab = lab;
       const bar = html("div", "lab-toolbar", parent);
-      this.begin = new Begin(lab.server, bar, "Examine the rig", "Runs every drafter as configured and in each way that is easily misconfigured; it can take minutes", () => this.examine());
+      this.begin = new Begin(lab.server, bar, "Examine the rig", "Runs every drafter as configured and with each common mistake in its configuration; can take minutes", () => this.examine());
       this.counts = html("p", "lab-note", bar);
       this.list = html("ul", "lab-findings", parent);
       this.list.tabIndex = 0;
       this.list.setAttribute("aria-label", "Findings");
-      html("li", "lab-note", this.list, "Why is τ low? Taps, mask token, slot 0, rope, dtype, vocabulary, chat template and the acceptance at every position are checked, each with a figure.");
+      html("li", "lab-note", this.list, "Why is τ low? This checks taps, mask token, slot 0, RoPE, dtype, vocabulary, chat template and the acceptance at every position, each with a figure.");
     }
 
     draw() {}

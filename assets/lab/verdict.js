@@ -1,4 +1,4 @@
-// What the measurement says: the fastest setting, how sure that is, one click to use it, the figures to defend it.
+// The result of the measurement: the fastest setting, how certain it is, one click to use it, the figures behind it.
 (function (Canopy) {
   "use strict";
 
@@ -6,7 +6,7 @@
 
   const SURE = {
     plain: "Plain decoding is fastest here", few: "Fastest so far, over too few prompts to be sure",
-    unclear: "Not separable from plain decoding yet", faster: "Fastest here",
+    unclear: "Not yet clearly faster than plain decoding", faster: "Fastest here",
   };
 
   class Verdict {
@@ -22,7 +22,7 @@
       this.row = html("div", "lab-row", this.box);
       this.use = html("button", "lab-primary", this.row, "Use it");
       this.use.type = "button";
-      this.use.title = "Put this method and budget into the page's controls";
+      this.use.title = "Set the controls of the page to this method and budget";
       this.use.addEventListener("click", () => this.lab.apply(this.best));
       this.report = new Canopy.Menu(this.row, "Report ▾", "Save what was measured", () => [
         { label: "HTML page", note: "self-contained", act: () => this.save("html") },
@@ -31,7 +31,7 @@
       ]);
       this.more = html("button", "", this.row, "More prompts");
       this.more.type = "button";
-      this.more.title = "Fill in twice as many prompts; then press Measure";
+      this.more.title = "Sets the form to twice as many prompts; then press Measure";
       this.more.addEventListener("click", () => this.lab.sweep.twice());
       this.command = new Lab.Command(this.box, "The same measurement on the command line");
       this.own = new Lab.Command(this.box, "The recommended setting on the command line");
@@ -71,7 +71,7 @@
       const { write } = Canopy.ink;
       const partial = busy || done < this.lab.progress.total;
       const sure = SURE[table.standing] || "Fastest here";
-      const there = table.standing === "faster" ? "Fastest where it was recorded" : `Recorded: ${sure[0].toLowerCase()}${sure.slice(1)}`;
+      const there = table.standing === "faster" ? "Fastest in the recorded measurement" : `Recorded: ${sure[0].toLowerCase()}${sure.slice(1)}`;
       write(this.eyebrow, recorded ? there : partial ? `Fastest so far, ${done} of ${this.lab.progress.total} runs` : sure);
       this.more.hidden = partial || Boolean(recorded) || !["few", "unclear"].includes(table.standing);
       this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear"].includes(table.standing));
@@ -101,7 +101,7 @@
   // Where and when the recorded measurement was made, in a sentence.
   Lab.recordedOn = ({ date, rig, hardware, dtype }) => `Recorded on ${date}: ${rig}, ${hardware}, ${dtype}.`;
 
-  // The 95 % interval, or what was seen where there are too few prompts for one.
+  // The 95 % interval, or the range where there are too few prompts for one.
   function spread({ low, high, least, most, prompts }, digits) {
     if (prompts < 2) return "1 prompt";
     const show = (value) => value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
@@ -125,7 +125,7 @@
       const row = html("tr", "", html("thead", "", this.table));
       for (const [name, title] of [["setting", ""], ["tokens/s", Lab.WORDS["tokens/s"]], ["× plain", Lab.WORDS["plain decoding"]],
         ["τ", Lab.WORDS["τ"]], ["runs", "Measured runs; failed ones in brackets"],
-        ["same text", "Runs that wrote exactly what plain decoding wrote, of those compared; in any precision but float32 near-ties may differ"], ["use", "Put the setting into the page's controls"]]) {
+        ["same text", "How many of the compared runs wrote exactly what plain decoding wrote; in bfloat16, near-ties may differ"], ["use", "Set the controls of the page to this setting"]]) {
         const cell = html("th", "", row, name);
         cell.scope = "col";
         cell.title = title;

@@ -1,5 +1,5 @@
-// The pass that a round was in, where several runs share passes: the rows of all of them as blocks of one mask, a colour
-// a run. Of other people's runs only the shapes of their trees and what was kept arrive here, never their text.
+// The forward pass of a round, where several runs share passes: the rows of all runs as blocks of one mask, one colour
+// per run. Of other people's runs only the shapes of their trees and the kept rows arrive here, never their text.
 (function (Canopy) {
   "use strict";
 
@@ -26,7 +26,7 @@
     return `${block.rows} ${block.rows === 1 ? "row" : "rows"}, ${block.keep.length} kept`;
   }
 
-  // Whose rows come out of one total; nothing where they are nobody's.
+  // Which runs take their rows from one shared total, in a sentence; empty where fewer than two do.
   function sharing(blocks) {
     const shared = blocks.filter((block) => block.shares).map(named);
     if (shared.length < 2) return "";
@@ -48,7 +48,7 @@
       this.over.setAttribute("aria-hidden", "true");
       this.list = ink.html("div", "cp-scroll cp-batch-list", host);
       this.list.tabIndex = 0;
-      ink.name(this.list, "Runs of this pass, to scroll");
+      ink.name(this.list, "Runs of this pass (scrollable)");
       this.empty = new ink.Empty(host);
       this.tip = new ink.Tip(host);
       this.over.addEventListener("pointermove", (event) => this.point(event));
@@ -63,8 +63,8 @@
       this.tip.hide();
       this.sheet.hidden = this.over.hidden = this.list.hidden = !this.company;
       if (!this.company) {
-        this.empty.say(round ? "Nobody shared this round" : "No round yet", round
-          ? "The run had the pass to itself, or nobody noted who shared it: only a live run is told."
+        this.empty.say(round ? "This round was not shared" : "No round yet", round
+          ? "The run had the pass to itself, or it is a recording: only a live run shows who shared it."
           : "Where several runs share the passes, the rows of all of them are shown here.");
         return;
       }
@@ -212,12 +212,12 @@
   Canopy.define({
     name: "batch",
     title: "Batch",
-    caption: "One pass, the rows of all runs.",
+    caption: "The rows of all runs in one pass.",
     place: { row: "lower", share: 1.1 },
     when: (stage) => stage.present.company,
     legend: [
-      { glyph: "■", label: "yours", color: "--accent", title: "The rows of the run that is shown here" },
-      { glyph: "▣", label: "others", title: "The rows of other people's runs, a colour each; a row sees its own run alone" },
+      { glyph: "■", label: "yours", color: "--accent", title: "The rows of the run shown here" },
+      { glyph: "▣", label: "others", title: "The rows of other people's runs, one colour each; a row sees only its own run" },
       { glyph: "□", label: "hidden", title: "Hidden from the row: another branch, or another run" },
     ],
     create: (host, stage) => new BatchPanel(host, stage),

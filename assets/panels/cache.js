@@ -1,4 +1,4 @@
-// The KV cache around a round: the slots after the verify pass, and after only the kept rows stayed.
+// The KV cache around a round: its slots after the verify pass, and after all but the kept rows were dropped.
 (function (Canopy) {
   "use strict";
 
@@ -21,7 +21,7 @@
       this.selection = { node: null };
       host.classList.add("cp-host", "cp-cache");
       host.tabIndex = 0; // it scrolls where it is low, so keys have to reach it
-      ink.name(host, "KV cache, to scroll");
+      ink.name(host, "KV cache (scrollable)");
       this.canvas = ink.svg("svg", { class: "cp-svg", role: "img" }, host);
       const pool = (tag, parent) => new ink.Pool(ink.svg("g", {}, parent), () => ink.svg(tag));
       this.slots = pool("path", this.canvas);
@@ -46,7 +46,7 @@
       this.tip.hide();
       this.canvas.style.display = round ? "" : "none";
       if (!round) {
-        this.empty.say("No round yet", "The cache rows that stay after a verify pass are shown here.");
+        this.empty.say("No round yet", "Here you see which cache rows stay after a verify pass.");
         return;
       }
       this.empty.hide();
@@ -80,7 +80,7 @@
       ink.write(ink.put(this.texts.take(), { x: x.toFixed(1), y: y.toFixed(1), class: className }), words);
     }
 
-    // The slots of one kind are one path: a strip of a thousand slots is a handful of elements.
+    // All slots of one kind are one path: a strip of a thousand slots is a handful of elements.
     drawSlots() {
       const { ink } = Canopy;
       const { round, edges } = this;
@@ -227,8 +227,8 @@
     title: "KV cache",
     caption: "Accepted rows stay, after the prefix.",
     legend: [
-      { glyph: "■", label: "kept", title: "A row of the accepted path: it stays" },
-      { glyph: "□", label: "dropped", title: "A row of a rejected node: its slot is free again" },
+      { glyph: "■", label: "kept", title: "A row of the accepted path; it stays" },
+      { glyph: "□", label: "dropped", title: "A row of a rejected node; its slot is free again" },
       { glyph: "━", label: "moves", title: "A kept row that is moved to its place right after the prefix" },
       { glyph: "┄", label: "in place", title: "A kept row that already lies where it belongs" },
     ],

@@ -1,4 +1,4 @@
-// The cache's rows on a strip: where each is drawn, and what became of them in words.
+// The cache's rows on a strip: where each is drawn, and their fates in words.
 (function (Canopy) {
   "use strict";
 

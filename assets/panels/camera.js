@@ -45,7 +45,7 @@
       this.held = false;
     }
 
-    // Zoom by a factor with the point (x, y) kept where it is. False where nothing would change.
+    // Zooms by a factor, with the point (x, y) kept in place. Returns false where nothing would change.
     zoom(factor, x, y) {
       const column = Math.min(320, Math.max(12, this.column * factor));
       const row = Math.min(64, Math.max(ROW.least, this.row * factor));
@@ -60,12 +60,12 @@
       return true;
     }
 
-    // The view that a person chose, for an address: widths of a column and a row, and where the root stands.
+    // The view that a person chose, for an address: column width, row height, and the position of the root.
     told() {
       return this.held ? [this.column, this.row, this.left, this.top].map((value) => value.toFixed(1)).join(",") : "";
     }
 
-    // True where the text says such a view; without one, the tree is fitted again.
+    // Returns whether the text holds such a view; without one, the tree is fitted again.
     recall(text) {
       const told = (text || "").split(",").map(Number);
       const before = this.held;

@@ -2,7 +2,7 @@
 (function (Canopy) {
   "use strict";
 
-  // The page's own variables win; these are for a panel that stands alone.
+  // The page's own variables take precedence; these are for a panel outside the page.
   const FALLBACK = {
     "--drafter1": "#0072B2", "--drafter2": "#D55E00", "--both": "#009E73", "--target": "#8E5AA8",
     "--ink": "#1c2430", "--quiet": "#5b6675", "--line": "#d5dae1", "--panel": "#ffffff", "--accent": "#b8860b",

@@ -1,4 +1,4 @@
-// What every panel draws with: elements, pools that reuse them, clipped token text, numbers in words, a tip.
+// What every panel draws with: elements, pools that reuse them, clipped token text, formatted numbers, a tooltip.
 // Model text passes through `textContent` and `fillText` alone, so a token is always shown as typed.
 (function (Canopy) {
   "use strict";
@@ -12,7 +12,7 @@
   const ruler = document.createElement("canvas").getContext("2d");
   const widths = new Map();
 
-  const written = new WeakMap(); // what `put` wrote last, for asking the document is dearer than remembering
+  const written = new WeakMap(); // what `put` wrote last: reading it back from the document would be slower
 
   // Sets attributes, null removes one; an attribute that already has the value is left alone.
   function put(element, attributes) {
@@ -88,7 +88,7 @@
     return known;
   }
 
-  // The longest beginning of `text`, in whole graphemes, that fits `room` pixels; empty where not even one does.
+  // The longest prefix of `text`, in whole graphemes, that fits into `room` pixels; empty where not even one does.
   function clip(text, room, font) {
     if (width(text, font) <= room) return text;
     const parts = Array.from(graphemes.segment(text), (part) => part.segment);
@@ -102,7 +102,7 @@
     return low > 0 ? parts.slice(0, low).join("") + "…" : "";
   }
 
-  // As `clip`, but a leading space mark is the first to go: in a narrow place the word says more than the space.
+  // As `clip`, but a leading space mark is dropped first: where room is short, the word matters more than the space.
   function short(text, room, font) {
     if (width(text, font) <= room) return text;
     return clip(text.replace(/^␣(?=[^␣])/, ""), room, font);
@@ -119,7 +119,7 @@
     return Number.isFinite(value) ? value.toFixed(2) : "–";
   }
 
-  // How strongly a probability is inked. The root of it, because most nodes lie below 0.1; never invisible.
+  // The opacity of a probability: its square root, because most nodes lie below 0.1; never invisible.
   function strength(value, least) {
     if (Number.isNaN(value)) return 1; // it was not recorded
     return least + (1 - least) * Math.sqrt(Math.min(1, Math.max(0, value)));
@@ -161,7 +161,7 @@
     }
   }
 
-  // What a button says is part of its name, so that who speaks to the page can say what is seen.
+  // A button's visible text is part of its accessible name, so that voice control works with what is on the screen.
   function nameOf(label, title) {
     const said = /\p{L}/u.test(label) && !title.toLowerCase().includes(label.toLowerCase());
     return said ? `${label}: ${title}` : title;
@@ -179,13 +179,13 @@
     return made;
   }
 
-  // A region that takes the focus and says what it is.
+  // A region that takes the focus and has a name for screen readers.
   function name(element, label) {
     element.setAttribute("role", "group");
     element.setAttribute("aria-label", label);
   }
 
-  // The page a panel shows before there is a round, or where a method has nothing to show in it.
+  // What a panel shows before there is a round, or where a method has nothing to show in it.
   class Empty {
     constructor(host) {
       this.box = html("div", "cp-empty", host);

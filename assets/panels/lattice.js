@@ -47,8 +47,8 @@
     return cells;
   }
 
-  // Chances of a depth's ranks, what lies outside the first `shown`, and the entropy in nats that all the ranks
-  // at hand show at least (the probability after them counted as one token).
+  // Probabilities of a depth's ranks, the probability outside the first `shown`, and a lower bound of the entropy in nats
+  // (all probability after the recorded ranks counted as one token).
   function spread(draft, depth, row, shown) {
     const start = (depth * draft.rows + row) * draft.k;
     const chances = Array.from({ length: draft.k }, (_, rank) => Math.exp(draft.logprobs[start + rank]));
@@ -58,7 +58,7 @@
     return { start, chances, rest: outside(shown), entropy };
   }
 
-  // How many ranks to show: all that the tree uses and one more, or as many as have room for text.
+  // How many ranks to show: those that the tree uses and one more, or as many as there is room for text.
   function ranksShown(draft, rows, cells, room) {
     let used = 0;
     for (let depth = 0; depth < draft.depth; depth++) {

@@ -11,7 +11,7 @@
       this.selection = { node: null };
       host.classList.add("cp-host", "cp-marginals");
       host.tabIndex = 0; // it scrolls where it is low, so keys have to reach it
-      ink.name(host, "Marginals, to scroll");
+      ink.name(host, "Marginals (scrollable)");
       this.sheet = ink.html("canvas", "cp-sheet", host);
       this.sheet.setAttribute("role", "img");
       this.marks = ink.svg("svg", { class: "cp-over", "aria-hidden": "true" }, host);
@@ -31,8 +31,8 @@
       this.tip.hide();
       const bare = !round || !round.drafts.length;
       this.sheet.hidden = bare;
-      if (!round) this.empty.say("No round yet", "What the drafters propose for each position is shown here.");
-      else if (bare && !round.engine) this.empty.say("Nobody drafts", "The target alone writes here, one token a pass.");
+      if (!round) this.empty.say("No round yet", "Here you see what the drafters propose for each position.");
+      else if (bare && !round.engine) this.empty.say("No drafter", "In plain decoding the target writes alone, one token a pass.");
       if (!bare) {
         this.empty.hide();
         this.drawing.measure(round, this.host);
@@ -70,7 +70,7 @@
       this.stage.hover(null);
     }
 
-    // Every cell that stands for the selected node: one a drafter that proposes it.
+    // Every cell that stands for the selected node: one for each drafter that proposes it.
     select(selection) {
       this.selection = selection || { node: null };
       const { round } = this;
@@ -100,10 +100,10 @@
     name: "marginals",
     title: "Marginals",
     place: { row: "lower", share: 1.35 },
-    caption: "Guesses for each depth, likeliest first; outlined: in the tree.",
+    caption: "Guesses for each depth, likeliest first; outlined: those in the tree.",
     legend: [
       { glyph: "▓", label: "probable", title: "The darker a cell, the more probable its token at that depth" },
-      { glyph: "▭", label: "in the tree", title: "Outlined: the cells that the tree uses, the frontier of the budget" },
+      { glyph: "▭", label: "in the tree", title: "Outlined: the guesses that the tree uses; the outline shows where the node budget ran out" },
       { glyph: "✓", label: "accepted" }, { glyph: "μ", label: "confidence", title: "Mean path probability of the nodes that a drafter drafted" },
     ],
     lacks: (round) => (round.engine && !round.drafts.length

@@ -1,4 +1,4 @@
-// The drawing of the marginals, on a canvas or an SVG pen, and the places that answer to the pointer.
+// The drawing of the marginals, on a canvas or an SVG pen, and the places that react to the pointer.
 (function (Canopy) {
   "use strict";
 
@@ -70,7 +70,7 @@
         if (edges[rank + 1] - edges[rank] >= 13) this.text(String(rank + 1), middle, y, "--quiet", "center");
       }
       this.text("rest", edges[shown] + 22, y, "--quiet", "center");
-      this.text("nats ≥", right, y, "--quiet", "right");
+      this.text("H ≥", right, y, "--quiet", "right");
     }
 
     drawTitle(drafter, left, wide) {
@@ -94,7 +94,7 @@
       if (verified) this.text(verified, end - bar - 60, 16, colour, "right", `600 11px ${SANS}`);
       this.hits.push({ x: end - bar - 60, y: 2, width: bar + 60, height: 18, node: null, lines: () => [
         `μ${"₁₂"[drafter]} = ${round.scores[drafter].toFixed(4)}`,
-        "mean path probability of the nodes that this drafter drafted"] });
+        "mean path probability of this drafter's nodes: how sure it is"] });
     }
 
     drawDepth(at, left, wide) {
@@ -121,7 +121,7 @@
       this.text(ink.nats(entropy), left + wide, line, "--ink", "right");
       this.hits.push({ x: right + 2, y, width: left + wide - right, height: this.row, node: null, lines: () => [
         `depth ${depth + 1}`, `${ink.probability(rest)} of the probability lies outside these ${shown} ranks`,
-        `entropy at least ${ink.nats(entropy)} nats, what no rank shows counted as one token`] });
+        `entropy H at least ${ink.nats(entropy)} nats (all that no rank shows counted as one token)`] });
       return used;
     }
 

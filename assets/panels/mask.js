@@ -21,7 +21,7 @@
       this.empty = new ink.Empty(host);
       this.tip = new ink.Tip(host);
       this.bar = ink.html("div", "cp-tools", host);
-      const about = "Order rows depth-first instead of by insertion";
+      const about = "Order the rows depth-first instead of as in the pass";
       this.orderButton = ink.button(this.bar, "depth-first", about, () => this.toggle());
       this.over.addEventListener("pointermove", (event) => this.point(event));
       this.over.addEventListener("pointerleave", () => this.leave());
@@ -39,7 +39,7 @@
       this.tip.hide();
       this.sheet.hidden = this.over.hidden = this.bar.hidden = !round;
       if (!round) {
-        this.empty.say("No round yet", "The rows that each row of the verify pass sees are shown here.");
+        this.empty.say("No round yet", "Here you see which rows each row of the verify pass sees.");
         return;
       }
       this.empty.hide();
@@ -165,7 +165,7 @@
       pen.textAlign = "start";
     }
 
-    // The selected node's row (what it sees) and column (who sees it), with the cells of both drawn over.
+    // The selected node's row (what it sees) and column (what sees it), with the cells of both drawn over.
     select(selection) {
       this.selection = selection || { node: null };
       if (!this.round) return;
@@ -239,11 +239,11 @@
   Canopy.define({
     name: "mask",
     title: "Ancestor mask",
-    caption: "Which row sees which.",
+    caption: "A row sees its ancestors.",
     legend: [
-      { glyph: "■", label: "seen", title: "The row's node sees the column's; in the colour of the column's origin" },
+      { glyph: "■", label: "seen", title: "The row's node sees the column's node; in the colour of that node's origin" },
       { glyph: "□", label: "hidden", title: "Hidden from the row's node: another branch" },
-      { glyph: "▮", label: "prefix", title: "Everything written before, in one column: every row sees it" },
+      { glyph: "▮", label: "prefix", title: "All text written before, drawn as one column: every row sees it" },
     ],
     create: (host, stage) => new MaskPanel(host, stage),
   });

@@ -1,4 +1,4 @@
-// A still of a panel: a standalone SVG string with every colour and font written out, for export.
+// A still picture of a panel, for export: a standalone SVG string with every colour and font written out.
 (function (Canopy) {
   "use strict";
 

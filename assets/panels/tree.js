@@ -29,7 +29,7 @@
       const { ink } = Canopy;
       const bar = ink.html("div", "cp-tools is-low", this.host); // the frame takes it into its head, off the drawing
       this.bar = bar;
-      const about = "Show or hide the tree that was not verified";
+      const about = "Show or hide the tree that was not chosen";
       this.ghostButton = ink.button(bar, "other tree", about, () => this.toggleGhost());
       ink.button(bar, "fit", "Fit the tree into the panel", () => this.fit());
       ink.button(bar, "−", "Zoom out", () => this.zoom(1 / 1.35));
@@ -243,7 +243,7 @@
       { glyph: "■", label: "drafter 1", color: "--drafter1", origin: "drafter1" },
       { glyph: "■", label: "drafter 2", color: "--drafter2", origin: "drafter2" },
       { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
-      { glyph: "┄", label: "not chosen", ghost: true, title: "routed drafts a tree with each drafter and verifies one: the other, dashed" },
+      { glyph: "┄", label: "not chosen", ghost: true, title: "The method routed drafts a tree with each drafter and verifies only one; the other is dashed" },
     ],
     create: (host, stage) => new TreePanel(host, stage),
   });

@@ -1,4 +1,4 @@
-// What hands do to the draft tree: pointer, wheel and keys.
+// The input of the draft tree: pointer, wheel and keys.
 //
 // A click pins a node but leaves the focus where it was, so the page's own keys go on working; Tab enters the
 // tree, and then the arrows follow its shape: left to the parent, right to the first child, up and down in a column.
@@ -81,7 +81,7 @@
       const chance = Math.exp(round.logprobs[node]);
       const depth = round.depths[node];
       const lines = [round.show(round.tokens[node]), `row ${node}, depth ${depth}, position ${round.start + depth}`];
-      if (node === 0) return [...lines, "root: the target's own token of the round before"];
+      if (node === 0) return [...lines, "root: the target's own token from the round before"];
       const parent = round.parents[node];
       const step = Math.exp(round.logprobs[node] - round.logprobs[parent]);
       const given = ink.probability(Math.exp(round.offered[node]));

@@ -1,4 +1,4 @@
-// The tree as a screen reader, the focus and a pointer meet it: an unpainted circle per node, a treeitem with a name.
+// The tree for screen readers, focus and pointer: an unpainted circle per node, each a treeitem with a name.
 //
 // It follows the drawing once the drawing rests: while rounds are scrubbed past, nobody can read them out, and a
 // thousand named elements a frame would be felt.

@@ -1,5 +1,5 @@
-// The labels of the draft tree. The kept path is always labelled; another node only where no node of its column
-// comes nearer than a line of text, so that labels never lie on each other however many nodes there are.
+// The labels of the draft tree. The kept path is always labelled; other nodes only where no node of their column is
+// nearer than a line of text, so that labels never overlap however many nodes there are.
 (function (Canopy) {
   "use strict";
 

@@ -38,7 +38,7 @@
     }
 
     // scene: {round, layout, camera, ghosts, limit, lit, folded, width, height}; `limit` is null, or how many
-    // nodes of the best-first order are there yet, `lit` how many of the kept path the walk has reached.
+    // nodes of the best-first order are drawn so far, `lit` how many of the kept path the walk has reached.
     draw(scene) {
       this.scene = scene;
       this.radius = Math.min(5.5, 0.3 * scene.camera.column, Math.max(1.3, scene.camera.row * 0.36));

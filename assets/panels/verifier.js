@@ -1,4 +1,4 @@
-// The verifier's walk, a row per step: where it stands, what the target wants, what was on offer.
+// The verifier's walk, a row per step: the node, the target's choice, and the children that the tree offered.
 (function (Canopy) {
   "use strict";
 
@@ -7,7 +7,7 @@
   const STEP_HEIGHT = 58; // pixels of a step at least, but for the last
   const REST_MS = 90;
 
-  // A probability where room is short: without the zero before the point.
+  // A probability where room is short: without the zero before the decimal point.
   function brief(value) {
     return Canopy.ink.probability(value).replace("0.", ".");
   }
@@ -33,7 +33,7 @@
       this.round = round;
       this.scroll.hidden = !round;
       if (!round) {
-        this.empty.say("No round yet", "How the target walks through the tree, choice by choice, is shown here.");
+        this.empty.say("No round yet", "Here you see how the target walks through the tree, choice by choice.");
         return;
       }
       this.empty.hide();
@@ -88,10 +88,10 @@
       const stats = ink.html("span", "cp-stats", line);
       if (step.chance !== null) {
         this.stat(stats, "p", ink.probability(step.chance),
-          "The target's own probability (temperature 1, uncut) of the token that it chose here");
+          "The target's probability of the token that it chose here, at temperature 1, before top-k and top-p");
       }
       this.stat(stats, "gap", Number.isFinite(step.gap) ? step.gap.toFixed(2) : "–",
-        "Log probability of the target's most likely token minus that of its second, in nats, at temperature 1");
+        "How far the target's most likely token leads the second: the difference of their log probabilities, in nats, at temperature 1");
       this.stat(stats, "H", ink.nats(step.entropy),
         "Entropy of the target's distribution here, in nats, at temperature 1");
       if (step.offers.length) this.offers(step, row);
@@ -108,9 +108,9 @@
         ink.html("span", `cp-verdict o-${origin}`, line, "✓");
         return;
       }
-      const words = step.outcome === "end" ? "the text ends before it"
-        : step.offers.length === 0 ? "bonus: a leaf, nothing was offered"
-          : round.trials ? "bonus: no child passed" : "bonus: not among the children";
+      const words = step.outcome === "end" ? "the text ends before this token"
+        : step.offers.length === 0 ? "bonus: the tree ends here"
+          : round.trials ? "bonus: every child was rejected" : "bonus: no child is this token";
       ink.html("span", "cp-verdict o-root", line, step.outcome === "end" ? "■" : "◆");
       ink.html("span", "cp-verdict-words", line, words);
     }
@@ -151,7 +151,7 @@
     offer(child) {
       const { ink } = Canopy;
       const made = this.chip(child);
-      const twin = child.match && !child.kept ? "; the same token on a path that ends sooner" : "";
+      const twin = child.match && !child.kept ? "; the token that the target chose, but not on the accepted path" : "";
       made.title = `row ${child.node}: the drafter gives it q ${ink.probability(child.q)}, `
         + `the target p ${ink.probability(child.p)}${twin}`;
       this.meter(made, "q", child.q, "cp-bar is-q");
@@ -216,9 +216,9 @@
     place: { row: "lower", share: 1.15 },
     caption: "The target's choices, step by step.",
     legend: [
-      { glyph: "✓", label: "goes on", title: "A child carries the target's choice: the walk goes on to it" },
-      { glyph: "◆", label: "bonus", color: "--target", title: "No child carries it: the target's own token ends the round" },
-      { glyph: "q", label: "drafter", title: "The drafter's probability of this step" },
+      { glyph: "✓", label: "goes on", title: "A child is the token that the target chose: the walk goes on to it" },
+      { glyph: "◆", label: "bonus", color: "--target", title: "No child is that token: it ends the round as the target's own" },
+      { glyph: "q", label: "drafter", title: "The drafter's probability of this token" },
       { glyph: "p", label: "target", title: "The target's probability of the same token" },
     ],
     create: (host, stage) => new VerifierPanel(host, stage),

@@ -1,4 +1,4 @@
-// The verifier's walk as steps: pure reading of a round, nothing drawn.
+// The verifier's walk as steps, read from a round; nothing is drawn here.
 (function (Canopy) {
   "use strict";
 
@@ -33,8 +33,8 @@
     return Number(other.kept) - Number(one.kept) || Number(other.match) - Number(one.match) || other.q - one.q;
   }
 
-  // One step per kept row. `outcome` is "match" where the walk goes on, "bonus" where no child is what the target
-  // wants, and "end" where the text ended (a stop token or max_tokens) although a child matched.
+  // One step per kept row. `outcome` is "match" where the walk goes on, "bonus" where no child is the target's choice,
+  // and "end" where the text ended (a stop token or max_tokens) although a child matched.
   function walkOf(round) {
     const trials = trialsOf(round);
     return round.keep.map((node, place) => {

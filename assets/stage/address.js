@@ -17,8 +17,8 @@
       this.stage = stage;
       this.frames = frames;
       this.lessons = lessons;
-      this.first = stage.mode; // what an address that names none means
-      this.held = true; // until the first view has been restored, nothing is written
+      this.first = stage.mode; // the mode of an address that names none
+      this.held = true; // nothing is written until the first view has been restored
       stage.on("round", ({ push }) => this.write(push));
       stage.on("mode", ({ push }) => this.write(push));
       stage.on("opened", ({ push }) => this.write(push));
@@ -51,7 +51,7 @@
       return `#${named}`;
     }
 
-    // Browsers refuse more than a hundred changes in half a minute, so a run that plays is written at its pace.
+    // Browsers refuse more than a hundred changes in half a minute, so while a run plays the address is written less often.
     write(push) {
       if (this.held) return;
       if (push) this.note("pushState");
@@ -68,7 +68,7 @@
       if (text !== window.location.hash) window.history[how](window.history.state, "", text);
     }
 
-    // Shows what the address says; where it names a run that is not on the stage, that run is fetched.
+    // Shows the view that the address names; a run other than the one shown is fetched.
     async restore() {
       const asked = read();
       this.held = true;
@@ -93,7 +93,7 @@
     }
   }
 
-  // As the page was opened: what restores the controls, however late they come, after the view has been rewritten.
+  // The address as the page was opened: it restores the controls, however late they load, after the address was rewritten.
   Address.read = read;
   Address.opened = read();
   Canopy.Address = Address;

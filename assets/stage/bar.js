@@ -1,4 +1,4 @@
-// The head of the page: what is shown, recorded or live, the two ways to look, and what leads elsewhere.
+// The head of the page: the run that is shown, recorded or live, the views, and the menus.
 (function (Canopy) {
   "use strict";
 
@@ -25,7 +25,7 @@
       brand.append("Canopy");
       this.badge = html("span", "cs-badge", this.box);
       this.shared = html("span", "cs-shared", this.box);
-      this.shared.title = "Runs of several people are answered in the same passes; the panel Batch shows whose rows they are.";
+      this.shared.title = "Several runs are answered in the same forward passes; the panel Batch shows which rows belong to which run.";
       this.title = html("span", "cs-run-title", this.box);
       html("span", "cs-gap", this.box);
       this.modes();
@@ -35,7 +35,7 @@
       new Canopy.Menu(tools, "Save", "Save or share this run", () => parts.save.entries());
       if (parts.tour) button(tools, "Tour", "A tour in nine steps", () => parts.tour.start());
       button(tools, "◐", "Light or dark", () => Canopy.theme.flip());
-      button(tools, "?", "Keys and words (?)", () => parts.help.toggle());
+      button(tools, "?", "Keys and terms (?)", () => parts.help.toggle());
       stage.on("state", () => this.draw());
       stage.on("value", () => this.draw());
       this.draw();
@@ -45,8 +45,8 @@
       const { html, button } = Canopy.ink;
       const group = html("div", "cs-modes", this.box);
       group.setAttribute("role", "group");
-      group.setAttribute("aria-label", "Way to look");
-      const choices = [["story", "Story", "What happens, for everybody"], ["workbench", "Workbench", "All panels and all settings"],
+      group.setAttribute("aria-label", "View");
+      const choices = [["story", "Story", "What happens, in plain words"], ["workbench", "Workbench", "All panels and all settings"],
         ["lab", "Lab", "Which method and budget are fastest here"]];
       const made = choices.filter(([mode]) => Canopy.modes.includes(mode)).map(([mode, label, title]) =>
         [mode, button(group, label, title, () => this.stage.setMode(mode, { push: true }))]);
@@ -74,7 +74,7 @@
     }
   }
 
-  // Of what is on the stage, not of what was asked for: a run is live from its first round on.
+  // The state of the run that is shown, not of one just asked for, which counts as live from its first round on.
   function standing({ recorded, busy, coming, rounds, value }) {
     if (value.state === "queued") return "queued";
     const begun = busy && !coming && rounds.length > 0;

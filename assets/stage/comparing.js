@@ -1,6 +1,6 @@
-// What a live run's speed is held against: once it has ended, the server measures plain decoding of the same question,
-// briefly and where nobody waits; where the run shared its rounds with others, nothing is compared. A run that was slower
-// than that is said to be, with what was faster beside it.
+// What a live run's speed is compared with: after the run, the server measures plain decoding of the same prompt,
+// briefly and only if the queue is empty. A run that shared rounds with others is not compared. Where the run was slower,
+// a notice says so and offers the settings that were faster.
 (function (Canopy) {
   "use strict";
 
@@ -11,7 +11,7 @@
       this.stage = stage;
       this.notices = notices;
       this.adopt = adopt;
-      this.asked = new Set(); // runs, each of which is held against plain decoding once
+      this.asked = new Set(); // runs: each is compared with plain decoding once
       stage.on("value", () => this.look());
       stage.on("state", () => this.look());
       stage.on("begin", () => this.notices.slow(null));
@@ -54,7 +54,7 @@
           await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
         }
       } catch {
-        return null; // the server is away: nothing was measured
+        return null; // the server cannot be reached: nothing was measured
       }
     }
 
@@ -63,23 +63,23 @@
       this.stage.tell("compared");
     }
 
-    // Slower than plain decoding: what was measured beside it, the fastest first, each one click away.
+    // For a run slower than plain decoding: the other settings that were measured, the fastest first, one click away.
     advise(header, figures, found) {
       const times = (speed) => `${(speed / found.tokens_per_second).toFixed(2)}×`;
       if (figures.tokensPerSecond >= found.tokens_per_second) return;
       const better = found.others.filter((other) => other.tokens_per_second > figures.tokensPerSecond);
-      const setting = (other) => (other.pace === "auto" ? `auto up to ${other.budget}` : `${other.budget} nodes`);
+      const setting = (other) => (other.pace === "auto" ? `auto up to ${other.budget} nodes` : `${other.budget} nodes`);
       const named = (other) => (other.dtype ? `${other.dtype} (start with --dtype ${other.dtype})` : setting(other));
-      const fallen = (other) => (Canopy.wouldBePlain(other) ? ", decoding plainly" : "");
+      const fallen = (other) => (Canopy.wouldBePlain(other) ? " (it decoded plainly)" : "");
       const measured = better.length
-        ? `Measured just now on this prompt, in plain decoding's speed: ${better.map((other) => `${named(other)} ${times(other.tokens_per_second)}${fallen(other)}`).join("; ")}.`
-        : "Nothing that was tried beside it was faster.";
-      const busy = found.unsteady ? " Something else was at work on this machine, so these figures are rough." : "";
+        ? `Measured just now on this prompt, against plain decoding: ${better.map((other) => `${named(other)} ${times(other.tokens_per_second)}${fallen(other)}`).join("; ")}.`
+        : "No other setting that was tried was faster.";
+      const busy = found.unsteady ? " Other programs were using this machine, so these figures are rough." : "";
       const plain = { method: "autoregressive", budget: 0, pace: "fixed", label: "plain decoding" };
       const [usable] = better.filter((other) => !other.dtype);
       const first = usable && usable.tokens_per_second > found.tokens_per_second ? { ...usable, label: setting(usable) } : plain;
       this.notices.slow({
-        message: `${times(figures.tokensPerSecond)}: slower than plain decoding. ${measured}${busy}`,
+        message: `This run was slower than plain decoding: ${times(figures.tokensPerSecond)} its speed. ${measured}${busy}`,
         label: `Use ${first.label}`, act: () => this.use(header, first),
       });
     }

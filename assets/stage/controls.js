@@ -1,4 +1,4 @@
-// The bridge to the controls of the bar: the budget's steps, what the address restores, what Stop means here.
+// The bridge to the controls of the bar: the budget's steps, what the address restores, what Stop does in the browser.
 (function (Canopy) {
   "use strict";
 
@@ -19,7 +19,7 @@
   Canopy.controls = {
     stage: null,
     turns: [], // before the prompt: they go along with the next run
-    carried: taken(PROMPT), // the prompt as it stood when the page loaded itself anew, else null
+    carried: taken(PROMPT), // the prompt as it stood when the page reloaded itself, else null
     goesOn: taken(ON), // what the first page was doing when this one took its place: "runs", "plays", or null
     budgetOf: (step) => (step <= 0 ? 0 : 2 ** (step - 1)),
     stepOf: (budget) => (budget >= 1 ? Math.min(LARGEST_STEP, Math.round(Math.log2(budget)) + 1) : 0),
@@ -41,12 +41,12 @@
       return [...wanted, asked.budget === null ? step : Canopy.controls.stepOf(asked.budget), Canopy.controls.carried ?? Canopy.controls.restored() ?? prompt];
     },
 
-    // What Run sends: the bar's values, of which the last stands for the turns.
+    // What Run sends: the bar's values, the last of which is replaced by the turns.
     asked(values) {
       return [...values.slice(0, -1), Canopy.controls.turns];
     },
 
-    // Loads the page anew, with the prompt as it stands and the turns before it.
+    // Reloads the page, with the prompt as it stands and the turns before it.
     reload() {
       const again = window.sessionStorage.getItem(AGAIN);
       window.sessionStorage.setItem(PROMPT, again || document.querySelector("#canopy-prompt textarea").value);
@@ -73,8 +73,8 @@
       return JSON.parse(taken(TURNS) || "[]");
     },
 
-    // Presses Run as soon as the bar says that prompt; never where it does not come to say it. A run that is asked
-    // for `early` waits for the page's first rig in the queue.
+    // Presses Run as soon as the bar holds that prompt, and never if it does not come to. A run that is asked for
+    // `early` waits in the queue for the page's first rig.
     async runWhen(prompt, pace, early) {
       for (let look = 0; look < LOOKS; look++) {
         await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
@@ -87,13 +87,13 @@
       return undefined;
     },
 
-    // The prompt that the page is to ask by itself when it has opened anew; null for none.
+    // The prompt that the page runs by itself after it has reloaded; null for none.
     askAfterReload(prompt) {
       if (prompt === null) window.sessionStorage.removeItem(AGAIN);
       else window.sessionStorage.setItem(AGAIN, prompt);
     },
 
-    // In full, since auto would time passes of the new rig first.
+    // In full, because auto would first time passes of the new rig.
     async askAgain(adopt) {
       const prompt = taken(AGAIN);
       if (!prompt) return;
@@ -102,7 +102,7 @@
       Canopy.controls.runWhen(prompt, "in full");
     },
 
-    // The bar's values as the page opens have been restored, and what the rig can do has arrived.
+    // The bar's values have been restored as the page opened, and what the rig can do has arrived.
     async first() {
       const there = () => Canopy.parts && Canopy.parts.ready && Canopy.parts.rigs.state && !Canopy.parts.rigs.state.coming;
       for (let look = 0; look < LOOKS && !there(); look++) await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));

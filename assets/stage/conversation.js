@@ -1,5 +1,5 @@
-// The conversation: the turns before the prompt, which go along with the next run. Continue makes a run that ended the
-// turns before the next one; a recording that is opened brings its own, mostly none.
+// The conversation: the turns before the prompt, which are sent with the next run. Continue turns a finished run into
+// turns before the next prompt; a recording that is opened brings its own turns, mostly none.
 (function (Canopy) {
   "use strict";
 
@@ -26,7 +26,7 @@
       this.place.setAttribute("role", "status");
       this.number = html("span", "", this.place);
       html("span", "cs-turn-more", this.place, " of a conversation");
-      const fresh = button(this.mark, "Start afresh", "Forget the earlier turns: the next run begins a conversation of its own", () => this.leave());
+      const fresh = button(this.mark, "Start afresh", "Forget the earlier turns: the next run begins a new conversation", () => this.leave());
       fresh.removeAttribute("aria-label");
       for (const event of ["state", "mode"]) stage.on(event, () => this.draw());
       this.take(Canopy.controls.keptTurns());
@@ -36,7 +36,7 @@
       return this.stage.mode === "workbench" && !this.stage.busy && this.stage.rounds.length > 0;
     }
 
-    // The prompt's own part of the page, which may come after the stage.
+    // The prompt's part of the page, which may load after the stage.
     get box() {
       return document.querySelector("#canopy-prompt:has(textarea)");
     }
@@ -46,7 +46,7 @@
       this.draw();
     }
 
-    // Only after a run that ended.
+    // Only after a run that has ended.
     goOn() {
       if (!this.ready || !this.box) return;
       const { header } = this.stage;

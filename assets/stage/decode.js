@@ -64,7 +64,7 @@
     return view && { nodes: integers(view.nodes), chances: array(view.chances), draws: array(view.draws) };
   }
 
-  // `before` is the round before it, where there is one.
+  // `before` is the previous round, where there is one.
   function round(view, header, named, before) {
     const made = tree(view.tree);
     const kept = new Set(view.keep);
@@ -93,7 +93,7 @@
     };
   }
 
-  // Who shared the round: shapes of trees and what was kept; null where nobody did, or nobody noted it.
+  // The runs that shared the round: shapes of trees and what was kept; null where none did, or where it is not known.
   function company(view) {
     if (!view) return null;
     const blocks = view.blocks.map((block) => ({
@@ -101,13 +101,13 @@
     return { runs: view.runs, own: view.own, blocks };
   }
 
-  // Where an engine recorded no seconds by stage, the time since the round before is all of it: its loop's.
+  // Where an engine recorded no seconds by stage, the time since the previous round stands for all of them.
   function secondsOf(view, before) {
     if (!before || Object.keys(view.seconds).length || view.index <= before.index) return { ...view.seconds };
     return { loop: (view.elapsed - before.elapsed) / (view.index - before.index) };
   }
 
-  // What was asked, in a few words; an engine that is not ours may not have said how many nodes.
+  // What was asked, in a few words; another engine may not have recorded how many nodes.
   Canopy.asked = function asked(header) {
     return header.budget === null ? header.method : `${header.method}, ${header.budget} nodes`;
   };
@@ -118,7 +118,7 @@
   };
 
   // The figures of some rounds: engine time alone, the root of each round included in τ. Speed is that of the rounds
-  // whose time is known; of those that were shared with other runs, the waiting is in it.
+  // whose time is known; rounds that were shared with other runs include the waiting.
   Canopy.figures = function figures(rounds) {
     let tokens = 0;
     let timedTokens = 0;
@@ -138,9 +138,9 @@
     };
   };
 
-  // A run's figures against plain decoding: how many times as fast, and how many plain passes a round takes as long as.
-  // null where plain decoding of the same question was not measured, or is what ran, and for a run that shared rounds:
-  // plain decoding is measured alone.
+  // A run's figures against plain decoding: its speed-up (`gain`), and how many plain passes a round takes as long as
+  // (`cost`). null where plain decoding of the same prompt was not measured, where the run is plain decoding itself, and
+  // where it shared rounds, since plain decoding is measured alone.
   Canopy.against = function against(run, header, baseline) {
     const there = baseline && header && header.heads.length > 0 && run.tokensPerSecond > 0 && !run.shared;
     if (!there) return null;
@@ -152,7 +152,7 @@
     return `${gain.toFixed(gain < 1.05 ? 2 : 1)}×`;
   }
 
-  // Who is in the trees of a run: origins of nodes, and trees that were not chosen; and whether it had company.
+  // What the trees of a run contain: origins of nodes, trees that were not chosen, and whether rounds were shared.
   Canopy.Present = class Present {
     constructor() {
       this.origins = new Set();

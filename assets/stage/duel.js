@@ -1,9 +1,9 @@
 // The end of the story: the same text typed twice on one clock, one token a pass and with the draft tree. The times
-// are the engine's, slowed down for eyes; plain decoding's come from its own run of the same question.
+// are the engine's, slowed down for the eye; plain decoding's come from its own run of the same prompt.
 (function (Canopy) {
   "use strict";
 
-  const WATCHED_SECONDS = 6; // that the slower lane takes on the screen
+  const WATCHED_SECONDS = 6; // how long the slower lane takes on the screen
   const BYTES = new TextEncoder();
 
   // {seconds: when each token was there, tokens: [{text, origin}]} of the run with trees.
@@ -113,7 +113,7 @@
       if (last) lane.text.scrollTop = Math.max(0, last.offsetTop + last.offsetHeight - lane.text.clientHeight + 8);
     }
 
-    // True where it was open.
+    // Returns whether it was open.
     close() {
       const open = !this.box.hidden;
       this.box.hidden = true;

@@ -1,4 +1,4 @@
-// Runs that another program writes: the newest is followed as it grows, the others of its folder are listed.
+// Runs that another program writes: the newest is followed as it grows, the others in its folder are listed.
 (function (Canopy) {
   "use strict";
 
@@ -11,7 +11,7 @@
       stage.on("followed", (value) => this.note(value));
     }
 
-    // While a person looks at another run, the one that grows waits, and says so once.
+    // While another run is shown, the growing one waits, and one notice says so.
     note(value) {
       if (value.listed) this.listed = value.listed;
       this.latest = value;
@@ -22,7 +22,7 @@
       }
     }
 
-    // Back to the run that grows: what is written so far, and then every round as it comes.
+    // Back to the growing run: its rounds so far, and then every round as it arrives.
     async follow(run) {
       const whole = await this.lessons.answer(() => this.stage.server.replay(run));
       if (!whole) return;
@@ -37,8 +37,8 @@
     entries() {
       const open = (name, place) => (place ? this.lessons.open(name, { push: true }) : this.follow(name));
       const made = this.listed.map(({ name, title }, place) => ({
-        label: title, note: place ? "" : "the newest: followed", act: () => open(name, place) }));
-      return made.length ? [{ heading: "Runs of the folder that is followed" }, ...made] : made;
+        label: title, note: place ? "" : "the newest, followed", act: () => open(name, place) }));
+      return made.length ? [{ heading: "Runs in the folder that is followed" }, ...made] : made;
     }
   }
 

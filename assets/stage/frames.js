@@ -48,7 +48,7 @@
       const caption = html("p", "cs-caption", head, about.caption);
       caption.title = about.caption;
       const tools = html("div", "cs-frame-tools", head);
-      const full = button(tools, "⤢", `${about.title} over the whole window, and back`, () => this.full(name));
+      const full = button(tools, "⤢", `${about.title}: fill the window, or go back`, () => this.full(name));
       full.classList.add("cs-full");
       const body = html("div", "cs-body", frame);
       if (about.legend) new Canopy.Legend(this.stage, frame, about.legend);
@@ -82,7 +82,7 @@
       });
     }
 
-    // A panel that has something to show only now and then leaves its room to the others until it has.
+    // A panel that only sometimes has something to show leaves its room to the others until it has.
     appear() {
       for (const { frame, about } of this.made.values()) {
         if (!about.when) continue;
@@ -103,7 +103,7 @@
       }
     }
 
-    // A round of another engine may lack what a panel shows: it says so, and how to record it, in place of nothing.
+    // A round of another engine may lack what a panel shows: the panel then says so, and how to record it.
     tellOfLack(entry) {
       const { round } = this.stage;
       const remedy = round && entry.about.lacks ? entry.about.lacks(round) : "";
@@ -136,7 +136,7 @@
       }
     }
 
-    // Lets one panel fill the window, or none; asked again for the same, it goes back. True where one did before.
+    // Lets one panel fill the window, or none; the same name again goes back. Returns whether one filled it before.
     full(name) {
       const all = Array.from(this.area.querySelectorAll("[data-panel]"));
       const open = all.find((frame) => frame.classList.contains("is-full"));
@@ -154,7 +154,7 @@
       const bar = Canopy.ink.html("div", `cs-divider cs-divider-${along}`);
       bar.tabIndex = 0;
       bar.setAttribute("role", "separator");
-      bar.setAttribute("aria-label", "Resize the panels beside");
+      bar.setAttribute("aria-label", "Resize the neighbouring panels");
       bar.setAttribute("aria-orientation", along === "row" ? "vertical" : "horizontal");
       bar.setAttribute("aria-valuemin", String(100 * LEAST));
       bar.setAttribute("aria-valuemax", String(100 * (1 - LEAST)));

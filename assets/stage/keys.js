@@ -2,16 +2,19 @@
 (function (Canopy) {
   "use strict";
 
-  const WORDS = [
-    ["drafter", "The small, fast model that guesses ahead. With two of them, each has its own colour."],
+  const TERMS = [
     ["target", "The big model whose text it is: it checks every guess and keeps what it would have written itself."],
+    ["drafter", "The small, fast model that guesses ahead. With two of them, each has its own colour."],
+    ["rig", "A target with its drafters, loaded on the server and ready to answer."],
+    ["plain decoding", "One token per pass of the target, without a drafter: the baseline of every speed-up."],
     ["round", "One draft, one pass of the target over it, and what is kept of it."],
-    ["τ", "Tokens per round, the root included. Plain decoding has τ = 1."],
-    ["root", "The token that the target chose last: it is in the text already, and the tree grows from it."],
-    ["node budget", "How many guesses may be drafted in a round. The target verifies one row more, the root's."],
-    ["bonus", "The target's own next token, after the last accepted guess. It is the next round's root."],
-    ["keep-indices", "The rows of the pass that stay in the cache, root first; all other rows are dropped."],
-    ["μ", "Mean path probability of the nodes that a drafter drafted: how sure it is. routed verifies the surer drafter's tree."],
+    ["τ", "Tokens per round on average, the root included. Plain decoding has τ = 1."],
+    ["root", "The token that the target chose last: the round begins with it, and the tree grows from it."],
+    ["bonus", "The target's own token after the last accepted guess. It is the next round's root."],
+    ["node budget", "How many guesses a round may draft. The target verifies one row more, the root's."],
+    ["auto", "The adaptive budget: each round verifies as many nodes as pay on this machine, and none where plain decoding is faster."],
+    ["kept rows", "The rows of the pass that stay in the KV cache, root first; all other rows are dropped."],
+    ["μ", "Mean path probability of a drafter's nodes: how sure it is. The method routed verifies the surer drafter's tree."],
   ];
 
   const SCROLLS = ["ArrowUp", "ArrowDown", "Home", "End"];
@@ -31,11 +34,11 @@
         { keys: ["["], shown: "[", does: "play slower", act: () => player.faster(-1) },
         { keys: ["]"], shown: "]", does: "play faster", act: () => player.faster(1) },
         { keys: ["f"], shown: "f", does: "fit the tree into its panel", act: () => this.fit() },
-        { keys: ["/"], shown: "/", does: "search a token in the tree", act: () => parts.search.open() },
+        { keys: ["/"], shown: "/", does: "search for a token in the tree", act: () => parts.search.open() },
         ...(parts.conversation ? [{ keys: ["c"], shown: "c", does: "continue with the next turn (workbench)",
           act: () => parts.conversation.goOn() }] : []),
-        { keys: ["?"], shown: "?", does: "this page", act: () => parts.help.toggle() },
-        { keys: ["Escape"], shown: "Esc", does: "close, dismiss, leave full screen, let a node go", act: () => this.leave() },
+        { keys: ["?"], shown: "?", does: "keys and terms", act: () => parts.help.toggle() },
+        { keys: ["Escape"], shown: "Esc", does: "close, dismiss, leave full screen, unpin a node", act: () => this.leave() },
       ];
       document.addEventListener("keydown", (event) => this.press(event));
     }
@@ -76,7 +79,7 @@
     }
   }
 
-  // Keys that what has the focus needs itself: a field is typed in, a button is pressed, a region is scrolled.
+  // Whether the focused element needs the key itself: a field is typed in, a button is pressed, a region is scrolled.
   function taken({ key, target }) {
     const within = (selector) => target.closest && target.closest(selector);
     const field = within("input, textarea, select, [contenteditable=true], [role=listbox]");
@@ -89,7 +92,7 @@
     return Boolean(region) && region.scrollHeight > region.clientHeight + 1;
   }
 
-  // Hiding what has the focus takes it away only at the next frame: until then keys would go there.
+  // Hiding the focused element takes the focus away only at the next frame: until then it would get the keys.
   function letGo(box) {
     if (box.contains(document.activeElement)) document.activeElement.blur();
   }
@@ -103,7 +106,7 @@
       });
     }
 
-    // Tab stays inside: the sheet, which scrolls, and its button.
+    // Tab goes round inside: the sheet, which scrolls, and its button.
     hold(event, sheet) {
       if (event.key !== "Tab") return;
       event.preventDefault();
@@ -115,7 +118,7 @@
       const { html, button } = Canopy.ink;
       const sheet = html("div", "cs-sheet", this.box);
       sheet.setAttribute("role", "dialog");
-      sheet.setAttribute("aria-label", "Keys and words");
+      sheet.setAttribute("aria-label", "Keys and terms");
       sheet.setAttribute("aria-modal", "true");
       sheet.tabIndex = 0; // it may be longer than the window
       sheet.addEventListener("keydown", (event) => this.hold(event, sheet));
@@ -126,11 +129,11 @@
         html("kbd", "", html("dt", "", keys), shown);
         html("dd", "", keys, does);
       }
-      html("h2", "", sheet, "Words");
-      const words = html("dl", "cs-words", sheet);
-      for (const [word, meaning] of WORDS) {
-        html("dt", "", words, word);
-        html("dd", "", words, meaning);
+      html("h2", "", sheet, "Terms");
+      const terms = html("dl", "cs-words", sheet);
+      for (const [term, meaning] of TERMS) {
+        html("dt", "", terms, term);
+        html("dd", "", terms, meaning);
       }
     }
 
@@ -144,7 +147,7 @@
       this.box.querySelector(".cs-close").focus();
     }
 
-    // Whoever had the focus gets it back.
+    // The element that had the focus before gets it back.
     close() {
       const open = !this.box.hidden;
       letGo(this.box);
@@ -163,7 +166,7 @@
       this.field = html("input", "", this.box);
       this.field.type = "search";
       this.field.placeholder = "token …";
-      this.field.setAttribute("aria-label", "Search a token in the tree");
+      this.field.setAttribute("aria-label", "Search for a token in the tree");
       this.count = html("span", "", this.box);
       this.field.addEventListener("input", () => this.find());
       this.field.addEventListener("keydown", (event) => {

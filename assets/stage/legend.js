@@ -1,4 +1,5 @@
-// A panel's legend. It names only who is there: the drafters of this run by their names, and no tree that nobody lost.
+// A panel's legend. It names only what this run has: its drafters by name, and a tree that was not chosen only if there
+// is one.
 (function (Canopy) {
   "use strict";
 

@@ -35,7 +35,7 @@
       ];
     }
 
-    // True when it could be shown.
+    // Returns whether it could be shown.
     async open(name, how) {
       if (!this.stage.server) return false;
       const value = await this.answer(() => this.stage.server.replay(name));
@@ -49,7 +49,7 @@
       if (!(how && how.still)) this.start();
     }
 
-    // A recording moves by itself, unless the person's system asks for stillness.
+    // A recording plays by itself, unless the system asks for reduced motion.
     start() {
       if (!this.stage.reducedMotion && this.stage.rounds.length > 1) this.player.play();
     }
@@ -60,7 +60,7 @@
         if (value && !value.error) return value;
         this.notices.fail(value ? value.error : "The server gave no answer; try again.");
       } catch {
-        this.notices.fail("The server cannot be reached; check that it still runs, then try again.");
+        this.notices.fail("The server cannot be reached; check that it is still running, then try again.");
       }
       return null;
     }
@@ -74,7 +74,7 @@
 
     async give(file) {
       if (file.size > LARGEST) {
-        this.notices.fail(`${file.name} has ${Math.round(file.size / MIB)} MiB; a trace file of at most ${LARGEST / MIB} MiB is taken.`);
+        this.notices.fail(`${file.name} has ${Math.round(file.size / MIB)} MiB; a trace file may have ${LARGEST / MIB} MiB at most.`);
         return;
       }
       const data = Canopy.save.base64(new Uint8Array(await file.arrayBuffer()));

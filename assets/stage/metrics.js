@@ -1,5 +1,5 @@
 // The figures of the run, each with its unit and, on hover, its definition. In the story they read as one line of
-// arithmetic: tokens per round ÷ what a round costs = how many times as fast.
+// arithmetic: tokens per round ÷ the cost of a round = the speed-up.
 (function (Canopy) {
   "use strict";
 
@@ -8,22 +8,22 @@
       title: "τ: tokens that a round adds to the text, on average. The root counts, so a round that accepts no drafted token counts 1. Plain decoding has τ = 1.",
       text: (run) => run.tau.toFixed(2) },
     { name: "cost", label: "a plain pass's time", note: "drafting included", compared: true,
-      title: "Engine time of a round over that of a pass of plain decoding: a pass over many rows takes longer than one over a single row, and the drafter takes time of its own. This is why 12 tokens a round are not 12 times as fast.",
+      title: "How long a round takes, in passes of plain decoding: a pass over many rows takes longer than one over a single row, and drafting takes time too. This is why 12 tokens a round are not 12 times as fast.",
       text: (run, against) => (against ? `${against.cost.toFixed(1)}×` : "–") },
     { name: "gain", label: "plain decoding's speed", note: "measured", compared: true,
-      title: "Tokens per second over those of plain decoding (one token a pass), measured on the same prompt, machine and precision. One run of each: the lab measures over many prompts.",
+      title: "Tokens per second divided by those of plain decoding (one token a pass), measured on the same prompt, machine and precision. One run of each; the lab measures over many prompts.",
       text: (run, against) => (against ? against.text : "–") },
-    { name: "accepted", label: "drafts accepted", note: "per round",
+    { name: "accepted", label: "accepted", note: "per round",
       title: "Drafted tokens that the target accepted, per round: τ without the root.",
       text: (run) => run.accepted.toFixed(2) },
     { name: "speed", label: "tokens per second", note: "engine time",
-      title: "Tokens over the sum of all rounds' stages. Reading the prompt, the network and this page are not in it. Of rounds that were shared with other runs the waiting for them is: this is the run's own rate on a shared machine, and it is not held against plain decoding, which is measured alone.",
+      title: "Tokens divided by engine time: the sum of all rounds, without reading the prompt, the network or this page. Rounds shared with other runs include the waiting for them, so the speed of such a run is its own share of a busy machine and is not compared with plain decoding, which is measured alone.",
       text: (run) => (run.tokensPerSecond ? Math.round(run.tokensPerSecond).toLocaleString("en") : "–") },
     { name: "rounds", label: "rounds", note: "",
       title: "Rounds so far: each is one draft and one pass of the target.",
       text: (run) => String(run.rounds) },
-    { name: "round", label: "kept here", note: "",
-      title: "What the target kept of the rows it verified in this round, and the engine time of the round.",
+    { name: "round", label: "kept this round", note: "",
+      title: "Tokens that this round kept, the rows that the target verified for them, and the engine time of the round.",
       text: (run, against, made) => String(made.keep.length) },
   ];
 
@@ -48,7 +48,7 @@
       return { item, number, note };
     }
 
-    // The figures are the run's, as far as it has come, whichever round is shown and in every way to look.
+    // The figures are those of the run so far, whichever round is shown and in every mode.
     draw() {
       const { stage } = this;
       const { rounds, header } = stage;

@@ -1,5 +1,5 @@
-// What is always said of the embedded model beside its text, and prompts that it answers right, one click away. Where a
-// prompt is of no kind that it was trained for, another rig is offered.
+// The caveat beside every text of the embedded model, and prompts that it answers right, one click away. For a prompt
+// unlike those that it was trained on, another rig is offered.
 (function (Canopy) {
   "use strict";
 
@@ -14,7 +14,7 @@
       this.box = html("p", "cs-model");
       frame.querySelector(".cs-body").after(this.box);
       this.words = html("span", "", this.box);
-      this.tries = html("span", "cs-tries", this.box, "Answered right: ");
+      this.tries = html("span", "cs-tries", this.box, "It gets these right: ");
       for (const { label, ...asked } of right) {
         button(this.tries, label, `Run: ${asked.prompt}`, () => ask({ ...asked, pace: "auto" }));
       }
@@ -52,12 +52,12 @@
       } : null);
     }
 
-    // The page opens anew once that rig answers, and asks by itself.
+    // The page reloads once that rig answers, and runs the prompt by itself.
     leave(prompt) {
       Canopy.controls.askAfterReload(prompt);
       this.rigs.mine = true;
       this.rigs.ask("rig_choose", { rig: LARGER });
-      this.notices.brief(`${LARGER} is being loaded; the prompt is asked again as soon as it answers.`);
+      this.notices.brief(`${LARGER} is being loaded; this prompt runs again as soon as it is ready.`);
     }
   }
 

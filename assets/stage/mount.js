@@ -100,13 +100,13 @@
     const header = document.querySelector("#canopy-header .canopy-host") || element;
     const parts = build(stage, header, element.querySelector(".canopy-host"), { lessons: plain(props.lessons) });
     Canopy.controls.stage = stage;
-    // A run that is opened fills the bar, so that Run repeats it live; where an address brought it, the setting in that
-    // address goes before the run's own.
+    // A run that is opened fills the bar, so that Run repeats it live; where an address named it, the setting in that
+    // address takes precedence over the run's own.
     stage.on("opened", ({ push }) => {
       const { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, heads } = stage.header;
       const asked = { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, heads };
       if (stage.header.engine) return;
-      if (!push && !parts.ready && Canopy.controls.carried !== null) return; // the bar stays as it was left
+      if (!push && !parts.ready && Canopy.controls.carried !== null) return; // the bar keeps its values
       const named = push ? {} : Canopy.Address.read();
       tell.adopt({ ...asked, method: named.method || method, budget: named.budget ?? budget });
       parts.conversation.take(stage.header.turns);
@@ -119,7 +119,7 @@
     });
     Canopy.controls.askAgain(tell.adopt);
     if (Canopy.controls.goesOn === "runs") Canopy.controls.runWhen(Canopy.controls.carried, null, true);
-    stage.on("rig", tell.rig); // the page's first rig is there: its methods, presets and drafters
+    stage.on("rig", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
     Canopy.parts = parts;
     watch("value", () => stage.show(plain(props.value)));
     begin(parts, plain(props.value), props.opening);

@@ -1,4 +1,4 @@
-// What the stage has to say besides rounds: waiting, refused, outside the rig's domains; and for screen readers.
+// Messages around the stage: waiting, refused, outside the rig's domains; and those for screen readers.
 (function (Canopy) {
   "use strict";
 
@@ -42,7 +42,7 @@
       this.error.hidden = this.wait.hidden = this.note.hidden = this.told.hidden = true;
       stage.on("state", () => this.state());
       stage.on("round", () => this.speak());
-      stage.on("begin", () => this.dismiss()); // what was wrong with an earlier wish is past
+      stage.on("begin", () => this.dismiss()); // an error of an earlier request is past
       stage.on("value", () => this.remark());
     }
 
@@ -74,7 +74,7 @@
       return this.error.hidden ? "" : this.errorText.textContent;
     }
 
-    // Something that happened elsewhere, and what can be done about it.
+    // Something happened elsewhere; `label` and `act` are what can be done about it.
     news(message, label, act) {
       this.told.hidden = false;
       this.act = act;
@@ -82,7 +82,7 @@
       Canopy.ink.write(this.toldText, message);
     }
 
-    // {message, label, act}: a run was slower than plain decoding, and what would be faster; null takes it away.
+    // {message, label, act}: a run was slower than plain decoding, and a setting that is faster; null takes it away.
     slow(said) {
       this.slower.hidden = !said;
       if (!said) return;
@@ -91,7 +91,8 @@
       Canopy.ink.write(this.slowerAct, said.label);
     }
 
-    // {message, label, act}: the prompt is of no kind that the rig was trained for, and who could answer it; null: it is.
+    // {message, label, act}: the prompt is unlike those that the rig was trained on, and a rig that could answer it;
+    // null takes it away.
     outside(said) {
       this.strange.hidden = !said;
       if (!said) return;
@@ -101,7 +102,7 @@
       Canopy.ink.write(this.strangeAct, said.label);
     }
 
-    // Something that was done and needs no answer: it goes by itself.
+    // Something was done that needs no answer: the message goes away by itself.
     brief(message) {
       clearTimeout(this.going);
       this.toast.hidden = false;
@@ -109,7 +110,7 @@
       this.going = setTimeout(() => { this.toast.hidden = true; }, BRIEFLY_MS);
     }
 
-    // True where there was something to dismiss.
+    // Returns whether there was a message to dismiss.
     dismiss() {
       const open = !this.error.hidden;
       this.error.hidden = true;

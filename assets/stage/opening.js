@@ -1,20 +1,20 @@
-// The page of the first seconds, while the server builds the one that takes its place: the recording plays, and a
-// question that is asked here is run there.
+// The page of the first seconds, shown while the server builds the real one: the recording plays, and a prompt that is
+// entered here runs on the real page.
 (function (Canopy) {
   "use strict";
 
   const BETWEEN_LOOKS_MS = 500;
   const NOT_YET = 503;
-  const STILL_MS = 1200; // without a key, before the page is changed under somebody who types
-  const WAITS = "The page is almost here. The run begins by itself, once the rig is loaded.";
+  const STILL_MS = 1200; // without a key press, so that the page is not replaced while a person types
+  const WAITS = "The page is almost ready. Your run begins by itself once the rig is loaded.";
 
   class Opening {
     constructor(parts, rig) {
       this.parts = parts;
-      this.address = window.location.hash; // as it was opened: the view that the page itself is to restore
+      this.address = window.location.hash; // as it was opened: the view that the real page restores
       this.runs = false;
       this.typed = 0;
-      this.lost = false; // does the server not answer?
+      this.lost = false; // whether the server does not answer
       this.build();
       this.badge(rig);
       this.draw();
@@ -34,7 +34,7 @@
         event.preventDefault();
         this.run(true);
       });
-      this.go = button(form, "▶ Run", "Run this prompt as soon as the rig is there", () => this.run(true));
+      this.go = button(form, "▶ Run", "Run this prompt as soon as the rig is loaded", () => this.run(true));
       this.stop = button(form, "■ Stop", "Do not run it", () => this.run(false));
       this.go.classList.add("cs-opening-run");
       this.wait = html("p", "", form);
@@ -61,7 +61,7 @@
       html("span", "", this.wait, WAITS);
     }
 
-    // The server answers this when the page is built, and lets it wait until then.
+    // The server holds this request back until the real page is built.
     async follow() {
       for (;;) {
         try {
@@ -71,7 +71,7 @@
           if (answer.status !== NOT_YET && Date.now() - this.typed > STILL_MS) break;
         } catch {
           this.lost = true;
-          Canopy.ink.write(this.wait, "The server does not answer; it is asked again.");
+          Canopy.ink.write(this.wait, "The server does not answer; trying again.");
         }
         await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
       }

@@ -1,5 +1,5 @@
-// A picture of a part of the page as it stands on the screen, as one SVG: boxes, lines of text, drawings, what scrolls cut
-// off at its edge. Panels have stills of their own (panels/still.js); this is for the text and for the whole view.
+// A picture of a part of the page as it is on the screen, as one SVG: boxes, lines of text, drawings; scrolled content is
+// cut off at its edge. Panels have stills of their own (panels/still.js); this is for the text and for the whole view.
 (function (Canopy) {
   "use strict";
 
@@ -119,7 +119,7 @@
     }
   }
 
-  // The element as a standalone SVG; what it scrolls is shown whole, what its parts scroll as far as it is in view.
+  // The element as a standalone SVG: what it scrolls is shown whole, what its parts scroll only as far as it is in view.
   function picture(element) {
     const { left, top } = element.getBoundingClientRect();
     const [width, height] = [Math.ceil(element.scrollWidth), Math.ceil(element.scrollHeight)];

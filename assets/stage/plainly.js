@@ -1,11 +1,11 @@
-// Where plain decoding wins, in a sentence under the figures of every way to look: a tree is never shown there without it.
-// And where a run at the pace auto fell back to plain rounds by itself, how often it drafted.
+// A sentence under the figures, in every view, where plain decoding is faster: no tree is shown without it then. And
+// where a run with the budget auto fell back to plain rounds, how often it drafted.
 (function (Canopy) {
   "use strict";
 
-  const ALIKE = 0.97; // of plain decoding's speed: above it nobody is the faster
-  const NEARLY = 0.75; // of its rounds: auto that drafted in more drafted throughout
-  const MOSTLY = 0.25; // of its rounds: auto that drafted in no more decoded plainly
+  const ALIKE = 0.97; // of plain decoding's speed: from here on the two count as equally fast
+  const NEARLY = 0.75; // of its rounds: with drafts in more than this share, auto counts as always drafting
+  const MOSTLY = 0.25; // of its rounds: with drafts in at most this share, auto counts as decoding plainly
 
   const rate = (speed) => (speed < 20 ? speed.toFixed(1) : String(Math.round(speed)));
 
@@ -22,13 +22,13 @@
     return pace === "auto" && rounds > 0 && drafted <= MOSTLY * rounds;
   }
 
-  // How often a run at the pace auto drafted; "" where it nearly always did.
+  // How often a run with the budget auto drafted; "" where it nearly always did.
   function paced(header, rounds, busy) {
     if (!header || header.pace !== "auto" || !header.heads.length || !rounds.length) return "";
     const drafted = rounds.filter((made) => made.n > 1).length;
     if (drafted > NEARLY * rounds.length) return "";
     if (!drafted) return `auto ${busy ? "has decoded plainly so far" : "decoded plainly"}: a draft would have cost more than it brought.`;
-    return `auto ${busy ? "has " : ""}drafted in ${drafted} of ${rounds.length} rounds${busy ? " so far" : ""}; elsewhere a draft would have cost more than it brought.`;
+    return `auto ${busy ? "has " : ""}drafted in ${drafted} of ${rounds.length} rounds${busy ? " so far" : ""}; in the others a draft would have cost more than it brought.`;
   }
 
   class Plainly {
@@ -41,7 +41,7 @@
 
     draw() {
       const { rounds, header, baseline } = this.stage;
-      const busy = this.stage.busy && !this.stage.coming; // what is on the stage goes on
+      const busy = this.stage.busy && !this.stage.coming; // the run that is shown goes on
       const run = Canopy.figures(rounds);
       const words = [slower(run, Canopy.against(run, header, baseline), baseline), paced(header, rounds, busy)];
       const said = words.filter(Boolean).join(" ");

@@ -1,9 +1,9 @@
-// Playing: one round after the other at a pace for eyes. The engine's own times are in the numbers, not in the pace.
+// Playing: one round after the other at a pace for the eye. The engine's own times are in the figures, not in the pace.
 (function (Canopy) {
   "use strict";
 
   const PACE_MS = 1000; // a round at speed 1
-  const FINALE_MS = 11000; // for the end of the story, before it begins anew
+  const FINALE_MS = 11000; // for the end of the story, before it starts over
   const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16];
 
   class Player {
@@ -51,7 +51,7 @@
       this.wait();
     }
 
-    // The story shows what it came to and begins anew by itself; elsewhere a run is played once.
+    // The story shows its outcome and starts over by itself; in the other views a run is played once.
     finish() {
       if (this.stage.mode !== "story") {
         this.pause();
@@ -61,7 +61,7 @@
       this.timer = setTimeout(() => this.playing && this.play(), FINALE_MS);
     }
 
-    // A step by hand ends the playing.
+    // A step by hand ends playback.
     step(by) {
       this.pause();
       this.stage.step(by);

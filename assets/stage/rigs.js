@@ -1,12 +1,12 @@
-// The rig that answers, and choosing another one: loaded on the server while the old one goes on answering.
+// The rig that answers, and loading another one on the server while the old one goes on answering.
 (function (Canopy) {
   "use strict";
 
   const BETWEEN_LOOKS_MS = 500;
-  const AWAY = "The server does not answer; it is asked again.";
-  const FORMS = "TARGET::DRAFTER, each a folder or a model id (with @revision where one is meant), or ngram as the "
-    + "drafter; or a folder with a rig.json. Only safetensors are read. Or http://HOST:PORT, a server that runs already: "
-    + "vLLM, SGLang or llama.cpp.";
+  const AWAY = "The server does not answer; trying again.";
+  const FORMS = "TARGET::DRAFTER, each a folder or a Hugging Face model id (with @revision if needed); the target may be "
+    + "a GGUF file, the drafter ngram. Or a folder with a rig.json. Weights are read from safetensors and GGUF alone. "
+    + "Or http://HOST:PORT, a running vLLM, SGLang or llama.cpp server.";
 
   class Rigs {
     constructor(stage, notices, parent) {
@@ -27,9 +27,9 @@
       this.look();
     }
 
-    // The button of the page's bar that says which rig answers.
+    // The button in the bar that names the rig that answers.
     opener(parent) {
-      this.button = Canopy.ink.button(parent, "Rig", "The rig that answers, and others", () => this.open());
+      this.button = Canopy.ink.button(parent, "Rig", "The rig that answers; load another one", () => this.open());
       this.button.classList.add("cs-rig");
       this.button.removeAttribute("aria-label"); // what it says is its name
       this.button.setAttribute("aria-haspopup", "dialog");
@@ -47,8 +47,8 @@
       html("h2", "", sheet, "The rig that answers");
       this.now = html("p", "cs-rig-now", sheet);
       this.good = html("p", "cs-rig-note", sheet);
-      html("p", "cs-rig-note", sheet, "One rig answers everybody who has this page open, in story, workbench and lab.");
-      html("h2", "", sheet, "Another one");
+      html("p", "cs-rig-note", sheet, "A rig is a target model with its drafters. One rig answers everybody who has this page open.");
+      html("h2", "", sheet, "Load another rig");
       this.closed = html("p", "cs-rig-note", sheet);
       this.form = html("form", "cs-rig-form", sheet);
       this.form.addEventListener("submit", (event) => {
@@ -87,9 +87,9 @@
       const row = html("div", "cs-rig-actions", this.form);
       this.load = html("button", "cs-rig-load", row, "Load");
       this.load.type = "submit";
-      this.cancel = button(row, "Cancel", "Give up loading; the rig that answers stays", () => this.ask("rig_cancel", {}));
+      this.cancel = button(row, "Cancel", "Stop loading; the present rig goes on answering", () => this.ask("rig_cancel", {}));
       this.bar = html("progress", "", row);
-      this.bar.setAttribute("aria-label", "How much of the rig is loaded");
+      this.bar.setAttribute("aria-label", "Loading progress");
       this.said = html("p", "cs-rig-said", this.form);
       this.said.setAttribute("role", "status");
       this.meanwhile = html("p", "cs-rig-note", this.form);
@@ -110,7 +110,7 @@
       return this.ask("rig_state", {});
     }
 
-    // A refusal stays beside the field until something else is asked for.
+    // A refusal stays beside the field until the next request.
     async ask(name, wanted) {
       clearTimeout(this.timer);
       try {
@@ -147,19 +147,19 @@
       if (failure) Canopy.controls.askAfterReload(null);
     }
 
-    // The page's first rig is there, or is known not to come: what the page offers follows it.
+    // The page's first rig is loaded, or has failed to load: the page offers what the rig that answers can do.
     arrived() {
       this.first = this.state.changes;
       this.stage.tell("rig");
       if (this.state.failure) this.notices.fail(this.state.failure);
     }
 
-    // Another rig answers: the page that asked for it opens anew with what that one can do, others are told. The first
-    // one has not arrived as long as it is said to be coming, even if it answers already.
+    // Another rig answers: the page that asked for it reloads, other pages get a notice. The first rig counts as loading
+    // while the state names it as coming, even if it already answers.
     changed() {
       if (this.state.coming) return;
       if (this.mine) Canopy.controls.reload();
-      else this.notices.news(`${this.state.rig} answers now; this page still offers what the former rig could do.`,
+      else this.notices.news(`${this.state.rig} answers now; this page still offers the methods and presets of the former rig.`,
         "Reload", () => Canopy.controls.reload());
     }
 
@@ -169,7 +169,7 @@
       if (!state) return;
       const { loading } = state;
       if (this.button) write(this.button, loading ? `Rig: ${state.coming || state.rig}, loading …` : `Rig: ${state.rig}`);
-      const opened = state.opened === state.rig ? "" : `, opened as ${state.opened}`;
+      const opened = state.opened === state.rig ? "" : ` (--rig ${state.opened})`;
       write(this.now, state.coming ? `${state.coming} is being loaded; runs wait for it.` : `${state.rig}, on ${state.hardware}${opened}`);
       write(this.good, state.coming ? "" : state.reason || state.good_at);
       write(this.closed, state.closed);
@@ -187,7 +187,7 @@
       if (loading && loading.share !== null) this.bar.value = loading.share;
       else this.bar.removeAttribute("value");
       write(this.said, loading ? `${loading.name}: ${loading.message}` : "");
-      write(this.meanwhile, loading && !coming ? `Until it answers, ${rig} does; what is measured meanwhile may come out slower.` : "");
+      write(this.meanwhile, loading && !coming ? `Until it is ready, ${rig} goes on answering; what is measured meanwhile may come out slower.` : "");
     }
 
     open() {

@@ -59,7 +59,7 @@
         ...(stage.round ? [this.pictured("Text", "text", () => Canopy.picture(this.part(".cs-text"))),
           this.pictured("Whole view", stage.mode, () => Canopy.picture(this.part(".cs-stage")))] : [])].flat();
       return [
-        { label: "Copy link", note: "to this very view", act: () => this.link() },
+        { label: "Copy link", note: "to this view", act: () => this.link() },
         { heading: forms.length ? "This run" : "Nothing else to save yet" },
         ...forms.map((form) => ({ ...form, act: () => this.form(form.kind) })),
         ...(stills.length ? [{ heading: `Pictures of round ${round}` }, ...stills] : []),

@@ -1,5 +1,5 @@
-// The story line: what one pass of the big model just did, in a sentence for people who never heard of drafting; at the
-// end what it came to, and a race of the same text against plain decoding.
+// The story's sentence: what one pass of the big model just did, for people who have never heard of drafting; at the end
+// the outcome, and a race of the same text against plain decoding.
 (function (Canopy) {
   "use strict";
 
@@ -42,10 +42,10 @@
         ? `${kept - 1} ${kept === 2 ? "is" : "are"} exactly what it would have written`
         : "none is what it would have written";
       const who = made.drafterNames.length > 1 ? "Two drafters, small models, guessed" : "A drafter, a small model, guessed";
-      return `${who} ${guesses} ahead as a tree; the big model checked all at once: ${verdict}.`;
+      return `${who} ${guesses} ahead as a tree; the big model checked them all at once: ${verdict}.`;
     }
 
-    // What the whole text came to, and why many tokens a pass are fewer times as fast.
+    // The outcome of the whole text, and why n tokens a pass are less than n times as fast.
     sum() {
       const { stage } = this;
       const run = Canopy.figures(stage.rounds);
@@ -53,14 +53,14 @@
       const total = [[String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"], [" passes"]];
       const own = "The text is the big model's own, word for word.";
       if (!stage.header.heads.length) {
-        this.say([...total, [": one by one."]], "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up.");
+        this.say([...total, [": one at a time."]], "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up.");
       } else if (!against) {
-        this.say([...total, [`, where one by one takes ${run.tokens}.`]], `${stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured."} ${own}`);
+        this.say([...total, [`, where plain decoding takes ${run.tokens}.`]], `${stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured."} ${own}`);
       } else {
         const verdict = against.slower
-          ? [[", yet slower than one by one: "], [against.text, "cs-total is-slow"], ["."]]
-          : [[", "], [against.text, "cs-total is-fast"], [" as fast as one by one."]];
-        this.say([...total, ...verdict], `A pass wrote ${run.tau.toFixed(1)} tokens, but with its drafting took as long as `
+          ? [[", yet slower than one at a time: "], [against.text, "cs-total is-slow"], ["."]]
+          : [[", "], [against.text, "cs-total is-fast"], [" as fast as one at a time."]];
+        this.say([...total, ...verdict], `A pass wrote ${run.tau.toFixed(1)} tokens, but took, draft included, as long as `
           + `${against.cost.toFixed(1)} plain ones: ${run.tau.toFixed(1)} ÷ ${against.cost.toFixed(1)} = ${against.text.slice(0, -1)}. ${own}`);
       }
     }

@@ -1,4 +1,4 @@
-// The text, each token in the colour of where it came from. A click goes to the token's round and node.
+// The text, each token in the colour of its origin. A click goes to the token's round and node.
 (function (Canopy) {
   "use strict";
 
@@ -23,7 +23,7 @@
       stage.on("begin", () => this.clear());
       stage.on("value", () => this.append());
       stage.on("round", () => this.mark());
-      stage.on("mode", () => this.turns.childElementCount && this.mark()); // earlier turns may fill what is in view
+      stage.on("mode", () => this.turns.childElementCount && this.mark()); // earlier turns may fill the view
       stage.on("select", (selection) => this.light(selection));
       stage.on("state", () => host.classList.toggle("is-busy", stage.busy));
       new ResizeObserver(() => this.reveal(this.spans[stage.current])).observe(host);
@@ -40,7 +40,7 @@
       this.turns.replaceChildren();
     }
 
-    // The conversation before the prompt, once a run.
+    // The conversation before the prompt, drawn once per run.
     before(turns) {
       const { html } = Canopy.ink;
       this.host.classList.toggle("has-turns", turns.length > 0);

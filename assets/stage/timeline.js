@@ -54,7 +54,7 @@
       this.place = html("span", "cs-place", row);
       button(row, "−", "Slower ([)", () => player.faster(-1)).classList.add("cs-slower");
       this.speed = html("span", "cs-speed", row);
-      this.speed.title = "Speed of playing; 1× is one round a second. Engine times are not affected.";
+      this.speed.title = "Playback speed; 1× is one round a second. Measured times do not depend on it.";
       button(row, "+", "Faster (])", () => player.faster(1));
       this.newest = button(row, "● newest", "Follow the newest round", () => {
         player.pause();
@@ -68,7 +68,7 @@
         item.append(name);
         item.style.setProperty("--key", `var(--stage-${name})`);
       }
-      this.key.title = "What each bar is divided by: the share of the round's engine time per stage.";
+      this.key.title = "The parts of each bar: the share of the round's engine time that each stage took.";
       this.playing();
     }
 
@@ -201,7 +201,7 @@
     }
   }
 
-  // Icons are drawn, because not every system's fonts have them.
+  // Icons are drawn because not every system has them in its fonts.
   function draw(button, name) {
     if (button.dataset.icon === name) return;
     button.dataset.icon = name;

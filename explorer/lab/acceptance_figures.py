@@ -1,4 +1,4 @@
-"""Figures of what rounds were like: acceptance lengths, acceptance by depth and rank, calibration."""
+"""Figures of rounds: acceptance lengths, acceptance by depth and rank, calibration."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def line(method: str) -> dict[str, Any]:
 
 
 def depth_rank_figure(label: str, readings: Sequence[Reading]) -> dict[str, Any]:
-    """How often a proposal of each depth and rank was accepted where the walk reached it: a heat map with numbers."""
+    """How often a proposal of each depth and rank was accepted where verification reached it: a heat map with
+    numbers."""
     cells = [cell for cell in acceptance(readings) if cell.depth <= 24]
     folded: dict[tuple[int, int], tuple[int, int]] = {}
     for cell in cells:
@@ -73,17 +74,17 @@ def _share(counted: tuple[int, int] | None) -> float | None:
 
 
 def calibration_figure(readings: Readings) -> dict[str, Any]:
-    """Expected length 1 + Σq against the realised one, with the diagonal of a drafter that is as good as it says."""
+    """Expected length 1 + Σq against the realised one, with the diagonal of a perfectly calibrated drafter."""
     figure = paper(
         0.4, showlegend=False, xaxis=axis("expected tokens per round, 1 + Σq", rangemode="tozero"),
         yaxis=axis("realised tokens per round", rangemode="tozero"))
     found = {name: calibration(each) for name, each in readings.items()}
     most = max((each.expected for made in found.values() if made for each in made.bins), default=1.0)
     figure.add_trace(go.Scatter(
-        x=[0, most * 1.08], y=[0, most * 1.08], mode="lines", name="as good as it says", hoverinfo="skip",
+        x=[0, most * 1.08], y=[0, most * 1.08], mode="lines", name="perfectly calibrated", hoverinfo="skip",
         line={"color": QUIET, "width": 1.2, "dash": "dot"}))
     figure.add_annotation(
-        x=most * 1.04, y=most * 1.04, text="as good as it says", showarrow=False, xanchor="right", yanchor="bottom",
+        x=most * 1.04, y=most * 1.04, text="perfectly calibrated", showarrow=False, xanchor="right", yanchor="bottom",
         font={"color": QUIET, "size": 11})
     said = []
     for (method, label), made in found.items():
@@ -106,11 +107,11 @@ def _calibration_trace(method: str, label: str, bins: Sequence[CalibrationBin]) 
 
 
 def verdict(excess: float | None) -> str:
-    """What the ratio of promised to accepted draft tokens says of a drafter."""
+    """What the ratio of expected to accepted draft tokens shows about a drafter."""
     if excess is None:
         return "had nothing accepted"
     if excess > 1.1:
-        return f"promises {excess:.2f} times the draft tokens that are accepted: over-confident"
+        return f"expects {excess:.2f} times the draft tokens that are accepted: over-confident"
     if excess < 1 / 1.1:
-        return f"promises {excess:.2f} times the draft tokens that are accepted: under-confident"
-    return f"promises what it keeps ({excess:.2f} times)"
+        return f"expects {excess:.2f} times the draft tokens that are accepted: under-confident"
+    return f"expects {excess:.2f} times the draft tokens that are accepted: well calibrated"

@@ -1,4 +1,4 @@
-"""The cost of a pass against the gain of a node: where the two cross lies the best budget."""
+"""The cost of a pass against the gain of a node: the best budget is where the two cross."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in the curves: settings with their estimates, in what layers, and where on the axis of budgets."""
+"""The points of the curves: settings with their estimates, their layers, and their places on the axis of budgets."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def predicted(points: Sequence[CurvePoint]) -> CurveLayer:
 
 @dataclass(frozen=True)
 class Scale:
-    """The shared axis: the logarithm of the budget, 0 one step left of the smallest, and ``auto``, which has no number,
-    in a place of its own after the largest."""
+    """The shared axis: the logarithm of the budget, with 0 one step left of the smallest budget and ``auto``, which has
+    no number, in a place of its own after the largest."""
 
     budgets: tuple[int, ...]
     paced: bool = False
@@ -110,8 +110,8 @@ class Scale:
         return [self.zero, self.place(max(self.budgets, default=1)) if self.auto is None else self.auto]
 
 
-def said(point: CurvePoint, side: str) -> str:
-    """A point in words, as the hover shows it."""
+def in_words(point: CurvePoint, side: str) -> str:
+    """A point in words, for its tooltip."""
     value: Estimate = getattr(point, side)
     unit, digits = ("tokens per round", 2) if side == "tau" else ("tokens/s", 0)
     figure = f"<b>{point.label}</b><br>{value.median:,.{digits}f} {unit}"

@@ -9,10 +9,10 @@ from typing import Any
 import plotly.graph_objects as go
 
 from engine.lab.statistics import Estimate
-from explorer.lab.curve_points import CurveLayer, CurvePoint, Scale, said
+from explorer.lab.curve_points import CurveLayer, CurvePoint, Scale, in_words
 from explorer.lab.style import ACCENT, INK, QUIET, Look, axis, drawn, look, paper
 
-THIN = 0.45  # of a curve's width: what paces itself is a line across, to be held against all curves
+THIN = 0.45  # of a curve's width: ``auto`` is a horizontal line, to be compared with all curves
 
 
 def curves_figure(
@@ -68,8 +68,8 @@ def _curve(layer: CurveLayer, points: Sequence[CurvePoint], side: str, scale: Sc
 
 
 def _across(layer: CurveLayer, points: Sequence[CurvePoint], side: str, scale: Scale) -> go.Scatter:
-    """A line that no budget of the axis changes, to be held against the curves: plain decoding's, with its marker at
-    0, and a thin one for ``auto``, whose marker stands in its own place."""
+    """A horizontal line, since no budget of the axis changes it, to compare the curves with: plain decoding's, with
+    its marker at 0, and a thin one for ``auto``, whose marker stands in a place of its own."""
     point = points[0]
     sizes, width = ([0, 0], layer.width * THIN) if point.paced else ([layer.size, 0], layer.width)
     return _trace(layer, [point, point], side).update(
@@ -86,7 +86,8 @@ def _trace(layer: CurveLayer, points: Sequence[CurvePoint], side: str) -> go.Sca
         legendgroup=points[0].line, opacity=layer.opacity, meta=layer.name,
         line={"color": seen.color, "width": layer.width, "dash": _dash(layer, seen)},
         marker={"symbol": _symbol(layer, seen), "size": layer.size, "color": seen.color},
-        customdata=[[point.setting.budget, setting.method, said(point, side), point.setting.pace] for point in points],
+        customdata=[
+            [point.setting.budget, setting.method, in_words(point, side), point.setting.pace] for point in points],
         hovertemplate="%{customdata[2]}" + layer.suffix + "<extra></extra>")
 
 
@@ -108,7 +109,7 @@ def _symbol(layer: CurveLayer, seen: Look) -> str:
 
 
 def _bars(values: Sequence[Estimate], seen: Look) -> dict[str, Any]:
-    """The 95 % interval; where there are too few values for one, from the least to the most that was seen."""
+    """The 95 % interval; where there are too few values for one, the range from the least to the most."""
     highs = [value.most if value.high is None else value.high for value in values]
     lows = [value.least if value.low is None else value.low for value in values]
     return {"type": "data", "symmetric": False, "thickness": 1.1, "width": 3, "color": seen.color,
@@ -117,7 +118,7 @@ def _bars(values: Sequence[Estimate], seen: Look) -> dict[str, Any]:
 
 
 def _running(side: str) -> go.Scatter:
-    """Filled by the browser: where the setting stands that runs, or that the controls name."""
+    """Filled in by the browser: the setting that runs, or that the controls name."""
     place_of = "" if side == "tau" else "2"
     return go.Scatter(
         x=[], y=[], xaxis=f"x{place_of}", yaxis=f"y{place_of}", mode="markers", meta=f"running.{side}",
@@ -139,7 +140,7 @@ def _mark(figure: go.Figure, best: CurvePoint, place: float) -> None:
 
 
 def summary(layers: Sequence[CurveLayer], best: CurvePoint | None) -> str:
-    """What the figure shows, in words."""
+    """What the figure shows, in words, for screen readers."""
     lines = sorted({point.line for layer in layers for point in layer.points})
     if not lines:
         return "No setting has been measured."

@@ -1,4 +1,4 @@
-"""Short measurements in the background, in the same line as everybody's runs: races, examinations, cost curves."""
+"""Short measurements in the background, in the same queue as all runs: races, examinations, cost curves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger("canopy")
 
 @dataclass
 class Job:
-    """Something that is measured. ``state`` is queued, running, done, stopped or error."""
+    """A short measurement. ``state`` is queued, running, done, stopped or error."""
 
     control: Control = field(default_factory=Control)
     state: str = "queued"
@@ -35,7 +35,7 @@ class Job:
     total: int = 0
     share: float | None = None  # of it that is done, where that is known
     result: Any = None
-    asked: float = field(default_factory=monotonic)  # when somebody last asked how far it is
+    asked: float = field(default_factory=monotonic)  # when its progress was last asked for
 
     def hear(self, message: str, share: float) -> None:
         """Take note of a step; CancellationError where the person has cancelled."""
@@ -71,7 +71,7 @@ class Jobs:
     def look(self, name: str) -> Job:
         """The job of that id; RequestError where it is gone."""
         if name not in self._kept:
-            raise RequestError("That measurement is gone: the server was started anew, or made many since; "
+            raise RequestError("That measurement is gone: the server was restarted, or has made many others since; "
                                "begin it again.")
         self._kept[name].asked = monotonic()
         return self._kept[name]

@@ -1,4 +1,4 @@
-"""The lab's second axis as the page shows it: cells, ridge, words, and predictions of what was not measured."""
+"""Several requests at once as the lab shows them: cells, best budgets, sentences, predictions of the rest."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LoadPrediction:
         return predict(texts, self.costs, self.costs.__getitem__)
 
     def belongs_to(self, stored: StoredSweep) -> bool:
-        """Whether it was made where the measurement was, so that both may stand in one figure."""
+        """Whether it is of the measurement's machine and rig, so that both may stand in one figure."""
         seen, here = stored.conditions, self.forecast
         return not is_recorded(stored.number) and (seen.rig, seen.hardware, seen.dtype) == (
             here.rig, here.hardware, here.dtype)
@@ -42,7 +42,7 @@ class LoadPrediction:
 
 @dataclass(frozen=True)
 class LoadFocus:
-    """What is shown: which curve, and how many people at once."""
+    """What is shown: which curve, and how many requests at once."""
 
     line: str = ""
     together: int = 1
@@ -83,12 +83,12 @@ def _fastest(summary: Summary, lines: Mapping[str, Setting]) -> list[Setting]:
 
 
 def words(grid: LoadGrid, summary: Summary) -> list[str]:
-    """The ridge and where plain decoding wins; of a prediction, where nothing was measured."""
+    """The best budgets and where plain decoding wins; from the prediction, where nothing was measured."""
     said = load_words(summary, grid.curve)
     if said or not any(cell.predicted for cell in grid.cells.values()):
         return said
     best = [f"{name_of(cell.setting)} for {count}" for count in grid.counts if (cell := grid.best(count))]
-    return [f"Predicted, not measured: the best budget of {grid.curve.label}, by people at once: {', '.join(best)}."]
+    return [f"Predicted, not measured: the best budget of {grid.curve.label}, by requests at once: {', '.join(best)}."]
 
 
 def table(grid: LoadGrid) -> View:

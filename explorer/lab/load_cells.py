@@ -49,7 +49,7 @@ class LoadGrid:
     cells: Mapping[Setting, LoadCell]
 
     def at(self, column: Setting, count: int) -> LoadCell | None:
-        """The cell, once there is one."""
+        """The cell; None where there is none yet."""
         return self.cells.get(replace(column, together=count))
 
     def best(self, count: int) -> LoadCell | None:
@@ -60,14 +60,14 @@ class LoadGrid:
 
 
 def name_of(column: Setting) -> str:
-    """A column for people."""
+    """The name of a column, as the page shows it."""
     return column.nodes if METHODS[column.method].drafter_count else PLAIN
 
 
 def grid_of(curve: Setting, asked: Sequence[Setting], summary: Summary,
             predicted: Mapping[Setting, float]) -> LoadGrid:
-    """The cells of a curve: what was ``asked`` for has a place from the start; what was measured counts before what is
-    predicted."""
+    """The cells of a curve: settings ``asked`` for have a place from the start; a measurement takes precedence over a
+    prediction."""
     own = {curve, curve.baseline}
     cells = {setting: LoadCell(setting, total, total / setting.together)
              for setting, total in predicted.items() if setting.curve in own}

@@ -26,7 +26,7 @@ def heat_figure(grid: LoadGrid, together: int) -> dict[str, Any]:
         0.4, barmode="overlay", bargap=0, showlegend=False,
         xaxis=axis("node budget", tickvals=list(range(len(names))), ticktext=names, showgrid=False,
                    range=[-HALF, len(names) - HALF]),
-        yaxis=axis("people at once", tickvals=list(range(len(counts))), ticktext=counts, showgrid=False,
+        yaxis=axis("requests at once", tickvals=list(range(len(counts))), ticktext=counts, showgrid=False,
                    range=[-HALF, len(counts) - HALF]))
     figure.add_trace(_colours(grid))
     found = [(x, y, cell) for y, count in enumerate(grid.counts) for x, column in enumerate(grid.columns)
@@ -53,7 +53,7 @@ def _colours(grid: LoadGrid) -> go.Heatmap:
 
 
 def _hatching(places: Sequence[tuple[int, int]]) -> go.Bar:
-    """Over what was not measured."""
+    """Hatching over the cells that were not measured."""
     clear = "rgba(0,0,0,0)"
     return go.Bar(
         x=[x for x, _ in places], y=[1 - 0.06] * len(places), base=[y - HALF + 0.03 for _, y in places], width=0.97,
@@ -64,7 +64,7 @@ def _hatching(places: Sequence[tuple[int, int]]) -> go.Bar:
 
 
 def _labels(found: Sequence[tuple[int, int, LoadCell]], best: set[Setting]) -> go.Scatter:
-    """The figures of the cells; those of the ridge are bold."""
+    """The numbers in the cells; those of the best budgets are bold."""
     texts, shorts = ([_label(cell, figure, cell.setting in best) for _, _, cell in found]
                      for figure in (_whole, _short))
     return go.Scatter(
@@ -89,7 +89,7 @@ def _short(total: float) -> str:
 
 
 def cell_words(cell: LoadCell) -> str:
-    """A cell, as the hover shows it."""
+    """A cell in words, for its tooltip."""
     count = cell.setting.together
     people = f"{count} at once" if count > 1 else "one alone"
     head = (f"<b>{_drafted(cell)}, {people}</b><br>{cell.total:,.0f} tokens/s in all, "
@@ -108,26 +108,26 @@ def _drafted(cell: LoadCell) -> str:
 
 
 def heat_summary(grid: LoadGrid) -> str:
-    """The ridge in words, for screen readers."""
+    """The best budgets in words, for screen readers."""
     ridge = [f"{_drafted(cell)} for {count} at once ({cell.total:,.0f} tokens per second"
              f"{', predicted' if cell.predicted else ''})"
              for count in grid.counts if (cell := grid.best(count))]
     if not ridge:
         return f"Nothing of {grid.curve.label} has been measured yet."
-    return (f"Total tokens per second of {grid.curve.label} over node budget and people at once. The best: "
+    return (f"Total tokens per second of {grid.curve.label} over node budget and requests at once. The best: "
             f"{'; '.join(ridge)}. The table has every cell.")
 
 
 def each_figure(grid: LoadGrid) -> dict[str, Any]:
-    """What each request gets, against how many there are: a line a budget, with 95 % intervals."""
+    """Tokens/s of each request, by how many there are: a line for each budget, with 95 % intervals."""
     ticks = {"tickvals": [log2(count) for count in grid.counts], "ticktext": [str(count) for count in grid.counts]}
     figure = paper(
-        0.7, xaxis=axis("people at once, log₂", **ticks), yaxis=axis("tokens per second, each", rangemode="tozero"))
+        0.7, xaxis=axis("requests at once, log₂", **ticks), yaxis=axis("tokens per second, each", rangemode="tozero"))
     for place, column in enumerate(grid.columns):
         cells = [cell for count in grid.counts if (cell := grid.at(column, count))]
         if cells:
             figure.add_trace(_line(column, place, cells))
-    return drawn(figure, f"Tokens per second of each request against people at once for {grid.curve.label}, a line for "
+    return drawn(figure, f"Tokens per second of each request by requests at once for {grid.curve.label}, a line for "
                          f"each node budget: {', '.join(map(name_of, grid.columns))}.")
 
 

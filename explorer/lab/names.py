@@ -8,13 +8,13 @@ from engine.methods import METHODS
 
 
 def line_of(setting: Setting) -> str:
-    """The curve that a setting belongs to: all that it says besides the budget."""
+    """The name of the curve that a setting belongs to: everything but the budget."""
     return setting.curve.label
 
 
 def label_of(setting: Setting) -> str:
-    """A setting for people: ``merged each, 64 nodes``, ``ddtree, auto, 8 at once``; what drafts nothing has no
-    nodes."""
+    """The name of a setting, as the page shows it: ``merged each, 64 nodes``, ``ddtree, auto, 8 at once``; a method
+    that drafts nothing has no nodes."""
     nodes = [_nodes(setting)] if METHODS[setting.method].drafter_count else []
     return ", ".join([line_of(setting), *nodes, *([f"{setting.together} at once"] if setting.together > 1 else [])])
 

@@ -15,7 +15,7 @@ from explorer.view import View
 
 
 def predicted_points(found: WhatIf | None, line: str = "") -> list[CurvePoint]:
-    """The points of a curve by its name, of the fastest one where there is none of that name; none without a cost."""
+    """The points of the curve of that name, or of the fastest one where no curve has it; none without a cost."""
     return _lines(found).get(chosen_line(found, line), [])
 
 
@@ -57,7 +57,7 @@ def _steady(forecasts: list[Forecast]) -> list[tuple[Forecast, float]]:
 
 
 def _work(each: Forecast) -> Forecast:
-    """What is done, whatever it was asked for and took."""
+    """What identifies the work of a forecast, apart from how it was asked for and how long it took."""
     return replace(each, budget=0, build_ms=0.0, predicted_ms=0.0)
 
 

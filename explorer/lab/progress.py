@@ -36,11 +36,11 @@ class SweepList:
         return self._known
 
     def forget(self) -> None:
-        """Read the list anew when it is next asked for: the file was changed."""
+        """The file was changed: read the list again when it is next asked for."""
         self._read_at = float("-inf")
 
     def chosen(self, wanted: object) -> StoredSweep | None:
-        """The sweep asked for; without one, or where it is gone, that which is measured now, else the latest, else the
+        """The sweep asked for; without one, or where it is gone, the one being measured, else the latest, else the
         recorded one."""
         recorded = [each.stored for each in self._sweeps.recorded]
         known = {stored.number: stored for stored in (*recorded, *self.all())}

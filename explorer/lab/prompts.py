@@ -1,4 +1,4 @@
-"""The prompt sets of the lab: those that are shipped, and those that somebody uploads."""
+"""The prompt sets of the lab: those that ship with it, and those that people upload."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PromptSets:
         return self._shipped[name]
 
     def origin(self, name: str) -> str:
-        """What a sweep notes as the source of its prompts: the set's name, or that of the uploaded file."""
+        """The source of its prompts that a sweep records: the set's name, or that of the uploaded file."""
         return self._uploaded[name][0] if name in self._uploaded else name
 
     def view(self) -> list[View]:

@@ -57,9 +57,9 @@ class RaceForm(BaseModel):
     max_tokens: MaxTokensField = asked_for()
 
     def settings(self) -> tuple[Setting, ...]:
-        """Who races, the settings of a method beside each other."""
+        """The settings that race, those of a method next to each other."""
         if not self.methods + self.auto:
-            raise RequestError(f"Nobody races {BASELINE}; choose at least one method that drafts.")
+            raise RequestError(f"No method besides {BASELINE} is chosen; choose at least one that drafts.")
         choice = Choice(self.methods, (self.budget,), self.split, sampling=Sampling(self.temperature))
         paced = replace(choice, methods=self.auto, budgets=(), auto_budget=MOST_AUTO)
         order = {name: place for place, name in enumerate(METHODS)}
@@ -76,7 +76,7 @@ def race_plan_from(form: Mapping[str, Any], laboratory: Laboratory, rig: str) ->
 
 
 def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> View:
-    """Measure the race; the job tells how far it is."""
+    """Measure the race; the job holds its progress."""
     found: list[CellResult] = []
     job.total, job.message = len(plan), "Warming up: every lane runs once, unmeasured."
     for measured in run_race(laboratory, plan, job.control):
@@ -113,11 +113,11 @@ def parts(pieces: Mapping[int, Piece], token_ids: Sequence[int], ends: Sequence[
 
 
 def difference(lane: Lane, pieces: Mapping[int, Piece]) -> str:
-    """Where the text leaves plain decoding's, in a sentence; empty for the same text."""
+    """Where the text first differs from plain decoding's, in a sentence; empty for the same text."""
     found = lane.difference
     if found is None:
         return ""
     ours, theirs = (joined(pieces, [token]) if token >= 0 else "the end" for token in (
         found.token, found.baseline_token))
-    gap = "" if found.gap is None else f" The target's gap between the two was {found.gap:.2g} nats there."
-    return f"Differs from plain decoding at token {found.place + 1}: {ours!r} where that has {theirs!r}.{gap}"
+    gap = "" if found.gap is None else f" There the target's two log probabilities were {found.gap:.2g} nats apart."
+    return f"Differs from plain decoding at token {found.place + 1}: {ours!r} instead of {theirs!r}.{gap}"

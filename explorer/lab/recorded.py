@@ -39,7 +39,7 @@ class RecordedSweep:
 
     @property
     def measured(self) -> Sequence[CellResult]:
-        """What came of its cells."""
+        """The results of its cells."""
         return self._read[1]
 
     @cached_property
@@ -54,7 +54,7 @@ class RecordedSweep:
 
 
 def shipped(first: Path = SHIPPED) -> list[RecordedSweep]:
-    """That which the lab opens with, then the others by name."""
+    """The sweep that the lab opens with, then the others by name."""
     others = sorted(set(first.parent.glob("recorded-*.sqlite.gz")) - {first})
     return [RecordedSweep(path, NUMBER - place) for place, path in enumerate((first, *others))]
 
@@ -65,7 +65,7 @@ def is_recorded(number: int) -> bool:
 
 
 def named(name: str) -> Path:
-    """Where another one lies."""
+    """The path of another one."""
     return SHIPPED.with_name(f"recorded-{name}.sqlite.gz")
 
 

@@ -38,7 +38,7 @@ def figures(stored: StoredSweep, measured: Sequence[CellResult]) -> list[tuple[s
     summary = summarise(stored.plan.settings, measured)
     alone = summary.at(min(summary.counts, default=1))
     drawn = [("τ and tokens per second against the node budget: medians over prompts with 95 % intervals. "
-              "Thin lines across: auto, where every round verifies as many nodes as pay.",
+              "Thin horizontal lines: auto, where each round verifies as many nodes as pay.",
               curves_view(alone, [])["figure"])]
     drawn += load_figures(stored, measured)
     best = summary.best

@@ -1,4 +1,4 @@
-"""The lab's tab of an attached server: its counters as time goes on, and what it does with requests at once."""
+"""The lab's tab of an attached server: its counters over time, and its speed with several requests at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_PROMPTS = 32  # of a set
 
 
 class ServerTab:
-    """What the browser may ask of the server that answers; nothing is asked of any other."""
+    """The functions that the browser may call about the attached server; no other server is asked."""
 
     def __init__(self, rig: AnsweringRig, sets: PromptSets, queue: RunQueue) -> None:
         self._rig = rig
@@ -79,7 +79,7 @@ def _about(server: Server, looks: Sequence[TrafficLook]) -> str:
     running = "" if counts.running is None else f" {counts.running:.0f} requests run now."
     tau = 1 + counts.accepted / counts.drafts if counts.drafts and counts.accepted is not None else counts.length
     since = "" if tau is None else f" τ since it began: {tau:.2f}."
-    return f"{server.title}, {server.model}: everybody's requests.{running}{since}"
+    return f"{server.title}, {server.model}: all of its requests.{running}{since}"
 
 
 def _remarks(levels: Sequence[LoadLevel]) -> str:

@@ -1,4 +1,4 @@
-"""The page's lab: what the browser may ask of it, and the component that shows it."""
+"""The page's lab: the functions that the browser may call, and the component that shows it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class LabService:
         return base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode()
 
     def progress(self, wanted: Mapping[str, Any]) -> View:
-        """How far a sweep is: {"sweep": its number, or None for the one to look at}."""
+        """The progress of a sweep: {"sweep": its number, or None for the one that the page shows}."""
         return progress_view(self._list, self._sweeps, wanted.get("sweep"))
 
     def start(self, form: Mapping[str, Any]) -> View:
@@ -136,9 +136,9 @@ class LabService:
         return {"chosen": chosen, "sets": self._sets.view()}
 
     def curves(self, wanted: Mapping[str, Any]) -> View:
-        """The curves and the table of so many people at once: {"sweep", "points": single runs of the browser,
+        """The curves and the table of ``together`` requests at once: {"sweep", "points": single runs of the browser,
         "what_if": a run's id, "line": which curve of it, "together"}. Single runs and their predictions are of one
-        alone."""
+        request alone."""
         stored = self._list.chosen(wanted.get("sweep"))
         measured = self._sweeps.measured(stored.number) if stored else []
         whole = summarise(stored.plan.settings if stored else (), measured)
@@ -153,8 +153,9 @@ class LabService:
                 "seconds_per_run": seconds_per_run(measured) if stored and not is_recorded(stored.number) else None}
 
     def load(self, wanted: Mapping[str, Any]) -> View:
-        """Several people at once: {"sweep", "line": of which method, "together": the number that is looked at,
-        "prediction": a run's id}. Where the recorded sweep is of one alone, one of several is shown."""
+        """Several requests at once: {"sweep", "line": of which method, "together": the chosen number of requests,
+        "prediction": a run's id}. Where the recorded sweep is of one request alone, a recorded one of several is
+        shown."""
         stored = self._sweeps.of_several(self._list.chosen(wanted.get("sweep")))
         measured = self._sweeps.measured(stored.number) if stored else []
         together = wanted.get("together")
@@ -195,12 +196,12 @@ class LabService:
 
 
 def _list(value: object) -> list[Any]:
-    """The runs that a browser remembers; none where it sent something else."""
+    """The single runs that a browser remembers; none where it sent something else."""
     return value if isinstance(value, list) else []
 
 
 def lab_component(lab: LabService, template: str) -> gr.HTML:
-    """The lab as a part of the page. It tells of a setting to use by its event ``adopt``."""
+    """The lab as a component of the page. Its event ``adopt`` carries a setting for the controls."""
     return gr.HTML(
         elem_id="canopy-lab", html_template=template, padding=False, apply_default_css=False,
         server_functions=lab.functions(),

@@ -44,8 +44,8 @@ OTHER = Look("var(--method-other)", "longdashdot", "cross")
 
 
 def look(method: str) -> Look:
-    """The look of a method. One that this table does not name has a spare one, by its place in ``METHODS``, so that a
-    new method needs no line here; an unknown one, from somebody's file, is drawn in a colour that no other has."""
+    """The look of a method. One that this table does not name gets a spare look, by its place in ``METHODS``, so that
+    a new method needs no line here; an unknown one, from an uploaded file, is drawn in a colour of its own."""
     unnamed = [name for name in METHODS if name not in LOOKS]
     return LOOKS.get(method) or (SPARE[unnamed.index(method) % len(SPARE)] if method in unnamed else OTHER)
 

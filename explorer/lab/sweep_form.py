@@ -44,7 +44,8 @@ def _budgets(value: Any) -> tuple[int | str, ...]:
 
 
 def _together(value: Any) -> tuple[int, ...]:
-    return tuple(whole("People at once", each, 1, MOST_TOGETHER) for each in listed("people at once", value))
+    return tuple(whole("A number of requests at once", each, 1, MOST_TOGETHER)
+                 for each in listed("numbers of requests at once", value))
 
 
 def listed(name: str, value: Any) -> Sequence[Any]:

@@ -1,8 +1,8 @@
-"""The page's sweeps: one at a time, in the same queue as everybody's runs, kept in one results file.
+"""The page's sweeps: one at a time, in the same queue as all runs, kept in one results file.
 
 A sweep holds its place in the line from its first cell to its last, so nothing runs beside what it measures. Paused,
-it gives the place up and takes another when it goes on. The browser only asks how far it is: closing the page ends
-nothing, and after a restart of the app what was begun can be resumed.
+it gives the place up and takes another when it goes on. The browser only asks for its progress: closing the page ends
+nothing, and after a restart of the app a sweep that was begun can be resumed.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Sweeps:
         self._end(number, "paused")
 
     def stop(self, number: int) -> None:
-        """Finish the run in hand, then end."""
+        """Finish the current run, then end."""
         self._end(number, "stopped")
 
     def delete(self, number: int) -> None:
@@ -138,7 +138,7 @@ class Sweeps:
             going.done, going.seconds_left, going.message = progress.done, progress.seconds_left, ""
 
     def going(self, number: int) -> ActiveSweep | None:
-        """The sweep as it stands, where this process has had it in hand."""
+        """The sweep as it stands, where this process has begun it or taken it up again."""
         return self._going.get(number)
 
     def active(self) -> ActiveSweep | None:

@@ -41,8 +41,9 @@ def table_view(summary: Summary) -> View:
 
 
 def standing(best: Row | None) -> str:
-    """How the fastest setting stands against plain decoding: ``plain`` is it, ``few`` prompts give no interval,
-    ``unclear`` where the interval of the speed-up holds 1, else ``faster``; empty without a row."""
+    """How the fastest setting compares with plain decoding: ``plain`` where it is plain decoding, ``few`` where too few
+    prompts give no interval, ``unclear`` where the interval of the speed-up contains 1, else ``faster``; empty without
+    a row."""
     if best is None:
         return ""
     if not METHODS[best.setting.method].drafter_count:
@@ -55,13 +56,13 @@ def standing(best: Row | None) -> str:
 
 
 def unsteady(summary: Summary) -> str:
-    """That something else was at work on the machine, in a sentence: plain decoding takes as long whatever is asked,
-    so what its speed spreads is the machine's. Empty where it was steady, or has one prompt alone."""
+    """A sentence that other programs were using the machine: plain decoding takes equally long for every prompt, so a
+    spread of its speed comes from the machine. Empty where it was steady, or had only one prompt."""
     plain = [row.total for row in summary.rows if not METHODS[row.setting.method].drafter_count]
     if not plain or (plain[0].most - plain[0].least) / plain[0].median <= STEADY:
         return ""
-    return (f" Plain decoding alone ran at {plain[0].least:,.0f} to {plain[0].most:,.0f} tokens/s, so something else "
-            "was at work on this machine: measure again when it is quiet.")
+    return (f" Plain decoding alone ran at {plain[0].least:,.0f} to {plain[0].most:,.0f} tokens/s, so other programs "
+            "were using this machine: measure again when it is quiet.")
 
 
 def row_view(row: Row, best: Row | None) -> View:
@@ -78,7 +79,7 @@ def row_view(row: Row, best: Row | None) -> View:
 
 
 def remark(summary: Summary) -> str:
-    """How clear the lead of the fastest setting is: whose intervals reach up to its median."""
+    """How clear the lead of the fastest setting is, in a sentence, with the settings that come close."""
     best = summary.best
     if best is None:
         return ""
@@ -93,7 +94,7 @@ def _lead(summary: Summary, best: Row) -> str:
         return f"Over {prompts} prompts no drafter paid on this machine."
     if standing(best) == "unclear" and best.speedup:
         return (f"Over {prompts} prompts its speed-up lies between {best.speedup.low:.2f}× and "
-                f"{best.speedup.high:.2f}×, so it may be none; more prompts tell.")
+                f"{best.speedup.high:.2f}×, so it may be no speed-up at all; more prompts would tell.")
     close = [row for row in summary.rows if row is not best and METHODS[row.setting.method].lossless
              and (row.total.high or 0) >= best.total.low
              and row.total.median >= 0.95 * best.total.median]
@@ -101,7 +102,7 @@ def _lead(summary: Summary, best: Row) -> str:
         return f"Over {prompts} prompts; no other setting comes within 5 %."
     names = ", ".join(label_of(row.setting) for row in sorted(
         close, key=lambda row: -row.total.median)[:3])
-    return f"Over {prompts} prompts. Within 5 %, so not told apart by this measurement: {names}."
+    return f"Over {prompts} prompts. Within 5 % of it, too close to tell apart: {names}."
 
 
 def single_points(runs: Iterable[Mapping[str, Any]]) -> list[CurvePoint]:

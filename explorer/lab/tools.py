@@ -28,7 +28,7 @@ MOST_FORECASTS = 16  # what-ifs that are remembered; the oldest is forgotten fir
 
 
 class Tools:
-    """Each begins a job and answers with its id; ``job`` says how far it is, and what came of it."""
+    """Each begins a job and returns its id; ``job`` returns its progress and its result."""
 
     def __init__(self, rig: AnsweringRig, trace_of: Callable[[str], Trace], queue: RunQueue) -> None:
         self._rig = rig
@@ -44,7 +44,7 @@ class Tools:
 
         def work(job: Job) -> View:
             if name not in self._forecasts:
-                job.message = "Measuring what a pass costs, then walking the text …"
+                job.message = "Measuring what a pass costs, then replaying the text …"
                 self._forecasts[name] = self._rig.instruments.what_if(trace, Steps(job.hear))
             while len(self._forecasts) > MOST_FORECASTS:
                 self._forecasts.popitem(last=False)
@@ -53,8 +53,8 @@ class Tools:
         return {"job": self._jobs.start(work)}
 
     def load(self, wanted: Mapping[str, Any]) -> View:
-        """Measure what rounds of several requests cost, {"run"}: of so many like that run. The result names the
-        prediction for the heat map."""
+        """Measure what rounds of several requests like that run cost, {"run"}. The result names the prediction for the
+        heat map."""
         name = str(wanted.get("run"))
         trace = self._trace_of(name)
 
@@ -63,7 +63,7 @@ class Tools:
             for place, count in enumerate(TRIED_TOGETHER):
                 job.hear(f"Measuring what rounds of {count} at once cost …", place / (len(TRIED_TOGETHER) + 1))
                 costs[count] = instruments.load_cost(trace, count)
-            job.hear("Walking the text with every method and budget …", len(costs) / (len(TRIED_TOGETHER) + 1))
+            job.hear("Replaying the text with every method and budget …", len(costs) / (len(TRIED_TOGETHER) + 1))
             found = self._forecasts.get(name) or instruments.what_if(trace, Steps())
             self._loads[name] = LoadPrediction(found, costs)
             while len(self._loads) > MOST_FORECASTS:
@@ -108,7 +108,7 @@ class Tools:
     def doctor(self, _: Mapping[str, Any]) -> View:
         """Begin an examination of the rig."""
         def work(job: Job) -> View:
-            job.message = "Running every drafter as configured, and in each way that is easily misconfigured …"
+            job.message = "Running every drafter as configured, and with each common mistake in its configuration …"
             return {"findings": [written(finding) for finding in worst_first(
                 self._rig.instruments.doctor(Steps(job.hear)))]}
         return {"job": self._jobs.start(work)}

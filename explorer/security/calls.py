@@ -1,4 +1,4 @@
-"""What a call of the page's functions looks like: which there are, and with how many values each is called.
+"""Checks every call of the page's functions: that the function exists, and that the number of values fits it.
 
 Gradio looks at this too, but deep inside, and answers what does not fit with an internal error; and it keeps whatever
 name a session has, however long.
@@ -24,8 +24,8 @@ LONGEST_SHOWN = 40
 
 @dataclass(frozen=True)
 class Function:
-    """What a function takes: so many values in a list, of which a program gives so many; or values by these names, of
-    which those have to be there."""
+    """What a function takes: a number of values in a list, and how many of them a program sends; or values by name, and
+    which of the names are required."""
 
     values: int
     given: int

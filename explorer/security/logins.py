@@ -15,15 +15,15 @@ MOST_ADDRESSES = 4096  # that are remembered; the one that failed longest ago is
 
 @dataclass
 class Failures:
-    """How often an address failed since it last got in, and when it may try again."""
+    """How often an address has failed since its last successful login, and when it may try again."""
 
     count: int = 0
     again: float = 0.0
 
 
 class Logins:
-    """The failures of every address. Attempts that are on their way count as failed until they turn out otherwise,
-    so that many at once gain nothing."""
+    """The failures of every address. An attempt counts as failed until it succeeds, so that many at once gain
+    nothing."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""Who asked for a run, and whether anybody still listens: a place in the line is for those who wait for it.
+"""The reader that asked for a run, and whether it still listens: only those who wait keep a place in the queue.
 
 Gradio makes a run whether or not its answers are taken, and keeps them in memory. The gate therefore notes which
 streams of answers are open and are read, and a run asks whether its own is.
@@ -33,11 +33,11 @@ class Readers:
         self._clock = clock
         self._lock = Lock()
         self._open: Counter[str] = Counter()
-        self._left: OrderedDict[str, float] = OrderedDict()  # when nobody read it any more
+        self._left: OrderedDict[str, float] = OrderedDict()  # when its last reader left
 
     @contextmanager
     def reading(self, name: str) -> Iterator[None]:
-        """Somebody listens, as long as the block lasts."""
+        """Register a reader for as long as the block lasts."""
         with self._lock:
             self._open[name] += 1
         try:
@@ -53,7 +53,7 @@ class Readers:
                         self._left.popitem(last=False)
 
     def silent_seconds(self, name: str, since: float) -> float:
-        """For how long nobody has listened, counted from ``since`` at the earliest."""
+        """For how many seconds there has been no reader, counted from ``since`` at the earliest."""
         with self._lock:
             return 0.0 if self._open[name] else self._clock() - max(since, self._left.get(name, since))
 
@@ -68,7 +68,7 @@ class Asker:
     since: float
 
     def check(self) -> None:
-        """RequestError where nobody listens any more."""
+        """RequestError where there is no reader any more."""
         if self.readers.silent_seconds(self.stream, self.since) > LAPSE_SECONDS:
             raise RequestError(f"Nobody has listened for {LAPSE_SECONDS:.0f} s, so the run was given up; ask again.")
 
@@ -95,7 +95,7 @@ def stream_of(scope: Scope, query: dict[str, str]) -> str | None:
 
 
 def impatient(send: Send) -> Send:
-    """Answers that nobody takes are not waited for."""
+    """Do not wait for a reader that no longer takes answers."""
     async def sent(message: Message) -> None:
         async with asyncio.timeout(STALL_SECONDS):
             await send(message)

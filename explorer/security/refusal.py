@@ -17,7 +17,7 @@ class Refusal(Exception):  # noqa: N818 - an answer on its way
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def response(self, programs: bool) -> Response:
-        """As the page's own functions answer, {"detail": …}, or as text for whoever typed an address."""
+        """As the page's own functions answer, {"detail": …}, or as text for a person who typed an address."""
         if programs:
             return JSONResponse({"detail": self.sentence}, self.status, dict(self.headers))
         return PlainTextResponse(self.sentence + "\n", self.status, dict(self.headers))

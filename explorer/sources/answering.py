@@ -1,4 +1,4 @@
-"""The rig that answers now: one thing to whoever asks, while the rig itself is loaded, failed, or changed."""
+"""The rig that answers now: one object for all callers, while the rig behind it is loaded, fails, or changes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class RigOpener(Protocol):
         """
 
     def collect(self) -> None:
-        """Free the memory of rigs that nobody refers to any more."""
+        """Free the memory of rigs that are no longer referenced."""
 
 
 @dataclass(frozen=True)
 class RigAccess:
-    """Who opens rigs, and where people may not choose one in the page, the sentence why."""
+    """What opens rigs, and the sentence why people may not choose one in the page, empty where they may."""
 
     opener: RigOpener | None = None
     closed: str = ""
@@ -42,7 +42,7 @@ NO_RIG_ACCESS = RigAccess(closed="The rig of this page was chosen when it was st
 
 @dataclass
 class RigLoad:
-    """A rig that is being loaded, and how far it is. ``share`` lies between 0 and 1, None where nobody knows."""
+    """A rig that is being loaded, with its progress: ``share`` lies between 0 and 1, None where it is not known."""
 
     name: str
     message: str = "Looking at its files …"
@@ -53,7 +53,7 @@ class RigLoad:
     def tell(self, message: str, share: float | None = None) -> None:
         """Take note of the progress; CancellationError where the person has cancelled."""
         if self.control.stopped:
-            raise CancellationError("The rig was not loaded; somebody cancelled it.")
+            raise CancellationError("The rig was not loaded; loading was cancelled.")
         self.message, self.share = message, share
 
     def cancel(self) -> None:
@@ -64,7 +64,7 @@ class RigLoad:
     def sentence(self) -> str:
         """A sentence for the person who waits for it."""
         done = "" if self.share is None else f" {self.share:.0%}."
-        return f"The rig {self.name} is being loaded; it answers by itself when it is there. {self.message}{done}"
+        return f"The rig {self.name} is being loaded; your run begins when it is ready. {self.message}{done}"
 
     def view(self) -> View:
         """For the browser."""

@@ -30,8 +30,8 @@ UNKNOWN_PIECE = "⟨?⟩"
 
 @dataclass
 class Written:
-    """An answer as far as it has come: its tokens, and of every chunk how many and when they arrived, in seconds since
-    the first. The text's first token came from reading the prompt and is in no step."""
+    """An answer so far: its tokens, and for every chunk how many tokens it brought and when, in seconds since the first
+    chunk. The text's first token came from reading the prompt and is in no step."""
 
     text: list[Token] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Written:
 
 
 class AttachedServer:
-    """See ``explorer.source.Source``. One way to run: the one that the server was started with."""
+    """See ``explorer.source.Source``. It has one method: the one that the server was started with."""
 
     methods: Sequence[str] = (SERVED,)
     drafters = (DRAFTER,)
@@ -77,8 +77,8 @@ class AttachedServer:
         return 1 / MOST_AT_ONCE
 
     def run(self, ask: Ask) -> Generator[Line, None, None]:
-        """See ``explorer.source.Source``. A second header tells the run anew: by the steps that the server reported at
-        its end, where these are others than its chunks."""
+        """See ``explorer.source.Source``. Where the steps that the server reports at its end differ from its chunks, a
+        second header begins the run again, with those steps."""
         if ask.method not in self.methods:
             raise RequestError(f"{self.rig} runs what it was started with; choose the method {SERVED}.")
         return self._lines(ask)

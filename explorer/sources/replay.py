@@ -1,4 +1,4 @@
-"""A rig without a model: it answers with the recording that was made of the same question, and measures nothing."""
+"""A rig without a model: it answers with the recording of the same prompt, and measures nothing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Recordings:
 
     @property
     def drafters(self) -> Sequence[str]:
-        """None: what was recorded has its own."""
+        """None: recordings have drafters of their own."""
         return ()
 
     def usual_drafters(self, method: str) -> Sequence[str]:
@@ -58,11 +58,11 @@ class Recordings:
         return ()
 
     def share(self, ask: Ask) -> float:
-        """See ``Source``: nothing is computed, so many may look at once."""
+        """See ``Source``: nothing is computed, so many browsers may be served at once."""
         return 1 / MOST_AT_ONCE
 
     def run(self, ask: Ask) -> Generator[Line, None, None]:
-        """The lines of the recording of the same prompt and method, the one nearest in budget where several are."""
+        """The lines of the recording of the same prompt and method; of several, the one nearest in budget."""
         fitting = [lesson for lesson in self._library.lessons.values() if _answers(lesson, ask)]
         if not fitting:
             raise RequestError(

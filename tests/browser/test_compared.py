@@ -29,9 +29,9 @@ def test_what_is_slower_says_so_and_what_would_help(watched: Watched, address: s
     notice = page.locator(".cs-notice.is-slower")
     notice.wait_for(state="visible")
     words = notice.inner_text()
-    assert "slower than plain decoding" in words and "auto up to 64 1.30×" in words and "rough" in words
+    assert "slower than plain decoding" in words and "auto up to 64 nodes 1.30×" in words and "rough" in words
     assert page.locator(".cs-metric-gain.is-slow").count() == 1
-    notice.get_by_role("button", name="Use auto up to 64").click()
+    notice.get_by_role("button", name="Use auto up to 64 nodes").click()
     page.wait_for_function("document.querySelector('#canopy-pace input').value.startsWith('auto')")
     assert notice.is_hidden()
 

@@ -116,7 +116,7 @@ def test_continue_waits_for_the_end_and_is_not_in_the_story(watched: Watched, ad
     page.click("#canopy-stop")
     page.wait_for_function(f"{STATE} === 'stopped'")
     assert button.is_enabled()
-    page.get_by_role("button", name="What happens, for everybody").click()
+    page.get_by_role("button", name="What happens, in plain words").click()
     assert button.is_hidden()
 
 

@@ -69,4 +69,4 @@ def see_it_go_on(page: Any, folder: Path) -> None:
         rounds_come(page, "run.jsonl.gz", 13)
     page.wait_for_function("Canopy.parts.stage.value.state === 'done'")
     names = page.evaluate("Canopy.parts.lessons.entries().map((entry) => entry.label || entry.heading)")
-    assert names[:3] == ["Runs of the folder that is followed", "run.jsonl.gz", "old.jsonl.gz"]
+    assert names[:3] == ["Runs in the folder that is followed", "run.jsonl.gz", "old.jsonl.gz"]

@@ -62,7 +62,7 @@ def test_keys_that_play_fit_search_and_help(watched: Watched, address: str) -> N
     page.keyboard.press("Escape")
     page.locator(".cs-search").wait_for(state="hidden")
     page.keyboard.press("?")
-    sheet = page.get_by_role("dialog", name="Keys and words")
+    sheet = page.get_by_role("dialog", name="Keys and terms")
     sheet.wait_for(state="visible")
     shown = sheet.locator("kbd").all_inner_texts()
     keys = page.evaluate("Canopy.parts.keys.table.map((entry) => entry.shown)")
@@ -117,7 +117,7 @@ def kept(page: Any) -> int:
 def test_an_opened_run_fills_every_setting(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     upload(page, "each.jsonl", dumps(scripted_trace("merged", 20, split="each", max_tokens=99)))
-    page.wait_for_function("document.querySelector('#canopy-split input').value === 'each has all'")
+    page.wait_for_function("document.querySelector('#canopy-split input').value === 'full for each'")
     page.click("#canopy-more button.label-wrap")
     page.wait_for_function("document.querySelector('#canopy-max-tokens input')?.value === '99'")
 

@@ -113,7 +113,7 @@ def test_a_run_waits_while_a_sweep_measures(lab: Any) -> None:
     lab.wait_for_function(f"{STATE} === 'running'")
     lab.click("#canopy-run")
     lab.wait_for_function("Canopy.parts.stage.value.state === 'queued'")
-    lab.locator(".lab-notice", has_text="has the machine for itself; yours starts").wait_for(state="visible")
+    lab.locator(".lab-notice", has_text="has the machine to itself; yours starts").wait_for(state="visible")
     button(lab, "Stop").click()
     lab.wait_for_function(f"{STATE} === 'stopped'")
     lab.wait_for_function("Canopy.parts.stage.value.state === 'done'")
@@ -136,7 +136,7 @@ def test_a_run_draws_itself_and_leaves_a_point_that_stays_until_cleared(lab: Any
     lab.wait_for_function(f"{LAB}.curves.count === {count + 1}")
     lab.reload()
     lab.wait_for_function(f"window.Canopy && {LAB} && {LAB}.curves && {LAB}.curves.count === {count + 1}")
-    lab.get_by_role("button", name="Forget the single runs").click()
+    lab.get_by_role("button", name="Remove the single runs").click()
     lab.wait_for_function(f"{LAB}.curves.count === {count}")
     assert lab.evaluate("localStorage.getItem('canopy-lab-points')") == "[]"
 

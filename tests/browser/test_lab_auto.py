@@ -51,7 +51,7 @@ def recommended(page: Any) -> None:
 def adopted(page: Any) -> None:
     """The controls take the pace too, and the line of what the controls name stands where auto does."""
     page.locator(".lab-verdict").get_by_role("button", name="Use it").click()
-    page.wait_for_function("document.querySelector('#canopy-pace input').value === 'auto: what pays'")
+    page.wait_for_function("document.querySelector('#canopy-pace input').value === 'auto: as many as pay'")
     page.wait_for_function("document.querySelector('#canopy-budget input').value === '256'")
     page.wait_for_function(f"{PLOT}.layout.shapes.length === 1"
                            f" && {PLOT}.layout.shapes[0].x0 === {LAB}.curves.figure.auto")

@@ -67,7 +67,7 @@ def test_a_page_that_stayed_open_goes_on_with_the_app_that_came_back(browser: An
     page.set_default_timeout(90_000)
     measuring(page, app)
     app.kill()
-    page.locator(".lab-sweep .lab-error", has_text="The server does not answer; the lab asks again").wait_for()
+    page.locator(".lab-sweep .lab-error", has_text="The server does not answer; the lab keeps trying").wait_for()
     before = app.kept()
     app.start()
     page.wait_for_function(f"{STATE} === 'stopped' && {LAB}.progress.done === {len(before)}")

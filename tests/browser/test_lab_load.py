@@ -1,4 +1,4 @@
-"""Several people at once in a browser: cells that fill in, the slider that all follows, nothing for axe to find."""
+"""Several requests at once in a browser: cells that fill in, the slider that all follows, nothing for axe to find."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_cells_fill_in_and_the_recommendation_follows_the_slider(lab: Any) -> No
 
     lab.evaluate(f"{LAB}.tabs.go('curves')")
     alone = lab.locator(".lab-verdict .lab-headline").inner_text()
-    slider = lab.get_by_label("People at once", exact=True).and_(lab.locator("[type=range]"))
+    slider = lab.get_by_label("Requests at once", exact=True).and_(lab.locator("[type=range]"))
     slider.focus()
     slider.press("End")
     lab.wait_for_function(f"{LAB}.together === 8")

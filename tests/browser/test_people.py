@@ -32,7 +32,7 @@ def test_the_second_waits_and_is_told_and_a_closed_tab_lets_them_up(
     second.click("#canopy-run")
     wait = second.locator(".cs-notice.is-wait")
     wait_for(second, f"{STATE} === 'queued'")
-    assert "has the machine for itself; yours starts" in wait.inner_text()
+    assert "has the machine to itself; yours starts" in wait.inner_text()
     assert second.locator(".cs-badge").inner_text().strip().endswith("queued")
     assert second.evaluate(f"{STAGE}.rounds.length") > 0  # what was there stays
     name = first.evaluate(RUN)

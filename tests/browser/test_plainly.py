@@ -57,5 +57,5 @@ def test_a_run_at_the_pace_auto_says_how_often_it_drafted(watched: Watched, addr
         stage.rounds.forEach((made, place) => {{ made.n = sizes[place]; }});
         return found;
     }}""")
-    assert said == f"auto drafted in 1 of {rounds} rounds; elsewhere a draft would have cost more than it brought."
+    assert said == f"auto drafted in 1 of {rounds} rounds; in the others a draft would have cost more than it brought."
     assert none.startswith("auto decoded plainly: ")

@@ -35,7 +35,7 @@ def test_slower_than_plain_decoding_looks_like_what_it_is(watched: Watched, addr
     colour = "(element) => getComputedStyle(element).color"
     amber = page.evaluate("getComputedStyle(document.querySelector('.is-slow .cs-number')).color")
     assert gain.locator(".cs-number").evaluate(colour) == amber == "rgb(163, 106, 0)"
-    assert "slower than one by one: 0.50×" in page.locator(".cs-headline").inner_text()
+    assert "slower than one at a time: 0.50×" in page.locator(".cs-headline").inner_text()
 
 
 def test_the_same_text_is_typed_twice_on_one_clock(watched: Watched, address: str) -> None:

@@ -141,7 +141,7 @@ def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:
         assert given["tools"] == ["server"] and given["options"]["methods"] == []
         asked = {call.__name__: call for call in lab.functions()}
         look = asked["lab_server_look"]({})
-        assert look["about"] == ("vLLM 0.32.0, demo: everybody's requests. 0 requests run now. τ since it began: 5.90.")
+        assert look["about"] == ("vLLM 0.32.0, demo: all of its requests. 0 requests run now. τ since it began: 5.90.")
         assert look["places"]["data"][0]["y"][0] == pytest.approx(100 * 17 / 30) and look["traffic"] is None
         script.said[CHAT] = says('{"usage": {"completion_tokens": 5}}')
         job = asked["lab_server_load"]({"set": "bench"})["job"]

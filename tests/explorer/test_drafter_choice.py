@@ -25,7 +25,7 @@ def test_the_rigs_own_choice_comes_first_and_stands() -> None:
 
 
 def test_a_method_that_leaves_no_choice_offers_none() -> None:
-    assert offered("autoregressive") == (["none drafts"], "none drafts", False)
+    assert offered("autoregressive") == (["none"], "none", False)
     source = ScriptedSource()
     source.drafters = ("story",)
     assert not choosing_drafters(source, "ddtree")["interactive"]

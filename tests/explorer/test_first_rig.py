@@ -46,7 +46,7 @@ def test_a_run_waits_for_the_first_rig_and_is_told_how_far_it_is() -> None:
     views = made.stream.watch(ASK)
     waiting = next(views)
     assert waiting["state"] == "queued"
-    assert waiting["message"] == ("The rig second is being loaded; it answers by itself when it is there. Reading the "
+    assert waiting["message"] == ("The rig second is being loaded; your run begins when it is ready. Reading the "
                                   "weights … 50%.")
     with pytest.raises(RequestError, match="second is being loaded; cancel that"):
         made.choice.choose({"rig": "third"})
@@ -91,7 +91,7 @@ def test_the_first_rig_can_be_cancelled() -> None:
     made.choice.cancel({})
     made.rigs.go.set()
     now = made.settled()
-    assert now["rig"] == "recordings" and now["reason"] == "The rig was not loaded; somebody cancelled it."
+    assert now["rig"] == "recordings" and now["reason"] == "The rig was not loaded; loading was cancelled."
     assert made.rigs.beside == ["recordings"], "no other one is loaded instead"
 
 

@@ -101,7 +101,7 @@ def test_a_file_that_is_no_trace_says_so_and_a_better_one_is_taken(tmp_path: Pat
     assert until(views, 1)["run"] == "good.jsonl"
 
 
-def test_silence_gives_signs_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("explorer.follow.SECONDS_BETWEEN_SIGNS", 0.1)
+def test_silence_gives_heartbeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("explorer.follow.SECONDS_BETWEEN_BEATS", 0.1)
     views = Follow(tmp_path / "nothing.jsonl").views()
     assert [next(views) is None for _ in range(3)] == [False, True, True]

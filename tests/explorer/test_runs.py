@@ -78,7 +78,7 @@ def test_a_second_run_waits_and_is_told_its_place() -> None:
     next(first)
     waiting = next(second)
     assert (waiting["state"], waiting["message"]) == (
-        "queued", "A measurement or a large run has the machine for itself; yours starts when it has ended.")
+        "queued", "A measurement or a large run has the machine to itself; yours starts when it has ended.")
     worker = threading.Thread(target=lambda: list(first))
     worker.start()
     states = [view["state"] for view in second]
@@ -125,7 +125,7 @@ def test_whoever_measures_waits_for_all_runs_and_later_runs_wait_for_it() -> Non
         first.close()
         second.close()
         assert measurement.ahead(0) == 0
-        assert next(late)["message"].startswith("A measurement or a large run has the machine for itself")
+        assert next(late)["message"].startswith("A measurement or a large run has the machine to itself")
     assert next(late)["state"] == "running"
 
 

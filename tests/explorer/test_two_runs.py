@@ -33,8 +33,8 @@ def test_one_text_by_two_engines_that_number_their_tokens_otherwise(tmp_path: Pa
     assert made["rounds_part"] == 0 and [side["lengths"] for side in made["sides"]] == [[3, 1], [2, 1]]
     assert [(side["tau"], side["rows"], side["tokens"]) for side in made["sides"]] == [(2.0, 3.0, 4), (1.5, 2.5, 3)]
     assert made["sides"][0]["depths"] == [0.5, 0.5] and made["sides"][1]["depths"] == [0.5, 0.0]
-    assert made["said"] == ("The texts are the same. The rounds part at round 1, which kept 3 tokens in the first and "
-                            "2 in the second.")
+    assert made["said"] == ("The texts are the same. The rounds first differ at round 1, which kept 3 tokens in the "
+                            "first run and 2 in the second.")
 
 
 @pytest.mark.parametrize(("tokens", "parted"), [
@@ -45,14 +45,14 @@ def test_texts_part_where_their_characters_do(tmp_path: Path, tokens: Sequence[i
     second = recorded(tmp_path / "b.jsonl", tokens[0], [(tokens[1:], len(tokens) - 1)], [1])
     assert texts_part(first, second) == parted
     assert two_runs(first, second)["said"].startswith("The texts are the same" if parted is None else (
-        f"The texts part at token {parted[0] + 1} of the first and {parted[1] + 1} of the second."))
+        f"The texts first differ at token {parted[0] + 1} of the first and {parted[1] + 1} of the second."))
 
 
 def test_two_methods_on_one_prompt_and_two_rounds_of_one_file() -> None:
     runs = {"tree": scripted_trace("ddtree", 24), "chain": scripted_trace("dflash", 10)}
     (ask,) = TwoRuns(runs.__getitem__).functions()
     made = ask({"first": {"run": "tree", "round": 2}, "second": {"run": "tree", "round": 0}})
-    assert made["said"] == "The texts are the same. Every round kept as many tokens as the other's."
+    assert made["said"] == "The texts are the same. Every round kept as many tokens as in the other run."
     assert [side["round"]["index"] for side in made["sides"]] == [2, 0]
     assert made["sides"][0]["round"]["kept"] == made["sides"][0]["lengths"][2]
     made = ask({"first": {"run": "tree"}, "second": {"run": "chain"}})

@@ -106,7 +106,7 @@ def see_the_tab(page: Any, folder: Path) -> None:
     page.evaluate("Canopy.parts.stage.setMode('lab')")
     page.get_by_role("tab", name="Server").click()
     page.wait_for_selector("[data-plot=places] .main-svg")
-    assert "vLLM 0.32.0, demo: everybody's requests." in page.locator(".lab-pane-server .lab-note").inner_text()
+    assert "vLLM 0.32.0, demo: all of its requests." in page.locator(".lab-pane-server .lab-note").inner_text()
     page.get_by_role("button", name="Measure requests at once").click()
     page.wait_for_selector("[data-plot=load] .main-svg", timeout=400_000)
     print(page.locator("[data-plot=load] .lab-canvas").get_attribute("aria-label"))

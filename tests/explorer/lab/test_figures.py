@@ -13,7 +13,7 @@ from engine.decoding.budget_policy import MOST_AUTO
 from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate, estimate
 from engine.methods import METHODS
-from explorer.lab.curve_points import CurvePoint, Scale, predicted, said, single, swept
+from explorer.lab.curve_points import CurvePoint, Scale, in_words, predicted, single, swept
 from explorer.lab.curves import curves_figure
 from explorer.lab.live import live_figure
 from explorer.lab.service import LabService
@@ -111,8 +111,8 @@ def test_intervals_and_their_words() -> None:
     tau, speed = (trace["error_y"] for trace in figure["data"][:2])
     assert (tau["array"], tau["arrayminus"]) == ([2], [1]) and (speed["array"], speed["arrayminus"]) == ([1], [0.5])
     words = CurvePoint(Setting("ddtree", 8), few, many)
-    assert said(words, "tau").endswith("3 prompts, 4.00 to 7.00")
-    assert said(words, "speed").endswith("9 prompts, 95 %: 4 to 6")
+    assert in_words(words, "tau").endswith("3 prompts, 4.00 to 7.00")
+    assert in_words(words, "speed").endswith("9 prompts, 95 %: 4 to 6")
 
 
 def test_an_empty_figure_is_a_figure() -> None:

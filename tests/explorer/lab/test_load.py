@@ -1,4 +1,4 @@
-"""Several people at once on the page: the form, the slider, the heat map, what is predicted, the report."""
+"""Several requests at once on the page: the form, the slider, the heat map, what is predicted, the report."""
 
 from __future__ import annotations
 
@@ -41,9 +41,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> LabService:
 
 
 @pytest.mark.parametrize(("together", "sentence"), [
-    ([0], "People at once is 0; it has to be a number from 1 to 64"), ([65], "People at once is 65"),
-    ([1.5], "People at once is 1.5; it has to be a whole number"), (["many"], "People at once is 'many'"),
-    ([], "No number of requests at once was given"), ("4", "The people at once are '4'; they have to be a list")])
+    ([0], "A number of requests at once is 0; it has to be a number from 1 to 64"),
+    ([65], "A number of requests at once is 65"), (["many"], "A number of requests at once is 'many'"),
+    ([1.5], "A number of requests at once is 1.5; it has to be a whole number"),
+    ([], "No number of requests at once was given"),
+    ("4", "The numbers of requests at once are '4'; they have to be a list")])
 def test_people_that_cannot_be_are_refused_in_a_sentence(together: Any, sentence: str) -> None:
     with pytest.raises(RequestError, match=f"^{sentence}"):
         plan_from({**FORM, "together": together}, PromptSets(), ScriptedInstruments().laboratory, "scripted")

@@ -38,7 +38,7 @@ def test_plain_decoding_may_be_the_fastest() -> None:
     assert standing(Summary(()).best) == ""
 
 
-def test_other_work_on_the_machine_is_said() -> None:
+def test_other_programs_on_the_machine_are_reported() -> None:
     busy = found((1.8,) * 6, plain=(100.0, 60.0, 130.0, 100.0, 90.0, 110.0))
-    assert "something else was at work" in remark(busy)
-    assert "something else" not in remark(found((1.8,) * 6))
+    assert "other programs were using this machine" in remark(busy)
+    assert "other programs" not in remark(found((1.8,) * 6))

@@ -204,7 +204,7 @@ def test_shapes_of_a_run_and_of_a_sweep(tmp_path: Path) -> None:
     lengths = [len(entry.round.acceptance.keep) for entry in trace.entries]
     assert found["histogram"]["summary"] == f"Tokens per round: joint: mean {sum(lengths) / len(lengths):.2f}."
     assert found["map"]["data"][0]["type"] == "heatmap"
-    assert found["calibration"]["data"][0]["name"] == "as good as it says"
+    assert found["calibration"]["data"][0]["name"] == "perfectly calibrated"
     lab.start(FORM)
     until(lambda: state(lab) == "done")
     both = lab.shapes({"sweep": None, "nodes": "16", "line": "joint"})

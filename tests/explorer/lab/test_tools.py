@@ -93,9 +93,9 @@ def test_a_race_may_have_lanes_of_auto() -> None:
 
 
 @pytest.mark.parametrize(("change", "sentence"), [
-    ({"prompt": "  "}, "The prompt is empty"), ({"methods": ["autoregressive"]}, "Nobody races"),
-    ({"repeats": 2}, "takes 3 or more"), ({"budget": "x"}, "The node budget is 'x'"),
-    ({"methods": ["magic"]}, "no method 'magic'")])
+    ({"prompt": "  "}, "The prompt is empty"), ({"repeats": 2}, "takes 3 or more"),
+    ({"methods": ["autoregressive"]}, "No method besides autoregressive is chosen"),
+    ({"budget": "x"}, "The node budget is 'x'"), ({"methods": ["magic"]}, "no method 'magic'")])
 def test_a_race_that_is_none_is_refused(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(RequestError, match=sentence):
         race_plan_from({**RACE, **change}, ScriptedInstruments().laboratory, "scripted")

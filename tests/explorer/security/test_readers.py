@@ -77,7 +77,7 @@ def test_one_address_has_a_few_places_and_another_is_let_in() -> None:
     held = [queue.place("10.0.0.1") for _ in range(MOST_PLACES)]
     for each in held:
         each.__enter__()
-    with pytest.raises(RequestError, match="4 runs of yours wait or run already"), queue.place("10.0.0.1"):
+    with pytest.raises(RequestError, match="You already have 4 runs in progress or waiting"), queue.place("10.0.0.1"):
         pass
     with queue.place("10.0.0.2") as other, queue.place() as server:
         assert (other.ahead(0), server.ahead(0)) == (MOST_PLACES, MOST_PLACES + 1)
