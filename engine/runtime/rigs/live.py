@@ -128,7 +128,8 @@ class LiveRig:
             return self._plain_loop.decode(request, drafters)
         if request.pace != AUTO:
             return self._loop.decode(request, drafters)
-        return HostLoop(self._rig.target).decode(request, drafters, self._paces.lone(request, drafters))
+        return HostLoop(self._rig.target).decode(
+            request, drafters, self._paces.lone(request, drafters), self._paces.allotment())
 
     def curve(self, context: int, sampling: Sampling) -> CostCurve:
         """What rounds cost here after ``context`` tokens; measured, in seconds, when it is asked for first."""
