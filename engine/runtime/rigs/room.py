@@ -35,7 +35,8 @@ class Room:
 def run_bytes(rig: Rig, request: Request, drafters: int) -> int:
     """What a run takes at its end, near enough: its cache, one for each drafter, which is never the larger, and the
     logits of a round's rows."""
-    target, rows = rig.target, 2 * request.budget + 1  # a budget may be each drafter's
+    target = rig.target if drafters else rig.plain_target or rig.target
+    rows = 2 * request.budget + 1  # a budget may be each drafter's
     positions = min(len(request.prompt_ids) + request.max_tokens, target.context_limit) + rows
     cache = cache_bytes(target.config, positions, target.cache_dtype)
     return (1 + drafters) * cache + LOGIT_BYTES * rows * int(target.config.vocab_size)

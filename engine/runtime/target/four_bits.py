@@ -18,6 +18,8 @@ HIGHEST = 15  # levels are numbered from 0
 MIDDLE = 8  # the level that the kernel counts from
 LANES = 16  # outputs come in multiples of it
 ROUNDING = 2.0**-7  # of a group's largest weight: what rounding to bfloat16 moves a weight and its group's ends by
+PACKED_BYTES = 0.5 + 4 / GROUP  # of a weight: its level's number, and its part of the group's scales
+CACHE_DTYPE = torch.float64  # of keys and values beside such weights: see ``TorchTarget.cache_dtype``
 CLEAR = 0.25  # of a step: rounded by more, a weight could lie on either of two levels
 
 

@@ -16,6 +16,7 @@ from engine.errors import RequestError
 from engine.records import Floats, Integers, PackedTree, Sampling, Verification
 from engine.requests.rig_names import FOUR_BITS
 from engine.runtime.target.cache import SpreadCache, TreeCache
+from engine.runtime.target.four_bits import CACHE_DTYPE
 from engine.runtime.target.hardware import gpus_of, hardware
 from engine.runtime.target.inference import inferring
 from engine.runtime.target.passes import AnyCache, FusedPass, Part, PassOutput, ReferencePass, fastest_pass
@@ -66,7 +67,7 @@ class TorchTarget:
         which keys lie, a tree's or a text's, does not show once the result is rounded to bfloat16, and everything else
         gives a row the same bits beside any others. So every method writes exactly plain decoding's text, if all the
         layers' weights are of 4 bits."""
-        return torch.float64 if self._in_four_bits else self.model.dtype
+        return CACHE_DTYPE if self._in_four_bits else self.model.dtype
 
     def read_in_four_bits(self) -> bool:
         """Multiply with weights of 4 bits as such; whether the weights are of 4 bits. Needs a model in bfloat16, and is

@@ -11,7 +11,7 @@ from transformers import Qwen3ForCausalLM
 
 from engine.records import DraftTree, Sampling
 from engine.requests.rig_names import FOUR_BITS
-from engine.runtime.target.four_bits import GROUP, FourBits, levels_of
+from engine.runtime.target.four_bits import GROUP, PACKED_BYTES, FourBits, levels_of
 from engine.runtime.target.products import Product
 from engine.runtime.target.target import TorchTarget
 from engine.trees.tree import pack, path_to
@@ -55,6 +55,14 @@ def test_levels_give_the_weight_back(weight: Tensor) -> None:
 ])
 def test_other_weights_have_none(weight: Tensor) -> None:
     assert levels_of(weight) is None
+
+
+def test_what_is_held_of_a_weight_is_what_the_memory_check_counts() -> None:
+    weight = on_levels()
+    levels = levels_of(weight)
+    assert levels is not None
+    held = FourBits(levels)
+    assert held._packed.nbytes + held._scales.nbytes == PACKED_BYTES * weight.numel()
 
 
 def test_one_weight_off_its_level_is_enough() -> None:
