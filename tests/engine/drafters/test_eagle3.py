@@ -193,6 +193,8 @@ def test_each_of_two_drafters_sees_its_own_taps(folders: Path, rig: Rig) -> None
     ({"vocab_size": 999}, "a vocabulary of 999; the target has 1536"),
     ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 8]}}, "layers 1, 3, 8; the target has layers 0 to 7"),
     ({"eagle_config": {"parallel_draft_step": 3}}, "uses parallel_draft_step = 3"),
+    ({"draft_vocab_size": "200"}, "has draft_vocab_size '200'; it has to be a whole number above 0"),
+    ({"target_hidden_size": "32"}, "has target_hidden_size '32'; it has to be a whole number above 0"),
     ({"draft_vocab_size": 100}, "tensor d2t has shape (200,) where (100,) is expected"),
 ])
 def test_drafters_that_cannot_run_as_they_were_trained(folders: Path, tmp_path: Path, changes: dict[str, Any],
