@@ -3,7 +3,8 @@ most 16 evenly spaced levels (Q4_0, Q4_1 and Q4_K of GGUF files are such).
 
 A pass of a few rows waits for weights to be read, and 16 levels are a quarter of the bytes of bfloat16. The levels are
 found in the weights themselves, whatever file they came from. Inputs and steps are in bfloat16, sums in float32; a row
-gives the same bits whatever rows stand beside it, so that a text is plain decoding's own. Figures: ``LOG.md``.
+gives the same bits whatever rows stand beside it, so that a text is plain decoding's own; a file's finer weights are
+made to as well (``Product.give_equal_bits``). Figures: ``LOG.md``.
 """
 
 from __future__ import annotations

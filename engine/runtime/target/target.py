@@ -65,8 +65,7 @@ class TorchTarget:
     def cache_dtype(self) -> torch.dtype:
         """Of keys and values, in which attention is computed. With weights of 4 bits it is float64: there the order in
         which keys lie, a tree's or a text's, does not show once the result is rounded to bfloat16, and everything else
-        gives a row the same bits beside any others. So every method writes exactly plain decoding's text, if all the
-        layers' weights are of 4 bits."""
+        gives a row the same bits beside any others. So every method writes exactly plain decoding's text."""
         return CACHE_DTYPE if self._in_four_bits else self.model.dtype
 
     def read_in_four_bits(self) -> bool:
