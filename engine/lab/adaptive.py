@@ -173,6 +173,10 @@ class AdaptiveBudget:
             kept = best_order(tree).argsort()[acceptance.keep] if self._mixed else acceptance.keep
             self._calibration.learn(self._promised, kept.tolist())
 
+    def interrupted(self) -> None:
+        """Others share the rounds for a while: what comes after is not compared with what was before."""
+        self._times.forget()
+
     def took(self, seconds: Mapping[str, float]) -> None:
         """Take note of what the round took, by its stages: one that it had to itself."""
         milliseconds = 1e3 * sum(seconds.values())

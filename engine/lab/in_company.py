@@ -29,6 +29,8 @@ class PaceInCompany:
 
     def enter(self, company: bool) -> None:
         """A round begins."""
+        if company:
+            self.alone.interrupted()
         self._now = self.among if company else self.alone
 
     def opens(self, drafters: int, budget: int) -> tuple[int, int]:

@@ -89,6 +89,10 @@ class RunTimes:
         self._plain.append(log(milliseconds))
         self.excess.plain()
 
+    def forget(self) -> None:
+        """What comes is not compared with the plain rounds so far."""
+        self._plain.clear()
+
     def drafted(self, expected: float, milliseconds: float) -> float:
         """A round that drafts took so long; by the curve so many plain rounds beyond one. How many it was cheaper than
         expected, 0 where there is nothing to compare it with."""
