@@ -59,6 +59,7 @@
       const { classList } = this.items.get("gain").item;
       classList.toggle("is-slow", Boolean(against && against.slower));
       classList.toggle("is-fast", Boolean(against && !against.slower));
+      this.items.get("speed").item.classList.toggle("is-shared", run.shared > 0);
     }
 
     drawFigure(figure, run, against, plain) {

@@ -76,13 +76,17 @@
   }
 
   async function begin(parts, value, name) {
-    const { stage, address, lessons } = parts;
+    const { stage, address, lessons, notices } = parts;
     const asked = Canopy.Address.opened;
     stage.settings = { method: asked.method, budget: asked.budget };
     if (asked.mode) stage.setMode(asked.mode);
     if (value && value.header && (!asked.trace || asked.trace === name)) stage.show({ ...value, run: name });
     const restored = await address.restore();
-    if (!stage.rounds.length && value && value.header) stage.show({ ...value, run: name });
+    if (!stage.rounds.length && value && value.header) {
+      const gone = notices.failure; // the linked run: what stands in for it does not answer the wish
+      stage.show({ ...value, run: name });
+      if (gone) notices.fail(gone);
+    }
     if (!restored || Canopy.controls.goesOn === "plays") lessons.start();
     stage.tell("mode", { push: false });
     parts.ready = true;

@@ -69,6 +69,11 @@
       this.error.hidden = false;
     }
 
+    // What is wrong, as long as it is shown.
+    get failure() {
+      return this.error.hidden ? "" : this.errorText.textContent;
+    }
+
     // Something that happened elsewhere, and what can be done about it.
     news(message, label, act) {
       this.told.hidden = false;

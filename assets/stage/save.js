@@ -87,7 +87,10 @@
     async still(name, kind, draw) {
       const svg = draw();
       const file = `${name}-round-${this.stage.current + 1}.${kind}`;
-      if (!svg) return;
+      if (!svg) {
+        this.notices.brief(`Round ${this.stage.current + 1} has nothing to draw there, so no picture was saved.`);
+        return;
+      }
       try {
         hand(file, kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await png(svg));
       } catch (error) {

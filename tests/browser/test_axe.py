@@ -1,4 +1,4 @@
-"""axe finds nothing to complain of in what is ours, in every way to look, light and dark."""
+"""axe finds nothing to complain of in what is ours, in every way to look, light and dark; and all has a name."""
 
 from __future__ import annotations
 
@@ -34,6 +34,24 @@ def test_axe_finds_nothing(watched: Watched, address: str, mode: str, scheme: st
     page.wait_for_function(f"'{mode}' === 'lab' || document.querySelector('[role=tree] [role=treeitem]')")
     page.evaluate(AXE)
     assert page.evaluate(COMPLAINTS) == []
+
+
+def test_everything_says_what_it_is(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench&round=3")
+    frames = page.locator(".cs-frame")
+    names = frames.evaluate_all("(frames) => frames.map((frame) => frame.dataset.panel)")
+    assert names == ["text", "tree", "marginals", "mask", "verifier", "cache", "batch"]
+    hidden = [name for name in names if page.locator(f"[data-panel={name}]").is_hidden()]
+    assert hidden == ["batch"]  # nobody shares a recording's rounds
+    for frame in frames.all():
+        caption = frame.locator(".cs-caption").inner_text()
+        assert caption.endswith(".") and caption.count(". ") == 0
+        assert frame.locator(".cs-legend li").count() > 2
+        assert all(item.get_attribute("title") for item in frame.locator(".cs-legend li").all())
+    metrics = page.locator(".cs-metric:visible")
+    assert metrics.count() >= 5
+    assert all(len(metric.get_attribute("title") or "") > 30 for metric in metrics.all())
+    assert all(len(metric.locator("dt").inner_text()) > 3 for metric in metrics.all())
 
 
 @pytest.mark.long

@@ -64,9 +64,9 @@ def test_the_second_run_has_the_first_turn(watched: Watched, address: str) -> No
     assert "".join(header.turns[1][1].split()) == "".join((STORY + CODE).split())
     assert page.locator(".cs-said").first.locator("p").inner_text() == FIRST
     assert page.locator(".cs-speaker").all_inner_texts() == ["You", "Answer"]
-    assert page.locator(".cs-prompt").inner_text() == "And if he gives 7 away?"
+    assert page.locator(".cs-frame-text .cs-prompt").inner_text() == "And if he gives 7 away?"
     page.keyboard.press("Escape")
-    page.locator(".cs-text").focus()
+    page.locator(".cs-frame-text .cs-text").focus()
     page.keyboard.press("c")
     assert page.locator(".cs-turn").inner_text().startswith("Turn 3") and len(turns(page)) == 4
     page.wait_for_function(f"document.activeElement === document.querySelector('{PROMPT}')")

@@ -39,12 +39,17 @@ BROKEN = {
 }
 
 
+def to_save(page: Any, label: str, note: str) -> Any:
+    """An entry of the Save menu, which is open then."""
+    page.get_by_role("button", name="Save or share this run").click()
+    return page.get_by_role("menuitem").filter(has=page.get_by_text(label, exact=True)).filter(has_text=note).first
+
+
 def saved(page: Any, label: str, note: str) -> tuple[str, bytes]:
     """Choose an entry of the Save menu; the file's name and bytes."""
-    page.get_by_role("button", name="Save or share this run").click()
-    entry = page.get_by_role("menuitem").filter(has=page.get_by_text(label, exact=True)).filter(has_text=note)
+    entry = to_save(page, label, note)
     with page.expect_download() as waiting:
-        entry.first.click()
+        entry.click()
     return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
 
 
@@ -93,6 +98,13 @@ def test_every_panel_leaves_as_a_picture(watched: Watched, address: str) -> None
         name, data = saved(page, title, "PNG")
         width, height = struct.unpack(">II", data[16:24])
         assert data.startswith(b"\x89PNG") and width > 400 and height > 150 and len(data) > 2000, title
+
+
+def test_a_panel_with_nothing_to_draw_says_so(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#trace=plain&mode=workbench&round=2")
+    page.wait_for_function(f"{RUN} === 'plain' && {STAGE}.current === 1 && !Canopy.parts.frames.planned")
+    to_save(page, "Marginals", "SVG").click()  # nobody drafts there
+    page.wait_for_selector(".cs-toast >> text=Round 2 has nothing to draw there, so no picture was saved.")
 
 
 def test_the_text_and_the_whole_view_leave_as_pictures(watched: Watched, address: str) -> None:

@@ -75,7 +75,7 @@ SLOW = """async () => {
 
 def test_an_older_answer_never_overtakes_a_newer_one(lab: Any) -> None:
     lab.evaluate(f"{LAB}.tabs.go('load')")
-    lab.wait_for_function(f"{LABELS}.length === 6")
+    lab.wait_for_function(f"{LABELS}.length === 6 && !{LAB}.people.asking")
     assert lab.evaluate(SLOW) == [2, "answer 2", True]
 
 

@@ -129,3 +129,9 @@ def test_an_address_that_names_no_panel_or_round_is_harmless(watched: Watched, a
     assert page.evaluate(f"[{STAGE}.current, {STAGE}.rounds.length - 1, {STAGE}.pinned]")[:2] == [
         page.evaluate(f"{STAGE}.rounds.length") - 1] * 2
     assert page.evaluate(f"{STAGE}.pinned") is None
+
+
+def test_a_link_to_a_run_that_is_gone_says_so(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#trace=nowhere&round=2")
+    page.locator(".cs-notice.is-error", has_text="nowhere").wait_for(state="visible")
+    assert page.evaluate(f"{STAGE}.rounds.length") > 0

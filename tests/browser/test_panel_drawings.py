@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from engine.trace import Block, SharedPass
 from engine.trees.tree import ancestors, depths
+from explorer.view import company_view
 from tests.browser.drawn_rounds import CASES, ODD, PANELS, circles, drawing_page, make, show
-
-pytestmark = pytest.mark.long
 
 SIGNS = ("${7*6}", "</script><script>window.ran=1</script>", "⏎", "⇥", "␣שלום", "👩⟨200d⟩👩⟨200d⟩👧",
          "<b>bold</b>", "⟨e2⟩⟨82⟩")  # how the odd tokens are shown
@@ -97,6 +98,8 @@ def test_tokens_are_shown_as_typed(drawings: Any) -> None:
 
 def test_stills_stand_alone(drawings: Any) -> None:
     made = make("merged", 64)
+    shape = Block(0, made.round.tree.parents, made.round.acceptance.keep)
+    made.value["rounds"][0] |= company_view(SharedPass(2, 0, (shape, replace(shape, seat=1))))
     show(drawings, made)
     for name in PANELS:
         drawn = drawings.evaluate("(name) => panels[name].svg()", name)

@@ -13,8 +13,6 @@ from engine.trees.tree import ancestors, depths
 from explorer.view import company_view
 from tests.browser.drawn_rounds import CASES, drawing_page, make, show
 
-pytestmark = pytest.mark.long
-
 
 @pytest.fixture(scope="module")
 def drawings(browser: Any) -> Iterator[Any]:
@@ -111,7 +109,7 @@ def test_marginals_mark_the_cells_that_the_tree_uses(drawings: Any, method: str,
     show(drawings, made)
     tree, depth = made.round.tree, depths(made.round.tree.parents)
     cells = drawings.evaluate("""panels.marginals.drawing.hits
-        .filter((hit) => hit.id !== undefined && hit.node !== null).map((hit) => [hit.head, hit.depth, hit.id])""")
+        .filter((hit) => hit.id !== undefined && hit.node !== null).map((hit) => [hit.drafter, hit.depth, hit.id])""")
     for drafter, draft in enumerate(made.round.drafts):
         shown = {(level, int(token)) for level in range(draft.depth) for token in draft.tokens[level, 0, :12]}
         used = {(int(depth[node]) - 1, int(tree.tokens[node])) for node in range(1, len(tree))

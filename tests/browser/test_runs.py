@@ -63,7 +63,7 @@ def test_a_live_run_is_drawn_as_its_trace_says(watched: Watched, address: str) -
 def test_the_text_is_shown_as_typed(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     run(page, "joint")
-    shown = page.locator(".cs-output").evaluate("element => element.textContent")
+    shown = page.locator(".cs-frame-text .cs-output").evaluate("element => element.textContent")
     for typed in ("${7*6}", "</script>", "שלום", "🌳", "\n", "\t"):
         assert typed in shown
     assert "".join(shown.split()) == "".join((STORY + CODE).split())
@@ -176,9 +176,9 @@ def test_a_refusal_stays_until_dismissed(watched: Watched, address: str) -> None
 
 def test_a_preset_fills_the_bar(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
-    choose(page, "canopy-preset", "Explain: a draft tree")
-    page.wait_for_function("document.querySelector('#canopy-prompt textarea').value.includes('draft tree')")
-    page.wait_for_function("document.querySelector('#canopy-method input').value === 'joint'")
+    choose(page, "canopy-preset", "Explain: why is the sky blue?")
+    page.wait_for_function("document.querySelector('#canopy-prompt textarea').value.includes('sky blue')")
+    page.wait_for_function("document.querySelector('#canopy-method input').value === 'ddtree'")
     page.wait_for_function("document.querySelector('#canopy-budget input').value === '32'")
     page.wait_for_function("location.hash.includes('budget=32')")
 

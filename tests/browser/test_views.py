@@ -54,12 +54,6 @@ def test_reload_restores_the_view_and_back_works(watched: Watched, address: str)
     page.wait_for_function(f"{STAGE}.current === 3")
 
 
-def test_a_link_to_a_run_that_is_gone_says_so(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#trace=nowhere&round=2")
-    page.locator(".cs-notice.is-error", has_text="nowhere").wait_for(state="visible")
-    assert page.evaluate(f"{STAGE}.rounds.length") > 0
-
-
 def test_typing_a_prompt_is_no_command(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench&round=3")
     page.click("#canopy-prompt textarea")

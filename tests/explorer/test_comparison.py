@@ -55,7 +55,7 @@ def test_nothing_is_measured_while_somebody_else_runs() -> None:
 
 
 def test_it_gives_way_to_whoever_comes() -> None:
-    comparison, _, queue = standing(0.03)
+    comparison, _, queue = standing(0.01)
     job = comparison.compare({"run": "mine"})["job"]
     while comparison.compared({"job": job})["state"] == "queued":
         time.sleep(0.005)

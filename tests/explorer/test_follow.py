@@ -17,6 +17,11 @@ ROUND = {"tokens": [7, 3, 4], "parents": [0, 0, 1], "keep": [0, 1], "bonus": 9}
 PATIENCE_SECONDS = 20
 
 
+@pytest.fixture(autouse=True)
+def _searched_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("explorer.follow.SECONDS_BETWEEN_SEARCHES", 0.05)
+
+
 def until(views: Iterator[View | None], rounds: int) -> View:
     """The first stage value after which that many rounds were sent."""
     deadline = time.monotonic() + PATIENCE_SECONDS

@@ -14,7 +14,7 @@ import app
 from engine.errors import PresetError, RequestError
 from engine.records import Ask
 from engine.trace import gather
-from explorer import page
+from explorer import page, rig_choice
 from explorer.bundle import ASSETS
 from explorer.lab.service import LabService
 from explorer.lessons import Library
@@ -108,7 +108,8 @@ def test_cancelled_nothing_changes_and_nothing_is_complained_of() -> None:
     assert made.choice.cancel({})["loading"] is None
 
 
-def test_what_cannot_begin_now_is_refused() -> None:
+def test_what_cannot_begin_now_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rig_choice, "GIVING_WAY_SECONDS", 0.05)
     made = Switching()
     for wrong in ("", "  ", "x" * 501):
         with pytest.raises(RequestError, match="Name a rig: one of the list"):

@@ -39,7 +39,7 @@ class Failing(ScriptedSource):
 
 def test_the_updates_are_the_whole_run() -> None:
     runs = Runs()
-    *_, last = views = list(Stream(answering(ScriptedSource(pause_seconds=0.02)), runs, RunQueue()).watch(ASK))
+    *_, last = views = list(Stream(answering(ScriptedSource(pause_seconds=0.01)), runs, RunQueue()).watch(ASK))
     trace = known_trace(last["run"], runs)
     assert last["state"] == "done" and last["end"]["reason"] == "stop"
     kept = [entry.round.acceptance.keep.tolist() for entry in trace.entries]
@@ -49,7 +49,7 @@ def test_the_updates_are_the_whole_run() -> None:
 
 def test_a_browser_may_skip_an_update() -> None:
     runs = Runs()
-    views = list(Stream(answering(ScriptedSource(pause_seconds=0.02)), runs, RunQueue()).watch(ASK))
+    views = list(Stream(answering(ScriptedSource(pause_seconds=0.01)), runs, RunQueue()).watch(ASK))
     assert put_together(views[::2] + views[-1:]) == put_together(views)
 
 
@@ -75,7 +75,7 @@ def test_closing_ends_the_run_and_keeps_what_was_made() -> None:
 
 
 def test_a_second_run_waits_and_is_told_its_place() -> None:
-    stream = Stream(answering(ScriptedSource(pause_seconds=0.02)), Runs(), RunQueue())
+    stream = Stream(answering(ScriptedSource(pause_seconds=0.002)), Runs(), RunQueue())
     first, second = stream.watch(ASK), stream.watch(ASK)
     next(first)
     waiting = next(second)
@@ -101,7 +101,7 @@ def test_whoever_leaves_the_line_lets_the_next_one_up() -> None:
 
 
 def test_runs_share_the_machine_up_to_its_room_and_are_told() -> None:
-    source = ScriptedSource(pause_seconds=0.02, room=1 / 8)
+    source = ScriptedSource(pause_seconds=0.002, room=1 / 8)
     stream = Stream(answering(source), Runs(), RunQueue())
     eight = [stream.watch(ASK) for _ in range(8)]
     assert [next(each)["state"] for each in eight] == ["running"] * 8

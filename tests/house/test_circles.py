@@ -4,10 +4,12 @@ directly in one of the two is for everybody, and a node by itself."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from tests.house.test_layers import HOUSE, imports, sources
+from tests.house.reading import HOUSE
+from tests.house.test_layers import imports, sources
 
 ROOTS = (HOUSE, HOUSE / "engine", HOUSE / "explorer")
 
@@ -17,6 +19,7 @@ def room(path: Path) -> str:
     return str((path if path.parent in ROOTS else path.parent).relative_to(HOUSE).with_suffix(""))
 
 
+@cache
 def file_of(module: str) -> Path | None:
     """The file of a module of ours; None for a name in one, and for what is not ours."""
     place = HOUSE.joinpath(*module.split("."))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib.metadata import version
 
-from tests.house.test_layers import HOUSE
+from tests.house.reading import HOUSE
 from tests.house.test_requirements import asked_for
 
 LOCK = (HOUSE / "requirements.lock").read_text(encoding="utf8")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from tests.house.test_layers import HOUSE, imports, sources
+from tests.house.reading import HOUSE
+from tests.house.test_layers import imports, sources
 
 OPTIONAL = {"ray": "requirements-ray.txt"}  # by package; imported where it is used alone
 

@@ -121,6 +121,7 @@ def test_nobody_falls_below_a_part_of_a_lone_run(chances: Sequence[float], power
     assert min(parts) > 0.8, parts
 
 
+@pytest.mark.slow
 def test_rows_go_to_the_easy_and_all_together_are_faster_than_each_by_itself() -> None:
     costs, chances = measured(), (EASY, MIDDLE, HARD, HOPELESS) * 2
     shared = World(in_company(chances), costs, (PASS_POWER, DRAFT_POWER))

@@ -118,6 +118,7 @@ def test_a_rig_that_answers_one_at_a_time_says_so() -> None:
     assert measure(Single(), task_of(PLAN, cell)).failure.startswith("This rig answers one request at a time")
 
 
+@pytest.mark.slow
 def test_a_sweep_is_kept_and_resumed_among_others(tmp_path: Path, measured: list[CellResult]) -> None:
     path, control = tmp_path / "results.sqlite", Control()
     with Store(path) as store:

@@ -68,6 +68,7 @@ def test_a_row_is_made_of_medians_over_prompts(plan: SweepPlan, measured: list[C
         found.tokens_per_second.median / plain.tokens_per_second.median)
 
 
+@pytest.mark.slow
 def test_the_best_is_the_maximum_of_the_table(plan: SweepPlan, measured: list[CellResult]) -> None:
     found = summarise(plan.settings, measured)
     assert found.best is not None

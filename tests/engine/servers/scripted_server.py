@@ -72,6 +72,11 @@ def answers(name: str) -> bytes:
     return (ANSWERS / name).read_bytes()
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64  # of a browser's or a load's connections; one that finds it full tries again after a second
+
+
 @contextmanager
 def scripted(**said: Said) -> Iterator[Script]:
     """A server at an address of its own; paths are named as words: ``models``, ``chat``, ``metrics``, ``version``."""
@@ -92,8 +97,7 @@ def scripted(**said: Said) -> Iterator[Script]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", 0), Handler)
     script.address = f"http://127.0.0.1:{server.server_port}"
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:

@@ -84,7 +84,7 @@ def test_the_load_has_every_cell_with_words_and_a_table(lab: LabService) -> None
 
 
 def test_cells_fill_in_while_it_measures(tmp_path: Path) -> None:
-    lab = lab_at(tmp_path, 0.004)
+    lab = lab_at(tmp_path, 0.001)
     lab.start(CROWD)
     until(lambda: lab.progress({})["done"] >= 2)
     seen = lab.load({})
@@ -93,6 +93,7 @@ def test_cells_fill_in_while_it_measures(tmp_path: Path) -> None:
     assert 0 < seen["count"] <= lab.load({})["count"] == 6
 
 
+@pytest.mark.slow
 def test_what_was_not_measured_is_predicted_from_a_run_and_the_error_is_told(lab: LabService) -> None:
     begun = lab._tools.load({"run": "r"})
     until(lambda: lab._tools.job(begun)["state"] in ("done", "error"))

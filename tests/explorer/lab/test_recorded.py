@@ -51,6 +51,7 @@ def test_a_results_file_is_packed_whole(tmp_path: Path) -> None:
     assert found.stored.number == NUMBER and found.stored.finished and len(found.measured) == len(found.stored.plan)
 
 
+@pytest.mark.slow
 def test_any_number_of_them_may_ship_and_under_load_shows_one_of_several(tmp_path: Path) -> None:
     lab = lab_at(tmp_path)
     lab.start({**FORM, "methods": ["ddtree"], "budgets": [8], "together": [1, 4]})

@@ -78,7 +78,7 @@ def test_what_is_not_lossless_is_never_recommended(tmp_path: Path) -> None:
 
 def test_points_are_there_while_it_measures_and_others_wait(tmp_path: Path) -> None:
     queue = RunQueue()
-    lab = lab_at(tmp_path, 0.004, queue)
+    lab = lab_at(tmp_path, 0.001, queue)
     lab.start(FORM)
     until(lambda: 2 <= lab.progress({})["done"] < CELLS)
     assert lab.curves({})["curves"]["count"] >= 2
@@ -103,7 +103,7 @@ def test_a_sweep_waits_for_the_runs_before_it(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_pause_frees_the_machine_and_resume_goes_on(tmp_path: Path) -> None:
     queue = RunQueue()
-    lab = lab_at(tmp_path, 0.004, queue)
+    lab = lab_at(tmp_path, 0.001, queue)
     number = lab.start(FORM)["sweep"]
     until(lambda: lab.progress({})["done"] >= 2)
     lab.control({"do": "pause", "sweep": number})
@@ -119,7 +119,7 @@ def test_pause_frees_the_machine_and_resume_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_was_measured_survives_the_app(tmp_path: Path) -> None:
-    before = lab_at(tmp_path, 0.004)
+    before = lab_at(tmp_path, 0.001)
     number = before.start(FORM)["sweep"]
     until(lambda: before.progress({})["done"] >= 3)
     before.control({"do": "stop", "sweep": number})

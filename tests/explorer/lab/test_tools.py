@@ -173,7 +173,7 @@ def test_the_doctor_names_the_worst_first() -> None:
 
 def test_the_doctor_tells_how_far_it_is_and_can_be_cancelled() -> None:
     made = tools()
-    made._rig.instruments.doctor_seconds = 4.0  # type: ignore[attr-defined]
+    made._rig.instruments.doctor_seconds = 1.0  # type: ignore[attr-defined]
     job = made.doctor({})["job"]
     until(lambda: (made.job({"job": job})["share"] or 0) > 0.1)
     assert made.job({"job": job})["message"].startswith("Step ")

@@ -25,6 +25,7 @@ class Told(OtherWork):
 @pytest.fixture
 def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
     monkeypatch.setattr("engine.runtime.target.waiting.LOOK_SECONDS", 0.0)
+    until_gone()  # what an earlier test of this process called up and forsook
     threads = torch.get_num_threads()
     torch.set_num_threads(max(2, len(processors())))
     yield Told()
