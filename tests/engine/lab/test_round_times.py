@@ -94,23 +94,22 @@ def test_the_factor_is_learnt_from_rounds_with_plain_ones_before_them() -> None:
     assert before < excess.factor < before + 0.15, "one that was held up says little"
 
 
-def test_rounds_after_company_are_not_compared_with_those_before_it() -> None:
+@pytest.mark.parametrize("company", [False, True])
+def test_rounds_after_company_are_not_compared_with_those_before_it(company: bool) -> None:
     (_, curve), excess, allotment = PAYING["demo"], DraftExcess(), BudgetInCompany(JointCosts())
     pace, other = PaceInCompany(curve, excess=excess), PaceInCompany(curve)
-    for company in ((), (other,)):
-        for _ in range(3):
-            excess._unseen = 10**9  # a plain round is due
-            allotment.opens([pace])
-            assert pace.opens(1, 16) == (0, 0)
-            allotment.ended([pace], {"draft": 0.0, "verify": 0.01})
-        if company:
-            allotment.opens([pace, *company])
-        excess._unseen = 0
+    for _ in range(3):
+        excess._unseen = 10**9  # a plain round is due
         allotment.opens([pace])
-        assert pace.opens(1, 16)[0] == 1
-        before = excess.factor
-        allotment.ended([pace], {"draft": 0.5, "verify": 0.5})
-        assert (excess.factor == before) == bool(company)
+        assert pace.opens(1, 16) == (0, 0)
+        allotment.ended([pace], {"draft": 0.0, "verify": 0.01})
+    if company:
+        allotment.opens([pace, other])
+    excess._unseen = 0
+    allotment.opens([pace])
+    assert pace.opens(1, 16)[0] == 1
+    allotment.ended([pace], {"draft": 0.5, "verify": 0.5})
+    assert (excess.factor == 1.0) == company
 
 
 def test_who_drafts_all_the_time_compares_ever_more_rarely() -> None:
