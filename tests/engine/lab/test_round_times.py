@@ -70,7 +70,7 @@ def test_a_curve_that_makes_drafting_too_cheap_is_found_out(case: str) -> None:
     assert unaware > 1.08 and of_plain(rig, truth, believed) - 1 < 0.6 * (unaware - 1)
 
 
-@pytest.mark.parametrize("case", {**PAYING, **LOSING})
+@pytest.mark.parametrize("case", [*PAYING, *LOSING])
 def test_where_the_curve_is_right_nothing_is_lost(case: str) -> None:
     rig, truth = {**PAYING, **LOSING}[case]
     before = of_plain(rig, truth, truth, told=False)

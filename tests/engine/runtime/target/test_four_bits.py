@@ -154,7 +154,7 @@ def test_all_products_but_those_of_4_bits_are_told_to_give_equal_bits(monkeypatc
     assert isinstance(target.fastest, FusedPass)
     first, second, *others = target.fastest.layers
     assert told == [
-        first.inputs, second.inputs, second.mlp.down, *(layer.inputs for layer in others), target.fastest.head]
+        first.inputs, second.inputs, second.mlp.products()[1], *(layer.inputs for layer in others), target.fastest.head]
 
 
 def target_of_four_bits(finer: Sequence[str] = ()) -> TorchTarget:
