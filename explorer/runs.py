@@ -50,11 +50,12 @@ class Runs:
         with self._lock:
             if run not in self._kept:
                 return
-            self._bytes[run] += sum(map(held_bytes, lines))
-            if self._bytes[run] > self._most_bytes:
+            wanted = self._bytes[run] + sum(map(held_bytes, lines))
+            if wanted > self._most_bytes:
                 raise RequestError(f"The run holds more than {self._most_bytes // 2**20} MiB of rounds, which is the "
                                    "most that is remembered; ask for fewer tokens or a smaller node budget.")
             self._kept[run].extend(lines)
+            self._bytes[run] = wanted
             while sum(self._bytes.values()) > self._most_bytes:
                 oldest = next(name for name in self._kept if name != run)
                 del self._kept[oldest], self._bytes[oldest]
@@ -85,8 +86,8 @@ class Stream:
         Closing it ends the run.
         """
         run, who = uuid4().hex[:12], asker()
-        yield from self._await_rig(run)
         try:
+            yield from self._await_rig(run, who)
             share = self._rig.source.share(ask)
             with self._queue.place(who.address if who else "", share) as place:
                 yield from _wait(run, place, who)
@@ -135,9 +136,10 @@ class Stream:
     def _noted(self, header: Header) -> Header:
         return replace(header, note=" ".join(filter(None, (self._rig.note, header.note))))
 
-    def _await_rig(self, run: str) -> Iterator[View]:
+    def _await_rig(self, run: str, who: Asker | None) -> Iterator[View]:
         said = ""
         while coming := self._rig.coming:
+            _check(who)
             if said != (said := coming.sentence()):
                 yield blank_view(run, "queued", said)
             sleep(SECONDS_BETWEEN_LOOKS)

@@ -25,14 +25,14 @@ from engine.trees.tree import pack
 UNREAD = -1  # the root of a text whose prompt has not been read yet
 
 
-def decode(request: Request, target: Target, drafters: Sequence[Drafter],
-           policy: BudgetPolicy | None = None) -> Generator[Round, None, None]:
+def decode(request: Request, target: Target, drafters: Sequence[Drafter], policy: BudgetPolicy | None = None,
+           allotment: Allotment | None = None) -> Generator[Round, None, None]:
     """The rounds that answer a request, each yielded as soon as its tokens are committed.
 
-    Without a ``policy`` every round drafts and verifies the whole budget. Raises RequestError before the first round
-    when the request cannot be served.
+    Without a ``policy`` every round drafts and verifies the whole budget. An ``allotment`` is told what each took.
+    Raises RequestError before the first round when the request cannot be served.
     """
-    return _rounds(run_of(request, target, drafters, policy))
+    return _rounds(run_of(request, target, drafters, policy), allotment)
 
 
 def run_of(request: Request, target: Target, drafters: Sequence[Drafter],
@@ -42,11 +42,11 @@ def run_of(request: Request, target: Target, drafters: Sequence[Drafter],
     return RequestRun(replace(work, policy=policy) if policy else work, target)
 
 
-def _rounds(run: RequestRun) -> Generator[Round, None, None]:
+def _rounds(run: RequestRun, allotment: Allotment | None) -> Generator[Round, None, None]:
     try:
         run.open()
         while run.goes_on:
-            yield step([run])[0]
+            yield step([run], allotment)[0]
     finally:
         run.close()
 

@@ -51,9 +51,15 @@ class Kind:
 KINDS: Table[Kind] = Table("engine.drafters", "dflash", "eagle3", "phrases", "autoregressive", module="checkpoint")
 
 
+COUNTS = ("vocab_size", "draft_vocab_size", "target_hidden_size")  # in config.json, of any kind
+
+
 def planned(folder: Path, target: TargetFacts) -> DrafterPlan:
     """The plan of the drafter in a folder, by the first kind that recognises its config.json."""
     values = read_config(folder)
+    for name in COUNTS:
+        if values.get(name) is not None:
+            must_count(folder, values, name)
     return next(kind for kind in KINDS.values() if kind.recognises(values)).plan(folder, target)
 
 
@@ -65,8 +71,8 @@ def architectures(values: Mapping[str, Any]) -> str:
 def must_fit(folder: Path, what: str, own: object, target: object) -> None:
     """RigError where a drafter's figure differs from the target's."""
     if own != target:
-        raise RigError(f"The drafter in {called(folder)} has {what} {own}; the target has {target}; a drafter serves "
-                       "only the target it was trained on.")
+        raise RigError(f"The drafter in {called(folder)} has {what} {own!r:.60}; the target has {target}; a drafter "
+                       "serves only the target it was trained on.")
 
 
 def must_tap(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) -> None:
@@ -75,7 +81,7 @@ def must_tap(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) -> N
     beyond = [tap for tap in taps if not isinstance(tap, int) or not 0 <= tap < layers]
     if beyond or not taps:
         raise RigError(f"The drafter in {called(folder)} reads the target's layers "
-                       f"{', '.join(map(str, taps)) or 'none'}; the target has layers 0 to {layers - 1}; a drafter "
+                       f"{', '.join(map(repr, taps)) or 'none'}; the target has layers 0 to {layers - 1}; a drafter "
                        "serves only the target it was trained on.")
 
 
@@ -84,6 +90,14 @@ def must_be(folder: Path, values: Mapping[str, Any], kind: type, said: str) -> N
     for name, value in values.items():
         if not isinstance(value, kind) or isinstance(value, bool):
             raise RigError(f"config.json in {called(folder)} has {name} {value!r:.60}; it has to be {said}.")
+
+
+def must_count(folder: Path, values: Mapping[str, Any], name: str) -> None:
+    """RigError where this field of config.json is no whole number above 0."""
+    value = values.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise RigError(f"config.json in {called(folder)} has {name} {value!r:.60}; it has to be a whole number above "
+                       "0, without quotes.")
 
 
 def nested(rope: Mapping[str, Any]) -> str:

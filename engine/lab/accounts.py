@@ -52,6 +52,10 @@ class DraftingAccounts:
         """Count tokens that the text has grown by."""
         self._book(CREDIT_SHARE * tokens)
 
+    def correct(self, rounds: float) -> None:
+        """So many plain rounds fewer than was expected the last round took."""
+        self._book(rounds)
+
     @property
     def solvent(self) -> bool:
         """Whether drafting has lost no more than it may."""

@@ -6,15 +6,15 @@ the time would yield elsewhere, so this maximises the rate of the whole text; th
 would not.) All sizes of the curve are considered, since T is a staircase, and no others, since a new size would first
 need a kernel or a graph. A node's chance is the drafter's cumulative probability, scaled by how often such places of
 the tree were accepted so far. A drafter's probabilities may still be too high, so ``accounts`` keeps what drafting cost
-and saved: where plain decoding is faster, drafting pauses after losing about a fiftieth. Trees are built no larger than
-the last choice, unless larger ones cost next to nothing, and one size larger once the whole tree was chosen several
-times in a row.
+and saved: where plain decoding is faster, drafting pauses after losing about a fiftieth. What the curve says drafting
+costs is scaled by what the rounds take (``round_times``). Trees are built no larger than the last choice, unless larger
+ones cost next to nothing, and one size larger once the whole tree was chosen several times in a row.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from math import exp
 from operator import mul
@@ -23,6 +23,7 @@ import numpy as np
 
 from engine.lab.accounts import DraftingAccounts, DraftingLedger
 from engine.lab.cost import CostCurve
+from engine.lab.round_times import DraftExcess, RunTimes
 from engine.records import Acceptance, DraftTree, Integers
 from engine.trees.tree import beginning, select
 
@@ -83,16 +84,20 @@ def least_budget(curve: CostCurve) -> int:
 
 
 class AdaptiveBudget:
-    """A ``BudgetPolicy`` over a cost curve. Deterministic: the same curve and the same rounds make the same choices.
+    """A ``BudgetPolicy`` over a cost curve. Deterministic: the same curve and the same rounds make the same choices,
+    unless it is told what rounds took.
 
-    ``ledger`` holds what earlier runs of the same drafters have left to lose; without one the run has its own.
+    ``ledger`` holds what earlier runs of the same drafters have left to lose, ``excess`` what they learnt about the
+    curve; without one the run has its own.
 
     It uses the curve's tenth percentiles: other programs that ran for some seconds of the measurement slowed some sizes
     more than others, and should not sway a choice.
     """
 
-    def __init__(self, curve: CostCurve, ledger: DraftingLedger | None = None) -> None:
-        self._curve = curve
+    def __init__(self, curve: CostCurve, ledger: DraftingLedger | None = None,
+                 excess: DraftExcess | None = None) -> None:
+        self._curve, self._excess = curve, excess or DraftExcess()
+        self._times, self._beyond_ms = RunTimes(self._excess), 0.0  # beyond a plain round, by the curve
         # a size that seems dearer than a larger one was disturbed while it was measured
         self._costs = [*accumulate(reversed(curve.verify_low_ms), min)][::-1]
         self._plain_ms = min(curve.plain_ms, self._costs[0] + curve.overhead_ms)  # as undisturbed as the passes
@@ -112,12 +117,12 @@ class AdaptiveBudget:
         """See ``BudgetPolicy``. No drafter drafts while plain decoding is faster; drafting is tried again after ever
         longer pauses."""
         self._drafted_ms = 0.0
-        if self._paused < self._pause or not self._accounts.solvent:
+        if self._paused < self._pause or not self._accounts.solvent or self._excess.due:
             self._paused += 1
             return 0, 0
         built = min(budget, self._room)
         self._sunk_ms = drafters * self._curve.draft_at(built) + self._curve.overhead_ms
-        self._drafted_ms = self._sunk_ms + self._costs[0]
+        self._drafted_ms = self._round_ms(0)
         return drafters, built
 
     def cut(self, tree: DraftTree) -> DraftTree:
@@ -133,15 +138,21 @@ class AdaptiveBudget:
         rows, costs = self._curve.rows, self._costs
         reached = self._calibration.tokens(promised)
         price = max(self._tokens / self._spent_ms, 1 / self._plain_ms)  # plain decoding would yield the second
-        gains = [tokens - price * verify_ms for tokens, verify_ms in zip(reached, costs, strict=False)]
+        row_price = price * self._excess.factor
+        gains = [tokens - row_price * verify_ms for tokens, verify_ms in zip(reached, costs, strict=False)]
         place = gains.index(max(gains))
         self._promised = promised[:place + 1]
         self._whole_trees = self._whole_trees + 1 if place == len(gains) - 1 else 0
         more = self._whole_trees >= WHOLE_TREES and len(gains) < len(rows)
         self._room = max(self._least, rows[place + more] - 1)
-        self._drafted_ms = self._sunk_ms + costs[place]
+        self._drafted_ms = self._round_ms(place)
         self._weigh(reached[place], self._drafted_ms)
         return rows[place]
+
+    def _round_ms(self, place: int) -> float:
+        """Milliseconds of the round, as expected, if it verifies that size of the curve."""
+        self._beyond_ms = self._sunk_ms + self._costs[place] - self._plain_ms
+        return self._plain_ms + self._excess.factor * self._beyond_ms
 
     def _weigh(self, tokens: float, milliseconds: float) -> None:
         """Decide whether drafting pays, by the expected tokens of recent rounds that drafted; rounds before a pause do
@@ -161,6 +172,18 @@ class AdaptiveBudget:
         if len(tree) > 1:
             kept = best_order(tree).argsort()[acceptance.keep] if self._mixed else acceptance.keep
             self._calibration.learn(self._promised, kept.tolist())
+
+    def interrupted(self) -> None:
+        """Others share the rounds for a while: what comes after is not compared with what was before."""
+        self._times.forget()
+
+    def took(self, seconds: Mapping[str, float]) -> None:
+        """Take note of what the round took, by its stages: one that it had to itself."""
+        milliseconds = 1e3 * sum(seconds.values())
+        if self._drafted_ms:
+            self._accounts.correct(self._times.drafted(self._beyond_ms / self._plain_ms, milliseconds))
+        else:
+            self._times.plain(milliseconds - 1e3 * seconds["draft"])
 
 
 def best_order(tree: DraftTree) -> Integers:

@@ -11,6 +11,7 @@ from engine.lab.accounts import DraftingLedger
 from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import CostCurve
 from engine.lab.joint_costs import JointCosts
+from engine.lab.round_times import DraftExcess
 from engine.lab.shared_budget import SharedBudget
 from engine.lab.shared_pace import SharedPace
 from engine.records import Acceptance, DraftTree
@@ -21,12 +22,15 @@ FAIR = 0.85  # the least part that a run gets of what it would get alone in an e
 class PaceInCompany:
     """The ``BudgetPolicy`` of one run: its own alone, or a share in company, as ``enter`` says for each round."""
 
-    def __init__(self, lone: CostCurve, promise: float = 0.0, ledger: DraftingLedger | None = None) -> None:
-        self.alone, self.among = AdaptiveBudget(lone, ledger), SharedPace(promise)
+    def __init__(self, lone: CostCurve, promise: float = 0.0, ledger: DraftingLedger | None = None,
+                 excess: DraftExcess | None = None) -> None:
+        self.alone, self.among = AdaptiveBudget(lone, ledger, excess), SharedPace(promise)
         self._now: BudgetPolicy = self.alone
 
     def enter(self, company: bool) -> None:
         """Called when a round begins, with whether other runs take part in it."""
+        if company:
+            self.alone.interrupted()
         self._now = self.among if company else self.alone
 
     def opens(self, drafters: int, budget: int) -> tuple[int, int]:
@@ -83,6 +87,8 @@ class BudgetInCompany:
 
     def ended(self, policies: Sequence[BudgetPolicy], seconds: Mapping[str, float]) -> None:
         """See ``Allotment``."""
+        if len(policies) == 1 and isinstance(policies[0], PaceInCompany):
+            policies[0].alone.took(seconds)
         if not self._in_company(policies):
             return
         self._shared.ended(_among(policies), seconds)

@@ -10,18 +10,18 @@ from __future__ import annotations
 from math import log
 
 from engine.lab.cost import CostCurve, LoadCost, joined
+from engine.lab.shared_pace import STEPS
 
 PASS_POWER, DRAFT_POWER = 0.1, 0.5  # at first: eight requests take 1.2 times a lone pass over their rows, 2.8 drafts
 LEAST_POWER, MOST_POWER = -0.5, 1.5
 MEMORY = 0.97  # weight of what was learnt a round ago
 HELD_UP = 2.0  # times the expected cost: the most that a round counts as, if other programs held it up
 RENEWED = 16  # rounds after which the curves are made anew from what was learnt
-SIZES = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513)
 TWICE = 20  # rows more that double a pass
 
 # In passes over one row, until a lone run has measured: only proportions decide how rows are divided.
 UNMEASURED = CostCurve(
-    "", "", "", "", 0, 0, SIZES, *(tuple(1 + (size - 1) / TWICE for size in SIZES),) * 3, (0.7,) * len(SIZES), 0.05,
+    "", "", "", "", 0, 0, STEPS, *(tuple(1 + (size - 1) / TWICE for size in STEPS),) * 3, (0.7,) * len(STEPS), 0.05,
     1.05)
 
 

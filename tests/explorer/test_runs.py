@@ -14,8 +14,10 @@ from engine.errors import RequestError, RigError
 from engine.records import Ask
 from engine.trace import Block, Entry, Line, SharedPass, dumps, loads
 from engine.trace.weight import held_bytes
+from explorer import runs as runs_module
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream, known_trace
+from explorer.sources.answering import RigLoad
 from explorer.view import View, run_view
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_rigs import answering
@@ -187,6 +189,43 @@ def test_what_is_remembered_is_bounded_by_bytes() -> None:
     assert kept is not None and kept.end.reason == "stopped", "what was made is kept"
     small.add("gone", trace.header)
     assert small.trace("gone") is None
+
+
+def test_a_run_that_is_refused_for_its_size_takes_no_room_of_others() -> None:
+    trace = scripted_trace("ddtree")
+    lines: list[Line] = [trace.header, *trace.entries, trace.end]
+    size = sum(map(held_bytes, lines))
+    runs = Runs(most_bytes=3 * size)
+    for name in ("before", "large"):
+        runs.begin(name)
+        runs.add(name, *lines)
+    with pytest.raises(RequestError, match="which is the most that is remembered"):
+        runs.add("large", *lines, *lines, *lines)
+    runs.begin("after")
+    runs.add("after", *lines)
+    assert [name for name in ("before", "large", "after") if runs.trace(name)] == ["before", "large", "after"]
+
+
+def test_who_left_while_the_first_rig_is_loaded_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone:
+        address, asked = "gone", 0
+
+        def check(self) -> None:
+            self.asked += 1
+            if self.asked > 2:
+                raise RequestError("Nobody has listened, so the run was given up; ask again.")
+    gone = Gone()
+    monkeypatch.setattr(runs_module, "asker", lambda: gone)
+    looks: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        looks.append(seconds)
+        assert len(looks) < 20, "nobody is there any more"
+    monkeypatch.setattr(runs_module, "sleep", sleep)
+    rig = answering(ScriptedSource())
+    rig.coming = RigLoad("never there")
+    views = list(Stream(rig, Runs(), RunQueue()).watch(ASK))
+    assert [view["state"] for view in views] == ["queued", "error"] and gone.asked == 3
 
 
 def test_the_weight_of_a_run_is_near_what_it_takes() -> None:

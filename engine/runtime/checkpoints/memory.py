@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +18,44 @@ GIGA = 1e9
 USUAL_POSITIONS = 4096  # the length of a cache that a rig should have room for at least
 
 
-def must_fit_into_memory(folders: Sequence[Path], text: Any, dtype: torch.dtype, device: torch.device,
+@dataclass(frozen=True)
+class Storage:
+    """What weights and cache take, by the name that the dtype was asked for by: the dtypes of weights and of keys and
+    values, and the bytes that are held of each weight besides."""
+
+    name: str
+    weights: torch.dtype
+    cache: torch.dtype
+    besides: float = 0.0
+
+    @property
+    def weight_bytes(self) -> float:
+        """Of each weight, all told."""
+        return self.weights.itemsize + self.besides
+
+
+def must_fit_into_memory(folders: Sequence[Path], text: Any, storage: Storage, device: torch.device,
                          opening: Opening = ALONE) -> None:
     """RigError where the folders' weights and a cache of ``USUAL_POSITIONS`` need more memory than is free."""
-    weights, cache = _needed(folders, text, dtype)
+    weights, cache = _needed(folders, text, storage)
     free = _left(device, opening)
     if weights + cache > free:
         where = "the GPU" if device.type == "cuda" else "this machine"
         raise RigError(
             f"The rig needs about {(weights + cache) / GIGA:.1f} GB ({weights / GIGA:.1f} of weights in "
-            f"{str(dtype).removeprefix('torch.')}, {cache / GIGA:.1f} of cache), and {where} has {free / GIGA:.1f} GB "
+            f"{storage.name}, {cache / GIGA:.1f} of cache), and {where} has {free / GIGA:.1f} GB "
             f"free{_beside(opening)}; choose a smaller target, or free memory that other programs hold.")
 
 
-def fits(folders: Sequence[Path], text: Any, dtype: torch.dtype, device: torch.device, opening: Opening) -> bool:
+def fits(folders: Sequence[Path], text: Any, storage: Storage, device: torch.device, opening: Opening) -> bool:
     """Whether ``must_fit_into_memory`` raises nothing."""
-    return sum(_needed(folders, text, dtype)) <= _left(device, opening)
+    return sum(_needed(folders, text, storage)) <= _left(device, opening)
 
 
-def _needed(folders: Sequence[Path], text: Any, dtype: torch.dtype) -> tuple[int, int]:
+def _needed(folders: Sequence[Path], text: Any, storage: Storage) -> tuple[int, int]:
     """The bytes of the weights, and of a cache of ``USUAL_POSITIONS``."""
-    weights = sum(parameters(folder) for folder in folders) * dtype.itemsize
-    return weights, cache_bytes(text, min(USUAL_POSITIONS, int(text.max_position_embeddings)), dtype)
+    weights = int(sum(parameters(folder) for folder in folders) * storage.weight_bytes)
+    return weights, usual_cache_bytes(text, storage)
 
 
 def _left(device: torch.device, opening: Opening) -> int:
@@ -47,6 +64,11 @@ def _left(device: torch.device, opening: Opening) -> int:
 
 def _beside(opening: Opening) -> str:
     return f" beside the {opening.beside}" if opening.beside else ""
+
+
+def usual_cache_bytes(text: Any, storage: Storage) -> int:
+    """Bytes of a cache of usual length."""
+    return cache_bytes(text, min(USUAL_POSITIONS, int(text.max_position_embeddings)), storage.cache)
 
 
 def cache_bytes(text: Any, positions: int, dtype: torch.dtype) -> int:

@@ -15,14 +15,21 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from engine.errors import RigError
 from engine.runtime.checkpoints.files import parameters
-from engine.runtime.checkpoints.memory import GIGA, USUAL_POSITIONS, cache_bytes, fits, free_bytes, must_fit_into_memory
+from engine.runtime.checkpoints.memory import (
+    GIGA,
+    Storage,
+    fits,
+    free_bytes,
+    must_fit_into_memory,
+    usual_cache_bytes,
+)
 from engine.runtime.checkpoints.opening import Opening
 
 Places = Mapping[str, int]  # from modules' names to GPUs' numbers; empty for a single device
 FULLEST_PERCENT = 90  # of the free memory; the rest is for logits, masks and longer texts
 
 
-def places_of(folders: Sequence[Path], config: PreTrainedConfig, dtype: torch.dtype, device: torch.device,
+def places_of(folders: Sequence[Path], config: PreTrainedConfig, storage: Storage, device: torch.device,
               opening: Opening) -> Places:
     """The places of the target's modules, its folder being the first; empty where all folders fit on the device.
 
@@ -30,16 +37,14 @@ def places_of(folders: Sequence[Path], config: PreTrainedConfig, dtype: torch.dt
     """
     text = config.get_text_config()
     several = device.type == "cuda" and device.index is None and torch.cuda.device_count() > 1
-    if not several or fits(folders, text, dtype, device, opening):
-        must_fit_into_memory(folders, text, dtype, device, opening)
+    if not several or fits(folders, text, storage, device, opening):
+        must_fit_into_memory(folders, text, storage, device, opening)
         return {}
     free = [free_bytes(torch.device("cuda", number)) for number in range(torch.cuda.device_count())]
-    drafters = sum(parameters(folder) for folder in folders[1:]) * dtype.itemsize
+    drafters = int(sum(parameters(folder) for folder in folders[1:]) * storage.weight_bytes)
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype)
-    found = spread(model, cache_bytes(text, min(USUAL_POSITIONS, int(text.max_position_embeddings)), dtype),
-                   drafters, free)
-    return found
+        model = AutoModelForCausalLM.from_config(config, dtype=storage.weights)
+    return spread(model, usual_cache_bytes(text, storage), drafters, free)
 
 
 def spread(model: PreTrainedModel, cache: int, drafters: int, free: Sequence[int]) -> Places:

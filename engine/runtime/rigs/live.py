@@ -130,7 +130,8 @@ class LiveRig:
             return self._plain_loop.decode(request, drafters)
         if request.pace != AUTO:
             return self._loop.decode(request, drafters)
-        return HostLoop(self._rig.target).decode(request, drafters, self._paces.unshared(request, drafters))
+        return HostLoop(self._rig.target).decode(
+            request, drafters, self._paces.unshared(request, drafters), self._paces.allotment())
 
     def curve(self, context: int, sampling: Sampling) -> CostCurve:
         """The cost of rounds after ``context`` tokens; the first call for a context bucket takes seconds to measure."""

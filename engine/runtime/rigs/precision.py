@@ -30,10 +30,10 @@ from engine.requests.rig_names import AUTO_DTYPE, FOUR_BITS
 from engine.runtime.checkpoints.architectures import causal_config
 from engine.runtime.checkpoints.files import called, parameters, weight_files
 from engine.runtime.checkpoints.loading import load_causal
-from engine.runtime.checkpoints.memory import fits
+from engine.runtime.checkpoints.memory import Storage, fits
 from engine.runtime.checkpoints.opening import Opening
 from engine.runtime.rigs.mock import mock_tree
-from engine.runtime.target.four_bits import levels_of
+from engine.runtime.target.four_bits import CACHE_DTYPE, PACKED_BYTES, levels_of
 from engine.runtime.target.hardware import hardware
 from engine.runtime.target.target import TorchTarget
 from engine.trees.tree import pack
@@ -79,7 +79,7 @@ def precision(wanted: str, folder: Path, device: torch.device, opening: Opening)
         return Precision(wanted, wanted)
     text = causal_config(folder).get_text_config()
     small = device.type == "cpu" and parameters(folder) <= LARGEST
-    if not small or not fits([folder, folder], text, torch.float32, device, opening):
+    if not small or not fits([folder, folder], text, storage_of("float32"), device, opening):
         return Precision(USUAL, USUAL)
     names = tuple(name for name in DTYPES if name != FOUR_BITS or in_four_bits(folder))
     key = sha256("|".join([text.to_json_string(), hardware(device), str(torch.get_num_threads()), torch.__version__,
@@ -90,6 +90,13 @@ def precision(wanted: str, folder: Path, device: torch.device, opening: Opening)
         times = pass_times(folder, names)
         remember(key.hexdigest(), times)
     return chosen(times)
+
+
+def storage_of(name: str) -> Storage:
+    """What a rig in the dtype of this name keeps in memory; weights of 4 bits are held beside those in bfloat16, which
+    prompts are read with."""
+    dtype = DTYPES[name]
+    return Storage(name, dtype, CACHE_DTYPE, PACKED_BYTES) if name == FOUR_BITS else Storage(name, dtype, dtype)
 
 
 def chosen(times: Mapping[str, PassTimes]) -> Precision:

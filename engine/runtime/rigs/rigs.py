@@ -27,7 +27,7 @@ from engine.runtime.checkpoints.several_gpus import places_of
 from engine.runtime.checkpoints.sources import fetch
 from engine.runtime.rigs.cards import RigParts, card_parts, has_card
 from engine.runtime.rigs.chat import ChatStyle, chat_style
-from engine.runtime.rigs.precision import DTYPES, Precision, precision, take, target_in
+from engine.runtime.rigs.precision import DTYPES, Precision, precision, storage_of, take, target_in
 from engine.runtime.target.self_test import must_verify_trees
 from engine.runtime.target.target import TorchTarget
 
@@ -132,7 +132,7 @@ def load_rig(parts: RigParts, dtype: str, device: torch.device, opening: Opening
     plans = {name: _plan(folder, facts) for name, folder in parts.drafters.items()}
     with _configured(parts.target):
         chosen = precision(dtype, parts.target, device, opening)
-        places = places_of([parts.target, *parts.drafters.values()], config, DTYPES[chosen.trees], device, opening)
+        places = places_of([parts.target, *parts.drafters.values()], config, storage_of(chosen.trees), device, opening)
     opening.tell(f"Reading the weights of {called(parts.target)} …", None)
     tokenizer = load_tokenizer(parts.target)
     with _configured(parts.target):

@@ -35,7 +35,8 @@ class RunMemory:
 def run_bytes(rig: Rig, request: Request, drafters: int) -> int:
     """About how many bytes a run takes at its end: the target's cache, as much again for each drafter, whose cache is
     never larger, and the logits of a round's rows."""
-    target, rows = rig.target, 2 * request.budget + 1  # the budget may be one for each of two drafters
+    target = rig.target if drafters else rig.plain_target or rig.target
+    rows = 2 * request.budget + 1  # the budget may be one for each of two drafters
     positions = min(len(request.prompt_ids) + request.max_tokens, target.context_limit) + rows
     cache = cache_bytes(target.config, positions, target.cache_dtype)
     return (1 + drafters) * cache + LOGIT_BYTES * rows * int(target.config.vocab_size)

@@ -3,7 +3,8 @@ evenly spaced levels (as in Q4_0, Q4_1 and Q4_K of GGUF files).
 
 A pass over a few rows spends its time reading weights, and 4 bits are a quarter of bfloat16's bytes. The levels are
 found in the weights themselves, whatever file they came from. Inputs and steps are in bfloat16, sums in float32; a row
-gives the same bits whatever rows are computed with it, so the text is exactly plain decoding's. Figures: ``LOG.md``.
+gives the same bits whatever rows are computed with it, so the text is exactly plain decoding's. A file's finer weights
+are made to do so too (``Product.give_equal_bits``). Figures: ``LOG.md``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ HIGHEST = 15  # levels are numbered from 0
 MIDDLE = 8  # the level that the kernel counts from
 LANES = 16  # the number of outputs has to be a multiple of it
 ROUNDING = 2.0**-7  # of a group's largest weight: how far bfloat16 moves a weight and its group's ends by rounding
+PACKED_BYTES = 0.5 + 4 / GROUP  # of a weight: its level's number, and its part of the group's scales
+CACHE_DTYPE = torch.float64  # of keys and values beside such weights: see ``TorchTarget.cache_dtype``
 CLEAR = 0.25  # of a step: where rounding moves weights further, one could lie on either of two levels
 
 

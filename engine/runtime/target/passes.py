@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 from engine.runtime.target.cache import SpreadCache, TreeCache
 from engine.runtime.target.hardware import gpus_of
 from engine.runtime.target.layers import Layer, Rotations, View, additive, norm_of
-from engine.runtime.target.products import VocabularyProduct
+from engine.runtime.target.products import Product, VocabularyProduct
 
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
 # A tree's pass reads a multiple of so many slots: fused attention on a CPU compiles a kernel for each new number.
@@ -84,6 +84,10 @@ class ReferencePass(nn.Module):
         return keep
 
 
+def _weights(products: Sequence[Product]) -> int:
+    return sum(product.weight.numel() for product in products)
+
+
 class FusedPass(nn.Module):
     """The reference pass's arithmetic, computed with ``layers.Layer``."""
 
@@ -100,10 +104,15 @@ class FusedPass(nn.Module):
         self.taps = tuple(taps)
 
     def read_in_four_bits(self) -> bool:
-        """Multiply with 4-bit weights without unpacking them; return whether most of the layers' weights are 4-bit."""
+        """Multiply with 4-bit weights without unpacking them; return whether most of the layers' weights are 4-bit. If
+        so, the others and the output head too give a row the same bits whatever rows are computed with it."""
         products = [product for layer in self.layers for product in layer.products()]
-        read = [product.weight.numel() for product in products if product.read_in_four_bits()]
-        return 2 * sum(read) > sum(product.weight.numel() for product in products)
+        finer = [product for product in products if not product.read_in_four_bits()]
+        if 2 * _weights(finer) >= _weights(products):
+            return False
+        for product in (*finer, self.head):
+            product.give_equal_bits()
+        return True
 
     def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: TreeCache) -> PassOutput:
         """See ``ReferencePass.forward``."""

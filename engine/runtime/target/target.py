@@ -16,6 +16,7 @@ from engine.errors import RequestError
 from engine.records import Floats, Integers, PackedTree, Sampling, Verification
 from engine.requests.rig_names import FOUR_BITS
 from engine.runtime.target.cache import SpreadCache, TreeCache
+from engine.runtime.target.four_bits import CACHE_DTYPE
 from engine.runtime.target.hardware import gpus_of, hardware
 from engine.runtime.target.inference import in_inference_mode
 from engine.runtime.target.passes import AnyCache, FusedPass, PassOutput, PassPart, ReferencePass, fastest_pass
@@ -65,8 +66,8 @@ class TorchTarget:
         """The dtype of keys and values, in which attention is computed. With weights of 4 bits it is float64: then the
         order of keys, which differs between a tree and a text, no longer shows once the result is rounded to bfloat16,
         and all other operations give a row the same bits whatever rows are computed with it. So every method writes
-        exactly plain decoding's text if all the layers' weights are of 4 bits."""
-        return torch.float64 if self._in_four_bits else self.model.dtype
+        exactly plain decoding's text."""
+        return CACHE_DTYPE if self._in_four_bits else self.model.dtype
 
     def read_in_four_bits(self) -> bool:
         """Multiply with 4-bit weights without unpacking them; return whether the weights are 4-bit. Needs a model in

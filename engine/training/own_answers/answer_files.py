@@ -30,14 +30,15 @@ class AnswerRow:
 
 def write_shard(path: Path, answers: Sequence[AnswerRow]) -> None:
     """Write the answers as a shard; a run that is killed meanwhile leaves none."""
-    tokens = np.concatenate([np.asarray(each.talk.prompt + each.talk.response) for each in answers])
+    tokens = np.array([token for each in answers for token in each.talk.prompt + each.talk.response], np.int32)
     partial = path.with_suffix(".part")
     with partial.open("wb") as file:
         np.savez_compressed(
-            file, tokens=tokens.astype(np.uint16 if tokens.max() < SMALL_IDS else np.int32),
+            file, tokens=tokens.astype(np.uint16 if tokens.max(initial=0) < SMALL_IDS else np.int32),
             prompt=np.array([len(each.talk.prompt) for each in answers], np.int32),
             answer=np.array([len(each.talk.response) for each in answers], np.int32),
-            ended=np.array([each.ended for each in answers]), row=np.array([each.row for each in answers], np.int32))
+            ended=np.array([each.ended for each in answers], np.bool_),
+            row=np.array([each.row for each in answers], np.int32))
     partial.replace(path)
 
 

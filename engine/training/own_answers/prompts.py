@@ -23,6 +23,7 @@ ROWS = 256
 LONGEST_TURN = 112  # tokens
 WARM = 1.0
 TOP_P = 0.95
+MOST_BARREN = 8  # batches of turns, or files of answers, in a row without a new one
 TRIES = 20  # for each seed prompt: a kind has a limited number of them
 FOLLOW_UPS = 0.1  # the share of seeded prompts that continue a conversation
 LONGEST_BEFORE = 240  # tokens of a conversation that is continued
@@ -68,20 +69,23 @@ def asked(text: str) -> list[Message]:
 
 def self_written(decoder: BatchDecoder, tokenizer: Any, number: int,
                  known: set[str]) -> list[list[Message]]:
-    """User turns that the target writes: not empty, not looping, in plain letters, and without repeats."""
+    """User turns that the target writes: not empty, not looping, in plain letters, and without repeats; fewer than a
+    file holds where it writes nothing new any more."""
     mark = "@@"
     before = tokenizer.apply_chat_template(asked(mark), tokenize=False).split(mark)[0]
     prompt = tokenizer.encode(before, add_special_tokens=False)
     found: list[list[Message]] = []
-    tries = 0
-    while len(found) < PROMPTS_A_FILE:
+    tries = barren = 0
+    while len(found) < PROMPTS_A_FILE and barren < MOST_BARREN:
         choice = AnswerSampling(WARM, TOP_P, seed=1000 * number + tries)
-        tries += 1
+        tries, barren, before_it = tries + 1, barren + 1, len(found)
         for turn in written(decoder, [prompt] * ROWS, LONGEST_TURN, tokenizer.eos_token_id, choice):
             text = tokenizer.decode(turn.tokens[:-1])
             if turn.ended and not in_circles(turn.tokens) and is_plain(text) and text not in known:
                 known.add(text)
                 found.append(asked(text))
+        if len(found) > before_it:
+            barren = 0
     return found[:PROMPTS_A_FILE]
 
 

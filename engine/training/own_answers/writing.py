@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from engine.errors import RequestError
 from engine.requests.prompts import read_prompts
 from engine.runtime.checkpoints.loading import load_causal, load_tokenizer
 from engine.training.arithmetic import fast_dtype
@@ -26,7 +27,15 @@ from engine.training.own_answers.answer_files import AnswerRow, in_circles, read
 from engine.training.own_answers.decoder import BatchDecoder, written
 from engine.training.own_answers.drafters import TAPS
 from engine.training.own_answers.features import write_features
-from engine.training.own_answers.prompts import HeldOut, Message, read_talks, seeded, self_written, write_prompts
+from engine.training.own_answers.prompts import (
+    MOST_BARREN,
+    HeldOut,
+    Message,
+    read_talks,
+    seeded,
+    self_written,
+    write_prompts,
+)
 from engine.training.own_answers.seeds import CODE
 from engine.training.own_answers.seeds import KINDS as SEEDS
 from engine.training.places import HELD_OUT, answers_folder, enough, held_out_files, target_folder, work_folder
@@ -36,6 +45,9 @@ LONGEST = 224  # tokens of an answer, each of which costs more than the one befo
 LONGEST_HELD_OUT = 320
 SHORTEST = 4
 KINDS: Mapping[str, int] = MappingProxyType({"self": 2, "seed": 1, "code": 1})  # prompt files of each kind, of four
+FEWEST = 16  # new prompts of a file; a kind that has fewer is used up
+USED_UP = (f"The target writes no new prompts any more and the seeds are used up: no kind of {', '.join(KINDS)} has "
+           f"{FEWEST} prompts that were not answered yet; add lines to the lists of seeds, or ask for fewer tokens.")
 
 
 class Writer:
@@ -47,6 +59,7 @@ class Writer:
         self.tokenizer: Any = load_tokenizer(folder)
         self.decoder = BatchDecoder(self.model)
         self.held_out = HeldOut(held_out_files())
+        self.left = list(KINDS)  # that new prompts may still be had of
         self.answers = answers_folder(rig)
         self.prompts, self.features = (work_folder(rig) / name for name in ("prompts", "features"))
         for each in (self.prompts, self.answers, self.features):
@@ -66,16 +79,26 @@ class Writer:
         return self.answers / f"{name}.npz"
 
     def more_prompts(self) -> Path:
-        """A new prompt file."""
+        """A new prompt file, of the kind that there are fewest of among those that have new prompts; RequestError where
+        none has."""
         shards = sorted(self.answers.glob("*.npz"))
         known = {self.turns_of(each)[0] for shard in shards for each in read_shard(shard)}
         counts = {kind: sum(shard.stem.startswith(kind) for shard in shards) for kind in KINDS}
-        kind = min(KINDS, key=lambda each: counts[each] / KINDS[each])
-        talks = self_written(self.decoder, self.tokenizer, counts[kind], known) if kind == "self" else seeded(
-            counts[kind], known, shards, self.talk_of, CODE if kind == "code" else tuple(SEEDS))
-        path = self.prompts / f"{kind}-{counts[kind]:05d}.jsonl"
-        write_prompts(path, [talk for talk in talks if not self.held_out.near(talk[-1]["content"])])
-        return path
+        for kind in sorted(self.left, key=lambda each: counts[each] / KINDS[each]):
+            talks = [talk for talk in self.new_talks(kind, counts[kind], known, shards)
+                     if not self.held_out.near(talk[-1]["content"])]
+            if len(talks) >= FEWEST:
+                path = self.prompts / f"{kind}-{counts[kind]:05d}.jsonl"
+                write_prompts(path, talks)
+                return path
+            self.left.remove(kind)
+        raise RequestError(USED_UP)
+
+    def new_talks(self, kind: str, number: int, known: set[str], shards: Sequence[Path]) -> list[list[Message]]:
+        """Conversations of a kind that nobody has begun yet, where there are any."""
+        if kind == "self":
+            return self_written(self.decoder, self.tokenizer, number, known)
+        return seeded(number, known, shards, self.talk_of, CODE if kind == "code" else tuple(SEEDS))
 
     def talk_of(self, answered: AnswerRow) -> list[Message]:
         """The last exchange of an answered conversation, as messages."""
@@ -114,8 +137,8 @@ class Writer:
 
     def read_again(self, name: str) -> None:
         """Keep the target's features of a shard."""
-        if not (self.features / name).exists():
-            talks = [each.talk for each in read_shard(self.shard(name))]
+        talks = [] if (self.features / name).exists() else [each.talk for each in read_shard(self.shard(name))]
+        if talks:
             write_features(self.model, TAPS, talks, self.features / name)
 
     def tokens(self) -> int:
@@ -124,7 +147,7 @@ class Writer:
 
 
 def main() -> None:
-    """Write until there is enough."""
+    """Write until there is enough; ends with one sentence where there is nothing left to ask."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rig", default="smollm2")
     parser.add_argument("--tokens", type=int, default=3_000_000, help="tokens of answers in all")
@@ -133,14 +156,25 @@ def main() -> None:
     writer.hold_out()
     for path in sorted(writer.answers.glob("*.npz")):
         writer.read_again(path.stem)
-    have = writer.tokens()
-    while have < choice.tokens:
+    try:
+        write(writer, choice.tokens)
+    except RequestError as error:
+        raise SystemExit(f"{error} So far there are {writer.tokens()} of {choice.tokens} tokens.") from error
+    enough(choice.rig).touch()
+
+
+def write(writer: Writer, tokens: int) -> None:
+    """Shard after shard, until all answers have so many tokens; RequestError where no more are to be had."""
+    have, barren = writer.tokens(), 0
+    while have < tokens:
         began = time.perf_counter()
         name = writer.round()
         more = sum(len(each.talk.response) for each in read_shard(writer.shard(name)))
-        have += more
+        have, barren = have + more, 0 if more else barren + 1
+        if barren == MOST_BARREN:
+            raise RequestError(f"None of the answers to the last {barren} files of prompts could be kept: they are "
+                               "too short or go round in circles; choose another target.")
         print(f"{name}: {more} tokens, {more / (time.perf_counter() - began):.0f} a second, {have} in all", flush=True)
-    enough(choice.rig).touch()
 
 
 if __name__ == "__main__":

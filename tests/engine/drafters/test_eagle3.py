@@ -18,7 +18,7 @@ from engine.decoding.outcome import outcome
 from engine.errors import RigError
 from engine.methods import METHODS
 from engine.records import Request, Sampling
-from engine.runtime.graphs.machine import inside
+from engine.runtime.graphs.machine import unwrapped
 from engine.runtime.rigs.rigs import Rig, open_rig
 from tests.engine.drafters.test_autoregressive import paths
 from tests.engine.runtime.published import (
@@ -168,7 +168,7 @@ def test_drafters_of_three_kinds_with_taps_of_their_own_are_lossless_together(fo
 def test_angles_are_not_rounded_with_the_weights(folders: Path) -> None:
     rig = open_rig(f"{folders / 'target'}::{folders / 'head'}::{folders / 'other'}", "bfloat16")
     positions = torch.tensor([0, 7, 900])
-    for model in (inside(rig.drafters[name]).model for name in ("drafter 1", "drafter 2")):  # type: ignore[attr-defined]
+    for model in (unwrapped(rig.drafters[name]).model for name in ("drafter 1", "drafter 2")):  # type: ignore[attr-defined]
         assert model.fc.weight.dtype == torch.bfloat16
         afresh = type(model.rotary_emb)(model.config)
         for found, wanted in zip(*(each(torch.zeros(1), positions[None]) for each in (model.rotary_emb, afresh)),
@@ -193,6 +193,8 @@ def test_each_of_two_drafters_sees_its_own_taps(folders: Path, rig: Rig) -> None
     ({"vocab_size": 999}, "a vocabulary of 999; the target has 1536"),
     ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 8]}}, "layers 1, 3, 8; the target has layers 0 to 7"),
     ({"eagle_config": {"parallel_draft_step": 3}}, "uses parallel_draft_step = 3"),
+    ({"draft_vocab_size": "200"}, "has draft_vocab_size '200'; it has to be a whole number above 0"),
+    ({"target_hidden_size": "32"}, "has target_hidden_size '32'; it has to be a whole number above 0"),
     ({"draft_vocab_size": 100}, "tensor d2t has shape (200,) where (100,) is expected"),
 ])
 def test_drafters_that_cannot_run_as_they_were_trained(folders: Path, tmp_path: Path, changes: dict[str, Any],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -112,6 +113,19 @@ def test_what_a_folder_holds_is_recognised(folder: Path, facts: Callable[[int], 
     assert plan.taps == () and plan.sees_path
     with pytest.raises(RigError, match="has a vocabulary of 9; the target has 10"):
         planned(folder, facts(VOCABULARY + 1))
+
+
+@pytest.mark.parametrize("size", ["9", None, 9.0])
+def test_a_vocabulary_that_is_no_number_is_one_sentence(
+        folder: Path, facts: Callable[[int], TargetFacts], size: object) -> None:
+    file = folder / "config.json"
+    before = file.read_text("utf8")
+    file.write_text(json.dumps({**json.loads(before), "vocab_size": size}), "utf8")
+    try:
+        with pytest.raises(RigError, match=f"has vocab_size {size!r}; it has to be a whole number above 0"):
+            planned(folder, facts(VOCABULARY))
+    finally:
+        file.write_text(before, "utf8")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ kept (places,) uint32, a bit for each of them that the text goes through; ends (
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,15 +55,20 @@ def drafted_texts(rig: str) -> list[DraftedText]:
     return [DraftedText(logprobs[own], kept[own]) for own in places]
 
 
-def milliseconds(text: DraftedText, policy: BudgetPolicy, curve: CostCurve) -> float:
-    """What a text's rounds take."""
+def milliseconds(text: DraftedText, policy: BudgetPolicy, curve: CostCurve,
+                 took: Callable[[Mapping[str, float]], None] | None = None) -> float:
+    """What a text's rounds take; ``took`` is told of each, in seconds by stages."""
     place, spent = 0, 0.0
     while place < len(text.kept):
         drafters, built = policy.opens(1, NODES)
         tree = policy.cut(text.tree(place, built)) if drafters else text.tree(place, 0)
         keep = text.keep(place, tree)
         policy.learn(tree, Acceptance(keep, 0))
-        spent += curve.round_ms(len(tree), built, drafters, BUILD_MS * built)
+        round_ms = curve.round_ms(len(tree), built, drafters, BUILD_MS * built)
+        spent += round_ms
+        if took:
+            draft_ms = drafters * curve.draft_at(built)
+            took({"draft": draft_ms / 1e3, "verify": (round_ms - draft_ms) / 1e3})
         place += len(keep)
     return spent
 

@@ -16,6 +16,7 @@ from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import joined
 from engine.lab.in_company import BudgetInCompany, PaceInCompany
 from engine.lab.joint_costs import DRAFT_POWER, PASS_POWER, UNMEASURED, JointCosts
+from engine.lab.shared_pace import STEPS
 from engine.methods import METHODS
 from engine.records import Acceptance, DraftTree, Request, Round
 from engine.runtime.rigs.fairness import RoundCost, served, settle
@@ -183,6 +184,10 @@ def test_before_anything_was_measured_drafts_are_given_by_proportion_and_nothing
     world.rates(120)
     assert np.mean(runs[0].sizes) > 5 and 0 < np.mean(runs[1].sizes) < 1
     assert costs.curve(1) is UNMEASURED and costs.pass_power == PASS_POWER
+
+
+def test_before_anything_was_measured_every_size_that_a_tree_is_built_for_has_a_price() -> None:
+    assert UNMEASURED.rows == STEPS and UNMEASURED.verify_ms[-1] > UNMEASURED.verify_ms[-2]
 
 
 def test_a_fixed_tree_stays_whole_and_what_others_draft_teaches_nothing_of_drafts() -> None:

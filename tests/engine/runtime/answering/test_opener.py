@@ -19,9 +19,11 @@ from engine.records import Ask
 from engine.runtime.answering import opener
 from engine.runtime.answering.opener import LiveRigOpener, OpenLiveRig, held_bytes
 from engine.runtime.checkpoints import memory
+from engine.runtime.checkpoints.memory import Storage
 from engine.runtime.checkpoints.opening import Opening
 from engine.runtime.rigs import rigs
 from engine.runtime.rigs.live import LiveRig
+from engine.runtime.rigs.precision import storage_of
 from engine.runtime.rigs.rigs import Rig, open_rig
 from engine.trace import gather
 from explorer.rig_choice import RigChoice
@@ -113,7 +115,7 @@ def test_a_gpu_says_by_itself_what_is_free(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(memory, "parameters", lambda folder: 1000)
     text = SimpleNamespace(num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1, head_dim=1,
                            hidden_size=1, max_position_embeddings=64)
-    asked: tuple[list[Path], Any, torch.dtype] = [Path("target")], text, torch.bfloat16
+    asked: tuple[list[Path], Any, Storage] = [Path("target")], text, storage_of("bfloat16")
     memory.must_fit_into_memory(*asked, torch.device("cuda"), Opening(held_bytes=10**12))
     with pytest.raises(RigError, match="has 0.0 GB free beside the old"):
         memory.must_fit_into_memory(*asked, torch.device("cpu"), Opening(beside="old", held_bytes=10**12))

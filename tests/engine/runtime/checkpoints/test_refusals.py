@@ -106,6 +106,9 @@ def test_options_of_the_drafter(pair: Path, options: dict[str, Any], said: str) 
      "Validation error for field 'num_hidden_layers'"),
     ("head", {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6}}},
      "uses rope_parameters = full_attention, which is not supported"),
+    *[("head", {"vocab_size": size}, f"head has vocab_size {size!r}; it has to be a whole number above 0, without")
+      for size in ("1536", "many", 1536.0, True, [1536], 0, -5)],
+    ("head", {"num_target_layers": "6"}, "head has a target of layers: '6'; the target has 6"),
     ("head", {"rms_norm_eps": 0.1, "layer_types": 3}, "config.json in head holds a value of the wrong kind ("),
     ("head", {"architectures": [1]}, "config.json in head holds a value of the wrong kind ("),
     ("target", {"num_hidden_layers": "6"}, "target holds a value of the wrong kind (StrictDataclassFieldValidation"),
@@ -120,7 +123,7 @@ def test_fields_of_the_wrong_kind(pair: Path, part: str, changes: dict[str, Any]
 
 @pytest.mark.parametrize(("options", "said"), [
     ({"target_layer_ids": 3}, "config.json in head has target_layer_ids 3; it has to be a list of layers."),
-    ({"target_layer_ids": ["1"]}, "reads the target's layers 1; the target has layers 0 to 5"),
+    ({"target_layer_ids": ["1"]}, "reads the target's layers '1'; the target has layers 0 to 5"),
     ({"mask_token_id": "<mask>"}, "config.json in head has mask_token_id '<mask>'; it has to be a whole number."),
     ({"mask_token_id": True}, "config.json in head has mask_token_id True; it has to be a whole number."),
     ({"block_size": "8"}, "config.json in head has block_size '8'; it has to be a whole number."),

@@ -18,6 +18,7 @@ from engine.runtime.checkpoints.architectures import causal_config
 from engine.runtime.checkpoints.opening import ALONE
 from engine.runtime.checkpoints.several_gpus import balanced, places_of
 from engine.runtime.rigs import rigs
+from engine.runtime.rigs.precision import storage_of
 from engine.runtime.rigs.rigs import open_rig
 from engine.runtime.target.cache import SpreadCache, TreeCache
 from engine.runtime.target.hardware import gpus_of
@@ -60,7 +61,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch, *free: int) -> None:
 
 
 def found(folders: list[Path]) -> dict[str, int]:
-    return dict(places_of(folders, causal_config(folders[0]), torch.float32, CUDA, ALONE))
+    return dict(places_of(folders, causal_config(folders[0]), storage_of("float32"), CUDA, ALONE))
 
 
 def test_what_fits_on_one_gpu_stays_there(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:

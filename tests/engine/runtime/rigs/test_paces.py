@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from engine.lab.adaptive import AdaptiveBudget
 from engine.records import Ask, Sampling
 from engine.runtime.rigs import cost
 from engine.runtime.rigs.cost import CostBook, JointLoad
@@ -75,7 +76,9 @@ def test_texts_are_those_of_lone_runs_and_rows_are_shared_out(measured: list[int
     assert set(full) == {25}, "a budget of one's own stays whole"
 
 
-def test_a_lone_run_where_runs_may_share_is_as_one_where_they_may_not(measured: list[int]) -> None:
+def test_a_lone_run_where_runs_may_share_is_as_one_where_they_may_not(
+        measured: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AdaptiveBudget, "took", lambda *_: None)  # the clock differs from run to run
     rows = []
     for shares in (False, True):
         live = LiveRig(demo_rig(), shares=shares)
@@ -83,6 +86,22 @@ def test_a_lone_run_where_runs_may_share_is_as_one_where_they_may_not(measured: 
         assert not any(block.shares for entry in lines_of(live, ASKS[:1])[0] if entry.company
                        for block in entry.company.blocks)
     assert rows[0] == rows[1] and len(set(rows[0])) > 2 and measured
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_rounds_are_learnt_from_but_where_a_text_would_follow_the_clock(
+        measured: list[int], monkeypatch: pytest.MonkeyPatch, shares: bool) -> None:
+    told: list[float] = []
+    monkeypatch.setattr(AdaptiveBudget, "took", lambda _, seconds: told.append(sum(seconds.values())))
+    live = LiveRig(demo_rig(), shares=shares)
+    for ask in (ASKS[0], ASKS[4]):
+        rounds = lines_of(live, [ask])[0]
+        assert len(told) == (len(rounds) if ask.method == "ddtree" else 0)
+        with live.rounds(ask) as bare:
+            seconds = [sum(made.seconds.values()) for made in bare]
+        if ask.method == "ddtree":
+            assert told[-len(seconds):] == seconds
+        told.clear()
 
 
 def test_runs_that_begin_together_begin_without_a_measurement(measured: list[int]) -> None:

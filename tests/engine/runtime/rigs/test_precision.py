@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+import torch
 
 from engine.errors import RigError
-from engine.records import Ask
+from engine.records import Ask, Request
 from engine.requests.rig_names import AUTO_DTYPE, DTYPE_NAMES, DTYPE_WORDS
+from engine.runtime.checkpoints import memory
+from engine.runtime.checkpoints.memory import Storage
 from engine.runtime.rigs import precision
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.precision import PassTimes
-from engine.runtime.rigs.rigs import open_rig
+from engine.runtime.rigs.rigs import Rig, open_rig
+from engine.runtime.rigs.room import run_bytes
 from engine.trace import committed_ids, gather
+from tests.engine.runtime.small import small_target
 
 SLOW_BFLOAT16 = {"float32": PassTimes(12.0, 13.0, 15.0), "bfloat16": PassTimes(8.0, 14.0, 40.0)}  # AVX2 alone, about
 TILES = {"float32": PassTimes(12.0, 13.0, 15.0), "bfloat16": PassTimes(5.0, 6.0, 8.0)}
@@ -106,6 +113,35 @@ def test_what_is_remembered_without_a_size_is_measured_again(kept: Path, monkeyp
     open_rig("demo", AUTO_DTYPE, "cpu")
     kept.write_text(kept.read_text("utf8").replace('"small_tree"', '"tree_of_old"'), "utf8")
     assert open_rig("demo", AUTO_DTYPE, "cpu").dtype == "bfloat16" and measured.asked == 2
+
+
+@pytest.mark.parametrize("name", precision.DTYPES)
+def test_the_memory_check_counts_the_cache_that_a_target_has(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = small_target()
+    target.model.to(precision.DTYPES[name])
+    monkeypatch.setattr(target, "_in_four_bits", name == "int4")
+    storage = precision.storage_of(name)
+    assert (storage.cache, storage.weights) == (target.cache_dtype, target.model.dtype)
+    text = SimpleNamespace(num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+                           max_position_embeddings=10**6)
+    cache = 2 * 3 * 2 * 8 * memory.USUAL_POSITIONS * storage.cache.itemsize
+    needed = cache + int(1000 * storage.weight_bytes)
+    monkeypatch.setattr(memory, "parameters", lambda _: 1000)
+    monkeypatch.setattr(memory, "free_bytes", lambda _: needed)
+    asked: tuple[list[Path], Any, Storage, torch.device] = [Path("target")], text, storage, torch.device("cpu")
+    memory.must_fit_into_memory(*asked)
+    monkeypatch.setattr(memory, "free_bytes", lambda _: needed - 1)
+    with pytest.raises(RigError, match=f"of weights in {name}, 0.0 of cache"):
+        memory.must_fit_into_memory(*asked)
+
+
+def test_a_plain_run_takes_the_cache_of_its_own_target() -> None:
+    trees, plain = small_target(), small_target()
+    plain._in_four_bits = True
+    asked = Request((1, 2, 3), budget=0, max_tokens=60)
+    own, same = (run_bytes(cast(Rig, SimpleNamespace(target=trees, plain_target=each)), asked, 0)
+                 for each in (plain, None))
+    assert own > 1.5 * same
 
 
 def test_every_dtype_has_its_words_and_may_be_named() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,8 @@ from transformers import Qwen3ForCausalLM
 
 from engine.records import DraftTree, Sampling
 from engine.requests.rig_names import FOUR_BITS
-from engine.runtime.target.four_bits import GROUP, FourBits, levels_of
+from engine.runtime.target.four_bits import GROUP, PACKED_BYTES, FourBits, levels_of
+from engine.runtime.target.passes import FusedPass
 from engine.runtime.target.products import Product
 from engine.runtime.target.target import TorchTarget
 from engine.trees.tree import pack, path_to
@@ -57,6 +60,14 @@ def test_other_weights_have_none(weight: Tensor) -> None:
     assert levels_of(weight) is None
 
 
+def test_what_is_held_of_a_weight_is_what_the_memory_check_counts() -> None:
+    weight = on_levels()
+    levels = levels_of(weight)
+    assert levels is not None
+    held = FourBits(levels)
+    assert held._packed.nbytes + held._scales.nbytes == PACKED_BYTES * weight.numel()
+
+
 def test_one_weight_off_its_level_is_enough() -> None:
     weight = on_levels()
     weight[7, 40] += 0.01
@@ -83,15 +94,41 @@ def test_a_product_takes_on_the_weight_that_it_multiplies_with() -> None:
     assert not Product(torch.randn(OUTPUTS, INPUTS).bfloat16()).read_in_four_bits()
 
 
+@pytest.mark.parametrize("size", [(512, 96), (576, 1536), (256, 4096)])
+@torch.inference_mode()
+def test_a_finer_weight_gives_a_row_the_same_bits_beside_any_others(size: tuple[int, int]) -> None:
+    outputs, width = size
+    product, inputs = Product(torch.randn(outputs, width).bfloat16()), torch.randn(70, width).bfloat16()
+    product.give_equal_bits()
+    said = product(inputs)
+    assert all(torch.equal(product(inputs[first:first + rows]), said[first:first + rows])
+               for rows in (1, 2, 3, 5, 8, 17, 33) for first in range(0, 70 - rows))
+    product._paired = True  # as where one row has a kernel of its own
+    assert all(torch.equal(product(row), own) for row, own in zip(inputs.split(1), said.split(1), strict=True))
+    assert product(inputs[:1][None]).shape == (1, 1, outputs)
+
+
+def test_a_row_alone_is_multiplied_twice_only_where_it_would_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    product = Product(torch.randn(64, 32).bfloat16())
+    own = product._multiplied
+    product.give_equal_bits()
+    assert not product._paired, "so few inputs are added up in one order everywhere"
+    monkeypatch.setattr(product, "_multiplied", lambda inputs: own(inputs) * (1 if len(inputs) > 1 else 1.5))
+    product.give_equal_bits()
+    assert product._paired
+    assert torch.equal(product(torch.ones(1, 32).bfloat16()), own(torch.ones(2, 32).bfloat16())[:1])
+
+
 def test_a_target_of_other_weights_stays_what_it_is() -> None:
     target = small_target()
     target.model.bfloat16()
     assert not target.read_in_four_bits() and target.dtype == "bfloat16"
 
 
+@pytest.mark.parametrize("finer", [(), ("v_proj", "layers.1.mlp.down_proj")], ids=["all of 4 bits", "mixed"])
 @torch.inference_mode()
-def test_a_tree_says_bit_for_bit_what_its_paths_say_alone() -> None:
-    target = target_of_four_bits()
+def test_a_tree_says_bit_for_bit_what_its_paths_say_alone(finer: Sequence[str]) -> None:
+    target = target_of_four_bits(finer)
     random = np.random.default_rng(0)
     tokens, parents = random.integers(0, VOCABULARY, 40).astype(np.int32), np.zeros(40, np.int32)
     parents[1:] = [random.integers(max(0, node - 6), node) for node in range(1, 40)]
@@ -107,14 +144,27 @@ def test_a_tree_says_bit_for_bit_what_its_paths_say_alone() -> None:
         assert alone.logprobs[0] == said[node]
 
 
-def target_of_four_bits() -> TorchTarget:
-    """A random target whose layers' weights lie on 16 levels."""
+def test_all_products_but_those_of_4_bits_are_told_to_give_equal_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Product] = []
+
+    def tell(product: Product) -> None:
+        told.append(product)
+    monkeypatch.setattr(Product, "give_equal_bits", tell)
+    target = target_of_four_bits(("v_proj", "layers.1.mlp.down_proj"))
+    assert isinstance(target.fastest, FusedPass)
+    first, second, *others = target.fastest.layers
+    assert told == [
+        first.inputs, second.inputs, second.mlp.products()[1], *(layer.inputs for layer in others), target.fastest.head]
+
+
+def target_of_four_bits(finer: Sequence[str] = ()) -> TorchTarget:
+    """A random target whose layers' weights lie on 16 levels, but for these; most sums are of many inputs."""
     torch.manual_seed(0)
     config = small_config()
-    config.hidden_size, config.head_dim = 64, 16
+    config.hidden_size, config.head_dim, config.intermediate_size = 64, 16, 2048
     model = Qwen3ForCausalLM(config).bfloat16()
-    for value in model.parameters():
-        if value.ndim == 2:
+    for name, value in model.named_parameters():
+        if value.ndim == 2 and not any(part in name for part in finer):
             value.data.copy_(on_levels(lowest=-0.25, outputs=value.shape[0], inputs=value.shape[1]))
     target = TorchTarget(model, ())
     assert target.read_in_four_bits() and target.dtype == FOUR_BITS
