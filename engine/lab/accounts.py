@@ -53,7 +53,7 @@ class DraftingAccounts:
         self._book(CREDIT_SHARE * tokens)
 
     def correct(self, rounds: float) -> None:
-        """So many plain rounds fewer than was expected the last round took."""
+        """The last round took this many plain rounds less than expected."""
         self._book(rounds)
 
     @property

@@ -150,7 +150,7 @@ class AdaptiveBudget:
         return rows[place]
 
     def _round_ms(self, place: int) -> float:
-        """Milliseconds of the round, as expected, if it verifies that size of the curve."""
+        """The expected milliseconds of the round, if it verifies the size at this place of the curve."""
         self._beyond_ms = self._sunk_ms + self._costs[place] - self._plain_ms
         return self._plain_ms + self._excess.factor * self._beyond_ms
 
@@ -174,11 +174,11 @@ class AdaptiveBudget:
             self._calibration.learn(self._promised, kept.tolist())
 
     def interrupted(self) -> None:
-        """Others share the rounds for a while: what comes after is not compared with what was before."""
+        """Other runs share the rounds now: later rounds are not compared with those before."""
         self._times.forget()
 
     def took(self, seconds: Mapping[str, float]) -> None:
-        """Take note of what the round took, by its stages: one that it had to itself."""
+        """Learn from the seconds of each stage of a round that this run had to itself."""
         milliseconds = 1e3 * sum(seconds.values())
         if self._drafted_ms:
             self._accounts.correct(self._times.drafted(self._beyond_ms / self._plain_ms, milliseconds))

@@ -1,14 +1,14 @@
-"""How much more a round that drafts takes than a plain one, as the rounds themselves show, against what a curve says.
+"""How much longer a drafting round takes than a plain one, learnt from the rounds themselves.
 
 A curve that was measured in a second beside other work may be wrong by half, and would stay so for the life of the
-process. What a choice turns on is one proportion, the time that drafting takes beyond a plain round, in plain rounds;
-so that is learnt, as one factor on what the curve says of it. To measure again would be no smaller: somebody waits, or
-a thread has to find out that nobody does, and on a machine that stays busy the second look is as rough as the first. To
-learn every size would take hundreds of rounds. One factor is known after a dozen, leaves the curve's order of sizes as
-it is, and is 1 where the curve is right.
+process. A choice depends on one proportion: the time that drafting takes beyond a plain round, in plain rounds. So one
+factor on what the curve says of that is learnt. Measuring again would not be simpler: either somebody waits, or a
+thread has to find out that nobody does, and on a machine that stays busy the second measurement is as rough as the
+first. Learning every size would take hundreds of rounds. One factor is known after a dozen, keeps the curve's order of
+sizes, and is 1 where the curve is right.
 
-A machine's other work comes and goes, so a round that drafts is compared with plain ones shortly before it, never
-with the curve's own milliseconds. Who drafts all the time makes a plain round ever more rarely, to compare with.
+Other work on a machine comes and goes, so a drafting round is compared with plain rounds shortly before it, never with
+the curve's own milliseconds. A run that always drafts makes a plain round after 64, 128, 256 … rounds, to compare with.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from statistics import fmean
 
 from engine.lab.cost import CostCurve
 
-PRIOR_ROUNDS = 5.0  # plain rounds of time beyond one that stand for the curve's word
-MEMORY = 0.97  # weight of what was seen a comparison ago
-HELD_UP = 2.0  # times what is expected: a round that other work held up counts as so dear, and no dearer
+PRIOR_ROUNDS = 5.0  # weight of the curve, in plain rounds of time beyond one
+MEMORY = 0.97  # weight of the previous comparison
+HELD_UP = 2.0  # times the expected time: the most that a round counts as, if other programs held it up
 LEAST_FACTOR, MOST_FACTOR = 0.1, 10.0
-COMPARED = 5  # the last plain rounds that one is compared with; it takes the place of the earliest
-FIRST_LOOK, RARER = 64, 2  # rounds that draft before a plain one is made to compare with; growth of that
+COMPARED = 5  # plain rounds that a drafting round is compared with; each drafting round drops the earliest
+FIRST_LOOK, RARER = 64, 2  # drafting rounds before a plain one is made for comparison, and how that number grows
 
 
 class DraftExcess:
@@ -38,7 +38,7 @@ class DraftExcess:
 
     @property
     def due(self) -> bool:
-        """Whether a plain round is to be made, since there was none for long."""
+        """Whether a plain round has to be made for comparison."""
         return self._unseen >= self._look
 
     def plain(self) -> None:
@@ -48,15 +48,15 @@ class DraftExcess:
         self._unseen = 0
 
     def drafted(self) -> None:
-        """A round that drafts was made."""
+        """A drafting round was made."""
         self._unseen += 1
 
     def learn(self, expected: float, seen: float) -> float:
-        """A round that drafts should have taken so many plain rounds beyond one, by the curve, and took so many times a
-        plain round: how many it was cheaper than expected by now.
+        """Learn from a drafting round that should have taken ``expected`` plain rounds beyond one, by the curve, and
+        took ``seen`` plain rounds in all. Return by how many plain rounds it was cheaper than expected.
 
-        Logarithms, since what holds rounds up only lengthens them, the plain ones as well: on average nothing is left
-        of it.
+        Logarithms are compared, since other programs lengthen plain and drafting rounds alike, and then cancel out on
+        average.
         """
         usual = 1 + self.factor * expected
         cheaper = -usual * log(min(HELD_UP, max(1 / HELD_UP, seen / usual)))
@@ -73,7 +73,7 @@ class DraftExcesses:
         self._found: dict[tuple[object, ...], DraftExcess] = defaultdict(DraftExcess)
 
     def of(self, curve: CostCurve, method: str, drafters: Sequence[object]) -> DraftExcess:
-        """The factor of these drafters themselves, not of their like."""
+        """The factor of these drafter objects."""
         return self._found[curve, method, *map(id, drafters)]
 
 
@@ -85,17 +85,17 @@ class RunTimes:
         self._plain: deque[float] = deque(maxlen=COMPARED)  # logarithms of milliseconds
 
     def plain(self, milliseconds: float) -> None:
-        """A round without a draft took so long."""
+        """A plain round took this long."""
         self._plain.append(log(milliseconds))
         self.excess.plain()
 
     def forget(self) -> None:
-        """What comes is not compared with the plain rounds so far."""
+        """Compare later rounds with none of the plain rounds so far."""
         self._plain.clear()
 
     def drafted(self, expected: float, milliseconds: float) -> float:
-        """A round that drafts took so long; by the curve so many plain rounds beyond one. How many it was cheaper than
-        expected, 0 where there is nothing to compare it with."""
+        """A drafting round took this long; the curve expected ``expected`` plain rounds beyond one. Return by how many
+        plain rounds it was cheaper than expected, 0 where there is nothing to compare it with."""
         self.excess.drafted()
         if not self._plain:
             return 0.0

@@ -20,8 +20,8 @@ USUAL_POSITIONS = 4096  # the length of a cache that a rig should have room for 
 
 @dataclass(frozen=True)
 class Storage:
-    """What weights and cache take, by the name that the dtype was asked for by: the dtypes of weights and of keys and
-    values, and the bytes that are held of each weight besides."""
+    """What a rig opened in the dtype ``name`` holds in memory: the dtypes of weights and of keys and values, and how
+    many more bytes it holds per weight."""
 
     name: str
     weights: torch.dtype
@@ -30,7 +30,7 @@ class Storage:
 
     @property
     def weight_bytes(self) -> float:
-        """Of each weight, all told."""
+        """Bytes per weight in all."""
         return self.weights.itemsize + self.besides
 
 

@@ -42,8 +42,8 @@ class PacePolicies:
         return self._pace(curve or self._joint.curve(1), request, drafters)
 
     def _pace(self, curve: CostCurve, request: Request, drafters: Sequence[Drafter]) -> BudgetPolicy:
-        """What would accept otherwise from another tree takes no part in the total and learns nothing by the clock: its
-        text may depend neither on others nor on the time."""
+        """A method that would accept other tokens from another tree shares no total and learns nothing from the clock:
+        its text may depend neither on other runs nor on time."""
         ledger = self._ledgers.of(request.method, drafters)
         if not METHODS[request.method].follows_text:
             return AdaptiveBudget(curve, ledger)
