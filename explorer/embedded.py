@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from engine.methods import METHODS
 from engine.trace import Header
 
 TITLE = "demo rig"  # of its runs
-MODEL = "A model of 11 million parameters: often wrong. Drafting never changes what it writes."
+MODEL = "A model of 11 million parameters: often wrong."
+OWN = "Drafting never changes what it writes."
 
 
 def model_line(header: Header) -> str:
     """The line about the model beside a run's text; empty for other rigs, and for runs of other engines."""
-    return MODEL if header.rig == TITLE and not header.engine else ""
+    if header.rig != TITLE or header.engine:
+        return ""
+    return f"{MODEL} {OWN}" if METHODS[header.request.method].lossless else MODEL

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.methods import METHODS
 from engine.records import DraftTree, Lattice, Round
 from engine.requests.familiar import says_outside
 from engine.requests.rig_names import DTYPE_WORDS
@@ -99,6 +100,7 @@ def header_view(header: Header) -> View:
         "pace": request.pace, "context_limit": header.context_limit, "title": header.title, "note": _note(header),
         "recorded": header.recorded, "prompt_tokens": len(request.prompt_ids), "turns": list(map(list, header.turns)),
         "model": model_line(header), "outside": says_outside(header.note),
+        "lossless": METHODS[request.method].lossless if request.method in METHODS else None,  # null: not known
     }
 
 

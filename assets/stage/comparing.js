@@ -67,12 +67,11 @@
     advise(header, figures, found) {
       const times = (speed) => `${(speed / found.tokens_per_second).toFixed(2)}×`;
       if (figures.tokensPerSecond >= found.tokens_per_second) return;
-      const better = found.others.filter((other) => other.tokens_per_second > figures.tokensPerSecond);
+      const better = found.others.filter((other) => other.tokens_per_second > figures.tokensPerSecond && !Canopy.wouldBePlain(other));
       const setting = (other) => (other.pace === "auto" ? `auto up to ${other.budget} nodes` : `${other.budget} nodes`);
       const named = (other) => (other.dtype ? `${other.dtype} (start with --dtype ${other.dtype})` : setting(other));
-      const fallen = (other) => (Canopy.wouldBePlain(other) ? " (it decoded plainly)" : "");
       const measured = better.length
-        ? `Measured just now on this prompt, against plain decoding: ${better.map((other) => `${named(other)} ${times(other.tokens_per_second)}${fallen(other)}`).join("; ")}.`
+        ? `Measured just now on this prompt, against plain decoding: ${better.map((other) => `${named(other)} ${times(other.tokens_per_second)}`).join("; ")}.`
         : "No other setting that was tried was faster.";
       const busy = found.unsteady ? " Other programs were using this machine, so these figures are rough." : "";
       const plain = { method: "autoregressive", budget: 0, pace: "fixed", label: "plain decoding" };

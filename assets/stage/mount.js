@@ -101,10 +101,12 @@
     const parts = build(stage, header, element.querySelector(".canopy-host"), { lessons: plain(props.lessons) });
     Canopy.controls.stage = stage;
     // A run that is opened fills the bar, so that Run repeats it live; where an address named it, the setting in that
-    // address takes precedence over the run's own.
+    // address takes precedence over the run's own. A recording was made elsewhere: here its budget may cost far more than
+    // it brings, so it becomes the most that auto may use.
     stage.on("opened", ({ push }) => {
       const { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, heads } = stage.header;
-      const asked = { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, heads };
+      const usual = { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, heads };
+      const asked = { ...usual, pace: stage.header.recorded ? "auto" : pace };
       if (stage.header.engine) return;
       if (!push && !parts.ready && Canopy.controls.carried !== null) return; // the bar keeps its values
       const named = push ? {} : Canopy.Address.read();

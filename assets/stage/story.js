@@ -3,6 +3,12 @@
 (function (Canopy) {
   "use strict";
 
+  // By whether the method is lossless; another engine's may be either.
+  const OWN = {
+    true: "The text is the big model's own, word for word.",
+    false: "This method is biased: its text is not always what the big model alone would write.",
+  };
+
   class Story {
     constructor(stage, parent, duel) {
       const { html, button } = Canopy.ink;
@@ -51,7 +57,7 @@
       const run = Canopy.figures(stage.rounds);
       const against = Canopy.against(run, stage.header, stage.baseline);
       const total = [[String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"], [" passes"]];
-      const own = "The text is the big model's own, word for word.";
+      const own = OWN[stage.header.lossless] || "";
       if (!stage.header.heads.length) {
         this.say([...total, [": one at a time."]], "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up.");
       } else if (!against) {

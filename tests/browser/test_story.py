@@ -20,6 +20,16 @@ def test_it_ends_on_the_total_and_says_why(watched: Watched, address: str) -> No
     assert f"{run['tau']:.1f} ÷ {against['cost']:.1f}" in page.locator(".cs-more").inner_text()
     assert abs(run["tau"] / against["cost"] - against["gain"]) < 1e-9  # the arithmetic of the figures
     assert page.locator(".cs-metric-cost .cs-number").inner_text() == f"{against['cost']:.1f}×"
+    assert "the big model's own, word for word" in page.locator(".cs-more").inner_text()
+    page.evaluate(f"{STAGE}.header.lossless = false; {STAGE}.tell('compared')")
+    assert "This method is biased" in page.locator(".cs-more").inner_text()
+
+
+def test_a_recordings_budget_is_the_most_that_auto_may_use_here(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    page.evaluate("Canopy.parts.lessons.open('wide', { push: true })")
+    page.wait_for_function("document.querySelector('#canopy-budget input').value === '256'", timeout=9000)
+    assert page.locator("#canopy-pace input").input_value().startswith("auto")
 
 
 def test_slower_than_plain_decoding_looks_like_what_it_is(watched: Watched, address: str) -> None:
