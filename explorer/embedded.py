@@ -14,4 +14,5 @@ def model_line(header: Header) -> str:
     """The line about the model beside a run's text; empty for other rigs, and for runs of other engines."""
     if header.rig != TITLE or header.engine:
         return ""
-    return f"{MODEL} {OWN}" if METHODS[header.request.method].lossless else MODEL
+    method = METHODS.get(header.request.method)
+    return f"{MODEL} {OWN}" if method and method.lossless else MODEL

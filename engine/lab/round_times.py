@@ -8,7 +8,8 @@ first. Learning every size would take hundreds of rounds. One factor is known af
 sizes, and is 1 where the curve is right.
 
 Other work on a machine comes and goes, so a drafting round is compared with plain rounds shortly before it, never with
-the curve's own milliseconds. A run that always drafts makes a plain round after 64, 128, 256 … rounds, to compare with.
+the curve's own milliseconds. A run that always drafts makes a plain round to compare with after every 64 rounds, and
+once the factor is known ever more rarely.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ HELD_UP = 2.0  # times the expected time: the most that a round counts as, if ot
 LEAST_FACTOR, MOST_FACTOR = 0.1, 10.0
 COMPARED = 5  # plain rounds that a drafting round is compared with; each drafting round drops the earliest
 FIRST_LOOK, RARER = 64, 2  # drafting rounds before a plain one is made for comparison, and how that number grows
+KNOWN = 12  # comparisons from which on it grows
 
 
 class DraftExcess:
@@ -34,7 +36,7 @@ class DraftExcess:
     def __init__(self) -> None:
         self.factor = 1.0
         self._expected = self._seen = PRIOR_ROUNDS
-        self._look, self._unseen = FIRST_LOOK, 0
+        self._look, self._unseen, self._compared = FIRST_LOOK, 0, 0
 
     @property
     def due(self) -> bool:
@@ -43,7 +45,7 @@ class DraftExcess:
 
     def plain(self) -> None:
         """A plain round was made."""
-        if self.due:
+        if self.due and self._compared >= KNOWN:
             self._look *= RARER
         self._unseen = 0
 
@@ -58,6 +60,7 @@ class DraftExcess:
         Logarithms are compared, since other programs lengthen plain and drafting rounds alike, and then cancel out on
         average.
         """
+        self._compared += 1
         usual = 1 + self.factor * expected
         cheaper = -usual * log(min(HELD_UP, max(1 / HELD_UP, seen / usual)))
         self._expected = MEMORY * self._expected + (1 - MEMORY) * PRIOR_ROUNDS + expected

@@ -33,6 +33,8 @@ def test_a_biased_method_is_not_said_to_change_nothing() -> None:
     biased = replace(header, request=replace(header.request, method="nanogpt_ratio"))
     assert header_view(header)["lossless"] is True
     assert header_view(biased)["lossless"] is False and header_view(biased)["model"] == MODEL
+    retired = replace(header, request=replace(header.request, method="unknown"))
+    assert header_view(retired)["lossless"] is None and header_view(retired)["model"] == MODEL
     outside = replace(header, request=replace(header.request, method="theirs"), engine="another engine")
     assert header_view(outside)["lossless"] is None and header_view(outside)["model"] == ""
 

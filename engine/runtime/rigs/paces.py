@@ -42,11 +42,11 @@ class PacePolicies:
         return self._pace(curve or self._joint.curve(1), request, drafters)
 
     def _pace(self, curve: CostCurve, request: Request, drafters: Sequence[Drafter]) -> BudgetPolicy:
-        """A method that would accept other tokens from another tree shares no total and learns nothing from the clock:
-        its text may depend neither on other runs nor on time."""
-        ledger = self._ledgers.of(request.method, drafters)
+        """A method that would accept other tokens from another tree shares no total, has accounts of its own and learns
+        nothing from the clock, so that the curve alone, once measured, decides what it drafts."""
         if not METHODS[request.method].follows_text:
-            return AdaptiveBudget(curve, ledger)
+            return AdaptiveBudget(curve)
+        ledger = self._ledgers.of(request.method, drafters)
         return PaceInCompany(curve, ledger=ledger, excess=self._excesses.of(curve, request.method, drafters))
 
     def allotment(self) -> BudgetInCompany:

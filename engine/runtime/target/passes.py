@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from engine.runtime.target.cache import SpreadCache, TreeCache
 from engine.runtime.target.hardware import gpus_of
-from engine.runtime.target.layers import Layer, Rotations, View, additive, norm_of
+from engine.runtime.target.layers import Experts, Layer, Rotations, View, additive, norm_of
 from engine.runtime.target.products import Product, VocabularyProduct
 
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
@@ -105,7 +105,10 @@ class FusedPass(nn.Module):
 
     def read_in_four_bits(self) -> bool:
         """Multiply with 4-bit weights without unpacking them; return whether most of the layers' weights are 4-bit. If
-        so, the others and the output head too give a row the same bits whatever rows are computed with it."""
+        so, the others and the output head too give a row the same bits whatever rows are computed with it. Nothing is
+        known of a mixture of experts, whose products are transformers' own, so it is False there."""
+        if any(isinstance(layer.mlp, Experts) for layer in self.layers):
+            return False
         products = [product for layer in self.layers for product in layer.products()]
         finer = [product for product in products if not product.read_in_four_bits()]
         if 2 * _weights(finer) >= _weights(products):

@@ -107,7 +107,9 @@ def seeded(number: int, known: set[str], before: Sequence[Path], talk_of: Callab
         if len(found) == PROMPTS_A_FILE:
             break
         if earlier and draw.random() < FOLLOW_UPS:
-            found.append([*talk_of(draw.choice(earlier)), *asked(follow_up(draw))])
+            talk = [*talk_of(draw.choice(earlier)), *asked(follow_up(draw))]
+            if talk not in found and sum(len(each) > 1 for each in found) < 2 * FOLLOW_UPS * PROMPTS_A_FILE:
+                found.append(talk)
             continue
         text = seed_prompt(draw, kinds)
         if text not in known:

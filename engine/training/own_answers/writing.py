@@ -87,7 +87,7 @@ class Writer:
         for kind in sorted(self.left, key=lambda each: counts[each] / KINDS[each]):
             talks = [talk for talk in self.new_talks(kind, counts[kind], known, shards)
                      if not self.held_out.near(talk[-1]["content"])]
-            if len(talks) >= FEWEST:
+            if sum(len(talk) == 1 for talk in talks) >= FEWEST:  # after earlier talks anything can be said again
                 path = self.prompts / f"{kind}-{counts[kind]:05d}.jsonl"
                 write_prompts(path, talks)
                 return path

@@ -14,7 +14,7 @@ from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.cost import CostCurve
 from engine.lab.in_company import BudgetInCompany, PaceInCompany
 from engine.lab.joint_costs import JointCosts
-from engine.lab.round_times import FIRST_LOOK, DraftExcess, DraftExcesses, RunTimes
+from engine.lab.round_times import FIRST_LOOK, KNOWN, DraftExcess, DraftExcesses, RunTimes
 from engine.records import Request
 from tests.engine.lab.recorded_drafts import drafted_texts, milliseconds
 from tests.engine.lab.test_accounts import LOSING, PAYING, cut
@@ -115,13 +115,25 @@ def test_rounds_after_company_are_not_compared_with_those_before_it(company: boo
 def test_who_drafts_all_the_time_compares_ever_more_rarely() -> None:
     excess = DraftExcess()
     run, plain = RunTimes(excess), []
-    for place in range(10 * FIRST_LOOK):
+    for place in range(20 * FIRST_LOOK):
         if excess.due:
             plain.append(place)
             run.plain(10.0)
         else:
             run.drafted(0.5, 15.0)
-    assert plain == [64, 193, 450] and excess.factor == pytest.approx(1.0)
+    every_64 = [64 + 65 * count for count in range(KNOWN + 1)]
+    assert plain == [*every_64, every_64[-1] + 129, every_64[-1] + 129 + 257] and excess.factor == pytest.approx(1.0)
+
+
+def test_who_drafts_all_the_time_learns_what_a_curve_hides_within_a_long_text() -> None:
+    excess = DraftExcess()
+    run = RunTimes(excess)
+    for _ in range(14 * FIRST_LOOK):
+        if excess.due:
+            run.plain(10.0)
+        else:
+            run.drafted(1.0, 30.0)  # twice what the curve says, which is one plain round beyond one
+    assert excess.factor > 1.6
 
 
 def test_a_pace_makes_the_plain_round_that_is_due() -> None:

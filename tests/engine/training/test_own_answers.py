@@ -32,7 +32,7 @@ from engine.training.own_answers.drafters import Lessons, OwnRecipe, begun, expo
 from engine.training.own_answers.features import from_bits, open_shard, write_features
 from engine.training.own_answers.measure import by_block, by_phrases, load_trainee, scores
 from engine.training.own_answers.phrases import export, orders_of
-from engine.training.own_answers.prompts import PROMPTS_A_FILE, HeldOut, is_plain, seeded
+from engine.training.own_answers.prompts import PROMPTS_A_FILE, HeldOut, asked, is_plain, seeded
 from engine.training.own_answers.reading import AnswerShards, choices, frequent
 from engine.training.own_answers.small import LayerLessons, LayerRecipe, export_layers, some_layers
 from engine.training.rates import optimizers
@@ -285,3 +285,13 @@ def test_a_kind_of_few_prompts_ends_with_what_there_is() -> None:
     known: set[str] = set()
     made = seeded(0, known, [], lambda answered: [], ("greetings",))
     assert 0 < len(made) < PROMPTS_A_FILE and len({talk[0]["content"] for talk in made}) == len(made) == len(known)
+
+
+def test_where_seeds_are_used_up_conversations_do_not_take_their_place(tmp_path: Path) -> None:
+    write_shard(tmp_path / "a.npz", [AnswerRow(Conversation((1, 2), (3, 2)), True, 0)])
+    known: set[str] = set()
+    while [talk for talk in seeded(0, known, [], lambda answered: [], ("greetings",)) if len(talk) == 1]:
+        pass
+    made = seeded(0, known, [tmp_path / "a.npz"], lambda answered: asked("Hi"), ("greetings",))
+    assert {len(talk) for talk in made} == {2} and len(made) <= 0.2 * PROMPTS_A_FILE
+    assert len({talk[-1]["content"] for talk in made}) == len(made), "none twice"

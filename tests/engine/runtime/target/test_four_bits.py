@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
-from transformers import Qwen3ForCausalLM
+from transformers import Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from engine.records import DraftTree, Sampling
 from engine.requests.rig_names import FOUR_BITS
@@ -123,6 +123,17 @@ def test_a_target_of_other_weights_stays_what_it_is() -> None:
     target = small_target()
     target.model.bfloat16()
     assert not target.read_in_four_bits() and target.dtype == "bfloat16"
+
+
+def test_a_mixture_of_experts_is_never_one() -> None:
+    """Its experts' products are transformers' own: whether they give a row the same bits beside others is not known."""
+    model = Qwen3MoeForCausalLM(Qwen3MoeConfig(
+        vocab_size=64, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32)).bfloat16()
+    for name, value in model.named_parameters():
+        if "self_attn" in name and value.ndim == 2:
+            value.data.copy_(on_levels(lowest=-0.25, outputs=value.shape[0], inputs=value.shape[1]))
+    assert not TorchTarget(model, ()).read_in_four_bits()
 
 
 @pytest.mark.parametrize("finer", [(), ("v_proj", "layers.1.mlp.down_proj")], ids=["all of 4 bits", "mixed"])
