@@ -10,12 +10,12 @@ from __future__ import annotations
 from math import log
 
 from engine.lab.cost import CostCurve, LoadCost, joined
+from engine.lab.round_times import counted
 from engine.lab.shared_pace import STEPS
 
 PASS_POWER, DRAFT_POWER = 0.1, 0.5  # at first: eight requests take 1.2 times a lone pass over their rows, 2.8 drafts
 LEAST_POWER, MOST_POWER = -0.5, 1.5
 MEMORY = 0.97  # weight of what was learnt a round ago
-HELD_UP = 2.0  # times the expected cost: the most that a round counts as, if other programs held it up
 RENEWED = 16  # rounds after which the curves are made anew from what was learnt
 TWICE = 20  # rows more that double a pass
 
@@ -65,7 +65,7 @@ class JointCosts:
     def _learn(self, power: float, requests: int, expected: float, milliseconds: float) -> float:
         if requests < 2 or not self._measured or self._joint or expected <= 0:
             return power
-        dearer = min(HELD_UP, max(1 / HELD_UP, milliseconds / expected))
+        dearer = counted(milliseconds / expected)
         self._learnt += 1
         if self._learnt % RENEWED == 0:
             self._curves.clear()

@@ -30,6 +30,11 @@ FIRST_LOOK, RARER = 64, 2  # drafting rounds before a plain one is made for comp
 KNOWN = 12  # comparisons from which on it grows
 
 
+def counted(ratio: float) -> float:
+    """A round's time over the expected time, as it counts: at most ``HELD_UP``, and no less than its inverse."""
+    return min(HELD_UP, max(1 / HELD_UP, ratio))
+
+
 class DraftExcess:
     """The factor for one curve, method and set of drafters, over all their runs."""
 
@@ -62,7 +67,7 @@ class DraftExcess:
         """
         self._compared += 1
         usual = 1 + self.factor * expected
-        cheaper = -usual * log(min(HELD_UP, max(1 / HELD_UP, seen / usual)))
+        cheaper = -usual * log(counted(seen / usual))
         self._expected = MEMORY * self._expected + (1 - MEMORY) * PRIOR_ROUNDS + expected
         self._seen = MEMORY * self._seen + (1 - MEMORY) * PRIOR_ROUNDS + usual - 1 - cheaper
         self.factor = min(MOST_FACTOR, max(LEAST_FACTOR, self._seen / self._expected))

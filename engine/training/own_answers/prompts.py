@@ -26,6 +26,7 @@ TOP_P = 0.95
 MOST_BARREN = 8  # batches of turns, or files of answers, in a row without a new one
 TRIES = 20  # for each seed prompt: a kind has a limited number of them
 FOLLOW_UPS = 0.1  # the share of seeded prompts that continue a conversation
+MOST_FOLLOW_UPS = int(2 * FOLLOW_UPS * PROMPTS_A_FILE)  # of a file: with more, the seeds are running out
 LONGEST_BEFORE = 240  # tokens of a conversation that is continued
 ALIKE = 0.7  # of both prompts' words: with more in common, a prompt counts as a rewording of a held-out one
 LEAST_LETTERS, PLAIN = 8, 0.9
@@ -108,7 +109,7 @@ def seeded(number: int, known: set[str], before: Sequence[Path], talk_of: Callab
             break
         if earlier and draw.random() < FOLLOW_UPS:
             talk = [*talk_of(draw.choice(earlier)), *asked(follow_up(draw))]
-            if talk not in found and sum(len(each) > 1 for each in found) < 2 * FOLLOW_UPS * PROMPTS_A_FILE:
+            if talk not in found and sum(len(each) > 1 for each in found) < MOST_FOLLOW_UPS:
                 found.append(talk)
             continue
         text = seed_prompt(draw, kinds)
