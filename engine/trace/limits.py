@@ -11,16 +11,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a file: its bytes compressed and uncompressed, the ratio of the two, bytes and JSON values of a
-    line, rounds, and tokens that have a text."""
+    """The limits of a file: its bytes compressed and uncompressed, the ratio of the two, the members of a gzip file,
+    lines (whatever they hold), bytes and JSON values of a line, and tokens that have a text."""
 
     file_bytes: int = 128 * 2**20
     unpacked_bytes: int = 256 * 2**20
     growth: int = 24
     free_bytes: int = 2 * 2**20  # unpacked: any file may have so many, however small it is
+    members: int = 2**14
+    lines: int = 2**16 + 2**8  # 65,536 rounds, and what else there is
     line_bytes: int = 16 * 2**20
     line_values: int = 500_000
-    rounds: int = 65_536
     pieces: int = 300_000
 
 

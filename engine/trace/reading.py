@@ -53,17 +53,20 @@ def _lines(file: BinaryIO, name: str, limits: Limits) -> Iterator[Line]:
 
 
 class LineReader:
-    """Decodes a file's lines one after another, and adds up their rounds and token texts against the limits."""
+    """Decodes a file's lines one after another, and adds up lines and token texts against the limits."""
 
     def __init__(self, name: str, limits: Limits = LIMITS) -> None:
         self._name, self._limits = name, limits
         self._pieces = 0
         self._ended = False
-        self.count = self.rounds = 0
+        self.count = 0
 
     def line(self, row: bytes) -> Line | None:
         """Decode the next line; None for a recorder's report of a refused round. TraceError where it cannot be read."""
         self.count += 1
+        if self.count > self._limits.lines:
+            raise TraceError(f"{self._name} has more than {self._limits.lines:,} lines, which is the most that is "
+                             "read.")
         try:
             line = self._decoded(row)
             self._count(line)
@@ -88,10 +91,7 @@ class LineReader:
         if isinstance(line, End):
             self._ended = True
         elif line is not None:
-            self.rounds += isinstance(line, Entry)
             self._pieces += len(line.pieces)
-        if self.rounds > self._limits.rounds:
-            raise ValueError(f"more than {self._limits.rounds:,} rounds, which is the most that is read")
         if self._pieces > self._limits.pieces:
             raise ValueError(f"the text of more than {self._limits.pieces:,} tokens, which is the most that is read")
 

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from engine.errors import TraceError
 from engine.machine.files import kind_of
 from engine.trace.limits import Limits
 
 GZIP_MAGIC = b"\x1f\x8b"
-STEP_BYTES = 2**18
+STEP_BYTES = 2**20  # the most that is read, and unpacked, at a time
+PACKED_BYTES = 2**16  # given to zlib at a time: it copies what is left behind the end of a gzip member
 
 
 @contextmanager
@@ -40,13 +41,6 @@ def check_size(size: int, limits: Limits, name: str) -> None:
         raise TraceError(f"{name} has {in_words(size)}, and at most {in_words(limits.file_bytes)} are read.")
 
 
-def check_line(size: int, limits: Limits, name: str) -> None:
-    """TraceError where a line has more bytes than the limits allow."""
-    if size > limits.line_bytes:
-        raise TraceError(f"{name} has a line of more than {in_words(limits.line_bytes)}, which is the most that is "
-                         "read.")
-
-
 def in_words(size: int) -> str:
     """A number of bytes in words."""
     return f"{size / 2**20:,.0f} MiB" if size >= 2**20 else f"{size:,} bytes"
@@ -54,61 +48,96 @@ def in_words(size: int) -> str:
 
 def lines_of(file: BinaryIO, limits: Limits, name: str) -> Iterator[bytes]:
     """The complete lines of a file, without line ends. TraceError where a line or the whole file is too long."""
-    held: list[bytes] = []
-    rest = 0
-    for chunk in _unpacked(file, limits, name):
-        *whole, last = chunk.split(b"\n")
-        for piece in whole:
-            check_line(rest + len(piece), limits, name)
-            yield b"".join([*held, piece])
-            held, rest = [], 0
-        held.append(last)
-        rest += len(last)
-        check_line(rest, limits, name)
+    rows = FileLines(name, limits)
+    while (fresh := b"" if rows.waiting else file.read(STEP_BYTES)) or rows.waiting:
+        yield from rows.of(fresh)
 
 
-def _unpacked(file: BinaryIO, limits: Limits, name: str) -> Iterator[bytes]:
-    read = written = 0
-    start = file.read(len(GZIP_MAGIC))
-    steps = _packed_steps(file, start, name) if start == GZIP_MAGIC else _steps(file, start)
-    for chunk, taken in steps:
-        read, written = read + taken, written + len(chunk)
-        check_size(read, limits, name)
-        if written > limits.unpacked_bytes:
-            raise TraceError(f"{name} unpacks to more than {in_words(limits.unpacked_bytes)}, which is the most that "
-                             "is read.")
-        if written > max(limits.free_bytes, limits.growth * read):
-            raise TraceError(f"{name} unpacks to more than {limits.growth} times its size, which no trace does.")
-        yield chunk
+class FileLines:
+    """Takes a file's bytes as they are read and gives its complete lines, unpacked where it is gzipped. TraceError
+    where it is damaged or goes beyond the limits."""
 
+    def __init__(self, name: str, limits: Limits) -> None:
+        self._name, self._limits = name, limits
+        self._gzipped: bool | None = None
+        self._packed = memoryview(b"")  # what was read and is not unpacked
+        self._inside: Any = None  # what unpacks the gzip member that has begun
+        self._full = False  # whether zlib may hold more than it gave
+        self._held: list[bytes] = []  # of a line that is not complete
+        self._read = self._written = self._members = self._line = 0
 
-def _steps(file: BinaryIO, start: bytes) -> Iterator[tuple[bytes, int]]:
-    chunk = start
-    while chunk:
-        yield chunk, len(chunk)
-        chunk = file.read(STEP_BYTES)
+    @property
+    def waiting(self) -> bool:
+        """Whether there is more to unpack before more is read."""
+        return bool(self._gzipped) and (len(self._packed) > 0 or self._full)
 
+    def of(self, fresh: bytes) -> list[bytes]:
+        """The lines that end in these bytes, or, while it is ``waiting``, in those that were given before."""
+        self._read += len(fresh)
+        check_size(self._read, self._limits, self._name)
+        chunk = self._unpacked(fresh)
+        self._written += len(chunk)
+        self._check_written()
+        *ends, last = chunk.split(b"\n")
+        rows = []
+        for end in ends:
+            rows.append(b"".join([*self._held, self._checked(end)]))
+            self._held, self._line = [], 0
+        self._held.append(self._checked(last))
+        return rows
 
-def _packed_steps(file: BinaryIO, start: bytes, name: str) -> Iterator[tuple[bytes, int]]:
-    """Unpacked pieces of a gzip file, each with the number of bytes read for it; of a file that is cut off, all before
-    the cut."""
-    inside, packed, taken = zlib.decompressobj(wbits=31), start, len(start)
-    while True:
+    def _checked(self, part: bytes) -> bytes:
+        self._line += len(part)
+        if self._line > self._limits.line_bytes:
+            raise TraceError(f"{self._name} has a line of more than {in_words(self._limits.line_bytes)}, which is the "
+                             "most that is read.")
+        return part
+
+    def _check_written(self) -> None:
+        limits = self._limits
+        if self._written > limits.unpacked_bytes:
+            raise TraceError(f"{self._name} unpacks to more than {in_words(limits.unpacked_bytes)}, which is the most "
+                             "that is read.")
+        if self._written > max(limits.free_bytes, limits.growth * self._read):
+            raise TraceError(f"{self._name} unpacks to more than {limits.growth} times its size, which no trace does.")
+        if self._members > limits.members:
+            raise TraceError(f"{self._name} is a gzip file of more than {limits.members:,} parts, which is the most "
+                             "that is read.")
+
+    def _unpacked(self, fresh: bytes) -> bytes:
+        if self._gzipped is None:
+            fresh = bytes(self._packed) + fresh
+            if len(fresh) < len(GZIP_MAGIC):
+                self._packed = memoryview(fresh)
+                return b""
+            self._gzipped, self._packed = fresh.startswith(GZIP_MAGIC), memoryview(b"")
+        if not self._gzipped:
+            return fresh
+        self._packed = memoryview(fresh) if fresh else self._packed
         try:
-            chunk = inside.decompress(packed, STEP_BYTES)
+            return self._step()
         except zlib.error as error:
-            raise TraceError(f"{name} is a gzip file that is damaged; record or copy it again.") from error
-        yield chunk, taken
-        taken = 0
-        packed = inside.unconsumed_tail
-        if inside.eof:
-            packed = inside.unused_data.lstrip(b"\0")
-            inside = zlib.decompressobj(wbits=31)
-        if not packed and len(chunk) < STEP_BYTES:
-            packed = file.read(STEP_BYTES)
-            taken = len(packed)
-            if not packed:
-                return
+            raise TraceError(f"{self._name} is a gzip file that is damaged; record or copy it again.") from error
+
+    def _step(self) -> bytes:
+        """At most twice ``STEP_BYTES`` of what was given."""
+        chunks: list[bytes] = []
+        left = STEP_BYTES
+        while self.waiting and left > 0 and self._members <= self._limits.members:
+            packed = bytes(self._packed[:PACKED_BYTES])
+            if self._inside is None:
+                rest = packed.lstrip(b"\0")  # padding between members
+                self._inside = zlib.decompressobj(wbits=31) if rest else None
+                self._members += bool(rest)
+            else:
+                given = self._inside.decompress(packed, STEP_BYTES)
+                chunks.append(given)
+                left -= len(given)
+                rest = self._inside.unused_data if self._inside.eof else self._inside.unconsumed_tail
+                self._full = len(given) == STEP_BYTES and not self._inside.eof
+                self._inside = None if self._inside.eof else self._inside
+            self._packed = self._packed[len(packed) - len(rest):]
+        return b"".join(chunks)
 
 
 def as_file(data: bytes) -> BinaryIO:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import time
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +15,7 @@ import pytest
 from engine.errors import TraceError
 from engine.trace import dumps, load, loads
 from engine.trace.limits import LIMITS, Limits
+from engine.trace.tail import TraceTail
 from tests.engine.test_trace import made
 from tests.engine.trace.bombs import BOMBS, HEADER, LINES, file_of, packed, zeros
 
@@ -43,11 +45,41 @@ def test_a_bomb_takes_no_more_than_ten_times_an_ordinary_trace(name: str) -> Non
     assert peak_bytes(lambda: loads(bomb)) < max(10 * usual * len(bomb), 3 * LIMITS.free_bytes + 2**20)
 
 
-def test_rounds_are_counted() -> None:
+def test_lines_are_counted() -> None:
     lines = [LINES[0], *[LINES[1]] * 30, LINES[-1]]
-    assert len(loads(file_of(*lines), limits=Limits(rounds=30)).entries) == 30
-    with pytest.raises(TraceError, match=r"line 31 cannot be read \(more than 29 rounds"):
-        loads(file_of(*lines), limits=Limits(rounds=29))
+    assert len(loads(file_of(*lines), limits=Limits(lines=32)).entries) == 30
+    with pytest.raises(TraceError, match=r"more than 31 lines, which is the most that is read"):
+        loads(file_of(*lines), limits=Limits(lines=31))
+
+
+@pytest.mark.parametrize("line", [b'{"refused":7}', b'{"refused":{"index":1,"reason":""},"x":[]}', b""])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_million_lines_are_refused_at_once_whatever_they_hold(line: bytes, packed: bool, tmp_path: Path) -> None:
+    many = b"\n".join([LINES[0], *[line] * 1_000_000, b""])
+    refused_soon(gzip.compress(many, 0) if packed else many, tmp_path)
+
+
+@pytest.mark.parametrize("inside", [b"", b"\n", b'{"refused":7}\n'])
+def test_a_million_members_of_a_gzip_file_are_refused_at_once(inside: bytes, tmp_path: Path) -> None:
+    refused_soon(gzip.compress(LINES[0] + b"\n") + gzip.compress(inside) * 1_000_000, tmp_path)
+
+
+def refused_soon(data: bytes, folder: Path) -> None:
+    """In seconds of this process, read whole and followed; a second where the machine is quiet."""
+    path = folder / "run.jsonl.gz"
+    path.write_bytes(data)
+    for read in (partial(loads, data), partial(load, path), partial(followed, path)):
+        began = time.process_time()
+        with pytest.raises(TraceError, match=r"which is the most that is|cannot be read|are read\.$"):
+            read()
+        assert time.process_time() - began < 5
+
+
+def followed(path: Path) -> None:
+    """Read a file as one that grows."""
+    tail = TraceTail(path)
+    for _ in range(1000):
+        tail.lines()
 
 
 @pytest.mark.parametrize(("limits", "sentence"), [

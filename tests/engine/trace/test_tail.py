@@ -37,13 +37,23 @@ def test_lines_come_as_they_become_whole(step: int, packed: bool, tmp_path: Path
 
 
 def test_a_large_step_is_taken_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.trace.tail.STEP_BYTES", 500)
+    monkeypatch.setattr("engine.trace.stream.STEP_BYTES", 500)
     (tmp_path / "run.jsonl.gz").write_bytes(gzip.compress(WHOLE, mtime=0))
     tail, steps = TraceTail(tmp_path / "run.jsonl.gz"), []
     for _ in range(len(WHOLE) // 100):
         steps.append(tail.lines())
     assert [type(line) for step in steps for line in step] == [Header, *[Entry] * len(TRACE.entries), End]
     assert max(map(len, steps)) < len(LINES)
+
+
+def test_parts_of_a_gzip_file_follow_each_other(tmp_path: Path) -> None:
+    path, half = tmp_path / "run.jsonl.gz", len(WHOLE) // 2
+    path.write_bytes(gzip.compress(WHOLE[:half]) + b"\0" * 9)
+    tail = TraceTail(path)
+    first = tail.lines()
+    with path.open("ab") as file:
+        file.write(b"\0" + gzip.compress(WHOLE[half:]))
+    assert all(same(one, other) for one, other in zip([*first, *tail.lines()], LINES, strict=True))
 
 
 def test_another_file_in_its_place_is_noticed(tmp_path: Path) -> None:
