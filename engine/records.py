@@ -30,6 +30,17 @@ class Sampling:
     seed: int = 0
 
 
+@dataclass(frozen=True)
+class Precision:
+    """The one dtype of a rig's plain decoding and trees, and why it is that one, in a sentence. ``plain_dtype`` names
+    another in which plain decoding alone would be clearly faster, ``plain_gain`` times as fast; empty without one."""
+
+    dtype: str
+    reason: str = ""
+    plain_dtype: str = ""
+    plain_gain: float = 1.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """How a text is to be written, whatever its prompt.

@@ -25,6 +25,11 @@ FOUR_BITS = "int4"  # weights that a file stores in 4 bits, read as such
 DTYPE_WORDS: Mapping[str, str] = MappingProxyType({
     "float32": "weights and arithmetic of 32 bits", "bfloat16": "weights and arithmetic of 16 bits",
     FOUR_BITS: "weights of 4 bits as the file stores them, arithmetic in bfloat16"})
+NEAR_TIES = ("where two tokens are nearly equal, a tree's pass may choose the other one than plain decoding's, since "
+             "they round in another order")
+EXACTNESS: Mapping[str, str] = MappingProxyType({  # of a tree's text, against plain decoding's in the same dtype
+    "float32": "trees write plain decoding's text, but for ties closer than its rounding",
+    "bfloat16": NEAR_TIES, FOUR_BITS: "trees write plain decoding's text bit for bit"})
 DTYPE_NAMES = (AUTO_DTYPE, *DTYPE_WORDS)
 GGUF = ".gguf"  # the suffix of such a file
 SCHEMES = ("http", "https")  # of a server's address

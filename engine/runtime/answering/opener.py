@@ -46,6 +46,5 @@ class LiveRigOpener:
 def held_bytes(rig: Rig) -> int:
     """The bytes that the weights of a rig take."""
     drafters = [getattr(drafter, "inside", drafter) for drafter in rig.drafters.values()]
-    targets = [each.model for each in (rig.target, rig.plain_target) if each]
-    models = [*targets, *(drafter.model for drafter in drafters if hasattr(drafter, "model"))]
+    models = [rig.target.model, *(drafter.model for drafter in drafters if hasattr(drafter, "model"))]
     return sum(value.nbytes for model in models for value in model.parameters())

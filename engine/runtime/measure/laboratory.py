@@ -56,14 +56,13 @@ class LiveLaboratory:
             return read(rounds)
 
     def measure_among(self, ask: Ask, company: Company) -> Reading:
-        """See ``lab.company.JointLaboratory``. Plain decoding uses the target that is fastest for it, as it does alone;
-        requests at ``auto`` share one total of rows, whose costs are measured first."""
+        """See ``lab.company.JointLaboratory``. Requests at ``auto`` share one total of rows, whose costs are measured
+        first."""
         asked = [BatchRequest(self.live.request(each), self._drafters(each)) for each in (ask, *company.others)]
         drafts = bool(asked[0].drafters)
         with self.live.held(f"with {company.at_once} requests at once"), torch.inference_mode():
-            target = self.rig.target if drafts else self.rig.plain_target or self.rig.target
             shared = self._shared(ask, company.at_once) if drafts and ask.pace == AUTO else None
-            return read_among(target, asked, company.at_once, shared)
+            return read_among(self.rig.target, asked, company.at_once, shared)
 
     def _drafters(self, ask: Ask) -> list[Drafter]:
         return list(self.rig.drafters_for(ask.method, ask.drafters).values())

@@ -124,7 +124,7 @@ def measured(live: LiveRig, bench: TogetherBench) -> Throughputs:
 def run(live: LiveRig, asks: Sequence[Ask], at_once: int, way: Way) -> Throughput:
     """Answer all prompts one way, ``at_once`` of them at a time."""
     rig, curve = live.checkpoints, _curves(live, asks)
-    target = rig.plain_target if way.budget == PLAIN and rig.plain_target else rig.target
+    target = rig.target
     allotment: Allotment | None = SharedBudget(curve) if way.budget == SHARED else None
     fixed = int(way.budget) if way.budget.isdigit() else 0
     asked = []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from engine.errors import RigError
@@ -15,17 +16,20 @@ from engine.runtime.checkpoints.opening import Opening
 from engine.runtime.checkpoints.packaged import packaged
 
 CARD = "rig.json"
+TYPICAL_LENGTHS: Mapping[int, float] = MappingProxyType({1: 1.4, 3: 1.8, 7: 2.0, 16: 2.2})  # where no card says
 KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     "title": (str, "a text"), "heads": (list, "a list of names"), "defaults": (dict, "an object of lists of names"),
     "revisions": (dict, "an object of texts"), "package": (dict, "an object of texts"),
     "good_at": (str, "a text"), "familiar_nats": ((int, float), "a number"),
-    "familiar": (list, "a list of regular expressions")}
+    "familiar": (list, "a list of regular expressions"),
+    "acceptance_lengths": (dict, "an object of numbers")}
 NEEDED = ("title", "heads", "defaults")
 
 
 @dataclass(frozen=True)
 class RigParts:
-    """What a rig is made of, before anything is loaded: its folders, and the drafters for methods of one and of two."""
+    """What a rig is made of, before anything is loaded: its folders, and the drafters for methods of one and of two.
+    ``acceptance_lengths`` are mean tokens per round by the node budget, as measured on prompts of its kind."""
 
     title: str
     target: Path
@@ -35,6 +39,7 @@ class RigParts:
     good_at: str = ""
     familiar_nats: float = float("inf")
     familiar: tuple[str, ...] = ()
+    acceptance_lengths: Mapping[int, float] = field(default_factory=lambda: TYPICAL_LENGTHS)
 
 
 def has_card(folder: Path) -> bool:
@@ -62,7 +67,8 @@ def card_parts(folder: Path, opening: Opening) -> RigParts:
         card["title"], target, {name: folder / name for name in names},
         {int(count): tuple(chosen) for count, chosen in defaults.items()},
         {str(name): str(value) for name, value in card.get("revisions", {}).items()}, card.get("good_at", ""),
-        float(card.get("familiar_nats", "inf")), tuple(map(str, card.get("familiar", ()))))
+        float(card.get("familiar_nats", "inf")), tuple(map(str, card.get("familiar", ()))),
+        _lengths(folder, card.get("acceptance_lengths", {})))
 
 
 def _read(folder: Path) -> dict[str, Any]:
@@ -80,6 +86,18 @@ def _read(folder: Path) -> dict[str, Any]:
         if name in card and (not isinstance(value, kind) or isinstance(value, bool)):
             raise RigError(f"{CARD} in {called(folder)} has {str(value)[:60]!r} under {name!r}; it has to be {said}.")
     return card
+
+
+def _lengths(folder: Path, value: Mapping[str, Any]) -> Mapping[int, float]:
+    """Acceptance lengths by budget; those that the card lacks are typical ones."""
+    try:
+        lengths = {int(nodes): float(length) for nodes, length in value.items()}
+    except (TypeError, ValueError, OverflowError):
+        lengths = {0: 0.0}
+    if not all(1 <= length <= nodes + 1 for nodes, length in lengths.items()):
+        raise RigError(f"{CARD} in {called(folder)} has {str(dict(value))[:60]!r} under 'acceptance_lengths'; it has "
+                       "to hold tokens per round by node budget, each from 1 to the budget + 1.")
+    return {**TYPICAL_LENGTHS, **lengths}
 
 
 def _names(folder: Path, field: str, value: Any) -> list[str]:

@@ -46,7 +46,6 @@ class LiveRig:
         self._paces = PacePolicies(self._costs)
         self._shared = SharedRounds(self._paces.allotment)
         self._loop = loop_on(rig.target)
-        self._plain_loop = loop_on(rig.plain_target) if rig.plain_target else self._loop
         self._shares = shares and isinstance(self._loop, HostLoop)  # CUDA graphs are captured for one run
         self._texts = TokenTexts(rig.tokenizer)
 
@@ -126,9 +125,7 @@ class LiveRig:
 
     def _decode(self, request: Request, drafters: Sequence[Drafter]) -> Generator[Round, None, None]:
         """The rounds at the request's pace. Needs the rig to itself, since an adaptive pace may measure first."""
-        if not drafters:
-            return self._plain_loop.decode(request, drafters)
-        if request.pace != AUTO:
+        if not drafters or request.pace != AUTO:
             return self._loop.decode(request, drafters)
         return HostLoop(self._rig.target).decode(
             request, drafters, self._paces.unshared(request, drafters), self._paces.allotment())
@@ -171,9 +168,8 @@ class LiveRig:
             with self.held(request_in_words(request)), closing(self._decode(request, drafters)) as rounds:
                 yield OwnRounds(rounds)
             return
-        target = self._rig.target if drafters else self._rig.plain_target or self._rig.target
         adaptive = request.pace == AUTO and bool(drafters)
-        with self._shared.seat(SharedRun(target, lambda: BatchRequest(
+        with self._shared.seat(SharedRun(self._rig.target, lambda: BatchRequest(
                 request, drafters,
                 self._paces.joinable(request, drafters, self._shared.runs > 1) if adaptive else None),
                 request_in_words(request))) as seat:
@@ -194,12 +190,10 @@ class LiveRig:
         """Free what finished runs left allocated; the weights are freed with the last reference to this object."""
         with self._shared.alone():
             self._free()
-            for target in filter(None, (self._rig.target, self._rig.plain_target)):
-                target.release()
+            self._rig.target.release()
 
     def _free(self) -> None:
         self._loop.close()
-        self._plain_loop.close()
 
     def instead(self, reason: str) -> LiveRig:
         """This rig with a note, shown with every run, of why it answers in another rig's place."""
@@ -207,7 +201,7 @@ class LiveRig:
         return LiveRig(replace(self._rig, notes=(note, *self._rig.notes)), self._shares)
 
     def _header(self, ask: Ask, request: Request, drafters: tuple[str, ...]) -> Header:
-        target = self._rig.target if drafters else self._rig.plain_target or self._rig.target
+        target = self._rig.target
         return Header(
             request=request, prompt=ask.prompt, rig=self._rig.name, drafters=drafters, hardware=self.hardware,
             dtype=target.dtype, context_limit=target.context_limit,

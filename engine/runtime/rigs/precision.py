@@ -1,8 +1,10 @@
-"""Chooses the dtype of a rig where none is named: the fastest on this processor, measured once and remembered.
+"""Chooses the dtype of a rig where none is named, measured once on this processor and remembered.
 
-A pass over a tree is bound by arithmetic, a pass over one row by memory. So a processor that multiplies bfloat16 slowly
-may be fastest with trees in float32 and plain decoding in bfloat16, whose weights are half as many bytes. Weights that
-a file stores in 4 bits may be multiplied as such, "int4" (``target/four_bits.py``). Figures: ``LOG.md``.
+One dtype serves plain decoding and trees, so that both write one text. It is chosen by expected tokens per second: the
+acceptance lengths of the rig's card over the measured time of a pass, at each dtype's best number of nodes, none
+included. A geometric mean of pass times would not do: with matrix units in bfloat16 it preferred the dtype whose large
+trees are cheap, although no tree that large pays. Weights that a file stores in 4 bits may be multiplied as such,
+"int4" (``target/four_bits.py``). Figures: ``LOG.md``.
 """
 
 from __future__ import annotations
@@ -10,9 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
-from math import sqrt
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
@@ -25,8 +25,8 @@ from safetensors import SafetensorError, safe_open
 from engine.errors import FileError, RigError
 from engine.machine.files import replace_file
 from engine.machine.kept_files import kept_files
-from engine.records import PackedTree, Sampling
-from engine.requests.rig_names import AUTO_DTYPE, FOUR_BITS
+from engine.records import PackedTree, Precision, Sampling
+from engine.requests.rig_names import AUTO_DTYPE, EXACTNESS, FOUR_BITS
 from engine.runtime.checkpoints.architectures import causal_config
 from engine.runtime.checkpoints.files import called, parameters, weight_files
 from engine.runtime.checkpoints.loading import load_causal
@@ -42,54 +42,38 @@ from engine.trees.tree import pack
 DTYPES: Mapping[str, torch.dtype] = MappingProxyType({
     "float32": torch.float32, "bfloat16": torch.bfloat16, FOUR_BITS: torch.bfloat16})
 USUAL = "bfloat16"
-SMALL_TREE_ROWS, TREE_ROWS = 4, 17  # trees of 3 and of 16 nodes with their roots
+EXACT_FIRST = (FOUR_BITS, "float32", "bfloat16")  # bit for bit; but for rounding far below any gap; but for near-ties
+NODES = (0, 1, 3, 7, 16)  # of the trees that are expected; 0 is plain decoding
 SAMPLE = "mlp.gate_proj.weight"  # the weight that shows whether a file has 4-bit weights; some keep others finer
 CONTEXT = 64  # tokens of prefix
 REPEATS = 9  # of each pass; the fastest counts, since other programs can only slow one down
-CLEARLY = 0.9  # of the time: only a pass this much faster is worth a second copy of the weights
+CLEARLY = 0.9  # of the fastest rate: a more exact dtype that reaches as much is taken
 LARGEST = 10**9  # parameters: reading a larger target twice would take longer than the better dtype could save
 
-
-@dataclass(frozen=True)
-class Precision:
-    """The dtypes that draft trees and plain decoding run in."""
-
-    trees: str
-    plain: str
+PassTimes = Mapping[int, float]  # milliseconds of a pass of the target by its rows
 
 
-@dataclass(frozen=True)
-class PassTimes:
-    """Milliseconds of the target's passes over one row, over ``SMALL_TREE_ROWS`` and over ``TREE_ROWS``."""
-
-    one: float
-    small_tree: float
-    tree: float
-
-    @property
-    def trees(self) -> float:
-        """The milliseconds of a tree whose size is not known yet: the geometric mean of both."""
-        return sqrt(self.small_tree * self.tree)
-
-
-def precision(wanted: str, folder: Path, device: torch.device, opening: Opening) -> Precision:
-    """The dtypes that the target in a folder runs in: the wanted one, or, for "auto", the fastest. Nothing is measured,
-    and both are ``USUAL``, on a GPU, for large targets, and where two copies in float32 would not fit."""
+def precision(wanted: str, folder: Path, device: torch.device, opening: Opening,
+              lengths: Mapping[int, float]) -> Precision:
+    """The dtype that the target in a folder runs in: the wanted one or, for "auto", the best for drafters of these
+    acceptance ``lengths`` by nodes. Nothing is measured, and it is ``USUAL``, on a GPU, for large targets, and where
+    copies in every dtype would not fit."""
     if wanted != AUTO_DTYPE:
-        return Precision(wanted, wanted)
+        return Precision(wanted, f"{wanted} was asked for; {EXACTNESS[wanted]}.")
     text = causal_config(folder).get_text_config()
     small = device.type == "cpu" and parameters(folder) <= LARGEST
     if not small or not fits([folder, folder], text, storage_of("float32"), device, opening):
-        return Precision(USUAL, USUAL)
+        why = "on a GPU" if device.type != "cpu" else "for a target too large to try several"
+        return Precision(USUAL, f"{USUAL}, as usual {why}; {EXACTNESS[USUAL]}.")
     names = tuple(name for name in DTYPES if name != FOUR_BITS or in_four_bits(folder))
     key = sha256("|".join([text.to_json_string(), hardware(device), str(torch.get_num_threads()), torch.__version__,
-                           *names]).encode())
-    times = remembered(key.hexdigest())
+                           *names]).encode()).hexdigest()
+    times = remembered(key)
     if times is None:
         opening.tell(f"Measuring in which precision {called(folder)} is fastest here …", None)
         times = pass_times(folder, names)
-        remember(key.hexdigest(), times)
-    return chosen(times)
+        remember(key, times)
+    return chosen(times, lengths)
 
 
 def storage_of(name: str) -> Storage:
@@ -99,24 +83,33 @@ def storage_of(name: str) -> Storage:
     return Storage(name, dtype, CACHE_DTYPE, PACKED_BYTES) if name == FOUR_BITS else Storage(name, dtype, dtype)
 
 
-def chosen(times: Mapping[str, PassTimes]) -> Precision:
-    """The fastest dtype for trees, and the same for plain decoding unless another is clearly faster there."""
-    trees, plain = (min(times, key=lambda name: getattr(times[name], rows)) for rows in ("trees", "one"))
-    return Precision(trees, plain if times[plain].one < CLEARLY * times[trees].one else trees)
+def chosen(times: Mapping[str, PassTimes], lengths: Mapping[int, float]) -> Precision:
+    """The most exact dtype of those within ``CLEARLY`` of the fastest, best setting against best setting."""
+    tokens = {0: 1.0, **lengths}
+    rates = {name: max(1e3 * tokens[nodes] / times[name][nodes + 1] for nodes in NODES) for name in times}
+    enough = CLEARLY * max(rates.values())
+    name = next(name for name in EXACT_FIRST if rates.get(name, 0.0) >= enough)
+    others = ", ".join(f"{other} {rate:.0f}" for other, rate in rates.items() if other != name)
+    plain = min(times, key=lambda other: times[other][1])
+    gain = times[name][1] / times[plain][1]
+    return Precision(
+        name, f"{name}, expected to write {rates[name]:.0f} tokens/s at its best setting ({others}), by this "
+              f"processor's passes and the rig's acceptance lengths; {EXACTNESS[name]}.",
+        *((plain, gain) if CLEARLY * gain > 1 else ()))
 
 
 def pass_times(folder: Path, names: Sequence[str]) -> Mapping[str, PassTimes]:
     """The pass times of the target in each of these dtypes, measured in turns, so that other programs disturb all of
     them alike. The weights are freed afterwards."""
     targets = {name: target_in(name, folder) for name in names}
-    roots = {name: target.prefill([0] * CONTEXT, TREE_ROWS, Sampling())[0] for name, target in targets.items()}
-    least: dict[tuple[str, int], float] = {}
-    for rows in (1, SMALL_TREE_ROWS, TREE_ROWS):
+    roots = {name: target.prefill([0] * CONTEXT, NODES[-1] + 1, Sampling())[0] for name, target in targets.items()}
+    least: dict[str, dict[int, float]] = {name: {} for name in names}
+    for rows in (nodes + 1 for nodes in NODES):
         for _ in range(REPEATS):
             for name, target in targets.items():
                 lap = _milliseconds(target, pack(mock_tree(roots[name], rows), CONTEXT))
-                least[name, rows] = min(lap, least.get((name, rows), lap))
-    return {name: PassTimes(*(least[name, rows] for rows in (1, SMALL_TREE_ROWS, TREE_ROWS))) for name in targets}
+                least[name][rows] = min(lap, least[name].get(rows, lap))
+    return least
 
 
 def target_in(name: str, folder: Path) -> TorchTarget:
@@ -152,22 +145,23 @@ def _milliseconds(target: TorchTarget, packed: PackedTree) -> float:
 
 
 def remembered(key: str) -> Mapping[str, PassTimes] | None:
-    """The pass times measured before; None where there are none, or where they cannot be read."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        kept = json.loads(_file().read_text(encoding="utf8"))[key]
-        return {name: PassTimes(**found) for name, found in kept.items()}
+    """The pass times measured before; None where there are none, where they cannot be read, or where a size is not
+    among them."""
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+        stored = json.loads(_file().read_text(encoding="utf8"))[key]
+        return {name: {nodes + 1: float(times[str(nodes + 1)]) for nodes in NODES} for name, times in stored.items()}
     return None
 
 
 def remember(key: str, times: Mapping[str, PassTimes]) -> None:
     """Keep pass times for later starts; where the file cannot be written, the next start measures again."""
-    kept: dict[str, Any] = {}
+    stored: dict[str, Any] = {}
     with suppress(OSError, ValueError):
-        kept = json.loads(_file().read_text(encoding="utf8"))
-    kept[key] = {name: vars(found) for name, found in times.items()}
+        stored = json.loads(_file().read_text(encoding="utf8"))
+    stored[key] = times
     with suppress(OSError, FileError):
         _file().parent.mkdir(parents=True, exist_ok=True)
-        replace_file(_file(), json.dumps(kept).encode())
+        replace_file(_file(), json.dumps(stored).encode())
 
 
 def _file() -> Path:

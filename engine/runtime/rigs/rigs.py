@@ -17,6 +17,7 @@ from engine.drafters.narrowed import NarrowedDrafter
 from engine.drafters.ngram.drafter import NGramDrafter
 from engine.errors import RequestError, RigError
 from engine.methods import PATH, method_named
+from engine.records import Precision
 from engine.requests.rig_names import DTYPE_NAMES, JOINT, NAMED, NGRAM, RIGS_FOLDER, pair_of, rig_names
 from engine.runtime.checkpoints.architectures import causal_config, within_window
 from engine.runtime.checkpoints.files import called, first_line
@@ -27,7 +28,7 @@ from engine.runtime.checkpoints.several_gpus import places_of
 from engine.runtime.checkpoints.sources import fetch
 from engine.runtime.rigs.cards import RigParts, card_parts, has_card
 from engine.runtime.rigs.chat import ChatStyle, chat_style
-from engine.runtime.rigs.precision import DTYPES, Precision, precision, storage_of, take, target_in
+from engine.runtime.rigs.precision import DTYPES, precision, storage_of, take
 from engine.runtime.target.self_test import must_verify_trees
 from engine.runtime.target.target import TorchTarget
 
@@ -42,7 +43,7 @@ class Rig:
     and of two drafters, ``families`` the best one for a family of methods. A prompt whose mean surprise is above
     ``familiar_nats`` lies outside the rig's training, unless a regular expression of ``familiar`` matches it;
     ``good_at`` is a sentence about what lies inside. ``notes`` are shown with every run, ``opened`` is the name to open
-    the rig by, and ``plain_target`` is the model in the dtype that plain decoding is fastest in, where it differs."""
+    the rig by."""
 
     name: str
     target: TorchTarget
@@ -57,13 +58,12 @@ class Rig:
     notes: tuple[str, ...] = ()
     opened: str = ""
     familiar: tuple[str, ...] = ()
-    plain_target: TorchTarget | None = None
+    precision: Precision = Precision("")
 
     @property
     def dtype(self) -> str:
-        """The dtype's name, and that of plain decoding where it differs."""
-        own = self.target.dtype
-        return f"{own}, plain decoding {self.plain_target.dtype}" if self.plain_target else own
+        """The name of the dtype that plain decoding and trees run in."""
+        return self.target.dtype
 
     def drafters_for(self, method: str, names: Sequence[str] = ()) -> Mapping[str, Drafter]:
         """The drafters of a method by name, in order: ``names``, or the rig's choice. RequestError where they do not
@@ -131,18 +131,18 @@ def load_rig(parts: RigParts, dtype: str, device: torch.device, opening: Opening
         facts = TargetFacts(parts.target, config.get_text_config())
     plans = {name: _plan(folder, facts) for name, folder in parts.drafters.items()}
     with _configured(parts.target):
-        chosen = precision(dtype, parts.target, device, opening)
-        places = places_of([parts.target, *parts.drafters.values()], config, storage_of(chosen.trees), device, opening)
+        chosen = precision(dtype, parts.target, device, opening, parts.acceptance_lengths)
+        places = places_of([parts.target, *parts.drafters.values()], config, storage_of(chosen.dtype), device, opening)
     opening.tell(f"Reading the weights of {called(parts.target)} …", None)
     tokenizer = load_tokenizer(parts.target)
     with _configured(parts.target):
-        model = load_causal(parts.target, DTYPES[chosen.trees], device, places)
+        model = load_causal(parts.target, DTYPES[chosen.dtype], device, places)
     window = within_window(model.config)
     taps = tuple(dict.fromkeys(tap for plan in plans.values() for tap in plan.taps))
     if taps and not hasattr(model.base_model, "layers"):
         raise RigError(f"The layers of a {model.config.model_type} cannot be tapped; name a drafter that reads none.")
     target = TorchTarget(model, taps)
-    take(target, chosen.trees, parts.target)
+    take(target, chosen.dtype, parts.target)
     must_verify_trees(target)
     opening.tell("Reading the drafters …", None)
     drafters: dict[str, Drafter] = {}
@@ -154,14 +154,7 @@ def load_rig(parts: RigParts, dtype: str, device: torch.device, opening: Opening
     return Rig(
         parts.title, target, tokenizer, drafters, parts.defaults, parts.revisions, parts.good_at, parts.familiar_nats,
         _families(plans), style, tuple(note for note in (window, style.note, _origin_note(parts.target)) if note),
-        familiar=parts.familiar, plain_target=_plain_target(parts.target, chosen))
-
-
-def _plain_target(folder: Path, chosen: Precision) -> TorchTarget | None:
-    """A second target in plain decoding's dtype; None where that is the trees' dtype."""
-    if chosen.plain == chosen.trees:
-        return None
-    return target_in(chosen.plain, folder)  # two dtypes are chosen only on CPUs
+        familiar=parts.familiar, precision=chosen)
 
 
 def _origin_note(folder: Path) -> str:

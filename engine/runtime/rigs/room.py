@@ -35,7 +35,7 @@ class RunMemory:
 def run_bytes(rig: Rig, request: Request, drafters: int) -> int:
     """About how many bytes a run takes at its end: the target's cache, as much again for each drafter, whose cache is
     never larger, and the logits of a round's rows."""
-    target = rig.target if drafters else rig.plain_target or rig.target
+    target = rig.target
     rows = 2 * request.budget + 1  # the budget may be one for each of two drafters
     positions = min(len(request.prompt_ids) + request.max_tokens, target.context_limit) + rows
     cache = cache_bytes(target.config, positions, target.cache_dtype)

@@ -99,7 +99,10 @@ def test_what_cannot_be_done_is_one_sentence(
     ({"heads": ["../x"]}, "names of folders beside it"), ({"heads": [None]}, "names of folders beside it"),
     ({"defaults": []}, "an object of lists"), ({"defaults": {"one": ["a"]}}, "under 'defaults'"),
     ({"defaults": {"1": "a"}}, "list of names"), ({"defaults": {"1": ["b"]}}, "as many of a, ngram"),
-    ({"familiar_nats": "low"}, "a number"), ({"title": 3}, "a text"), ({"good_at": []}, "a text")])
+    ({"familiar_nats": "low"}, "a number"),
+    ({"acceptance_lengths": [1.4]}, "an object of numbers"), ({"acceptance_lengths": {"3": 5}}, "from 1 to the budget"),
+    ({"acceptance_lengths": {"x": 2}}, "from 1 to the budget"), ({"acceptance_lengths": {"3": None}}, "from 1 to the"),
+    ({"acceptance_lengths": {"3": float("nan")}}, "from 1 to the budget"), ({"title": 3}, "a text"), ({"good_at": []}, "a text")])
 def test_a_damaged_card_of_a_rig(
         card: object, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = {"title": "x", "heads": ["a"], "defaults": {"1": ["a"]}}
