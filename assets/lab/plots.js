@@ -5,8 +5,8 @@
   const Lab = (Canopy.lab = Canopy.lab || {});
 
   const CONFIG = {
-    displaylogo: false, showSendToCloud: false, plotlyServerURL: "", responsive: false, displayModeBar: "hover",
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "toImage", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+    displaylogo: false, showSendToCloud: false, plotlyServerURL: "", responsive: false,
+    displayModeBar: false, // it would stand on the legend
   };
   const BULK = new Set(["x", "y", "z", "customdata", "text", "hovertext", "meta"]); // data, in which no colour stands
 
@@ -73,6 +73,7 @@
       const { html } = Canopy.ink;
       this.library = library;
       this.figure = null;
+      this.fits = 0; // how often a zoom was undone
       this.box = html("section", `lab-plot lab-plot-${about.name}`, parent);
       this.box.dataset.plot = about.name;
       this.box.setAttribute("aria-label", about.title);
@@ -80,6 +81,7 @@
       this.title = html("h3", "", head, about.title);
       Lab.prose(html("p", "lab-caption", head), about.caption);
       this.tools = html("div", "lab-plot-tools", head);
+      Canopy.ink.button(this.tools, "fit", "Undo the zoom (double click)", () => this.fit());
       this.menu = new Canopy.Menu(this.tools, "⤓", `Save “${about.title}” as an image`, () => ["svg", "png"].map((format) => (
         { label: format.toUpperCase(), act: () => this.save(format, about.name) })));
       this.body = html("div", "lab-plot-body", this.box);
@@ -117,10 +119,16 @@
       if (!this.figure) return;
       const { data, layout } = dressed(this.figure, this.canvas);
       const size = { width: this.body.clientWidth, height: this.body.clientHeight };
-      await plotly.react(this.canvas, data, { ...layout, ...size }, CONFIG);
+      const uirevision = this.fits ? `${layout.uirevision}, fitted ${this.fits}` : layout.uirevision; // a new one undoes the zoom
+      await plotly.react(this.canvas, data, { ...layout, ...size, uirevision }, CONFIG);
       this.drawn = `${size.width} ${size.height}`;
       this.stale = false;
       if (!this.listening) this.listen();
+    }
+
+    fit() {
+      this.fits++;
+      return this.redraw();
     }
 
     // A drawing in the middle of a drag would undo the zoom that the drag is about.

@@ -162,7 +162,7 @@
       const runs = settings * prompts * (Number(this.repeats.value) || 0);
       const time = each ? `, about ${Lab.duration(1.15 * (runs / settings) * texts * each)}` : "";
       const repeats = Number(this.repeats.value) > 1 ? `, ${this.repeats.value} times` : "";
-      Canopy.ink.write(this.plan, `${settings} settings on ${prompts} prompts${repeats}: ${Lab.whole(runs)} runs${time}.`);
+      Canopy.ink.write(this.plan, `${counted(settings, "setting")} on ${counted(prompts, "prompt")}${repeats}: ${counted(runs, "run")}${time}.`);
     }
 
     // Twice as many prompts: at least twelve, at most what the set has.
@@ -220,6 +220,10 @@
       Canopy.ink.write(this.said, message || [`${done} of ${total} runs`, remaining, wrong].filter(Boolean).join(", "));
       this.box.classList.toggle("is-busy", busy);
     }
+  }
+
+  function counted(count, noun) {
+    return `${Lab.whole(count)} ${noun}${count === 1 ? "" : "s"}`;
   }
 
   Lab.Sweep = Sweep;

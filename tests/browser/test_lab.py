@@ -244,3 +244,28 @@ def test_the_keyboard_reaches_everything(lab: Any) -> None:
         "Array.from(document.querySelectorAll('.lab :is(button, input, select)')).filter(one => "
         "!(one.labels && one.labels.length) && !one.getAttribute('aria-label') && !one.textContent.trim()).length")
     assert nameless == 0
+
+
+def test_a_plots_zoom_is_undone_and_nothing_stands_on_its_legend(lab: Any) -> None:
+    lab.evaluate("window.div = document.querySelector('[data-plot=curves] .lab-canvas')")
+    lab.evaluate("window.fitted = JSON.stringify(div._fullLayout.xaxis.range)")
+    box = lab.locator("[data-plot=curves] .draglayer .xy .nsewdrag").bounding_box()
+    lab.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + box["height"] / 2)
+    lab.mouse.down()
+    lab.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + box["height"] / 2, steps=3)
+    lab.mouse.up()
+    lab.wait_for_function("JSON.stringify(div._fullLayout.xaxis.range) !== fitted")
+    on_legend = lab.evaluate("""() => {
+        const { left, top, width, height } = div.querySelector(".legend").getBoundingClientRect();
+        const at = (share) => document.elementFromPoint(left + share * width, top + height / 2);
+        return [0.1, 0.5, 0.9].map((share) => Boolean(at(share).closest(".modebar, button")));
+    }""")
+    assert on_legend == [False, False, False] and lab.locator(".modebar:visible").count() == 0
+    lab.locator("[data-plot=curves]").get_by_role("button", name="Undo the zoom").click()
+    lab.wait_for_function("JSON.stringify(div._fullLayout.xaxis.range) === fitted")
+
+
+def test_the_plan_counts_one_as_one(lab: Any) -> None:
+    choose(lab, ["autoregressive"], [])
+    lab.evaluate(f"{LAB}.sweep.limit.value = 1; {LAB}.sweep.repeats.value = 1; {LAB}.sweep.count()")
+    assert lab.locator(".lab-sweep").inner_text().startswith("1 setting on 1 prompt: 1 run")
