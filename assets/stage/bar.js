@@ -27,6 +27,8 @@
       this.shared = html("span", "cs-shared", this.box);
       this.shared.title = "Several runs are answered in the same forward passes; the panel Batch shows which rows belong to which run.";
       this.title = html("span", "cs-run-title", this.box);
+      this.what = html("span", "", this.title);
+      this.where = html("span", "", this.title);
       html("span", "cs-gap", this.box);
       this.modes();
       const tools = html("div", "cs-bar-tools", this.box);
@@ -64,13 +66,19 @@
       const company = this.stage.busy && this.stage.rounds.length ? this.stage.rounds.at(-1).company : null;
       this.shared.hidden = !company;
       write(this.shared, company ? `${company.runs} runs share the rounds` : "");
-      const where = header ? [header.rig, header.hardware, header.dtype].filter(Boolean).join(", ") : "";
       write(this.badge, state === "recorded" ? `recorded ${header.recorded.slice(0, 10)}` : SAID[state] || "");
-      this.badge.title = [where, header && header.dtype_words].filter(Boolean).join(": ");
-      const asked = header ? Canopy.asked(header) : "";
-      write(this.title, header ? [header.title || asked, where].filter(Boolean).join(" · ") : "");
-      this.title.title = header
-        ? [`${asked}, temperature ${header.temperature}, seed ${header.seed}`, drafted(header), header.note].filter(Boolean).join("\n") : "";
+      this.title.hidden = !header;
+      this.badge.title = header ? [place(header, header.hardware), header.dtype_words].filter(Boolean).join(": ") : "";
+      if (header) this.entitle(header);
+    }
+
+    // What was asked, and under it of which rig and on which machine; in full on hover.
+    entitle(header) {
+      const asked = Canopy.asked(header);
+      Canopy.ink.write(this.what, header.title || asked);
+      Canopy.ink.write(this.where, place(header, shortened(header.hardware)));
+      this.title.title = [place(header, header.hardware), `${asked}, temperature ${header.temperature}, seed ${header.seed}`,
+        drafted(header), header.note].filter(Boolean).join("\n");
     }
   }
 
@@ -80,6 +88,15 @@
     const begun = busy && !coming && rounds.length > 0;
     if (recorded && !begun) return "recorded";
     return busy && !begun ? "starting" : value.state;
+  }
+
+  function place({ rig, dtype }, hardware) {
+    return [rig, hardware, dtype].filter(Boolean).join(", ");
+  }
+
+  // A processor's name without what its maker adds to all of them.
+  function shortened(hardware) {
+    return (hardware || "").replace(/\((R|TM)\)| (CPU|Processor)\b|\s*@\s*[\d.]+ ?GHz|\s*\b\d+-Core\b/gi, "").trim();
   }
 
   function drafted(header) {

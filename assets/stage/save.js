@@ -57,6 +57,7 @@
       const panels = stage.round ? Array.from(this.frames.made).filter(([, made]) => made.panel.svg && this.frames.shown(made)) : [];
       const stills = [...panels.map(([name, made]) => this.pictured(Canopy.panels.get(name).title, name, () => made.panel.svg())),
         ...(stage.round ? [this.pictured("Text", "text", () => Canopy.picture(this.part(".cs-text"))),
+          this.pictured("Timeline", "timeline", () => Canopy.picture(this.part(".cs-timeline"))),
           this.pictured("Whole view", stage.mode, () => Canopy.picture(this.part(".cs-stage")))] : [])].flat();
       return [
         { label: "Copy link", note: "to this view", act: () => this.link() },

@@ -1,0 +1,110 @@
+"""Nothing is cut off, covered or left alone on a line of its own, on a phone, a laptop and a desktop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Watched
+from tests.browser.doing import STAGE, go
+
+PHONE, TABLET, LAPTOP, DESKTOP = (390, 844), (768, 1024), (1280, 720), (1440, 900)
+TITLE = "Routing: the better head changes within a text"
+
+
+def sized(watched: Watched, size: tuple[int, int], url: str) -> Any:
+    watched.page.set_viewport_size({"width": size[0], "height": size[1]})
+    return watched.open(url)
+
+
+@pytest.mark.parametrize("size", [PHONE, LAPTOP])
+@pytest.mark.parametrize("mode", ["story", "workbench"])
+def test_the_caret_stands_beside_the_words_of_a_preset(
+        watched: Watched, address: str, size: tuple[int, int], mode: str) -> None:
+    page = sized(watched, size, f"{address}#mode={mode}")
+    page.evaluate("""(title) => {
+        const field = document.querySelector("#canopy-preset input");
+        field.value = title;
+    }""", TITLE)
+    for name in ("preset", *(["pace", "method"] if mode == "workbench" else [])):
+        end, caret, overflow = page.evaluate("""(name) => {
+            const part = (selector) => document.querySelector(`#canopy-${name} ${selector}`);
+            const [field, caret] = [part("input"), part(".icon-wrap")];
+            const { paddingRight, textOverflow } = getComputedStyle(field);
+            return [field.getBoundingClientRect().right - parseFloat(paddingRight), caret.getBoundingClientRect().left,
+                    textOverflow];
+        }""", name)
+        assert end <= caret and overflow == "ellipsis", name
+
+
+@pytest.mark.parametrize("size", [PHONE, TABLET, LAPTOP, DESKTOP])
+def test_the_signs_of_the_arithmetic_stand_in_the_window(watched: Watched, address: str, size: tuple[int, int]) -> None:
+    page = sized(watched, size, address)
+    go(page, page.evaluate(f"{STAGE}.rounds.length - 1"))
+    for name, sign in (("cost", "÷"), ("gain", "=")):
+        shown, left, number = page.evaluate("""(name) => {
+            const item = document.querySelector(`.cs-metric-${name}`);
+            const { content, left, width } = getComputedStyle(item, "::before");
+            const start = item.getBoundingClientRect().left + parseFloat(left);
+            const number = item.querySelector(".cs-number").getBoundingClientRect().left;
+            return [content, start, number - start - parseFloat(width)];
+        }""", name)
+        assert sign in shown and left >= 8 and number > 0
+
+
+@pytest.mark.parametrize("rig", ["demo rig", "smollm2", "a-rig-with-a-long-name, loading …"])
+def test_no_button_of_the_bar_stands_alone_on_a_phone(watched: Watched, address: str, rig: str) -> None:
+    page = sized(watched, PHONE, address)
+    page.wait_for_function("Canopy.parts.rigs.state")
+    tops = page.evaluate("""(rig) => {
+        document.querySelector(".cs-rig").textContent = `Rig: ${rig}`;
+        const tools = Array.from(document.querySelectorAll(".cs-bar-tools button"));
+        return tools.map((tool) => Math.round(tool.getBoundingClientRect().top));
+    }""", rig)
+    assert len(tops) > 5 and len(set(tops)) == 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+
+
+@pytest.mark.parametrize("menu", ["Open a recorded run", "Save or share this run"])
+def test_a_menu_of_a_phone_opens_inside_the_window(watched: Watched, address: str, menu: str) -> None:
+    page = sized(watched, PHONE, address)
+    page.get_by_role("button", name=menu).click()
+    box = page.locator(".cs-menu-list:not([hidden])").bounding_box()
+    assert box and box["x"] >= 0 and box["x"] + box["width"] <= PHONE[0]
+
+
+@pytest.mark.parametrize(("size", "hardware", "name"), [
+    (LAPTOP, "Intel(R) Xeon(R) Processor, 2 cores", "Intel Xeon"),
+    (DESKTOP, "Intel(R) Xeon(R) Platinum 8480+ CPU @ 2.00GHz, 2 cores", "Intel Xeon Platinum 8480+"),
+    (DESKTOP, "AMD EPYC 9R14 96-Core Processor, 2 cores", "AMD EPYC 9R14"),
+])
+def test_the_header_names_the_machine_in_full(
+        watched: Watched, address: str, size: tuple[int, int], hardware: str, name: str) -> None:
+    page = sized(watched, size, address)
+    words, cut = page.evaluate(f"""(hardware) => {{
+        Object.assign({STAGE}.header, {{ hardware, dtype: "bfloat16", title: "{TITLE}" }});
+        {STAGE}.tell("value", {{ other: false }});
+        const title = document.querySelector(".cs-run-title");
+        return [title.innerText, Array.from(title.children).some((line) => line.scrollWidth > line.clientWidth)];
+    }}""", hardware)
+    assert not cut and f"{name}, 2 cores, bfloat16" in words
+    assert hardware in page.locator(".cs-run-title").get_attribute("title")
+
+
+def test_every_panel_that_is_shown_can_be_saved(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench&round=3")
+    page.evaluate(f"""() => {{
+        const blocks = [0, 1].map((seat) => ({{ seat, parents: [0, 0], keep: [0], shares: false }}));
+        {STAGE}.round.company = {{ runs: 2, own: 0, blocks }};
+        {STAGE}.present.company = true;
+        Canopy.parts.frames.plan();
+    }}""")
+    page.wait_for_function("!Canopy.parts.frames.planned")
+    page.get_by_role("button", name="Save or share this run").click()
+    offered = page.locator(".cs-menu-list:not([hidden]) .cs-menu-label").all_inner_texts()
+    titles = page.locator(".cs-frame:visible .cs-frame-title").all_inner_texts()
+    assert len(titles) == 7 and {*titles, "Timeline"} <= set(offered)
+    with page.expect_download() as saved:
+        page.get_by_role("menuitem", name="Timeline SVG").click()
+    assert saved.value.suggested_filename == "timeline-round-3.svg"
