@@ -214,6 +214,8 @@ class _TraceFile:
         self._named: set[int] = set()
         self._fresh = True  # is there something to flush
         try:
+            if path.exists() and not path.is_file():
+                raise OSError(0, "it is not an ordinary file")  # a pipe would be waited for
             self._file: Any = gzip.open(path, "wb", COMPRESSION) if path.suffix == ".gz" else open(path, "wb")  # noqa: SIM115
         except OSError as error:
             raise RecorderError(f"The trace {path.name} cannot be written: {error.strerror}.") from error

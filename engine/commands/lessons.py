@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import RequestError
+from engine.machine.files import open_file
 from engine.records import Ask, Sampling
 
 TEXTS = ("name", "title", "note", "prompt")
@@ -34,7 +35,8 @@ class LessonPlan:
 def read_lessons(path: Path) -> list[LessonPlan]:
     """The lessons of a file; RequestError names the row and the field that is wrong."""
     try:
-        rows = json.loads(path.read_text(encoding="utf8"))
+        with open_file(path) as file:
+            rows = json.loads(file.read().decode("utf8"))
     except (OSError, ValueError, RecursionError) as error:
         raise RequestError(f"{path.name} is not a JSON file of lessons ({str(error)[:120]}).") from error
     if not isinstance(rows, list) or not rows:

@@ -47,8 +47,8 @@ def add(verb: argparse.ArgumentParser) -> None:
 
 def run(choice: argparse.Namespace) -> Result:
     """Measure, print a table, and return what --json prints."""
-    live = LiveRig(open_rig(choice.rig, choice.dtype))
     prompts = [(Path(name).stem, prompt.text) for name in choice.prompts for prompt in prompt_set(name, choice.limit)]
+    live = LiveRig(open_rig(choice.rig, choice.dtype))
     tokens, predicted = _forecast(live, prompts, choice)
     seconds = _measured(live, prompts, choice)
     rates = {domain: _rates(domain, tokens, seconds, choice) for domain in (

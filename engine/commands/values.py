@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.decoding.budget_policy import AUTO
+from engine.machine.files import kind_of
 from engine.methods import METHODS
 from engine.requests.limits import MOST_NODES
 from engine.requests.turns import ROLES, Turn
@@ -128,20 +129,21 @@ def turn(word: str) -> Turn:
 
 
 def readable_file(word: str) -> Path:
-    """A file that exists and may be read."""
-    path = _path(word)
-    if not path.exists():
-        raise ArgumentTypeError(f"is {shown(word)}, which does not exist; name a file that does")
-    if path.is_dir() or not os.access(path, os.R_OK):
-        raise ArgumentTypeError(f"is {shown(word)}, which is a folder or may not be read; name a file that may be")
+    """An ordinary file that exists and may be read."""
+    path = readable(word)
+    if path.is_dir():
+        raise ArgumentTypeError(f"is {shown(word)}, which is a folder; name a file")
     return path
 
 
 def readable(word: str) -> Path:
-    """A file or a folder that exists and may be read."""
+    """An ordinary file, or a folder, that exists and may be read."""
     path = _path(word)
-    if not path.exists() or not os.access(path, os.R_OK):
-        raise ArgumentTypeError(f"is {shown(word)}, and there is nothing that may be read; name a file or a folder")
+    if not path.exists():
+        raise ArgumentTypeError(f"is {shown(word)}, which does not exist; name what does")
+    _must_be_ordinary(word, path)
+    if not os.access(path, os.R_OK):
+        raise ArgumentTypeError(f"is {shown(word)}, which may not be read; name what may be")
     return path
 
 
@@ -156,10 +158,12 @@ def address(word: str) -> str:
 
 
 def writable_file(word: str) -> Path:
-    """A file that can be written: it is not a folder, and its folder exists."""
+    """An ordinary file that may be written, or made in a folder that exists."""
     path = _path(word)
     if not path.parent.is_dir():
         raise ArgumentTypeError(f"is {shown(word)}, whose folder does not exist; name a file in one that does")
+    if path.exists():
+        _must_be_ordinary(word, path)
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ArgumentTypeError(f"is {shown(word)}, which is a folder or may not be written; name a file that may be")
     return path
@@ -171,6 +175,13 @@ def folder(word: str) -> Path:
     if not path.is_dir() or not os.access(path, os.W_OK):
         raise ArgumentTypeError(f"is {shown(word)}, which is not a folder that may be written; name one that is")
     return path
+
+
+def _must_be_ordinary(word: str, path: Path) -> None:
+    """A pipe could be waited for without an end, and a device read."""
+    kind = kind_of(path.stat().st_mode)
+    if kind and not path.is_dir():
+        raise ArgumentTypeError(f"is {shown(word)}, which is {kind}; name an ordinary file")
 
 
 def _path(word: str) -> Path:

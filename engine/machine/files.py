@@ -1,7 +1,8 @@
-"""Writes files without destroying anything: only an ordinary file is replaced, and only by a complete one."""
+"""Only ordinary files are read and written; and one is replaced only by another that is complete."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Mapping
@@ -9,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from types import MappingProxyType
+from typing import BinaryIO
 
 from engine.errors import FileError
 
@@ -20,6 +22,19 @@ KINDS: Mapping[str, Callable[[int], bool]] = MappingProxyType({
 def kind_of(mode: int) -> str:
     """The kind of a file in words, by its mode; empty for an ordinary file."""
     return next((kind for kind, is_kind in KINDS.items() if is_kind(mode)), "")
+
+
+def open_file(path: Path) -> BinaryIO:
+    """An ordinary file, opened for reading; a pipe is not waited for. OSError where it cannot be opened, or where it is
+    anything else, which its ``strerror`` says."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if kind := kind_of(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))
+        return open(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 def replace_file(path: Path, data: bytes) -> None:

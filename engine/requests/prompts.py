@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import RequestError
+from engine.machine.files import open_file
 from engine.requests.turns import Turn
 
 LARGEST_FILE_BYTES = 32 * 2**20  # far more prompts than a sweep can measure
@@ -25,7 +26,7 @@ class Prompt:
 def read_prompts(path: Path) -> list[Prompt]:
     """The prompts of a file; RequestError names the first line that is not a prompt."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return prompts_from(file.read(LARGEST_FILE_BYTES + 1), path.name)
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from engine.errors import TraceError
-from engine.machine.files import kind_of
+from engine.machine.files import open_file
 from engine.trace.limits import Limits
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -23,12 +23,8 @@ PACKED_BYTES = 2**16  # given to zlib at a time: it copies what is left behind t
 def opened(path: Path, limits: Limits) -> Iterator[BinaryIO]:
     """An ordinary file, opened for reading. TraceError where it is not one, cannot be read, or is too large."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # do not wait for a pipe
-        with open(descriptor, "rb") as file:
-            about = os.fstat(file.fileno())
-            if kind := kind_of(about.st_mode):
-                raise TraceError(f"The trace {path.name} cannot be read: it is {kind}, not a file.")
-            check_size(about.st_size, limits, path.name)
+        with open_file(path) as file:
+            check_size(os.fstat(file.fileno()).st_size, limits, path.name)
             yield file
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

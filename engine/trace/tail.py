@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.errors import TraceError
-from engine.machine.files import kind_of
+from engine.machine.files import open_file
 from engine.trace import stream
 from engine.trace.limits import LIMITS
 from engine.trace.lines import Line
@@ -48,11 +48,6 @@ class TraceTail:
             self._file.close()
 
     def _opened(self) -> BinaryIO:
-        """Open the file, which has to be an ordinary one; a pipe is not waited for."""
-        file = open(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115 (it stays open)
-        about = os.fstat(file.fileno())
-        if kind := kind_of(about.st_mode):
-            file.close()
-            raise TraceError(f"The trace {self.path.name} cannot be read: it is {kind}, not a file.")
-        self._number = about.st_ino
+        file = open_file(self.path)
+        self._number = os.fstat(file.fileno()).st_ino
         return file

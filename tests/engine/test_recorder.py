@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
+import os
 import shutil
 import signal
 import subprocess
@@ -20,6 +22,7 @@ from engine.recorder import Recorder, RecorderError
 from engine.records import Request, Round
 from engine.trace import Trace, load
 from engine.trace.written_names import written_name
+from tests.attack.area import at_most
 from tests.engine.material import WARM, drafters_of, run
 from tests.engine.test_trace import same
 from tests.engine.toy import ToyTarget
@@ -200,9 +203,19 @@ def test_a_recorder_that_cannot_be_says_so_at_once(about: dict[str, Any], tmp_pa
         Recorder(tmp_path / "nowhere" / "run.jsonl")
 
 
+@pytest.mark.parametrize("place", ["pipe", "pipe.gz", "/dev/zero", "/dev/null", "."])
+def test_only_an_ordinary_file_is_recorded_to(place: str, tmp_path: Path) -> None:
+    for name in ("pipe", "pipe.gz"):
+        os.mkfifo(tmp_path / name)
+    with at_most(20), pytest.raises(RecorderError, match=r"cannot be written: it is not an ordinary file\.$"):
+        Recorder(tmp_path / place)  # of which "/dev/zero" is that device
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
-def test_a_full_disk_ends_the_recording_and_not_the_loop(caplog: pytest.LogCaptureFixture) -> None:
-    with Recorder("/dev/full") as recorder:
+def test_a_full_disk_ends_the_recording_and_not_the_loop(
+        tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gzip, "open", lambda *_: open("/dev/full", "wb"))  # noqa: SIM115 (the recorder closes it)
+    with Recorder(tmp_path / "run.jsonl.gz") as recorder:
         for _ in range(4000):
             recorder.round(**TREE, keep=[0], bonus=9)
         recorder._thread.join(5)

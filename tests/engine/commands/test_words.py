@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from engine.commands.lessons import read_lessons
 from engine.commands.program import UsageError, main, verb_parser
 from engine.commands.program import understood as understood_words
 from engine.commands.record import lessons_of
+from tests.attack.area import at_most
 
 NUMBERS = ("whole", "number", "budget_or_auto", "share", "budget_words")  # types that no word of HOSTILE is one of
 HOSTILE = ("", " ", "\udcff", "nan", "inf", "-inf", "-1", "1e400", "9" * 400, "0x10", "½", "٣", "1_0", "null", "[1]",
@@ -84,7 +86,7 @@ def test_command_lines_that_are_none(understood, words: list[str]) -> None:  # t
     (["doctor", "--rig", "x" * 300 + "::ngram"], "There is no folder 'xxx"),
     (["doctor", "--rig", "::"], "is not of the form TARGET::DRAFTER"),
     (["doctor", "--prompts", "novels"], "There is no prompt set and no file 'novels'"),
-    (["doctor", "--prompts", "."], "cannot be read: Is a directory"),
+    (["doctor", "--prompts", "."], "cannot be read: it is a folder"),
     (["check", "--prompts", "check", "--skip", "100000"], "--skip leaves those out"),
     (["bench", "--domain", "nosuch"], "has no prompt of the domain 'nosuch'")])
 def test_what_cannot_be_done_is_one_sentence(
@@ -126,6 +128,26 @@ def test_a_damaged_file_of_lessons(
     assert main(["record", "--lessons", str(file), "--out", str(tmp_path)]) == 1
     found = capsys.readouterr().err
     assert said in found and found.count("\n") == 1
+
+
+@pytest.mark.parametrize("place", ["pipe", "/dev/zero", "/dev/null", "link"])
+@pytest.mark.parametrize("words", [
+    ["record", "--lessons"], ["doctor", "--prompts"], ["whatif", "--trace"], ["sweep", "--prompts"], ["sweep", "--csv"],
+    ["check", "--prompts"], ["pace", "--prompts"], ["generate", "--prompt", "hi", "--trace"], ["page", "--trace"],
+    ["page", "--follow", "--trace"]])
+def test_no_pipe_is_waited_for_and_no_device_read(
+        words: list[str], place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    typed, kind = [*words, str(tmp_path / place)], "device" if place.startswith("/dev") else "pipe"
+    with at_most(20):
+        if words[0] == "page":
+            with pytest.raises(UsageError, match=f"which is a {kind}"):
+                understood_words(app.flags(), typed[1:])
+        else:
+            assert main(typed) in (1, 2)
+            said = capsys.readouterr().err
+            assert f" is a {kind}" in said and said.count("\n") == 1
 
 
 def test_a_rig_with_lessons_of_its_own_records_those() -> None:
