@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,8 +25,9 @@ from engine.lab.company import JointLaboratory
 from engine.lab.control import Control
 from engine.lab.load_forecast import predict, predicted_records, prediction_error, texts_measured
 from engine.lab.planning import Choice, check, choose_budgets, settings
-from engine.lab.prompt_sets import prompt_set
+from engine.lab.prompt_sets import file_of, prompt_set
 from engine.lab.report import Record, report, runs_csv, table_csv
+from engine.lab.results_file import files_of
 from engine.lab.settings import Cell, CellResult, Laboratory, SweepPlan
 from engine.lab.store import Results, Store
 from engine.lab.summary import summarise
@@ -121,13 +123,14 @@ def sweep(choice: argparse.Namespace) -> Record:
 
 
 def must_differ(choice: argparse.Namespace) -> None:
-    """RequestError where two of the files to write, or one of them and the results file, are the same."""
-    places: dict[Path, str] = {}
-    for flag in ("--out", "--csv", "--runs-csv", "--report"):
-        if path := vars(choice)[flag[2:].replace("-", "_")]:
-            first = places.setdefault(path.resolve(), flag)
-            if first != flag:
-                raise RequestError(f"{first} and {flag} name the same file, {path.name}; name two.")
+    """RequestError where a file to write is one that is read, belongs to the results file, or is to be written too."""
+    places = dict.fromkeys(files_of(choice.out), "--out")
+    for flag, path in (("--prompts", file_of(choice.prompts)), ("--csv", choice.csv), ("--runs-csv", choice.runs_csv),
+                       ("--report", choice.report)):
+        first = places.setdefault(Path(os.path.realpath(path)), flag) if path else flag
+        if first != flag:
+            raise RequestError(f"{first} and {flag} name the same file, {path.name}, or one that belongs to it; name "
+                               "two.")
 
 
 def prediction(plan: SweepPlan, measured: Sequence[CellResult], rig: Laboratory) -> Record:

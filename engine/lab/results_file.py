@@ -31,6 +31,16 @@ def sentence(name: str, error: sqlite3.Error) -> str:
     return f"The results file {name} {MEANING.get(primary, f'cannot be used ({error})')}."
 
 
+def files_of(path: Path) -> list[Path]:
+    """A results file with those that SQLite and ``take_lock`` keep beside it, links followed."""
+    real = os.path.realpath(path)
+    return [Path(f"{real}{end}") for end in ("", "-wal", "-shm", "-journal")] + [Path(os.path.realpath(_lock_of(path)))]
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")
+
+
 def take_lock(path: Path) -> IO[bytes]:
     """Take the right to write a results file, until the returned file is closed or this process ends.
 
@@ -41,8 +51,7 @@ def take_lock(path: Path) -> IO[bytes]:
         if path.exists() and (kind := kind_of(path.stat().st_mode)):
             raise ResultsError(f"The results file {path.name} is {kind}, and only an ordinary file is written; name "
                                "another file.")
-        beside = path.with_name(path.name + ".lock")
-        lock = open(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666), "ab")  # noqa: SIM115
+        lock = open(os.open(_lock_of(path), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666), "ab")  # noqa: SIM115
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ResultsError(f"The results file {path.name} cannot be made there: {said}.") from error

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -26,10 +26,12 @@ import app
 from engine.commands import VERBS, bench, generate, program, sweep
 from engine.commands.lessons import read_lessons
 from engine.commands.program import NOT_UNDERSTOOD, UsageError, understood, verb_parser
+from engine.commands.record import lessons_of
 from engine.commands.verb import Verb
-from engine.errors import CanopyError
+from engine.errors import CanopyError, ResultsError
 from engine.lab import order, planning
-from engine.lab.prompt_sets import prompt_set
+from engine.lab.prompt_sets import file_of, prompt_set
+from engine.lab.store import Store
 from engine.requests.rig_names import rig_names
 from engine.runtime.measure.laboratory import LiveLaboratory
 from engine.runtime.measure.whatif import written
@@ -41,16 +43,21 @@ from tests.attack.area import Area, BrokenError, Case
 from tests.engine.commands.test_words import HOSTILE, NO_PATHS
 
 PAGE = "page"
+FILES_OF_A_SWEEP = ("--prompts", "--out", "--csv", "--runs-csv", "--report")
+FILES = ("@file", "@new", "@beside")
+TABLE = "a table"
 ONE_IN_A_PROCESS = 5000  # cases, the next that is refused: a process takes seconds
 SOUND_RIGS = {"demo", "assets/demo", *rig_names()}  # which may be here, and take long to load
 SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a flag's type
     "whole": ("0", "1", "7", "64", "+3"), "number": ("0", "0.5", "1", "1e0"), "share": ("1", "0.5", ".3"),
     "budget_or_auto": ("auto", "0", "64"), "budget_words": ("16", "4,16", "auto"),
     "method": ("ddtree", "joint", "nanogpt"),
-    "name": ("demo", "bench", "check", "math", "nosuch", "x::ngram", "::", "@file", "@folder", "assets/demo"),
+    "name": ("demo", "bench", "check", "math", "nosuch", "x::ngram", "::", "@file", "@folder", "assets/demo",
+             "@pipe", "/dev/zero"),
     "text": ("hi", "two words", "--"), "turn": ("user:hi", "system:", "assistant:x"),
-    "readable_file": ("@file", "@trace", "assets/traces/lessons.json"), "readable": ("@folder", "@trace"),
-    "writable_file": ("@new", "@file", "/dev/null", "@link"), "folder": ("@folder",),
+    "readable_file": ("@file", "@trace", "assets/traces/lessons.json", "@pipe", "/dev/zero"),
+    "readable": ("@folder", "@trace", "@pipe", "/dev/zero"),
+    "writable_file": ("@new", "@beside", "@file", "/dev/null", "@link", "@pipe"), "folder": ("@folder",),
     "_rig": ("demo", "x::ngram", "assets/demo", "http://127.0.0.1:1", "http://a:b@c", "HTTP://"),
     "address": ("127.0.0.1", "0.0.0.0", "::1"), "_credentials": ("ada:lovelace", "a:b:c"), "_place": ("x.example:80",)})
 CONTENTS = st.one_of(
@@ -126,8 +133,24 @@ def _bench(choice: argparse.Namespace) -> None:
 
 
 def _sweep(choice: argparse.Namespace) -> None:
+    sweep.must_differ(choice)
     plan = sweep.latest(choice.out)[1] if choice.resume else sweep.plan_of(choice)
     planning.check(plan, live().methods, live().drafters)
+    tables = [path for path in (choice.csv, choice.runs_csv, choice.report) if path and _may_be_written(path)]
+    wanted = dict.fromkeys(tables, TABLE.encode())
+    if not choice.resume:
+        wanted[file_of(choice.prompts)] = file_of(choice.prompts).read_bytes()
+    for path in tables:
+        sweep.write(path, TABLE)
+    if _may_be_written(choice.out):
+        with suppress(ResultsError):
+            Store(choice.out).close()
+    if any(not path.exists() or path.read_bytes() != content for path, content in wanted.items()):
+        raise BrokenError("A file that is read, or another one to write, was written over.")
+
+
+def _may_be_written(path: Path) -> bool:
+    return path.is_absolute() and path.is_relative_to(tempfile.gettempdir())
 
 
 def _what_if(choice: argparse.Namespace) -> None:
@@ -144,7 +167,7 @@ CHECKS: Mapping[str, Callable[[argparse.Namespace], Any]] = MappingProxyType({
     "generate": _generate, "bench": _bench, "sweep": _sweep, "whatif": _what_if, "pace": _pace,
     "check": lambda choice: prompt_set(choice.prompts, choice.skip + choice.limit),
     "doctor": lambda choice: prompt_set(choice.prompts, choice.limit), "record": lambda choice: read_lessons(
-        choice.lessons)})
+        choice.lessons or lessons_of(choice.rig))})
 
 
 class CommandLines:
@@ -156,9 +179,10 @@ class CommandLines:
         place = Path(self._folder.name)
         (place / "folder").mkdir()
         (place / "link").symlink_to("/dev/null")
+        os.mkfifo(place / "pipe")
         trace = Path(__file__).parents[2] / "assets" / "traces" / "plain.jsonl.gz"
-        self._places = {"@new": place / "new.csv", "@link": place / "link", "@folder": place / "folder",
-                        "@file": place / "file", "@trace": trace}
+        self._places = {"@new": place / "new.csv", "@beside": place / "new.csv-wal", "@link": place / "link",
+                        "@folder": place / "folder", "@file": place / "file", "@trace": trace, "@pipe": place / "pipe"}
         live()
 
     def values(self) -> SearchStrategy[Any]:
@@ -167,6 +191,10 @@ class CommandLines:
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
         """Words, and the content of the file that they may name."""
+        if random.random() < 0.01:
+            named = random.sample(FILES_OF_A_SWEEP, 2)
+            return {"words": ["sweep", *(word for flag in named for word in (flag, random.choice(FILES)))],
+                    "file": '{"prompt":"hi"}\n'}
         words, contents = zip(*values, strict=True)
         verb = random.choice((*VERBS, PAGE))
         return {"words": words_of(verb, random, words), "file": random.choice(contents).decode("latin1")}
@@ -176,6 +204,8 @@ class CommandLines:
         for name, mark in (("file", "@file"), ("folder/rig.json", "@folder")):
             if any(mark in word for word in case["words"]):
                 Path(self._folder.name, name).write_bytes(case["file"].encode("latin1"))
+        for name in ("@new", "@beside"):
+            self._places[name].unlink(missing_ok=True)
         words = [self._typed(word) for word in case["words"]]
         is_verb = bool(words) and words[0] in VERBS
         status, said = self._verb(words) if is_verb else self._page(words)

@@ -14,6 +14,7 @@ import pytest
 from engine.commands import sweep
 from engine.commands.program import main, verb_parser
 from engine.errors import RequestError
+from engine.lab.prompt_sets import SHIPPED
 from engine.lab.report import sweep_command
 from engine.lab.settings import Reading
 from engine.lab.store import Results
@@ -67,13 +68,22 @@ def test_a_table_for_people_and_a_line_for_machines(
 
 @pytest.mark.parametrize(("flags", "first", "second"), [
     (("--csv", "./results.sqlite"), "--out", "--csv"), (("--report", "link"), "--out", "--report"),
+    (("--csv", "results.sqlite-wal"), "--out", "--csv"), (("--report", "results.sqlite-shm"), "--out", "--report"),
+    (("--csv", "results.sqlite.lock"), "--out", "--csv"), (("--csv", "beside"), "--out", "--csv"),
+    (("--csv", "mine", "--prompts", "mine"), "--prompts", "--csv"),
+    (("--csv", "linked", "--prompts", "mine"), "--prompts", "--csv"),
+    (("--csv", str(SHIPPED / "bench.jsonl")), "--prompts", "--csv"),
     (("--csv", "a", "--runs-csv", "a"), "--csv", "--runs-csv")])
-def test_no_file_takes_the_place_of_the_results(
+def test_no_file_takes_the_place_of_the_results_or_of_the_prompts(
         typed: Callable[..., int], capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], first: str, second: str
         ) -> None:
-    Path("link").symlink_to("results.sqlite")
+    Path("mine").write_text('{"prompt": "hi"}\n')
+    for link, target in (("link", "results.sqlite"), ("beside", "results.sqlite-wal"), ("linked", "mine")):
+        Path(link).symlink_to(target)
     assert typed(*SMALL) == 0
     assert typed("--resume", *flags) == 1
+    assert typed(*SMALL, *flags) == 1
+    assert Path("mine").read_text() == '{"prompt": "hi"}\n'
     assert f"{first} and {second} name the same file" in capsys.readouterr().err
     with Results(Path("results.sqlite")) as results:
         assert results.sweeps()[-1].finished
