@@ -104,7 +104,8 @@ def test_what_cannot_be_done_is_one_sentence(
     ({"familiar_nats": "low"}, "a number"),
     ({"acceptance_lengths": [1.4]}, "an object of numbers"), ({"acceptance_lengths": {"3": 5}}, "from 1 to the budget"),
     ({"acceptance_lengths": {"x": 2}}, "from 1 to the budget"), ({"acceptance_lengths": {"3": None}}, "from 1 to the"),
-    ({"acceptance_lengths": {"3": float("nan")}}, "from 1 to the budget"), ({"title": 3}, "a text"), ({"good_at": []}, "a text")])
+    ({"acceptance_lengths": {"3": float("nan")}}, "from 1 to the budget"),
+    ({"title": 3}, "a text"), ({"good_at": []}, "a text")])
 def test_a_damaged_card_of_a_rig(
         card: object, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = {"title": "x", "heads": ["a"], "defaults": {"1": ["a"]}}
