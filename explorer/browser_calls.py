@@ -30,7 +30,7 @@ def browser_call(name: str, ask: Callable[[Any], Any], taken: Callable[[Any], An
         try:
             return ask(taken(wanted or {}))  # a call without an argument sends []
         except CanopyError as error:
-            return {"error": str(error)}
+            return {"error": str(error).encode("utf8", "backslashreplace").decode()}  # it may name a file
         except Exception as error:
             log.exception("The server could not answer %s.", name)
             return {"error": f"The server could not answer ({type(error).__name__}); its log has the details."}

@@ -9,6 +9,7 @@ from threading import Lock
 from time import monotonic, sleep
 
 from engine.errors import CanopyError
+from engine.machine.files import name_in_utf8
 from engine.trace import End, Line, Trace, load
 from engine.trace.tail import TraceTail
 from explorer.runs import Runs, Window
@@ -26,7 +27,7 @@ class GrowingRun:
 
     def __init__(self, path: Path, runs: Runs) -> None:
         self.path = path
-        self.run = path.name
+        self.run = name_in_utf8(path)
         self.lines: list[Line] = []
         self._runs = runs
         self._runs.begin(self.run)
@@ -78,18 +79,18 @@ class Follow:
 
     def listed(self) -> list[View]:
         """The runs of the folder as a menu lists them: by the names of their files."""
-        return [{"name": path.name, "title": path.name} for path in self.paths()]
+        return [{"name": name, "title": name} for name in map(name_in_utf8, self.paths())]
 
     def trace(self, name: str) -> Trace | None:
         """The listed run of that file name, as far as it has been written; None where there is no such file."""
         if (known := self._runs.trace(name)) is not None:
             return known
-        found = [path for path in self.paths() if path.name == name]
+        found = [path for path in self.paths() if name_in_utf8(path) == name]
         return load(found[0]) if found else None
 
     def views(self) -> Iterator[View | None]:
         """Stage values of the newest run as it grows, then of the next one; None is a heartbeat."""
-        yield {**blank_view(), "followed": True, "message": f"Waiting for a run in {self._place.name} …"}
+        yield {**blank_view(), "followed": True, "message": f"Waiting for a run in {name_in_utf8(self._place)} …"}
         reader, told = _Reader(None), monotonic()
         while True:
             growing = self._newest()

@@ -10,6 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from engine.errors import RequestError, TraceError
+from engine.machine.files import name_in_utf8
 from engine.trace import Header, Trace, load, tau
 from explorer.view import View, run_view
 
@@ -93,7 +94,7 @@ def matter(header: Header) -> tuple[object, object]:
 
 def name_of(path: Path) -> str:
     """The name of a recording: its file's, without the endings."""
-    return path.name.split(".")[0]
+    return name_in_utf8(path).split(".")[0]
 
 
 def _read(path: Path) -> list[Lesson]:

@@ -24,6 +24,11 @@ def kind_of(mode: int) -> str:
     return next((kind for kind, is_kind in KINDS.items() if is_kind(mode)), "")
 
 
+def name_in_utf8(path: Path) -> str:
+    """The file's name without its folder; bytes that are no UTF-8, which no answer could carry, as ``\\xff``."""
+    return os.fsencode(path.name).decode("utf8", "backslashreplace")
+
+
 def open_file(path: Path) -> BinaryIO:
     """An ordinary file, opened for reading; a pipe is not waited for. OSError where it cannot be opened, or where it is
     anything else, which its ``strerror`` says."""

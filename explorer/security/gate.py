@@ -31,6 +31,7 @@ SAID: Mapping[str, str] = MappingProxyType({
     "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "X-Frame-Options": "SAMEORIGIN",
     "Content-Security-Policy": "frame-ancestors 'self'; form-action 'self'; base-uri 'self'; object-src 'none'",
     "Cross-Origin-Resource-Policy": "same-origin"})
+LONGEST_PATH, LONGEST_STEP = 1024, 255  # bytes: of a path, and of a name in it, which is as long as a file's may be
 GRANTED = ("access-control-allow-origin", "access-control-allow-credentials")  # to pages of others; nobody has any
 
 
@@ -118,8 +119,16 @@ def check_path(scope: Scope) -> None:
     is_open = (path if path == "/" else path.rstrip("/")) in PAGES or path.startswith(FOLDERS)
     if below is not None:
         is_open = any(below == each or (each.endswith("/") and below.startswith(each)) for each in ASKED)
-    if not is_open:
+    if not is_open or not _can_be_named(path):
         raise Refusal(404, f"There is nothing at {path[:80]!r}.")
+
+
+def _can_be_named(path: str) -> bool:
+    """Whether a disk can hold something of that name; where it cannot, Gradio would look for it and fail."""
+    encoded = path.encode("utf8", "replace")
+    steps = encoded.split(b"/")
+    return (len(encoded) <= LONGEST_PATH and max(map(len, steps)) <= LONGEST_STEP
+            and b"\0" not in encoded and b".." not in steps)
 
 
 def _forwarded(hosts: Hosts, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

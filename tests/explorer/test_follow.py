@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.recorder import Recorder
+from explorer.browser_calls import browser_call
 from explorer.follow import Follow
 from explorer.view import View
 
@@ -105,3 +106,18 @@ def test_silence_gives_heartbeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("explorer.follow.SECONDS_BETWEEN_BEATS", 0.1)
     views = Follow(tmp_path / "nothing.jsonl").views()
     assert [next(views) is None for _ in range(3)] == [False, True, True]
+
+
+def test_names_that_are_no_utf8_are_followed_listed_and_opened(tmp_path: Path) -> None:
+    for name in (b"old\xff.jsonl", b"new\xe9.jsonl"):
+        with Recorder(tmp_path / os.fsdecode(name)) as recorder:
+            recorder.round(**ROUND)
+    os.utime(os.fsencode(tmp_path) + b"/old\xff.jsonl", (1, 1))
+    (tmp_path / os.fsdecode(b"bad\xff.jsonl")).write_text("nonsense")
+    os.utime(os.fsencode(tmp_path) + b"/bad\xff.jsonl", (0, 0))
+    follow = Follow(tmp_path)
+    view = until(follow.views(), 1)
+    assert [run["name"] for run in view["listed"]] == [r"new\xe9.jsonl", r"old\xff.jsonl", r"bad\xff.jsonl"]
+    assert view["run"] == r"new\xe9.jsonl" and follow.trace(r"old\xff.jsonl") is not None
+    refused = browser_call("replay", lambda _: follow.trace(r"bad\xff.jsonl"))({})
+    assert "is not a Canopy trace" in refused["error"] and refused["error"].encode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from engine.errors import RequestError
 from engine.records import Ask, Sampling
 from engine.trace import dump, dumps, recorded
 from explorer.lessons import Library, shipped, tokens_per_second
+from explorer.page import build
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from explorer.service import Service
@@ -50,6 +52,19 @@ def test_eight_or_more_recordings_ship_each_with_its_lesson() -> None:
     for lesson in shipped_ones.summaries():
         assert lesson["title"] != lesson["name"] and lesson["note"].endswith(".") and lesson["recorded"]
         assert lesson["rounds"] > 1 and lesson["tokens_per_second"] > 0
+
+
+def test_a_name_that_is_no_utf8_is_shown_escaped_and_opens(tmp_path: Path) -> None:
+    mine = recorded(scripted_trace("dflash"), "", "", "2026-11-20")
+    for name in (b"caf\xe9.jsonl", b"\xff\xfe.jsonl.gz"):
+        dump(mine, tmp_path / os.fsdecode(name))
+    library, runs = Library(shipped(tmp_path)), Runs()
+    assert sorted(library.lessons) == [r"\xff\xfe", r"caf\xe9"]
+    assert sorted(lesson["title"] for lesson in library.summaries()) == sorted(library.lessons)
+    service = Service(library, runs, Stream(answering(), runs, RunQueue()))
+    assert all(service.replay(name)["state"] == "done" for name in library.lessons)
+    page = build(answering(), library)
+    json.dumps(page.config, ensure_ascii=False).encode()
 
 
 def test_a_broken_recording_is_left_out(library: Library, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,6 +13,7 @@ from engine.errors import RequestError
 from explorer.lessons import Library
 from explorer.listening import Listening, sockets_of
 from explorer.page import build
+from explorer.security.gate import FOLDERS
 from explorer.server import guarded
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_rigs import answering
@@ -51,6 +52,19 @@ def test_guessing_a_password_is_slow_and_another_website_cannot_log_anybody_in()
         late = await client.post("/login", data=form)
         return [evil.status_code, *[each.status_code for each in guesses], late.status_code]
     assert asked(Listening(auth=(NAME, PASSWORD)), act) == [403, *[400] * 6, 429, 429, 429]
+
+
+ODD_PATHS = ["x" * 300, "é" * 150, "a/" * 600, "%00", "x%00.js", "..", "../x", "%2e%2e/x", "a/../b", "%ff", "x/" * 90]
+
+
+def test_a_path_that_no_file_can_have_is_not_there() -> None:
+    async def act(client: httpx.AsyncClient) -> dict[str, int]:
+        paths = [f"{folder}{path}" for path in ODD_PATHS for folder in (
+            *FOLDERS, "/pwa_icon/", "/gradio_api/info/", "/config/", "/favicon.ico/", "/?deep_link=")]
+        return {path: (await client.get(path)).status_code for path in paths}
+    statuses = asked(Listening(), act)
+    assert statuses[f"/static/{'x' * 300}"] == 404 and statuses["/static/x%00.js"] == 404
+    assert {path: status for path, status in statuses.items() if status >= 500} == {}
 
 
 @pytest.mark.slow
