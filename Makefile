@@ -2,7 +2,7 @@
 # make test    linters, types, every test but the long   make lint       linters and types only
 # make quick   linters, and what is fast without torch   make test-long  the tests marked long, before a release
 # make bench   the speed table on the demo rig           make test-servers  against a vLLM of its own venv: 4 GB, minutes
-# make attack  100,000 hostile cases, an hour or two     make lock   renews the hashes of requirements.lock
+# make attack  100,000 hostile cases, half an hour       make lock   renews the hashes of requirements.lock
 
 PYTHON ?= python3
 VENV := .venv
@@ -107,6 +107,7 @@ quick-explorer:
 bench: setup
 	$(BIN)/python -m engine.bench --rig demo --prompts assets/prompts/bench.jsonl $(ARGS)
 
-# More than 100,000 hostile cases, in an hour or two; ARGS="--areas traces --cases 5000 --seeds 7 --minutes 10" for less.
+# More than 100,000 hostile cases, in 40 minutes at most on two cores; for less:
+# ARGS="--areas traces --cases 5000 --seeds 7 --minutes 10".
 attack: chromium
 	$(BIN)/python -m tests.attack $(ARGS)

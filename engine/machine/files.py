@@ -25,7 +25,7 @@ def kind_of(mode: int) -> str:
 
 
 def name_in_utf8(path: Path) -> str:
-    """The file's name without its folder; bytes that are no UTF-8, which no answer could carry, as ``\\xff``."""
+    r"""The file's name without its folder; bytes that are no UTF-8, which no answer could carry, as ``\xff``."""
     return os.fsencode(path.name).decode("utf8", "backslashreplace")
 
 

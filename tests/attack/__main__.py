@@ -3,7 +3,8 @@
     python -m tests.attack                                        # all of it, from the fixed seed and a fresh one
     python -m tests.attack --areas traces --seeds 7 --cases 5000 --minutes 10
 
-Each area runs in a process of its own, whose memory and time are bounded. It prints a table; what broke lies in
+Each area runs in a process of its own, whose memory and time are bounded, two of them at a time (``--at-once``). It
+prints a table, with the processor time that each took; what broke lies in
 ``tests/attack/kept`` afterwards, where ``tests/attack/test_kept.py`` tries it again. The exit status is 1 where
 anything broke or fewer cases were tried than asked for.
 """
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import randbelow
@@ -39,6 +41,7 @@ class Row:
     cases: int
     wanted: int
     seconds: float
+    cpu_seconds: float
     peak_mib: float
     broke: int
     said: Sequence[str]
@@ -52,7 +55,8 @@ def flags() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", nargs="+", type=int, default=[FIXED_SEED, randbelow(2**32)], metavar="SEED")
     parser.add_argument("--cases", type=int, metavar="N", help="of each area (default: "
                         f"{', '.join(f'{name} {cases:,}' for name, cases in CASES.items())}), shared by the seeds")
-    parser.add_argument("--minutes", type=float, default=120.0, help="for all together (default: 120)")
+    parser.add_argument("--minutes", type=float, default=40.0, help="for all together (default: 40)")
+    parser.add_argument("--at-once", type=int, default=2, metavar="N", help="processes (default: 2, one for a core)")
     return parser
 
 
@@ -73,30 +77,33 @@ def tried(area: str, seed: int, cases: int, seconds: float) -> Row:
             return Row(area, seed, wanted=cases, seconds=monotonic() - began, **json.loads(result.read_text()))
         if in_hand.exists():
             keep(area, json.loads(in_hand.read_text()), f"The process ended with {status}.", KEPT)
-        return Row(area, seed, 0, cases, monotonic() - began, 0, 1, [f"The process ended with {status}."])
+        return Row(area, seed, 0, cases, monotonic() - began, 0, 0, 1, [f"The process ended with {status}."])
 
 
 def main(words: Sequence[str]) -> int:
     """Attack, print the table; 0 where nothing broke and everything was tried."""
     choice = flags().parse_args(words)
     print(f"Seeds: {', '.join(map(str, choice.seeds))}", flush=True)
-    until, rows = monotonic() + 60 * choice.minutes, []
-    for area in choice.areas:
-        for seed in choice.seeds:
-            cases = -(-(choice.cases or CASES[area]) // len(choice.seeds))
-            rows.append(tried(area, seed, cases, max(1.0, until - monotonic())))
+    until = monotonic() + 60 * choice.minutes
+    wanted = [(area, seed, -(-(choice.cases or CASES[area]) // len(choice.seeds)))
+              for area in choice.areas for seed in choice.seeds]
+    with ThreadPoolExecutor(max(1, choice.at_once)) as processes:
+        rows = list(processes.map(lambda each: tried(*each, max(1.0, until - monotonic())), wanted))
     print(table(rows))
     return int(any(row.broke or row.cases < row.wanted for row in rows))
 
 
 def table(rows: Sequence[Row]) -> str:
     """The rows for people, and what broke."""
-    lines = [f"{'area':14}{'seed':>12}{'cases':>10}{'seconds':>10}{'peak MiB':>10}{'broke':>7}"]
-    lines += [f"{row.area:14}{row.seed:>12}{row.cases:>10,}{row.seconds:>10.0f}{row.peak_mib:>10.0f}{row.broke:>7}"
+    lines = [f"{'area':14}{'seed':>12}{'cases':>10}{'seconds':>10}{'cpu s':>8}{'peak MiB':>10}"
+             f"{'broke':>7}"]
+    lines += [f"{row.area:14}{row.seed:>12}{row.cases:>10,}{row.seconds:>10.0f}{row.cpu_seconds:>8.0f}"
+              f"{row.peak_mib:>10.0f}{row.broke:>7}"
               for row in rows]
-    seconds, peak = sum(row.seconds for row in rows), max(row.peak_mib for row in rows)
-    lines.append(f"{'all':26}{sum(row.cases for row in rows):>10,}{seconds:>10.0f}{peak:>10.0f}"
-                 f"{sum(row.broke for row in rows):>7}")
+    seconds, processor, broke = (sum(getattr(row, name) for row in rows) for name in (
+        "seconds", "cpu_seconds", "broke"))
+    lines.append(f"{'all':26}{sum(row.cases for row in rows):>10,}{seconds:>10.0f}{processor:>8.0f}"
+                 f"{max(row.peak_mib for row in rows):>10.0f}{broke:>7}")
     lines += [f"{row.area}: {said}" for row in rows for said in row.said]
     short = [row for row in rows if row.cases < row.wanted]
     lines += [f"{row.area}, seed {row.seed}: only {row.cases:,} of {row.wanted:,} cases were tried." for row in short]

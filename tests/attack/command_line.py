@@ -7,6 +7,7 @@ import argparse
 import inspect
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -177,12 +178,10 @@ class CommandLines:
         self._folder = tempfile.TemporaryDirectory()
         self._count = 0
         place = Path(self._folder.name)
-        (place / "folder").mkdir()
-        (place / "link").symlink_to("/dev/null")
-        os.mkfifo(place / "pipe")
-        trace = Path(__file__).parents[2] / "assets" / "traces" / "plain.jsonl.gz"
+        self._trace = (Path(__file__).parents[2] / "assets" / "traces" / "plain.jsonl.gz").read_bytes()
         self._places = {"@new": place / "new.csv", "@beside": place / "new.csv-wal", "@link": place / "link",
-                        "@folder": place / "folder", "@file": place / "file", "@trace": trace, "@pipe": place / "pipe"}
+                        "@folder": place / "folder", "@file": place / "file", "@trace": place / "plain.jsonl.gz",
+                        "@pipe": place / "pipe"}
         live()
 
     def values(self) -> SearchStrategy[Any]:
@@ -201,11 +200,7 @@ class CommandLines:
 
     def trial(self, case: Case) -> None:
         """Type it."""
-        for name, mark in (("file", "@file"), ("folder/rig.json", "@folder")):
-            if any(mark in word for word in case["words"]):
-                Path(self._folder.name, name).write_bytes(case["file"].encode("latin1"))
-        for name in ("@new", "@beside"):
-            self._places[name].unlink(missing_ok=True)
+        self._lay_out(case)
         words = [self._typed(word) for word in case["words"]]
         is_verb = bool(words) and words[0] in VERBS
         status, said = self._verb(words) if is_verb else self._page(words)
@@ -221,6 +216,18 @@ class CommandLines:
         if not Path("/dev/null").is_char_device():
             raise BrokenError("A device was replaced.")
         self._folder.cleanup()
+
+    def _lay_out(self, case: Case) -> None:
+        """Every case finds the same files, whatever former ones removed, replaced or left behind."""
+        shutil.rmtree(self._folder.name, ignore_errors=True)
+        self._places["@folder"].mkdir(parents=True)
+        self._places["@link"].symlink_to("/dev/null")
+        os.mkfifo(self._places["@pipe"])
+        content = case["file"].encode("latin1")
+        for name, path, data in (("@file", self._places["@file"], content), ("@trace", self._places["@trace"],
+                                 self._trace), ("@folder", self._places["@folder"] / "rig.json", content)):
+            if any(name in word for word in case["words"]):
+                path.write_bytes(data)
 
     def _typed(self, word: str) -> str:
         flag, equals, value = word.partition("=")

@@ -31,9 +31,11 @@ def main(name: str, seed: int, plan: tuple[int, float], paths: tuple[Path, Path,
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY[name], MEMORY[name]))
     (cases, seconds), (kept, in_hand, result) = plan, paths
     found = attack(name, area_named(name), Plan(seed, cases, seconds, kept, in_hand))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    result.write_text(json.dumps(
-        {"cases": found.cases, "peak_mib": peak, "broke": found.broke, "said": found.said}), "utf8")
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    processor = sum(each.ru_utime + each.ru_stime for each in used)
+    result.write_text(json.dumps({
+        "cases": found.cases, "peak_mib": used[0].ru_maxrss / 1024, "cpu_seconds": processor,
+        "broke": found.broke, "said": found.said}), "utf8")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from engine.commands import VERBS
-from tests.attack.command_line import PAGE, flags_of, sound
+from tests.attack.command_line import PAGE, CommandLines, flags_of, sound
 
 
 @pytest.mark.parametrize("verb", [*VERBS, PAGE])
 def test_every_flag_has_words_that_it_takes(verb: str) -> None:
     takers = [action for action in flags_of(verb) if action.nargs != 0]
     assert all(sound(action) for action in takers) and (takers or verb == "train")
+
+
+@pytest.mark.slow
+def test_a_case_that_removes_the_files_of_later_ones_does_not_end_the_attack() -> None:
+    area = CommandLines()
+    case = {"words": ["record", "--lessons", "@file", "--out", "@folder"], "file": "{"}
+    for break_up in (lambda: None, lambda: shutil.rmtree(area._folder.name), area._places["@file"].unlink):
+        break_up()
+        area.trial(case)
+    area._places["@file"].unlink()
+    area._places["@file"].mkdir()
+    area.trial(case)
+    area.close()
