@@ -61,7 +61,7 @@ def build(rig: AnsweringRig, library: Library, choice: RigChoice | None = None, 
             js_on_load="Canopy.open(element, props, watch, server, {adopt: (run) => trigger('adopt', run), "
                        "rig: () => trigger('rig', {})});",
             lessons=library.summaries(), right=presets.right(), opening=first.name if first else "",
-            server_functions=[service.replay, service.open_trace, service.export, *choice.functions(),
+            server_functions=[service.replay, service.upload, service.open_trace, service.export, *choice.functions(),
                               *comparison.functions(), *TwoRuns(service.trace_of).functions()])
         _wire(page, controls, stage, stream)
         _follow_rig(page, controls, stage, rig, presets)

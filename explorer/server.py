@@ -7,6 +7,9 @@ from typing import Any
 import gradio as gr
 from fastapi import FastAPI
 from starlette.middleware import Middleware
+from starlette.requests import HTTPConnection
+from starlette.routing import Mount
+from starlette.types import Scope
 
 from explorer.listening import Listening, announced, listener
 from explorer.page import launch_options
@@ -34,4 +37,14 @@ def guarded(page: gr.Blocks, listening: Listening) -> FastAPI:
     options: dict[str, Any] = {**launch_options(), "auth": listening.auth}
     mounted: FastAPI = gr.mount_gradio_app(
         app, page, "/", server_name=listening.host, server_port=listening.port, **options)
+    if listening.auth:
+        inner = next(route.app for route in mounted.routes if isinstance(route, Mount))
+        guard.admits = lambda scope: is_logged_in(inner, scope)
     return mounted
+
+
+def is_logged_in(gradio_app: Any, scope: Scope) -> bool:
+    """Whether a request brings a cookie that Gradio gave at a login (gradio 6.31, ``get_current_user``)."""
+    cookies = HTTPConnection(scope).cookies
+    names = (f"access-token-{gradio_app.cookie_id}", f"access-token-unsecure-{gradio_app.cookie_id}")
+    return any(cookies.get(name) in gradio_app.tokens for name in names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +23,7 @@ from explorer.run_form import FIELDS, OLDER_NAME, RunForm
 from explorer.run_queue import WAITING_ROOM
 from explorer.runs import Runs, Stream, known_trace
 from explorer.share import export, joined, pieces_of
+from explorer.uploads import Uploads
 from explorer.view import View
 
 
@@ -62,6 +62,8 @@ class Service:
         self._runs = runs
         self._stream = stream
         self.replay = browser_call("replay", self.view_of, str)
+        self._uploads = Uploads(UPLOADED.file_bytes)
+        self.upload = browser_call("upload", self._uploads.take)
         self.open_trace = browser_call("open_trace", self.opened)
         self.export = browser_call("export", self.exported)
 
@@ -78,16 +80,10 @@ class Service:
         return self._library.with_baseline(str(name), self.trace_of(str(name)))
 
     def opened(self, upload: dict[str, str]) -> View:
-        """The stage value of a trace file: {"name", "data": its bytes as base64}. It is remembered like a run."""
+        """The stage value of a trace file: {"name", "upload": what ``Uploads`` calls it, or "data": base64 of a small
+        one}. It is remembered like a run."""
         given = named_fields(upload)
-        name, data = str(given.get("name", "the file"))[:80], str(given.get("data", ""))
-        if len(data) * 3 // 4 > UPLOADED.file_bytes:
-            raise TraceError(f"{name} is larger than {UPLOADED.file_bytes // 2**20} MiB, which is the most that is "
-                             "taken.")
-        try:
-            file = base64.b64decode(data, validate=True)
-        except ValueError as error:
-            raise TraceError(f"{name} did not arrive whole; open it again.") from error
+        name, file = str(given.get("name", "the file"))[:80], self._uploads.whole(given)
         trace, run = loads(file, name, UPLOADED), uuid4().hex[:12]
         if not trace.entries:
             raise TraceError(f"{name} has an end and no round; nothing of it can be shown.")

@@ -4,7 +4,7 @@
 
   const Lab = (Canopy.lab = Canopy.lab || {});
   const BUSY = ["queued", "running"];
-  const LARGEST_FILE = 100 * 2 ** 20;
+  const LARGEST_FILE = 8 * 2 ** 20; // as on the server
   const STATES = {
     none: "", queued: "waiting", running: "measuring", paused: "paused", stopped: "stopped", done: "done", error: "ended by an error",
   };
@@ -126,15 +126,11 @@
       input.value = "";
       if (!file) return;
       if (file.size > LARGEST_FILE) {
-        this.fail(`${file.name} has ${Lab.whole(file.size / 2 ** 20)} MB; at most 100 MB are taken.`);
+        this.fail(`${file.name} has ${Lab.whole(file.size / 2 ** 20)} MB; at most 8 MB are taken.`);
         return;
       }
-      const data = await new Promise((done) => {
-        const reader = new FileReader();
-        reader.onload = () => done(String(reader.result).split(",")[1]);
-        reader.readAsDataURL(file);
-      });
-      const answer = await this.server.lab_prompts({ name: file.name, data });
+      const sent = await Canopy.save.send((piece) => this.server.lab_upload(piece), file);
+      const answer = sent.error ? sent : await this.server.lab_prompts({ name: file.name, upload: sent.upload });
       if (this.refused(answer)) return;
       this.fill(answer.sets, answer.chosen);
       this.count();

@@ -77,8 +77,11 @@
         this.notices.fail(`${file.name} has ${Math.round(file.size / MIB)} MiB; a trace file may have ${LARGEST / MIB} MiB at most.`);
         return;
       }
-      const data = Canopy.save.base64(new Uint8Array(await file.arrayBuffer()));
-      const value = await this.answer(() => this.stage.server.open_trace({ name: file.name, data }));
+      const { server } = this.stage;
+      const value = await this.answer(async () => {
+        const sent = await Canopy.save.send((piece) => server.upload(piece), file);
+        return sent.error ? sent : server.open_trace({ name: file.name, upload: sent.upload });
+      });
       if (value) this.take(value, { push: true });
     }
 

@@ -2,6 +2,7 @@
 (function (Canopy) {
   "use strict";
 
+  const PIECE = 2 ** 20; // bytes of a file in one request
   const SCALE = 2; // pixels of a PNG per pixel of the screen
   const FORMS = [
     { kind: "trace", label: "Trace", note: "the whole run, to open again" },
@@ -17,6 +18,16 @@
       text += String.fromCharCode(...bytes.subarray(place, place + 32768));
     }
     return btoa(text);
+  }
+
+  // A file goes to the server in pieces, since no request may be large: {upload: what the server calls it}, or {error}.
+  async function send(take, file) {
+    let answer = { upload: "" };
+    for (let place = 0; !answer.error && (place < file.size || place === 0); place += PIECE) {
+      const bytes = new Uint8Array(await file.slice(place, place + PIECE).arrayBuffer());
+      answer = await take({ upload: answer.upload, data: base64(bytes) });
+    }
+    return answer;
   }
 
   function hand(name, blob) {
@@ -109,7 +120,6 @@
     }
   }
 
-  Save.base64 = base64;
   Canopy.Save = Save;
-  Canopy.save = { base64 };
+  Canopy.save = { send };
 })(window.Canopy = window.Canopy || {});

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from uuid import uuid4
 from engine.errors import RequestError
 from engine.lab.prompt_sets import prompt_set, shipped_sets
 from engine.requests.prompts import Prompt, prompts_from
+from explorer.uploads import Uploads
 from explorer.view import View
 
 TITLES: Mapping[str, str] = MappingProxyType({
@@ -29,6 +29,7 @@ class PromptSets:
 
     def __init__(self) -> None:
         self._shipped = {name: prompt_set(name) for name in (*TITLES, *shipped_sets()) if name in shipped_sets()}
+        self.uploads = Uploads(LARGEST_UPLOAD)
         self._uploaded: OrderedDict[str, tuple[str, tuple[Prompt, ...]]] = OrderedDict()
 
     def named(self, name: str) -> tuple[Prompt, ...]:
@@ -52,17 +53,11 @@ class PromptSets:
                         for name, (title, each) in self._uploaded.items()]
 
     def add(self, upload: Mapping[str, Any]) -> str:
-        """Remember an uploaded file, {"name", "data": its bytes as base64}; the new set's name.
+        """Remember an uploaded file, {"name", "upload" or "data": see ``Uploads.whole``}; the new set's name.
 
-        RequestError where it is too large, not UTF-8, empty, or has a line that is no prompt: it says which.
+        RequestError where it is not UTF-8, empty, or has a line that is no prompt: it says which.
         """
-        title, data = Path(str(upload.get("name") or "")).name[:80] or "prompts.jsonl", str(upload.get("data", ""))
-        if len(data) * 3 // 4 > LARGEST_UPLOAD:
-            raise RequestError(f"{title} is larger than {LARGEST_UPLOAD // 2**20} MB, which is the most that is taken.")
-        try:
-            raw = base64.b64decode(data, validate=True)
-        except ValueError as error:
-            raise RequestError(f"{title} did not arrive whole; upload it again.") from error
+        title, raw = Path(str(upload.get("name") or "")).name[:80] or "prompts.jsonl", self.uploads.whole(upload)
         name = f"upload-{uuid4().hex[:8]}"
         prompts = tuple(prompts_from(raw, title))
         if len(prompts) > MOST_PROMPTS:

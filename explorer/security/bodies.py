@@ -1,7 +1,8 @@
 """What a request may bring: JSON that says it is JSON, or the login's form, within bounds that count what it costs.
 
-JSON of a few bytes a value becomes some eighty bytes a value in memory, so values are counted and not only bytes; what
-is large has to be one long text, a file as base64. Few large bodies are held at once.
+JSON of a few bytes a value becomes some eighty bytes a value in memory, and it is read where all requests are answered,
+so values are counted and not only bytes. Files come in pieces (``explorer/uploads.py``). Few large bodies are held at
+once.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from explorer.security.refusal import Refusal
 
 LOGIN = "/login"
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
-LARGEST_FORM = 16 * 2**10  # bytes
-LARGEST_COMMON = 2 * 2**20  # bytes: the longest prompt and conversation, every sign of them escaped
-LARGEST = 44 * 2**20  # bytes: a file of 32 MiB as base64
+SHORT = ("/gradio_api/cancel", "/gradio_api/reset")  # these take names alone
+LARGEST_SHORT = 16 * 2**10  # bytes, of a form too
+LARGEST_COMMON = 64 * 2**10  # bytes
+LARGEST = 2 * 2**20  # bytes: the longest prompt and conversation, every sign of them escaped; a piece of a file
 MOST_VALUES = 200_000  # of a JSON body; as many in 2 MiB take 16 MB
-MOST_LARGE = 2  # bodies above the common size that are held at once
+MOST_LARGE = 16  # bodies above the common size that are held at once
 PATIENCE_SECONDS = 60.0  # for a body to arrive
 
 
@@ -43,7 +45,7 @@ class Bodies:
             yield await self._checked(scope, receive, min(most, LARGEST_COMMON))
             return
         if self._large.locked():
-            raise Refusal(503, "Other large files are being read just now; send yours again in a minute.",
+            raise Refusal(503, "Other large requests are being read just now; send yours again in a minute.",
                           {"Retry-After": "20"})
         async with self._large:
             yield await self._checked(scope, receive, most)
@@ -65,10 +67,10 @@ def _largest(path: str, headers: Headers) -> int:
     if _is_login(path):
         if kind not in FORMS:
             raise Refusal(415, f"A login is a form, and this request is {kind[:60] or 'of no type'}.")
-        return LARGEST_FORM
+        return LARGEST_SHORT
     if kind != "application/json":
         raise Refusal(415, f"The request's content type is {kind[:60] or 'missing'}; only application/json is taken.")
-    return LARGEST
+    return LARGEST_SHORT if path.rstrip("/") in SHORT else LARGEST
 
 
 def _length(headers: Headers, most: int) -> int:

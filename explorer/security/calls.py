@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 API = "/gradio_api/"
 SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LONGEST_SHOWN = 40
+MOST_DIGITS = 400  # of a whole number; Python takes a second for a thousand of 4,200
 
 
 @dataclass(frozen=True)
@@ -100,13 +101,20 @@ def _function(made: Any, named: Mapping[str, Any]) -> Function:
 def _object(body: bytes) -> dict[str, Any]:
     """The JSON object that a body is, in whole characters and finite numbers."""
     try:
-        value = json.loads(body)
+        value = json.loads(body, parse_int=_whole_number)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
-        raise Refusal(400, "The request's body is no JSON of whole characters and finite numbers in UTF-8.") from error
+        raise Refusal(400, "The request's body is no JSON of whole characters and finite numbers in UTF-8, of at most "
+                      f"{MOST_DIGITS} digits each.") from error
     if not isinstance(value, dict):
         raise Refusal(422, f"The request's body is {_seen(value)}; it has to be an object with named fields.")
     return value
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
 
 
 def _check_count(count: int, value: Mapping[str, Any]) -> None:

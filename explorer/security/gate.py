@@ -6,7 +6,7 @@ trusts). Other programs say neither; they are let in, as no website can make the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -37,12 +37,14 @@ GRANTED = ("access-control-allow-origin", "access-control-allow-credentials")  #
 
 @dataclass
 class Guard:
-    """What the gate goes by, and what it remembers."""
+    """What the gate goes by, and what it remembers. ``admits``: whether who asks has logged in, where that is needed;
+    nothing that anybody else sends is read."""
 
     hosts: Hosts
     bodies: Bodies = field(default_factory=Bodies)
     logins: Logins = field(default_factory=Logins)
     readers: Readers = field(default_factory=Readers)
+    admits: Callable[[Scope], bool] = lambda _: True
 
 
 class Gate:
@@ -78,6 +80,8 @@ class Gate:
         if scope["method"] != "POST":
             await self.app(scope, receive, send)
             return
+        if scope["path"].rstrip("/") != LOGIN and not self._guard.admits(scope):
+            raise Refusal(401, "Log in first: this Canopy asks for a name and a password.")
         async with self._guard.bodies.taken(scope, receive) as body:
             if scope["path"].rstrip("/") == LOGIN:
                 send = _counted(self._guard.logins, (scope.get("client") or ("", 0))[0], send)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from time import process_time
 from typing import Any
 
 import gradio as gr
@@ -75,8 +76,17 @@ def test_what_does_not_fit_is_refused_in_a_sentence(page: gr.Blocks, path: str, 
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b'{"data": NaN}', b'{"data": 1e999}', b'{"data": "\\ud800"}', b"\xff",
-                                  b"[" * 100_000, b'{"data": -Infinity}'])
+                                  b"[" * 100_000, b'{"data": -Infinity}', b'{"data": ' + b"7" * 401 + b"}"])
 def test_what_is_no_json_is_refused(page: gr.Blocks, body: bytes) -> None:
     with pytest.raises(Refusal) as refusal:
         Calls(page).check(JOIN, body)
     assert "is no JSON" in refusal.value.sentence and refusal.value.status == 400
+
+
+def test_long_numbers_cost_next_to_nothing(page: gr.Blocks) -> None:
+    calls, began = Calls(page), process_time()
+    with pytest.raises(Refusal):
+        calls.check(JOIN, b'{"data": [' + b",".join([b"7" * 4200] * 480) + b"]}")
+    long = process_time() - began
+    calls.check("/gradio_api/reset", b'{"data": [' + b",".join([b"7" * 10] * 480) + b"]}")
+    assert long < 0.02

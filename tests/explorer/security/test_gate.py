@@ -120,6 +120,14 @@ def test_bodies_are_bounded_by_bytes_and_by_values(monkeypatch: pytest.MonkeyPat
     assert lying.status_code == 413
 
 
+def test_a_call_that_takes_a_name_may_not_bring_a_megabyte() -> None:
+    as_json = {"Content-Type": "application/json"}
+    for path, size, status in (("cancel", 17 * 2**10, 413), ("reset/", 17 * 2**10, 413), ("cancel", 2**13, 200),
+                               ("queue/join", 2**20, 200), ("queue/join", 3 * 2**20, 413)):
+        answer = ask(gate(), "POST", f"/gradio_api/{path}", content=b'"' + b"x" * size + b'"', headers=as_json)
+        assert answer.status_code == status
+
+
 def test_few_large_bodies_are_held_at_once() -> None:
     async def asked() -> list[int]:
         arrived = asyncio.Event()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import httpx
@@ -42,6 +42,27 @@ def test_a_login_gives_a_cookie_that_stays_at_home_and_opens_the_page() -> None:
         assert len(cookies) == 2 and all("samesite=lax" in each and "httponly" in each for each in cookies)
         return [before.status_code, wrong.status_code, right.status_code, (await client.get("/config")).status_code]
     assert asked(Listening(auth=(NAME, PASSWORD)), act) == [401, 400, 200, 200]
+
+
+def test_nothing_is_read_of_whom_has_not_logged_in() -> None:
+    read: list[int] = []
+
+    async def digits() -> AsyncIterator[bytes]:
+        for _ in range(36):
+            read.append(2**20)
+            yield b"[" + b"7" * 4200 + b"," * (2**20 - 4201)
+
+    async def act(client: httpx.AsyncClient) -> list[int]:
+        as_json = {"Content-Type": "application/json"}
+        paths = ("component_server", "queue/join", "call/generate", "run/predict", "cancel", "reset", "call/v2/replay")
+        before = [(await client.post(f"/gradio_api/{path}", content=digits(), headers=as_json)).status_code
+                  for path in paths]
+        assert read == []
+        await client.post("/login", data={"username": NAME, "password": PASSWORD})
+        after = await client.post("/gradio_api/component_server", json={"data": {}, "session_hash": "x"})
+        stale = await client.post("/gradio_api/reset", json={}, headers={"Cookie": "access-token-x=y"})
+        return [*before, after.status_code, stale.status_code]
+    assert asked(Listening(auth=(NAME, PASSWORD)), act) == [*[401] * 7, 404, 401]
 
 
 def test_guessing_a_password_is_slow_and_another_website_cannot_log_anybody_in() -> None:

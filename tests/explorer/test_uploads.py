@@ -1,0 +1,64 @@
+"""Files that arrive in pieces: put together, bounded, given up where they stop."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from engine.errors import RequestError
+from explorer import uploads
+from explorer.uploads import Uploads
+
+
+def piece(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def sent(files: Uploads, *parts: bytes) -> str:
+    """The name of a file that was sent in those pieces."""
+    name = ""
+    for part in parts:
+        name = files.take({"upload": name, "data": piece(part)})["upload"]
+    return name
+
+
+def test_a_file_is_what_its_pieces_were_and_is_handed_over_once() -> None:
+    files = Uploads(2**20)
+    one, other = sent(files, b"ab", b"c"), sent(files, b"")
+    assert one != other and files.whole({"upload": one}) == b"abc" and files.whole({"upload": other}) == b""
+    for call in (files.whole, files.take):
+        with pytest.raises(RequestError, match="did not arrive whole"):
+            call({"upload": one, "data": ""})
+    assert files.whole({"data": piece(b"small")}) == b"small"
+
+
+@pytest.mark.parametrize("data", ["!", "AAA", "\ud800", 3, ["x"]])
+def test_a_damaged_piece_is_refused(data: object) -> None:
+    with pytest.raises(RequestError, match="did not arrive whole"):
+        Uploads(9).take({"data": data})
+
+
+def test_too_much_is_refused_and_forgotten() -> None:
+    files = Uploads(2**20)
+    name = sent(files, b"x" * 2**20)
+    with pytest.raises(RequestError, match="larger than 1 MiB"):
+        files.take({"upload": name, "data": piece(b"x")})
+    with pytest.raises(RequestError, match="did not arrive whole"):
+        files.whole({"upload": name})
+    with pytest.raises(RequestError, match="larger than 1 MiB"):
+        files.whole({"data": piece(b"x" * (2**20 + 1))})
+
+
+def test_few_arrive_at_once_and_one_that_stops_makes_room() -> None:
+    now = [0.0]
+    files = Uploads(9, lambda: now[0])
+    names = [sent(files, b"x") for _ in range(uploads.MOST_AT_ONCE)]
+    with pytest.raises(RequestError, match="in a minute"):
+        sent(files, b"x")
+    now[0] = uploads.LAPSE_SECONDS
+    files.take({"upload": names[0], "data": ""})
+    now[0] = uploads.LAPSE_SECONDS + 1
+    assert sent(files, b"y") and files.whole({"upload": names[0]}) == b"x"
+    with pytest.raises(RequestError, match="did not arrive whole"):
+        files.whole({"upload": names[1]})
