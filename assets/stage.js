@@ -35,7 +35,8 @@
       this.tab = ""; // of the lab
       this.settings = {}; // method and budget as the controls have them
       this.server = null;
-      this.baselines = new Map();
+      this.comparison = null; // what the server found of this run beside plain decoding: see explorer/claims.py
+      this.comparing = ""; // that this is going on, or why nothing was found
     }
 
     on(event, listener) {
@@ -101,6 +102,8 @@
       this.current = -1;
       this.pinned = this.hovered = null;
       this.selection = { node: null, pinned: false };
+      this.comparison = null;
+      this.comparing = "";
       this.following = BUSY.includes(value.state);
       this.tell("begin", value);
     }
@@ -111,8 +114,7 @@
       const first = value.from || 0;
       if (first > this.rounds.length) this.mend(value.run);
       else this.add(value.rounds.slice(this.rounds.length - first));
-      if (value.baseline && value.header.recorded) this.baselines.set(this.matter(value.header), value.baseline);
-      else this.learn(value);
+      if (value.comparison) this.comparison = value.comparison;
     }
 
     add(views) {
@@ -143,22 +145,16 @@
       }
     }
 
-    // A finished live run of plain decoding is the measured baseline of later runs on the same prompt.
-    learn(value) {
-      const plain = value.header.heads.length === 0 && value.end && value.end.reason !== "stopped";
-      const figures = plain && this.rounds.length > 1 ? Canopy.figures(this.rounds) : null;
-      if (figures && !figures.shared) {
-        this.baselines.set(this.matter(value.header), { tokens_per_second: figures.tokensPerSecond });
-      }
+    // The server's comparison of a run, which may not be shown any more.
+    compared(run, comparison) {
+      if (run === this.value.run) this.comparison = comparison;
+      this.tell("compared");
     }
 
-    matter(header) {
-      const said = header.turns.flat();
-      return [header.recorded ? "recorded" : "live", header.rig, header.hardware, header.dtype, ...said, header.prompt, header.temperature].join("\u0000");
-    }
-
-    get baseline() {
-      return (this.header && this.baselines.get(this.matter(this.header))) || null;
+    // The run's speed beside plain decoding's, as printed; null where it is not known, or withheld.
+    get against() {
+      const { comparison } = this;
+      return comparison && comparison.state !== "measuring" && !comparison.speed.withheld ? comparison.speed : null;
     }
 
     settle(other) {

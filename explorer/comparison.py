@@ -1,67 +1,45 @@
-"""What a run's speed is compared with: plain decoding of the same prompt, measured briefly after the run while the
-queue is empty; and, where the run was slower than that, a few other settings."""
+"""What a run is compared with: plain decoding of the same prompt, run in turns with it again after the run has ended,
+while the queue is empty; and, where the run was slower, a few other settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import closing
-from dataclasses import dataclass, replace
-from itertools import accumulate
-from statistics import median, quantiles
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import RequestError
+from engine.lab.printing import ratio_text
 from engine.lab.settings import BASELINE
-from engine.records import Ask
-from engine.trace import Entry, Header, Trace, shared_rounds
+from engine.lab.turns import LEAST_TURNS, SETTLING_TURNS, SpeedRatio, TurnPair, TurnTaking, speed_ratio, turn_pairs
+from engine.machine.threads import CROWDED
+from engine.records import Ask, Round
+from engine.trace import Trace, committed_ids, shared_rounds
 from explorer.browser_calls import Call, browser_call
+from explorer.claims import CUT, ENDED, GOING_ON, Beside
 from explorer.lab.jobs import Job, Jobs
-from explorer.lessons import tokens_per_second
+from explorer.rig import Instruments
 from explorer.run_queue import RunQueue
-from explorer.source import Source
+from explorer.runs import Runs
 from explorer.sources.answering import AnsweringRig
 from explorer.view import View
 
-PLAIN_SECONDS, OTHER_SECONDS = 2.5, 1.5  # at most, for one measurement
-MOST_TOKENS = 64
-LEAST_ROUNDS = 4  # fewer say nothing
-WARM_ROUNDS = 2  # are left out: caches and clocks settle
-UNSTEADY = 0.3  # of the median round: an interquartile range above it means that other programs used the machine
+AGAIN_SECONDS, OTHER_SECONDS = 4.0, 2.0  # at most, for a short text once more, and for one other setting
+MOST_TOKENS = 64  # of another setting
+VIEW_SECONDS = 0.4  # between two updates
 SMALLER = (16, 4)  # node budgets that are tried where a larger one did not pay
 
 
-@dataclass(frozen=True)
-class TimedRun:
-    """Rounds of a brief run: tokens kept, seconds of engine time, and whether a draft was verified, of each."""
-
-    tokens: tuple[int, ...]
-    seconds: tuple[float, ...]
-    drafted: tuple[bool, ...] = ()
-    dtype: str = ""
-
-    @property
-    def tokens_per_second(self) -> float:
-        """Over all its rounds."""
-        return sum(self.tokens) / sum(self.seconds)
-
-    @property
-    def unsteady(self) -> bool:
-        """Whether equal rounds took such different times that other programs must have been running."""
-        if len(self.seconds) < LEAST_ROUNDS:
-            return False
-        low, _, high = quantiles(self.seconds, n=4)
-        return (high - low) / median(self.seconds) > UNSTEADY
-
-
 class Comparison:
-    """The functions that the browser may call once a run has ended."""
+    """The functions that the browser may call once a run has ended. What was found is remembered with the run."""
 
-    def __init__(self, rig: AnsweringRig, trace_of: Callable[[str], Trace], queue: RunQueue) -> None:
+    def __init__(self, rig: AnsweringRig, trace_of: Callable[[str], Trace], queue: RunQueue, runs: Runs) -> None:
         self._rig = rig
         self._trace_of = trace_of
         self._queue = queue
+        self._runs = runs
         self._jobs = Jobs(queue)
 
     def functions(self) -> list[Call]:
@@ -69,16 +47,17 @@ class Comparison:
         return [browser_call("compare", self.compare), browser_call("compared", self.compared)]
 
     def compare(self, wanted: Mapping[str, Any]) -> View:
-        """Begin to measure what the run {"run"} is compared with: {"job"}. RequestError where another run waits, or
-        where this one was made on another rig or machine."""
-        trace = self._trace_of(str(wanted.get("run")))
+        """Begin to compare {"run"} with plain decoding: {"job"}. RequestError where another run waits, or where this
+        one was made on another rig or machine."""
+        run = str(wanted.get("run"))
+        trace = self._trace_of(run)
         self._refuse(trace)
-        return {"job": self._jobs.start(lambda job: self._measured(trace, job))}
+        return {"job": self._jobs.start(lambda job: self._measured(run, trace, job))}
 
     def compared(self, wanted: Mapping[str, Any]) -> View:
-        """Its progress; see ``Job``. The result: {tokens_per_second, seconds, unsteady, others: [{method, budget, pace,
-        dtype, rounds, drafted, tokens_per_second}], the fastest first, dtype empty where it is the run's own, drafted
-        the rounds that verified a draft}; None where another run asked for the machine meanwhile."""
+        """Its progress; see ``Job``. The result, as far as it is: see ``Beside.view``, with "others" where the run was
+        slower: [{method, budget, pace, dtype, rounds, drafted, ratio, times}], the fastest first, dtype empty where it
+        is the run's own, drafted the rounds that verified a draft."""
         return self._jobs.look(str(wanted.get("job"))).view()
 
     def _refuse(self, trace: Trace) -> None:
@@ -94,54 +73,101 @@ class Comparison:
         if self._queue.waiting():
             raise RequestError("Somebody else's run or measurement is in progress; plain decoding was not measured.")
 
-    def _measured(self, trace: Trace, job: Job) -> View | None:
-        ask = ask_of(trace)
-        plain = self._clocked(replace(ask, method=BASELINE, budget=0, drafters=(), pace=FIXED), PLAIN_SECONDS)
-        if plain is None:
-            return None
-        tried = others(ask) if tokens_per_second(trace) < plain.tokens_per_second else []
-        found = [(other, clocked) for other in tried if (clocked := self._clocked(other, OTHER_SECONDS))]
-        if tried and (twin := self._rig.instruments.twin()):
-            same = ask if ask.pace == FIXED else replace(ask, pace=FIXED, budget=min(ask.budget, SMALLER[0]))
-            found += [(same, clocked) for clocked in [self._clocked(same, OTHER_SECONDS, twin)] if clocked]
-        found.sort(key=lambda each: -each[1].tokens_per_second)
-        return {
-            "tokens_per_second": plain.tokens_per_second, "seconds": list(accumulate(plain.seconds)),
-            "unsteady": plain.unsteady, "others": [
-                {"method": other.method, "budget": other.budget, "pace": other.pace,
-                 "dtype": "" if clocked.dtype == trace.header.dtype else clocked.dtype, "rounds": len(clocked.tokens),
-                 "drafted": sum(clocked.drafted), "tokens_per_second": clocked.tokens_per_second}
-                for other, clocked in found]}
+    def _measured(self, run: str, trace: Trace, job: Job) -> View:
+        instruments, ask = self._rig.instruments, ask_of(trace)
+        instruments.missing_processors()
+        found = Beside(trace, (), (), (), {}, GOING_ON)
+        for taking in self._turns(instruments, ask, job):
+            found = self._so_far(found, taking)
+            job.result = self._noted(run, found)
+        found = self._again(replace(found, state=CUT if self._given_up(job) else ENDED), ask, job)
+        found = replace(found, busy=instruments.missing_processors() >= CROWDED)
+        view = self._noted(run, found)
+        if view["speed"].get("standing") == "slower" and not self._given_up(job):
+            job.result = view
+            view = self._noted(run, found, self._others(trace, view["speed"]["ratio"], job))
+        return view
 
-    def _clocked(self, ask: Ask, seconds: float, source: Source | None = None) -> TimedRun | None:
-        """The rounds of a brief run; None where another run came to wait, or where there were too few rounds."""
-        rounds: list[tuple[int, float, bool]] = []
-        dtype = ""
-        until = monotonic() + seconds
-        with closing((source or self._rig.source).run(ask)) as lines:
-            for line in lines:
-                if isinstance(line, Header):
-                    dtype = line.dtype
-                if isinstance(line, Entry):
-                    made = line.round
-                    rounds.append((len(made.acceptance.keep), sum(made.seconds.values()), len(made.tree) > 1))
-                if self._queue.waiting() > 1:
-                    return None
-                if monotonic() > until and len(rounds) >= LEAST_ROUNDS + WARM_ROUNDS:
-                    break
-        counted = rounds[WARM_ROUNDS:] if len(rounds) >= LEAST_ROUNDS + WARM_ROUNDS else rounds
-        if not counted or not sum(spent for _, spent, _ in counted):
-            return None
-        tokens, seconds_, drafted = zip(*counted, strict=True)
-        return TimedRun(tokens, seconds_, drafted, dtype)
+    def _noted(self, run: str, found: Beside, others: Sequence[View] = ()) -> View:
+        view = {**found.view(), "others": list(others)}
+        self._runs.note(run, view)
+        return view
+
+    def _given_up(self, job: Job) -> bool:
+        return job.control.stopped or self._queue.waiting() > 1
+
+    def _turns(self, instruments: Instruments, ask: Ask, job: Job) -> Iterator[TurnTaking]:
+        """Both in turns to their ends, seen now and then; given up where somebody else comes."""
+        with instruments.in_turns([ask, plain_of(ask)]) as sources:
+            taking, seen = TurnTaking(*sources), monotonic()
+            while not self._given_up(job) and taking.turn():
+                if monotonic() - seen > VIEW_SECONDS:
+                    yield taking
+                    seen = monotonic()
+            yield taking
+
+    def _so_far(self, found: Beside, taking: TurnTaking) -> Beside:
+        tokens = {*committed_ids(taking.plain), *(made.acceptance.bonus for made in taking.plain[-1:])}
+        pieces = self._rig.instruments.laboratory.pieces(sorted(tokens))
+        return replace(found, rounds=tuple(taking.rounds), plain=tuple(taking.plain), pieces=pieces,
+                       turns=turn_pairs(taking.rounds, taking.plain))
+
+    def _again(self, found: Beside, ask: Ask, job: Job) -> Beside:
+        """A text of few turns is timed again until they are enough for a range."""
+        until = monotonic() + AGAIN_SECONDS
+        while (len(found.turns) < LEAST_TURNS + SETTLING_TURNS and found.turns and monotonic() < until
+               and not self._given_up(job)):
+            found = replace(found, turns=(*found.turns, *self._timed(ask, until, job)[0]))
+        return found
+
+    def _timed(self, ask: Ask, until: float, job: Job, other: Instruments | None = None) -> tuple[
+            list[TurnPair], list[Round]]:
+        """The turns of the ask, on another rig where one is given, with plain decoding on this one; and its rounds."""
+        with ExitStack() as opened:
+            asks = [plain_of(ask)] if other else [plain_of(ask), ask]
+            plain, *own = opened.enter_context(self._rig.instruments.in_turns(asks))
+            (rounds,) = opened.enter_context(other.in_turns([ask])) if other else own
+            taking = TurnTaking(rounds, plain)
+            while not self._given_up(job) and monotonic() < until and taking.turn():
+                pass
+        return turn_pairs(taking.rounds, taking.plain), taking.rounds
+
+    def _others(self, trace: Trace, ratio: float, job: Job) -> list[View]:
+        """Settings that are faster than the run was, measured in turns with plain decoding too."""
+        ask = replace(ask_of(trace), max_tokens=MOST_TOKENS)
+        tried: list[tuple[Ask, Instruments | None]] = [(other, None) for other in others(ask)]
+        if twin := self._rig.instruments.twin():
+            same = ask if ask.pace == FIXED else replace(ask, pace=FIXED, budget=min(ask.budget, SMALLER[0]))
+            tried.append((same, twin))
+        found = []
+        for other, rig in tried:
+            if self._given_up(job):
+                break
+            turns, rounds = self._timed(other, monotonic() + OTHER_SECONDS, job, rig)
+            speed = speed_ratio(turns, rounds)
+            found.append(_other_view(other, rig, rounds, speed))
+        return sorted(found, key=lambda view: -view["ratio"])
+
+
+def _other_view(ask: Ask, rig: Instruments | None, rounds: Sequence[Round], speed: SpeedRatio) -> View:
+    return {"method": ask.method, "budget": ask.budget, "pace": ask.pace,
+            "dtype": rig.laboratory.conditions.dtype if rig else "", "rounds": len(rounds),
+            "drafted": sum(len(made.tree) > 1 for made in rounds), "ratio": 0.0 if speed.withheld else speed.ratio,
+            "times": "" if speed.withheld else f"{ratio_text(speed.ratio)}×"}
+
+
+def plain_of(ask: Ask) -> Ask:
+    """The same ask for plain decoding."""
+    return replace(ask, method=BASELINE, budget=0, drafters=(), pace=FIXED)
 
 
 def ask_of(trace: Trace) -> Ask:
-    """The run's own ask, with max_tokens cut to what a brief measurement writes."""
-    header = trace.header
+    """The run's own ask; of a run that was cut off, for as many tokens as it has."""
+    header, written = trace.header, len(committed_ids(entry.round for entry in trace.entries))
     request = header.request
     return Ask(
-        header.prompt, method=request.method, budget=request.budget, max_tokens=min(MOST_TOKENS, request.max_tokens),
+        header.prompt, method=request.method, budget=request.budget,
+        max_tokens=request.max_tokens if trace.end.reason in ("stop", "context") else written,
         sampling=request.sampling, split=request.split, drafters=header.drafters, pace=request.pace, turns=header.turns)
 
 

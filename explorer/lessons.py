@@ -6,12 +6,12 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
 
 from engine.errors import RequestError, TraceError
 from engine.machine.files import name_in_utf8
 from engine.trace import Header, Trace, load, tau
+from explorer.claims import recorded_beside
 from explorer.view import View, run_view
 
 FIRST = "welcome"  # the recording that the page opens with, where it exists
@@ -69,22 +69,18 @@ class Library:
         return self.lessons.get(self._first) or next(iter(self.lessons.values()), None)
 
     def view(self, lesson: Lesson) -> View:
-        """The stage value of a lesson, with the plain decoding of the same prompt where that was recorded too."""
-        return self.with_baseline(lesson.name, lesson.trace)
+        """The stage value of a lesson, compared with plain decoding where that was recorded too."""
+        return self.beside_plain(lesson.name, lesson.trace)
 
-    def with_baseline(self, run: str, trace: Trace) -> View:
-        """The stage value of a trace; ``baseline`` is a measurement of the same prompt on the same machine."""
+    def beside_plain(self, run: str, trace: Trace) -> View:
+        """The stage value of a trace; ``comparison`` is what a recording of plain decoding of the same prompt on the
+        same machine shows (``claims``)."""
         view = run_view(run, (trace.header, *trace.entries, trace.end))
         plain = [other.trace for other in self.lessons.values()
                  if not other.trace.header.drafters and matter(other.trace.header) == matter(trace.header)]
-        return {**view, "baseline": baseline_view(plain[0])} if plain else view
-
-
-def baseline_view(plain: Trace) -> View:
-    """The baseline of a speed-up: tokens per second of plain decoding, and when it had each token, in seconds of engine
-    time from the first round on."""
-    clock = accumulate(sum(entry.round.seconds.values()) for entry in plain.entries)
-    return {"tokens_per_second": tokens_per_second(plain), "seconds": [round(second, 6) for second in clock]}
+        if not plain or not trace.header.drafters or not trace.header.recorded:
+            return view
+        return {**view, "comparison": recorded_beside(trace, plain[0])}
 
 
 def matter(header: Header) -> tuple[object, object]:

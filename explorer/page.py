@@ -48,7 +48,7 @@ def build(rig: AnsweringRig, library: Library, choice: RigChoice | None = None, 
     file in which the lab keeps what it measured. Raises PresetError where a preset cannot be run."""
     choice, runs = choice or RigChoice(rig, RunQueue()), Runs()
     service = Service(library, runs, stream := Stream(rig, runs, choice.queue), follow)
-    comparison = Comparison(rig, service.trace_of, choice.queue)
+    comparison = Comparison(rig, service.trace_of, choice.queue, runs)
     lab = LabService(rig, service.trace_of, choice.queue, results)
     presets = read_presets(ASSETS / "prompts")
     first = None if follow else library.first()

@@ -5,7 +5,8 @@ The page knows a rig as these protocols alone, so that a live rig, a scripted on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from engine.lab.cost import CostCurve
 from engine.lab.findings import DoctorFinding
 from engine.lab.forecast import WhatIf
 from engine.lab.settings import Laboratory
+from engine.records import Ask, Round
 from engine.trace import Trace
 from explorer.source import Source
 
@@ -36,7 +38,14 @@ class Instruments(Protocol):
     def laboratory(self) -> Laboratory:
         """What sweeps and races measure with."""
 
-    def twin(self) -> Source | None:
+    def in_turns(self, asks: Sequence[Ask]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
+        """The rounds of several asks, to be taken a few at a time from either."""
+
+    def missing_processors(self) -> float:
+        """How many processors the rig lacked since this was last asked, because other programs used them; 0.0 where
+        that is not known."""
+
+    def twin(self) -> Instruments | None:
         """The same rig, loaded in the other precision; None where it is too large to be held twice."""
 
     def cost(self, trace: Trace) -> CostCurve:

@@ -22,7 +22,8 @@ from explorer.lessons import Library
 from explorer.run_form import FIELDS, OLDER_NAME, RunForm
 from explorer.run_queue import WAITING_ROOM
 from explorer.runs import Runs, Stream, known_trace
-from explorer.share import export, joined, pieces_of
+from explorer.share import REPLAY, export
+from explorer.texts import joined, pieces_of
 from explorer.uploads import Uploads
 from explorer.view import View
 
@@ -76,8 +77,10 @@ class Service:
         return followed or known_trace(name, self._runs)
 
     def view_of(self, name: str) -> View:
-        """The stage value of a recording or of a remembered run."""
-        return self._library.with_baseline(str(name), self.trace_of(str(name)))
+        """The stage value of a recording or of a remembered run, with its comparison with plain decoding if any."""
+        name = str(name)
+        view, compared = self._library.beside_plain(name, self.trace_of(name)), self._runs.comparison(name)
+        return {**view, "comparison": compared} if compared else view
 
     def opened(self, upload: dict[str, str]) -> View:
         """The stage value of a trace file: {"name", "upload": what ``Uploads`` calls it, or "data": base64 of a small
@@ -95,7 +98,8 @@ class Service:
         """A file of a run: {"kind", "run", "round": from 0} gives {"name", "media", "data": base64}."""
         given = named_fields(wanted)
         run, number = str(given.get("run", "")), whole("The round", given.get("round", 0), 0, MOST_TOKENS)
-        return export(str(given.get("kind"))[:40], run, self.trace_of(run), number).as_json()
+        kind, trace = str(given.get("kind"))[:40], self.trace_of(run)
+        return export(kind, run, trace, number, self.view_of(run) if kind == REPLAY else None).as_json()
 
     def publish(self) -> None:
         """Declare the named endpoints for other programs, while the page is being built."""

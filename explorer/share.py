@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from engine.records import STAGES, Round
 from engine.trace import Piece, Trace, dumps
 from engine.trees.tree import depths
 from explorer.standalone import replay_page
+from explorer.texts import pieces_of, readable
 from explorer.view import View, run_view
 
 if TYPE_CHECKING:
@@ -55,27 +56,6 @@ def _row(made: Round, elapsed_seconds: float, named: Mapping[int, Piece]) -> dic
     return row
 
 
-def pieces_of(trace: Trace) -> dict[int, Piece]:
-    """The text of every token that the trace names."""
-    named = dict(trace.header.pieces)
-    for entry in trace.entries:
-        named |= entry.pieces
-    return named
-
-
-def readable(named: Mapping[int, Piece], token: int) -> str:
-    """A token's text; bytes that are no whole character by themselves as ⟨e2⟩."""
-    piece = named.get(token, f"⟨{token}⟩")
-    return piece if isinstance(piece, str) else "".join(f"⟨{byte:02x}⟩" for byte in piece)
-
-
-def joined(named: Mapping[int, Piece], token_ids: Iterable[int]) -> str:
-    """The tokens as one text, characters that span several tokens put together."""
-    pieces = [named.get(token, f"⟨{token}⟩") for token in token_ids]
-    return b"".join(
-        piece.encode() if isinstance(piece, str) else bytes(piece) for piece in pieces).decode("utf8", "replace")
-
-
 def tree_graph(made: Round, named: Mapping[int, Piece]) -> networkx.DiGraph:
     """A round's draft tree with everything known of each node as attributes; edges lead from parent to child."""
     import networkx  # noqa: PLC0415 - at first use: importing it at the start would delay the page by 0.17 s
@@ -98,20 +78,20 @@ def _xml_safe(text: str) -> str:
     return "".join(sign if sign in "\t\n" or ord(sign) >= 32 else f"⟨{ord(sign):02x}⟩" for sign in text)
 
 
-def _trace_file(run: str, trace: Trace, number: int) -> Download:
+def _trace_file(run: str, trace: Trace, number: int, view: View | None) -> Download:
     return Download(f"{run}.jsonl.gz", "application/gzip", gzip.compress(dumps(trace), mtime=0))
 
 
-def _rounds_file(run: str, trace: Trace, number: int) -> Download:
+def _rounds_file(run: str, trace: Trace, number: int, view: View | None) -> Download:
     return Download(f"{run}-rounds.csv", "text/csv", rounds_table(trace).to_csv(index=False).encode())
 
 
-def _columns_file(run: str, trace: Trace, number: int) -> Download:
+def _columns_file(run: str, trace: Trace, number: int, view: View | None) -> Download:
     data = rounds_table(trace).to_parquet(index=False)
     return Download(f"{run}-rounds.parquet", "application/vnd.apache.parquet", data)
 
 
-def _tree_file(run: str, trace: Trace, number: int) -> Download:
+def _tree_file(run: str, trace: Trace, number: int, view: View | None) -> Download:
     if not 0 <= number < len(trace.entries):
         raise RequestError(f"There is no round {number + 1}; this run has {len(trace.entries)}.")
     import networkx  # noqa: PLC0415 - see ``tree_graph``
@@ -121,18 +101,19 @@ def _tree_file(run: str, trace: Trace, number: int) -> Download:
     return Download(f"{run}-round-{number + 1}.graphml", "application/xml", text.encode())
 
 
-def _replay_file(run: str, trace: Trace, number: int) -> Download:
-    page = replay_page(run_view(run, (trace.header, *trace.entries, trace.end)))
+def _replay_file(run: str, trace: Trace, number: int, view: View | None) -> Download:
+    page = replay_page(view or run_view(run, (trace.header, *trace.entries, trace.end)))
     return Download(f"{run}.html", "text/html", page.encode())
 
 
-EXPORTS: Mapping[str, Callable[[str, Trace, int], Download]] = MappingProxyType({
-    "trace": _trace_file, "rounds": _rounds_file, "columns": _columns_file, "tree": _tree_file,
-    "replay": _replay_file})
+REPLAY = "replay"
+EXPORTS: Mapping[str, Callable[[str, Trace, int, View | None], Download]] = MappingProxyType({
+    "trace": _trace_file, "rounds": _rounds_file, "columns": _columns_file, "tree": _tree_file, REPLAY: _replay_file})
 
 
-def export(kind: str, run: str, trace: Trace, number: int) -> Download:
-    """The run in one of the forms ``EXPORTS``; ``number`` is the round, from 0, for the forms of one round."""
+def export(kind: str, run: str, trace: Trace, number: int, view: View | None = None) -> Download:
+    """The run in one of the forms ``EXPORTS``; ``number`` is the round, from 0, for the forms of one round, ``view``
+    the stage value for a replay, where more is known than the trace says."""
     if kind not in EXPORTS:
         raise RequestError(f"There is no export {kind!r}; choose one of {', '.join(EXPORTS)}.")
-    return EXPORTS[kind](run, trace, number)
+    return EXPORTS[kind](run, trace, number, view)

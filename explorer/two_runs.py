@@ -14,7 +14,7 @@ from engine.trace import Trace, committed_ids, tau
 from engine.trees.tree import depths
 from explorer.browser_calls import Call, browser_call, named_fields
 from explorer.form_fields import whole
-from explorer.share import pieces_of
+from explorer.texts import as_bytes, pieces_of
 from explorer.view import View
 
 SIDES = ("first", "second")
@@ -76,7 +76,7 @@ def texts_part(first: Trace, second: Trace) -> list[int] | None:
 def _token_texts(trace: Trace) -> list[bytes]:
     """The bytes that each token adds to the text."""
     named, token_ids = pieces_of(trace), committed_ids(entry.round for entry in trace.entries)
-    return [piece.encode() if isinstance(piece := named.get(token, ""), str) else bytes(piece) for token in token_ids]
+    return [as_bytes(named.get(token, "")) for token in token_ids]
 
 
 def side_view(trace: Trace) -> View:

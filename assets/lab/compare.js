@@ -7,7 +7,7 @@
   const FIGURES = [
     { name: "tokens per round", value: (run) => run.tau, text: (run) => run.tau.toFixed(2) },
     { name: "tokens/s", value: (run) => run.tokensPerSecond, text: (run) => Lab.whole(run.tokensPerSecond) },
-    { name: "× plain decoding", value: (run, against) => (against ? against.gain : null), text: (run, against, header) => (against ? against.text : header && !header.heads.length ? "is it" : "not measured") },
+    { name: "× plain decoding", value: (run, against) => (against ? against.ratio : null), text: (run, against, header) => (against ? against.times : header && !header.heads.length ? "is it" : "not measured") },
     { name: "rounds", value: (run) => -run.rounds, text: (run) => String(run.rounds) },
     { name: "tokens", value: () => null, text: (run) => String(run.tokens) },
   ];
@@ -64,7 +64,7 @@
 
     get values() {
       const run = Canopy.figures(this.stage.rounds);
-      const against = Canopy.against(run, this.stage.header, this.stage.baseline);
+      const { against } = this.stage;
       return FIGURES.map(({ name, value, text }) => ({ name, value: value(run, against), text: text(run, against, this.stage.header) }));
     }
 

@@ -79,7 +79,7 @@
     filled(curves, header) {
       const { stage, lab } = this;
       const look = lab.look(header.method);
-      const plain = stage.baseline && header.heads.length ? stage.baseline.tokens_per_second : null;
+      const plain = stage.against ? Number(stage.against.plain_speed) : null;
       const data = lab.live.data.map((trace) => {
         if (trace.meta === "speed.plain") {
           const ends = plain ? [1, curves.x.length] : [];

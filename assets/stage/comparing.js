@@ -1,6 +1,6 @@
-// What a live run's speed is compared with: after the run, the server measures plain decoding of the same prompt,
-// briefly and only if the queue is empty. A run that shared rounds with others is not compared. Where the run was slower,
-// a notice says so and offers the settings that were faster.
+// What a live run is compared with: after the run, the server measures it in turns with plain decoding of the same prompt,
+// only if the queue is empty. A run that shared rounds with others is not compared. Where the run was slower, a notice
+// says so and offers the settings that were faster.
 (function (Canopy) {
   "use strict";
 
@@ -15,7 +15,6 @@
       stage.on("value", () => this.look());
       stage.on("state", () => this.look());
       stage.on("begin", () => this.notices.slow(null));
-      stage.comparing = "";
     }
 
     look() {
@@ -24,61 +23,56 @@
       const ended = ["done", "stopped"].includes(state) && stage.header && stage.rounds.length > 1;
       if (!ended || stage.recorded || stage.value.followed || !stage.header.heads.length || !stage.server || this.asked.has(run)) return;
       this.asked.add(run);
-      const figures = Canopy.figures(stage.rounds);
-      if (!figures.shared) this.ask(run, stage.header, figures);
+      if (!stage.comparison && !Canopy.figures(stage.rounds).shared) this.ask(run, stage.header);
     }
 
-    async ask(run, header, figures) {
+    async ask(run, header) {
       const { stage } = this;
-      const known = stage.baselines.get(stage.matter(header));
-      const slower = known && figures.tokensPerSecond < known.tokens_per_second;
-      if (known && !slower) return;
-      this.say("being measured …");
-      const found = await this.measured(run);
-      this.say("");
-      if (!found) return;
-      stage.baselines.set(stage.matter(header), found);
-      stage.tell("compared");
-      if (stage.value.run === run) this.advise(header, figures, found);
+      this.say(run, "being measured …");
+      const why = await this.measured(run);
+      this.say(run, why);
+      if (stage.value.run === run && !why) this.advise(header);
     }
 
+    // Shows what is found as it grows; "" or why nothing was found.
     async measured(run) {
       const { server } = this.stage;
       try {
         const begun = await server.compare({ run });
-        if (begun.error) return null;
+        if (begun.error) return begun.error;
         for (;;) {
           const job = await server.compared({ job: begun.job });
-          if (job.error || ["error", "stopped"].includes(job.state)) return null;
-          if (job.state === "done") return job.result;
+          if (job.result) this.stage.compared(run, job.result);
+          if (job.error || job.state === "error") return job.error || job.message;
+          if (["done", "stopped"].includes(job.state)) return job.result ? "" : "Another run came before it was measured.";
           await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
         }
       } catch {
-        return null; // the server cannot be reached: nothing was measured
+        return "The server cannot be reached, so it was not measured.";
       }
     }
 
-    say(words) {
+    say(run, words) {
+      if (this.stage.value.run !== run) return;
       this.stage.comparing = words;
       this.stage.tell("compared");
     }
 
     // For a run slower than plain decoding: the other settings that were measured, the fastest first, one click away.
-    advise(header, figures, found) {
-      const times = (speed) => `${(speed / found.tokens_per_second).toFixed(2)}×`;
-      if (figures.tokensPerSecond >= found.tokens_per_second) return;
-      const better = found.others.filter((other) => other.tokens_per_second > figures.tokensPerSecond && !Canopy.wouldBePlain(other));
+    advise(header) {
+      const { against, comparison } = this.stage;
+      if (!against || against.standing !== "slower") return;
+      const better = comparison.others.filter((other) => other.ratio > against.ratio && !Canopy.wouldBePlain(other));
       const setting = (other) => (other.pace === "auto" ? `auto up to ${other.budget} nodes` : `${other.budget} nodes`);
       const named = (other) => (other.dtype ? `${other.dtype} (start with --dtype ${other.dtype})` : setting(other));
       const measured = better.length
-        ? `Measured just now on this prompt, against plain decoding: ${better.map((other) => `${named(other)} ${times(other.tokens_per_second)}`).join("; ")}.`
+        ? `Measured just now on this prompt, in turns with plain decoding: ${better.map((other) => `${named(other)} ${other.times}`).join("; ")}.`
         : "No other setting that was tried was faster.";
-      const busy = found.unsteady ? " Other programs were using this machine, so these figures are rough." : "";
       const plain = { method: "autoregressive", budget: 0, pace: "fixed", label: "plain decoding" };
       const [usable] = better.filter((other) => !other.dtype);
-      const first = usable && usable.tokens_per_second > found.tokens_per_second ? { ...usable, label: setting(usable) } : plain;
+      const first = usable && usable.ratio > 1 ? { ...usable, label: setting(usable) } : plain;
       this.notices.slow({
-        message: `This run was slower than plain decoding: ${times(figures.tokensPerSecond)} its speed. ${measured}${busy}`,
+        message: `This run was slower than plain decoding: ${against.times} its speed. ${measured}`,
         label: `Use ${first.label}`, act: () => this.use(header, first),
       });
     }

@@ -138,20 +138,6 @@
     };
   };
 
-  // A run's figures against plain decoding: its speed-up (`gain`), and how many plain passes a round takes as long as
-  // (`cost`). null where plain decoding of the same prompt was not measured, where the run is plain decoding itself, and
-  // where it shared rounds, since plain decoding is measured alone.
-  Canopy.against = function against(run, header, baseline) {
-    const there = baseline && header && header.heads.length > 0 && run.tokensPerSecond > 0 && !run.shared;
-    if (!there) return null;
-    const gain = run.tokensPerSecond / baseline.tokens_per_second;
-    return { gain, cost: run.tau / gain, slower: gain < 1, text: times(gain) };
-  };
-
-  function times(gain) {
-    return `${gain.toFixed(gain < 1.05 ? 2 : 1)}×`;
-  }
-
   // What the trees of a run contain: origins of nodes, trees that were not chosen, and whether rounds were shared.
   Canopy.Present = class Present {
     constructor() {

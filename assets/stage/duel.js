@@ -1,32 +1,17 @@
-// The end of the story: the same text typed twice on one clock, one token a pass and with the draft tree. The times
-// are the engine's, slowed down for the eye; plain decoding's come from its own run of the same prompt.
+// The end of the story: what plain decoding and the run with trees wrote, typed on one clock. The times are those of
+// the comparison, in which both took turns, slowed down for the eye; each lane shows the tokens of its own text.
 (function (Canopy) {
   "use strict";
 
   const WATCHED_SECONDS = 6; // how long the slower lane takes on the screen
   const BYTES = new TextEncoder();
 
-  // {seconds: when each token was there, tokens: [{text, origin}]} of the run with trees.
-  function drafted(stage) {
+  // The first tokens of the run with trees, as {text, origin}.
+  function drafted(stage, count) {
     const decoder = new TextDecoder();
     const bytes = (piece) => (typeof piece === "string" ? BYTES.encode(piece) : new Uint8Array(piece || []));
-    const tokens = [];
-    const seconds = [];
-    let clock = 0;
-    for (const made of stage.rounds) {
-      clock += Object.values(made.seconds).reduce((sum, spent) => sum + spent, 0);
-      for (const node of made.keep) {
-        tokens.push({ text: decoder.decode(bytes(stage.pieces.get(made.tokens[node])), { stream: true }), origin: made.origin(node) });
-        seconds.push(clock);
-      }
-    }
-    return { tokens, seconds };
-  }
-
-  // When plain decoding has each token: as recorded, where its run is as long; else at its measured pace.
-  function plain(count, baseline) {
-    const known = baseline.seconds && baseline.seconds.length >= count;
-    return Array.from({ length: count }, (_, place) => (known ? baseline.seconds[place] : (place + 1) / baseline.tokens_per_second));
+    return stage.rounds.flatMap((made) => made.keep.map((node) => ({ made, node }))).slice(0, count).map(({ made, node }) => (
+      { text: decoder.decode(bytes(stage.pieces.get(made.tokens[node])), { stream: true }), origin: made.origin(node) }));
   }
 
   class Duel {
@@ -34,11 +19,11 @@
       const { html, button } = Canopy.ink;
       this.stage = stage;
       this.box = html("section", "cs-duel", parent);
-      this.box.setAttribute("aria-label", "The same text, typed twice");
+      this.box.setAttribute("aria-label", "Both texts, typed on one clock");
       const head = html("header", "", this.box);
-      const title = html("div", "cs-duel-title", head, "The same text, on one clock");
-      title.setAttribute("role", "heading");
-      title.setAttribute("aria-level", "2");
+      this.title = html("div", "cs-duel-title", head);
+      this.title.setAttribute("role", "heading");
+      this.title.setAttribute("aria-level", "2");
       this.clock = html("span", "cs-duel-clock", head);
       button(head, "×", "Back to text and tree", () => this.close());
       this.lanes = [this.lane("One token a pass", "is-plain"), this.lane("With the draft tree", "is-tree")];
@@ -67,26 +52,30 @@
 
     get possible() {
       const { stage } = this;
-      return !stage.busy && Boolean(Canopy.against(Canopy.figures(stage.rounds), stage.header, stage.baseline));
+      return !stage.busy && Boolean(stage.against);
     }
 
     open() {
       if (!this.possible || this.stage.mode !== "story") return;
-      const { tokens, seconds } = drafted(this.stage);
-      const both = [plain(tokens.length, this.stage.baseline), seconds];
-      this.end = Math.max(...both.map((times) => times[times.length - 1]));
-      this.lanes.forEach((lane, place) => this.fill(lane, tokens, both[place], place === 1));
+      const { against, comparison } = this.stage;
+      const { title, texts, seconds: [own, plain] } = comparison.lanes;
+      Canopy.ink.write(this.title, title);
+      this.end = Math.max(own[own.length - 1], plain[plain.length - 1]);
+      const [one, tree] = this.lanes;
+      this.fill(one, texts.map((text) => ({ text })), plain, against.plain_speed);
+      this.fill(tree, drafted(this.stage, own.length), own, against.speed);
       this.box.hidden = false;
       const still = this.stage.reducedMotion;
       this.began = performance.now() - (still ? 1000 * WATCHED_SECONDS : 0);
       this.run();
     }
 
-    fill(lane, tokens, times, coloured) {
+    fill(lane, tokens, times, speed) {
       const { html } = Canopy.ink;
-      lane.times = times;
+      lane.times = times.slice(0, tokens.length);
+      lane.speed = speed;
       lane.shown = 0;
-      lane.spans = tokens.map(({ text, origin }) => html("span", `is-coming ${coloured ? `cs-token is-${origin}` : ""}`, null, text));
+      lane.spans = tokens.map(({ text, origin }) => html("span", `is-coming ${origin ? `cs-token is-${origin}` : ""}`, null, text));
       lane.text.replaceChildren(...lane.spans);
       lane.text.scrollTop = 0;
       lane.box.classList.remove("is-over");
@@ -108,7 +97,7 @@
       const over = lane.shown === times.length;
       lane.fill.style.width = `${(100 * lane.shown) / Math.max(1, times.length)}%`;
       lane.box.classList.toggle("is-over", over);
-      Canopy.ink.write(lane.flag, over ? `✓ ${times[times.length - 1].toFixed(3)} s` : `${lane.shown} tokens`);
+      Canopy.ink.write(lane.flag, `${over ? "✓ " : ""}${lane.shown} tokens${over ? `, ${lane.speed} tokens/s` : ""}`);
       const last = spans[Math.max(0, lane.shown - 1)];
       if (last) lane.text.scrollTop = Math.max(0, last.offsetTop + last.offsetHeight - lane.text.clientHeight + 8);
     }

@@ -6,13 +6,13 @@
   const FIGURES = [
     { name: "tau", label: "tokens per round", note: "τ, root included",
       title: "τ: tokens that a round adds to the text, on average. The root counts, so a round that accepts no drafted token counts 1. Plain decoding has τ = 1.",
-      text: (run) => run.tau.toFixed(2) },
+      text: (run, against) => (against ? against.tau : run.tau.toFixed(2)) },
     { name: "cost", label: "a plain pass's time", note: "drafting included", compared: true,
-      title: "How long a round takes, in passes of plain decoding: a pass over many rows takes longer than one over a single row, and drafting takes time too. This is why 12 tokens a round are not 12 times as fast.",
-      text: (run, against) => (against ? `${against.cost.toFixed(1)}×` : "–") },
+      title: "How long a round takes, in passes of plain decoding, which is tokens per round divided by the speed-up: a pass over many rows takes longer than one over a single row, and drafting takes time too. This is why 12 tokens a round are not 12 times as fast.",
+      text: (run, against) => (against ? `${against.cost}×` : "–") },
     { name: "gain", label: "plain decoding's speed", note: "measured", compared: true,
-      title: "Tokens per second divided by those of plain decoding (one token a pass), measured on the same prompt, machine and precision. One run of each; the lab measures over many prompts.",
-      text: (run, against) => (against ? against.text : "–") },
+      title: "Tokens per second divided by those of plain decoding (one token a pass), measured after the run: both in turns on the same prompt, machine and precision, with the range that its turns give. One prompt; the lab measures over many.",
+      text: (run, against) => (against ? against.times : "–") },
     { name: "accepted", label: "accepted", note: "per round",
       title: "Drafted tokens that the target accepted, per round: τ without the root.",
       text: (run) => run.accepted.toFixed(2) },
@@ -53,28 +53,32 @@
       const { stage } = this;
       const { rounds, header } = stage;
       const run = Canopy.figures(rounds);
-      const against = Canopy.against(run, header, stage.baseline);
+      const { against } = stage;
       const plain = !header || header.heads.length === 0;
       for (const figure of FIGURES) this.drawFigure(figure, run, against, plain);
       const { classList } = this.items.get("gain").item;
-      classList.toggle("is-slow", Boolean(against && against.slower));
-      classList.toggle("is-fast", Boolean(against && !against.slower));
+      classList.toggle("is-slow", Boolean(against && against.standing === "slower"));
+      classList.toggle("is-fast", Boolean(against && against.standing === "faster"));
       this.items.get("speed").item.classList.toggle("is-shared", run.shared > 0);
     }
 
+    // In a word or two; the story has the sentence.
+    uncompared(run) {
+      const { comparison, comparing } = this.stage;
+      if (comparison && comparison.state !== "measuring") return "withheld";
+      if (comparing.endsWith("…")) return comparing;
+      return run.shared ? "not compared" : "not measured";
+    }
+
     drawFigure(figure, run, against, plain) {
-      const { round, comparing } = this.stage;
+      const { round } = this.stage;
       const { item, number, note } = this.items.get(figure.name);
       item.hidden = Boolean(figure.compared) && (plain || (figure.name === "cost" && !against));
       Canopy.ink.write(number, round ? figure.text(run, against, round) : "–");
       if (figure.name === "round" && round) Canopy.ink.write(note, cost(round));
-      if (figure.name === "gain") Canopy.ink.write(note, against ? "measured" : comparing || uncompared(run));
+      if (figure.name === "gain") Canopy.ink.write(note, against ? against.range : this.uncompared(run));
       if (figure.name === "speed") Canopy.ink.write(note, timed(run));
     }
-  }
-
-  function uncompared(run) {
-    return run.shared ? "not compared" : "not measured";
   }
 
   function timed(run) {

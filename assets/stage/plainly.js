@@ -3,18 +3,17 @@
 (function (Canopy) {
   "use strict";
 
-  const ALIKE = 0.97; // of plain decoding's speed: from here on the two count as equally fast
   const NEARLY = 0.75; // of its rounds: with drafts in more than this share, auto counts as always drafting
   const MOSTLY = 0.25; // of its rounds: with drafts in at most this share, auto counts as decoding plainly
 
-  const rate = (speed) => (speed < 20 ? speed.toFixed(1) : String(Math.round(speed)));
-
-  // Whether the run was slower than plain decoding, and what auto would have done; "" where it was faster.
-  function slower(run, against, baseline) {
-    if (!against || !against.slower) return "";
-    const rates = `${rate(baseline.tokens_per_second)} against ${rate(run.tokensPerSecond)} tokens/s.`;
-    if (against.gain >= ALIKE) return `Plain decoding is as fast here: ${rates}`;
-    return [`Plain decoding is faster here: ${rates}`, ...(baseline.others || []).filter(plainly).slice(0, 1)
+  // Whether the run was slower than plain decoding, and what auto would have done; "" where it was faster. The sentence of
+  // a withheld speed-up belongs to the figures too.
+  function slower({ against, comparison, mode }) {
+    if (!against) return comparison && comparison.state !== "measuring" && mode !== "story" ? comparison.speed.withheld : "";
+    if (against.standing === "faster") return "";
+    const rates = `${against.plain_speed} against ${against.speed} tokens/s, ${against.times}.`;
+    if (against.standing === "alike") return `Plain decoding is as fast here: ${rates}`;
+    return [`Plain decoding is faster here: ${rates}`, ...(comparison.others || []).filter(plainly).slice(0, 1)
       .map(() => "The budget auto would have decoded plainly.")].join(" ");
   }
 
@@ -35,15 +34,14 @@
     constructor(stage, parent) {
       this.stage = stage;
       this.box = Canopy.ink.html("p", "cs-plainly", parent);
-      for (const event of ["value", "round", "begin", "compared"]) stage.on(event, () => this.draw());
+      for (const event of ["value", "round", "begin", "compared", "mode"]) stage.on(event, () => this.draw());
       this.draw();
     }
 
     draw() {
-      const { rounds, header, baseline } = this.stage;
+      const { rounds, header } = this.stage;
       const busy = this.stage.busy && !this.stage.coming; // the run that is shown goes on
-      const run = Canopy.figures(rounds);
-      const words = [slower(run, Canopy.against(run, header, baseline), baseline), paced(header, rounds, busy)];
+      const words = [slower(this.stage), paced(header, rounds, busy)];
       const said = words.filter(Boolean).join(" ");
       this.box.hidden = !said;
       Canopy.ink.write(this.box, said);

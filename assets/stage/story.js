@@ -1,12 +1,12 @@
 // The story's sentence: what one pass of the big model just did, for people who have never heard of drafting; at the end
-// the outcome, and a race of the same text against plain decoding.
+// the outcome, and a race against plain decoding. What is said beside plain decoding comes from the server's comparison.
 (function (Canopy) {
   "use strict";
 
-  // By whether the method is lossless; another engine's may be either.
-  const OWN = {
-    true: "The text is the big model's own, word for word.",
-    false: "This method is biased: its text is not always what the big model alone would write.",
+  const VERDICTS = {
+    faster: ({ times }) => [[", "], [times, "cs-total is-fast"], [" as fast as one at a time."]],
+    slower: ({ times }) => [[", yet slower than one at a time: "], [times, "cs-total is-slow"], ["."]],
+    alike: ({ times }) => [[", about as fast as one at a time: "], [times, "cs-total"], ["."]],
   };
 
   class Story {
@@ -17,7 +17,7 @@
       this.headline = html("p", "cs-headline", this.box);
       this.more = html("p", "cs-more", this.box);
       this.words = html("span", "", this.more);
-      this.race = button(this.more, "▶ Watch both", "The same text typed twice on one clock: one token a pass, and with the draft tree", () => duel.open());
+      this.race = button(this.more, "▶ Watch both", "What each wrote, typed on one clock: one token a pass, and with the draft tree", () => duel.open());
       this.race.classList.add("cs-watch");
       this.race.removeAttribute("aria-label"); // what it says is its name
       for (const event of ["round", "value", "begin", "mode", "state", "compared"]) stage.on(event, () => this.draw());
@@ -28,7 +28,7 @@
       const { stage } = this;
       const made = stage.round;
       const over = Boolean(made) && !stage.busy && stage.rounds.length > 1 && made.index + 1 === stage.rounds.length;
-      this.race.hidden = !over || !Canopy.against(Canopy.figures(stage.rounds), stage.header, stage.baseline);
+      this.race.hidden = !over || !stage.against;
       if (!made) {
         this.say([["Ask something, and watch a small model guess ahead of a big one."]],
           "Pick a preset and press Run: each pass of the big model keeps every guess that it would have written itself.");
@@ -55,20 +55,22 @@
     sum() {
       const { stage } = this;
       const run = Canopy.figures(stage.rounds);
-      const against = Canopy.against(run, stage.header, stage.baseline);
+      const { against, comparison } = stage;
       const total = [[String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"], [" passes"]];
-      const own = OWN[stage.header.lossless] || "";
       if (!stage.header.heads.length) {
         this.say([...total, [": one at a time."]], "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up.");
-      } else if (!against) {
-        this.say([...total, [`, where plain decoding takes ${run.tokens}.`]], `${stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured."} ${own}`);
-      } else {
-        const verdict = against.slower
-          ? [[", yet slower than one at a time: "], [against.text, "cs-total is-slow"], ["."]]
-          : [[", "], [against.text, "cs-total is-fast"], [" as fast as one at a time."]];
-        this.say([...total, ...verdict], `A pass wrote ${run.tau.toFixed(1)} tokens, but took, draft included, as long as `
-          + `${against.cost.toFixed(1)} plain ones: ${run.tau.toFixed(1)} ÷ ${against.cost.toFixed(1)} = ${against.text.slice(0, -1)}. ${own}`);
+        return;
       }
+      const text = comparison ? comparison.text.words : "";
+      const verdict = against ? VERDICTS[against.standing](against) : [[`, where plain decoding takes ${run.tokens}.`]];
+      this.say([...total, ...verdict], `${against ? against.words : this.unknown()} ${text}`);
+    }
+
+    // Why no speed-up is said, or that it is coming.
+    unknown() {
+      const { comparison, comparing } = this.stage;
+      if (comparison && comparison.state !== "measuring") return comparison.speed.withheld;
+      return comparing ? `How much faster that is: ${comparing}` : "How much faster that is was not measured.";
     }
 
     say(parts, more) {

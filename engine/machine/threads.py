@@ -20,6 +20,7 @@ NUMBER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 QUOTAS = (Path("/sys/fs/cgroup/cpu.max"), Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"))
 SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 STATISTICS = Path("/proc/stat")
+CROWDED = 0.5  # missing processors: the machine is busy
 BUSY_FIELDS = (0, 1, 2, 5, 6)  # user, nice, system and interrupts; not idle time or waiting for a disk
 
 
@@ -83,6 +84,11 @@ class OtherWork:
         before, self._last = self._last, self._look()
         passed, busy, own = (now - then for now, then in zip(self._last, before, strict=True))
         return max(0.0, (busy - own) / passed) if passed > 0 else 0.0
+
+    def missing(self, threads: int | None = None) -> float:
+        """How many processors that many threads lacked meanwhile, because others used them; by default ``cores()``
+        threads. From ``CROWDED`` on, the machine is busy."""
+        return self.since_last_asked() - (len(processors()) - (cores() if threads is None else threads))
 
     def _look(self) -> tuple[float, float, float]:
         """Three readings in seconds: the clock, the time the processors were busy, and this process's own processor

@@ -29,7 +29,7 @@ from explorer.form_fields import (
 from explorer.lab.jobs import Job
 from explorer.lab.names import label_of
 from explorer.lab.sweep_form import listed
-from explorer.share import joined
+from explorer.texts import joined
 from explorer.view import View
 
 MOST_RACE_REPEATS = 20

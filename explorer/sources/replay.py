@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from engine.errors import RequestError, RigError
 from engine.lab.control import Steps
@@ -11,7 +12,7 @@ from engine.lab.findings import DoctorFinding
 from engine.lab.forecast import WhatIf
 from engine.lab.settings import Conditions, Laboratory, Reading
 from engine.methods import METHODS
-from engine.records import Ask
+from engine.records import Ask, Round
 from engine.trace import Line, Piece, Trace
 from explorer.lessons import Lesson, Library
 from explorer.rig import LoadedRig
@@ -90,6 +91,14 @@ class NoInstruments:
         self.rig = rig or source.rig
         self.reason = reason
         self.laboratory: Laboratory = _ClosedLaboratory(source, reason)
+
+    def in_turns(self, asks: Sequence[Ask]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
+        """See ``Instruments``."""
+        raise RigError(self.reason)
+
+    def missing_processors(self) -> float:
+        """See ``Instruments``."""
+        return 0.0
 
     def twin(self) -> None:
         """See ``Instruments``."""

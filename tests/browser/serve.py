@@ -16,6 +16,7 @@ from engine.records import Ask
 from engine.trace import Entry, Line, Trace, dump, gather, recorded
 from explorer.lessons import Library, shipped
 from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
+from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import answering
 
 LESSONS = (("welcome", "joint", 64), ("plain", "autoregressive", 0), ("merged", "merged", 64), ("routed", "routed", 32),
@@ -61,7 +62,9 @@ def main(port: int, pause_seconds: float, log: Path) -> None:
     source.log = log
     with tempfile.TemporaryDirectory() as folder:
         record(Path(folder))
-        page = build(answering(source), Library(shipped(Path(folder))))
+        instruments = ScriptedInstruments(pause_seconds / 10)
+        instruments.reason = "Nothing is measured here."
+        page = build(answering(source, instruments), Library(shipped(Path(folder))))
         serve(page, Listening(port=port))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.lab.printing import ratio_text
 from tests.browser.conftest import Watched
 from tests.browser.doing import STAGE
 
@@ -11,18 +12,31 @@ from tests.browser.doing import STAGE
 def test_it_ends_on_the_total_and_says_why(watched: Watched, address: str) -> None:
     page = watched.open(address)
     page.keyboard.press("End")
-    run, against = page.evaluate(f"""() => {{
-        const stage = {STAGE}, run = Canopy.figures(stage.rounds);
-        return [run, Canopy.against(run, stage.header, stage.baseline)];
-    }}""")
+    run, against = page.evaluate(f"[Canopy.figures({STAGE}.rounds), {STAGE}.against]")
     headline = page.locator(".cs-headline").inner_text()
-    assert headline.startswith(f"{run['tokens']} tokens in {run['rounds']} passes, ") and against["text"] in headline
-    assert f"{run['tau']:.1f} ÷ {against['cost']:.1f}" in page.locator(".cs-more").inner_text()
-    assert abs(run["tau"] / against["cost"] - against["gain"]) < 1e-9  # the arithmetic of the figures
-    assert page.locator(".cs-metric-cost .cs-number").inner_text() == f"{against['cost']:.1f}×"
-    assert "the big model's own, word for word" in page.locator(".cs-more").inner_text()
-    page.evaluate(f"{STAGE}.header.lossless = false; {STAGE}.tell('compared')")
-    assert "This method is biased" in page.locator(".cs-more").inner_text()
+    assert headline.startswith(f"{run['tokens']} tokens in {run['rounds']} passes, ") and against["times"] in headline
+    more = page.locator(".cs-more")
+    assert f"{against['tau']} ÷ {against['cost']} = {against['times'][:-1]} ({against['range']}" in more.inner_text()
+    printed = [page.locator(f".cs-metric-{name} .cs-number").inner_text() for name in ("tau", "cost", "gain")]
+    tau, cost, gain = (float(text.rstrip("×")) for text in printed)
+    assert ratio_text(tau / cost) == ratio_text(gain) and printed[1] == f"{against['cost']}×"  # as anybody divides
+    assert f"word for word: all {run['tokens']} tokens were compared" in more.inner_text()
+
+
+def test_nothing_is_said_of_the_text_that_no_comparison_found(watched: Watched, address: str) -> None:
+    page = watched.open(address)
+    page.keyboard.press("End")
+    page.evaluate(f"{STAGE}.comparison = null; {STAGE}.tell('compared')")
+    more = page.locator(".cs-more").inner_text()
+    assert "word for word" not in more and "÷" not in more and "not measured" in more
+    page.evaluate(f"{STAGE}.show({{ ...{STAGE}.value, run: 'another', rounds: [...{STAGE}.value.rounds], "
+                  f"comparison: {{ state: 'ended', lanes: {{}}, others: [], speed: {{ withheld: 'Forged.' }}, text: "
+                  "{ words: 'The text parts from plain decoding’s at word 7.' } } })")
+    page.keyboard.press("End")
+    more = page.locator(".cs-more").inner_text()
+    assert more.strip() == "Forged. The text parts from plain decoding’s at word 7."
+    assert page.locator(".cs-metric-gain .cs-number").inner_text() == "–"
+    assert page.get_by_role("button", name="Watch both").is_hidden()
 
 
 def test_a_recordings_budget_is_the_most_that_auto_may_use_here(watched: Watched, address: str) -> None:
@@ -36,8 +50,8 @@ def test_slower_than_plain_decoding_looks_like_what_it_is(watched: Watched, addr
     page = watched.open(address)
     page.evaluate(f"""() => {{
         const stage = {STAGE};
-        const speed = Canopy.figures(stage.rounds).tokensPerSecond;
-        stage.baselines.set(stage.matter(stage.header), {{ tokens_per_second: 2 * speed }});
+        stage.comparison = {{ ...stage.comparison,
+            speed: {{ ...stage.comparison.speed, standing: "slower", times: "0.50×", ratio: 0.5 }} }};
         stage.go(stage.rounds.length - 1, {{}});
     }}""")
     gain = page.locator(".cs-metric-gain")
@@ -48,7 +62,7 @@ def test_slower_than_plain_decoding_looks_like_what_it_is(watched: Watched, addr
     assert "slower than one at a time: 0.50×" in page.locator(".cs-headline").inner_text()
 
 
-def test_the_same_text_is_typed_twice_on_one_clock(watched: Watched, address: str) -> None:
+def test_both_lanes_type_what_each_wrote_on_one_clock(watched: Watched, address: str) -> None:
     page = watched.open(address)
     page.keyboard.press("End")
     page.get_by_role("button", name="Watch both").click()
@@ -56,13 +70,22 @@ def test_the_same_text_is_typed_twice_on_one_clock(watched: Watched, address: st
     duel.wait_for(state="visible")
     plain, tree = duel.locator(".cs-lane-text").all()
     assert plain.text_content() == tree.text_content() and "${7*6}" in (plain.text_content() or "")
-    ends = page.evaluate("Canopy.parts.duel.lanes.map(({times}) => times[times.length - 1])")
-    baseline, spent = page.evaluate(f"""() => [{STAGE}.baseline.seconds, {STAGE}.rounds.reduce((sum, made) =>
-        sum + Object.values(made.seconds).reduce((all, each) => all + each, 0), 0)]""")
-    tokens = page.evaluate("Canopy.parts.duel.lanes[0].times.length")
-    assert abs(ends[1] - spent) < 1e-9 and ends[0] == baseline[tokens - 1]
+    assert duel.locator(".cs-duel-title").inner_text() == "The same text, on one clock"
+    flags = duel.locator(".cs-lane-flag").all_inner_texts()
+    speeds = [float(flag.split(", ")[1].removesuffix(" tokens/s").replace(",", "")) for flag in flags]
+    gain = page.locator(".cs-metric-gain .cs-number").inner_text()
+    assert ratio_text(speeds[1] / speeds[0]) == gain[:-1]
     page.keyboard.press("Escape")
     duel.wait_for(state="hidden")
+    page.evaluate(f"""() => {{
+        const stage = {STAGE}, {{ lanes }} = stage.comparison;
+        const texts = lanes.texts.map((text, place) => (place === 9 ? " forged" : text));
+        stage.comparison = {{ ...stage.comparison, lanes: {{ ...lanes, texts, title: "Two texts" }} }};
+    }}""")
+    page.get_by_role("button", name="Watch both").click()
+    duel.wait_for(state="visible")
+    assert " forged" in (plain.text_content() or "") and " forged" not in (tree.text_content() or "")
+    assert duel.locator(".cs-duel-title").inner_text() == "Two texts"
 
 
 @pytest.mark.long

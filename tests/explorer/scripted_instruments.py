@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
@@ -14,9 +15,8 @@ from engine.lab.forecast import Forecast, Gain, WhatIf
 from engine.lab.reading import reading_of
 from engine.lab.settings import Company, Conditions, Reading
 from engine.methods import METHODS
-from engine.records import Ask
-from engine.trace import Piece, Trace, gather
-from explorer.source import Source
+from engine.records import Ask, Round
+from engine.trace import Entry, Line, Piece, Trace, gather
 from tests.explorer.scripted import CURVE, ScriptedSource
 
 METHODS_MEASURED = ("autoregressive", "dflash", "ddtree", "merged", "joint", "nanogpt_ratio")
@@ -57,12 +57,26 @@ class ScriptedInstruments:
     reason = ""
     rig = "scripted"
     doctor_seconds = 0.0
-    other: Source | None = None  # the rig in the other precision
+    other: ScriptedInstruments | None = None  # the rig in the other precision
+    missing = 0.0  # processors
 
     def __init__(self, pause_seconds: float = 0.0) -> None:
         self.laboratory = ScriptedLaboratory(pause_seconds)
+        self.source = ScriptedSource(pause_seconds)
 
-    def twin(self) -> Source | None:
+    @contextmanager
+    def in_turns(self, asks: Sequence[Ask]) -> Iterator[list[Iterator[Round]]]:
+        with ExitStack() as opened:
+            yield [self.rounds(opened.enter_context(closing(self.source.run(ask)))) for ask in asks]
+
+    def rounds(self, lines: Iterator[Line]) -> Iterator[Round]:
+        """The rounds of one ask; a test may forge them."""
+        return (line.round for line in lines if isinstance(line, Entry))
+
+    def missing_processors(self) -> float:
+        return self.missing
+
+    def twin(self) -> ScriptedInstruments | None:
         return self.other
 
     def cost(self, trace: Trace) -> CostCurve:

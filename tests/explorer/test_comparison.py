@@ -1,99 +1,219 @@
-"""Plain decoding beside a run: measured where nobody waits, with other settings where the run was slower."""
+"""Plain decoding beside a run: in turns, where nobody waits, with other settings where the run was slower. What is then
+said of a run is what the comparison found: forged texts and forged clocks are told apart from true ones."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from engine.records import Ask
-from engine.trace import Trace, gather
-from explorer.comparison import Comparison, TimedRun, ask_of, others
-from explorer.lessons import tokens_per_second
+from engine.lab.printing import ratio_text
+from engine.records import Ask, Round
+from engine.trace import End, Line, Trace, gather
+from explorer.comparison import Comparison, ask_of, others
 from explorer.rig import LoadedRig
 from explorer.run_queue import RunQueue
+from explorer.runs import Runs
 from explorer.sources.answering import AnsweringRig
-from tests.explorer.scripted import STORY, ScriptedSource
+from tests.explorer.scripted import STORY, ScriptedSource, going_on
 from tests.explorer.scripted_instruments import ScriptedInstruments
 
-
-def standing(pause_seconds: float = 0.0) -> tuple[Comparison, Trace, RunQueue]:
-    source, queue = ScriptedSource(pause_seconds), RunQueue()
-    trace = gather(source.run(Ask(STORY, method="ddtree", budget=64)))
-    rig = AnsweringRig(LoadedRig(source, ScriptedInstruments()))
-    return Comparison(rig, lambda run: trace, queue), trace, queue
+LONG = going_on(150)
+OTHER_WORD = " left"  # a token that the script has not
 
 
-def result(comparison: Comparison) -> Any:
+class Forged(ScriptedInstruments):
+    """Rounds as ``forge`` changes them: (round, whether it is plain decoding's) to a round."""
+
+    def __init__(self, forge: Callable[[Round, bool], Round], pause_seconds: float = 0.0) -> None:
+        super().__init__(pause_seconds)
+        self.forge = forge
+
+    def rounds(self, lines: Iterator[Line]) -> Iterator[Round]:
+        return (self.forge(made, len(made.tree) == 1) for made in super().rounds(lines))
+
+
+def timed(made: Round, seconds: float) -> Round:
+    return replace(made, seconds={"verify": seconds})
+
+
+def steadily(made: Round, plain: bool) -> Round:
+    """A drafted round takes as long as three plain ones."""
+    return timed(made, 0.02 if plain else 0.06)
+
+
+def standing(instruments: ScriptedInstruments | None = None, pause_seconds: float = 0.0, prompt: str = LONG,
+             change: Callable[[Trace], Trace] = lambda trace: trace) -> tuple[Comparison, Trace, RunQueue, Runs]:
+    source, queue, runs = ScriptedSource(pause_seconds), RunQueue(), Runs()
+    trace = change(gather(ScriptedSource().run(Ask(prompt, method="ddtree", budget=64, max_tokens=150))))
+    runs.begin("mine")
+    runs.add("mine", trace.header, *trace.entries, trace.end)
+    rig = AnsweringRig(LoadedRig(source, instruments or Forged(steadily, pause_seconds)))
+    return Comparison(rig, lambda run: trace, queue, runs), trace, queue, runs
+
+
+def ended(comparison: Comparison) -> Any:
     job = comparison.compare({"run": "mine"})["job"]
     for _ in range(600):
         view = comparison.compared({"job": job})
         if view["state"] not in ("queued", "running"):
-            return view
+            assert view["state"] == "done", view["message"]
+            return view["result"]
         time.sleep(0.02)
     raise AssertionError("It did not end.")
 
 
-def test_plain_decoding_is_measured_with_its_clock() -> None:
-    comparison, trace, _ = standing()
-    view = result(comparison)
-    assert view["state"] == "done", view["message"]
-    found = view["result"]
-    assert found["tokens_per_second"] == pytest.approx(len(found["seconds"]) / found["seconds"][-1])
-    slower = tokens_per_second(trace) < found["tokens_per_second"]
-    assert bool(found["others"]) == slower
-    speeds = [other["tokens_per_second"] for other in found["others"]]
-    assert speeds == sorted(speeds, reverse=True)
+def parted_at_word_7(trace: Trace) -> Trace:
+    """The run's text with another word as its seventh."""
+    place, seen = 0, 0
+    named = trace.header.pieces
+    ids = [token for entry in trace.entries for token in entry.round.committed.tolist()]
+    while seen < 7:
+        seen = len("".join(str(named[token]) for token in ids[:place + 1]).split())
+        place += 1
+    wrong, other = place - 1, next(token for token, piece in named.items() if piece == OTHER_WORD)
+    entries, before = [], 0
+    for entry in trace.entries:
+        keep, tokens = entry.round.acceptance.keep, entry.round.tree.tokens.copy()
+        if before <= wrong < before + len(keep):
+            tokens[keep[wrong - before]] = other
+        entries.append(replace(entry, round=replace(entry.round, tree=replace(entry.round.tree, tokens=tokens))))
+        before += len(keep)
+    return replace(trace, entries=tuple(entries))
+
+
+def test_the_whole_text_is_compared_and_then_said_to_be_the_same() -> None:
+    comparison, trace, _, runs = standing()
+    found = ended(comparison)
+    assert found["state"] == "ended" and found["text"]["verdict"] == "same"
+    assert found["text"]["same"] == found["text"]["tokens"] == 150
+    assert "word for word: all 150 tokens" in found["text"]["words"]
+    assert runs.comparison("mine") == found
+    assert "".join(found["lanes"]["texts"]).startswith(STORY[:60])
+    assert [len(seconds) for seconds in found["lanes"]["seconds"]] == [150, 150]
+
+
+def test_another_text_is_said_to_be_one_and_never_word_for_word() -> None:
+    comparison, _, _, _ = standing(change=parted_at_word_7)
+    found = ended(comparison)
+    words = found["text"]["words"]
+    assert "at word 7 " in words and "word for word" not in words and " nats apart" in words
+    assert found["lanes"]["title"].startswith("Two texts, on one clock")
+    assert found["text"]["verdict"] in ("near-tie", "unexplained")
+
+
+def test_what_is_printed_of_the_speeds_divides() -> None:
+    comparison, trace, _, _ = standing()
+    speed = ended(comparison)["speed"]
+    times = speed["times"][:-1]
+    assert ratio_text(float(speed["tau"]) / float(speed["cost"])) == times
+    assert ratio_text(float(speed["speed"]) / float(speed["plain_speed"])) == times
+    assert float(speed["cost"]) == pytest.approx(3, abs=0.1) and speed["standing"] == "faster"
+    low, high = map(float, speed["range"].split(" to "))
+    assert low <= float(times) <= high and "in turns" in speed["words"]
+
+
+def test_a_clock_that_was_slow_at_the_beginning_gives_no_false_speed_up() -> None:
+    true = ended(standing()[0])["speed"]["ratio"]
+    for slow in (10, 30, 75):
+        seen = 0
+
+        def slowed(made: Round, plain: bool, slow: int = slow) -> Round:
+            nonlocal seen
+            seen += plain
+            return timed(made, 0.06 if not plain or seen <= slow else 0.02)
+
+        speed = ended(standing(Forged(slowed))[0])["speed"]
+        assert speed["withheld"] or speed["ratio"] == pytest.approx(true, rel=0.1)
+        assert bool(speed["withheld"]) == (slow > 40)
+        assert bool(speed["withheld"]) != ("times" in speed)
+
+
+def test_a_run_that_drafted_in_3_of_80_rounds_gets_no_ratio() -> None:
+    def mostly_plain(trace: Trace) -> Trace:
+        plain = gather(ScriptedSource().run(Ask(LONG, method="autoregressive", budget=0, max_tokens=150)))
+        entries, written = list(trace.entries[:3]), sum(len(entry.round.acceptance.keep) for entry in trace.entries[:3])
+        entries += plain.entries[written:written + 77]
+        return Trace(trace.header, tuple(entries), End("length", 80, 1.0))
+
+    found = ended(standing(change=mostly_plain)[0])
+    assert "Only 3 of 80 rounds" in found["speed"]["withheld"] and "times" not in found["speed"]
+    assert found["text"]["verdict"] == "same"
+
+
+def test_a_ratio_above_the_tokens_of_a_round_is_withheld() -> None:
+    found = ended(standing(Forged(lambda made, plain: timed(made, 0.02 if plain else 0.01)))[0])
+    assert "larger than" in found["speed"]["withheld"] and "times" not in found["speed"]
+
+
+def test_a_busy_machine_gives_no_ratio() -> None:
+    busy = Forged(steadily)
+    busy.missing = 1.0
+    assert "Other programs" in ended(standing(busy)[0])["speed"]["withheld"]
+
+
+def test_a_short_text_is_timed_more_than_once() -> None:
+    found = ended(standing(prompt=going_on(20))[0])
+    assert found["text"]["same"] == 20 and found["speed"]["withheld"] == ""
 
 
 def test_nothing_is_measured_while_somebody_else_runs() -> None:
-    comparison, _, queue = standing()
+    comparison, _, queue, _ = standing()
     with queue.place(), pytest.raises(Exception, match="in progress"):
         comparison.compare({"run": "mine"})
 
 
-def test_it_gives_way_to_whoever_comes() -> None:
-    comparison, _, queue = standing(0.01)
+def test_it_gives_way_to_whoever_comes_and_says_how_far_it_came() -> None:
+    comparison, _, queue, runs = standing(pause_seconds=0.01)
     job = comparison.compare({"run": "mine"})["job"]
-    while comparison.compared({"job": job})["state"] == "queued":
+    while not comparison.compared({"job": job})["result"]:
         time.sleep(0.005)
     with queue.place() as place:
         began = time.monotonic()
         while place.ahead():
             assert time.monotonic() - began < 5
-    time.sleep(0.05)
-    assert comparison.compared({"job": job})["result"] is None
+    while comparison.compared({"job": job})["state"] == "running":
+        time.sleep(0.005)
+    found = runs.comparison("mine")
+    assert found and found["state"] == "cut" and 0 < found["text"]["same"] < 150
+    assert f"The first {found['text']['same']} of 150 tokens" in found["text"]["words"]
+    assert "word for word" not in found["text"]["words"]
 
 
 def test_a_run_of_another_machine_is_not_held_against_this_one() -> None:
-    comparison, trace, _ = standing()
+    comparison, trace, _, runs = standing()
     elsewhere = Comparison(
-        comparison._rig, lambda run: replace(trace, header=replace(trace.header, hardware="H200")), RunQueue())
+        comparison._rig, lambda run: replace(trace, header=replace(trace.header, hardware="H200")), RunQueue(), runs)
     with pytest.raises(Exception, match="H200"):
         elsewhere.compare({"run": "mine"})
 
 
 def test_other_settings_are_auto_and_smaller_budgets() -> None:
-    _, trace, _ = standing()
+    _, trace, _, _ = standing(prompt=STORY)
     assert [(ask.budget, ask.pace) for ask in others(ask_of(trace))] == [(64, "auto"), (16, "fixed"), (4, "fixed")]
     assert others(replace(ask_of(trace), budget=4, pace="auto")) == []
+    stopped = replace(trace, entries=trace.entries[:2], end=End("stopped", 2, 1.0))
+    assert ask_of(stopped).max_tokens == sum(len(entry.round.acceptance.keep) for entry in trace.entries[:2])
+    assert ask_of(trace).max_tokens == 150
 
 
-def test_unequal_times_of_equal_rounds_are_noticed() -> None:
-    assert not TimedRun((1,) * 6, (1.0, 1.02, 0.98, 1.0, 1.01, 0.99)).unsteady
-    assert TimedRun((1,) * 6, (1.0, 2.0, 0.9, 1.8, 1.0, 2.2)).unsteady
+def test_a_slow_run_is_told_of_other_settings_and_the_other_precision() -> None:
+    def slow(made: Round, plain: bool) -> Round:
+        return timed(made, 0.02 if plain else 0.001 * np.sqrt(len(made.tree)) * 40)
 
-
-def test_the_other_precision_is_among_what_a_slow_run_is_told() -> None:
-    source, instruments = ScriptedSource(), ScriptedInstruments()
-    instruments.other = ScriptedSource(dtype="a new one")
-    trace = gather(source.run(Ask(STORY, method="ddtree", budget=64)))
-    slow = replace(trace, entries=tuple(replace(entry, round=replace(entry.round, seconds={"verify": 9.0}))
-                                        for entry in trace.entries))
-    comparison = Comparison(AnsweringRig(LoadedRig(source, instruments)), lambda run: slow, RunQueue())
-    others = result(comparison)["result"]["others"]
-    assert {(each["budget"], each["pace"], each["dtype"]) for each in others} == {
+    instruments = Forged(slow)
+    instruments.other = Forged(slow)
+    instruments.other.laboratory.conditions = replace(instruments.laboratory.conditions, dtype="a new one")
+    found = ended(standing(instruments)[0])
+    assert found["speed"]["standing"] == "slower"
+    assert {(each["budget"], each["pace"], each["dtype"]) for each in found["others"]} == {
         (64, "auto", ""), (16, "fixed", ""), (4, "fixed", ""), (64, "fixed", "a new one")}
-    assert all(each["drafted"] == each["rounds"] > 0 for each in others if each["pace"] == "fixed")
+    ratios = [each["ratio"] for each in found["others"]]
+    assert ratios == sorted(ratios, reverse=True)
+    assert all(each["drafted"] == each["rounds"] > 0 for each in found["others"] if each["pace"] == "fixed")
+
+

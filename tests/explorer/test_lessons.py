@@ -14,7 +14,7 @@ import app
 from engine.errors import RequestError
 from engine.records import Ask, Sampling
 from engine.trace import dump, dumps, recorded
-from explorer.lessons import Library, shipped, tokens_per_second
+from explorer.lessons import Library, shipped
 from explorer.page import build
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
@@ -73,14 +73,23 @@ def test_a_broken_recording_is_left_out(library: Library, caplog: pytest.LogCapt
     assert library.summaries()[0]["tau"] == 1.0
 
 
-def test_the_baseline_is_the_plain_run_of_the_same_prompt(library: Library) -> None:
-    view = library.view(library.named("b_tree"))
-    assert view["baseline"]["tokens_per_second"] == tokens_per_second(library.named("a_plain").trace)
-    other = scripted_trace("ddtree", 24, sampling=Sampling(temperature=1.0))
-    assert "baseline" not in library.with_baseline("x", other)
-    behind = scripted_trace("ddtree", 24, turns=(("user", "Hi"),))
-    assert "baseline" not in library.with_baseline("x", behind)
+def test_a_recording_is_compared_with_the_plain_one_of_the_same_prompt(library: Library) -> None:
+    found = library.view(library.named("b_tree"))["comparison"]
+    assert found["text"]["verdict"] == "same" and "recorded one after the other" in found["speed"]["words"]
+    assert found["lanes"]["seconds"][1][-1] > found["lanes"]["seconds"][0][-1] > 0
+    for other in (scripted_trace("ddtree", 24, sampling=Sampling(temperature=1.0)),
+                  scripted_trace("ddtree", 24, turns=(("user", "Hi"),))):
+        assert "comparison" not in library.beside_plain("x", recorded(other, "X", "", "2026-11-20"))
+    assert "comparison" not in library.view(library.named("a_plain"))
 
+
+def test_recordings_that_ship_say_only_what_their_traces_show() -> None:
+    shipped_ones = app.library(None)
+    for lesson in shipped_ones.lessons.values():
+        found = shipped_ones.view(lesson).get("comparison")
+        assert found is None or found["text"]["verdict"] == "same" and found["state"] == "ended"
+    assert "comparison" in shipped_ones.view(shipped_ones.named("welcome"))
+    assert "comparison" not in shipped_ones.view(shipped_ones.named("routing"))
 
 
 def test_recordings_answer_what_was_recorded(library: Library) -> None:

@@ -5,13 +5,16 @@ Everything here needs the rig to itself; the page's run queue sees to that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 
 from engine.lab.control import Steps
 from engine.lab.cost import CostCurve
 from engine.lab.findings import DoctorFinding
 from engine.lab.forecast import WhatIf
 from engine.lab.prompt_sets import prompt_set
+from engine.machine.threads import OtherWork
+from engine.records import Ask, Round
 from engine.runtime.measure.doctor import diagnose
 from engine.runtime.measure.laboratory import LiveLaboratory
 from engine.runtime.measure.whatif import Alternatives, live_what_if, written
@@ -33,16 +36,25 @@ class LiveInstruments:
         self.rig = name
         self.laboratory = LiveLaboratory(live)
         self._live = live
-        self._twin: LiveRig | None = None
+        self._twin: LiveInstruments | None = None
+        self._others = OtherWork()
 
-    def twin(self) -> LiveRig | None:
+    def in_turns(self, asks: Sequence[Ask]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
+        """See ``explorer.rig.Instruments``."""
+        return self._live.in_turns(asks)
+
+    def missing_processors(self) -> float:
+        """See ``explorer.rig.Instruments``."""
+        return self._others.missing()
+
+    def twin(self) -> LiveInstruments | None:
         """See ``explorer.rig.Instruments``."""
         model = self._live.checkpoints.target.model
         if sum(value.nbytes for value in model.parameters()) > HELD_TWICE:
             return None
         if self._twin is None:
             other = next(name for name, dtype in DTYPES.items() if dtype != model.dtype)
-            self._twin = LiveRig(open_rig(self.rig, other))
+            self._twin = LiveInstruments(LiveRig(open_rig(self.rig, other)), self.rig)
         return self._twin
 
     def cost(self, trace: Trace) -> CostCurve:

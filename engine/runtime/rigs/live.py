@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from threading import Lock
 
@@ -15,6 +15,7 @@ import torch
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.plan import Drafter, plan
 from engine.decoding.together import BatchRequest
+from engine.errors import RequestError
 from engine.lab.cost import CostCurve
 from engine.methods import METHODS
 from engine.records import Ask, Request, Round, Sampling
@@ -122,6 +123,22 @@ class LiveRig:
         request = self.request(ask)
         with self.held(request_in_words(request)), closing(self._decode(request, list(drafters.values()))) as rounds:
             yield rounds
+
+    @contextmanager
+    def in_turns(self, asks: Sequence[Ask]) -> Iterator[list[Generator[Round, None, None]]]:
+        """The rounds of several asks, each with caches of its own, for a caller that takes a few of the one and a few
+        of the other; it holds the rig meanwhile. RequestError where rounds are captured for one run at a time."""
+        if not isinstance(self._loop, HostLoop):
+            raise RequestError("Rounds of CUDA graphs are captured for one run, so two are not measured in turns.")
+        with self.held(f"with {len(asks)} requests in turns"), ExitStack() as opened:
+            yield [opened.enter_context(closing(self._forked(ask))) for ask in asks]
+
+    def _forked(self, ask: Ask) -> Generator[Round, None, None]:
+        drafters, request = list(self._rig.drafters_for(ask.method, ask.drafters).values()), self.request(ask)
+        adaptive = request.pace == AUTO and bool(drafters)
+        return HostLoop(self._rig.target.fork()).decode(
+            request, [drafter.fork() for drafter in drafters],
+            *((self._paces.unshared(request, drafters), self._paces.allotment()) if adaptive else ()))
 
     def _decode(self, request: Request, drafters: Sequence[Drafter]) -> Generator[Round, None, None]:
         """The rounds at the request's pace. Needs the rig to itself, since an adaptive pace may measure first."""

@@ -13,11 +13,11 @@ from time import perf_counter
 
 import torch
 
-from engine.machine.threads import OtherWork, processors
+from engine.machine.threads import CROWDED, OtherWork
 
 LOOK_SECONDS = 0.25  # between two looks at the load of other programs
 FORSAKEN_SECONDS = 2.0  # without a pass, after which the second team ends
-CROWDED, CLEARED = 0.5, 0.25  # missing processors: threads sleep from the first on, and spin again below the second
+CLEARED = 0.25  # missing processors: threads sleep from ``CROWDED`` on, and spin again below this
 CALL_UP = 2**20  # numbers, enough for torch to add them with all its threads
 
 
@@ -41,7 +41,7 @@ class WaitingPolicy:
         if now < self._next:
             return
         self._next = now + LOOK_SECONDS
-        missing = self._others.since_last_asked() - (len(processors()) - torch.get_num_threads())
+        missing = self._others.missing(torch.get_num_threads())
         if self.asleep and self._second:
             self._second.wanted.set() if missing >= CLEARED else self._second.stop()
         elif missing >= CROWDED and torch.get_num_threads() > 1:

@@ -11,6 +11,7 @@ import pytest
 
 from engine.commands.check import lossless_points
 from engine.errors import CanopyError
+from engine.lab.turns import TurnTaking, turn_pairs
 from engine.records import Ask, Sampling
 from engine.requests.prompts import read_prompts
 from engine.runtime.rigs.chat import TokenTexts, pieces, prompt_ids
@@ -173,3 +174,19 @@ def test_closing_a_run_frees_its_cache_and_lets_the_next_one_in() -> None:
     lines.close()
     assert demo_rig().target._cache is None
     assert text_ids(live, Ask(MATH, method="ddtree", budget=8, max_tokens=4))
+
+
+def test_runs_are_taken_in_turns_and_write_what_they_write_alone() -> None:
+    live = demo_live()
+    asks = [Ask(MATH, method="ddtree", budget=16, max_tokens=40, pace=pace) for pace in ("fixed", "auto")]
+    plain = Ask(MATH, method="autoregressive", budget=0, max_tokens=40)
+    wanted = text_ids(live, plain)
+    for ask in asks:
+        with live.in_turns([ask, plain]) as (rounds, plainly):
+            taking = TurnTaking(rounds, plainly)
+            while taking.turn():
+                pass
+        assert committed_ids(taking.rounds) == committed_ids(taking.plain) == wanted
+        assert sum(pair.tokens for pair in turn_pairs(taking.rounds, taking.plain)) == len(wanted)
+        assert all(made.seconds["verify"] > 0 for made in taking.rounds)
+    assert text_ids(live, plain) == wanted, "the rig is free again"

@@ -1,0 +1,150 @@
+"""What may be said of a run beside plain decoding, in figures and sentences: the page prints it as it stands here."""
+
+from __future__ import annotations
+
+from codecs import getincrementaldecoder
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, zip_longest
+
+from engine.lab.difference import (
+    BIASED,
+    DRAWN,
+    NEAR_TIE,
+    SAME,
+    SO_FAR,
+    UNEXPLAINED,
+    Text,
+    TextComparison,
+    compared,
+    text_of,
+)
+from engine.lab.printing import division, rates, ratio_text
+from engine.lab.turns import SETTLING_TURNS, SpeedRatio, TurnPair, moments, speed_ratio, turn_pairs
+from engine.records import Round
+from engine.trace import Header, Piece, Trace, tau
+from explorer.texts import as_bytes, joined, pieces_of
+from explorer.view import View
+
+GOING_ON, ENDED, CUT = "measuring", "ended", "cut"
+REST = {GOING_ON: "the others are being compared", CUT: "the others were not compared, since another run came",
+        ENDED: "plain decoding was recorded no further"}
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A run beside plain decoding of the same prompt. ``rounds`` are those that were timed with plain decoding's: the
+    run's own where both are recordings, else a second run of the same ask; ``turns`` may come from further ones.
+    ``state`` is one of the constants above."""
+
+    trace: Trace
+    rounds: Sequence[Round]
+    plain: Sequence[Round]
+    turns: Sequence[TurnPair]
+    pieces: Mapping[int, Piece]
+    state: str = ENDED
+    in_turns: bool = True
+    busy: bool = False
+
+    def view(self) -> View:
+        """{"state", "text": see ``_text_view``, "speed": see ``speed_view``, "lanes": see ``_lanes``}."""
+        own = [entry.round for entry in self.trace.entries]
+        text, plain = text_of(own), text_of(self.plain)
+        found = compared(text, plain, self.trace.header.request, self.trace.header.dtype)
+        ratio = speed_ratio(self.turns, own, self.busy)
+        return {"state": self.state, "text": self._text_view(found, text, plain), "lanes": self._lanes(found, plain),
+                "speed": speed_view(ratio, tau(own), self.in_turns)}
+
+    def _text_view(self, found: TextComparison, text: Text, plain: Text) -> View:
+        """{"verdict", "same": tokens that are, "tokens": of the run, "words": a sentence}."""
+        named = {**pieces_of(self.trace), **self.pieces}
+        words = text_sentence(found, self.trace.header, self.state)
+        if found.difference:
+            texts = [joined(named, [*each.token_ids, *([each.bonus] if each.bonus >= 0 else [])])
+                     for each in (text, plain)]
+            two = [joined(named, [token]) for token in (found.difference.token, found.difference.baseline_token)]
+            words = f"{parting(texts, two, found.difference.place)} {words}"
+        return {"verdict": found.verdict, "same": found.same, "tokens": found.tokens, "words": words}
+
+    def _lanes(self, found: TextComparison, plain: Text) -> View:
+        """{"title", "texts": what each token of plain decoding adds, "seconds": when the run and plain decoding had
+        each token, from the end of the first turn on}."""
+        begins = [sum(turn.seconds for turn in self.turns[:SETTLING_TURNS]),
+                  sum(turn.plain_seconds for turn in self.turns[:SETTLING_TURNS])]
+        decode = getincrementaldecoder("utf8")("replace").decode
+        return {"title": lanes_title(found), "texts": [decode(as_bytes(self.pieces.get(token, f"⟨{token}⟩")))
+                                                       for token in plain.token_ids],
+                "seconds": [_clock(rounds, begin) for rounds, begin in zip(
+                    (self.rounds, self.plain), begins, strict=True)]}
+
+
+def _clock(rounds: Sequence[Round], begin: float) -> list[float]:
+    """When each token was there, in seconds after ``begin``."""
+    ends, clock = moments(rounds)
+    return [round(max(0.0, now - begin), 6) for (before, end), now in zip(pairwise([0, *ends]), clock, strict=True)
+            for _ in range(end - before)]
+
+
+def recorded_beside(trace: Trace, plain: Trace) -> View:
+    """A recording beside that of plain decoding: compared where they lie, since nothing runs."""
+    own, plainly = ([entry.round for entry in each.entries] for each in (trace, plain))
+    return Beside(trace, own, plainly, turn_pairs(own, plainly), pieces_of(plain), in_turns=False).view()
+
+
+def text_sentence(found: TextComparison, header: Header, state: str) -> str:
+    """What the comparison of the texts came to. Where they part, this follows the sentence that says at which word."""
+    if found.verdict == SAME:
+        return f"The text is plain decoding's, word for word: all {found.tokens} tokens were compared."
+    if found.verdict == SO_FAR:
+        return f"The first {found.same} of {found.tokens} tokens are plain decoding's; {REST[state]}."
+    if found.verdict == BIASED:
+        return "This method is biased: its text is not always what the big model alone would write."
+    temperature = header.request.sampling.temperature
+    if found.verdict == DRAWN:
+        return (f"Both were drawn at temperature {temperature:g}, and this method draws on its own: it keeps plain "
+                "decoding's distribution, not its draws.")
+    gap = found.difference.gap if found.difference else None
+    if temperature > 0:
+        return f"Both were drawn at temperature {temperature:g}; how near the draw was to the other token is not known."
+    if gap is None:
+        return "How near the two tokens were for the big model is not known."
+    near = f"For the big model the two were {gap:.2g} nats apart"
+    if found.verdict == NEAR_TIE:
+        return f"{near}: a near-tie, which rounding in {header.dtype} may turn."
+    assert found.verdict == UNEXPLAINED, found.verdict
+    return f"{near}, which rounding in {header.dtype} does not explain."
+
+
+def parting(texts: Sequence[str], two: Sequence[str], place: int) -> str:
+    """At which word and token, counted from 1, two texts part, and the token of each; an empty one ends the text."""
+    words = [text.split() for text in texts]
+    number = next((number for number, (one, other) in enumerate(zip_longest(*words), 1) if one != other), None)
+    at = f"word {number} (token {place + 1})" if number else f"token {place + 1}"
+    one, other = (f"“{token}”" if token else "the end of the text" for token in two)
+    return f"The text parts from plain decoding's at {at}: {one} instead of {other}."
+
+
+def lanes_title(found: TextComparison) -> str:
+    """The heading over both texts on one clock."""
+    if found.verdict == SAME:
+        return "The same text, on one clock"
+    if found.verdict == SO_FAR:
+        return f"The first {found.same} tokens, on one clock"
+    return f"Two texts, on one clock: the first {found.same} tokens are the same"
+
+
+def speed_view(found: SpeedRatio, tau_: float, in_turns: bool) -> View:
+    """{"withheld": why there is no ratio}, and where there is one {"ratio", "standing": faster, slower or alike,
+    "times", "range", "tau", "cost", "speed", "plain_speed": as printed, "words": a sentence}. As printed,
+    tau ÷ cost = times and speed ÷ plain_speed = times."""
+    if found.withheld:
+        return {"withheld": found.withheld}
+    whole, speeds = division(tau_, found.ratio, 2), rates(found.speed, found.plain_speed)
+    bounds = f"{ratio_text(found.low)} to {ratio_text(found.high)}"
+    how = "measured in turns with plain decoding" if in_turns else "the two were recorded one after the other"
+    return {
+        "withheld": "", "ratio": found.ratio, "times": f"{whole.quotient}×", "range": bounds, "how": how,
+        "standing": "faster" if found.low > 1 else "slower" if found.high < 1 else "alike",
+        "tau": whole.dividend, "cost": whole.divisor, "speed": speeds.dividend, "plain_speed": speeds.divisor,
+        "words": f"A pass wrote {whole.dividend} tokens and took, draft included, as long as {whole.divisor} plain "
+                 f"ones: {whole.dividend} ÷ {whole.divisor} = {whole.quotient} ({bounds}; {how})."}
