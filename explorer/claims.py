@@ -71,8 +71,8 @@ class Beside:
         each token, from the end of the first turn on}."""
         begins = [sum(turn.seconds for turn in self.turns[:SETTLING_TURNS]),
                   sum(turn.plain_seconds for turn in self.turns[:SETTLING_TURNS])]
-        decode = getincrementaldecoder("utf8")("replace").decode
-        return {"title": lanes_title(found), "texts": [decode(as_bytes(self.pieces.get(token, f"⟨{token}⟩")))
+        decode, named = getincrementaldecoder("utf8")("replace").decode, {**pieces_of(self.trace), **self.pieces}
+        return {"title": lanes_title(found), "texts": [decode(as_bytes(named.get(token, f"⟨{token}⟩")))
                                                        for token in plain.token_ids],
                 "seconds": [_clock(rounds, begin) for rounds, begin in zip(
                     (self.rounds, self.plain), begins, strict=True)]}

@@ -180,6 +180,6 @@ def test_plain_decoding_is_not_asked_of_a_server() -> None:
         runs = Runs()
         run = list(Stream(rig, runs, queue).watch(ASK))[-1]["run"]
         asked = len(script.asked)
-        compare, _ = Comparison(rig, lambda name: known_trace(name, runs), queue).functions()
+        compare, _ = Comparison(rig, lambda name: known_trace(name, runs), queue, runs).functions()
         assert compare({"run": run})["error"].endswith("does not run plain decoding, so it was not measured.")
         assert len(script.asked) == asked

@@ -119,33 +119,30 @@ class LiveRig:
     @contextmanager
     def rounds(self, ask: Ask) -> Iterator[Generator[Round, None, None]]:
         """The rounds of a run without text or trace lines, for measuring; the caller holds the rig meanwhile."""
-        drafters = self._rig.drafters_for(ask.method, ask.drafters)
-        request = self.request(ask)
-        with self.held(request_in_words(request)), closing(self._decode(request, list(drafters.values()))) as rounds:
+        with self.in_turns([ask]) as (rounds,):
             yield rounds
 
     @contextmanager
     def in_turns(self, asks: Sequence[Ask]) -> Iterator[list[Generator[Round, None, None]]]:
-        """The rounds of several asks, each with caches of its own, for a caller that takes a few of the one and a few
-        of the other; it holds the rig meanwhile. RequestError where rounds are captured for one run at a time."""
-        if not isinstance(self._loop, HostLoop):
+        """The rounds of several asks, for a caller that takes a few of the one and a few of the other; it holds the rig
+        meanwhile. RequestError where rounds are captured for one run at a time."""
+        apart, requests = len(asks) > 1, [self.request(ask) for ask in asks]
+        if apart and not isinstance(self._loop, HostLoop):
             raise RequestError("Rounds of CUDA graphs are captured for one run, so two are not measured in turns.")
-        with self.held(f"with {len(asks)} requests in turns"), ExitStack() as opened:
-            yield [opened.enter_context(closing(self._forked(ask))) for ask in asks]
+        drafters = [list(self._rig.drafters_for(ask.method, ask.drafters).values()) for ask in asks]
+        with self.held(" beside ".join(map(request_in_words, requests))), ExitStack() as opened:
+            yield [opened.enter_context(closing(self._decode(*each, apart)))
+                   for each in zip(requests, drafters, strict=True)]
 
-    def _forked(self, ask: Ask) -> Generator[Round, None, None]:
-        drafters, request = list(self._rig.drafters_for(ask.method, ask.drafters).values()), self.request(ask)
-        adaptive = request.pace == AUTO and bool(drafters)
-        return HostLoop(self._rig.target.fork()).decode(
-            request, [drafter.fork() for drafter in drafters],
-            *((self._paces.unshared(request, drafters), self._paces.allotment()) if adaptive else ()))
-
-    def _decode(self, request: Request, drafters: Sequence[Drafter]) -> Generator[Round, None, None]:
-        """The rounds at the request's pace. Needs the rig to itself, since an adaptive pace may measure first."""
+    def _decode(self, request: Request, drafters: Sequence[Drafter], apart: bool = False) -> Generator[
+            Round, None, None]:
+        """The rounds at the request's pace; ``apart`` from others that are open, with caches of its own. Needs the rig
+        to itself, since an adaptive pace may measure first."""
+        loop = HostLoop(self._rig.target.fork() if apart else self._rig.target)
+        own = [drafter.fork() for drafter in drafters] if apart else drafters
         if not drafters or request.pace != AUTO:
-            return self._loop.decode(request, drafters)
-        return HostLoop(self._rig.target).decode(
-            request, drafters, self._paces.unshared(request, drafters), self._paces.allotment())
+            return (loop if apart else self._loop).decode(request, own)
+        return loop.decode(request, own, self._paces.unshared(request, drafters), self._paces.allotment())
 
     def curve(self, context: int, sampling: Sampling) -> CostCurve:
         """The cost of rounds after ``context`` tokens; the first call for a context bucket takes seconds to measure."""
@@ -200,17 +197,14 @@ class LiveRig:
             try:
                 yield
             except torch.OutOfMemoryError as error:
-                self._free()
+                self._loop.close()
                 raise memory_error(error, wish) from error
 
     def close(self) -> None:
         """Free what finished runs left allocated; the weights are freed with the last reference to this object."""
         with self._shared.alone():
-            self._free()
+            self._loop.close()
             self._rig.target.release()
-
-    def _free(self) -> None:
-        self._loop.close()
 
     def instead(self, reason: str) -> LiveRig:
         """This rig with a note, shown with every run, of why it answers in another rig's place."""
