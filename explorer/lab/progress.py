@@ -10,7 +10,7 @@ from engine.lab.report import sweep_command
 from engine.lab.settings import CellResult
 from engine.lab.store import StoredSweep
 from explorer.lab.recorded import is_recorded
-from explorer.lab.sweeps import ActiveSweep, Sweeps
+from explorer.lab.sweeps import Sweeps
 from explorer.view import View
 
 SECONDS_BETWEEN_READS = 5.0  # of the results file's list, while nothing here is changing it
@@ -40,27 +40,28 @@ class SweepList:
         self._read_at = float("-inf")
 
     def chosen(self, wanted: object) -> StoredSweep | None:
-        """The sweep asked for; without one, or where it is gone, the one being measured, else the latest, else the
-        recorded one."""
+        """The sweep asked for; without one, or where it is gone, the one being measured, else of the loaded rig the
+        latest, else the first recorded one."""
         recorded = [each.stored for each in self._sweeps.recorded]
         known = {stored.number: stored for stored in (*recorded, *self.all())}
         active = self._sweeps.active()
-        numbers = [wanted, active.number if active else None, max(known, default=None)]
+        loaded = [number for number, stored in known.items() if not self._sweeps.of_another_rig(stored)]
+        numbers = [wanted, active.number if active else None, max(loaded, default=None)]
         return next((known[number] for number in numbers if isinstance(number, int) and number in known), None)
 
 
 def progress_view(shelf: SweepList, sweeps: Sweeps, wanted: object) -> View:
     """What the page shows of the chosen sweep; see ``assets/lab/sweep.js``."""
     stored, active = shelf.chosen(wanted), sweeps.active()
-    listed = [_listed(each, sweeps.going(each.number)) for each in reversed(shelf.all()[-MOST_LISTED:])]
-    listed += [_listed(each.stored, None) for each in sweeps.recorded]
+    listed = [_listed(each, sweeps) for each in (*reversed(shelf.all()[-MOST_LISTED:]),
+                                                 *(recorded.stored for recorded in sweeps.recorded))]
     if stored is None:
-        return {"sweep": None, "state": "none", "message": "", "done": 0, "total": 0, "failed": 0,
+        return {"sweep": None, "other_rig": "", "state": "none", "message": "", "done": 0, "total": 0, "failed": 0,
                 "seconds_left": None, "recorded": None, "busy_elsewhere": False, "command": "", "sweeps": listed}
     going = sweeps.going(stored.number)
     return {
-        **_listed(stored, going), "sweep": stored.number, "sweeps": listed, "command": sweep_command(stored.plan),
-        "recorded": recorded_view(stored),
+        **_listed(stored, sweeps), "sweep": stored.number, "sweeps": listed, "command": sweep_command(stored.plan),
+        "other_rig": stored.conditions.rig if sweeps.of_another_rig(stored) else "", "recorded": recorded_view(stored),
         "message": going.message if going else "", "seconds_left": going.seconds_left if going else None,
         "failed": sum(found.reading is None for found in list(going.found)) if going else 0,
         "busy_elsewhere": active is not None and active.number != stored.number}
@@ -74,12 +75,13 @@ def recorded_view(stored: StoredSweep) -> View | None:
     return {"date": stored.started[:10], "rig": seen.rig, "hardware": seen.hardware, "dtype": seen.dtype}
 
 
-def _listed(stored: StoredSweep, going: ActiveSweep | None) -> View:
+def _listed(stored: StoredSweep, sweeps: Sweeps) -> View:
+    going = sweeps.going(stored.number)
     done = going.done if going else stored.done
     usual = "done" if done == len(stored.plan) else "stopped"
     together = max(setting.together for setting in stored.plan.settings)
-    return {"number": stored.number, "rig": stored.conditions.rig, "together": together, "started": stored.started,
-            "done": done, "total": len(stored.plan),
+    return {"number": stored.number, "rig": stored.conditions.rig, "other_rig": sweeps.of_another_rig(stored),
+            "together": together, "started": stored.started, "done": done, "total": len(stored.plan),
             "state": going.state if going else usual}
 
 

@@ -1,9 +1,9 @@
-"""The sweeps that ship with the page: what the lab opens with until something has been measured on this machine.
+"""The sweeps that ship with the page: what the lab opens with until the loaded rig has been measured on this machine.
 
-    python -m explorer.lab.recorded results.sqlite             the one that the lab opens with
-    python -m explorer.lab.recorded results.sqlite smollm2     another one beside it, to be chosen
+    python -m explorer.lab.recorded results.sqlite smollm2     into assets/lab/recorded-smollm2.sqlite.gz
 
-packs a results file with one finished sweep in it into one that ships. Any number of them may lie beside each other.
+packs a results file with one finished sweep in it into one that ships. Any number of them may lie beside each other:
+which rig a sweep is of stands in the sweep, and the lab opens with the first by name that is of the loaded rig.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from engine.lab.store import Results, StoredSweep
 from explorer.bundle import ASSETS
 
 NUMBER = 0  # of the first among the sweeps, the others count down; those of a results file count from 1
-SHIPPED = ASSETS / "lab" / "recorded.sqlite.gz"
+FOLDER, ENDING = ASSETS / "lab", ".sqlite.gz"
 
 
 class RecordedSweep:
     """A packed results file with one sweep in it, read when it is first asked for."""
 
-    def __init__(self, path: Path = SHIPPED, number: int = NUMBER) -> None:
+    def __init__(self, path: Path, number: int = NUMBER) -> None:
         self._path, self._number = path, number
 
     @property
@@ -53,10 +53,10 @@ class RecordedSweep:
                 return replace(stored, number=self._number), results.measured(stored.number)
 
 
-def shipped(first: Path = SHIPPED) -> list[RecordedSweep]:
-    """The sweep that the lab opens with, then the others by name."""
-    others = sorted(set(first.parent.glob("recorded-*.sqlite.gz")) - {first})
-    return [RecordedSweep(path, NUMBER - place) for place, path in enumerate((first, *others))]
+def shipped(folder: Path = FOLDER) -> list[RecordedSweep]:
+    """The recorded sweeps of a folder, by name."""
+    paths = sorted(folder.glob(f"recorded-*{ENDING}"), key=lambda path: path.name.removesuffix(ENDING))
+    return [RecordedSweep(path, NUMBER - place) for place, path in enumerate(paths)]
 
 
 def is_recorded(number: int) -> bool:
@@ -64,12 +64,7 @@ def is_recorded(number: int) -> bool:
     return number <= NUMBER
 
 
-def named(name: str) -> Path:
-    """The path of another one."""
-    return SHIPPED.with_name(f"recorded-{name}.sqlite.gz")
-
-
-def pack(results: Path, into: Path = SHIPPED) -> None:
+def pack(results: Path, into: Path) -> None:
     """Write a results file as the shipped one: whole, in one file, compressed."""
     with TemporaryDirectory() as folder:
         plain = Path(folder) / "recorded.sqlite"
@@ -79,4 +74,4 @@ def pack(results: Path, into: Path = SHIPPED) -> None:
 
 
 if __name__ == "__main__":
-    pack(Path(sys.argv[1]), *map(named, sys.argv[2:3]))
+    pack(Path(sys.argv[1]), FOLDER / f"recorded-{sys.argv[2]}{ENDING}")

@@ -139,29 +139,34 @@ class LabService:
     def curves(self, wanted: Mapping[str, Any]) -> View:
         """The curves and the table of ``together`` requests at once: {"sweep", "points": single runs of the browser,
         "what_if": a run's id, "line": which curve of it, "together"}. Single runs and their predictions are of one
-        request alone."""
+        request alone and of the loaded rig, so they stand beside no sweep of another."""
         stored = self._list.chosen(wanted.get("sweep"))
+        other_rig = stored is not None and self._sweeps.of_another_rig(stored)
         measured = self._sweeps.measured(stored.number) if stored else []
         whole = summarise(stored.plan.settings if stored else (), measured)
         asked = wanted.get("together")
         together = asked if asked in whole.counts else min(whole.counts, default=1)
-        summary, alone = whole.at(together), together == 1
-        forecast = self._tools.forecast(wanted.get("what_if")) if alone else None
-        points = _list(wanted.get("points")) if alone else []
+        summary, beside = whole.at(together), together == 1 and not other_rig
+        forecast = self._tools.forecast(wanted.get("what_if")) if beside else None
+        points = self._of_here(wanted.get("points")) if beside else []
         return {"curves": curves_view(summary, points, forecast, str(wanted.get("line"))),
                 "table": table_view(summary) if stored else None, "counts": list(whole.counts), "together": together,
                 "command": run_command(stored.plan, summary.best.setting) if stored and summary.best else "",
-                "seconds_per_run": seconds_per_run(measured) if stored and not is_recorded(stored.number) else None}
+                "seconds_per_run": None if stored is None or other_rig or is_recorded(stored.number)
+                else seconds_per_run(measured)}
 
     def load(self, wanted: Mapping[str, Any]) -> View:
         """Several requests at once: {"sweep", "line": of which method, "together": the chosen number of requests,
         "prediction": a run's id}. Where the recorded sweep is of one request alone, a recorded one of several is
-        shown."""
+        shown; beside a sweep of another rig, no prediction."""
         stored = self._sweeps.of_several(self._list.chosen(wanted.get("sweep")))
         measured = self._sweeps.measured(stored.number) if stored else []
+        prediction = self._tools.load_prediction(wanted.get("prediction"))
+        if stored and self._sweeps.of_another_rig(stored):
+            prediction = None
         together = wanted.get("together")
         looked = LoadFocus(str(wanted.get("line")), together if isinstance(together, int) else 1)
-        return load_view(stored, measured, self._tools.load_prediction(wanted.get("prediction")), looked)
+        return load_view(stored, measured, prediction, looked)
 
     def shapes(self, wanted: Mapping[str, Any]) -> View:
         """Histogram, depth and rank, calibration: of a run {"run"}, or of {"sweep", "nodes", "line": of the map}."""
@@ -186,6 +191,13 @@ class LabService:
         stored = self._stored(wanted)
         return saved(str(wanted.get("kind")), stored, self._sweeps.measured(stored.number)).as_json()
 
+    def _of_here(self, runs: object) -> list[Any]:
+        """Those of a browser's single runs that are of the loaded rig on this machine; none where it sent something
+        else."""
+        here = self._rig.instruments.laboratory.conditions
+        return [run for run in (runs if isinstance(runs, list) else []) if isinstance(run, Mapping)
+                and (run.get("rig"), run.get("hardware")) == (here.rig, here.hardware)]
+
     def _stored(self, wanted: Mapping[str, Any]) -> StoredSweep:
         found = self._list.chosen(wanted.get("sweep"))
         if found is None:
@@ -194,11 +206,6 @@ class LabService:
 
     def _measured(self, wanted: Mapping[str, Any]) -> list[CellResult]:
         return self._sweeps.measured(self._stored(wanted).number)
-
-
-def _list(value: object) -> list[Any]:
-    """The single runs that a browser remembers; none where it sent something else."""
-    return value if isinstance(value, list) else []
 
 
 def lab_component(lab: LabService, template: str) -> gr.HTML:

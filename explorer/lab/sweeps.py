@@ -153,11 +153,17 @@ class Sweeps:
             found: list[StoredSweep] = results.sweeps()
         return found
 
+    def of_another_rig(self, stored: StoredSweep) -> bool:
+        """Whether it was measured on another rig than the one that answers now."""
+        return bool(stored.conditions.rig != self._rig.instruments.laboratory.conditions.rig)
+
     def of_several(self, stored: StoredSweep | None) -> StoredSweep | None:
-        """The sweep; in place of a recorded one of one request at a time, a recorded one of several, if there is."""
+        """The sweep; in place of a recorded one of one request at a time, one of several of the same rig, if there is
+        one."""
         if stored is None or not is_recorded(stored.number) or _several(stored):
             return stored
-        return next((each.stored for each in self.recorded if _several(each.stored)), stored)
+        return next((each.stored for each in self.recorded
+                     if each.stored.conditions.rig == stored.conditions.rig and _several(each.stored)), stored)
 
     def measured(self, number: int) -> list[CellResult]:
         """What came of a sweep's cells so far."""

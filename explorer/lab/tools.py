@@ -43,7 +43,7 @@ class Tools:
         trace = self._trace_of(name)
 
         def work(job: Job) -> View:
-            if name not in self._forecasts:
+            if self.forecast(name) is None:
                 job.message = "Measuring what a pass costs, then replaying the text …"
                 self._forecasts[name] = self._rig.instruments.what_if(trace, Steps(job.hear))
             while len(self._forecasts) > MOST_FORECASTS:
@@ -64,7 +64,7 @@ class Tools:
                 job.hear(f"Measuring what rounds of {count} at once cost …", place / (len(TRIED_TOGETHER) + 1))
                 costs[count] = instruments.load_cost(trace, count)
             job.hear("Replaying the text with every method and budget …", len(costs) / (len(TRIED_TOGETHER) + 1))
-            found = self._forecasts.get(name) or instruments.what_if(trace, Steps())
+            found = self.forecast(name) or instruments.what_if(trace, Steps())
             self._loads[name] = LoadPrediction(found, costs)
             while len(self._loads) > MOST_FORECASTS:
                 self._loads.popitem(last=False)
@@ -72,12 +72,17 @@ class Tools:
         return {"job": self._jobs.start(work)}
 
     def load_prediction(self, name: object) -> LoadPrediction | None:
-        """What was predicted from that run."""
-        return self._loads.get(str(name))
+        """What was predicted from that run for the rig that answers now."""
+        found = self._loads.get(str(name))
+        return found if found and self._is_of_this_rig(found.forecast) else None
 
     def forecast(self, name: object) -> WhatIf | None:
-        """The what-if that was made from that run."""
-        return self._forecasts.get(str(name))
+        """The what-if that was made from that run on the rig that answers now."""
+        found = self._forecasts.get(str(name))
+        return found if found and self._is_of_this_rig(found) else None
+
+    def _is_of_this_rig(self, found: WhatIf) -> bool:
+        return bool(found.rig == self._rig.instruments.laboratory.conditions.rig)
 
     def cost(self, wanted: Mapping[str, Any]) -> View:
         """The figures of a what-if: {"what_if", "line": of which method and split the gains are}."""

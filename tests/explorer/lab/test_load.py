@@ -15,6 +15,7 @@ from engine.lab.summary import Summary
 from explorer.lab.load_cells import LoadCell, grid_of, name_of
 from explorer.lab.load_figures import each_figure, heat_figure
 from explorer.lab.prompts import PromptSets
+from explorer.lab.recorded import pack, shipped
 from explorer.lab.service import LabService
 from explorer.lab.sweep_form import OPENING, plan_from
 from explorer.run_queue import RunQueue
@@ -69,7 +70,8 @@ def test_curves_table_and_recommendation_follow_the_people_at_once(lab: LabServi
     assert four["table"]["best"]["speed"]["median"] == pytest.approx(4 * four["table"]["best"]["each"]["median"])
     assert "--together 4" in four["command"] and "engine generate" in one["command"]
     assert four["curves"]["figure"]["layout"]["yaxis2"]["title"]["text"] == "tokens per second, 4 at once"
-    single = [{"method": "joint", "budget": 8, "tau": 3.0, "tokens_per_second": 50.0}]
+    single = [{"method": "joint", "budget": 8, "tau": 3.0, "tokens_per_second": 50.0, "rig": "scripted rig",
+               "hardware": "no hardware"}]
     assert lab.curves({"points": single})["curves"]["count"] == 1 + lab.curves(
         {"points": single, "together": 4})["curves"]["count"]
 
@@ -108,8 +110,19 @@ def test_what_was_not_measured_is_predicted_from_a_run_and_the_error_is_told(lab
     other = lab.load({"prediction": "r", "line": "joint"})
     assert other["line"] == "joint" and all(
         cell["predicted"] for row in other["table"]["rows"] for cell in row["cells"][1:])
+
+
+@pytest.mark.slow
+def test_a_prediction_shares_no_figure_with_another_machine_or_rig(lab: LabService, tmp_path: Path) -> None:
+    begun = lab._tools.load({"run": "r"})
+    until(lambda: lab._tools.job(begun)["state"] in ("done", "error"))
+    pack(Path(lab._sweeps._path), tmp_path / "recorded-scripted.sqlite.gz")
+    lab._sweeps.recorded, before = tuple(shipped(tmp_path)), lab._sweeps.recorded
     recorded = lab.load({"prediction": "r", "sweep": 0, "line": "ddtree"})  # measured on another machine
     assert recorded["accuracy"] == "" and recorded["words"][0].startswith("Predicted, not measured: ")
+    lab._sweeps.recorded = before
+    other = lab.load({"prediction": "r", "sweep": 0, "line": "ddtree"})  # the demo rig's
+    assert other["words"][0].startswith("The best budget of ddtree") and other["recorded"]["rig"] == "demo rig"
 
 
 def test_until_something_is_measured_the_recorded_sweep_of_several_is_shown(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from engine.errors import RequestError
 from engine.lab.forecast import WhatIf
 from explorer.lab.cost import cost_figure, useful_rows
 from explorer.lab.predictions import chosen_line, predicted_points
-from explorer.lab.recorded import NUMBER, SHIPPED, RecordedSweep, pack, shipped
+from explorer.lab.recorded import FOLDER, NUMBER, RecordedSweep, pack, shipped
+from tests.explorer.lab.test_other_rigs import HERE, lab_of, ship
 from tests.explorer.lab.test_sweeps import FORM, lab_at, state, until
 from tests.explorer.lab.test_tools import ended, tools
 
@@ -27,7 +28,8 @@ def forecast() -> WhatIf:
 
 @pytest.mark.slow
 def test_the_lab_opens_with_it_until_something_is_measured(tmp_path: Path) -> None:
-    lab = lab_at(tmp_path)
+    lab = lab_of(tmp_path, "demo rig")
+    lab._sweeps.recorded = tuple(shipped(FOLDER))
     progress = lab.progress({})
     assert progress["sweep"] == NUMBER and set(progress["recorded"]) == {"date", "rig", "hardware", "dtype"}
     assert all(progress["recorded"].values())
@@ -53,21 +55,14 @@ def test_a_results_file_is_packed_whole(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_any_number_of_them_may_ship_and_under_load_shows_one_of_several(tmp_path: Path) -> None:
-    lab = lab_at(tmp_path)
-    lab.start({**FORM, "methods": ["ddtree"], "budgets": [8], "together": [1, 4]})
-    until(lambda: state(lab) == "done")
-    first, other = tmp_path / "recorded.sqlite.gz", tmp_path / "recorded-crowd.sqlite.gz"
-    first.write_bytes(SHIPPED.read_bytes())
-    pack(tmp_path / "results.sqlite", other)
-    found = shipped(first)
-    assert [each.stored.number for each in found] == [NUMBER, NUMBER - 1]
-    page = lab_at(tmp_path / "fresh")
-    page._sweeps.recorded = tuple(found)
+    ship(tmp_path, "alone", HERE)
+    ship(tmp_path, "crowd", HERE, together=[1, 4])
+    page = lab_of(tmp_path)
     progress = page.progress({})
     assert progress["sweep"] == NUMBER and [each["number"] for each in progress["sweeps"]] == [NUMBER, NUMBER - 1]
-    assert [each["together"] for each in progress["sweeps"]][1] == 4
+    assert [each["together"] for each in progress["sweeps"]] == [1, 4]
     chosen = page.progress({"sweep": NUMBER - 1})
-    assert chosen["sweep"] == NUMBER - 1 and chosen["recorded"]["rig"] == "scripted rig"
+    assert chosen["sweep"] == NUMBER - 1 and chosen["recorded"]["rig"] == HERE
     assert {row["together"] for row in page.curves({"sweep": NUMBER - 1, "together": 4})["table"]["rows"]} == {4}
     shown = page.load({"sweep": NUMBER})
     assert len(shown["table"]["rows"]) > 1 and shown["recorded"]

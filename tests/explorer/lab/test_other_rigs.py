@@ -1,0 +1,126 @@
+"""Figures belong to the rig that is loaded: another rig's are shown on request only, and alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explorer.lab.recorded import pack, shipped
+from explorer.lab.service import LabService
+from explorer.run_queue import RunQueue
+from tests.explorer.lab.test_sweeps import FORM, state, until
+from tests.explorer.lab.test_tools import ended
+from tests.explorer.scripted import scripted_trace
+from tests.explorer.scripted_instruments import ScriptedInstruments
+from tests.explorer.scripted_rigs import answering
+
+HERE, THERE = "scripted rig", "another rig"
+SMALL = {**FORM, "methods": ["ddtree"], "budgets": [8], "prompts": "1"}
+
+
+def lab_of(folder: Path, rig: str = HERE) -> LabService:
+    """The lab while that rig is loaded, over the folder's results file and its recorded sweeps."""
+    folder.mkdir(exist_ok=True)
+    instruments = ScriptedInstruments()
+    instruments.laboratory.conditions = replace(instruments.laboratory.conditions, rig=rig)
+    lab = LabService(answering(None, instruments), lambda run: scripted_trace("joint", 32), RunQueue(),
+                     folder / "results.sqlite")
+    lab._sweeps.recorded = tuple(shipped(folder))
+    return lab
+
+
+def measured(lab: LabService, **form: Any) -> int:
+    number = int(lab.start({**SMALL, **form})["sweep"])
+    until(lambda: lab.progress({"sweep": number})["state"] == "done")
+    return number
+
+
+def ship(folder: Path, name: str, rig: str, **form: Any) -> None:
+    """Record a sweep of that rig into the folder."""
+    measured(lab_of(folder / name, rig), **form)
+    pack(folder / name / "results.sqlite", folder / f"recorded-{name}.sqlite.gz")
+
+
+def run_of(rig: str, hardware: str = "no hardware") -> dict[str, Any]:
+    return {"run": "r", "method": "joint", "budget": 64, "tau": 3.0, "tokens_per_second": 90.0, "rig": rig,
+            "hardware": hardware}
+
+
+def drawn(answer: dict[str, Any]) -> set[str]:
+    """The kinds of curves that the figure has."""
+    return {trace.get("meta") for trace in answer["curves"]["figure"]["data"]} & {
+        "swept", "runs", "predicted"}
+
+
+def test_the_lab_opens_on_the_recorded_sweep_of_the_rig_that_is_loaded(tmp_path: Path) -> None:
+    ship(tmp_path, "first", THERE)
+    ship(tmp_path, "second", HERE)
+    ship(tmp_path, "second-load", HERE, together=[1, 2])
+    for rig, number in ((THERE, 0), (HERE, -1)):
+        progress = lab_of(tmp_path, rig).progress({})
+        assert (progress["sweep"], progress["recorded"]["rig"], progress["other_rig"]) == (number, rig, "")
+    assert lab_of(tmp_path, HERE).load({})["recorded"]["rig"] == HERE
+    assert lab_of(tmp_path, THERE).load({"sweep": 0})["table"]["rows"][-1]["together"] == 1, "the crowd is of HERE"
+
+
+def test_where_there_is_none_it_says_so_and_offers_those_of_others(tmp_path: Path) -> None:
+    ship(tmp_path, "first", THERE, together=[1, 2])
+    lab = lab_of(tmp_path)
+    progress, curves = lab.progress({}), lab.curves({})
+    assert (progress["sweep"], progress["recorded"], progress["other_rig"]) == (None, None, "")
+    assert (curves["table"], curves["command"], curves["curves"]["count"]) == (None, "", 0)
+    assert lab.load({})["count"] == 0
+    assert [(each["number"], each["rig"], each["other_rig"]) for each in progress["sweeps"]] == [(0, THERE, True)]
+
+
+def test_a_measurement_of_another_rig_is_shown_on_request_only_and_marked(tmp_path: Path) -> None:
+    elsewhere = measured(lab_of(tmp_path, THERE))
+    lab = lab_of(tmp_path)
+    assert lab.progress({})["sweep"] is None
+    asked = lab.progress({"sweep": elsewhere})
+    assert (asked["sweep"], asked["other_rig"], asked["recorded"]) == (elsewhere, THERE, None)
+    here = measured(lab)
+    assert lab.progress({})["sweep"] == here
+    assert [each["other_rig"] for each in lab.progress({})["sweeps"]] == [False, True]
+    measured(lab_of(tmp_path, THERE))
+    assert lab.progress({})["sweep"] == here, "a newer one of another rig does not take its place"
+
+
+def test_nothing_of_the_loaded_rig_shares_an_axis_with_another_rig(tmp_path: Path) -> None:
+    elsewhere = measured(lab_of(tmp_path, THERE))
+    lab = lab_of(tmp_path)
+    here = measured(lab)
+    ended(lab._tools, lab._tools.what_if({"run": "r"}))
+    asked = {"points": [run_of(HERE)], "what_if": "r", "line": "joint"}
+    assert drawn(lab.curves({**asked, "sweep": here})) == {"swept", "runs", "predicted"}
+    alone = lab.curves({**asked, "sweep": elsewhere})
+    assert drawn(alone) == {"swept"} and alone["seconds_per_run"] is None
+    ended(lab._tools, lab._tools.load({"run": "r"}))
+    crowd = lab.load({"sweep": elsewhere, "prediction": "r"})
+    assert not any(cell["predicted"] for row in crowd["table"]["rows"] for cell in row["cells"] if cell)
+
+
+@pytest.mark.parametrize("other", [run_of(THERE), run_of(HERE, "another machine"), {"method": "joint"}, "nonsense"])
+def test_single_runs_of_another_rig_or_machine_are_left_out(tmp_path: Path, other: Any) -> None:
+    lab = lab_of(tmp_path)
+    assert lab.curves({"points": [other]})["curves"]["count"] == 0
+    assert lab.curves({"points": [run_of(HERE), other]})["curves"]["count"] == 1
+
+
+def test_a_what_if_of_a_rig_that_is_gone_is_not_drawn(tmp_path: Path) -> None:
+    lab = lab_of(tmp_path)
+    ended(lab._tools, lab._tools.what_if({"run": "r"}))
+    assert drawn(lab.curves({"what_if": "r"})) == {"predicted"}
+    lab._rig.instruments.laboratory.conditions = replace(  # type: ignore[misc]
+        lab._rig.instruments.laboratory.conditions, rig=THERE)
+    assert drawn(lab.curves({"what_if": "r"})) == set()
+
+
+def test_a_sweep_that_is_being_measured_is_shown(tmp_path: Path) -> None:
+    lab = lab_of(tmp_path)
+    lab.start(SMALL)
+    assert lab.progress({})["sweep"] == 1 and state(lab) in ("queued", "running", "done")
+    until(lambda: state(lab) == "done")
