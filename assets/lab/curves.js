@@ -39,7 +39,7 @@
     chosen({ customdata }) {
       if (!customdata) return;
       const [budget, method, , pace] = customdata;
-      if (Number.isInteger(budget)) this.lab.apply({ method, budget, pace });
+      if (Number.isInteger(budget) && !this.lab.progress.other_rig) this.lab.apply({ method, budget, pace });
     }
 
     plan() {
@@ -56,15 +56,15 @@
       this.ask.hidden = !this.lab.can("what_if");
       if (!curves) return;
       this.choices(curves.predicted);
-      const { recorded } = this.lab.progress;
-      this.origin.hidden = !recorded;
-      Canopy.ink.write(this.origin, recorded ? `◉ ${Lab.recordedOn(recorded)} Nothing was measured on this machine yet.` : "");
+      const { other_rig: otherRig } = this.lab.progress;
+      this.origin.hidden = !this.whence;
+      Canopy.ink.write(this.origin, this.whence);
       if (!curves.count) {
-        this.plot.say("No setting measured yet", "Press Measure to measure them all, or Run to add a point for one.");
+        this.plot.say(`Nothing measured with ${this.lab.given.rig} yet`, "Press Measure to measure every setting, or Run to add a point for one.");
         return;
       }
       const { figure } = curves;
-      const place = this.place;
+      const place = otherRig ? null : this.place; // no run of the loaded rig on another rig's axis
       const shapes = place === null ? [] : [this.rule(place)];
       const data = figure.data.map((trace) => this.filled(trace, place));
       this.plot.draw({ ...figure, data, layout: { ...figure.layout, shapes } });
@@ -73,6 +73,13 @@
     choices({ lines, line }) {
       this.line.parentElement.hidden = !lines.length;
       if (document.activeElement !== this.line) Lab.options(this.line, lines.map((name) => [name, name]), line);
+    }
+
+    // A measurement of elsewhere says so.
+    get whence() {
+      const { recorded, other_rig: otherRig } = this.lab.progress;
+      if (otherRig) return `◉ Of another rig: ${otherRig}. ${recorded ? Lab.recordedOn(recorded) : ""}`;
+      return recorded ? `◉ ${Lab.recordedOn(recorded)} Nothing was measured on this machine yet.` : "";
     }
 
     // The setting that runs, or that the controls name.

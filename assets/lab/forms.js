@@ -80,11 +80,17 @@
     return field;
   }
 
-  // Fills a select and keeps what is chosen, where it is still offered.
-  function options(field, entries, chosen) {
+  // Fills a select and keeps what is chosen, where it is still offered. What is apart comes last, under a heading.
+  function options(field, entries, chosen, { heading = "", apart = [] } = {}) {
     const wanted = chosen === undefined ? field.value : chosen;
-    field.replaceChildren(...entries.map(([value, text]) => new Option(text, value)));
-    if (entries.some(([value]) => value === wanted)) field.value = wanted;
+    const made = (offered) => offered.map(([value, text]) => new Option(text, value));
+    field.replaceChildren(...made(entries));
+    if (apart.length) {
+      const group = Object.assign(document.createElement("optgroup"), { label: heading });
+      group.append(...made(apart));
+      field.append(group);
+    }
+    if ([...entries, ...apart].some(([value]) => value === wanted)) field.value = wanted;
   }
 
   function textfield(parent, text, { placeholder, title }, entered) {

@@ -70,7 +70,7 @@
       const nodes = table.columns[Math.round(x)];
       if (!row || nodes === undefined) return;
       this.lab.lookAt(row.together);
-      const found = this.lab.table ? this.lab.table.rows.find((each) => each.line === line && each.nodes === nodes) : null;
+      const found = this.lab.table && !this.lab.progress.other_rig ? this.lab.table.rows.find((each) => each.line === line && each.nodes === nodes) : null;
       if (found) this.lab.apply(found);
     }
 
@@ -132,7 +132,7 @@
     nothing(error) {
       this.words.hidden = this.box.hidden = true;
       const way = this.begin ? "Choose more “Requests at once” in the form, then press Measure; or press Run, then Predict the rest." : "Choose more “Requests at once” in the form, then press Measure.";
-      for (const plot of [this.heat, this.each]) plot.say("Measured for one request at a time so far", error || way);
+      for (const plot of [this.heat, this.each]) plot.say(this.lab.table ? "Measured for one request at a time so far" : `Nothing measured with ${this.lab.given.rig} yet`, error || way);
     }
 
     fill({ columns, rows }) {

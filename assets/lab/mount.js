@@ -5,7 +5,7 @@
   const Lab = (Canopy.lab = Canopy.lab || {});
   const BUSY_MS = 500;
   const IDLE_MS = 4000;
-  const NOTHING = { sweep: null, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, sweeps: [], command: "" };
+  const NOTHING = { sweep: null, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, other_rig: "", sweeps: [], command: "" };
 
   class View {
     constructor(stage, host, server, given, adopt) {
@@ -20,7 +20,6 @@
       this.reason = given.reason;
       this.library = new Lab.Library(server);
       this.points = new Lab.Points(stage);
-      this.points.machine = { rig: given.rig, hardware: given.hardware };
       this.progress = NOTHING;
       this.table = this.curves = null;
       this.counts = [1]; // the measured numbers of requests at once; below, the one shown and the one asked for
@@ -125,6 +124,7 @@
       const key = (progress) => [progress.sweep, progress.done, progress.state].join(" ");
       const moved = key(answer) !== key(this.progress) || !this.curves;
       this.progress = answer;
+      this.root.classList.toggle("is-other-rig", Boolean(answer.other_rig));
       this.tell("progress");
       if (moved) this.load();
     }
@@ -138,7 +138,7 @@
       this.loading = true;
       try {
         const answer = await this.server.lab_curves({
-          sweep: this.progress.sweep, points: this.points.here, what_if: this.prediction || null, line: this.budget.line.value, together: this.asked });
+          sweep: this.progress.sweep, points: this.points.all, what_if: this.prediction || null, line: this.budget.line.value, together: this.asked });
         if (answer.error) this.sweep.fail(answer.error);
         else this.drawn(answer);
       } catch {

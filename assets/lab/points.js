@@ -20,7 +20,6 @@
       this.stage = stage;
       this.all = stored();
       this.listeners = [];
-      this.machine = null; // {rig, hardware}, told by the lab
       stage.on("state", () => this.take());
     }
 
@@ -55,12 +54,6 @@
         // A browser that stores nothing still shows the points until it is closed.
       }
       for (const listener of this.listeners) listener();
-    }
-
-    // Only measurements of this machine belong into one plot.
-    get here() {
-      const { rig, hardware } = this.machine || {};
-      return this.all.filter((point) => !rig || (point.rig === rig && point.hardware === hardware));
     }
   }
 

@@ -123,13 +123,14 @@
 
     figures(parent, lane, race, best) {
       const { html } = Canopy.ink;
-      const { tokens_per_second: speed, speedup } = lane;
+      const { tokens_per_second: speed, speedup, withheld } = lane;
       const figure = (text, title, look) => { html("span", look || "", parent, text).title = title; };
       const range = (of, digits) => `${of.least.toFixed(digits)} – ${of.most.toFixed(digits)}`;
       if (speed.median === best && speedup && speedup.median > 1) figure("fastest", "The most tokens per second in this race", "lab-tag");
       figure(`${Lab.whole(speed.median)} tokens/s`, `${Lab.WORDS["tokens/s"]} Spread: ${range(speed, 0)}`);
       figure(`(${range(speed, 0)})`, Lab.WORDS.spread, "lab-quiet");
       if (speedup) figure(`${speedup.median.toFixed(2)}×`, `Over plain decoding, measured in the same repeat. Spread: ${range(speedup, 2)}`);
+      else if (withheld) figure("speed-up not said", withheld, "lab-quiet");
       figure(`τ ${lane.tau.toFixed(2)}`, Lab.WORDS["τ"]);
       figure(lane.difference ? "≠ text differs" : "= same text",
         lane.difference || "The text is the same as plain decoding's, token for token, in every repeat.", lane.difference ? "lab-tag is-warning" : "lab-quiet");

@@ -43,8 +43,9 @@
 
     choices() {
       const { table, progress } = this.lab;
+      const whence = progress.other_rig || (progress.recorded ? "recorded measurement" : `measurement ${progress.sweep}`);
       const run = this.stage.header && this.stage.rounds.length ? [["run", "current run"]] : [];
-      const sweep = table && table.rows.length ? [["sweep", progress.recorded ? "recorded measurement" : `measurement ${progress.sweep}`]] : [];
+      const sweep = table && table.rows.length ? [["sweep", whence]] : [];
       Lab.options(this.source, [...sweep, ...run]);
       const swept = this.source.value === "sweep";
       this.cells(swept ? table.rows.filter((row) => row.budget > 0) : [], (table && table.best) || { nodes: "", line: "" });

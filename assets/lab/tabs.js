@@ -63,13 +63,21 @@
     }
   }
 
+  // A measurement's number and how it is called in the list.
+  function named({ number, started, rig, together, state, done, total, other_rig: otherRig }) {
+    if (number <= 0) return [String(number), `recorded ${started.slice(0, 10)}: ${rig}${together > 1 ? `, up to ${together} at once` : ""}`];
+    const when = new Date(started).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+    const far = state === "done" ? `${total} runs` : `${done} of ${total} runs, ${STATES[state]}`;
+    return [String(number), `${number}: ${otherRig ? `${rig}, ` : ""}${when}, ${far}`];
+  }
+
   class History {
     constructor(lab, parent) {
       const { html } = Canopy.ink;
       this.lab = lab;
       this.box = html("section", "lab-card lab-history", parent);
       this.field = Lab.select(this.box, "Measurements", "Your measurements are kept until you delete them",
-        () => lab.follow(Number(this.field.value)));
+        () => lab.follow(this.field.value ? Number(this.field.value) : null));
       this.remove();
       lab.on("progress", () => this.draw());
       this.box.hidden = true;
@@ -108,19 +116,17 @@
 
     draw() {
       const { sweeps, sweep, state, recorded } = this.lab.progress;
-      this.box.hidden = sweeps.length < 2; // with the recorded one alone there is no choice
+      this.box.hidden = sweeps.every((each) => each.number === sweep); // there is no choice
+      this.open.hidden = sweep === null || Boolean(this.asked);
       this.open.disabled = Boolean(recorded) || ["queued", "running"].includes(state);
       if (this.asked && (this.asked !== sweep || this.open.disabled)) this.ask(false);
-      const entries = sweeps.map((each) => {
-        const when = new Date(each.started).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
-        if (each.number <= 0) return [String(each.number), `recorded ${each.started.slice(0, 10)}: ${each.rig}${each.together > 1 ? `, up to ${each.together} at once` : ""}`];
-        const far = each.state === "done" ? `${each.total} runs` : `${each.done} of ${each.total} runs, ${STATES[each.state]}`;
-        return [String(each.number), `${each.number}: ${when}, ${far}`];
-      });
-      const key = JSON.stringify([entries, sweep]);
+      const entries = sweeps.filter((each) => !each.other_rig).map(named);
+      const apart = sweeps.filter((each) => each.other_rig).map(named);
+      if (!entries.length) entries.push(["", `none of ${this.lab.given.rig}`]);
+      const key = JSON.stringify([entries, apart, sweep]);
       if (key === this.key || document.activeElement === this.field) return;
       this.key = key;
-      Lab.options(this.field, entries, String(sweep));
+      Lab.options(this.field, entries, sweep === null ? "" : String(sweep), { heading: "Other rigs", apart });
     }
   }
 

@@ -6,7 +6,7 @@
 
   const SURE = {
     plain: "Plain decoding is fastest here", few: "Fastest so far, over too few prompts to be sure",
-    unclear: "Not yet clearly faster than plain decoding", faster: "Fastest here",
+    unclear: "Not yet clearly faster than plain decoding", withheld: "Fastest here; its speed-up is not said", faster: "Fastest here",
   };
 
   class Verdict {
@@ -50,6 +50,7 @@
       this.best = table ? table.best : null;
       const busy = ["queued", "running"].includes(state);
       this.row.hidden = !this.best;
+      this.use.hidden = Boolean(this.lab.progress.other_rig);
       this.figures.hidden = !this.best;
       this.command.show(this.best ? command : "");
       this.own.show(this.best && this.lab.counts.length > 1 ? this.lab.command : "");
@@ -60,31 +61,45 @@
     nothing(busy) {
       const { reason, given } = this.lab;
       const { write } = Canopy.ink;
+      const none = `Nothing was measured with ${given.rig} yet, and no recorded measurement of it comes with the page.`;
       write(this.eyebrow, given.rig);
       write(this.headline, reason ? "Nothing can be measured here" : "Which method and budget are fastest here?");
-      write(this.note, reason || (busy
-        ? "The first figures come in a moment." : "One press measures them on this machine, beside plain decoding."));
+      write(this.note, reason || (busy ? "The first figures come in a moment." : `${none} One press measures them on this machine, beside plain decoding.`));
     }
 
     found(table, busy) {
-      const { done, recorded } = this.lab.progress;
+      const { done, total, recorded, other_rig: otherRig } = this.lab.progress;
       const { write } = Canopy.ink;
-      const partial = busy || done < this.lab.progress.total;
-      const sure = SURE[table.standing] || "Fastest here";
-      const there = table.standing === "faster" ? "Fastest in the recorded measurement" : `Recorded: ${sure[0].toLowerCase()}${sure.slice(1)}`;
-      write(this.eyebrow, recorded ? there : partial ? `Fastest so far, ${done} of ${this.lab.progress.total} runs` : sure);
-      this.more.hidden = partial || Boolean(recorded) || !["few", "unclear"].includes(table.standing);
-      this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear"].includes(table.standing));
+      const partial = busy || done < total;
+      const elsewhere = Boolean(recorded || otherRig);
+      write(this.eyebrow, elsewhere ? this.elsewhere(table) : partial ? `Fastest so far, ${done} of ${total} runs` : SURE[table.standing] || "Fastest here");
+      this.more.hidden = partial || elsewhere || !["few", "unclear"].includes(table.standing);
+      this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear", "withheld"].includes(table.standing));
       write(this.headline, this.best.label);
       this.fill(this.best);
-      write(this.note, recorded ? `${Lab.recordedOn(recorded)} ${table.remark} Press Measure for figures of this machine.` : table.remark);
+      write(this.note, [recorded && Lab.recordedOn(recorded), table.remark, this.next()].filter(Boolean).join(" "));
+    }
+
+    // What a measurement is called that was not made here, or not with the rig that answers.
+    elsewhere({ standing }) {
+      const { other_rig: otherRig } = this.lab.progress;
+      if (otherRig) return `Of another rig: ${otherRig}`;
+      const sure = SURE[standing] || "Fastest here";
+      return standing === "faster" ? "Fastest in the recorded measurement" : `Recorded: ${sure[0].toLowerCase()}${sure.slice(1)}`;
+    }
+
+    // What to do where the figures are not of this rig and machine.
+    next() {
+      const { recorded, other_rig: otherRig } = this.lab.progress;
+      if (otherRig) return `Nothing of it holds for ${this.lab.given.rig}, which answers now.`;
+      return recorded ? "Press Measure for figures of this machine." : "";
     }
 
     fill(best) {
       const { html } = Canopy.ink;
       const figures = [
         [Lab.whole(best.speed.median), best.together > 1 ? `tokens/s, ${best.together} at once` : "tokens/s", spread(best.speed, 0), Lab.WORDS["tokens/s"]],
-        [best.speedup ? `${best.speedup.median.toFixed(1)}×` : "–", "plain decoding", best.speedup ? spread(best.speedup, 1) : "", Lab.WORDS["plain decoding"]],
+        [best.speedup ? `${best.speedup.median.toFixed(1)}×` : "–", "plain decoding", best.speedup ? spread(best.speedup, 1) : best.withheld && "not said", best.withheld || Lab.WORDS["plain decoding"]],
         [best.tau.median.toFixed(2), "τ", spread(best.tau, 2), Lab.WORDS["τ"]],
       ];
       this.figures.replaceChildren(...figures.map(([number, name, range, title]) => {
@@ -154,9 +169,10 @@
           html("small", "", cell, spread(value, digits));
         } else cell.append("–");
       }
+      line.children[2].title = row.withheld;
       html("td", "", line, row.failed ? `${row.runs} (${row.failed})` : String(row.runs));
       html("td", "", line, row.compared ? `${row.same_text} of ${row.compared}` : "–");
-      button(html("td", "", line), "Use", `Use ${row.label}`, () => this.lab.apply(row));
+      if (!this.lab.progress.other_rig) button(html("td", "", line), "Use", `Use ${row.label}`, () => this.lab.apply(row));
       return line;
     }
   }

@@ -170,14 +170,14 @@ def table(made: Record) -> str:
     for row in made["rows"]:
         low, high = row["total_tokens_per_second_low"], row["total_tokens_per_second_high"]
         bounds = "" if low is None else f"{low:.1f} to {high:.1f}"
-        faster = "" if row["speedup"] is None else f"{row['speedup']:.2f} ×"
+        faster = "–" if row["speedup"] is None else f"{row['speedup']:.2f} ×"
         same = f"{row['same_text']}/{row['compared']}"
         lines.append(f"{row['label']:36}{row['tau']:>7.2f}{row['total_tokens_per_second']:>9.1f}{bounds:>19}"
                      f"{row['tokens_per_second']:>9.1f}{faster:>10}{same:>11}")
     lines += [f"{each['label']}: {each['failure']}" for each in made["failures"][:5]]
     if best := made["recommended"]:
-        lines += ["", f"Fastest here: {best['label']}, {best['total_tokens_per_second']:.1f} tokens/s.",
-                  best["command"]]
+        lines += ["", f"Fastest here: {best['label']}, {best['total_tokens_per_second']:.1f} tokens/s. "
+                  f"{best['speedup_withheld']}".rstrip(), best["command"]]
     lines += [made["prediction_error"]] if made.get("prediction_error") else []
     lines += [sentence for words in made["load"].values() for sentence in ("", *words)]
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+STEADY = 0.35  # of its median: a larger spread of plain decoding's speed comes from the machine
 
 def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int, busy: bool = False) -> str | None:
     """Why a measured ratio to plain decoding's speed is not said, in a sentence; None where it may be.
@@ -22,3 +23,9 @@ def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int,
         return ("The measured ratio is larger than the tokens that a round adds, which no tree can reach: plain "
                 "decoding was held up while it was measured.")
     return None
+
+
+def unsteady(least: float, median: float, most: float) -> bool:
+    """Whether plain decoding's speeds, over prompts or repeats, show that other programs used the machine: a token
+    takes plain decoding equally long, whatever the prompt."""
+    return most - least > STEADY * median

@@ -14,6 +14,7 @@ from statistics import median
 
 from engine.errors import RequestError
 from engine.lab import order
+from engine.lab.claims import speedup_withheld, unsteady
 from engine.lab.control import Control
 from engine.lab.difference import Difference, first_difference
 from engine.lab.planning import check
@@ -37,7 +38,8 @@ class Spread:
 class Lane:
     """One setting of a race. ``shown`` is the repeat of median time, which is replayed; ``seconds`` and ``tokens``
     (rounds,) are its wall-clock time and its tokens committed after each round, from the end of the prefill on.
-    ``failure`` says why it could not run; the other fields are then empty."""
+    ``withheld`` says why there is no speed-up though plain decoding ran, ``failure`` why the setting could not run; the
+    other fields are then empty."""
 
     setting: Setting
     shown: Reading | None = None
@@ -47,6 +49,7 @@ class Lane:
     tokens_per_second: Spread | None = None
     speedup: Spread | None = None
     difference: Difference | None = None
+    withheld: str = ""
     failure: str = ""
 
 
@@ -95,12 +98,25 @@ def _lane(setting: Setting, measured: Sequence[CellResult], baselines: Sequence[
     beside = {found.cell.repeat: found.reading for found in baselines if found.reading}
     pairs = [(reading, beside[repeat]) for repeat, reading in readings.items() if repeat in beside]
     differences = [found for reading, baseline in pairs if (found := first_difference(reading, baseline))]
-    speedups = [reading.tokens_per_second / baseline.tokens_per_second for reading, baseline in pairs
-                if baseline.lengths]
+    speedup, withheld = _speedup(setting, shown, [pair for pair in pairs if pair[1].lengths])
     return Lane(
         setting, shown, tuple(accumulate(shown.round_seconds)), tuple(accumulate(shown.lengths)), shown.tau,
-        _spread([reading.tokens_per_second for reading in readings.values()]),
-        _spread(speedups) if speedups else None, min(differences, key=lambda found: found.place, default=None))
+        _spread([reading.tokens_per_second for reading in readings.values()]), speedup,
+        min(differences, key=lambda found: found.place, default=None), withheld)
+
+
+def _speedup(setting: Setting, shown: Reading, pairs: Sequence[tuple[Reading, Reading]]) -> tuple[Spread | None, str]:
+    """The speed-up over plain decoding, or why it is withheld, from the readings of both in each repeat."""
+    if not pairs:
+        return None, ""
+    found = _spread([reading.tokens_per_second / baseline.tokens_per_second for reading, baseline in pairs])
+    if setting == setting.baseline:
+        return found, ""
+    plain = _spread([baseline.tokens_per_second for _, baseline in pairs])
+    drafted = sum(rows > 1 for rows in shown.rows)
+    withheld = speedup_withheld(shown.tau, found.median, drafted, shown.rounds,
+                                unsteady(plain.least, plain.median, plain.most))
+    return (None, withheld) if withheld else (found, "")
 
 
 def _spread(values: Sequence[float]) -> Spread:

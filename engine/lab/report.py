@@ -61,7 +61,8 @@ def record(row: Row) -> Record:
     return {
         **named(row.setting), "runs": row.runs, "failed": row.failed, "tokens": row.tokens, "rounds": row.rounds,
         "pooled_tau": row.pooled_tau, **_flat("tau", row.tau), **_flat("tokens_per_second", row.tokens_per_second),
-        **_flat("total_tokens_per_second", row.total), **_flat("speedup", row.speedup), "same_text": row.same_text,
+        **_flat("total_tokens_per_second", row.total), **_flat("speedup", row.speedup),
+        "speedup_withheld": row.withheld, "same_text": row.same_text,
         "compared": row.compared, "lossless": METHODS[row.setting.method].lossless}
 
 

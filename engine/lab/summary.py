@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from engine.decoding.acceptance_length import mean_length
+from engine.lab.claims import speedup_withheld, unsteady
 from engine.lab.difference import first_difference
 from engine.lab.settings import CellResult, Reading, Setting
 from engine.lab.statistics import Estimate, estimate
@@ -35,7 +36,8 @@ class ComparedRun:
 class Row:
     """One setting's row. Estimates such as ``tau`` are over prompts; ``pooled_tau`` is all tokens over all rounds;
     ``runs`` were measured, ``failed`` could not be; of ``compared`` runs, ``same_text`` wrote the baseline's text.
-    ``tokens_per_second`` is one request's, ``total`` that of all requests at once, from which ``speedup`` comes."""
+    ``tokens_per_second`` is one request's, ``total`` that of all requests at once, from which ``speedup`` comes;
+    ``withheld`` says why there is none though there was something to compare with."""
 
     setting: Setting
     runs: int
@@ -49,6 +51,7 @@ class Row:
     speedup: Estimate | None
     same_text: int
     compared: int
+    withheld: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,9 @@ def summarise(settings: Iterable[Setting], measured: Sequence[CellResult]) -> Su
             key = _beside(found)
             alone = beside.get(replace(key, baseline=key.baseline.alone))
             runs[found.cell.setting].append(ComparedRun(found.cell.prompt, found.reading, beside.get(key), alone))
-    return Summary(tuple(_row(setting, runs[setting], failed[setting]) for setting in settings if runs[setting]))
+    busy = {setting for setting in runs if setting == setting.baseline and _unsteady(runs[setting])}
+    return Summary(tuple(_row(setting, runs[setting], failed[setting], setting.baseline in busy)
+                         for setting in settings if runs[setting]))
 
 
 @dataclass(frozen=True)
@@ -112,18 +117,38 @@ def baselines(measured: Sequence[CellResult]) -> Mapping[ComparisonKey, Reading]
             if found.reading and found.reading.lengths and found.cell.setting == found.cell.setting.baseline}
 
 
-def _row(setting: Setting, runs: Sequence[ComparedRun], failed: int) -> Row:
-    speedups = [(run.prompt, run.reading.total_tokens_per_second / run.baseline.total_tokens_per_second)
-                for run in runs if run.baseline]
+def _row(setting: Setting, runs: Sequence[ComparedRun], failed: int, busy: bool) -> Row:
+    tau = _over_prompts([(run.prompt, run.reading.tau) for run in runs])
+    speedup, withheld = _speedup(runs, tau.median, busy)
     compared = [(run.reading, run.alone) for run in runs if run.alone]
     tokens, rounds = sum(len(run.reading.token_ids) for run in runs), sum(run.reading.rounds for run in runs)
     return Row(
         setting, len(runs), failed, tokens, rounds, mean_length(tokens, rounds),
-        _over_prompts([(run.prompt, run.reading.tau) for run in runs]),
-        _over_prompts([(run.prompt, run.reading.tokens_per_second) for run in runs]),
-        _over_prompts([(run.prompt, run.reading.total_tokens_per_second) for run in runs]),
-        _over_prompts(speedups) if speedups else None,
-        sum(first_difference(reading, alone) is None for reading, alone in compared), len(compared))
+        tau, _over_prompts([(run.prompt, run.reading.tokens_per_second) for run in runs]), _total(runs), speedup,
+        sum(first_difference(reading, alone) is None for reading, alone in compared), len(compared), withheld)
+
+
+def _speedup(runs: Sequence[ComparedRun], tau: float, busy: bool) -> tuple[Estimate | None, str]:
+    """The speed-up of a setting with that median τ, or why it is withheld; neither without a baseline."""
+    ratios = [(run.prompt, run.reading.total_tokens_per_second / run.baseline.total_tokens_per_second)
+              for run in runs if run.baseline]
+    if not ratios:
+        return None, ""
+    found = _over_prompts(ratios)
+    if all(run.reading is run.baseline for run in runs):  # plain decoding itself
+        return found, ""
+    drafted = sum(rows > 1 for run in runs for rows in run.reading.rows)
+    withheld = speedup_withheld(tau, found.median, drafted, sum(run.reading.rounds for run in runs), busy)
+    return (None, withheld) if withheld else (found, "")
+
+
+def _total(runs: Sequence[ComparedRun]) -> Estimate:
+    return _over_prompts([(run.prompt, run.reading.total_tokens_per_second) for run in runs])
+
+
+def _unsteady(plain: Sequence[ComparedRun]) -> bool:
+    total = _total(plain)
+    return unsteady(total.least, total.median, total.most)
 
 
 def _over_prompts(values: Sequence[tuple[int, float]]) -> Estimate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import log2
+from textwrap import wrap
 from typing import Any
 
 import plotly.graph_objects as go
@@ -12,6 +13,7 @@ from engine.lab.settings import Setting
 from explorer.lab.load_cells import PLAIN, LoadCell, LoadGrid, name_of
 from explorer.lab.style import ACCENT, INK, QUIET, axis, drawn, look, paper
 
+TOOLTIP = 48  # characters of a line
 HALF = 0.5  # of a cell
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star", "hexagon", "pentagon")
@@ -98,8 +100,9 @@ def cell_words(cell: LoadCell) -> str:
         return f"{head}<br>predicted, not measured"
     low, high = cell.interval("total") or (0.0, 0.0)
     kind = "seen" if cell.row.total.low is None else "95 %"
-    faster = f"<br>{cell.row.speedup.median:.2f} × plain decoding" if cell.row.speedup else ""
-    return f"{head}<br>{cell.row.total.prompts} prompts, {kind}: {low:,.0f} to {high:,.0f}{faster}"
+    faster = f"{cell.row.speedup.median:.2f} × plain decoding" if cell.row.speedup else cell.row.withheld
+    lines = [head, f"{cell.row.total.prompts} prompts, {kind}: {low:,.0f} to {high:,.0f}", *wrap(faster, TOOLTIP)]
+    return "<br>".join(lines)
 
 
 def _drafted(cell: LoadCell) -> str:

@@ -101,7 +101,8 @@ def lane_view(lane: Lane, pieces: Mapping[int, Piece]) -> View:
         "split": lane.setting.split, "seconds": list(lane.seconds), "tokens": list(lane.tokens),
         "parts": parts(pieces, token_ids, lane.tokens), "tau": lane.tau, "failure": lane.failure,
         "tokens_per_second": asdict(lane.tokens_per_second) if lane.tokens_per_second else None,
-        "speedup": asdict(lane.speedup) if lane.speedup else None, "difference": difference(lane, pieces)}
+        "speedup": asdict(lane.speedup) if lane.speedup else None, "withheld": lane.withheld,
+        "difference": difference(lane, pieces)}
 
 
 def parts(pieces: Mapping[int, Piece], token_ids: Sequence[int], ends: Sequence[int]) -> list[str]:

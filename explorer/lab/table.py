@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.decoding.budget_policy import FIXED, PACES
 from engine.errors import RequestError
+from engine.lab.claims import unsteady
 from engine.lab.forecast import WhatIf
 from engine.lab.settings import CellResult, Reading, Setting
 from engine.lab.statistics import estimate
@@ -21,7 +22,8 @@ from explorer.lab.names import label_of, line_of
 from explorer.lab.predictions import predicted_points, predicted_view
 from explorer.view import View
 
-STEADY = 0.35  # of its median: a spread of plain decoding's speed above it is not the prompts'
+WITHIN = 0.95  # of the fastest setting's median: what comes so near is named
+MOST_NAMED = 3
 MOST_RUNS = 1000  # single runs that a browser may send along
 
 
@@ -41,13 +43,15 @@ def table_view(summary: Summary) -> View:
 
 
 def standing(best: Row | None) -> str:
-    """How the fastest setting compares with plain decoding: ``plain`` where it is plain decoding, ``few`` where too few
-    prompts give no interval, ``unclear`` where the interval of the speed-up contains 1, else ``faster``; empty without
-    a row."""
+    """How the fastest setting compares with plain decoding: ``plain`` where it is plain decoding, ``withheld`` where
+    its speed-up may not be said, ``few`` where too few prompts give no interval, ``unclear`` where the interval of the
+    speed-up contains 1, else ``faster``; empty without a row."""
     if best is None:
         return ""
     if not METHODS[best.setting.method].drafter_count:
         return "plain"
+    if best.withheld:
+        return "withheld"
     if best.speedup is None:
         return ""
     if best.speedup.low is None:
@@ -55,14 +59,14 @@ def standing(best: Row | None) -> str:
     return "faster" if best.speedup.low > 1 else "unclear"
 
 
-def unsteady(summary: Summary) -> str:
-    """A sentence that other programs were using the machine: plain decoding takes equally long for every prompt, so a
-    spread of its speed comes from the machine. Empty where it was steady, or had only one prompt."""
-    plain = [row.total for row in summary.rows if not METHODS[row.setting.method].drafter_count]
-    if not plain or (plain[0].most - plain[0].least) / plain[0].median <= STEADY:
-        return ""
-    return (f" Plain decoding alone ran at {plain[0].least:,.0f} to {plain[0].most:,.0f} tokens/s, so other programs "
-            "were using this machine: measure again when it is quiet.")
+def busy_words(summary: Summary) -> str:
+    """A sentence that other programs were using the machine; empty where plain decoding ran steadily."""
+    for row in summary.rows:
+        plain = row.total
+        if row.setting == row.setting.baseline and unsteady(plain.least, plain.median, plain.most):
+            return (f" Plain decoding alone ran at {plain.least:,.0f} to {plain.most:,.0f} tokens/s, so other programs "
+                    "were using this machine, and no speed-up is said: measure again when it is quiet.")
+    return ""
 
 
 def row_view(row: Row, best: Row | None) -> View:
@@ -73,9 +77,9 @@ def row_view(row: Row, best: Row | None) -> View:
         "split": setting.split, "pace": setting.pace, "nodes": setting.nodes,
         "tau": asdict(row.tau), "speed": asdict(row.total), "each": asdict(row.tokens_per_second),
         "together": setting.together,
-        "speedup": asdict(row.speedup) if row.speedup else None, "runs": row.runs, "failed": row.failed,
-        "same_text": row.same_text, "compared": row.compared, "lossless": METHODS[setting.method].lossless,
-        "best": row is best}
+        "speedup": asdict(row.speedup) if row.speedup else None, "withheld": row.withheld,
+        "runs": row.runs, "failed": row.failed, "same_text": row.same_text, "compared": row.compared,
+        "lossless": METHODS[setting.method].lossless, "best": row is best}
 
 
 def remark(summary: Summary) -> str:
@@ -83,26 +87,37 @@ def remark(summary: Summary) -> str:
     best = summary.best
     if best is None:
         return ""
-    return _lead(summary, best) + unsteady(summary)
+    busy = busy_words(summary)
+    return _lead(summary, best, "" if busy else best.withheld) + busy
 
 
-def _lead(summary: Summary, best: Row) -> str:
+def _lead(summary: Summary, best: Row, withheld: str) -> str:
     prompts = best.total.prompts
+    over = f"Over {prompts} prompt{'s' if prompts > 1 else ''}"
+    if standing(best) == "withheld":
+        return f"{over}. {withheld}".rstrip()
     if best.total.low is None:
-        return f"Over {prompts} prompt{'s' if prompts > 1 else ''}; six or more give 95 % intervals."
+        return f"{over}; six or more give 95 % intervals."
     if standing(best) == "plain":
-        return f"Over {prompts} prompts no drafter paid on this machine."
+        return f"{over} no drafter paid on this machine."
     if standing(best) == "unclear" and best.speedup:
-        return (f"Over {prompts} prompts its speed-up lies between {best.speedup.low:.2f}× and "
+        return (f"{over} its speed-up lies between {best.speedup.low:.2f}× and "
                 f"{best.speedup.high:.2f}×, so it may be no speed-up at all; more prompts would tell.")
-    close = [row for row in summary.rows if row is not best and METHODS[row.setting.method].lossless
-             and (row.total.high or 0) >= best.total.low
-             and row.total.median >= 0.95 * best.total.median]
-    if not close:
-        return f"Over {prompts} prompts; no other setting comes within 5 %."
-    names = ", ".join(label_of(row.setting) for row in sorted(
-        close, key=lambda row: -row.total.median)[:3])
-    return f"Over {prompts} prompts. Within 5 % of it, too close to tell apart: {names}."
+    others = [row for row in summary.rows if row is not best and METHODS[row.setting.method].lossless]
+    if overlapping := [row for row in others if (row.total.high or row.total.most) >= best.total.low]:
+        return (f"{over}. Its 95 % interval overlaps with that of {_named(overlapping)}, so it may not "
+                "be the fastest.")
+    if near := [row for row in others if row.total.median >= WITHIN * best.total.median]:
+        return f"{over}. Within 5 % of it: {_named(near)}."
+    return f"{over}; no other setting comes within 5 %."
+
+
+def _named(rows: Sequence[Row]) -> str:
+    """Rows by name, the fastest first, and how many more there are."""
+    ordered = sorted(rows, key=lambda row: -row.total.median)
+    more = len(ordered) - MOST_NAMED
+    names = [label_of(row.setting) for row in ordered[:MOST_NAMED]]
+    return "; ".join(names) + (f" and {more} other{'s' if more > 1 else ''}" if more > 0 else "")
 
 
 def single_points(runs: Iterable[Mapping[str, Any]]) -> list[CurvePoint]:

@@ -112,3 +112,19 @@ def test_a_lane_says_where_its_text_leaves_the_baselines(plan: SweepPlan, measur
     assert differences[3] is not None
     assert (differences[3].place, differences[3].token) == (23, 99)
     assert [place for place, found in enumerate(differences) if found] == [3]
+
+
+def reclocked(measured: list[CellResult], setting: Setting, times: tuple[float, ...]) -> list[CellResult]:
+    """The results with the rounds of a setting so many times as long, by repeat."""
+    return [replace(each, reading=replace(each.reading, round_seconds=tuple(
+        times[each.cell.repeat] * spent for spent in each.reading.round_seconds)))
+            if each.reading and each.cell.setting == setting else each for each in measured]
+
+
+@pytest.mark.parametrize(("times", "reason"), [
+    ((1.0,) * 3, ""), ((20.0,) * 3, "larger than"), ((1.0, 1.0, 1.5), "Other programs")])
+def test_a_lane_claims_no_speed_up_that_cannot_be_true(
+        plan: SweepPlan, measured: list[CellResult], times: tuple[float, ...], reason: str) -> None:
+    plain, *others = lanes(plan, reclocked(measured, plan.settings[0], times), ScriptedLaboratory()).lanes
+    assert plain.speedup == Spread(1, 1, 1) and not plain.withheld
+    assert all((lane.speedup is None) == bool(reason) and reason in lane.withheld for lane in others)

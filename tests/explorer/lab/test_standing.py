@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate, estimate
 from engine.lab.summary import Row, Summary
@@ -36,6 +38,37 @@ def test_plain_decoding_may_be_the_fastest() -> None:
     summary = Summary((row("autoregressive", STEADY, None), row("ddtree", (50.0,) * 6, estimate((0.5,) * 6))))
     assert standing(summary.best) == "plain" and "no drafter paid" in remark(summary)
     assert standing(Summary(()).best) == ""
+
+
+def close_to(*rivals: tuple[float, ...]) -> str:
+    """What is said of a setting at 100 tokens/s, give or take two, beside others at these speeds."""
+    best = row("ddtree", STEADY, estimate((2.0,) * 7))
+    others = [replace(row("joint", speeds, None), setting=Setting("joint", 2**place))
+              for place, speeds in enumerate(rivals)]
+    return remark(Summary((best, *others)))
+
+
+def test_another_setting_whose_interval_overlaps_is_named_however_far_its_median_is() -> None:
+    wide = (40.0, 60.0, 80.0, 85.0, 90.0, 99.0, 101.0)
+    assert "no other setting" not in close_to(wide) and "joint, 1 nodes" in close_to(wide)
+    assert "joint, 2 nodes" in close_to((97.0,) * 7, wide)
+    assert "2 others" in close_to(*[wide] * 5)
+
+
+def test_another_setting_within_5_percent_is_named_though_its_interval_is_apart() -> None:
+    assert "no other setting" not in close_to((96.5,) * 7) and "joint, 1 nodes" in close_to((96.5,) * 7)
+    assert "no other setting comes within 5 %" in close_to((94.0,) * 7)
+
+
+def test_a_speed_up_that_is_withheld_is_neither_shown_nor_counted() -> None:
+    plain, best = found((1.8,) * 6).rows
+    summary = Summary((plain, replace(best, speedup=None, withheld="It was chance.")))
+    view = table_view(summary)
+    assert view["standing"] == "withheld" and "It was chance." in view["remark"]
+    assert (view["best"]["speedup"], view["best"]["withheld"]) == (None, "It was chance.")
+    pair = found((1.8, 1.9))
+    assert "It was chance." in remark(Summary((pair.rows[0], replace(pair.rows[1], speedup=None, withheld="It was "
+                                                                     "chance."))))
 
 
 def test_other_programs_on_the_machine_are_reported() -> None:
