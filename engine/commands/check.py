@@ -19,13 +19,13 @@ from dataclasses import asdict, dataclass
 
 from tqdm import tqdm
 
+from engine.budget.auto import UNMEASURED, AutoBudget, SharedRows
 from engine.commands import flags, values
 from engine.commands.verb import DONE, NOT_DONE, Result, Verb
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.together import BatchRequest, decode_together
 from engine.errors import RequestError
 from engine.lab.prompt_sets import prompt_set
-from engine.lab.shared_budget import SharedBudget
 from engine.methods import METHODS, Method
 from engine.records import Ask, Sampling
 from engine.requests.limits import MOST_TOGETHER
@@ -96,10 +96,11 @@ def texts(rig: Rig, asks: Sequence[Ask], at_once: int, costs: CostBook | None = 
     """The token ids that answer every ask, ``at_once`` of them sharing their passes; with ``costs``, those at the pace
     ``auto`` share one total of rows."""
     live = LiveRig(rig)
-    shared = SharedBudget(costs.load(PRICED_AT, asks[0].sampling)) if costs else None
-    asked = [BatchRequest(live.request(ask), list(rig.drafters_for(ask.method).values())) for ask in asks]
+    curve = costs.curve(PRICED_AT, asks[0].sampling) if costs else UNMEASURED
+    asked = [BatchRequest(live.request(ask), list(rig.drafters_for(ask.method).values()),
+                          AutoBudget(curve) if ask.pace == AUTO else None) for ask in asks]
     written: list[list[int]] = [[] for _ in asks]
-    for place, made in decode_together(asked, rig.target, at_once, shared):
+    for place, made in decode_together(asked, rig.target, at_once, SharedRows()):
         written[place] += made.committed.tolist()
     return written
 

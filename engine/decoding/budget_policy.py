@@ -22,33 +22,24 @@ class BudgetPolicy(Protocol):
         at most ``budget`` nodes."""
 
     def cut(self, tree: DraftTree) -> DraftTree:
-        """The part of the built tree that is verified, the root included."""
+        """The part of the built tree that is verified, the root included; without a draft that is the root."""
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
         """Take note of what was accepted of the verified tree."""
 
 
-class Allotment(Protocol):
-    """Divides one total of rows among the requests that share a forward pass. It is called twice a round with the
-    policies of all requests in that round, in order: those that it made itself, and others, whose trees stay whole."""
-
-    def policy(self, promise: float) -> BudgetPolicy:
-        """A policy for one more request, which is to get at least ``promise`` tokens per second; 0 promises nothing."""
-
-    def opens(self, policies: Sequence[BudgetPolicy]) -> None:
-        """Called when a round begins: decide what its own policies will answer in it."""
+class BudgetAllocator(Protocol):
+    """Divides one total of rows among the requests that share a forward pass."""
 
     def cut(self, policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
-        """The part of each tree that is verified, the root included."""
+        """The part of each request's tree that is verified, the root included, for all requests of a round, in order;
+        it stands in for the policies' own ``cut``."""
 
     def ended(self, policies: Sequence[BudgetPolicy], seconds: Mapping[str, float]) -> None:
         """Called when a round has ended, with its seconds per stage; all its policies have learned what was kept."""
 
     def shares(self, policy: BudgetPolicy) -> bool:
         """Whether this policy's request takes its rows from the total."""
-
-    def got(self, policy: BudgetPolicy) -> tuple[float, float]:
-        """The tokens per second that a request was promised, and those that it has had so far."""
 
 
 class FixedBudget:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.decoding.budget_policy import Allotment, BudgetPolicy
+from engine.decoding.budget_policy import BudgetAllocator, BudgetPolicy
 from engine.decoding.clock import Clock
 from engine.decoding.draws import trial_draws
 from engine.decoding.plan import Drafter, Features, JointDrafter, JointTarget, Plan, Target, plan
@@ -26,13 +26,13 @@ UNREAD = -1  # the root of a text whose prompt has not been read yet
 
 
 def decode(request: Request, target: Target, drafters: Sequence[Drafter], policy: BudgetPolicy | None = None,
-           allotment: Allotment | None = None) -> Generator[Round, None, None]:
+           allocator: BudgetAllocator | None = None) -> Generator[Round, None, None]:
     """The rounds that answer a request, each yielded as soon as its tokens are committed.
 
-    Without a ``policy`` every round drafts and verifies the whole budget. An ``allotment`` is told what each took.
+    Without a ``policy`` every round drafts and verifies the whole budget. An ``allocator`` is told what each took.
     Raises RequestError before the first round when the request cannot be served.
     """
-    return _rounds(run_of(request, target, drafters, policy), allotment)
+    return _rounds(run_of(request, target, drafters, policy), allocator)
 
 
 def run_of(request: Request, target: Target, drafters: Sequence[Drafter],
@@ -42,11 +42,11 @@ def run_of(request: Request, target: Target, drafters: Sequence[Drafter],
     return RequestRun(replace(work, policy=policy) if policy else work, target)
 
 
-def _rounds(run: RequestRun, allotment: Allotment | None) -> Generator[Round, None, None]:
+def _rounds(run: RequestRun, allocator: BudgetAllocator | None) -> Generator[Round, None, None]:
     try:
         run.open()
         while run.goes_on:
-            yield step([run], allotment)[0]
+            yield step([run], allocator)[0]
     finally:
         run.close()
 
@@ -90,7 +90,7 @@ class RequestRun:
             return RoundTrees(drafts, (), bare(self.root))
         work, shares = self.work, self.work.share(opened.budget, len(drafts))
         candidates = tuple([work.build(draft, self.root, share) for draft, share in zip(drafts, shares, strict=True)])
-        return RoundTrees(drafts, candidates, work.policy.cut(work.combine(candidates, opened.budget)))
+        return RoundTrees(drafts, candidates, work.combine(candidates, opened.budget))
 
     def accepted(self, tree: DraftTree, said: Verification) -> Acceptance:
         """What the target keeps of the verified tree."""
@@ -139,18 +139,15 @@ class RoundTrees(NamedTuple):
     tree: DraftTree
 
 
-def step(runs: Sequence[RequestRun], allotment: Allotment | None = None) -> list[Round]:
+def step(runs: Sequence[RequestRun], allocator: BudgetAllocator | None = None) -> list[Round]:
     """Make one round of every run: one pass of the target, and one of each drafter that can draft for several at once.
-    The seconds of each stage are those of all runs together. An ``allotment`` divides the rows among the runs."""
+    The seconds of each stage are those of all runs together. An ``allocator`` divides the rows among the runs."""
     clock = Clock()
-    if allotment:
-        allotment.opens([run.work.policy for run in runs])
     opened = [run.opened() for run in runs]
     drafts = _drafted(opened)
     clock.lap("draft")
     built = [run.built(each, own) for run, each, own in zip(runs, opened, drafts, strict=True)]
-    if allotment:
-        built = _shared(runs, built, allotment)
+    built = _cut(runs, built, allocator)
     clock.lap("build")
     packed = [pack(each.tree, run.start) for run, each in zip(runs, built, strict=True)]
     clock.lap("pack")
@@ -164,16 +161,19 @@ def step(runs: Sequence[RequestRun], allotment: Allotment | None = None) -> list
         run.observe(each.tree, kept, own)
     clock.lap("draft")
     seconds = clock.seconds()
-    if allotment:
-        allotment.ended([run.work.policy for run in runs], seconds)
+    if allocator:
+        allocator.ended([run.work.policy for run in runs], seconds)
     return [run.ended(each, own, kept, seconds)
             for run, each, own, kept in zip(runs, built, said, accepted, strict=True)]
 
 
-def _shared(runs: Sequence[RequestRun], built: Sequence[RoundTrees], allotment: Allotment) -> list[RoundTrees]:
-    """The parts of the trees that the allotment lets the target verify."""
-    cut = allotment.cut([run.work.policy for run in runs], [each.tree for each in built])
-    return [RoundTrees(each.drafts, each.candidates, tree) for each, tree in zip(built, cut, strict=True)]
+def _cut(runs: Sequence[RequestRun], built: Sequence[RoundTrees],
+         allocator: BudgetAllocator | None) -> list[RoundTrees]:
+    """The parts of the trees that the target verifies."""
+    policies, trees = [run.work.policy for run in runs], [each.tree for each in built]
+    cut = allocator.cut(policies, trees) if allocator else [
+        policy.cut(tree) for policy, tree in zip(policies, trees, strict=True)]
+    return [each._replace(tree=tree) for each, tree in zip(built, cut, strict=True)]
 
 
 def _drafted(opened: Sequence[DraftOrder]) -> list[tuple[Lattice, ...]]:

@@ -12,11 +12,11 @@ from itertools import cycle
 from time import perf_counter
 from typing import Protocol, runtime_checkable
 
-from engine.decoding.budget_policy import Allotment
+from engine.budget.cost import CostCurve
+from engine.decoding.budget_policy import BudgetAllocator
 from engine.decoding.plan import Target
 from engine.decoding.together import BatchRequest, RequestBatch
 from engine.errors import RequestError
-from engine.lab.cost import CostCurve
 from engine.lab.reading import reading
 from engine.lab.settings import Company, Reading
 from engine.records import Ask, Round
@@ -36,12 +36,12 @@ class JointLaboratory(Protocol):
 
 
 def read_among(target: Target, asked: Sequence[BatchRequest], at_once: int,
-               allotment: Allotment | None = None) -> Reading:
+               allocator: BudgetAllocator | None = None) -> Reading:
     """Run the first of ``asked`` to the end among the others, ``at_once`` in all, and return its reading. RequestError
-    where it cannot be served, or where fewer requests can be at work. With an ``allotment``, those at the pace ``auto``
+    where it cannot be served, or where fewer requests can be at work. With an ``allocator``, those at the pace ``auto``
     share one total of rows."""
     own_request, *others = asked
-    batch, turns = RequestBatch(target, allotment), _OtherRequests(others)
+    batch, turns = RequestBatch(target, allocator), _OtherRequests(others)
     kept: list[Round] = []
     step_seconds, committed = [], []
     try:

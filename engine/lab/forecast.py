@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.budget.cost import CostCurve
 from engine.decoding.acceptance_length import mean_length
-from engine.lab.cost import CostCurve
 from engine.records import Sampling
 
 

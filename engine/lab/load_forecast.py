@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
+from engine.budget.cost import LoadCost
 from engine.decoding.budget_policy import FIXED
-from engine.lab.cost import LoadCost
 from engine.lab.forecast import Forecast
 from engine.lab.settings import CellResult, Reading, Setting
 from engine.lab.summary import Summary

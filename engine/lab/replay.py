@@ -126,7 +126,7 @@ class Replay:
         place, size = 0, len(self.known.token_ids)
         while place < size:
             drafters, built = policy.opens(len(self.growers), budget)
-            tree = policy.cut(self.tree(place, built)) if drafters else bare(int(self.known.token_ids[place]))
+            tree = policy.cut(self.tree(place, built) if drafters else bare(int(self.known.token_ids[place])))
             keep = agreed(self.known, place, tree)
             # the bonus token after the last one is unknown and not needed
             policy.learn(tree, Acceptance(keep, int(self.known.token_ids[min(place + len(keep), size - 1)])))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.budget.auto import AutoBudget, best_order
+from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
-from engine.lab.adaptive import AdaptiveBudget, best_order
-from engine.lab.cost import CostCurve
 from engine.lab.forecast import Forecast, Gain
 from engine.lab.replay import Grower, KnownText, Replay, Step, replay
 from engine.methods import METHODS
@@ -54,7 +54,7 @@ def forecast(point: Point, budget: int, rounds: Replay, curve: CostCurve | None)
 
 def adaptive_forecast(point: Point, rounds: Replay, curve: CostCurve) -> Forecast:
     """The forecast of a point with budget=auto."""
-    steps = list(rounds.steps(MOST_AUTO, AdaptiveBudget(curve)))
+    steps = list(rounds.steps(MOST_AUTO, AutoBudget(curve)))
     usual = int(np.median([step.built for step in steps] or [0]))
     build_ms = rounds.build_ms(usual, [step.place for step in steps])
     return _forecast(point, (MOST_AUTO, AUTO), steps, (build_ms, curve))

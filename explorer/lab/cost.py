@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from engine.lab.cost import CostCurve
+from engine.budget.cost import CostCurve
 from engine.lab.forecast import Gain, WhatIf
 from engine.methods import METHODS
 from explorer.lab.style import ACCENT, INK, QUIET, axis, drawn, look, paper

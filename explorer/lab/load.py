@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.lab.cost import CostCurve
+from engine.budget.cost import CostCurve
 from engine.lab.forecast import WhatIf
 from engine.lab.load import curves, load_words
 from engine.lab.load_forecast import predict, prediction_error, texts_forecast, texts_measured

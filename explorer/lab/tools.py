@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from engine.budget.cost import CostCurve
 from engine.errors import RequestError
 from engine.lab.control import Steps
-from engine.lab.cost import CostCurve
 from engine.lab.findings import worst_first
 from engine.lab.forecast import WhatIf
 from engine.requests.limits import TRIED_TOGETHER

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
+from engine.budget.cost import CostCurve
 from engine.errors import RequestError, RigError
 from engine.lab.control import Steps
-from engine.lab.cost import CostCurve
 from engine.lab.findings import DoctorFinding
 from engine.lab.forecast import WhatIf
 from engine.lab.settings import Conditions, Laboratory, Reading

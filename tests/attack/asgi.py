@@ -26,7 +26,7 @@ class Answer:
     raised: BaseException | None = None
 
 
-async def ask(  # noqa: PLR0913, PLR0917  # as many parts as a request has
+async def ask(  # as many parts as a request has
         app: Any, method: str, url: str, headers: Headers = (), body: bytes = b"", seconds: float = 20) -> Answer:
     """One request. Whatever is still being answered after ``seconds`` is given up, as by a browser that leaves."""
     answer, gone = Answer(), asyncio.Event()

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from engine.budget.auto import AutoBudget
+from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import decode
 from engine.errors import RequestError
-from engine.lab.adaptive import AdaptiveBudget
-from engine.lab.cost import CostCurve
 from engine.methods import METHODS
 from engine.records import Ask, Integers, Lattice, PackedTree, Request, Round, Sampling, Verification
 from engine.trace import End, Entry, Header, Line, Piece, Trace, gather
@@ -214,7 +214,7 @@ class ScriptedSource:
             tuple(prompt), method=ask.method, budget=ask.budget,
             max_tokens=int(asked.group(1)) if asked else ask.max_tokens, sampling=ask.sampling,
             stop_ids=frozenset([0]), split=ask.split, pace=ask.pace)
-        rounds = decode(request, target, drafters, AdaptiveBudget(CURVE) if ask.pace == AUTO and drafters else None)
+        rounds = decode(request, target, drafters, AutoBudget(CURVE) if ask.pace == AUTO and drafters else None)
         yield Header(request, ask.prompt, self.rig, names, self.hardware, self.dtype, target.context_limit,
                      {**prompt, **self.script.pieces}, {}, turns=ask.turns)
         count = 0

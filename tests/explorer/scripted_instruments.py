@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 
+from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.lab.control import Steps
-from engine.lab.cost import CostCurve
 from engine.lab.findings import FINE, WRONG, DoctorFinding
 from engine.lab.forecast import Forecast, Gain, WhatIf
 from engine.lab.reading import reading_of

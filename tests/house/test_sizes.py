@@ -12,8 +12,8 @@ from tests.house.reading import HOUSE, functions, module, offenders
 FILES = [HOUSE / "app.py", *sorted((HOUSE / "engine").rglob("*.py")), *sorted((HOUSE / "explorer").rglob("*.py"))]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS, MOST_RETURNED = 250, 40, 5, 3
-NINE_IN_TEN = 20
+LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS, MOST_RETURNED = 400, 60, 7, 3
+NINE_IN_TEN = 25
 MOST_AT_THE_ROOT = 12  # of the files of a package that lie in no room
 ALONE = {"engine/recorder.py": 361}  # copied alone into other projects, so that it cannot be several files
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "misc"}
@@ -76,7 +76,7 @@ def test_a_class_has_its_name_for_itself() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_nine_functions_in_ten_fit_in_twenty_lines() -> None:
+def test_nine_functions_in_ten_fit_in_twenty_five_lines() -> None:
     lengths = sorted(lines(each) for path in FILES for each in functions(path))
     assert len(lengths) > 100
     assert lengths[int(0.9 * len(lengths))] <= NINE_IN_TEN

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
+from engine.budget.cost import CostCurve
 from engine.lab.control import Steps
-from engine.lab.cost import CostCurve
 from engine.lab.findings import DoctorFinding
 from engine.lab.forecast import WhatIf
 from engine.lab.prompt_sets import prompt_set

@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 import torch
 import transformers
 
+from engine.budget.auto import SharedRows
+from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO
-from engine.decoding.plan import Drafter
 from engine.decoding.together import BatchRequest
 from engine.lab.company import read_among
-from engine.lab.cost import CostCurve
 from engine.lab.reading import read
 from engine.lab.settings import Company, Conditions, Reading
-from engine.lab.shared_budget import SharedBudget
 from engine.records import Ask
 from engine.runtime.rigs.chat import pieces
 from engine.runtime.rigs.live import LiveRig
@@ -58,21 +57,14 @@ class LiveLaboratory:
     def measure_among(self, ask: Ask, company: Company) -> Reading:
         """See ``lab.company.JointLaboratory``. Requests at ``auto`` share one total of rows, whose costs are measured
         first."""
-        asked = [BatchRequest(self.live.request(each), self._drafters(each)) for each in (ask, *company.others)]
-        drafts = bool(asked[0].drafters)
         with self.live.held(f"with {company.at_once} requests at once"), torch.inference_mode():
-            shared = self._shared(ask, company.at_once) if drafts and ask.pace == AUTO else None
-            return read_among(self.rig.target, asked, company.at_once, shared)
+            asked = [self._batched(each) for each in (ask, *company.others)]
+            return read_among(self.rig.target, asked, company.at_once, SharedRows())
 
-    def _drafters(self, ask: Ask) -> list[Drafter]:
-        return list(self.rig.drafters_for(ask.method, ask.drafters).values())
-
-    def _shared(self, ask: Ask, at_once: int) -> SharedBudget:
-        """The shared budget of requests like this one. Needs the rig to itself."""
-        costs = self.live.costs.load(self._middle(ask), ask.sampling)
-        for count in range(1, at_once + 1):
-            costs(count)
-        return SharedBudget(costs)
+    def _batched(self, ask: Ask) -> BatchRequest:
+        request, drafters = self.live.request(ask), list(self.rig.drafters_for(ask.method, ask.drafters).values())
+        adaptive = ask.pace == AUTO and bool(drafters)
+        return BatchRequest(request, drafters, self.live.auto_budget(request, drafters) if adaptive else None)
 
     def _middle(self, ask: Ask) -> int:
         return len(self.live.request(ask).prompt_ids) + ask.max_tokens // 2

@@ -17,13 +17,12 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from engine.budget.auto import AutoBudget, DraftHistory, SharedRows
+from engine.budget.cost import CostCurve
 from engine.decoding.acceptance_length import mean_length
-from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO, Allotment, BudgetPolicy
+from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.decoding.together import BatchRequest, decode_together
 from engine.errors import RequestError
-from engine.lab.adaptive import AdaptiveBudget
-from engine.lab.cost import LoadCost
-from engine.lab.shared_budget import SharedBudget
 from engine.records import STAGES, Ask, Round, Sampling
 from engine.runtime.rigs.live import LiveRig
 
@@ -123,28 +122,27 @@ def measured(live: LiveRig, bench: TogetherBench) -> Throughputs:
 
 def run(live: LiveRig, asks: Sequence[Ask], at_once: int, way: Way) -> Throughput:
     """Answer all prompts one way, ``at_once`` of them at a time."""
-    rig, curve = live.checkpoints, _curves(live, asks)
-    target = rig.target
-    allotment: Allotment | None = SharedBudget(curve) if way.budget == SHARED else None
+    rig, curve = live.checkpoints, _curve(live, asks)
     fixed = int(way.budget) if way.budget.isdigit() else 0
-    asked = []
+    asked, history = [], DraftHistory()
     for ask in asks:
         budget, pace = (MOST_AUTO, AUTO) if way.budget in (OWN, SHARED) else (fixed, FIXED)
         request = live.request(replace(ask, method=way.method, budget=budget, pace=pace))
-        policy: BudgetPolicy | None = AdaptiveBudget(curve(1)) if way.budget == OWN else None
+        policy = AutoBudget(curve, history) if pace == AUTO else None
         asked.append(BatchRequest(request, list(rig.drafters_for(way.method).values()), policy))
     with live.held(f"for {at_once} requests at once"), torch.inference_mode():
-        load = tallied(decode_together(asked, target, at_once, allotment), at_once)
+        allocator = SharedRows() if way.budget == SHARED else None
+        load = tallied(decode_together(asked, rig.target, at_once, allocator), at_once)
     if not load.rounds:
         raise RequestError(f"No round had {at_once} requests at work: some of the {len(asks)} prompts are answered "
                            "with nothing; name more prompts than that.")
     return load
 
 
-def _curves(live: LiveRig, asks: Sequence[Ask]) -> LoadCost:
-    """The cost of joint rounds at the middle of such texts."""
+def _curve(live: LiveRig, asks: Sequence[Ask]) -> CostCurve:
+    """The cost of one request's rounds at the middle of such texts."""
     middles = [len(live.request(ask).prompt_ids) + ask.max_tokens // 2 for ask in asks]
-    return live.costs.load(int(median(middles)), Sampling())
+    return live.costs.curve(int(median(middles)), Sampling())
 
 
 def tallied(made: Iterable[tuple[int, Round]], at_once: int) -> Throughput:

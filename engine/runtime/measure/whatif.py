@@ -8,13 +8,13 @@ from time import perf_counter
 
 import numpy as np
 
+from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.decoding.plan import Drafter
 from engine.drafters.abilities import ReplayDrafter
 from engine.drafters.known_text import ReadText, read_text
 from engine.errors import RequestError
 from engine.lab.control import Steps
-from engine.lab.cost import CostCurve
 from engine.lab.forecast import Forecast, WhatIf
 from engine.lab.replay import Grower, KnownText, Proposals, TextPass, reread
 from engine.lab.whatif import Point, builders_of, forecasts, gain, points

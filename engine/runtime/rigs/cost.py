@@ -16,13 +16,12 @@ from time import perf_counter
 import numpy as np
 import torch
 
+from engine.budget.cost import CostCurve, LoadCost, between
 from engine.decoding.loop import step
 from engine.decoding.plan import Drafter
-from engine.lab.cost import CostCurve, LoadCost, between
 from engine.records import Request, Sampling
 from engine.runtime.rigs.mock import CHAIN, MockRun
 from engine.runtime.rigs.rigs import Rig
-from engine.runtime.rigs.room import MOST_RUNS
 
 # every budget plus the root, and whole blocks of a kernel: the cost may jump after 4, 8, 16, 32 or 64 rows
 ROWS = (1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
@@ -128,20 +127,10 @@ class CostBook:
             return self._quick[load.kind]
         return min(near, key=partial(_octaves, load.context))
 
-    def known(self, context: int, requests: int = 1) -> CostCurve | None:
-        """The measured curve of so many requests at the nearest context length, whatever the sampling; None without
-        one."""
-        found = [curve for curve in self._all() if curve.requests == requests]
-        return min(found, key=partial(_octaves, context), default=None)
-
-    def known_load(self, context: int) -> LoadCost | None:
-        """The curves by the number of requests at once, up to as many as share a rig; None unless all are measured."""
-        counts = [1 << power for power in range((MOST_RUNS - 1).bit_length() + 1)]
-        found = {count: self.known(context, count) for count in counts}
-        curves = {count: curve for count, curve in found.items() if curve}
-        if len(curves) < len(counts):
-            return None
-        return cache(lambda requests: _at(requests, curves.__getitem__))
+    def known(self, context: int) -> CostCurve | None:
+        """The measured curve of one request at the nearest context length, whatever the sampling; None without one."""
+        lone = [curve for curve in self._all() if curve.requests == 1]
+        return min(lone, key=partial(_octaves, context), default=None)
 
     def _all(self) -> Sequence[CostCurve]:
         return *self._curves.values(), *self._quick.values()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from threading import Lock
@@ -12,11 +13,12 @@ from threading import Lock
 import numpy as np
 import torch
 
+from engine.budget.auto import UNMEASURED, AutoBudget, DraftHistory, SharedRows
+from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.plan import Drafter, plan
 from engine.decoding.together import BatchRequest
 from engine.errors import RequestError
-from engine.lab.cost import CostCurve
 from engine.methods import METHODS
 from engine.records import Ask, Request, Round, Sampling
 from engine.requests.familiar import familiar, outside
@@ -25,7 +27,6 @@ from engine.requests.turns import Turn
 from engine.runtime.rigs.chat import TokenTexts, prompt_ids
 from engine.runtime.rigs.cost import CostBook
 from engine.runtime.rigs.loops import HostLoop, loop_on
-from engine.runtime.rigs.paces import PacePolicies
 from engine.runtime.rigs.rigs import Rig, open_rig
 from engine.runtime.rigs.room import RunMemory, memory_error
 from engine.runtime.rigs.seats import OwnRounds, Seat, SharedRun
@@ -44,8 +45,8 @@ class LiveRig:
         self._reading = Lock()
         self._memory = RunMemory(rig)
         self._costs = CostBook(rig)
-        self._paces = PacePolicies(self._costs)
-        self._shared = SharedRounds(self._paces.allotment)
+        self._histories: dict[Hashable, DraftHistory] = defaultdict(DraftHistory)  # by method and drafters
+        self._shared = SharedRounds(SharedRows())
         self._loop = loop_on(rig.target)
         self._shares = shares and isinstance(self._loop, HostLoop)  # CUDA graphs are captured for one run
         self._texts = TokenTexts(rig.tokenizer)
@@ -142,7 +143,18 @@ class LiveRig:
         own = [drafter.fork() for drafter in drafters] if apart else drafters
         if not drafters or request.pace != AUTO:
             return (loop if apart else self._loop).decode(request, own)
-        return loop.decode(request, own, self._paces.unshared(request, drafters), self._paces.allotment())
+        return loop.decode(request, own, self.auto_budget(request, drafters), SharedRows())
+
+    def auto_budget(self, request: Request, drafters: Sequence[Drafter], among: bool = False) -> AutoBudget:
+        """The budget policy of a run at the pace ``auto``. A run that has the rig to itself measures for about a second
+        where no cost curve of such a context length is known yet; one ``among`` others measures nothing, since they
+        would wait for it. Where another tree would accept other tokens, the policy learns nothing from other runs, nor
+        from the clock, so that the curve alone, once measured, decides what it drafts."""
+        middle = len(request.prompt_ids) + request.max_tokens // 2
+        curve = (self._costs.known(middle) or UNMEASURED) if among else self._costs.ready(middle, request.sampling)
+        if not METHODS[request.method].follows_text:
+            return AutoBudget(curve, shares=False)
+        return AutoBudget(curve, self._histories[request.method, *map(id, drafters)])
 
     def curve(self, context: int, sampling: Sampling) -> CostCurve:
         """The cost of rounds after ``context`` tokens; the first call for a context bucket takes seconds to measure."""
@@ -185,7 +197,7 @@ class LiveRig:
         adaptive = request.pace == AUTO and bool(drafters)
         with self._shared.seat(SharedRun(self._rig.target, lambda: BatchRequest(
                 request, drafters,
-                self._paces.joinable(request, drafters, self._shared.runs > 1) if adaptive else None),
+                self.auto_budget(request, drafters, self._shared.runs > 1) if adaptive else None),
                 request_in_words(request))) as seat:
             yield seat
 

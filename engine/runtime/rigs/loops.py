@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from importlib import import_module
 from typing import Protocol
 
-from engine.decoding.budget_policy import Allotment, BudgetPolicy
+from engine.decoding.budget_policy import BudgetAllocator, BudgetPolicy
 from engine.decoding.loop import decode
 from engine.decoding.plan import Drafter
 from engine.records import Request, Round
@@ -34,9 +34,9 @@ class HostLoop:
         self.target = target
 
     def decode(self, request: Request, drafters: Sequence[Drafter], policy: BudgetPolicy | None = None,
-               allotment: Allotment | None = None) -> Generator[Round, None, None]:
-        """See ``Loop``; ``policy`` and ``allotment`` as in ``engine.decoding.loop.decode``."""
-        return rounds_in_inference_mode(decode(request, self.target, drafters, policy, allotment))
+               allocator: BudgetAllocator | None = None) -> Generator[Round, None, None]:
+        """See ``Loop``; ``policy`` and ``allocator`` as in ``engine.decoding.loop.decode``."""
+        return rounds_in_inference_mode(decode(request, self.target, drafters, policy, allocator))
 
     def close(self) -> None:
         """See ``Loop``; here nothing is kept."""

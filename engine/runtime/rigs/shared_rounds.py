@@ -10,7 +10,7 @@ instead of filling memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from engine.decoding.budget_policy import Allotment
+from engine.decoding.budget_policy import BudgetAllocator
 from engine.decoding.together import RequestBatch
 from engine.errors import RequestError
 from engine.records import WAIT, Round
@@ -39,7 +39,7 @@ STALLED = (f"Nobody took this run's rounds for {STALLED_SECONDS:.0f} s while oth
 class SharedRounds:
     """The runs of a rig, and the thread that makes their rounds."""
 
-    allotment: Callable[[], Allotment] | None = None  # for the runs of one target at the pace ``auto``
+    allocator: BudgetAllocator | None = None  # for the runs of one target at the pace ``auto``
     _entry: Condition = field(default_factory=Condition)
     _inbox: SimpleQueue[tuple[Seat, Any]] = field(default_factory=SimpleQueue)
     _seats: list[Seat] = field(default_factory=list)
@@ -173,8 +173,7 @@ class SharedRounds:
     def _opened(self, seat: Seat) -> bool:
         """Read the prompt of a run, and return whether it has a first round."""
         target, request = seat.run.target, seat.run.request()
-        group = self._groups.get(id(target)) or Group(
-            RequestBatch(target, self.allotment() if self.allotment else None))
+        group = self._groups.get(id(target)) or Group(RequestBatch(target, self.allocator))
         seat.place, seat.group = group.batch.admit(request), group
         self._groups[id(target)] = group
         seat.shares = group.batch.shares(seat.place)

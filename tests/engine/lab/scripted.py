@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
+from engine.budget.auto import AutoBudget
+from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import decode
 from engine.decoding.together import BatchRequest
 from engine.errors import RequestError
-from engine.lab.adaptive import AdaptiveBudget
 from engine.lab.company import read_among
-from engine.lab.cost import CostCurve
 from engine.lab.planning import Choice, settings
 from engine.lab.reading import reading
 from engine.lab.settings import Company, Conditions, Reading, SweepPlan
@@ -45,7 +45,7 @@ def batch_request(ask: Ask, target: ToyTarget) -> BatchRequest:
     request = Request(
         tuple(prompt), method=ask.method, budget=ask.budget, max_tokens=ask.max_tokens, sampling=ask.sampling,
         split=ask.split, pace=ask.pace)
-    policy = AdaptiveBudget(CURVE) if ask.pace == AUTO else None
+    policy = AutoBudget(CURVE) if ask.pace == AUTO else None
     return BatchRequest(request, drafters_of(ask.method, target), policy)
 
 

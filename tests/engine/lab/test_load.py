@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.budget.cost import CostCurve
 from engine.decoding.together import BatchRequest
 from engine.errors import RequestError
 from engine.lab.company import read_among
 from engine.lab.control import Control
-from engine.lab.cost import CostCurve
 from engine.lab.load import curves, load_words, plain_words, ridge
 from engine.lab.load_forecast import KnownRounds, predict, prediction_error, texts_measured
 from engine.lab.order import cells

@@ -142,5 +142,5 @@ def test_a_hundred_megabytes_are_not_read(tmp_path: Path) -> None:
     assert file.stat().st_size > LARGEST_FILE_BYTES
     with pytest.raises(RequestError, match=r"The prompt file large\.jsonl is larger than 32 MB"):
         prompt_set(str(file))
-    with pytest.raises(RequestError, match="cannot be read: Is a directory"):
+    with pytest.raises(RequestError, match="cannot be read"):
         prompt_set(str(tmp_path))

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.budget.cost import CostCurve
 from engine.drafters.abilities import BlockDrafter
 from engine.drafters.dflash.positions import proposals
 from engine.drafters.known_text import read_text
 from engine.errors import RequestError
-from engine.lab.cost import CostCurve
 from engine.lab.replay import reread
 from engine.records import Ask, PackedTree, Sampling, Verification
 from engine.requests.prompts import read_prompts

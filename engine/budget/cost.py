@@ -47,10 +47,6 @@ class CostCurve:
         extrapolated along the line through the last two."""
         return _read(self.rows, self.verify_ms, rows)
 
-    def verify_low_at(self, rows: int) -> float:
-        """``verify_at`` over the tenth percentiles, which the adaptive budget uses."""
-        return _read(self.rows, self.verify_low_ms, rows)
-
     def draft_at(self, budget: int) -> float:
         """Milliseconds of one drafter's draft for all requests, each with a budget of ``budget`` nodes."""
         return _read(self.rows, self.draft_ms, self.requests * (budget + 1))
@@ -61,10 +57,6 @@ class CostCurve:
         if drafters == 0:
             return self.plain_ms
         return drafters * self.draft_at(budget) + build_ms + self.verify_at(rows) + self.overhead_ms
-
-    def even_round_ms(self, budget: int, drafters: int, build_ms: float = 0.0) -> float:
-        """Milliseconds of a whole round in which every request drafts and verifies ``budget`` nodes."""
-        return self.round_ms(self.requests * (budget + 1), budget, drafters, build_ms)
 
 
 LoadCost = Callable[[int], CostCurve]  # (number of requests at once) -> its curve
@@ -88,20 +80,6 @@ def between(fewer: CostCurve, more: CostCurve, requests: int) -> CostCurve:
         draft_ms=tuple(mixed(*(_read(curve.rows, curve.draft_ms, curve.requests * size / requests)
                                for curve in (fewer, more))) for size in rows),
         overhead_ms=mixed(fewer.overhead_ms, more.overhead_ms), plain_ms=mixed(fewer.plain_ms, more.plain_ms))
-
-
-def joined(lone: CostCurve, requests: int, pass_power: float, draft_power: float) -> CostCurve:
-    """The curve of several requests estimated from that of one: a pass takes as long as a lone one over as many rows,
-    times a power of their number; a draft as long as a lone one, times another power of their number."""
-    rows = (requests, *(size for size in lone.rows if size > requests))
-    dearer, drafts = requests**pass_power, requests**draft_power
-    plain_ms = lone.plain_ms + lone.verify_low_at(requests) - lone.verify_low_at(1)
-    median, low, high = (tuple(dearer * _read(lone.rows, passes, size) for size in rows)
-                         for passes in (lone.verify_ms, lone.verify_low_ms, lone.verify_high_ms))
-    return replace(
-        lone, requests=requests, rows=rows, verify_ms=median, verify_low_ms=low, verify_high_ms=high,
-        draft_ms=tuple(drafts * _read(lone.rows, lone.draft_ms, size / requests) for size in rows),
-        overhead_ms=requests * lone.overhead_ms, plain_ms=dearer * plain_ms)
 
 
 def _read(rows: tuple[int, ...], milliseconds: tuple[float, ...], at: float) -> float:

@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-from engine.lab.adaptive import AdaptiveBudget
+from engine.budget.auto import AutoBudget
 from engine.records import Ask, Sampling
 from engine.runtime.rigs import cost
 from engine.runtime.rigs.cost import CostBook, JointLoad
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import Rig
 from engine.trace import Entry, committed_ids
-from tests.engine.lab.test_in_company import LONE
+from tests.engine.budget.test_auto import LONE
 from tests.engine.runtime.demo import demo_rig
 
 TOKENS = 60
@@ -78,7 +78,7 @@ def test_texts_are_those_of_lone_runs_and_rows_are_shared_out(measured: list[int
 
 def test_a_lone_run_where_runs_may_share_is_as_one_where_they_may_not(
         measured: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AdaptiveBudget, "took", lambda *_: None)  # the clock differs from run to run
+    monkeypatch.setattr(AutoBudget, "took", lambda *_: None)  # the clock differs from run to run
     rows = []
     for shares in (False, True):
         live = LiveRig(demo_rig(), shares=shares)
@@ -92,7 +92,7 @@ def test_a_lone_run_where_runs_may_share_is_as_one_where_they_may_not(
 def test_rounds_are_learnt_from_but_where_a_text_would_follow_the_clock(
         measured: list[int], monkeypatch: pytest.MonkeyPatch, shares: bool) -> None:
     told: list[float] = []
-    monkeypatch.setattr(AdaptiveBudget, "took", lambda _, seconds: told.append(sum(seconds.values())))
+    monkeypatch.setattr(AutoBudget, "took", lambda _, seconds: told.append(sum(seconds.values())))
     live = LiveRig(demo_rig(), shares=shares)
     for ask in (ASKS[0], ASKS[4]):
         rounds = lines_of(live, [ask])[0]
@@ -120,14 +120,3 @@ def test_what_is_kept_of_costs_does_not_grow_with_what_people_ask_for(measured: 
     book.curve(100, Sampling(0.5), 2)
     book.curve(300, Sampling(0.5))
     assert len(measured) == 5
-
-
-def test_joint_curves_are_known_once_all_of_them_are(measured: list[int]) -> None:
-    book = CostBook(demo_rig())
-    for requests in (1, 2, 4):
-        book.curve(100, Sampling(), requests)
-        assert book.known_load(90) is None
-    book.curve(100, Sampling(), 8)
-    load = book.known_load(90)
-    assert load is not None and [load(count).requests for count in range(1, 9)] == list(range(1, 9))
-    assert load(3) is load(3) and load(4) is book.known(100, 4) and sorted(measured) == [1, 2, 4, 8]

@@ -1,8 +1,8 @@
 """What drafters proposed at every place of texts that targets wrote, and what of it came true: rounds can be replayed
 from it at any pace, without a model.
 
-    python -m tests.engine.lab.recorded_drafts smollm2 people 24
-    python -m tests.engine.lab.recorded_drafts demo bench 14
+    python -m tests.engine.budget.recorded_drafts smollm2 people 24
+    python -m tests.engine.budget.recorded_drafts demo bench 14
 
 make the files anew: arrays chances (places, NODES) uint8, −16 times the log probability of the best-first tree's nodes;
 kept (places,) uint32, a bit for each of them that the text goes through; ends (texts,) where each text ends.
@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO, BudgetPolicy
-from engine.lab.cost import CostCurve
 from engine.records import Acceptance, DraftTree, Floats, Integers
 from engine.trees.tree import beginning, plant
 
@@ -61,7 +61,7 @@ def milliseconds(text: DraftedText, policy: BudgetPolicy, curve: CostCurve,
     place, spent = 0, 0.0
     while place < len(text.kept):
         drafters, built = policy.opens(1, NODES)
-        tree = policy.cut(text.tree(place, built)) if drafters else text.tree(place, 0)
+        tree = policy.cut(text.tree(place, built if drafters else 0))
         keep = text.keep(place, tree)
         policy.learn(tree, Acceptance(keep, 0))
         round_ms = curve.round_ms(len(tree), built, drafters, BUILD_MS * built)

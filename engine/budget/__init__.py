@@ -1,0 +1,1 @@
+"""The live budget controller, and what rounds cost. Torch-free."""

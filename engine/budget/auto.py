@@ -1,0 +1,275 @@
+"""budget=auto: a round verifies as many nodes as pay on this machine, for one run or for several that share rounds.
+
+A node is worth its chance of being accepted; a row costs what the cost curve says. A round takes the number of nodes n
+with the largest E(n) − λ T(n): its expected tokens less its time at the price λ, the tokens per millisecond of recent
+rounds. (λ is what the time would yield elsewhere, so this maximises the rate of the whole text; the largest E(n) / T(n)
+of each round would not.) T is a staircase where kernels come in sizes, so all measured sizes are tried.
+
+Three things are learnt, and kept from run to run of the same drafters (``DraftHistory``):
+
+- **acceptance calibration**: a node's chance is the drafter's probability of its path, scaled by how often such places
+  of a tree were accepted;
+- **drafting's balance**: the accepted tokens of drafting rounds less what drafting cost, in tokens of plain decoding.
+  Below zero the drafter rests, until its allowance of ``TRIAL`` has made up for the last draft: a cheap drafter is soon
+  asked again, a dear one seldom. It counts what came true: a drafter that is sure of itself may be wrong every time;
+- **the drafting cost's factor**. A curve measured in a second beside other programs may be wrong by half. A choice
+  depends on one proportion, the time that drafting takes beyond a plain round, so one factor on that is learnt from
+  rounds next to plain ones, never from the clock's own milliseconds: other programs slow both alike.
+
+Several runs share one total of rows: chances fall along every path, so the most probable nodes of all trees are the
+best use of a number of rows, and form a top part of each tree. Runs at fixed budgets keep their whole trees.
+
+The constants hardly matter: over recorded drafts at eleven machines' costs (``tests/engine/budget``) half or twice the
+value of any of them changes the time by 1 % or less.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from math import exp, log
+from statistics import fmean
+
+import numpy as np
+
+from engine.budget.cost import CostCurve
+from engine.decoding.budget_policy import BudgetPolicy
+from engine.records import Acceptance, DraftTree, Integers
+from engine.trees.tree import beginning, select
+
+MEMORY = 0.95  # weight of what was known a round ago
+PRIOR = 8.0  # weight of the drafter's own probabilities against what is seen, in tokens of a step
+TRIAL = 0.02  # of the text may go into trying drafts that do not pay, and of the rounds into plain ones to compare with
+CHEAP = 0.005  # of a plain round: first trees are as large as they can be for this much more than the smallest
+FIRST_NODES = 24  # the largest first tree: a larger one teaches more, and takes longer to build
+HELD_UP = 2.0  # times what it should take: the most that a round counts as, if other programs held it up
+
+STEPS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025)  # places of a tree, by rank
+STEP_OF = tuple(bisect_right(STEPS, place) for place in range(STEPS[-1] + 1))
+BEYOND = 8  # rows between the sizes that are tried beyond a curve's end
+JOINT_DRAFT = 0.5  # a draft for n requests takes n to this power times one for a single request
+COMPARED = 5  # plain rounds that a drafting round is compared with
+BALANCE = 4.0  # the largest balance, and the first, in tokens or drafts: a miss after good ones is no reason to rest
+
+# Python's own numbers: for dozens of nodes its loops take less time than numpy's calls, which besides displace what the
+# target's pass needs from the processor's caches.
+Chances = list[float]  # of a tree's drafted nodes, best first
+
+# In passes over one row, for a run that begins while others occupy the rig: only proportions decide.
+UNMEASURED = CostCurve("", "", "", "", 0, 0, STEPS, *(tuple(1 + (size - 1) / 20 for size in STEPS),) * 3,
+                       (0.7,) * len(STEPS), 0.05, 1.05)
+
+
+@dataclass
+class DraftHistory:
+    """What is known of one method with its drafters on one rig, over all runs."""
+
+    promised: list[float] = field(default_factory=lambda: [PRIOR] * (len(STEPS) + 1))  # tokens of nodes, by step
+    accepted: list[float] = field(default_factory=lambda: [PRIOR] * (len(STEPS) + 1))
+    scales: list[float] = field(default_factory=lambda: [1.0] * (len(STEPS) + 1))  # accepted over promised
+    balance: float = BALANCE
+    factor: float = 1.0  # on the time that the curve says drafting takes beyond a plain round
+    unlike_plain: int = 0  # drafting rounds since the last plain one
+    _expected: float = 1.0  # the curve counts as one round that takes twice a plain one
+    _seen: float = 1.0
+
+    def calibrate(self, probabilities: Sequence[float], ranks: Sequence[int]) -> None:
+        """Learn from the verified nodes' path probabilities, best first, and the ranks of the accepted ones, from 1."""
+        promised, accepted = self.promised, self.accepted
+        last = STEP_OF[len(probabilities)]
+        for step in range(last + 1):
+            promised[step] = MEMORY * promised[step] + (1 - MEMORY) * PRIOR
+            accepted[step] = MEMORY * accepted[step] + (1 - MEMORY) * PRIOR
+        for rank, probability in enumerate(probabilities, 1):
+            promised[STEP_OF[rank]] += probability
+        for rank in ranks:
+            accepted[STEP_OF[rank]] += 1
+        for step in range(last + 1):
+            self.scales[step] = accepted[step] / promised[step]
+
+    def book(self, tokens: float, cost: float) -> None:
+        """Add a round's tokens beyond its cost to the balance, which can pay for a few more such rounds at most."""
+        self.balance = min(BALANCE * max(1.0, cost), self.balance + tokens - cost)
+
+    def compare(self, beyond: float, plain_rounds: float) -> None:
+        """Learn from a drafting round that by the curve takes ``beyond`` plain rounds beyond one, and took
+        ``plain_rounds`` in all. A line through the origin is fitted, so rounds that cost next to nothing beyond a plain
+        one, and tell nothing but noise, count next to nothing. Logarithms are compared, since other programs hold up
+        both rounds, and cancel out on average."""
+        expected = 1 + self.factor * beyond
+        held_up = log(min(HELD_UP, max(1 / HELD_UP, plain_rounds / expected)))
+        self._expected = MEMORY * self._expected + (1 - MEMORY) + beyond * beyond
+        self._seen = MEMORY * self._seen + (1 - MEMORY) + beyond * (expected * (1 + held_up) - 1)
+        self.factor = max(0.1, self._seen / self._expected)
+
+
+class AutoBudget:
+    """The ``BudgetPolicy`` of one run, alone or among others (``share_rows``). It is deterministic, unless it is told
+    what its rounds took. It reads the curve's tenth percentiles: a program that ran for some seconds of the measurement
+    slowed some sizes more than others, and should not sway a choice."""
+
+    def __init__(self, curve: CostCurve, history: DraftHistory | None = None, shares: bool = True) -> None:
+        """``shares``: whether it shares rows with others and learns costs from the clock; not where another tree would
+        accept other tokens."""
+        self.curve, self.history, self.shares = curve, history or DraftHistory(), shares
+        # a size that seems dearer than a larger one was disturbed while it was measured
+        self._low_ms = dict(zip(curve.rows, [*accumulate(reversed(curve.verify_low_ms), min)][::-1], strict=True))
+        self.plain_ms = min(curve.plain_ms, self.pass_ms(1) + curve.overhead_ms)  # as undisturbed as the passes
+        one = curve.draft_at(1)
+        self._least = max([size - 1 for size in curve.rows if 1 < size <= FIRST_NODES + 1
+                           and curve.draft_at(size - 1) - one <= CHEAP * self.plain_ms], default=1)
+        self._most = self._least  # nodes of the next tree
+        self._tokens, self._spent_ms = 1.0, self.plain_ms  # of recent rounds
+        self.drafters, self.built = 0, 0  # of this round
+        self._beyond_ms = self._cost = 0.0
+        self._probabilities: list[float] = []  # of the built tree's nodes, best first
+        self._order: Integers | None = None  # of the built tree, where its nodes do not lie best first
+        self._plain_logs: deque[float] = deque(maxlen=COMPARED)  # logarithms of plain rounds' milliseconds
+
+    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
+        """See ``BudgetPolicy``. No drafter drafts while drafts have not paid, or where a plain round is due."""
+        history = self.history
+        drafts = history.balance >= 0 and TRIAL * history.unlike_plain < 1
+        self.drafters, self.built = (drafters, min(budget, self._most)) if drafts else (0, 0)
+        return self.drafters, self.built
+
+    def cut(self, tree: DraftTree) -> DraftTree:
+        """See ``BudgetPolicy``: the most probable nodes of the tree, in its own order."""
+        return share_rows([self], [tree])[0]
+
+    def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
+        """See ``BudgetPolicy``."""
+        kept = len(acceptance.keep)
+        if len(tree) > 1:
+            ranks = best_order(tree).argsort()[acceptance.keep] if self._order is not None else acceptance.keep
+            self.history.calibrate(self._probabilities[:len(tree) - 1], ranks[1:].tolist())
+        self.history.book(TRIAL * kept + kept - 1, self._cost)
+
+    def pass_ms(self, rows: int) -> float:
+        """Milliseconds of an undisturbed pass over so many rows; beyond the curve, along its last line."""
+        measured = self._low_ms.get(rows)
+        if measured is not None:
+            return measured
+        sizes, low = list(self._low_ms), list(self._low_ms.values())
+        if rows < sizes[-1] or len(sizes) < 2:
+            return float(np.interp(rows, sizes, low))
+        return low[-1] + (low[-1] - low[-2]) / (sizes[-1] - sizes[-2]) * (rows - sizes[-1])
+
+    @property
+    def rate(self) -> float:
+        """Tokens per millisecond of recent rounds."""
+        return self._tokens / self._spent_ms
+
+    def chances(self, tree: DraftTree) -> Chances:
+        """The chances of a built tree's nodes, best first, none larger than the one before; remembers their order."""
+        logprobs = tree.logprobs.tolist()
+        best = sorted(logprobs, reverse=True)
+        self._order = best_order(tree) if best != logprobs else None
+        self._probabilities = [exp(logprob) for logprob in best[1:]]
+        scales, falling, least = self.history.scales, [], 1.0
+        for rank, probability in enumerate(self._probabilities, 1):
+            least = min(least, probability * scales[STEP_OF[rank]])
+            falling.append(least)
+        return falling
+
+    def take(self, tree: DraftTree, nodes: int) -> DraftTree:
+        """The best nodes of the built tree. The next one is built one size larger than what is taken of this one."""
+        self._most = max(self._least, next((size - 1 for size in self.curve.rows if size > nodes + 1), nodes))
+        if self._order is None:
+            return beginning(tree, nodes)
+        return select(tree, np.sort(self._order[:nodes + 1]))
+
+    def expect(self, tokens: float, round_ms: float, beyond_ms: float, cost: float) -> None:
+        """Note what this round should bring (tokens, the root's included) and take, what of that is beyond a plain
+        round by the curve, and the tokens of plain decoding that its draft and nodes cost."""
+        self._tokens = MEMORY * self._tokens + tokens
+        self._spent_ms = MEMORY * self._spent_ms + round_ms
+        self._beyond_ms, self._cost = beyond_ms, cost
+        self.history.unlike_plain = self.history.unlike_plain + 1 if self.drafters else 0
+
+    def took(self, seconds: Mapping[str, float]) -> None:
+        """Learn from the seconds of each stage of a round that this run had to itself."""
+        milliseconds = 1e3 * sum(seconds.values())
+        if not self.drafters:
+            self._plain_logs.append(log(milliseconds - 1e3 * seconds["draft"]))
+        elif self._plain_logs:
+            usual = exp(fmean(self._plain_logs))
+            self._plain_logs.popleft()  # or one that was held up would make many rounds look cheap
+            self.history.compare(self._beyond_ms / self.plain_ms, milliseconds / usual)
+
+    def interrupt(self) -> None:
+        """Compare later rounds with no plain round so far: other runs shared one since."""
+        self._plain_logs.clear()
+        self.history.unlike_plain = 0
+
+
+class SharedRows:
+    """The ``BudgetAllocator``: runs at ``auto`` share one total of rows with all runs of their rounds."""
+
+    def cut(self, policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
+        """See ``BudgetAllocator``."""
+        sharing = [place for place, policy in enumerate(policies) if self.shares(policy)]
+        cut = [tree if place in sharing else policy.cut(tree)
+               for place, (policy, tree) in enumerate(zip(policies, trees, strict=True))]
+        runs = [policy for policy in policies if isinstance(policy, AutoBudget) and policy.shares]
+        others = [tree for place, tree in enumerate(cut) if place not in sharing]
+        for place, tree in zip(sharing, share_rows(runs, [trees[place] for place in sharing], others), strict=True):
+            cut[place] = tree
+        return cut
+
+    def ended(self, policies: Sequence[BudgetPolicy], seconds: Mapping[str, float]) -> None:
+        """See ``BudgetAllocator``."""
+        for policy in policies:
+            if isinstance(policy, AutoBudget) and policy.shares:
+                policy.interrupt() if len(policies) > 1 else policy.took(seconds)
+
+    def shares(self, policy: BudgetPolicy) -> bool:
+        """See ``BudgetAllocator``."""
+        return isinstance(policy, AutoBudget) and policy.shares
+
+
+def share_rows(runs: Sequence[AutoBudget], trees: Sequence[DraftTree],
+               others: Sequence[DraftTree] = ()) -> list[DraftTree]:
+    """The part of each run's tree that one pass verifies, beside the whole trees of ``others``; the runs take note of
+    what the round should bring and cost."""
+    if not runs:
+        return []
+    requests, given = len(runs) + len(others), len(runs) + sum(map(len, others))
+    lead = max(runs, key=lambda run: run.curve.context)  # rows cost the most after the longest context
+    plain_ms = lead.plain_ms + lead.pass_ms(requests) - lead.pass_ms(1) + (requests - 1) * lead.curve.overhead_ms
+    price = max(requests / plain_ms, sum(run.rate for run in runs) + len(others) / plain_ms)  # tokens of a millisecond
+    price *= lead.history.factor
+    chances = [run.chances(tree) if run.drafters else [] for run, tree in zip(runs, trees, strict=True)]
+    ranking = sorted(((chance, -place) for place, own in enumerate(chances) for chance in own), reverse=True)
+    reached = [0.0, *accumulate(chance for chance, _ in ranking)]
+    sizes = [size for size in _sizes(lead.curve, given) if size < len(reached)]
+    passes_ms = [lead.pass_ms(given + size) for size in sizes]
+    gains = [reached[size] - price * pass_ms for size, pass_ms in zip(sizes, passes_ms, strict=True)]
+    best = gains.index(max(gains))
+    nodes = Counter(-place for _, place in ranking[:sizes[best]])
+    row_ms = (passes_ms[best] - passes_ms[0]) / max(1, sizes[best])
+    drafting = sum(run.drafters > 0 for run in runs)
+    drafts_ms = [run.drafters * drafting ** (JOINT_DRAFT - 1) * run.curve.draft_at(run.built) if run.drafters else 0.0
+                 for run in runs]
+    beyond_ms = passes_ms[best] - lead.pass_ms(requests) + sum(drafts_ms)
+    for place, (run, own, draft_ms) in enumerate(zip(runs, chances, drafts_ms, strict=True)):
+        cost = lead.history.factor * (draft_ms + row_ms * nodes[place]) * requests / plain_ms
+        run.expect(1 + sum(own[:nodes[place]]), plain_ms + lead.history.factor * beyond_ms, beyond_ms, cost)
+    return [run.take(tree, nodes[place]) if run.drafters else tree
+            for place, (run, tree) in enumerate(zip(runs, trees, strict=True))]
+
+
+def _sizes(curve: CostCurve, given: int) -> list[int]:
+    """The numbers of nodes that are tried beside the ``given`` rows: none, the measured sizes, and steps beyond."""
+    inside = [size - given for size in curve.rows if size > given]
+    end = max(0, curve.rows[-1] - given)
+    return [0, *inside, *range(end + BEYOND, end + BEYOND * len(STEPS), BEYOND)]
+
+
+def best_order(tree: DraftTree) -> Integers:
+    """All nodes by descending log probability, the earlier first among equals, (n,) int32. Any prefix of this order is
+    a tree with the root first, since no node is more probable than its parent, or comes before it."""
+    return (-tree.logprobs).argsort(kind="stable").astype(np.int32)

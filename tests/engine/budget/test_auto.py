@@ -1,0 +1,398 @@
+"""What budget=auto verifies, when its drafter rests, and what it learns; alone and among others."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.budget.auto import (
+    BALANCE,
+    STEP_OF,
+    STEPS,
+    TRIAL,
+    UNMEASURED,
+    AutoBudget,
+    DraftHistory,
+    SharedRows,
+    best_order,
+)
+from engine.decoding.budget_policy import BudgetPolicy, FixedBudget
+from engine.decoding.loop import decode
+from engine.decoding.together import BatchRequest, RequestBatch, decode_together
+from engine.methods import METHODS
+from engine.records import Acceptance, DraftTree, Request, Round, Sampling
+from engine.runtime.rigs.fairness import RoundCost, served, settle
+from engine.trees.tree import beginning, plant
+from tests.engine.budget.test_cost import STAIRS
+from tests.engine.material import GREEDY, LOSSLESS, WARM, drafters_of, text, trees
+from tests.engine.material import run as run_of
+from tests.engine.toy import ToyTarget
+
+
+def chain_tree(*chances: float) -> DraftTree:
+    """A chain whose nodes have these chances of their own."""
+    nodes = len(chances)
+    return plant(7, np.arange(nodes, dtype=np.int32), np.arange(nodes, dtype=np.int32),
+                 np.log(chances).cumsum().astype(np.float32))
+
+
+@pytest.mark.parametrize(("chances", "rows"), [
+    ((0.9,) * 12, 9), ((0.99,) * 15, 16), ((1.0,) * 20, 16), ((0.01,) * 12, 1)])
+def test_rows_are_taken_to_the_edge_of_a_step_that_pays(chances: tuple[float, ...], rows: int) -> None:
+    policy = AutoBudget(replace(STAIRS, verify_low_ms=(4.0, 4.1, 6.0, 6.0, 20.0)))
+    assert policy.opens(1, 10) == (1, 10)
+    policy = AutoBudget(policy.curve)
+    assert policy.opens(1, 256) == (1, 16)
+    assert len(policy.cut(chain_tree(*chances))) == rows
+
+
+def test_the_tree_that_is_cut_is_the_most_probable_one_in_its_own_order() -> None:
+    tree = DraftTree(np.asarray([7, 1, 2, 3, 4], np.int32), np.asarray([0, 0, 1, 0, 3], np.int32),
+                     np.log(np.asarray([1, 0.3, 0.2, 0.6, 0.5])).astype(np.float32),
+                     np.asarray([0, 1, 1, 2, 2], np.int32))
+    assert best_order(tree).tolist() == [0, 3, 4, 1, 2]
+    policy = AutoBudget(replace(STAIRS, rows=(1, 2, 3, 4, 5), verify_low_ms=(4, 4, 4, 50, 60)))
+    policy.opens(2, 16)
+    cut = policy.cut(tree)
+    assert (cut.tokens.tolist(), cut.parents.tolist(), cut.drafters.tolist()) == ([7, 3, 4], [0, 0, 1], [0, 2, 2])
+
+
+def test_calibration_learns_that_a_drafter_promises_too_much() -> None:
+    history = DraftHistory()
+    for _ in range(90):
+        history.calibrate([0.8, 0.6], [1])
+    assert history.scales[STEP_OF[1]] == pytest.approx(1.14, abs=0.1) and history.scales[STEP_OF[2]] < 0.5
+    for _ in range(90):
+        history.calibrate([0.8, 0.6], [1, 2])
+    assert history.scales[STEP_OF[2]] > 1.2, "what was long ago weighs less"
+    assert history.scales[STEP_OF[4]] == 1.0, "what was never seen keeps the drafter's word"
+
+
+def test_ranks_are_counted_best_first_whatever_the_tree_s_own_order() -> None:
+    tree = DraftTree(np.asarray([7, 1, 2], np.int32), np.asarray([0, 0, 0], np.int32),
+                     np.log(np.asarray([1, 0.1, 0.8])).astype(np.float32), np.asarray([0, 1, 2], np.int32))
+    policy = AutoBudget(replace(STAIRS, rows=(1, 2, 3), verify_low_ms=(4, 4, 4), draft_ms=(1, 1, 1)))
+    policy.opens(2, 16)
+    verified = policy.cut(tree)
+    assert verified.tokens.tolist() == [7, 1, 2]
+    policy.learn(verified, Acceptance(np.asarray([0, 2], np.int32), 0))
+    scales = policy.history.scales
+    assert scales[STEP_OF[1]] > 1 > scales[STEP_OF[2]]
+
+
+def rounds_that_drafted(policy: AutoBudget, tree: DraftTree, keep: int, rounds: int) -> list[bool]:
+    drafted = []
+    for _ in range(rounds):
+        drafters, _ = policy.opens(1, 16)
+        drafted.append(drafters > 0)
+        verified = policy.cut(tree if drafters else beginning(tree, 0))
+        policy.learn(verified, Acceptance(np.arange(min(keep, len(verified)), dtype=np.int32), 0))
+    return drafted
+
+
+def test_a_drafter_rests_while_it_does_not_pay_and_is_tried_again() -> None:
+    policy = AutoBudget(replace(STAIRS, draft_ms=(4.0,) * 5))
+    drafted = rounds_that_drafted(policy, chain_tree(*(0.2,) * 8), 1, 600)
+    assert drafted[0] and 3 <= sum(drafted[1:]) <= 600 * TRIAL + BALANCE + 3, "seldom, but never for good"
+    later = rounds_that_drafted(policy, chain_tree(*(0.999,) * 8), 9, 400)
+    first = later.index(True)
+    assert later[first:].count(False) <= TRIAL * 400 + 1, "once it pays again, all but the rounds to compare with draft"
+
+
+@pytest.mark.parametrize("draft_ms", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("chances", [(0.95,) * 12, (0.5,) * 12])
+def test_a_drafter_that_promises_what_never_comes_true_costs_four_percent_at_most(
+        draft_ms: float, chances: tuple[float, ...]) -> None:
+    dear = replace(STAIRS, draft_ms=(draft_ms,) * 5)
+    policy, tree, spent, tokens = AutoBudget(dear), chain_tree(*chances), 0.0, 400
+    for _ in range(tokens):
+        drafters, _ = policy.opens(1, 16)
+        verified = policy.cut(tree if drafters else beginning(tree, 0))
+        policy.learn(verified, Acceptance(np.zeros(1, np.int32), 0))
+        spent += dear.round_ms(len(verified), len(tree) - 1, drafters)
+    assert spent <= 1.04 * tokens * dear.plain_ms
+
+
+def test_runs_of_the_same_drafters_remember_that_they_do_not_pay() -> None:
+    history, dear = DraftHistory(), replace(STAIRS, draft_ms=(4.0,) * 5)
+    rounds_that_drafted(AutoBudget(dear, history), chain_tree(*(0.2,) * 8), 1, 40)
+    assert not any(rounds_that_drafted(AutoBudget(dear, history), chain_tree(*(0.2,) * 8), 1, 8))
+    assert any(rounds_that_drafted(AutoBudget(dear), chain_tree(*(0.2,) * 8), 1, 8))
+
+
+def test_a_round_takes_what_its_time_would_not_bring_elsewhere() -> None:
+    """A chain that is nearly certain: the largest tokens a millisecond of this round alone would end it at 8 rows, but
+    the other rounds bring less, so its further nodes pay."""
+    policy = AutoBudget(replace(STAIRS, verify_low_ms=(4.0, 4.0, 5.0, 6.0, 20.0)))
+    for _ in range(20):
+        policy.opens(1, 16)
+        policy.learn(policy.cut(chain_tree(0.5, 0.2)), Acceptance(np.zeros(1, np.int32), 0))
+    policy.drafters = 1
+    assert len(policy.cut(chain_tree(*(0.99,) * 8, *(0.7,) * 7))) > 8
+
+
+def test_trees_are_built_one_size_larger_than_what_was_verified() -> None:
+    flat = replace(STAIRS, rows=(1, 9, 17, 33, 65), verify_low_ms=(4.0, 4.1, 4.2, 4.3, 4.4))
+    policy, built = AutoBudget(flat), []
+    for _ in range(5):
+        built.append(policy.opens(1, 256)[1])
+        policy.cut(chain_tree(*(0.999,) * built[-1]))
+    assert built == [16, 32, 64, 64, 64]
+    policy.cut(chain_tree(0.9, *(1e-6,) * 63))
+    assert policy.opens(1, 256)[1] == 16
+
+
+def test_a_plain_round_is_due_after_many_that_drafted_and_shows_what_drafting_costs() -> None:
+    """The curve says that drafting takes half a plain round more; in truth it takes a whole one."""
+    policy = AutoBudget(replace(STAIRS, draft_ms=(2.0,) * 5, verify_low_ms=(4.0, 4.0, 4.0, 4.0, 4.0)))
+    plain = 0
+    for _ in range(1500):
+        drafters, _ = policy.opens(1, 16)
+        tree = chain_tree(*(0.95,) * 8)
+        verified = policy.cut(tree if drafters else beginning(tree, 0))
+        policy.learn(verified, Acceptance(np.arange(len(verified), dtype=np.int32), 0))
+        policy.took({"draft": 0.003 if drafters else 0.0, "verify": 0.006 if drafters else 0.0045})
+        plain += not drafters
+    assert 0.8 * 1500 * TRIAL < plain < 1.2 * 1500 * TRIAL
+    assert policy.history.factor == pytest.approx(2.0, abs=0.5)
+
+
+def test_one_round_that_was_held_up_says_little() -> None:
+    history = DraftHistory()
+    for _ in range(20):
+        history.compare(0.5, 1.5)
+    assert history.factor == pytest.approx(1.0)
+    history.compare(0.5, 1000.0)
+    assert 1.0 < history.factor < 1.6
+
+
+def test_after_company_no_round_is_compared_with_those_before() -> None:
+    policy, other, shared = AutoBudget(STAIRS), AutoBudget(STAIRS), SharedRows()
+    for interrupted in (False, True):
+        policy.history = DraftHistory()
+        for _ in range(3):
+            policy.drafters = 0
+            shared.ended([policy], {"draft": 0.0, "verify": 0.0045})
+        if interrupted:
+            shared.ended([policy, other], {"draft": 0.0, "verify": 0.1})
+        policy.opens(1, 16)
+        policy.cut(chain_tree(*(0.95,) * 8))
+        shared.ended([policy], {"draft": 0.5, "verify": 0.5})
+        assert (policy.history.factor == 1.0) == interrupted
+
+
+@pytest.mark.parametrize("method", [name for name in LOSSLESS if METHODS[name].drafter_count])
+@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
+def test_the_text_does_not_depend_on_the_budget(method: str, sampling: Sampling) -> None:
+    target = ToyTarget()
+    asked = Request((1, 2, 3), method=method, budget=32, max_tokens=60, sampling=sampling, pace="auto")
+    plain = text(decode(replace(asked, method="autoregressive"), target, []))
+    for curve in (STAIRS, replace(STAIRS, draft_ms=(3.0,) * 5)):
+        rounds = list(decode(asked, target, drafters_of(method, target), AutoBudget(curve)))
+        if METHODS[method].accept == "walk":
+            assert text(rounds) == plain
+        assert all(len(made.tree) - 1 <= 32 for made in rounds)
+        again = list(decode(asked, target, drafters_of(method, target), AutoBudget(curve)))
+        assert [len(made.tree) for made in again] == [len(made.tree) for made in rounds], "deterministic"
+
+
+def test_rounds_without_a_draft_are_plain_ones() -> None:
+    target = ToyTarget()
+    rounds = list(decode(Request((1, 2, 3), method="joint", budget=32, max_tokens=40, pace="auto"), target,
+                         drafters_of("joint", target), AutoBudget(replace(STAIRS, draft_ms=(500.0,) * 5))))
+    paused = [made for made in rounds if not made.drafts]
+    assert len(paused) > len(rounds) / 2
+    assert all(len(made.tree) == 1 and made.candidates == () and made.scores == () for made in paused)
+
+
+# Several runs in one round
+
+ROWS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257)
+PASSES = tuple(7.0 + 0.25 * (size - 1) for size in ROWS)
+LONE = replace(UNMEASURED, rows=ROWS, verify_ms=PASSES, verify_low_ms=PASSES, verify_high_ms=PASSES,
+               draft_ms=(5.5,) * len(ROWS), overhead_ms=0.2, plain_ms=7.2)
+EASY, MIDDLE, HARD, HOPELESS = 0.95, 0.8, 0.5, 0.1  # chance of each node after its parent's
+
+
+@dataclass(eq=False)
+class Simulated:
+    """A run whose drafter is right with the same chance everywhere."""
+
+    chance: float
+    policy: BudgetPolicy
+    owed: float = 0.0
+    rows: int = 1
+    tokens: int = 0
+    drafted: bool = False
+    sizes: list[int] = field(default_factory=list)
+
+    def built(self) -> DraftTree:
+        drafting, budget = self.policy.opens(1, 64)
+        self.drafted = bool(drafting)
+        return chain_tree(*(self.chance,) * min(15, budget if drafting else 0))
+
+    def accept(self, tree: DraftTree, draws: random.Random) -> None:
+        kept = 1
+        while kept < len(tree) and draws.random() < self.chance:
+            kept += 1
+        self.policy.learn(tree, Acceptance(np.arange(kept, dtype=np.int32), 0))
+        self.tokens, self.rows = self.tokens + kept, len(tree)
+        self.sizes.append(len(tree) - 1)
+
+
+class World:
+    """Rounds that take what the lone curve says, and grow with the requests in them by these powers."""
+
+    def __init__(self, runs: Sequence[Simulated], powers: tuple[float, float]) -> None:
+        self.runs, self.powers = list(runs), powers
+        self.cost, self.milliseconds, self.draws = RoundCost(), 0.0, random.Random(3)
+
+    def round(self) -> None:
+        inside = served(self.runs, self.cost)
+        policies = [run.policy for run in inside]
+        trees = SharedRows().cut(policies, [run.built() for run in inside])
+        rows, drafting, requests = sum(map(len, trees)), sum(run.drafted for run in inside), len(inside)
+        pass_power, draft_power = self.powers
+        seconds = {"draft": drafting**draft_power * LONE.draft_at(24) / 1e3 if drafting else 0.0,
+                   "verify": requests**pass_power * LONE.verify_at(rows) / 1e3,
+                   "keep": requests * LONE.overhead_ms / 1e3}
+        for run, tree in zip(inside, trees, strict=True):
+            run.accept(tree, self.draws)
+        SharedRows().ended(policies, seconds)
+        took = sum(seconds.values())
+        self.cost.learn(rows, took)
+        settle(self.runs, inside, self.cost)
+        self.milliseconds += 1e3 * took
+
+    def rates(self, rounds: int = 400) -> list[float]:
+        """Tokens a millisecond of each run."""
+        for _ in range(rounds):
+            self.round()
+        return [run.tokens / self.milliseconds for run in self.runs]
+
+
+def among(chances: Sequence[float], shares: bool = True) -> list[Simulated]:
+    return [Simulated(chance, AutoBudget(LONE, shares=shares)) for chance in chances]
+
+
+MIXTURES = ((EASY, HARD), (EASY, EASY, EASY, HARD), (HOPELESS,) * 7 + (EASY,), (EASY,) * 7 + (HARD,),
+            (EASY, MIDDLE, HARD, HOPELESS) * 2, (MIDDLE,) * 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("powers", [(0.1, 0.5), (0.0, 0.0), (0.4, 0.9)], ids=["usual", "free", "dear"])
+@pytest.mark.parametrize("chances", MIXTURES, ids=str)
+def test_no_run_falls_below_a_part_of_a_lone_run(chances: Sequence[float], powers: tuple[float, float]) -> None:
+    rates = World(among(chances), powers).rates()
+    lone = {chance: World(among([chance]), (0.0, 0.0)).rates()[0] for chance in set(chances)}
+    parts = [rate * len(chances) / lone[chance] for rate, chance in zip(rates, chances, strict=True)]
+    assert min(parts) > (0.5 if powers == (0.4, 0.9) else 0.8), parts
+
+
+@pytest.mark.slow
+def test_rows_go_to_the_easy_and_all_together_are_faster_than_each_by_itself() -> None:
+    chances = (EASY, MIDDLE, HARD, HOPELESS) * 2
+    shared, own = World(among(chances), (0.1, 0.5)), World(among(chances, shares=False), (0.1, 0.5))
+    assert sum(shared.rates()) > 1.05 * sum(own.rates())
+    easy, _, hard, hopeless, *_ = (float(np.mean(run.sizes)) for run in shared.runs)
+    assert easy > 6 and hopeless < 0.5 and hard < 1.5
+
+
+def test_before_anything_was_measured_rows_are_given_by_proportion() -> None:
+    runs = [Simulated(chance, AutoBudget(UNMEASURED)) for chance in (EASY, HOPELESS)]
+    World(runs, (0.1, 0.5)).rates(120)
+    assert np.mean(runs[0].sizes) > 5 and np.mean(runs[1].sizes) < 1
+    assert UNMEASURED.rows == STEPS and UNMEASURED.verify_ms[-1] > UNMEASURED.verify_ms[-2]
+
+
+def test_a_fixed_tree_stays_whole_and_its_rows_are_counted() -> None:
+    policy, big = AutoBudget(LONE), chain_tree(*(0.1,) * 14)
+    policies: list[BudgetPolicy] = [FixedBudget(), policy]
+    policy.opens(1, 64)
+    cut = SharedRows().cut(policies, [big, chain_tree(*(0.99,) * 15)])
+    assert cut[0] is big and sum(map(len, cut)) in ROWS
+    huge = chain_tree(*(0.9,) * 400)
+    policy.opens(1, 64)
+    assert len(SharedRows().cut(policies, [huge, chain_tree(*(0.999,) * 15)])[1]) > 8, "beyond the curve's end too"
+
+
+@given(st.lists(trees(), min_size=1, max_size=4), st.floats(0.01, 2))
+def test_what_is_cut_are_the_best_nodes_of_all_trees_and_of_all_sizes(built: list[DraftTree], slope: float) -> None:
+    passes = tuple(4 + slope * size for size in ROWS)
+    curve = replace(LONE, verify_low_ms=passes, draft_ms=(0.0,) * len(ROWS), plain_ms=passes[0])
+    runs = [AutoBudget(curve) for _ in built]
+    for run in runs:
+        run.opens(1, 64)
+    price = max(len(runs) / (curve.plain_ms + runs[0].pass_ms(len(runs)) - passes[0] + (len(runs) - 1) * 0.2),
+                sum(run.rate for run in runs))
+    chances = [run.chances(tree) for run, tree in zip(runs, built, strict=True)]
+    cut = SharedRows().cut(runs, built)
+    nodes = [len(tree) - 1 for tree in cut]
+    for whole, tree in zip(built, cut, strict=True):
+        assert (tree.parents[1:] < np.arange(1, len(tree))).all()
+        assert sorted(tree.logprobs, reverse=True) == sorted(whole.logprobs, reverse=True)[:len(tree)]
+
+    def gain(counts: Sequence[int]) -> float:
+        return sum(sum(own[:count]) for own, count in zip(chances, counts, strict=True)) - price * runs[0].pass_ms(
+            len(runs) + sum(counts))
+
+    everything = [counts for counts in product(*(range(min(len(own), 6) + 1) for own in chances))
+                  if sum(counts) == 0 or len(runs) + sum(counts) in ROWS]
+    assert gain(nodes) >= max(map(gain, everything)) - 1e-9
+
+
+def mixture(sampling: Sampling) -> list[Request]:
+    """Every method, at its own pace or not, with lengths and seeds of all kinds."""
+    return [Request((1, 2, place % 5), method=method, budget=(31, 64)[place % 2], max_tokens=25 + 9 * (place % 4),
+                    sampling=replace(sampling, seed=place), pace="fixed" if place % 4 == 3 else "auto")
+            for place, method in enumerate([*METHODS, *METHODS])]
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 8])
+@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("draft_ms", [0.5, 90.0])
+def test_every_text_is_that_of_the_request_alone(sampling: Sampling, at_once: int, draft_ms: float) -> None:
+    target, curve = ToyTarget(seed=2), replace(LONE, draft_ms=(draft_ms,) * len(ROWS))
+    requests = [request for request in mixture(sampling) if METHODS[request.method].accept == "walk"]
+    alone = [text(run_of(replace(request, pace="fixed"), target, drafters_of(request.method, target)))
+             for request in requests]
+    asked = [BatchRequest(request, drafters_of(request.method, target),
+                          AutoBudget(curve) if request.pace == "auto" else None) for request in requests]
+    rounds = list(decode_together(asked, target, at_once, SharedRows()))
+    assert [text([made for number, made in rounds if number == place]) for place in range(len(asked))] == alone
+    sizes = {len(made.tree) for number, made in rounds if requests[number].pace == "auto"}
+    assert len(sizes) > 3 or draft_ms > 1
+    assert all(len(made.tree) <= 1 + requests[number].budget for number, made in rounds)
+
+
+@pytest.mark.parametrize("at_once", [2, 5])
+def test_texts_are_those_of_lone_runs_whoever_comes_and_goes(at_once: int) -> None:
+    target = ToyTarget(seed=2)
+    methods = [name for name, row in METHODS.items() if row.follows_text and row.drafter_count]
+    requests = [Request((1, 2, place % 5), method=methods[place % len(methods)], budget=64, sampling=GREEDY,
+                        max_tokens=20 + 13 * (place % 5), pace="fixed" if place % 5 == 4 else "auto")
+                for place in range(15)]
+    alone = [text(run_of(replace(request, pace="fixed"), target, drafters_of(request.method, target)))
+             for request in requests]
+    batch, waiting = RequestBatch(target, SharedRows()), list(enumerate(requests))[::-1]
+    places: dict[int, int] = {}
+    rounds: dict[int, list[Round]] = {place: [] for place in range(len(requests))}
+    sizes = set()
+    while waiting or len(batch):
+        while waiting and len(batch) < at_once and not (len(batch) == 1 and sum(map(len, rounds.values())) % 4):
+            place, request = waiting.pop()
+            policy = AutoBudget(LONE) if request.pace == "auto" else None
+            number = batch.admit(BatchRequest(request, drafters_of(request.method, target), policy))
+            places[number] = place
+            assert batch.shares(number) == (request.pace == "auto")
+        for number, made in batch.round():
+            rounds[places[number]].append(made)
+            sizes.add(len(made.tree))
+    assert [text(rounds[place]) for place in range(len(requests))] == alone and len(sizes) > 3

@@ -1,0 +1,160 @@
+"""budget=auto over texts whose drafts were recorded, at costs that are written down: what it loses and keeps."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.budget import auto
+from engine.budget.auto import AutoBudget, DraftHistory
+from engine.budget.cost import CostCurve
+from engine.decoding.budget_policy import FixedBudget
+from tests.engine.budget.recorded_drafts import DraftedText, drafted_texts, milliseconds
+
+ROWS = (1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33)
+PHRASES, NETWORK, SLOW, FAST = (0.08, 0.034), (12.0, 0.0), (15.0, 0.0), (3.5, 0.0)  # ms of a draft, and of each node
+
+
+def curve(passes: dict[int, float], draft: tuple[float, float]) -> CostCurve:
+    """Passes in milliseconds by rows."""
+    verify = tuple(float(value) for value in np.interp(ROWS, list(passes), list(passes.values())))
+    drafts = tuple(draft[0] + draft[1] * (rows - 1) for rows in ROWS)
+    return CostCurve("rig", "machine", "float32", "greedy", 64, 5, ROWS, verify, verify, verify, drafts, 0.3,
+                     verify[0] + 0.3)
+
+
+FOUR_BITS = {1: 11.0, 2: 12, 4: 14, 5: 18, 8: 22, 9: 24, 17: 40, 33: 75}
+PAYING = {
+    "bfloat16": ("smollm2", curve({1: 25, 2: 27, 3: 29, 5: 31.5, 9: 41, 17: 58, 33: 90}, PHRASES)),
+    "four bits": ("smollm2", curve(FOUR_BITS, PHRASES)),
+    "four bits, AMD": ("smollm2", curve({1: 8.1, 2: 9.4, 3: 10.4, 4: 11.2, 5: 14.9, 8: 16.1, 9: 19.1, 12: 21.4, 17: 28,
+                                         25: 38, 33: 50}, PHRASES)),
+    "tiles": ("smollm2", curve({1: 25, 5: 27, 9: 29, 17: 36, 33: 50}, PHRASES)),
+    "demo": ("demo", curve({1: 2.4, 2: 2.9, 5: 3.6, 9: 4.6, 17: 6.5, 33: 11}, FAST)),
+}
+LOSING = {
+    "dear rows": ("smollm2", curve({1: 28.6, 2: 60, 5: 110, 9: 197, 17: 309, 33: 500}, PHRASES)),
+    "less dear rows": ("smollm2", curve({1: 30, 2: 48, 5: 80, 9: 144, 17: 160, 33: 240}, PHRASES)),
+    "a dear drafter": ("smollm2", curve(FOUR_BITS, NETWORK)),
+    "a dear drafter and dear rows": ("demo", curve({1: 5.5, 2: 9, 5: 18, 9: 30, 17: 48, 33: 80}, SLOW)),
+}
+ALL = {**PAYING, **LOSING}
+
+
+def cut(texts: Sequence[DraftedText], tokens: int) -> list[DraftedText]:
+    """Their beginnings, in an order that is drawn."""
+    beginnings = [DraftedText(text.logprobs[:tokens], text.kept[:tokens]) for text in texts]
+    return random.Random(1).sample(beginnings, len(beginnings))
+
+
+def disturbed(costs: CostCurve, factor: float) -> CostCurve:
+    """What drafting takes beyond a plain round is so many times what it takes in truth."""
+    one = costs.verify_low_ms[0]
+    passes = tuple(one + factor * (ms - one) for ms in costs.verify_low_ms)
+    return replace(costs, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes,
+                   draft_ms=tuple(factor * ms for ms in costs.draft_ms))
+
+
+class Machine:
+    """Tells a policy what its rounds took, beside work that holds some of them up."""
+
+    def __init__(self, policy: AutoBudget, draws: random.Random | None) -> None:
+        self.policy, self.draws = policy, draws
+
+    def took(self, seconds: Mapping[str, float]) -> None:
+        held_up = self.draws.lognormvariate(0, 0.3) * (3 if self.draws.random() < 0.05 else 1) if self.draws else 1.0
+        self.policy.took({stage: held_up * value for stage, value in seconds.items()})
+
+
+def of_plain(rig: str, truth: CostCurve, tokens: int, believed: CostCurve | None = None,
+             machine: random.Random | None | bool = None) -> float:
+    """The time of auto over all texts of a rig, one after the other, as a part of plain decoding's. It is told what its
+    rounds took on an idle ``machine``, on a busy one by these draws, or, where False, not at all."""
+    history, texts, spent = DraftHistory(), cut(drafted_texts(rig), tokens), 0.0
+    for text in texts:
+        policy = AutoBudget(believed or truth, history)
+        told = None if isinstance(machine, bool) else Machine(policy, machine).took
+        spent += milliseconds(text, policy, truth, told)
+    return spent / sum(len(text.kept) * truth.plain_ms for text in texts)
+
+
+class Nodes(FixedBudget):
+    """The same budget in every round."""
+
+    def __init__(self, nodes: int) -> None:
+        self._nodes = nodes
+
+    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
+        return drafters, self._nodes
+
+
+def best_fixed(rig: str, costs: CostCurve, tokens: int) -> float:
+    """The same of the best budget that is the same in every round."""
+    texts = cut(drafted_texts(rig), tokens)
+    plain = sum(len(text.kept) * costs.plain_ms for text in texts)
+    return min(sum(milliseconds(text, Nodes(budget), costs) for text in texts) / plain
+               for budget in (1, 2, 3, 4, 7, 8, 12, 16, 24))
+
+
+@pytest.mark.parametrize("tokens", [32, 64, 99])
+@pytest.mark.parametrize("case", LOSING)
+def test_where_plain_decoding_wins_short_answers_lose_four_percent_at_most(case: str, tokens: int) -> None:
+    assert best_fixed(*LOSING[case], tokens) > 1.1
+    assert of_plain(*LOSING[case], tokens) <= 1.04
+
+
+@pytest.mark.parametrize("tokens", [32, 99])
+@pytest.mark.parametrize("case", PAYING)
+def test_where_trees_pay_auto_gains_what_the_best_budget_does(case: str, tokens: int) -> None:
+    rig, costs = PAYING[case]
+    fixed = best_fixed(rig, costs, tokens)
+    assert fixed < 0.85, "trees pay"
+    assert of_plain(rig, costs, tokens) <= 1.025 * fixed
+
+
+@pytest.mark.parametrize("case", PAYING)
+def test_a_curve_that_makes_drafting_too_dear_is_corrected(case: str) -> None:
+    rig, truth = PAYING[case]
+    right, believed = of_plain(rig, truth, 64), disturbed(truth, 2.5)
+    assert of_plain(rig, truth, 64, believed) <= right + 0.04
+    busy = [of_plain(rig, truth, 64, believed, machine=random.Random(seed)) for seed in range(3)]
+    assert sum(busy) / 3 < right + 0.07, "on a machine that stays busy too"
+
+
+def test_uncorrected_such_a_curve_costs_more() -> None:
+    rig, truth = PAYING["bfloat16"]
+    believed = disturbed(truth, 2.5)
+    assert of_plain(rig, truth, 64, believed, machine=False) > of_plain(rig, truth, 64, believed) + 0.01
+
+
+@pytest.mark.parametrize("case", ["dear rows", "less dear rows", "a dear drafter"])
+def test_a_curve_that_makes_drafting_too_cheap_is_corrected(case: str) -> None:
+    rig, truth = LOSING[case]
+    believed = disturbed(truth, 0.4)
+    unaware = of_plain(rig, truth, 64, believed, machine=False)
+    assert unaware > 1.08 and of_plain(rig, truth, 64, believed) - 1 < 0.75 * (unaware - 1)
+
+
+@pytest.mark.parametrize("case", ALL)
+def test_where_the_curve_is_right_little_is_lost_by_learning(case: str) -> None:
+    rig, truth = ALL[case]
+    untold = of_plain(rig, truth, 64, machine=False)
+    assert of_plain(rig, truth, 64) <= untold + 0.01
+    noisy = [of_plain(rig, truth, 64, machine=random.Random(seed)) for seed in range(3)]
+    assert sum(noisy) / 3 <= untold + 0.03, "nor by much where the machine is busy"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["MEMORY", "PRIOR", "TRIAL", "CHEAP", "FIRST_NODES", "HELD_UP"])
+def test_no_constant_is_tuned(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def mean() -> float:
+        return float(np.mean([of_plain(rig, costs, 64) for rig, costs in ALL.values()]))
+    usual, value = mean(), getattr(auto, name)
+    others = {"MEMORY": (0.9, 0.975), "FIRST_NODES": (12, 32), "HELD_UP": (1.5, 4.0)}.get(name, (value / 2, value * 2))
+    for other in others:
+        monkeypatch.setattr(auto, name, other)
+        assert abs(mean() - usual) < 0.015, other
