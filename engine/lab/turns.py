@@ -16,7 +16,7 @@ from engine.lab.claims import speedup_withheld
 from engine.lab.statistics import CONFIDENCE
 from engine.records import Round
 
-TURN_TOKENS = 6  # of the run, at least
+TURN_TOKENS = 4  # of the run, at least
 LEAST_TURNS = 6  # that count; fewer give no range
 SETTLING_TURNS = 1  # at the beginning, in which caches and clocks settle: not counted
 HELD_UP = 1.25  # times its median pace, or that much faster: a turn of plain decoding that does not count

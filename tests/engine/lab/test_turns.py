@@ -51,7 +51,7 @@ def test_turns_hold_the_same_tokens_and_lose_none() -> None:
         behind.append(sum(len(made.acceptance.keep) for made in taking.rounds) - len(taking.plain))
     assert set(behind) == {0} and (len(taking.rounds), len(taking.plain)) == (len(RUN), TOKENS)
     turns = turn_pairs(taking.rounds, taking.plain)
-    assert sum(pair.tokens for pair in turns) == TOKENS and min(pair.tokens for pair in turns) >= 6
+    assert sum(pair.tokens for pair in turns) == TOKENS and min(pair.tokens for pair in turns) >= 4
     assert sum(pair.seconds for pair in turns) == pytest.approx(len(RUN) * 0.03)
     assert sum(pair.plain_seconds for pair in turns) == pytest.approx(TOKENS * 0.02)
 
@@ -102,8 +102,8 @@ def test_a_ratio_above_the_tokens_of_a_round_is_withheld() -> None:
 
 
 def test_too_few_turns_and_a_busy_machine_give_none() -> None:
-    short = RUN[:8]
-    tokens = sum(LENGTHS[:8])
+    short = RUN[:6]
+    tokens = sum(LENGTHS[:6])
     turns = turn_pairs(short, plain(STEADY[:tokens]))
     assert len(turns) < LEAST_TURNS and "too short" in speed_ratio(turns, short).withheld
     assert "Other programs" in speed_ratio(turn_pairs(RUN, plain(STEADY)), RUN, busy=True).withheld
