@@ -32,7 +32,7 @@ REST = {GOING_ON: "the others are being compared", CUT: "the others were not com
 
 
 @dataclass(frozen=True)
-class Beside:
+class RunComparison:
     """A run beside plain decoding of the same prompt. ``rounds`` are those that were timed with plain decoding's: the
     run's own where both are recordings, else a second run of the same ask; ``turns`` may come from further ones.
     ``state`` is one of the constants above."""
@@ -85,10 +85,10 @@ def _clock(rounds: Sequence[Round], begin: float) -> list[float]:
             for _ in range(end - before)]
 
 
-def recorded_beside(trace: Trace, plain: Trace) -> View:
+def recorded_comparison(trace: Trace, plain: Trace) -> View:
     """A recording beside that of plain decoding: compared where they lie, since nothing runs."""
     own, plainly = ([entry.round for entry in each.entries] for each in (trace, plain))
-    return Beside(trace, own, plainly, turn_pairs(own, plainly), pieces_of(plain), in_turns=False).view()
+    return RunComparison(trace, own, plainly, turn_pairs(own, plainly), pieces_of(plain), in_turns=False).view()
 
 
 def text_sentence(found: TextComparison, header: Header, state: str) -> str:

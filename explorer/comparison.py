@@ -18,7 +18,7 @@ from engine.machine.threads import CROWDED
 from engine.records import Ask, Round
 from engine.trace import Trace, committed_ids, shared_rounds
 from explorer.browser_calls import Call, browser_call
-from explorer.claims import CUT, ENDED, GOING_ON, Beside
+from explorer.claims import CUT, ENDED, GOING_ON, RunComparison
 from explorer.lab.jobs import Job, Jobs
 from explorer.rig import Instruments
 from explorer.run_queue import RunQueue
@@ -55,9 +55,9 @@ class Comparison:
         return {"job": self._jobs.start(lambda job: self._measured(run, trace, job))}
 
     def compared(self, wanted: Mapping[str, Any]) -> View:
-        """Its progress; see ``Job``. The result, as far as it is: see ``Beside.view``, with "others" where the run was
-        slower: [{method, budget, pace, dtype, rounds, drafted, ratio, times}], the fastest first, dtype empty where it
-        is the run's own, drafted the rounds that verified a draft."""
+        """Its progress; see ``Job``. The result, as far as it is: see ``RunComparison.view``, with "others" where the
+        run was slower: [{method, budget, pace, dtype, rounds, drafted, ratio, times}], the fastest first, dtype empty
+        where it is the run's own, drafted the rounds that verified a draft."""
         return self._jobs.look(str(wanted.get("job"))).view()
 
     def _refuse(self, trace: Trace) -> None:
@@ -76,7 +76,7 @@ class Comparison:
     def _measured(self, run: str, trace: Trace, job: Job) -> View:
         instruments, ask = self._rig.instruments, ask_of(trace)
         instruments.missing_processors()
-        found = Beside(trace, (), (), (), {}, GOING_ON)
+        found = RunComparison(trace, (), (), (), {}, GOING_ON)
         for taking in self._turns(instruments, ask, job):
             found = self._so_far(found, taking)
             job.result = self._noted(run, found)
@@ -88,7 +88,7 @@ class Comparison:
             view = self._noted(run, found, self._others(trace, view["speed"]["ratio"], job))
         return view
 
-    def _noted(self, run: str, found: Beside, others: Sequence[View] = ()) -> View:
+    def _noted(self, run: str, found: RunComparison, others: Sequence[View] = ()) -> View:
         view = {**found.view(), "others": list(others)}
         self._runs.note(run, view)
         return view
@@ -106,13 +106,13 @@ class Comparison:
                     seen = monotonic()
             yield taking
 
-    def _so_far(self, found: Beside, taking: TurnTaking) -> Beside:
+    def _so_far(self, found: RunComparison, taking: TurnTaking) -> RunComparison:
         tokens = {*committed_ids(taking.plain), *(made.acceptance.bonus for made in taking.plain[-1:])}
         pieces = self._rig.instruments.laboratory.pieces(sorted(tokens))
         return replace(found, rounds=tuple(taking.rounds), plain=tuple(taking.plain), pieces=pieces,
                        turns=turn_pairs(taking.rounds, taking.plain))
 
-    def _again(self, found: Beside, ask: Ask, job: Job) -> Beside:
+    def _again(self, found: RunComparison, ask: Ask, job: Job) -> RunComparison:
         """A text of few turns is timed again until they are enough for a range."""
         until = monotonic() + AGAIN_SECONDS
         while (len(found.turns) < LEAST_TURNS + SETTLING_TURNS and found.turns and monotonic() < until

@@ -11,7 +11,7 @@ from pathlib import Path
 from engine.errors import RequestError, TraceError
 from engine.machine.files import name_in_utf8
 from engine.trace import Header, Trace, load, tau
-from explorer.claims import recorded_beside
+from explorer.claims import recorded_comparison
 from explorer.view import View, run_view
 
 FIRST = "welcome"  # the recording that the page opens with, where it exists
@@ -70,9 +70,9 @@ class Library:
 
     def view(self, lesson: Lesson) -> View:
         """The stage value of a lesson, compared with plain decoding where that was recorded too."""
-        return self.beside_plain(lesson.name, lesson.trace)
+        return self.compared_with_plain(lesson.name, lesson.trace)
 
-    def beside_plain(self, run: str, trace: Trace) -> View:
+    def compared_with_plain(self, run: str, trace: Trace) -> View:
         """The stage value of a trace; ``comparison`` is what a recording of plain decoding of the same prompt on the
         same machine shows (``claims``)."""
         view = run_view(run, (trace.header, *trace.entries, trace.end))
@@ -80,7 +80,7 @@ class Library:
                  if not other.trace.header.drafters and matter(other.trace.header) == matter(trace.header)]
         if not plain or not trace.header.drafters or not trace.header.recorded:
             return view
-        return {**view, "comparison": recorded_beside(trace, plain[0])}
+        return {**view, "comparison": recorded_comparison(trace, plain[0])}
 
 
 def matter(header: Header) -> tuple[object, object]:

@@ -36,7 +36,7 @@ class Runs:
         self._most_bytes = most_bytes
         self._kept: OrderedDict[str, list[Line]] = OrderedDict()
         self._bytes: dict[str, int] = {}
-        self._beside: dict[str, View] = {}
+        self._comparisons: dict[str, View] = {}
         self._lock = Lock()
 
     def begin(self, run: str) -> None:
@@ -60,18 +60,18 @@ class Runs:
             while sum(self._bytes.values()) > self._most_bytes:
                 oldest = next(name for name in self._kept if name != run)
                 del self._kept[oldest], self._bytes[oldest]
-                self._beside.pop(oldest, None)
+                self._comparisons.pop(oldest, None)
 
     def note(self, run: str, comparison: View) -> None:
         """Remember with a run what its comparison with plain decoding came to so far; see ``claims``."""
         with self._lock:
             if run in self._kept:
-                self._beside[run] = comparison
+                self._comparisons[run] = comparison
 
     def comparison(self, run: str) -> View | None:
         """What was remembered of a run's comparison, if anything."""
         with self._lock:
-            return self._beside.get(run)
+            return self._comparisons.get(run)
 
     def trace(self, run: str) -> Trace | None:
         """The run as a trace, closed where it stopped; None for an unknown id or a run without a round."""

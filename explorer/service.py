@@ -79,7 +79,7 @@ class Service:
     def view_of(self, name: str) -> View:
         """The stage value of a recording or of a remembered run, with its comparison with plain decoding if any."""
         name = str(name)
-        view, compared = self._library.beside_plain(name, self.trace_of(name)), self._runs.comparison(name)
+        view, compared = self._library.compared_with_plain(name, self.trace_of(name)), self._runs.comparison(name)
         return {**view, "comparison": compared} if compared else view
 
     def opened(self, upload: dict[str, str]) -> View:

@@ -1,8 +1,9 @@
-"""When a measured speed-up may be claimed, and how close two tokens have to be for rounding to choose between them."""
+"""When a measured speed-up may be claimed."""
 
 from __future__ import annotations
 
 STEADY = 0.35  # of its median: a larger spread of plain decoding's speed comes from the machine
+
 
 def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int, busy: bool = False) -> str | None:
     """Why a measured ratio to plain decoding's speed is not said, in a sentence; None where it may be.

@@ -13,7 +13,7 @@ from engine.methods import METHODS
 from engine.records import Request, Round
 
 # How far rounding moves the gap between the target's two best tokens, where the same text is verified among more rows.
-# The largest that was seen (LOG.md): 3e-5 in float32; 0.31 in bfloat16, whose logits from 16 to 32 are 0.125 apart. The
+# The largest that was seen (LOG.md): 5e-5 in float32; 0.31 in bfloat16, whose logits from 16 to 32 are 0.125 apart. The
 # rest is room for larger models and logits.
 ROUNDING_NATS: Mapping[str, float] = MappingProxyType({"float32": 1e-3, "int4": 1e-3, "bfloat16": 0.5})
 COARSEST = "bfloat16"  # stands for any other precision of 16 bits or fewer

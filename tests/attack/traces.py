@@ -184,8 +184,8 @@ class Traces:
         """As the page shows it: strict JSON, summed up in the list of recordings."""
         library = Library([])
         library.lessons = {"x": Lesson("x", trace)}
-        for value in (library.beside_plain("x", trace), library.summaries(), json.loads(packed(
-                library.beside_plain("x", trace)))):
+        for value in (library.compared_with_plain("x", trace), library.summaries(), json.loads(packed(
+                library.compared_with_plain("x", trace)))):
             json.dumps(value, allow_nan=False).encode()
         again = loads(dumps(trace))
         if dumps(again) != dumps(trace):

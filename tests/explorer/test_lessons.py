@@ -79,7 +79,7 @@ def test_a_recording_is_compared_with_the_plain_one_of_the_same_prompt(library: 
     assert found["lanes"]["seconds"][1][-1] > found["lanes"]["seconds"][0][-1] > 0
     for other in (scripted_trace("ddtree", 24, sampling=Sampling(temperature=1.0)),
                   scripted_trace("ddtree", 24, turns=(("user", "Hi"),))):
-        assert "comparison" not in library.beside_plain("x", recorded(other, "X", "", "2026-11-20"))
+        assert "comparison" not in library.compared_with_plain("x", recorded(other, "X", "", "2026-11-20"))
     assert "comparison" not in library.view(library.named("a_plain"))
 
 
@@ -101,6 +101,21 @@ def test_recordings_answer_what_was_recorded(library: Library) -> None:
     with pytest.raises(RequestError, match="Only recorded runs"):
         list(source.run(Ask("How many books does Omar have? ${7*6}", method="ddtree", budget=5,
                             turns=(("user", "Hi"),))))
+
+
+def test_links_and_replay_files_know_what_a_run_was_compared_with(library: Library) -> None:
+    runs, trace = Runs(), scripted_trace("ddtree")
+    service = Service(library, runs, Stream(answering(), runs, RunQueue()))
+    runs.begin("mine")
+    runs.add("mine", trace.header, *trace.entries, trace.end)
+    assert "comparison" not in service.replay("mine")
+    runs.note("mine", found := {"state": "ended", "text": {"words": "The text parts at word 7."}})
+    runs.note("forgotten", found)
+    assert service.replay("mine")["comparison"] == found and runs.comparison("forgotten") is None
+    page = base64.b64decode(service.export({"kind": "replay", "run": "mine"})["data"]).decode()
+    assert "The text parts at word 7." in page
+    table = base64.b64decode(service.export({"kind": "rounds", "run": "mine"})["data"]).decode()
+    assert "word 7" not in table
 
 
 def test_the_service_opens_a_file_and_keeps_it(service: Service) -> None:
