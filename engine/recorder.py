@@ -11,6 +11,9 @@ Arrays may be numpy arrays, lists, or torch tensors on any device (torch is not 
 them; a thread checks, encodes and writes. A round that does not fit is refused in one sentence, which is logged once
 and written into the file, and never ends the loop unless ``strict=True``. Where the thread cannot keep up, rounds are
 dropped and counted, not held. A file whose process was killed opens up to its last whole round.
+
+What a trace may hold is decided here alone: Canopy's reader uses the limits and the checks at the end of this file, so
+that it opens whatever is written.
 """
 
 from __future__ import annotations
@@ -20,11 +23,14 @@ import base64
 import gzip
 import json
 import logging
+import math
+import re
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -36,18 +42,32 @@ MOST_REFUSALS = 100  # that are written with their sentence; all are counted
 COMPRESSION = 1  # of gzip: twice as fast as its usual 9, a tenth larger
 SECONDS_BETWEEN_WRITES = 0.05  # readers that follow the file see a round this much later
 
-UNKNOWN_TOKEN = 2**31 - 1  # in place of a token that an engine does not say
+FILE_BYTES, UNPACKED_BYTES = 128 * 2**20, 256 * 2**20  # of a file, and of what it unpacks to
+GROWTH, FREE_BYTES = 24, 2 * 2**20  # how many times its size a file unpacks to; so many bytes, it may in any case
+SPARE_BYTES = 2**18  # of the file, for the sentences about refused rounds and for the end
+LINE_BYTES, LINE_VALUES = 16 * 2**20, 500_000
+MOST_ROUNDS, MOST_PIECES = 2**16, 300_000  # of a file; pieces are texts of tokens
+PIECES_BYTES = 2**21  # of one line's pieces, so that there is room for the rest of the line
+MOST_NODES = 2**14  # of a tree
+MOST_CELLS = 2**20  # of a lattice: depth × rows × k
+MOST_DRAFTERS, MOST_STAGES = 16, 64
+MOST_PROMPT_TOKENS, MOST_STOP_TOKENS = 2**20, 4096
+LONGEST_TEXT = 2**20  # characters: a prompt
+LONGEST_NOTE = 2**13  # characters: a title, a sentence for the reader, what the hardware is
+LONGEST_NAME = 200  # characters: a method, a drafter, a stage, a reason
+LONGEST_PIECE = 2**10  # characters or bytes of one token
+LARGEST = 2**31 - 1  # of a token id, an index, a count
+LARGEST_SEED = 2**63 - 1
 
-REQUEST = ("method", "prompt_ids", "budget", "max_tokens", "sampling")
-HEADER = ("prompt", "engine", "rig", "hardware", "dtype", "title", "note", "context_limit", "every")
-RUN = (*REQUEST, *HEADER, "drafters", "token_text", "strict", "most_waiting")
+UNKNOWN_TOKEN = LARGEST  # in place of a token that an engine does not say
 
 INTEGERS, FLOATS = "<i4", "<f4"
 TREE = {"tokens": INTEGERS, "parents": INTEGERS, "logprobs": FLOATS, "heads": INTEGERS}
 LATTICE = {"tokens": INTEGERS, "logprobs": FLOATS, "follow": INTEGERS}
 TRIALS = {"nodes": INTEGERS, "chances": FLOATS, "draws": FLOATS}
-CHOICE = {"choice": INTEGERS, "choice_logprobs": FLOATS, "entropy": FLOATS, "gap": FLOATS, "offered": FLOATS,
-          "processed": FLOATS}
+VERIFICATION = {"choice": INTEGERS, "logprobs": FLOATS, "entropy": FLOATS, "gap": FLOATS, "offered": FLOATS,
+                "processed": FLOATS}
+CHOICE = {"choice_logprobs" if name == "logprobs" else name: name for name in VERIFICATION}
 ROUND = (*TREE, "keep", "bonus", *CHOICE, "node_logprobs", "drafts", "candidates", "trials", "seconds", "start")
 
 log = logging.getLogger("canopy.recorder")
@@ -56,34 +76,48 @@ log = logging.getLogger("canopy.recorder")
 class RecorderError(ValueError):
     """What does not fit, what was seen and what is allowed, in one sentence."""
 
+    def __init__(self, said: str) -> None:
+        super().__init__(f"{said.rstrip('.')}.")
+
 
 class Recorder:
     """Writes a run to ``path``, gzipped where that ends in .gz, in place of an older file of that name. Close it, or
     use ``with``, so that the file gets its end. ``dropped`` and ``refused`` count the rounds that are not in it.
 
     About the run, all optional: ``prompt``, ``method`` and ``engine`` (any text); ``prompt_ids``; ``token_text``: a
-    mapping of token ids to text, or a function such as ``tokenizer.decode``; ``drafters``: their names, () for plain
-    decoding; ``rig`` (the checkpoints), ``hardware``, ``dtype``, ``title``, ``note`` in words; ``budget``,
-    ``max_tokens``, ``context_limit``; ``sampling``: {"temperature", "top_k", "top_p", "seed"}; ``every=10`` records
-    each tenth round; ``strict``; ``most_waiting``: rounds that may wait for the thread.
+    mapping of token ids to text or bytes, a function that returns either, or a tokenizer of transformers, which gives
+    half a character as its bytes; ``drafters``: their names, () for plain decoding; ``rig`` (the checkpoints),
+    ``hardware``, ``dtype``, ``title``, ``note`` in words; ``budget``, ``max_tokens``, ``stop_ids`` (see ``until``),
+    ``context_limit``; ``sampling``: {"temperature", "top_k", "top_p", "seed"}; ``every=10`` records each tenth round;
+    ``strict``; ``most_waiting``: rounds that may wait for the thread. What of it does not fit is left out, in a
+    sentence.
     """
 
     def __init__(self, path: str | Path, **run: Any) -> None:
-        _known(run, RUN, "A run")
-        self._every, self._most = int(run.get("every", 1)), int(run.get("most_waiting", 1024))
-        if self._every < 1 or self._most < 1:
-            raise RecorderError(f"every is {self._every}, most_waiting {self._most}; both have to be 1 or more.")
+        known(run, RUN, "A run")
+        self._every, self._most = (whole(_plain(run.get(name, usual)), name, 1) for name, usual in (
+            ("every", 1), ("most_waiting", 1024)))
         self._strict = bool(run.get("strict"))
+        about, refusals = _about(run, self._strict)
         self._bonus: int | None = None  # of the chain before
-        self._index, self._start = 0, len(run.get("prompt_ids", ()))
+        self._index, self._start = 0, len(about.get("prompt_ids", ()))
         self.dropped = self.refused = 0
+        self._end = _TextEnd()
+        self.until(about.get("stop_ids"), about.get("max_tokens", 0))
         self._began = time.perf_counter()
         self._waiting: deque[tuple[int, float, Any]] = deque()  # rounds, or what is wrong with them
         self._reason, self._closing = "", Event()
-        self._file = _TraceFile(Path(path), run)
+        self._file = _TraceFile(path, run.get("token_text"))
+        self._file.header(about, refusals)
         self._thread = Thread(target=self._write, name="canopy recorder", daemon=True)
         self._thread.start()
         atexit.register(self.close)
+
+    def until(self, stop_ids: Any = (), max_tokens: int = 0) -> None:
+        """End the recorded text before one of these tokens, which stays as the last bonus token, and after so many (0:
+        any number). Later rounds are not recorded. For loops that see the end of their text only when it is over."""
+        self._end.stop_ids = frozenset(token_ids(() if stop_ids is None else stop_ids, "stop_ids").tolist())
+        self._end.most = whole(_plain(max_tokens), "max_tokens")
 
     def round(self, tokens: Any, parents: Any, keep: Any, bonus: Any, **more: Any) -> None:
         """One draft, one verify, one commit. ``tokens`` and ``parents`` (n,): the root first (its own parent is 0 or
@@ -99,18 +133,22 @@ class Recorder:
         {"nodes", "chances", "draws"} (t,). ``seconds`` by stage: draft, build, pack, verify, accept, keep, other.
         ``start``: the tokens cached before the round.
         """
+        if self._end.reason:
+            return
         index, self._index = self._index, self._index + 1
         try:
             start = more.get("start", self._start)
-            self._start = start + len(keep)
-            if index % self._every:
+            sound = _position(start, self._start)
+            self._end.first = sound if self._end.first is None else self._end.first
+            self._start = sound + len(keep)
+            if index % self._every and not self._end.watches:
                 return
             if len(self._waiting) >= self._most or not self._thread.is_alive():
                 self.dropped += 1
                 return
             copy = _Copy({"tokens": tokens, "parents": parents, "keep": keep, "bonus": bonus, **more, "start": start})
             if self._strict:
-                _round_line(copy.parts())
+                _encoded(_checked_line(index, copy.parts()))
             self._waiting.append((index, time.perf_counter() - self._began, copy))
         except Exception as error:
             self._refuse(index, error)
@@ -125,9 +163,10 @@ class Recorder:
             above = np.maximum(np.arange(-1, len(drafted)), 0)
             self.round([root, *drafted], above, np.arange(accepted + 1), bonus, **more)
 
-    def close(self, reason: str = "stop") -> None:
-        """Write what waits and the end: ``stop`` (a stop token), ``length``, ``context`` or ``stopped`` (by hand)."""
-        self._reason = self._reason or reason
+    def close(self, reason: str = "") -> None:
+        """Write what waits and the end: ``stop`` (a stop token), ``length``, ``context`` or ``stopped`` (by hand).
+        Without one it is what ``until`` found, or ``unknown``."""
+        self._reason = self._reason or text(reason, "reason")
         self._closing.set()
         self._thread.join()
         atexit.unregister(self.close)
@@ -136,11 +175,11 @@ class Recorder:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        self.close("stop" if kind is None else "stopped")
+        self.close("" if kind is None else "stopped")
 
     def _refuse(self, index: int, error: Exception) -> None:
         if self._strict:
-            raise RecorderError(f"Round {index + 1} is refused: {error}") from error
+            raise RecorderError(f"Round {index + 1} is refused: {reason_of(error)}.") from error
         self._waiting.append((index, 0.0, error))
 
     def _write(self) -> None:
@@ -152,25 +191,62 @@ class Recorder:
                 while self._waiting:
                     self._add(*self._waiting.popleft())
                 self._file.flush()
-            counts = {"rounds": self._index, "dropped": self.dropped, "refused": self.refused}
-            self._file.write({"end": {"reason": self._reason, "seconds": time.perf_counter() - self._began, **counts}})
+            reason, rounds = self._end.reason or self._reason or "unknown", self._end.rounds or self._index
+            counts = {"rounds": rounds, "dropped": self.dropped, "refused": self.refused}
+            self._file.write({"end": {"reason": reason, "seconds": time.perf_counter() - self._began, **counts}})
             self._file.close()
         except OSError as error:
             log.warning("Recording ends, because the file cannot be written: %s.", error.strerror)
 
     def _add(self, index: int, seconds: float, found: _Copy | Exception) -> None:
+        if self._end.reason:
+            return
         try:
             if isinstance(found, Exception):
                 raise found
-            line = _round_line(found.parts())
-            self._file.write({"round": {"index": index, **line}, "pieces": self._file.pieces(line),
-                              "elapsed_seconds": seconds})
-        except (ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
+            parts = found.parts()
+            if self._end.cut(index, parts) and index % self._every == 0:
+                self._file.round(_checked_line(index, parts), seconds)
+        except OSError:
+            raise
+        except Exception as error:
             self.refused += 1
             if self.refused == 1:
-                log.warning("Round %d is refused: %s Later ones are counted in the file.", index + 1, error)
+                log.warning("Round %d is refused: %s. Later ones are counted in the file.", index + 1, reason_of(error))
             if self.refused <= MOST_REFUSALS:
-                self._file.write({"refused": {"index": index, "reason": str(error)}})
+                self._file.write({"refused": {"index": index, "reason": reason_of(error)}})
+
+
+class _TextEnd:
+    """Where the text ends: before one of ``stop_ids``, or after ``most`` tokens (0: any number). ``first`` is the start
+    of the first round; ``reason`` is set at the end, and ``rounds`` to how many there were."""
+
+    def __init__(self) -> None:
+        self.stop_ids: frozenset[int] = frozenset()
+        self.most = self.rounds = 0
+        self.first: Any = None
+        self.reason = ""
+
+    @property
+    def watches(self) -> bool:
+        """Whether the text can end here."""
+        return bool(self.stop_ids) or self.most > 0
+
+    def cut(self, index: int, parts: dict[str, Any]) -> bool:
+        """Cut a round's ``keep`` at the end of the text; the token behind it becomes its bonus token. False where the
+        text ended before the round."""
+        if not self.watches:
+            return True
+        keep = _array("keep", parts["keep"], INTEGERS)
+        path = [*_array("tokens", parts["tokens"], INTEGERS)[keep].tolist(), _single("bonus", parts["bonus"])]
+        left = self.most - (_single("start", parts["start"]) - _single("start", self.first)) if self.most else len(path)
+        stops = [place for place, token in enumerate(path) if token in self.stop_ids]
+        length = max(0, min([left, *stops, len(keep)]))
+        if stops or length == left:
+            self.reason = "stop" if path[length] in self.stop_ids else "length"
+            self.rounds = index + bool(length)
+            parts["keep"], parts["bonus"] = keep[:length], path[length]
+        return length > 0
 
 
 class _Copy:
@@ -208,22 +284,59 @@ class _Copy:
 class _TraceFile:
     """The file as the thread writes it: JSON lines, each token's text with the first line that needs it."""
 
-    def __init__(self, path: Path, run: Mapping[str, Any]) -> None:
-        text = run.get("token_text", {})
-        self._text = text.__getitem__ if isinstance(text, Mapping) else text
+    def __init__(self, path: str | Path, token_text: Any) -> None:
+        self._text = _text_function(token_text)
         self._named: set[int] = set()
         self._fresh = True  # is there something to flush
+        self._rounds = self._size = 0
         try:
-            if path.exists() and not path.is_file():
+            if Path(path).exists() and not Path(path).is_file():
                 raise OSError(0, "it is not an ordinary file")  # a pipe would be waited for
-            self._file: Any = gzip.open(path, "wb", COMPRESSION) if path.suffix == ".gz" else open(path, "wb")  # noqa: SIM115
-        except OSError as error:
-            raise RecorderError(f"The trace {path.name} cannot be written: {error.strerror}.") from error
-        request = {name: run[name] for name in REQUEST if name in run}
-        request["prompt_ids"] = tokens = np.asarray(run.get("prompt_ids", ()), np.int64)
-        header = {name: run[name] for name in HEADER if name in run}
-        header.update(heads=list(run.get("drafters", ["drafter"])), recorded=time.strftime("%Y-%m-%d"), request=request)
-        self.write({"canopy_trace": VERSION, "header": {**header, "pieces": self.pieces({"tokens": tokens})}})
+            self._packs = Path(path).suffix == ".gz"
+            self._raw = open(path, "wb")  # noqa: SIM115
+        except (OSError, ValueError, TypeError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise RecorderError(f"The trace {ascii(Path(str(path)).name)[1:-1]} cannot be written: {why}.") from error
+        self._file = self._member(COMPRESSION) if self._packs else self._raw
+
+    def header(self, about: Mapping[str, Any], refusals: Mapping[str, str]) -> None:
+        """The first line, then one for each thing that was left out of it."""
+        request = {name: about[name] for name in REQUEST if name in about}
+        header = {name: about[name] for name in HEADER if name in about}
+        header.update(heads=about.get("drafters", ["drafter"]), recorded=time.strftime("%Y-%m-%d"), request=request)
+        header["pieces"] = self._pieces({"tokens": about.get("prompt_ids", ())})
+        self._named.update(header["pieces"])
+        try:
+            self.write(_first_line(header, refusals))
+        except RecorderError as error:  # only a prompt can be so long
+            refusals = {**refusals, "prompt": reason_of(error)}
+            self.write(_first_line({**header, "prompt": ""}, refusals))
+        for name, reason in refusals.items():
+            log.warning("The %s of a run is left out of its recording: %s.", name, reason)
+            self.write({"refused": {"field": name, "reason": reason}})
+
+    def round(self, line: Mapping[str, Any], seconds: float) -> None:
+        """A round that was checked. RecorderError where the file has no room for it."""
+        if self._rounds >= MOST_ROUNDS:
+            raise RecorderError(f"the file has {MOST_ROUNDS:,} rounds, which is the most that is read")
+        pieces = self._pieces(line)
+        self.write({"round": line, "pieces": pieces, "elapsed_seconds": seconds}, SPARE_BYTES)
+        self._named.update(pieces)
+        self._rounds += 1
+
+    def write(self, line: Mapping[str, Any], spare: int = 0) -> None:
+        """A line. RecorderError where it, or the file with it and ``spare`` bytes, is too long to be read."""
+        data = _encoded(line)
+        most = UNPACKED_BYTES if self._packs else FILE_BYTES
+        if self._size + len(data) + spare > most or self._packs and self._raw.tell() + len(data) + spare > FILE_BYTES:
+            raise RecorderError(f"the file has {self._size:,} bytes, and at most {most:,} are read")
+        self._size, self._fresh = self._size + len(data), True
+        if self._packs and self._swells():
+            self.flush()
+            if self._swells():
+                self._store(data)
+                return
+        self._file.write(data)
 
     def flush(self) -> None:
         """Write what is buffered, for readers that follow the file."""
@@ -231,24 +344,66 @@ class _TraceFile:
             self._file.flush()
         self._fresh = False
 
-    def write(self, line: Mapping[str, Any]) -> None:
-        """A line of JSON; arrays as base64 of their bytes, with dtype and shape."""
-        self._file.write(json.dumps(line, separators=(",", ":"), default=_packed).encode() + b"\n")
-        self._fresh = True
-
     def close(self) -> None:
         """Nothing follows."""
         self._file.close()
+        self._raw.close()
 
-    def pieces(self, line: Mapping[str, Any]) -> dict[int, str]:
-        """The text of those tokens of a line that no earlier one has named, as far as ``token_text`` knows it."""
-        fresh = _token_ids(line) - self._named
-        self._named |= fresh
-        found = {}
-        for token in sorted(fresh):
+    def _swells(self) -> bool:
+        return self._size > max(FREE_BYTES // 2, GROWTH * self._raw.tell())
+
+    def _store(self, data: bytes) -> None:
+        """Write a line as it is, in a gzip member of its own: with it packed, the file might unpack to more than
+        ``GROWTH`` times its size."""
+        self._file.close()
+        with self._member(0) as member:
+            member.write(data)
+        self._file = self._member(COMPRESSION)
+
+    def _member(self, level: int) -> Any:
+        return gzip.GzipFile("", "wb", level, self._raw)
+
+    def _pieces(self, line: Mapping[str, Any]) -> dict[int, Any]:
+        """The text of those tokens of a line that no earlier one has named, as far as ``token_text`` knows it and the
+        line has room."""
+        found: dict[int, Any] = {}
+        room = PIECES_BYTES
+        for token in sorted(_token_ids(line) - self._named):
+            if len(self._named) + len(found) >= MOST_PIECES:
+                break
             with suppress(Exception):  # somebody else's function: what it raises costs the token its text alone
-                found[token] = "⟨?⟩" if token == UNKNOWN_TOKEN else str(self._text(token))
+                shown = piece("⟨?⟩" if token == UNKNOWN_TOKEN else self._text(token))
+                room -= 16 + 6 * len(shown)  # bytes of JSON, at the most
+                if room < 0:
+                    break
+                found[token] = shown
         return found
+
+
+def _text_function(given: Any) -> Callable[[int], Any]:
+    if hasattr(given, "convert_ids_to_tokens"):
+        return partial(token_piece, given)
+    return given if callable(given) else (given or {}).__getitem__
+
+
+def token_piece(tokenizer: Any, token: int) -> str | bytes:
+    """The text of a token of a tokenizer of transformers; its bytes where it alone is no whole characters: those of
+    a byte-level token, or of one like <0xE2>."""
+    found = str(tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False))
+    symbols = tokenizer.convert_ids_to_tokens(token) if "\ufffd" in found else ""
+    if symbols and re.fullmatch("<0x[0-9A-F]{2}>", symbols):
+        return bytes([int(symbols[3:5], 16)])
+    return bytes(map(BYTE_SYMBOLS.__getitem__, symbols)) if symbols and set(symbols) <= set(BYTE_SYMBOLS) else found
+
+
+def _byte_symbols() -> dict[str, int]:
+    """The alphabet of byte-level tokens: a printable byte is itself, the others follow from U+0100 on."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in shown]
+    return {**{chr(byte): byte for byte in shown}, **{chr(256 + place): byte for place, byte in enumerate(hidden)}}
+
+
+BYTE_SYMBOLS = _byte_symbols()
 
 
 def _token_ids(line: Mapping[str, Any]) -> set[int]:
@@ -264,98 +419,318 @@ def _token_ids(line: Mapping[str, Any]) -> set[int]:
     return found - {-1}
 
 
+def _encoded(line: Mapping[str, Any]) -> bytes:
+    """A line of JSON; arrays as base64 of their bytes, with dtype and shape."""
+    data = json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=_packed).encode() + b"\n"
+    check_line(data)
+    return data
+
+
 def _packed(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
     data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
     return {"dtype": value.dtype.str, "shape": list(value.shape), "data": data}
 
 
-def _known(given: Mapping[str, Any], names: tuple[str, ...], what: str) -> None:
-    if unknown := sorted(set(given) - set(names)):
-        raise RecorderError(f"{what} has no {unknown[0]!r}; it may have {', '.join(names)}.")
+def _about(run: Mapping[str, Any], strict: bool) -> tuple[dict[str, Any], dict[str, str]]:
+    """What is said about a run, checked, and why something of it is left out."""
+    about, refusals = {}, {}
+    for name, check in {**REQUEST, **HEADER, "drafters": drafters}.items():
+        given = run.get(name)
+        try:
+            if given is not None:
+                about[name] = check(_plain(given), name)
+        except Exception as error:
+            if strict:
+                raise RecorderError(f"The {name} of the run is refused: {reason_of(error)}.") from error
+            refusals[name] = reason_of(error)
+    return about, refusals
 
 
-def _round_line(parts: dict[str, Any]) -> dict[str, Any]:
+def _first_line(header: Mapping[str, Any], refusals: Mapping[str, str]) -> dict[str, Any]:
+    """The header's line, whose note names what was left out."""
+    if refusals:
+        left_out = f"Left out, because it does not fit: {', '.join(refusals)}."
+        header = {**header, "note": f"{header.get('note', '')[:LONGEST_NOTE // 2]} {left_out}".strip()}
+    return {"canopy_trace": VERSION, "header": header}
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _position(start: Any, counted: Any) -> Any:
+    """A round's start, from which the next one's is counted: the given one, where it is one. A tensor is not waited
+    for."""
+    if hasattr(start, "cpu"):
+        return start
+    with suppress(Exception):
+        return whole(_single("start", start), "start", 0, LARGEST - MOST_NODES)
+    return counted
+
+
+def _checked_line(index: int, parts: dict[str, Any]) -> dict[str, Any]:
     """A round as its line has it; RecorderError says what does not fit."""
-    _known(parts, ROUND, "A round")
-    tree = _tree(parts)
-    size = len(tree["tokens"])
-    keep = _array("keep", parts["keep"], INTEGERS)
-    inside = keep.ndim == 1 and keep.size and keep[0] == 0 and (keep[1:] > 0).all() and keep.max() < size
-    if not inside or (tree["parents"][keep[1:]] != keep[:-1]).any():
-        raise RecorderError(f"keep is {keep.tolist()}; it has to be a path of the {size} rows that begins with row 0.")
-    bonus = _array("bonus", parts["bonus"], INTEGERS).reshape(-1)
-    if bonus.size != 1:
-        raise RecorderError(f"bonus has {bonus.size} tokens; it has to be one.")
-    verification = _arrays(parts, CHOICE, (size,))
-    logprobs = {"logprobs": verification.pop("choice_logprobs")} if "choice_logprobs" in verification else {}
-    line: dict[str, Any] = {"start": int(parts["start"]), "tree": tree, "verification": {**verification, **logprobs},
-            "acceptance": {"keep": keep, "bonus": int(bonus[0])}}
+    known(parts, ROUND, "A round")
+    line: dict[str, Any] = {
+        "index": index, "start": _single("start", parts["start"]), "tree": _tree(parts),
+        "verification": {name: _array(name, parts[given], VERIFICATION[name]) for given, name in CHOICE.items()
+                         if parts.get(given) is not None},
+        "acceptance": {"keep": _array("keep", parts["keep"], INTEGERS), "bonus": _single("bonus", parts["bonus"])},
+        "drafts": [_lattice(draft) for draft in parts.get("drafts") or ()],
+        "candidates": [_tree(candidate) for candidate in parts.get("candidates") or ()],
+        "seconds": {str(stage): float(given) for stage, given in (parts.get("seconds") or {}).items()}}
     if parts.get("trials") is not None:
-        line["acceptance"]["trials"] = _arrays(parts["trials"], TRIALS, np.shape(parts["trials"]["nodes"]))
-    line["drafts"] = [_lattice(draft) for draft in parts.get("drafts") or ()]
-    line["candidates"] = [_tree(candidate) for candidate in parts.get("candidates") or ()]
-    line["seconds"] = {str(stage): _time(stage, given) for stage, given in (parts.get("seconds") or {}).items()}
+        line["acceptance"]["trials"] = _arrays(parts["trials"], TRIALS)
+    check_round(line)
     return line
 
 
-def _time(stage: Any, given: Any) -> float:
-    if not 0 <= (seconds := float(given)) < float("inf"):
-        raise RecorderError(f"{stage} took {seconds} seconds; a finite number from 0 on is allowed.")
-    return seconds
-
-
 def _tree(parts: Mapping[str, Any]) -> dict[str, Any]:
-    tokens = _array("tokens", parts["tokens"], INTEGERS)
-    if tokens.ndim != 1 or not tokens.size or tokens.min() < 0:
-        raise RecorderError(f"tokens is of shape {tokens.shape}, from {tokens.min(initial=0)} on; it has to be (n,), "
-                            "the root first, each 0 or more.")
-    tree = _arrays(parts, TREE, tokens.shape)
-    above = tree["parents"]
-    if (wrong := np.flatnonzero((above[1:] < 0) | (above[1:] >= np.arange(1, len(above))))).size:
-        node = int(wrong[0]) + 1
-        raise RecorderError(f"node {node} has the parent {above[node]}; parents come before their children, so that "
-                            f"0 to {node - 1} are allowed.")
-    if above[0] not in (0, -1):
-        raise RecorderError(f"the root has the parent {above[0]}; 0 and -1 are allowed.")
-    above[0] = 0
+    tree = _arrays(parts, TREE)
+    tree["parents"][:1][tree["parents"][:1] == -1] = 0
     if parts.get("node_logprobs") is not None:
-        tree["logprobs"] = _array("node_logprobs", parts["node_logprobs"], FLOATS, tokens.shape)
+        tree["logprobs"] = _array("node_logprobs", parts["node_logprobs"], FLOATS)
+        _check_tree(tree)
         tree["logprobs"][0] = 0
-        for node in range(1, len(above)):
-            tree["logprobs"][node] += tree["logprobs"][above[node]]
+        for node in range(1, len(tree["parents"])):
+            tree["logprobs"][node] += tree["logprobs"][tree["parents"][node]]
     return tree
 
 
 def _lattice(draft: Mapping[str, Any]) -> dict[str, Any]:
-    lattice = _arrays(draft, LATTICE, np.shape(draft["tokens"]))
-    shape = lattice["tokens"].shape
-    if len(shape) == 2:  # marginals: a row a depth
+    lattice = _arrays(draft, LATTICE)
+    if lattice["tokens"].ndim == 2:  # marginals: a row a depth
         lattice = {name: array[:, None] for name, array in lattice.items()}
-    elif len(shape) != 3:
-        raise RecorderError(f"a lattice is of shape {shape}; (depth, k) and (depth, rows, k) are allowed.")
     lattice.setdefault("follow", np.zeros_like(lattice["tokens"]))
     return lattice
 
 
-def _arrays(given: Mapping[str, Any], kinds: Mapping[str, str], shape: tuple[int, ...]) -> dict[str, Any]:
-    """Those of the named arrays that are given, all of one shape."""
-    return {name: _array(name, given[name], kind, shape) for name, kind in kinds.items() if given.get(name) is not None}
+def _arrays(given: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Those of the named arrays that are given."""
+    return {name: _array(name, given[name], kind) for name, kind in kinds.items() if given.get(name) is not None}
 
 
-def _array(name: str, value: Any, kind: str, shape: tuple[int, ...] | None = None) -> Any:
+def _single(name: str, value: Any) -> int:
+    array = _array(name, value, INTEGERS).reshape(-1)
+    if array.size != 1:
+        raise RecorderError(f"{name} has {array.size} numbers, where one is allowed")
+    return int(array[0])
+
+
+def _array(name: str, value: Any, kind: str) -> Any:
     """A fresh array of a kind."""
     if hasattr(value, "cpu"):
         value = value.cpu()
         value = value.float() if kind == FLOATS else value  # numpy has no bfloat16
     array = np.array(value)
-    if array.dtype.str == kind and array.shape == (array.shape if shape is None else shape):
+    if array.dtype.str == kind:
         return array
     if array.size and array.dtype.kind not in ("iu" if kind == INTEGERS else "iuf"):
-        raise RecorderError(f"{name} is of dtype {array.dtype}; {'whole ' * (kind == INTEGERS)}numbers are allowed.")
+        raise RecorderError(f"{name} is of dtype {array.dtype}, where {'whole ' * (kind == INTEGERS)}numbers are "
+                            "allowed")
     if kind == INTEGERS and array.size and not -2**31 <= array.min() <= array.max() < 2**31:
-        raise RecorderError(f"{name} reaches from {array.min()} to {array.max()}; numbers of 32 bits are allowed.")
-    if shape is not None and array.shape != shape:
-        raise RecorderError(f"{name} is of shape {array.shape}, where {shape} fits the other arrays.")
+        raise RecorderError(f"{name} reaches from {array.min()} to {array.max()}, where numbers of 32 bits are allowed")
     return array.astype(kind)
+
+
+# What a trace may hold. The reader uses these too: each returns the value in its type, or raises RecorderError.
+
+
+def reason_of(error: Exception) -> str:
+    """What is wrong, on one line and without the full stop."""
+    if type(error) is RecursionError:
+        return "it is nested too deeply"
+    said = f"it lacks {error}" if type(error) is KeyError else str(error) or type(error).__name__
+    said = " ".join(said.split())[:300].rstrip(".")
+    return said if said.isprintable() else ascii(said)[1:-1]
+
+
+def seen(value: Any) -> str:
+    """A value as quoted in a sentence."""
+    quoted = ascii(value) if not isinstance(value, (list, dict)) else type(value).__name__
+    return quoted if len(quoted) <= 40 else f"{quoted[:40]}…"
+
+
+def text(value: Any, name: str, most: int = LONGEST_NAME) -> str:
+    """A text of at most ``most`` whole characters."""
+    if not isinstance(value, str):
+        raise RecorderError(f"the {name} is {seen(value)}, where text is allowed")
+    if len(value) > most:
+        raise RecorderError(f"the {name} has {len(value):,} characters, where {most:,} are allowed")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise RecorderError(f"the {name} holds half of a character (a lone surrogate)") from error
+    return value
+
+
+def whole(value: Any, name: str, least: int = 0, most: int = LARGEST) -> int:
+    """A whole number in a range."""
+    if type(value) is not int or not least <= value <= most:
+        raise RecorderError(f"the {name} is {seen(value)}, where a whole number from {least} to {most} is allowed")
+    return value
+
+
+def number(value: Any, name: str, least: float = 0.0, most: float = 1e12) -> float:
+    """A finite number in a range."""
+    if type(value) not in (int, float) or not math.isfinite(value) or not least <= value <= most:
+        raise RecorderError(f"the {name} is {seen(value)}, where a number from {least:g} to {most:g} is allowed")
+    return float(value)
+
+
+def known(given: Mapping[str, Any], names: Any, what: str) -> None:
+    """Whether there are no other names than these."""
+    if unknown := sorted(set(map(str, given)) - set(names)):
+        raise RecorderError(f"{what} has no {seen(unknown[0])}; it may have {', '.join(names)}")
+
+
+def piece(value: Any) -> str | list[int]:
+    """A token's text, or its bytes where those are no whole characters."""
+    if isinstance(value, bytes):
+        try:
+            value = value.decode()
+        except UnicodeDecodeError:
+            value = list(value)
+    if not isinstance(value, list):
+        return text(value, "text of a token", LONGEST_PIECE)
+    if len(value) > LONGEST_PIECE:
+        raise RecorderError(f"the text of a token has {len(value):,} bytes, where {LONGEST_PIECE:,} are allowed")
+    return [whole(byte, "byte of a token", 0, 255) for byte in value]
+
+
+def token_ids(value: Any, name: str, most: int = MOST_PROMPT_TOKENS) -> Any:
+    """Token ids, (n,) int32; of a set, in order; one number is a list of one."""
+    ids = _array(name, sorted(value) if isinstance(value, (set, frozenset)) else value, INTEGERS).reshape(-1)
+    if ids.size > most:
+        raise RecorderError(f"the {name} are {ids.size:,} tokens, where {most:,} are allowed")
+    if ids.min(initial=0) < 0:
+        raise RecorderError(f"the {name} have the token {ids.min()}, where 0 to {LARGEST} are allowed")
+    return ids
+
+
+def drafters(value: Any, name: str) -> list[str]:
+    """The drafters' names."""
+    if not isinstance(value, (list, tuple)) or len(value) > MOST_DRAFTERS:
+        raise RecorderError(f"the {name} are {seen(value)}, where a list of at most {MOST_DRAFTERS} is allowed")
+    return [text(drafter, name) for drafter in value]
+
+
+def sampling(value: Any, name: str = "sampling") -> dict[str, float]:
+    """How the target chose its tokens."""
+    if not isinstance(value, dict):
+        raise RecorderError(f"the {name} is {seen(value)}, where an object is allowed")
+    known(value, SAMPLING, "The sampling")
+    return {part: SAMPLING[part](given, part) for part, given in value.items()}
+
+
+SAMPLING: dict[str, Callable[[Any, str], Any]] = {
+    "temperature": partial(number, most=1e6), "top_k": partial(whole, most=LARGEST_SEED),
+    "top_p": partial(number, most=1), "seed": partial(whole, least=-LARGEST_SEED, most=LARGEST_SEED)}
+REQUEST: dict[str, Callable[[Any, str], Any]] = {
+    "method": text, "prompt_ids": token_ids, "budget": whole, "max_tokens": whole, "sampling": sampling,
+    "stop_ids": partial(token_ids, most=MOST_STOP_TOKENS)}
+HEADER: dict[str, Callable[[Any, str], Any]] = {
+    "prompt": partial(text, most=LONGEST_TEXT),
+    **dict.fromkeys(("engine", "rig", "hardware", "dtype", "title", "note"), partial(text, most=LONGEST_NOTE)),
+    "context_limit": whole, "every": partial(whole, least=1)}
+RUN = (*REQUEST, *HEADER, "drafters", "token_text", "strict", "most_waiting")
+
+
+def check_line(row: bytes, most_bytes: int = LINE_BYTES, most_values: int = LINE_VALUES) -> None:
+    """Whether a line of a file may be read."""
+    if len(row) > most_bytes:
+        raise RecorderError(f"its line has {len(row):,} bytes, where {most_bytes:,} are allowed")
+    if sum(map(row.count, (b",", b"[", b"{"))) > most_values:
+        raise RecorderError(f"it has more than {most_values:,} values")
+
+
+def check_round(line: Mapping[str, Any]) -> None:
+    """Whether a round is sound: ``line`` is as in the file, its arrays unpacked. Every index has to point inside its
+    array. A log probability may be −inf, and any number may be NaN, which stands for one that was not recorded."""
+    tree, verification, acceptance = line["tree"], line["verification"], line["acceptance"]
+    for name in ("drafts", "candidates"):
+        if len(line[name]) > MOST_DRAFTERS:
+            raise RecorderError(f"the {name} are {len(line[name])}, where {MOST_DRAFTERS} are allowed")
+    for part in (tree, *line["candidates"]):
+        _check_tree(part)
+    for draft in line["drafts"]:
+        _check_lattice(draft)
+    size = len(tree["tokens"])
+    whole(line["index"], "index of a round")
+    whole(line["start"], "start of a round", 0, LARGEST - size)
+    whole(acceptance["bonus"], "bonus token")
+    _check_keep(acceptance["keep"], tree["parents"])
+    _check_shapes(verification, (size,))
+    if (verification.get("choice", np.zeros(1)) < -1).any():
+        raise RecorderError("a choice is below -1, which stands for one that was not recorded")
+    _check_logprobs(*(verification[name] for name in ("logprobs", "offered", "processed") if name in verification))
+    _check_finite(**{name: verification[name] for name in ("entropy", "gap") if name in verification})
+    if (trials := acceptance.get("trials")) is not None:
+        _check_shapes(trials, (trials["nodes"].size,), TRIALS)
+        if ((trials["nodes"] < 1) | (trials["nodes"] >= size)).any():
+            raise RecorderError(f"trials of nodes that a tree of {size} rows does not have")
+        _check_finite(chances=trials["chances"], draws=trials["draws"])
+    if len(line["seconds"]) > MOST_STAGES:
+        raise RecorderError(f"seconds of {len(line['seconds']):,} stages, where {MOST_STAGES} are allowed")
+    for stage, seconds in line["seconds"].items():
+        number(seconds, f"time of {seen(text(stage, 'name of a stage'))}")
+
+
+def _check_keep(keep: Any, parents: Any) -> None:
+    size = len(parents)
+    inside = keep.ndim == 1 and keep.size and keep[0] == 0 and (keep[1:] > 0).all() and keep.max() < size
+    if not inside or (parents[keep[1:]] != keep[:-1]).any():
+        raise RecorderError(f"keep is {keep.tolist()}; it has to be a path of the {size} rows that begins with row 0")
+
+
+def _check_tree(tree: Mapping[str, Any]) -> None:
+    tokens, above = tree["tokens"], tree["parents"]
+    if tokens.ndim != 1 or not tokens.size or tokens.min() < 0:
+        raise RecorderError(f"tokens is of shape {tokens.shape}, from {tokens.min(initial=0)} on; it has to be (n,), "
+                            "the root first, each 0 or more")
+    if tokens.size > MOST_NODES:
+        raise RecorderError(f"a tree of {tokens.size:,} nodes, where {MOST_NODES:,} are allowed")
+    _check_shapes(tree, tokens.shape)
+    if (wrong := np.flatnonzero((above[1:] < 0) | (above[1:] >= np.arange(1, len(above))))).size:
+        node = int(wrong[0]) + 1
+        raise RecorderError(f"node {node} has the parent {above[node]}; parents come before their children, so that "
+                            f"0 to {node - 1} are allowed")
+    if above[0] != 0:
+        raise RecorderError(f"the root has the parent {above[0]}; 0 and -1 are allowed")
+    heads = tree.get("heads", tokens[:0])
+    if heads.size and not 0 <= heads.min() <= heads.max() < 1 << MOST_DRAFTERS:
+        raise RecorderError(f"heads reach from {heads.min()} to {heads.max()}, where bit masks of {MOST_DRAFTERS} "
+                            "drafters are allowed")
+    _check_logprobs(tree.get("logprobs", tokens[:0]))
+
+
+def _check_lattice(draft: Mapping[str, Any]) -> None:
+    tokens, follow = draft["tokens"], draft["follow"]
+    if tokens.ndim != 3:
+        raise RecorderError(f"a lattice is of shape {tokens.shape}; (depth, k) and (depth, rows, k) are allowed")
+    if tokens.size > MOST_CELLS:
+        raise RecorderError(f"a lattice of {tokens.size:,} cells, where {MOST_CELLS:,} are allowed")
+    _check_shapes(draft, tokens.shape, LATTICE)
+    if tokens.min(initial=0) < 0:
+        raise RecorderError("a lattice with a token below 0")
+    if tokens.size and not 0 <= follow.min() <= follow.max() < tokens.shape[1]:
+        raise RecorderError("a lattice that leads to rows that it does not have")
+    _check_logprobs(draft["logprobs"])
+
+
+def _check_shapes(arrays: Mapping[str, Any], shape: tuple[int, ...], needed: Any = ()) -> None:
+    for name, array in {**{name: arrays[name] for name in needed}, **arrays}.items():
+        if array.shape != shape:
+            raise RecorderError(f"{name} is of shape {array.shape}, where {shape} fits the other arrays")
+
+
+def _check_logprobs(*arrays: Any) -> None:
+    if any((array > 1.0).any() for array in arrays):  # 0, and what rounding adds to it
+        raise RecorderError("a log probability above 0")
+
+
+def _check_finite(**arrays: Any) -> None:
+    for name, array in arrays.items():
+        if np.isneginf(array).any() or name != "gap" and np.isposinf(array).any():
+            raise RecorderError(f"{name} is infinite, where finite numbers are allowed")

@@ -21,10 +21,10 @@ from engine.trace.lines import (
     shared_rounds,
     tau,
 )
-from engine.trace.reading import UNREADABLE, decode_line, load, loads
+from engine.trace.reading import UNREADABLE, load, loads
 from engine.trace.writing import VERSION, dump, dumps, encode_line, encode_record
 
 __all__ = [
     "UNREADABLE", "VERSION", "Block", "SharedPass", "End", "Entry", "Header", "Line", "Piece", "Trace", "committed_ids",
-    "decode_line", "dump", "dumps", "encode_line", "encode_record", "gather", "load", "loads", "recorded",
+    "dump", "dumps", "encode_line", "encode_record", "gather", "load", "loads", "recorded",
     "shared_rounds", "tau"]

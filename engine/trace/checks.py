@@ -1,4 +1,5 @@
-"""Checks of the values in an untrusted file: each returns the value in its type, or raises ValueError with the reason.
+"""Checks of the JSON values in an untrusted file: each returns the value in its type, or raises ValueError with the
+reason. What a trace may hold is decided in ``engine/recorder.py``; here is what only a reader meets.
 
 JSON allows values that the rest of Canopy cannot hold: lone surrogates, integers of a thousand digits, infinities.
 """
@@ -12,44 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from engine.recorder import LONGEST_NOTE, MOST_PIECES, REQUEST, known, piece, seen, text, whole
 from engine.records import Request, Sampling
-from engine.requests.limits import LARGEST as LARGEST_SEED
-from engine.trace.limits import LARGEST, LONGEST_NAME, LONGEST_NOTE, LONGEST_PIECE, LONGEST_TEXT, MOST_PROMPT_TOKENS
 from engine.trace.lines import Piece
 
-
-def seen(value: Any) -> str:
-    """A value as quoted in a sentence."""
-    text = ascii(value) if not isinstance(value, list | dict) else type(value).__name__
-    return text if len(text) <= 40 else f"{text[:40]}…"
-
-
-def text(value: Any, name: str, most: int = LONGEST_NAME) -> str:
-    """A text of at most ``most`` whole characters."""
-    if not isinstance(value, str):
-        raise ValueError(f"the {name} is {seen(value)}, where text is allowed")
-    if len(value) > most:
-        raise ValueError(f"the {name} has {len(value):,} characters, where {most:,} are allowed")
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(f"the {name} holds half of a character (a lone surrogate)") from error
-    return value
-
-
-def whole(value: Any, name: str, least: int = 0, most: int = LARGEST) -> int:
-    """A whole number in a range."""
-    if type(value) is not int or not least <= value <= most:
-        raise ValueError(f"the {name} is {seen(value)}, where a whole number from {least} to {most} is allowed")
-    return value
-
-
-def number(value: Any, name: str, least: float = 0.0, most: float = 1e12) -> float:
-    """A finite number in a range."""
-    if type(value) not in (int, float) or not math.isfinite(value) or not least <= value <= most:
-        raise ValueError(f"the {name} is {seen(value)}, where a number from {least:g} to {most:g} is allowed")
-    return float(value)
+MOST_REVISIONS = 256
+ARRAYS = ("<i4", "<i8")  # of token ids, as recorders have written them
 
 
 def named(value: Any, name: str) -> Mapping[str, Any]:
@@ -59,29 +28,11 @@ def named(value: Any, name: str) -> Mapping[str, Any]:
     return value
 
 
-def listed(value: Any, name: str, most: int) -> list[Any]:
-    """A JSON list of at most ``most`` items."""
-    if not isinstance(value, list) or len(value) > most:
-        raise ValueError(f"the {name} is {seen(value)}, where a list of at most {most:,} is allowed")
+def listed(value: Any, name: str) -> list[Any]:
+    """A JSON list."""
+    if not isinstance(value, list):
+        raise ValueError(f"the {name} is {seen(value)}, where a list is allowed")
     return value
-
-
-def words(value: Any, name: str, most: int) -> tuple[str, ...]:
-    """A list of texts."""
-    return tuple(text(each, name) for each in listed(value, name, most))
-
-
-def only(value: Mapping[str, Any], name: str, allowed: frozenset[str] | set[str]) -> None:
-    """Raise ValueError where an object has any other field than these."""
-    if unknown := set(value) - allowed:
-        raise ValueError(f"the {name} has a field {seen(min(unknown))}, which no version has")
-
-
-def token_ids(value: Any, name: str, most: int = MOST_PROMPT_TOKENS) -> tuple[int, ...]:
-    """Token ids: a list, or an array as a recorder writes it."""
-    if isinstance(value, dict):
-        value = packed_array(value, ("<i4", "<i8"), name).tolist()
-    return tuple(whole(each, f"{name}'s token") for each in listed(value, name, most))
 
 
 def packed_array(value: Any, dtypes: tuple[str, ...], name: str) -> Any:
@@ -90,7 +41,9 @@ def packed_array(value: Any, dtypes: tuple[str, ...], name: str) -> Any:
     dtype, data = value["dtype"], value["data"]
     if dtype not in dtypes:
         raise ValueError(f"an array of dtype {seen(dtype)}, where {' or '.join(dtypes)} is allowed")
-    shape = tuple(whole(side, f"{name}'s size") for side in listed(value["shape"], f"{name}'s shape", 3))
+    shape = tuple(whole(side, f"{name}'s size") for side in listed(value["shape"], f"{name}'s shape")[:4])
+    if len(shape) > 3:
+        raise ValueError(f"{name} has more than 3 dimensions")
     if not isinstance(data, str) or not data.isascii():
         raise ValueError(f"the data of {name} are {seen(data)}, where base64 is allowed")
     array = np.frombuffer(base64.b64decode(data, validate=True), np.dtype(dtype))
@@ -99,12 +52,13 @@ def packed_array(value: Any, dtypes: tuple[str, ...], name: str) -> Any:
     return array.reshape(shape).copy()
 
 
-def pieces(value: Any, most: int) -> dict[int, Piece]:
+def pieces(value: Any) -> dict[int, Piece]:
     """Tokens' texts by their ids."""
     given = named(value, "pieces")
-    if len(given) > most:
-        raise ValueError(f"the text of {len(given):,} tokens, where {most:,} are allowed")
-    return {_token(token): _piece(piece) for token, piece in given.items()}
+    if len(given) > MOST_PIECES:
+        raise ValueError(f"the text of {len(given):,} tokens, where {MOST_PIECES:,} are allowed")
+    shown = {_token(token): piece(own) for token, own in given.items()}
+    return {token: own if isinstance(own, str) else tuple(own) for token, own in shown.items()}
 
 
 def _token(token: str) -> int:
@@ -113,57 +67,33 @@ def _token(token: str) -> int:
     return whole(int(token), "token of a piece")
 
 
-def _piece(value: Any) -> Piece:
-    if isinstance(value, str):
-        return text(value, "text of a token", LONGEST_PIECE)
-    return tuple(whole(byte, "byte of a token", 0, 255) for byte in listed(value, "text of a token", LONGEST_PIECE))
-
-
-def sampling(value: Any) -> Sampling:
-    """The sampling of a request."""
-    given = named(value, "sampling")
-    only(given, "sampling", {"temperature", "top_k", "top_p", "seed"})
-    usual = Sampling()
-    return Sampling(
-        number(given.get("temperature", usual.temperature), "temperature", 0, 1e6),
-        whole(given.get("top_k", usual.top_k), "top_k", 0, LARGEST_SEED),
-        number(given.get("top_p", usual.top_p), "top_p", 0, 1),
-        whole(given.get("seed", usual.seed), "seed", -LARGEST_SEED, LARGEST_SEED))
-
-
 def request(value: Any, bare: bool) -> Request:
     """A request. ``bare`` allows one without the prompt's tokens, which a recorder may leave out. The method may have
     any name, since rounds are shown by their contents."""
     given = named(value, "request")
-    usual = Request(())
-    only(given, "request", {"prompt_ids", "method", "budget", "max_tokens", "sampling", "stop_ids", "split", "pace"})
-    prompt_ids = token_ids(given["prompt_ids"], "prompt_ids")
+    known(given, (*REQUEST, "split", "pace"), "the request")
+    fields = {name: check(_unpacked(given[name], name), name) for name, check in REQUEST.items()}
+    prompt_ids = tuple(fields["prompt_ids"].tolist())
     if not prompt_ids and not bare:
         raise ValueError("the prompt_ids are empty, where at least one token is allowed")
-    return Request(
-        prompt_ids, method=text(given["method"], "method"), budget=whole(given["budget"], "budget"),
-        max_tokens=whole(given["max_tokens"], "max_tokens"), sampling=sampling(given["sampling"]),
-        stop_ids=frozenset(token_ids(given["stop_ids"], "stop_ids", 4096)),
-        split=text(given.get("split", usual.split), "split"), pace=text(given.get("pace", usual.pace), "pace"))
+    usual = Request(())
+    return Request(**{
+        **fields, "prompt_ids": prompt_ids, "stop_ids": frozenset(fields["stop_ids"].tolist()),
+        "sampling": Sampling(**fields["sampling"]), "split": text(given.get("split", usual.split), "split"),
+        "pace": text(given.get("pace", usual.pace), "pace")})
+
+
+def _unpacked(value: Any, name: str) -> Any:
+    """Token ids may be an array; all else stands as it is."""
+    if not name.endswith("_ids"):
+        return value
+    return packed_array(value, ARRAYS, name) if isinstance(value, dict) else listed(value, name)
 
 
 def revisions(value: Any) -> dict[str, str]:
     """Versions by the name of what they belong to."""
     given = named(value, "revisions")
-    if len(given) > 256:
-        raise ValueError(f"{len(given):,} revisions, where 256 are allowed")
-    return {text(name, "name of a revision", LONGEST_NOTE): text(each, "revision", LONGEST_NOTE)
-            for name, each in given.items()}
-
-
-def seconds(value: Any) -> dict[str, float]:
-    """Seconds by stage of a round."""
-    given = named(value, "seconds")
-    if len(given) > 64:
-        raise ValueError(f"{len(given):,} stages, where 64 are allowed")
-    return {text(stage, "name of a stage"): number(each, f"time of {seen(stage)}") for stage, each in given.items()}
-
-
-def prompt(value: Any) -> str:
-    """The prompt's text."""
-    return text(value, "prompt", LONGEST_TEXT)
+    if len(given) > MOST_REVISIONS:
+        raise ValueError(f"{len(given):,} revisions, where {MOST_REVISIONS} are allowed")
+    return {text(name, "name of a revision", LONGEST_NOTE): text(own, "revision", LONGEST_NOTE)
+            for name, own in given.items()}

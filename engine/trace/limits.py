@@ -1,4 +1,5 @@
-"""How much memory an untrusted trace may take to read. An ordinary trace stays far below each limit.
+"""How much memory an untrusted trace may take to read. An ordinary trace stays far below each limit. What a recorder
+writes has to stay within them, so they are its own (``engine/recorder.py``), except for those of uploads.
 
 The longest shipped recording has 2.2 MB in 9 lines; a round of 1,024 nodes with two drafters takes 0.3 MB. Gzipped
 recordings are 3 to 8 times smaller than their text, a recorder's barest ones 12 times.
@@ -8,32 +9,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine import recorder
+
 
 @dataclass(frozen=True)
 class Limits:
     """The limits of a file: its bytes compressed and uncompressed, the ratio of the two, the members of a gzip file,
     lines (whatever they hold), bytes and JSON values of a line, and tokens that have a text."""
 
-    file_bytes: int = 128 * 2**20
-    unpacked_bytes: int = 256 * 2**20
-    growth: int = 24
-    free_bytes: int = 2 * 2**20  # unpacked: any file may have so many, however small it is
+    file_bytes: int = recorder.FILE_BYTES
+    unpacked_bytes: int = recorder.UNPACKED_BYTES
+    growth: int = recorder.GROWTH
+    free_bytes: int = recorder.FREE_BYTES  # unpacked: any file may have so many, however small it is
     members: int = 2**14
-    lines: int = 2**16 + 2**8  # 65,536 rounds, and what else there is
-    line_bytes: int = 16 * 2**20
-    line_values: int = 500_000
-    pieces: int = 300_000
+    lines: int = recorder.MOST_ROUNDS + 2**8  # rounds, and what else there is
+    line_bytes: int = recorder.LINE_BYTES
+    line_values: int = recorder.LINE_VALUES
+    pieces: int = recorder.MOST_PIECES
 
 
 LIMITS = Limits()
 UPLOADED = Limits(file_bytes=32 * 2**20)
-
-MOST_NODES = 2**14  # of a tree
-MOST_CELLS = 2**20  # of a lattice: depth × rows × k
-MOST_DRAFTERS = 16
-MOST_PROMPT_TOKENS = 2**20
-LONGEST_TEXT = 2**20  # characters: a prompt
-LONGEST_NOTE = 2**13  # characters: a title, a sentence for the reader, what the hardware is
-LONGEST_NAME = 200  # characters: a method, a drafter, a stage, a reason
-LONGEST_PIECE = 2**10  # characters or bytes of one token
-LARGEST = 2**31 - 1  # of a token id, an index, a count

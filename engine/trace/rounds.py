@@ -7,21 +7,14 @@ Of the target's choices, those that the walk followed are known in any case.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
-from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from engine.recorder import INTEGERS, LATTICE, TREE, TRIALS, VERIFICATION, check_round
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Round, Trials, Verification
-from engine.trace.checks import listed, named, packed_array, seconds, whole
-from engine.trace.limits import MOST_DRAFTERS
-from engine.trace.round_check import check_round
-from engine.trace.written_names import written_name
+from engine.trace.checks import listed, named, packed_array
 
-INTEGERS, FLOATS = "<i4", "<f4"
-DTYPES = MappingProxyType({"Integers": INTEGERS, "Floats": FLOATS})  # by the name of a field's type in ``records.py``
-Arrays = TypeVar("Arrays", Lattice, DraftTree, Verification, Trials)
 NOT_RECORDED = -1  # in place of a token id
 
 
@@ -34,57 +27,51 @@ def completed(header: Mapping[str, Any]) -> dict[str, Any]:
 
 def decode_round(value: Mapping[str, Any]) -> Round:
     """The round of a line; ValueError, LookupError or TypeError where it is not sound."""
+    line = _unpacked(value)
+    check_round(line)
+    kept, trials = line["acceptance"], line["acceptance"].get("trials")
+    acceptance = Acceptance(kept["keep"], kept["bonus"], None if trials is None else Trials(**trials))
+    tree = _tree(line["tree"])
+    unknown = {name: np.full(len(tree), np.nan, np.float32) for name in VERIFICATION if name != "choice"}
+    verification = Verification(**{"choice": _walked(tree, acceptance), **unknown, **line["verification"]})
+    return Round(
+        line["index"], line["start"], tuple(Lattice(**draft) for draft in line["drafts"]),
+        tuple(map(_tree, line["candidates"])), tree, verification, acceptance,
+        {stage: float(seconds) for stage, seconds in line["seconds"].items()})
+
+
+def _unpacked(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A round as its line has it, with its arrays unpacked."""
     kept = named(value["acceptance"], "acceptance")
-    trials = kept.get("trials")
-    acceptance = Acceptance(packed_array(kept["keep"], (INTEGERS,), "keep"), whole(kept["bonus"], "bonus token"),
-                            None if trials is None else _arrays(Trials, trials))
-    tree = _tree(value["tree"])
-    if not acceptance.keep.ndim == 1 == tree.tokens.ndim:
-        raise ValueError("keep-indices or a tree of several dimensions, where one is allowed")
-    made = Round(
-        index=whole(value["index"], "index of a round"), start=whole(value["start"], "start of a round"),
-        drafts=tuple(_arrays(Lattice, draft) for draft in listed(value.get("drafts", []), "drafts", MOST_DRAFTERS)),
-        candidates=tuple(_tree(tree) for tree in listed(value.get("candidates", []), "candidates", MOST_DRAFTERS)),
-        tree=tree, verification=_verification(value.get("verification", {}), tree, acceptance),
-        acceptance=acceptance, seconds=seconds(value.get("seconds", {})))
-    check_round(made)
-    return made
+    acceptance = {"keep": packed_array(kept["keep"], (INTEGERS,), "keep"), "bonus": kept["bonus"]}
+    if kept.get("trials") is not None:
+        acceptance["trials"] = _arrays(kept["trials"], TRIALS, "trials")
+    return {
+        "index": value["index"], "start": value["start"], "tree": _arrays(value["tree"], TREE, "tree"),
+        "verification": _arrays(value.get("verification", {}), VERIFICATION, "verification"), "acceptance": acceptance,
+        "drafts": [_arrays(draft, LATTICE, "lattice") for draft in listed(value.get("drafts", []), "drafts")],
+        "candidates": [_arrays(tree, TREE, "tree") for tree in listed(value.get("candidates", []), "candidates")],
+        "seconds": named(value.get("seconds", {}), "seconds")}
 
 
-def _arrays(kind: type[Arrays], value: Mapping[str, Any], **given: Any) -> Arrays:
-    """A record of arrays of one shape; ``given`` has those that the line may leave out."""
-    value = named(value, kind.__name__)
-    arrays = {}
-    for field in fields(kind):
-        name = written_name(field.name)
-        arrays[field.name] = (packed_array(value[name], (DTYPES[str(field.type)],), name)
-                              if name in value or field.name not in given else given[field.name])
-    shapes = {array.shape for array in arrays.values()}
-    if len(shapes) != 1 or len(shapes.pop()) != (3 if kind is Lattice else 1):
-        raise ValueError(f"a {kind.__name__} whose arrays do not fit each other")
-    return kind(**arrays)
+def _arrays(value: Any, kinds: Mapping[str, str], what: str) -> dict[str, Any]:
+    """Those of the named arrays that there are."""
+    given = named(value, what)
+    return {name: packed_array(given[name], (kind,), name) for name, kind in kinds.items() if name in given}
 
 
-def _tree(value: Mapping[str, Any]) -> DraftTree:
+def _tree(arrays: Mapping[str, Any]) -> DraftTree:
     """The tree of a line; where it does not say which drafter proposed a node, the first did."""
-    shape = packed_array(named(value, "tree")["tokens"], (INTEGERS,), "tokens").shape
-    drafters = np.ones(shape, np.int32)
-    drafters[:1] = 0
-    unknown = np.full(shape, np.nan, np.float32)
-    unknown[:1] = 0
-    return _arrays(DraftTree, value, logprobs=unknown, drafters=drafters)
-
-
-def _verification(value: Mapping[str, Any], tree: DraftTree, acceptance: Acceptance) -> Verification:
-    unknown = np.full(len(tree), np.nan, np.float32)
-    floats = {field.name: unknown.copy() for field in fields(Verification) if field.name != "choice"}
-    return _arrays(Verification, value, choice=_walked(tree, acceptance), **floats)
+    shape = arrays["tokens"].shape
+    drafters, unknown = np.ones(shape, np.int32), np.full(shape, np.nan, np.float32)
+    drafters[0] = unknown[0] = 0
+    return DraftTree(arrays["tokens"], arrays["parents"], arrays.get("logprobs", unknown),
+                     arrays.get("heads", drafters))
 
 
 def _walked(tree: DraftTree, acceptance: Acceptance) -> Integers:
-    """The choices that the walk followed, (n,) int32. Keep-indices outside the tree are refused later."""
+    """The choices that the walk followed, (n,) int32."""
     choice = np.full(len(tree), NOT_RECORDED, np.int32)
-    keep = acceptance.keep[(acceptance.keep >= 0) & (acceptance.keep < len(tree))]
-    choice[keep[:-1]] = tree.tokens[keep[1:]]
-    choice[keep[-1:]] = acceptance.bonus
+    choice[acceptance.keep[:-1]] = tree.tokens[acceptance.keep[1:]]
+    choice[acceptance.keep[-1]] = acceptance.bonus
     return choice

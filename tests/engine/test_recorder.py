@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ import numpy as np
 import pytest
 
 import engine.recorder
+from engine.errors import TraceError
 from engine.recorder import Recorder, RecorderError
 from engine.records import Request, Round
-from engine.trace import Trace, load
+from engine.trace import Trace, load, loads
+from engine.trace.tail import TraceTail
 from engine.trace.written_names import written_name
 from tests.attack.area import at_most
 from tests.engine.material import WARM, drafters_of, run
@@ -66,7 +69,7 @@ def test_all_of_a_round_comes_back_bit_for_bit(method: str, name: str, tmp_path:
     trace = recorded(tmp_path / name, *map(parts_of, rounds), method=method, prompt_ids=[1, 2, 3])
     assert [entry.round.start for entry in trace.entries] == [made.start for made in rounds]
     assert all(same(entry.round, made) for entry, made in zip(trace.entries, rounds, strict=True))
-    assert (trace.end.reason, trace.end.rounds) == ("stop", len(rounds))
+    assert (trace.end.reason, trace.end.rounds) == ("unknown", len(rounds))
 
 
 def test_four_parts_are_a_round(tmp_path: Path) -> None:
@@ -157,12 +160,33 @@ WRONG: dict[str, dict[str, Any]] = {
     "keep is [0, 9]": {"keep": [0, 9]}, "keep is [0, -1]": {"keep": [0, -1]},
     "parents is of shape (3,), where (4,) fits": {"parents": [0, 0, 1]},
     "choice is of shape (2,), where (4,) fits": {"choice": [1, 2]}, "tokens is of dtype float64": {"tokens": [.5] * 4},
-    "entropy is of dtype <U1": {"entropy": ["a"] * 4}, "bonus has 2 tokens": {"bonus": [1, 2]},
+    "entropy is of dtype <U1": {"entropy": ["a"] * 4}, "bonus has 2 numbers": {"bonus": [1, 2]},
     "32 bits": {"bonus": 2**31}, "each 0 or more": {"tokens": [7, -3, 4, 5]},
     "A round has no 'choices'": {"choices": 1},
     "a lattice is of shape (2,)": {"drafts": [{"tokens": [1, 2], "logprobs": [1, 2]}]}, "int": {"keep": 7},
-    "draft took nan seconds": {"seconds": {"draft": float("nan")}}, "verify took inf": {"seconds": {"verify": 1e400}},
-    "keep took -1.0 seconds": {"seconds": {"keep": -1}}, "inhomogeneous": {"tokens": [[1], [2, 3]]}}
+    "the time of 'draft' is nan": {"seconds": {"draft": float("nan")}}, "inhomogeneous": {"tokens": [[1], [2, 3]]},
+    "the time of 'verify' is inf": {"seconds": {"verify": 1e400}}, "start reaches": {"start": 2**40},
+    "the time of 'keep' is -1.0": {"seconds": {"keep": -1}}, "the bonus token is -1": {"bonus": -1},
+    "the start of a round is -1": {"start": -1},
+    "entropy is infinite": {"entropy": [0, 1, float("inf"), 0]}, "gap is infinite": {"gap": [0, 1, -float("inf"), 0]},
+    "a log probability above 0": {"logprobs": [0, 5, 5, 0]}, "log probability above": {"choice_logprobs": [2] * 4},
+    "heads reach from -1": {"heads": [-1, 0, 0, 0]}, "heads reach from 0 to 65536": {"heads": [0, 2**16, 0, 0]},
+    "trials of nodes that": {"trials": {"nodes": [4], "chances": [1], "draws": [0]}},
+    "trials of nodes": {"trials": {"nodes": [0], "chances": [1], "draws": [0]}},
+    "chances is infinite": {"trials": {"nodes": [1], "chances": [float("inf")], "draws": [0]}},
+    "it lacks 'draws'": {"trials": {"nodes": [1], "chances": [1]}},
+    "draws is of shape (2,)": {"trials": {"nodes": [1], "chances": [1], "draws": [0, 0]}},
+    "a tree of 16,385 nodes": {"tokens": [1] * 16_385, "parents": [0] * 16_385},
+    "of 1,048,577 cells": {"drafts": [{"tokens": np.zeros((1, 2**20 + 1), int), "logprobs": np.zeros((1, 2**20 + 1))}]},
+    "a lattice with a token below 0": {"drafts": [{"tokens": [[-1]], "logprobs": [[0]]}]},
+    "a lattice that leads to": {"drafts": [{"tokens": [[[1]]], "logprobs": [[[0]]], "follow": [[[1]]]}]},
+    "it lacks 'logprobs'": {"drafts": [{"tokens": [[1]]}]}, "it lacks 'parents'": {"candidates": [{"tokens": [1]}]},
+    "the drafts are 17": {"drafts": [{"tokens": [[1]], "logprobs": [[0]]}] * 17},
+    "has 500 characters": {"seconds": {"x" * 500: 1}}, "half of a character": {"seconds": {"\ud800": 1}},
+    "seconds of 65 stages": {"seconds": {str(stage): 1 for stage in range(65)}},
+    "or a real number": {"seconds": {"draft": [1]}}, "too large": {"seconds": {"draft": 10**400}},
+    "a choice is below -1": {"choice": [0, 0, 0, -2]}, "start is of dtype": {"start": "7"},
+    "bytes, where 16,777,216": {"drafts": [{"tokens": np.zeros((2, 2**19), int), "logprobs": np.zeros((2, 2**19))}]}}
 
 
 @pytest.mark.parametrize("sentence", WRONG)
@@ -182,6 +206,91 @@ def test_a_wrong_round_is_refused_in_a_sentence_and_ends_nothing(
         recorder.round(**wrong)
 
 
+@pytest.mark.parametrize("wrong", [{"bonus": -1}, {"start": 2**40}, {"start": -1}, {"start": 1.5}, {"entropy": [7]}])
+def test_rounds_after_a_refused_one_stand_where_the_loop_had_them(wrong: dict[str, Any], tmp_path: Path) -> None:
+    right = {**TREE, "keep": [0, 1], "bonus": 9}
+    trace = recorded(tmp_path / "run.jsonl", right, {**right, **wrong}, right, prompt_ids=[1, 2, 3])
+    assert [(entry.round.index, entry.round.start) for entry in trace.entries] == [(0, 3), (2, 7)]
+
+
+def test_a_token_named_by_a_refused_round_gets_its_text_later(tmp_path: Path) -> None:
+    right = {**TREE, "keep": [0], "bonus": 9}
+    too_long = {**right, **WRONG["bytes, where 16,777,216"]}
+    trace = recorded(tmp_path / "run.jsonl", too_long, right, token_text=str)
+    assert dict(trace.entries[0].pieces) == {token: str(token) for token in (3, 4, 5, 7, 9)}
+
+
+HALF, FULL = "\ud83d", "x" * 2**20
+FIELDS: dict[str, Any] = {
+    "prompt": [FULL + "x", HALF, b"x", "," * 2**20], "title": ["x" * 8193, 7], "note": [b"x", HALF], "engine": [HALF],
+    "budget": ["x", -1, 2**31, 1.5], "max_tokens": [-1, "x"], "method": ["x" * 201, 7], "context_limit": [-1, None],
+    "prompt_ids": ["abc", [-1], [2**31], [0.5], np.zeros(2**20 + 1, int), [[1], [2, 3]]], "stop_ids": [["a"], [-1]],
+    "drafters": [["x"] * 17, "ab", [7], ["x" * 201], [HALF]], "hardware": [{}], "rig": [7], "dtype": [np.zeros(3)],
+    "sampling": [{"heat": 1}, {"temperature": float("inf")}, {"top_p": 2}, {"seed": 2**64}, [], {7: 7}, {"top_k": "x"}]}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in FIELDS.items() for value in values])
+def test_what_of_a_run_does_not_fit_is_left_out_and_said(
+        name: str, value: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        trace = recorded(tmp_path / "run.jsonl", {**TREE, "keep": [0], "bonus": 9}, **{name: value, "title": "T"} if (
+            name != "title") else {name: value}, token_text=str)
+    assert len(trace.entries) == 1
+    assert trace.header.title == ("" if name == "title" else "T")
+    if value is not None:
+        assert f"The {name} of a run is left out of its recording" in caplog.messages[0]
+        assert trace.header.note == f"Left out, because it does not fit: {name}."
+
+
+@pytest.mark.parametrize("value", ["x" * 1025, HALF, b"x" * 1025, b"\xff" * 1025, [256], None, 7, ["a"]])
+def test_a_text_that_no_token_can_have_is_none(value: Any, tmp_path: Path) -> None:
+    trace = recorded(tmp_path / "run.jsonl", {**TREE, "keep": [0], "bonus": 9}, prompt_ids=[7, 8],
+                     token_text=lambda token: value if token == 7 else "text")
+    assert dict(trace.header.pieces) == {8: "text"}
+
+
+def test_half_a_character_is_its_bytes(tmp_path: Path) -> None:
+    first, second = "τ".encode()[:1], "τ".encode()[1:]
+    trace = recorded(tmp_path / "run.jsonl", {**TREE, "keep": [0], "bonus": 9}, token_text={
+        3: first, 4: second, 5: "τ".encode(), 7: b"a"})
+    assert dict(trace.entries[0].pieces) == {3: tuple(first), 4: tuple(second), 5: "τ", 7: "a"}
+
+
+def test_rounds_that_pack_too_well_are_read_all_the_same(tmp_path: Path) -> None:
+    size = 2**14
+    alike = {"tokens": [1] * size, "parents": [0] * size, "keep": [0], "bonus": 9}
+    trace = recorded(tmp_path / "run.jsonl.gz", *[alike, {**TREE, "keep": [0], "bonus": 9}] * 40)
+    assert len(trace.entries) == 80
+    tail, lines = TraceTail(tmp_path / "run.jsonl.gz"), 0
+    for _ in range(100):
+        lines += len(tail.lines())
+    assert lines == 82
+    packed = (tmp_path / "run.jsonl.gz").read_bytes()
+    for cut in range(0, len(packed), len(packed) // 50 + 1):
+        with suppress(TraceError):
+            loads(packed[:cut])
+            continue
+        pytest.fail("a part of the file is refused") if cut > 1000 else None
+
+
+@pytest.mark.parametrize(("name", "limits"), [
+    ("run.jsonl", {"MOST_ROUNDS": 3}), ("run.jsonl", {"FILE_BYTES": 14_000}),
+    ("run.jsonl.gz", {"UNPACKED_BYTES": 14_000})])
+def test_a_full_file_takes_no_more_rounds(
+        name: str, limits: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit, value in {"SPARE_BYTES": 10_000, **limits}.items():
+        monkeypatch.setattr(engine.recorder, limit, value)
+    trace = recorded(tmp_path / name, *60 * [{**TREE, "keep": [0], "bonus": 9}])
+    assert 0 < len(trace.entries) < 60
+    assert len(trace.entries) + trace.end.refused == 60
+
+
+def test_there_are_no_more_texts_than_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.recorder, "MOST_PIECES", 5)
+    trace = recorded(tmp_path / "run.jsonl", {**TREE, "keep": [0], "bonus": 9}, prompt_ids=[1, 2], token_text=str)
+    assert [len(trace.header.pieces), len(trace.entries[0].pieces)] == [2, 3]
+
+
 def test_every_tenth_round_is_recorded_at_its_place(tmp_path: Path) -> None:
     trace = recorded(tmp_path / "run.jsonl.gz", *25 * [{**TREE, "keep": [0, 1], "bonus": 9}], every=10)
     assert [(entry.round.index, entry.round.start) for entry in trace.entries] == [(0, 0), (10, 20), (20, 40)]
@@ -195,12 +304,17 @@ def test_a_full_queue_drops_rounds_and_counts_them(tmp_path: Path, monkeypatch: 
     assert (trace.end.rounds, trace.end.dropped) == (20, 15)
 
 
-@pytest.mark.parametrize("about", [{"every": 0}, {"most_waiting": 0}, {"methods": "x"}])
+@pytest.mark.parametrize("about", [{"every": 0}, {"every": "x"}, {"most_waiting": 0}, {"methods": "x"}])
 def test_a_recorder_that_cannot_be_says_so_at_once(about: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(RecorderError, match=r"^[A-Za-z].*\.$"):
         Recorder(tmp_path / "run.jsonl.gz", **about)
     with pytest.raises(RecorderError, match=r"^The trace run.jsonl cannot be written: No such file"):
         Recorder(tmp_path / "nowhere" / "run.jsonl")
+    for path in ("a\0b", tmp_path / "a\0b", 7.5, None):
+        with pytest.raises(RecorderError, match=r"^The trace .* cannot be written: .*\.$"):
+            Recorder(path)  # type: ignore[arg-type]
+    with pytest.raises(RecorderError, match=r"^The budget of the run is refused: the budget is 'x', .*\.$"):
+        Recorder(tmp_path / "run.jsonl", budget="x", strict=True)
 
 
 @pytest.mark.parametrize("place", ["pipe", "pipe.gz", "/dev/zero", "/dev/null", "."])
@@ -264,7 +378,7 @@ def test_the_file_works_alone_with_numpy_only(program: str, tmp_path: Path) -> N
     assert (done.communicate(timeout=60)[1], done.returncode) == ("", 0)
     trace = load(tmp_path / "run.jsonl.gz")
     assert trace.entries[0].round.committed.tolist() == [7, 3]
-    assert trace.end.reason == "stop"
+    assert trace.end.reason == "unknown"
 
 
 def test_the_wall_around_it_holds(tmp_path: Path) -> None:

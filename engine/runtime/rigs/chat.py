@@ -8,9 +8,9 @@ from typing import Any
 
 from jinja2.exceptions import TemplateError
 from transformers import PreTrainedTokenizerBase
-from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from engine.errors import RequestError
+from engine.recorder import token_piece
 from engine.requests.turns import ROLES, Turn
 from engine.trace import Piece
 
@@ -101,11 +101,5 @@ class TokenTexts(dict[int, Piece]):
 
 
 def _piece(tokenizer: PreTrainedTokenizerBase, token: int) -> Piece:
-    text = tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False)
-    if "\ufffd" not in text:
-        return str(text)
-    to_byte = {character: byte for byte, character in bytes_to_unicode().items()}
-    symbols = tokenizer.convert_ids_to_tokens(token)
-    if symbols and all(symbol in to_byte for symbol in symbols):
-        return tuple(to_byte[symbol] for symbol in symbols)
-    return str(text)
+    piece = token_piece(tokenizer, token)
+    return piece if isinstance(piece, str) else tuple(piece)

@@ -16,7 +16,8 @@ from engine.drafters.autoregressive.drafter import AutoregressiveDrafter
 from engine.drafters.beam import Reach
 from engine.methods import METHODS
 from engine.records import Lattice, Request, Sampling
-from engine.trace.round_check import check_round
+from engine.trace import encode_record
+from engine.trace.rounds import decode_round
 from tests.engine.runtime.small import VOCABULARY, small_config, small_drafter, small_target
 
 PROMPT = tuple(range(5, 25))
@@ -126,7 +127,7 @@ def test_beyond_its_own_context_it_proposes_nothing_and_the_text_goes_on() -> No
     assert rounds[0].drafts[0].depth == 4 and rounds[-1].drafts[0].depth == 0
     assert rounds[-1].start > 32
     for made in rounds:
-        check_round(made)
+        decode_round(encode_record(made))
 
 
 def test_release_frees_the_cache() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -58,9 +59,35 @@ def test_a_header_is_checked(path: str, value: Any) -> None:
     ("round.tree.tokens.shape", [2**40]), ("round.tree.tokens.data", "é"), ("round.tree.tokens.data", "!!!!"),
     ("round.tree.tokens.data", None), ("round.tree.tokens.dtype", "|O"), ("round.tree.tokens.dtype", [1]),
     ("round.acceptance.trials", []), ("pieces", {"1": "\ud800"}), ("pieces", None)])
-def test_a_round_is_checked(path: str, value: Any) -> None:
-    with pytest.raises(TraceError, match=r"line 2 cannot be read \(.+\)\.$"):
-        read(1, path, value)
+def test_a_round_that_is_not_sound_is_left_out(path: str, value: Any) -> None:
+    trace = read(1, path, value)
+    assert [entry.round.index for entry in trace.entries] == list(range(1, len(LINES) - 2))
+    assert re.fullmatch(r"1 round is left out, because line 2 cannot be read \(.+\)\.", trace.end.said)
+
+
+def test_what_a_left_out_round_names_comes_with_the_next() -> None:
+    lines = json.loads(json.dumps(LINES))
+    lines[1]["pieces"], lines[2]["pieces"] = {"1": "one", "2": "two"}, {"2": "zwei"}
+    lines[1]["round"]["acceptance"]["bonus"] = -1
+    lines.insert(3, {"round": 7, "pieces": None})
+    lines.insert(3, ["nothing"])
+    trace = loads(("\n".join(map(json.dumps, lines)) + "\n").encode())
+    first = trace.entries[0]
+    assert dict(first.pieces) == {1: "one", 2: "zwei"}
+    assert (first.round.index, first.round.start) == (1, LINES[2]["round"]["start"])
+    assert trace.end.said.startswith("3 rounds are left out, because line 2 cannot be read (the bonus token is -1")
+    assert loads(dumps(trace)).end == trace.end
+
+
+def test_a_file_that_is_cut_says_what_was_left_out_too() -> None:
+    rows = [json.dumps(line).encode() for line in LINES[:-1]]
+    rows[1] = b"damaged"
+    trace = loads(b"\n".join(rows) + b"\n")
+    assert (trace.end.reason, trace.end.said.split(",")[0]) == ("cut", "1 round is left out")
+    with pytest.raises(TraceError, match=r"1 round is left out, because line 2 cannot be read \(.+\)\.$"):
+        loads(b"\n".join(rows[:2]) + b"\n")
+    with pytest.raises(TraceError, match=r"1 round is left out, because line 2 cannot be read \(.+\)\.$"):
+        loads(b"\n".join([*rows[:2], json.dumps(LINES[-1]).encode()]) + b"\n")
 
 
 @pytest.mark.parametrize(("path", "value"), [
