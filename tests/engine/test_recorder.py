@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import logging
 import os
@@ -328,7 +327,7 @@ def test_only_an_ordinary_file_is_recorded_to(place: str, tmp_path: Path) -> Non
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
 def test_a_full_disk_ends_the_recording_and_not_the_loop(
         tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gzip, "open", lambda *_: open("/dev/full", "wb"))  # noqa: SIM115 (the recorder closes it)
+    monkeypatch.setattr(engine.recorder, "open", lambda *_: Path("/dev/full").open("wb"), raising=False)
     with Recorder(tmp_path / "run.jsonl.gz") as recorder:
         for _ in range(4000):
             recorder.round(**TREE, keep=[0], bonus=9)
