@@ -116,8 +116,13 @@ class Recorder:
     def until(self, stop_ids: Any = (), max_tokens: int = 0) -> None:
         """End the recorded text before one of these tokens, which stays as the last bonus token, and after so many (0:
         any number). Later rounds are not recorded. For loops that see the end of their text only when it is over."""
-        self._end.stop_ids = frozenset(token_ids(() if stop_ids is None else stop_ids, "stop_ids").tolist())
-        self._end.most = whole(_plain(max_tokens), "max_tokens")
+        try:
+            stops = token_ids(() if stop_ids is None else stop_ids, "stop_ids", MOST_STOP_TOKENS)
+            self._end.stop_ids, self._end.most = frozenset(stops.tolist()), whole(_plain(max_tokens), "max_tokens")
+        except Exception as error:
+            if self._strict:
+                raise RecorderError(f"The end of the text is not watched: {reason_of(error)}") from error
+            log.warning("The end of the text is not watched: %s.", reason_of(error))
 
     def round(self, tokens: Any, parents: Any, keep: Any, bonus: Any, **more: Any) -> None:
         """One draft, one verify, one commit. ``tokens`` and ``parents`` (n,): the root first (its own parent is 0 or
@@ -191,7 +196,8 @@ class Recorder:
                 while self._waiting:
                     self._add(*self._waiting.popleft())
                 self._file.flush()
-            reason, rounds = self._end.reason or self._reason or "unknown", self._end.rounds or self._index
+            reason = self._end.reason or self._reason or "unknown"
+            rounds = self._end.rounds if self._end.reason else self._index
             counts = {"rounds": rounds, "dropped": self.dropped, "refused": self.refused}
             self._file.write({"end": {"reason": reason, "seconds": time.perf_counter() - self._began, **counts}})
             self._file.close()

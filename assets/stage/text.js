@@ -57,25 +57,39 @@
       this.before((stage.header && stage.header.turns) || []);
       this.prompt.textContent = stage.header ? stage.header.prompt : "";
       for (let index = this.spans.length; index < stage.rounds.length; index++) {
-        const part = this.round(stage.rounds[index]);
+        const part = this.round(index);
         part.classList.toggle("is-future", index > stage.current);
         this.spans.push(part);
         this.body.append(part);
       }
     }
 
-    round(made) {
+    round(index) {
       const { html } = Canopy.ink;
+      const made = this.stage.rounds[index];
       const part = html("span", "cs-part");
-      part.dataset.round = made.index;
+      part.dataset.round = index;
+      const missing = this.missing(index);
+      const cut = missing ? this.decoder.decode() : ""; // what began before a gap does not go on behind it
       for (const node of made.keep) {
         const token = html("span", `cs-token is-${made.origin(node)}`, part, this.text(made, node));
         token.dataset.node = node;
         if (/^\s+$/.test(made.text(made.tokens[node])) && token.textContent.includes("\n")) token.classList.add("is-break");
       }
       part.firstChild.classList.add("is-first");
+      if (missing) {
+        const gap = html("span", "cs-gap", null, `${cut}[…]`);
+        gap.title = missing === 1 ? "One round is not in the recording" : `${missing} rounds are not in the recording`;
+        part.prepend(gap);
+      }
       part.title = `Round ${made.index + 1}: ${made.keep.length} tokens from one pass`;
       return part;
+    }
+
+    // How many rounds before this one were not recorded.
+    missing(index) {
+      const before = this.stage.rounds[index - 1];
+      return Math.max(0, this.stage.rounds[index].index - (before ? before.index + 1 : 0));
     }
 
     // A character that several tokens share stands in the token that completes it.

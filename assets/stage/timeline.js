@@ -114,13 +114,14 @@
     }
 
     say(event) {
-      const made = this.stage.rounds[this.at(event)];
+      const place = this.at(event);
+      const made = this.stage.rounds[place];
       this.tip.hidden = !made;
       if (!made) return;
       const spent = Object.values(made.seconds).reduce((sum, seconds) => sum + seconds, 0);
       this.tip.textContent = `round ${made.index + 1}: ${made.keep.length} tokens kept of ${made.n} rows verified, `
         + `${(1000 * spent).toFixed(1)} ms, most of it ${largest(made.seconds)}`;
-      const x = LEFT + (made.index + 0.5) * this.geometry().step;
+      const x = LEFT + (place + 0.5) * this.geometry().step;
       this.tip.style.left = `${Math.max(4, Math.min(x - 40, this.chart.clientWidth - this.tip.offsetWidth - 4))}px`;
     }
 

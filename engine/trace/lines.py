@@ -80,9 +80,9 @@ class Entry:
 @dataclass(frozen=True)
 class End:
     """The end of a run. ``reason`` is ``stop`` (a stop token), ``length`` (max_tokens), ``context`` (no positions
-    left), ``stopped``, or ``cut`` where the file ends early. A recorder ``dropped`` rounds that it had no time for, and
-    ``refused`` invalid ones; ``said`` holds another engine's own figures of the run, or how many other runs shared its
-    rounds."""
+    left), ``stopped``, ``cut`` where the file ends early, or ``unknown`` where a recorder was not told. A recorder
+    ``dropped`` rounds that it had no time for, and ``refused`` invalid ones; ``said`` holds another engine's own
+    figures of the run, how many other runs shared its rounds, or how many of them the reader left out."""
 
     reason: str
     rounds: int

@@ -11,7 +11,7 @@ from adapters.ddtree import record_round
 from adapters.eagle import EagleRounds
 from engine.recorder import Recorder
 from engine.records import Request, Round
-from engine.trace import load
+from engine.trace import committed_ids, load
 from tests.engine.material import GREEDY, drafters_of, run
 from tests.engine.toy import ToyTarget
 
@@ -26,8 +26,10 @@ def rounds() -> list[Round]:
                        sampling=GREEDY), target, drafters_of("ddtree", target))
 
 
-def ddtree_generate(rounds: list[Round], recorder: Recorder) -> None:
-    """The loop's names, as in ``ddtree_generate``."""
+def ddtree_generate(
+        rounds: list[Round], recorder: Recorder, max_new_tokens: int = 99, stop_token_ids: list[int] | None = None,
+) -> None:
+    """The loop's names, as in ``ddtree_generate``. It looks for the end of its text after a round."""
     for made in rounds:
         start = made.start
         draft_logits = torch.full((1, made.drafts[0].depth, VOCABULARY), -30.0)
@@ -41,6 +43,43 @@ def ddtree_generate(rounds: list[Round], recorder: Recorder) -> None:
         record_round(recorder, locals())
         verify_input_ids.zero_()
         assert posterior is not None and accepted_indices and next_token >= 0
+        if not {*made.committed.tolist(), next_token}.isdisjoint(stop_token_ids or []):
+            break
+
+
+def text_of(path: Path) -> list[int]:
+    """The recorded text's tokens."""
+    return committed_ids(entry.round for entry in load(path).entries)
+
+
+@pytest.mark.parametrize("stop", range(VOCABULARY))
+@pytest.mark.parametrize("most", [1, 5, 7, 20, 99])
+def test_the_text_ends_where_the_loop_cuts_its_output(
+        stop: int, most: int, rounds: list[Round], tmp_path: Path) -> None:
+    with Recorder(tmp_path / "run.jsonl", strict=True, every=1) as recorder:
+        ddtree_generate(rounds, recorder, most, [stop])
+    whole = committed_ids(rounds)
+    expected = whole[:min(most, whole.index(stop) if stop in whole else len(whole))]
+    trace = load(tmp_path / "run.jsonl")
+    if not expected:
+        assert (trace.entries, trace.end.reason, trace.end.rounds) == ((), "stop", 0)
+        return
+    assert text_of(tmp_path / "run.jsonl") == expected
+    bonus = trace.entries[-1].round.acceptance.bonus
+    assert bonus == [*whole, rounds[-1].acceptance.bonus][len(expected)]
+    reason = "stop" if bonus == stop else "length" if len(expected) == most else "unknown"
+    assert (trace.end.reason, trace.end.rounds) == (reason, len(trace.entries))
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_rounds_after_the_text_are_not_recorded(every: int, tmp_path: Path) -> None:
+    with Recorder(tmp_path / "run.jsonl", stop_ids=[9], max_tokens=50, every=every) as recorder:
+        for tokens in ([1, 2, 3], [4, 5, 9], [9, 7, 7], [8, 8, 8], [1, 1, 1]):
+            recorder.round(tokens=tokens, parents=[0, 0, 1], keep=[0, 1, 2], bonus=tokens[0])
+    trace = load(tmp_path / "run.jsonl")
+    assert text_of(tmp_path / "run.jsonl") == ([1, 2, 3, 4, 5] if every == 1 else [1, 2, 3])
+    assert (trace.end.reason, trace.end.rounds, trace.end.refused) == ("stop", 2, 0)
+    assert (trace.header.request.stop_ids, trace.header.request.max_tokens) == (frozenset([9]), 50)
 
 
 def eagenerate(rounds: list[Round], recorder: Recorder) -> None:

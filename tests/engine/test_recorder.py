@@ -327,7 +327,8 @@ def test_only_an_ordinary_file_is_recorded_to(place: str, tmp_path: Path) -> Non
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
 def test_a_full_disk_ends_the_recording_and_not_the_loop(
         tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.recorder, "open", lambda *_: Path("/dev/full").open("wb"), raising=False)
+    full = Path("/dev/full").open("wb")  # noqa: SIM115 (the recorder closes it)
+    monkeypatch.setattr(engine.recorder, "open", lambda *_: full, raising=False)
     with Recorder(tmp_path / "run.jsonl.gz") as recorder:
         for _ in range(4000):
             recorder.round(**TREE, keep=[0], bonus=9)

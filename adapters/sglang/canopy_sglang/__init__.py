@@ -30,11 +30,11 @@ def register() -> None:
 
 
 def _token_text() -> Any:
-    """A function from token ids to text, by the tokenizer that the environment names; None without one, for which the
-    page shows ids."""
+    """The tokenizer that the environment names, which gives the tokens' texts; empty without one, for which the page
+    shows ids."""
     name = os.environ.get("CANOPY_TOKENIZER", "")
     if not name:
         return {}
     from transformers import AutoTokenizer  # noqa: PLC0415 - where it is asked for: it takes seconds
 
-    return AutoTokenizer.from_pretrained(name).decode
+    return AutoTokenizer.from_pretrained(name)

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import pytest
 from transformers import PreTrainedTokenizerBase
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from engine.errors import RequestError
+from engine.recorder import BYTE_SYMBOLS
 from engine.requests.turns import Turn
 from engine.runtime.checkpoints.loading import load_tokenizer
-from engine.runtime.rigs.chat import ChatStyle, chat_style, prompt_ids
+from engine.runtime.rigs.chat import ChatStyle, chat_style, pieces, prompt_ids
 from tests.engine.runtime.published import THINKING_TEMPLATE, TOKENIZER
 
 
 @pytest.fixture
 def tokenizer() -> PreTrainedTokenizerBase:
     return load_tokenizer(TOKENIZER)
+
+
+def test_half_a_character_is_its_bytes(tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {character: byte for byte, character in bytes_to_unicode().items()} == BYTE_SYMBOLS
+    monkeypatch.setattr(tokenizer, "decode", lambda ids, **_: {1: "τ", 2: "\ufffd", 3: "\ufffd", 4: "\ufffd"}[ids[0]])
+    monkeypatch.setattr(tokenizer, "convert_ids_to_tokens", {2: "Ïa", 3: "<0xCF>", 4: "▁odd"}.get)
+    assert pieces(tokenizer, [1, 2, 3, 4]) == {1: "τ", 2: (0xCF, 0x61), 3: (0xCF,), 4: "\ufffd"}
 
 
 def test_turns_come_before_the_prompt_in_the_template(tokenizer: PreTrainedTokenizerBase) -> None:
