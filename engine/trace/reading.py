@@ -48,7 +48,7 @@ def _lines(file: BinaryIO, name: str, limits: Limits) -> Iterator[Line]:
     if reading.count == 0:
         raise TraceError(f"{name} is not a Canopy trace, or is cut off in its first line; nothing of it can be shown.")
     if reading.left_out and not shown:
-        raise TraceError(f"{name} is not a Canopy trace, or is damaged: {reading.left_out}")
+        raise TraceError(f"{name} is not a Canopy trace, or is damaged: {reading.left_out[:-1]}.")
     if isinstance(last, Header):
         raise TraceError(f"{name} is cut off before its first round; nothing of it can be shown.")
     if isinstance(last, Entry):
