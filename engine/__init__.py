@@ -1,1 +1,24 @@
-"""The method: decoding with draft trees, and everything that measures it."""
+"""Decoding with draft trees, and everything that measures it.
+
+    from engine import open_rig
+
+    rig = open_rig("smollm2")
+    answer = rig.generate("What is a draft tree?", method="ddtree", budget=16)
+    for made in answer:
+        print(len(made.tree), "rows verified,", len(made.acceptance.keep), "kept")
+    print(answer.text)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.runtime.rigs.live import LiveRig
+
+
+def open_rig(name: str, dtype: str = "auto") -> LiveRig:
+    """The rig of that name (``engine/requests/rig_names.py``), ready to answer; RigError says what is missing or does
+    not fit. What is not on this machine is downloaded."""
+    from engine.runtime.rigs.live import serve  # noqa: PLC0415  # torch is loaded with the first rig, not before
+    return serve(name, dtype)

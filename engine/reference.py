@@ -11,13 +11,14 @@ knows what the others will be (block diffusion).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.methods import METHODS
 from engine.records import Floats, Request
 
 Target = Callable[[Sequence[int]], Floats]
@@ -54,7 +55,7 @@ class Tree:
 
 
 @dataclass
-class Step:
+class ReferenceRound:
     """One round: the tree that was verified, the rows that were kept, root first, and the bonus token."""
 
     tree: Tree
@@ -135,20 +136,19 @@ def joint(trees: Sequence[Tree], nodes: int) -> Tree:
     return whole
 
 
+GROW = {"chain": chain, "best_first": best_first}
+COMBINE: Mapping[str, Callable[[Sequence[Tree], int], Tree]] = {
+    "only": lambda trees, nodes: trees[0], "routed": lambda trees, nodes: routed(trees),
+    "merged": lambda trees, nodes: merged(trees), "joint": joint}
+
+
 def drafted(request: Request, drafters: Sequence[Drafter], text: Sequence[int], deepest: int) -> Tree:
     """The tree of a round whose root is the text's last token, at most ``deepest`` deep."""
-    shared = request.method == "merged" and request.split == "total"
-    grow = chain if request.method == "dflash" else best_first
-    trees = [grow(drafter(text)[:deepest], text[-1],
-                  -(-(request.budget - place) // len(drafters)) if shared else request.budget)
-             for place, drafter in enumerate(drafters)]
-    if request.method == "routed":
-        return routed(trees)
-    if request.method == "merged":
-        return merged(trees)
-    if request.method == "joint":
-        return joint(trees, request.budget)
-    return trees[0] if trees else Tree([text[-1]])
+    method = METHODS[request.method]
+    nodes = method.shares[request.split](request.budget, len(drafters))  # of each drafter's tree
+    trees = [GROW[method.build](drafter(text)[:deepest], text[-1], share)
+             for drafter, share in zip(drafters, nodes, strict=True)]
+    return COMBINE[method.combine](trees, request.budget) if trees else Tree([text[-1]])
 
 
 # 3. Verify: one pass of the target over all nodes
@@ -194,7 +194,8 @@ def accept(tree: Tree, choices: Sequence[int]) -> list[int]:
 
 # 5. The loop
 
-def generate(target: Target, drafters: Sequence[Drafter], request: Request, context_limit: int) -> Iterator[Step]:
+def generate(target: Target, drafters: Sequence[Drafter], request: Request,
+             context_limit: int) -> Iterator[ReferenceRound]:
     """The rounds that continue the prompt. The text is the target's own, whatever the drafters propose."""
     temperature, stop = request.sampling.temperature, request.stop_ids
     positions = len(request.prompt_ids) + request.max_tokens + request.budget + 2
@@ -214,4 +215,4 @@ def generate(target: Target, drafters: Sequence[Drafter], request: Request, cont
         cache += [tree.tokens[node] for node in keep]  # the kept rows stay in the cache, the others are dropped
         left -= len(keep)
         root = bonus  # chosen by the target, to be read in the next round
-        yield Step(tree, keep, bonus)
+        yield ReferenceRound(tree, keep, bonus)

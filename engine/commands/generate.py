@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import argparse
 
+from engine import open_rig
 from engine.commands import flags, values
 from engine.commands.verb import Result, Verb
-from engine.records import Ask, Sampling
+from engine.records import Sampling
 from engine.requests.turns import ROLES
-from engine.runtime.rigs.chat import pieces
-from engine.runtime.rigs.live import LiveRig
-from engine.runtime.rigs.rigs import Rig, open_rig
-from engine.trace import Entry, Line, committed_ids, dump, gather, tau
+from engine.trace import dump, tau
+
+PARTIAL = "\ufffd"  # stands for a character whose tokens are not all there yet
 
 
 def add(verb: argparse.ArgumentParser) -> None:
@@ -34,40 +34,28 @@ def add(verb: argparse.ArgumentParser) -> None:
     flags.add_json(verb)
 
 
-def ask_of(choice: argparse.Namespace) -> Ask:
-    """The ask that the flags describe."""
-    sampling = Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
-    nodes, pace = flags.nodes_and_pace(choice.budget)
-    return Ask(choice.prompt, method=choice.method, budget=nodes, max_tokens=choice.max_tokens, sampling=sampling,
-               split=choice.split, drafters=tuple(choice.drafters), pace=pace, turns=tuple(choice.turn))
-
-
 def run(choice: argparse.Namespace) -> Result:
     """Answer the prompt, stream the text, and return what --json prints."""
-    rig = open_rig(choice.rig, choice.dtype)
-    lines: list[Line] = []
-    for line in LiveRig(rig).run(ask_of(choice)):
-        lines.append(line)
-        if isinstance(line, Entry):
-            print(text_of(rig, line.round.committed.tolist()), end="", flush=True)
-    trace = gather(lines)
+    nodes, pace = flags.nodes_and_pace(choice.budget)
+    answer = open_rig(choice.rig, choice.dtype).generate(
+        choice.prompt, method=choice.method, budget=nodes, pace=pace, max_tokens=choice.max_tokens,
+        sampling=Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed), split=choice.split,
+        drafters=tuple(choice.drafters), turns=tuple(choice.turn))
+    rounds, printed = [], ""
+    for made in answer:
+        rounds.append(made)
+        text = answer.text.rstrip(PARTIAL)
+        print(text[len(printed):], end="", flush=True)
+        printed = text
     if choice.trace:
-        dump(trace, choice.trace)
-    rounds = [entry.round for entry in trace.entries]
-    token_ids = committed_ids(rounds)
+        dump(answer.trace, choice.trace)
     seconds = sum(sum(made.seconds.values()) for made in rounds)
     return {
-        "text": rig.tokenizer.decode(token_ids), "token_ids": token_ids, "tau": round(tau(rounds), 4),
+        "text": answer.text, "token_ids": answer.token_ids, "tau": round(tau(rounds), 4),
         "rounds": len(rounds), "acceptance_lengths": [len(made.acceptance.keep) for made in rounds],
         "rows": [len(made.tree) for made in rounds],
-        "tokens_per_second": round(len(token_ids) / seconds, 1) if seconds else 0.0, "end": trace.end.reason,
-        "note": trace.header.note}
-
-
-def text_of(rig: Rig, token_ids: list[int]) -> str:
-    """The text of tokens so far; a character that spans tokens is left out until it is whole."""
-    shown = pieces(rig.tokenizer, token_ids)
-    return "".join(piece if isinstance(piece := shown[token], str) else "" for token in token_ids)
+        "tokens_per_second": round(len(answer.token_ids) / seconds, 1) if seconds else 0.0,
+        "end": answer.trace.end.reason, "note": answer.trace.header.note}
 
 
 def summary(result: Result) -> str:

@@ -9,9 +9,11 @@ from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from threading import Lock
+from typing import TypedDict, Unpack
 
 import numpy as np
 import torch
+from transformers import PreTrainedTokenizerBase
 
 from engine.budget.auto import UNMEASURED, AutoBudget, DraftHistory, SharedRows
 from engine.budget.cost import CostCurve
@@ -32,7 +34,54 @@ from engine.runtime.rigs.room import RunMemory, memory_error
 from engine.runtime.rigs.seats import OwnRounds, Seat, SharedRun
 from engine.runtime.rigs.shared_rounds import SharedRounds
 from engine.runtime.rigs.telling import request_in_words, shared_rounds_sentence, token_ids
-from engine.trace import End, Entry, Header, Line
+from engine.trace import End, Entry, Header, Line, Trace, committed_ids, gather
+
+
+class AskOptions(TypedDict, total=False):
+    """The fields of ``records.Ask`` besides the prompt."""
+
+    method: str
+    budget: int
+    pace: str
+    max_tokens: int
+    sampling: Sampling
+    split: str
+    drafters: tuple[str, ...]
+    turns: tuple[tuple[str, str], ...]
+
+
+class Answer(Iterator[Round]):
+    """The rounds of an answer, made as they are read."""
+
+    def __init__(self, lines: Generator[Line, None, None], tokenizer: PreTrainedTokenizerBase) -> None:
+        self._lines, self._tokenizer = lines, tokenizer
+        self._read: list[Line] = []
+
+    def __next__(self) -> Round:
+        for line in self._lines:
+            self._read.append(line)
+            if isinstance(line, Entry):
+                return line.round
+        raise StopIteration
+
+    @property
+    def token_ids(self) -> list[int]:
+        """The text so far."""
+        return committed_ids(line.round for line in self._read if isinstance(line, Entry))
+
+    @property
+    def text(self) -> str:
+        """The text so far; a character that spans tokens ends in U+FFFD until it is whole."""
+        return str(self._tokenizer.decode(self.token_ids))
+
+    @property
+    def trace(self) -> Trace:
+        """The whole run, to be written with ``engine.trace.dump``; TraceError before its end."""
+        return gather(self._read)
+
+    def close(self) -> None:
+        """End the run where it is, and free its caches."""
+        self._lines.close()
 
 
 class LiveRig:
@@ -116,6 +165,11 @@ class LiveRig:
         request = self.request(ask)
         plan(request, self._rig.target, list(drafters.values()))  # raises now instead of at the first line
         return self._lines(ask, request, drafters)
+
+    def generate(self, prompt: str, **options: Unpack[AskOptions]) -> Answer:
+        """An answer whose rounds are made as they are read; RequestError where it cannot be given. ``options`` are the
+        fields of ``records.Ask``: method, budget, pace ("auto": as many nodes as pay), max_tokens, sampling etc."""
+        return Answer(self.run(Ask(prompt, **options)), self._rig.tokenizer)
 
     @contextmanager
     def rounds(self, ask: Ask) -> Iterator[Generator[Round, None, None]]:
