@@ -19,17 +19,15 @@ from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
-from gguf import GGUFReader, LlamaFileType
-from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
 from engine.errors import RigError
 from engine.machine.kept_files import VARIABLE, kept_files
 from engine.runtime.checkpoints.files import first_line
+from engine.runtime.checkpoints.gguf_header import MAGIC, GgufHeader, read_header
 from engine.runtime.checkpoints.opening import Tell, unheard
 
-MAGIC = b"GGUF"
 CARD = "gguf.json"  # beside the converted weights: the file that they came from
 PART = re.compile(r"-\d{5}-of-(\d{5})$")
 OTHERS_SECONDS = 1800  # how long to wait for another process that converts the same file
@@ -68,11 +66,12 @@ def converted_into(folder: Path, file: Path, digest: str, tell: Tell = unheard) 
     with kept_alone(folder, tell):
         if not made_from(folder, digest):
             tell(f"Converting {file.name}, once …", None)
-            quantisation = quantisation_of(file)
+            header = header_of(file)
             partial = folder.with_name(f"{folder.name}.part")
             shutil.rmtree(partial, ignore_errors=True)
-            _convert(file, partial, quantisation)
-            (partial / CARD).write_text(json.dumps(asdict(Origin(file.name, digest, quantisation)), indent=1) + "\n")
+            _convert(file, partial, header)
+            origin = Origin(file.name, digest, header.quantisation)
+            (partial / CARD).write_text(json.dumps(asdict(origin), indent=1) + "\n")
             shutil.rmtree(folder, ignore_errors=True)
             partial.replace(folder)
     return folder
@@ -126,23 +125,15 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def quantisation_of(file: Path) -> str:
-    """The name of the file's quantisation, such as Q4_1; RigError where its header or its tensors are cut off."""
+def header_of(file: Path) -> GgufHeader:
+    """What the file says of its model; RigError where its header or its tensors are cut off, or cannot be."""
     try:
-        reader = GGUFReader(file)
-        said = reader.fields.get("general.file_type")
-        sizes: dict[str, int] = {}
-        for tensor in reader.tensors:
-            sizes[tensor.tensor_type.name] = sizes.get(tensor.tensor_type.name, 0) + int(tensor.n_bytes)
-        if said is not None:
-            name = LlamaFileType(int(said.contents())).name
-            return name.removeprefix("MOSTLY_").removeprefix("ALL_")
-        return max(sizes, key=lambda name: sizes[name])
-    except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
+        return read_header(file)
+    except (ValueError, KeyError, OSError) as error:
         raise RigError(f"{file.name} is cut off or damaged ({first_line(error)}); fetch it again.") from error
 
 
-def _convert(file: Path, folder: Path, quantisation: str) -> None:
+def _convert(file: Path, folder: Path, header: GgufHeader) -> None:
     """Write the file's model and tokenizer, as transformers reads them; no code in the file is run."""
     given: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True, "trust_remote_code": False}
     try:
@@ -151,17 +142,11 @@ def _convert(file: Path, folder: Path, quantisation: str) -> None:
         model = AutoModelForCausalLM.from_pretrained(
             file.parent, config=config, dtype=torch.float32,
             quantization_config=GgufConfig(gguf_file=file.name, dequantize=True), **given)
-    except (ArithmeticError, AttributeError, ImportError, LookupError, RuntimeError, StrictDataclassError, TypeError,
-            ValueError) as error:
-        raise RigError(f"{file.name} holds a model of the architecture {_architecture(file)}, which transformers "
+    except Exception as error:  # whatever a file brings about in transformers, tokenizers and torch
+        raise RigError(f"{file.name} holds a model of the architecture {header.architecture!r:.60}, which transformers "
                        f"cannot convert ({first_line(error)}).") from error
-    model.to(DTYPES.get(quantisation, torch.bfloat16)).save_pretrained(folder)
+    model.to(DTYPES.get(header.quantisation, torch.bfloat16)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-
-
-def _architecture(file: Path) -> str:
-    said = GGUFReader(file).fields.get("general.architecture")
-    return repr(str(said.contents())) if said else "of no name"
 
 
 def origin_of(folder: Path) -> Origin | None:
