@@ -22,7 +22,7 @@ from explorer.sources.answering import AnsweringRig
 from explorer.view import View, add_line, blank_view
 
 MOST_BYTES = 256 * 2**20  # of remembered runs; the oldest is forgotten first
-SECONDS_BETWEEN_LOOKS = 0.2  # while a run waits for the rig
+SECONDS_BETWEEN_LOOKS = 0.2  # while a run waits for the rig, or for its next round
 SECONDS_BETWEEN_VIEWS = 1 / 30  # a round that is held back waits for the next one, so this has to be short
 MOST_VIEWS = 80  # a second, of all runs: each update is the server's work, which rounds have to wait for
 
@@ -104,18 +104,22 @@ class Stream:
             share = self._rig.source.share(ask)
             with self._queue.place(who.address if who else "", share) as place:
                 yield from _wait(run, place, who)
-                yield blank_view(run, "running", "Reading the prompt …")
                 yield from self._run(run, ask, who)
         except CanopyError as error:
             yield blank_view(run, "error", str(error))
 
     def _run(self, run: str, ask: Ask, who: Asker | None) -> Iterator[View]:
         view, shown, window, first = blank_view(run), 0.0, Window(), run
+        waiting = blank_view(run, "running", "Reading the prompt …")
+        yield waiting
         self._runs.begin(run)
         try:
             with closing(self._lines(ask)) as happening:
                 for line in happening:
                     _check(who)
+                    if line is None:
+                        yield window.of(view) if view["header"] else waiting
+                        continue
                     if isinstance(line, Header) and view["header"]:  # the same run, corrected at its end
                         run = f"{first}-told"
                         self._runs.begin(run)
@@ -142,8 +146,12 @@ class Stream:
         """Seconds between two updates: the more runs, the fewer for each."""
         return max(SECONDS_BETWEEN_VIEWS, self._queue.begun() / MOST_VIEWS)
 
-    def _lines(self, ask: Ask) -> Generator[Line, None, None]:
+    def _lines(self, ask: Ask) -> Generator[Line | None, None, None]:
+        looked = perf_counter()
         for line in self._rig.source.run(ask):
+            if line is None and perf_counter() - looked < SECONDS_BETWEEN_LOOKS:
+                continue
+            looked = perf_counter()
             yield self._noted(line) if isinstance(line, Header) else line
 
     def _noted(self, header: Header) -> Header:
@@ -163,13 +171,13 @@ class Window:
     beginning. The rounds of the previous update are sent again: browsers may skip one when they are busy."""
 
     def __init__(self) -> None:
-        self._before = self._sent = 0
+        self._first = self._before = self._sent = 0
 
     def of(self, view: View) -> View:
         """The view with its latest rounds alone; ``from`` is the index of the first of them."""
-        first = self._before
-        self._before, self._sent = self._sent, len(view["rounds"])
-        return {**view, "from": first, "rounds": view["rounds"][first:]}
+        if len(view["rounds"]) > self._sent:
+            self._first, self._before, self._sent = self._before, self._sent, len(view["rounds"])
+        return {**view, "from": self._first, "rounds": view["rounds"][self._first:]}
 
 
 def own(line: Line) -> Line:

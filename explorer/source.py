@@ -41,8 +41,9 @@ class Source(Protocol):
         Raises CanopyError where the ask cannot be served.
         """
 
-    def run(self, ask: Ask) -> Generator[Line, None, None]:
-        """The run's lines as they happen. Closing the iterator ends the run and frees its cache.
+    def run(self, ask: Ask) -> Generator[Line | None, None, None]:
+        """The run's lines as they happen; None where there is none yet, so that whoever waits can leave. Closing the
+        iterator ends the run and frees its cache.
 
         Raises CanopyError, with a sentence for the person, when the ask cannot be served.
         """

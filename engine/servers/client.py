@@ -4,17 +4,22 @@
     client.ask("/v1/models")                              # an object of JSON
     with client.stream("/v1/chat/completions", body) as events: ...
 
+Every wait has a deadline: the connection, the whole of the headers, each piece of the body, and the answer as a whole.
 Redirects are refused, proxies and passwords of the environment are not used, and the key in ``SERVER_KEY`` is sent to
 that address only. Every failure is a ServerError of one sentence.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from time import monotonic
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any
 
 import httpx
@@ -25,10 +30,35 @@ from engine.servers.events import events, parsed
 from engine.servers.refusals import refusal, unanswered
 
 CONNECT_SECONDS = 5.0
-SILENT_SECONDS = 60.0  # the longest wait for the first piece of an answer, and between two pieces
-ANSWER_SECONDS, STREAM_SECONDS = 20.0, 1800.0  # for a whole answer, for a whole stream
+SILENT_SECONDS = 60.0  # the longest wait for the whole of an answer's headers, and for the next piece of it
+ANSWER_SECONDS, STREAM_SECONDS = 20.0, 1800.0  # for a whole answer, for a whole stream, from the question on
 ANSWER_BYTES, STREAM_BYTES, REFUSAL_BYTES = 4 * 2**20, 256 * 2**20, 64 * 2**10
 MOST_CONNECTIONS = 20
+LOOK_SECONDS = 0.2
+MOST_PIECES = 16  # of an answer that are held until they are taken
+
+Events = Iterator[Mapping[str, Any] | None]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: the path, the body that is posted to it, the content type that is expected back; the bytes and
+    the seconds that the whole answer may take."""
+
+    path: str
+    body: Mapping[str, Any] | None = None
+    kind: str = "application/json"
+    most_bytes: int = ANSWER_BYTES
+    seconds: float = ANSWER_SECONDS
+
+
+@dataclass
+class Pieces:
+    """The pieces of an answer on their way from the event loop to the thread that takes them; None is behind the
+    last."""
+
+    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_PIECES))
+    waiting: SimpleQueue[bytes | None] = field(default_factory=SimpleQueue)
 
 
 class Client:
@@ -38,71 +68,130 @@ class Client:
         self.address = server_address(address)
         self._key = _key()
         key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        timeout = httpx.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS)
         limits = httpx.Limits(max_connections=MOST_CONNECTIONS, keepalive_expiry=5.0)
-        self._http = httpx.Client(headers={"Accept-Encoding": "identity", **key}, timeout=timeout, limits=limits,
-                                  follow_redirects=False, trust_env=False)
+        self._loop = _loop()
+        self._http = httpx.AsyncClient(headers={"Accept-Encoding": "identity", **key}, limits=limits,
+                                       timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+                                       follow_redirects=False, trust_env=False)
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None,
             seconds: float = ANSWER_SECONDS) -> Mapping[str, Any]:
         """The JSON object at a path; a ``body`` is posted to it."""
-        with self._answered(path, body, "application/json") as response:
-            return parsed(self._whole(response, ANSWER_BYTES, seconds))
+        with self._answer(Question(path, body, seconds=seconds)) as pieces:
+            return parsed(b"".join(pieces))
 
     def text(self, path: str) -> str:
         """The text at a path."""
-        with self._answered(path, None, "text/plain") as response:
-            return self._whole(response, ANSWER_BYTES, ANSWER_SECONDS).decode("utf8", "replace")
+        with self._answer(Question(path, kind="text/plain")) as pieces:
+            return b"".join(pieces).decode("utf8", "replace")
 
     @contextmanager
-    def stream(self, path: str, body: Mapping[str, Any]) -> Iterator[Iterator[Mapping[str, Any]]]:
-        """The events of a stream as they arrive; leaving the block ends the stream and the server's work on it."""
-        with self._answered(path, body, "text/event-stream") as response:
-            yield events(self._pieces(response, STREAM_BYTES, STREAM_SECONDS))
+    def stream(self, path: str, body: Mapping[str, Any], seconds: float = STREAM_SECONDS) -> Iterator[Events]:
+        """The events of a stream as they arrive, and None at least every ``LOOK_SECONDS``, so that whoever waits can
+        look whether it is still wanted. Leaving the block ends the stream and the server's work on it, at once."""
+        asked = Question(path, body, "text/event-stream", STREAM_BYTES, seconds)
+        with self._answer(asked) as pieces:
+            yield events(pieces)
 
     def close(self) -> None:
         """Close its connections."""
-        self._http.close()
+        asyncio.run_coroutine_threadsafe(self._http.aclose(), self._loop).result()
 
     @contextmanager
-    def _answered(self, path: str, body: Mapping[str, Any] | None, kind: str) -> Iterator[httpx.Response]:
-        content = None if body is None else json.dumps(body).encode()
-        headers = {"Accept": kind, **({"Content-Type": "application/json"} if content else {})}
-        try:
-            with self._http.stream("POST" if content else "GET", self.address + path, content=content,
-                                   headers=headers) as response:
-                self._check(response, path, kind)
-                yield response
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            raise unanswered(self.address, error, SILENT_SECONDS) from error
+    def _answer(self, asked: Question) -> Iterator[Iterator[bytes]]:
+        """The pieces of the answer, empty ones where nothing has come for ``LOOK_SECONDS``."""
+        pieces = Pieces()
+        work = asyncio.run_coroutine_threadsafe(self._fetch(asked, pieces), self._loop)
+        work.add_done_callback(lambda _: pieces.waiting.put(None))
 
-    def _check(self, response: httpx.Response, path: str, kind: str) -> None:
+        def taken() -> Iterator[bytes]:
+            while (piece := _next(pieces.waiting)) is not None:
+                if piece:
+                    self._loop.call_soon_threadsafe(pieces.room.release)
+                yield piece
+            work.result()  # raises what went wrong
+        try:
+            yield taken()
+        finally:
+            work.cancel()
+
+    async def _fetch(self, asked: Question, pieces: Pieces) -> None:
+        late = f"{self.address} had not finished its answer after {asked.seconds:g} s, which is the longest wait."
+        try:
+            async with _within(asked.seconds, late), self._answered(asked) as response:
+                async for piece in self._pieces(response, asked.most_bytes):
+                    await pieces.room.acquire()
+                    pieces.waiting.put(piece)
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            raise unanswered(self.address, error) from error
+
+    @asynccontextmanager
+    async def _answered(self, asked: Question) -> AsyncIterator[httpx.Response]:
+        content = None if asked.body is None else json.dumps(asked.body).encode()
+        headers = {"Accept": asked.kind, **({"Content-Type": "application/json"} if content else {})}
+        request = self._http.build_request("POST" if content else "GET", self.address + asked.path, content=content,
+                                           headers=headers)
+        late = f"{self.address} had not begun its answer after {SILENT_SECONDS:g} s; it may be too busy, or stuck."
+        async with _within(SILENT_SECONDS, late):
+            response = await self._http.send(request, stream=True)
+        try:
+            await self._check(response, asked)
+            yield response
+        finally:
+            await response.aclose()
+
+    async def _check(self, response: httpx.Response, asked: Question) -> None:
         if response.status_code != 200:
-            said = b"" if response.is_redirect else self._whole(response, REFUSAL_BYTES, ANSWER_SECONDS)
+            said = b"" if response.is_redirect else b"".join(
+                [piece async for piece in self._pieces(response, REFUSAL_BYTES)])
             if self._key:
                 said = said.replace(self._key.encode(), "…".encode())
-            raise refusal(self.address, path, response, said)
+            raise refusal(self.address, asked.path, response, said)
         coded = response.headers.get("content-encoding", "identity")
         if coded.lower() != "identity":
             raise ServerError(f"{self.address} sends its answer packed as {coded[:20]!r}, which was not asked for.")
         seen = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind not in ("text/plain", seen):
-            raise ServerError(f"{self.address} answers {path} as {seen[:40] or 'nothing named'!r}, where {kind} is "
-                              "expected; name the address of an OpenAI-compatible server.")
+        if asked.kind not in ("text/plain", seen):
+            raise ServerError(f"{self.address} answers {asked.path} as {seen[:40] or 'nothing named'!r}, where "
+                              f"{asked.kind} is expected; name the address of an OpenAI-compatible server.")
 
-    def _whole(self, response: httpx.Response, most_bytes: int, seconds: float) -> bytes:
-        return b"".join(self._pieces(response, most_bytes, seconds))
-
-    def _pieces(self, response: httpx.Response, most_bytes: int, seconds: float) -> Iterator[bytes]:
-        until, size = monotonic() + seconds, 0
-        for piece in response.iter_raw():
+    async def _pieces(self, response: httpx.Response, most_bytes: int) -> AsyncIterator[bytes]:
+        pieces, size = response.aiter_raw(), 0
+        late = f"{self.address} said nothing for {SILENT_SECONDS:g} s; it may be too busy, or stuck."
+        while True:
+            async with _within(SILENT_SECONDS, late):
+                piece = await anext(pieces, None)
+            if piece is None:
+                return
             size += len(piece)
             if size > most_bytes:
                 raise ServerError(f"{self.address} sent more than {most_bytes / 2**20:g} MiB, the most that is taken.")
-            if monotonic() > until:
-                raise ServerError(f"{self.address} had not finished its answer after {seconds:g} s, which is the "
-                                  "longest wait.")
             yield piece
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """The event loop for all servers, in a thread of its own: a wait in it can be ended from outside."""
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, name="servers", daemon=True).start()
+    return loop
+
+
+@asynccontextmanager
+async def _within(seconds: float, late: str) -> AsyncIterator[None]:
+    """ServerError with that sentence where the block takes longer."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise ServerError(late) from error
+
+
+def _next(waiting: SimpleQueue[bytes | None]) -> bytes | None:
+    try:
+        return waiting.get(timeout=LOOK_SECONDS)
+    except Empty:
+        return b""
 
 
 def _key() -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 SAMPLE = re.compile(r'([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?')
-LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
+LABEL = re.compile(r'(?<!\w)([A-Za-z_]\w*+)="((?:[^"\\]|\\.)*+)"')  # possessive: a hostile line takes no longer
+LARGEST_COUNT = 1e15
 PLACE = re.compile("[0-9]{1,3}")  # a place in a draft
 
 
@@ -50,7 +50,7 @@ class Counts:
 
 
 def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """The name, labels and value of every sample; any other line is skipped."""
+    """The name, labels and value of every sample; any other line is skipped, and so is what no counter can be."""
     for line in text.splitlines():
         found = SAMPLE.fullmatch(line.strip())
         if found is None:
@@ -59,7 +59,7 @@ def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
             value = float(found[3])
         except ValueError:
             continue
-        if math.isfinite(value):
+        if 0 <= value <= LARGEST_COUNT:
             yield found[1].removesuffix("_total"), dict(LABEL.findall(found[2] or "")), value
 
 

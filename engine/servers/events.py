@@ -12,9 +12,13 @@ LONGEST_LINE = 2**20  # bytes
 LAST = b"[DONE]"
 
 
-def events(pieces: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
-    """The JSON object of every event. ServerError where the stream breaks off or sends anything else."""
+def events(pieces: Iterable[bytes]) -> Iterator[Mapping[str, Any] | None]:
+    """The JSON object of every event, and None after every piece, so that whoever waits can look whether the answer is
+    still wanted. ServerError where the stream breaks off or sends anything else."""
     for line in _lines(pieces):
+        if line is None:
+            yield None
+            continue
         name, _, value = line.partition(b":")
         if name.strip() != b"data":
             continue  # a comment, the name of an event, an empty line
@@ -35,15 +39,20 @@ def parsed(data: bytes) -> Mapping[str, Any]:
     return found
 
 
-def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    rest = b""
+def _lines(pieces: Iterable[bytes]) -> Iterator[bytes | None]:
+    """The lines, and None after every piece. It takes time in proportion to the bytes, however small the pieces."""
+    line = bytearray()
     for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\n")
-        yield from whole
-        if len(rest) > LONGEST_LINE:
+        beginning, *others = piece.split(b"\n")
+        line += beginning
+        for other in others:
+            yield bytes(line)
+            line = bytearray(other)
+        if len(line) > LONGEST_LINE:
             raise ServerError(f"The server sent a line of more than {LONGEST_LINE // 2**20} MiB, which is too long.")
-    if rest.strip():
-        yield rest
+        yield None
+    if line.strip():
+        yield bytes(line)
 
 
 def _seen(data: bytes) -> str:

@@ -84,7 +84,7 @@ def _answered(server: Server, prompt: str) -> tuple[int, float]:
     body = {name: value for name, value in asked.items() if name not in left_out}
     began = perf_counter()
     answer = server.client.ask(CHAT, body, seconds=LEVEL_SECONDS)
-    tokens = count(section(answer, "usage") or {}, "completion_tokens")
+    tokens = count(section(answer, "usage") or {}, "completion_tokens", MOST_TOKENS)
     if tokens is None:
         raise ServerError(f"{server.client.address} does not say how many tokens it wrote (usage.completion_tokens).")
     return tokens, perf_counter() - began

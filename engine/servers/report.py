@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import ServerError
+from engine.trace.checks import seen
+from engine.trace.limits import LARGEST
 
-MOST_STEPS = 100_000  # of one answer
-LARGEST = 2**31 - 1
+MOST_STEPS = 2**16  # of one answer; whether its text has so many tokens is seen when the two are joined
+MOST_DRAFTED = 1024  # tokens in one step; the drafters in use draft 16, n-grams some hundreds
+LARGEST_RATE = 1e6  # of a mean, or tokens a second
 
 
 @dataclass(frozen=True)
@@ -33,28 +36,37 @@ def section(event: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:
     return found if isinstance(found, Mapping) else None
 
 
-def count(given: Mapping[str, Any], name: str) -> int | None:
-    """A whole number of 0 or more; None where it is missing, ServerError where it is anything else."""
+def count(given: Mapping[str, Any], name: str, most: int = LARGEST) -> int | None:
+    """A whole number from 0 to ``most``; None where it is missing, ServerError where it is anything else."""
     value = given.get(name)
-    if value is None:
-        return None
-    if type(value) is not int or not 0 <= value <= LARGEST:
-        raise ServerError(f"The server reports {name} as {str(value)[:40]!r}; it has to be a whole number.")
-    return value
+    return None if value is None else _whole(value, name, most)
 
 
 def counts(given: Mapping[str, Any], name: str) -> tuple[int, ...]:
-    """A list of whole numbers of 0 or more; empty where it is missing, ServerError where it is anything else."""
+    """The tokens of each step, from 0 to ``MOST_DRAFTED``; empty where they are missing, ServerError where they are
+    anything else."""
     values = given.get(name)
     if values is None:
         return ()
     if not isinstance(values, list) or len(values) > MOST_STEPS:
-        raise ServerError(f"The server reports {name} as {str(values)[:40]!r}; it has to be a list of at most "
+        raise ServerError(f"The server reports {name} as {seen(values)}; it has to be a list of at most "
                           f"{MOST_STEPS:,} numbers.")
-    return tuple(count({name: value}, name) or 0 for value in values)
+    return tuple(_whole(value, name, MOST_DRAFTED) for value in values)
+
+
+def _whole(value: Any, name: str, most: int) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ServerError(f"The server reports {name} as {seen(value)}; it has to be a whole number from 0 to "
+                          f"{most:,}.")
+    return value
 
 
 def rate(given: Mapping[str, Any], name: str) -> str:
-    """A figure of the server's, to three digits; a question mark where it is missing."""
-    value = given.get(name)
-    return f"{value:.3g}" if type(value) in (int, float) else "?"
+    """A figure of the server's, to three digits; a question mark where it is missing or cannot be one."""
+    value: Any = given.get(name)
+    return f"{value:.3g}" if type(value) in (int, float) and 0 <= value <= LARGEST_RATE else "?"
+
+
+def whole(text: str) -> str:
+    """The text with a question mark for each lone surrogate, which JSON can name and nothing can encode."""
+    return text.encode("utf8", "replace").decode()

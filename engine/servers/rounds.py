@@ -9,6 +9,7 @@ import numpy as np
 from engine.recorder import UNKNOWN_TOKEN
 from engine.records import Acceptance, DraftTree, Round, Verification
 from engine.servers.answer import Token
+from engine.servers.report import MOST_DRAFTED
 from engine.servers.steps import ServerStep
 from engine.trace.rounds import NOT_RECORDED
 
@@ -16,11 +17,11 @@ from engine.trace.rounds import NOT_RECORDED
 def chain_round(index: int, start: int, tokens: Sequence[Token], step: ServerStep) -> Round:
     """The round of a step. ``tokens`` are the root, the accepted tokens and the bonus token; rejected drafted tokens
     are unknown. ``start`` is the length of the cache before the round. Where the end of the text cut the step, its last
-    token is a drafted child of the last kept row."""
+    token is a drafted child of the last kept row. Its rows are those of the tokens, and of ``MOST_DRAFTED`` at most."""
     kept = len(tokens) - 1
-    size = 1 + max(step.drafted, kept - 1)
-    ids = np.full(size, UNKNOWN_TOKEN, np.int32)
     known = tokens if step.cut else tokens[:-1]
+    size = max(1 + min(step.drafted, MOST_DRAFTED), len(known))
+    ids = np.full(size, UNKNOWN_TOKEN, np.int32)
     ids[:len(known)] = [token.id for token in known]
     choice, chosen, offered = np.full(size, NOT_RECORDED, np.int32), _unknown(size), _unknown(size)
     choice[:kept] = [token.id for token in tokens[1:]]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from engine.errors import ServerError
 from engine.records import Ask
 from engine.servers import KINDS
 from engine.servers.answer import AnswerReader
-from engine.servers.client import Client
+from engine.servers.client import STREAM_SECONDS, Client, Events
 from engine.servers.counters import Counts, counts_of
 from engine.servers.kind import UNKNOWN, ServerKind
 from engine.servers.report import ServerReport
+from engine.trace.checks import seen
+from engine.trace.limits import LARGEST
 
 CHAT = "/v1/chat/completions"
 TRIAL = Ask("Count from one to ten.", max_tokens=16)  # a short request that shows what the server reports
+TRIAL_SECONDS = 120.0
 LONGEST_NAME = 200  # characters of a model's name or a version
 
 
@@ -48,11 +51,9 @@ class Server:
         told = "sums alone" if report else "nothing of speculation"
         return f"{self.title} reports {told}: a chunk of its answer is shown as a round. {self.kind.more}"
 
-    @contextmanager
-    def answer(self, ask: Ask) -> Iterator[Iterator[Mapping[str, Any]]]:
-        """The events of its answer."""
-        with self.client.stream(CHAT, {**body_of(ask, self.model, self.kind), "logprobs": True}) as events:
-            yield events
+    def answer(self, ask: Ask, seconds: float = STREAM_SECONDS) -> AbstractContextManager[Events]:
+        """The events of its answer, within so many seconds."""
+        return self.client.stream(CHAT, {**body_of(ask, self.model, self.kind), "logprobs": True}, seconds)
 
     def counts(self) -> Counts:
         """Its counters over all requests so far; ServerError where it has none of those that are shown."""
@@ -62,19 +63,24 @@ class Server:
         return found
 
 
-def open_server(client: Client) -> Server:
+def open_server(client: Client, look: Callable[[], None] = lambda: None) -> Server:
     """Open a server: ask for its kind, model and version, and send a short trial request; ServerError where it cannot
-    be used."""
+    be used. ``look`` is called now and then, and what it raises ends this."""
     listed = client.ask("/v1/models").get("data")
     if not isinstance(listed, list) or not listed or not isinstance(listed[0], Mapping):
         raise ServerError(f"{client.address} lists no model under /v1/models; load one there.")
     model, owner = listed[0].get("id"), listed[0].get("owned_by")
-    if not isinstance(model, str) or not 0 < len(model) <= LONGEST_NAME:
-        raise ServerError(f"{client.address} calls its model {str(model)[:40]!r}; it has to have a name.")
+    if not _is_name(model):
+        raise ServerError(f"{client.address} calls its model {seen(model)}; it has to have a name of at most "
+                          f"{LONGEST_NAME} printable characters.")
     kind = next((kind for kind in KINDS.values() if kind.owner == owner), UNKNOWN)
-    limit = listed[0].get("max_model_len")
-    server = Server(client, kind, model, _version(client, kind), limit if type(limit) is int and limit > 0 else 0)
-    return _tried(server)
+    limit: Any = listed[0].get("max_model_len")
+    known = type(limit) is int and 0 < limit <= LARGEST
+    return _tried(Server(client, kind, model, _version(client, kind), limit if known else 0), look)
+
+
+def _is_name(value: Any) -> TypeGuard[str]:
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and value.isprintable()
 
 
 def body_of(ask: Ask, model: str, kind: ServerKind) -> dict[str, Any]:
@@ -94,15 +100,17 @@ def _version(client: Client, kind: ServerKind) -> str:
         found = client.ask(path, seconds=5.0).get(name, "") if path else ""
     except ServerError:
         return ""
-    return found[:LONGEST_NAME] if isinstance(found, str) else ""
+    return found if _is_name(found) else ""
 
 
-def _tried(server: Server) -> Server:
+def _tried(server: Server, look: Callable[[], None]) -> Server:
     """The server with its report of a short trial request."""
-    reader, found, written = AnswerReader(), None, 0
-    with server.answer(TRIAL) as events:
+    reader, found, written = AnswerReader(TRIAL.max_tokens), None, 0
+    with server.answer(TRIAL, TRIAL_SECONDS) as events:
         for event in events:
-            written += len(reader.take(event))
-            found = server.kind.report(event) or found
+            look()
+            if event is not None:
+                written += len(reader.take(event))
+                found = server.kind.report(event) or found
     told = found and found.accepted and sum(found.accepted) + len(found.accepted) >= written - 1  # steps and no others
     return replace(server, trial=found, width=found.width if found and told else 0)

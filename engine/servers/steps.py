@@ -6,6 +6,7 @@ prompt. A server may leave steps that drafted nothing out of its report; each of
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,8 +30,11 @@ def steps_of_chunks(sizes: Sequence[int], width: int) -> list[ServerStep]:
 
 
 def steps_of_report(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
-    """The steps that the server reported; None where it reported none, or where they do not fit the tokens."""
-    return (_joined(sizes, report) or _counted(sum(sizes), report)) if report.accepted else None
+    """The steps that the server reported; None where it reported none, or where they do not fit the tokens: each wrote
+    one at least."""
+    if not 0 < len(report.accepted) <= sum(sizes):
+        return None
+    return _joined(sizes, report) or _counted(sum(sizes), report)
 
 
 def _counted(tokens: int, report: ServerReport) -> list[ServerStep] | None:
@@ -46,13 +50,13 @@ def _counted(tokens: int, report: ServerReport) -> list[ServerStep] | None:
 def _joined(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
     """The steps where each chunk is one: a chunk of one token that no reported step explains drafted nothing. Where
     both readings fit, the report comes first."""
-    told, found = list(zip(report.accepted, report.drafted, strict=True)), []
+    told, found = deque(zip(report.accepted, report.drafted, strict=True)), []
     for place, size in enumerate(sizes):
         kept, tried = told[0] if told else (-2, 0)
-        cut = place == len(sizes) - 1 and len(told) == 1 and size <= kept
+        cut = place == len(sizes) - 1 and len(told) == 1 and 0 < size <= kept
         if size == kept + 1 or cut:
             found.append(ServerStep(size, tried, cut))
-            told.pop(0)
+            told.popleft()
         elif size == 1:
             found.append(ServerStep(1, 0))
         elif size:

@@ -8,7 +8,7 @@ from typing import Any
 from engine.errors import ServerError
 from engine.servers.counters import CounterNames
 from engine.servers.kind import ServerKind
-from engine.servers.report import ServerReport, count, counts, rate, section
+from engine.servers.report import MOST_DRAFTED, ServerReport, count, counts, rate, section
 
 
 def _report(event: Mapping[str, Any]) -> ServerReport | None:
@@ -24,7 +24,7 @@ def _report(event: Mapping[str, Any]) -> ServerReport | None:
         "num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens"))
     said = (f"vLLM's own figures: mean acceptance length {rate(given, 'mean_acceptance_length')} over {steps} steps, "
             f"{kept} of {tried} drafted tokens accepted.")
-    return ServerReport(said, accepted, drafted, count(given, "num_spec_tokens") or 0, steps)
+    return ServerReport(said, accepted, drafted, count(given, "num_spec_tokens", MOST_DRAFTED) or 0, steps)
 
 
 vllm = ServerKind(

@@ -76,15 +76,15 @@ class AttachedServer:
         """See ``explorer.source.Source``: how many fit is for the server to say, and it has a line of its own."""
         return 1 / MOST_AT_ONCE
 
-    def run(self, ask: Ask) -> Generator[Line, None, None]:
+    def run(self, ask: Ask) -> Generator[Line | None, None, None]:
         """See ``explorer.source.Source``. Where the steps that the server reports at its end differ from its chunks, a
         second header begins the run again, with those steps."""
         if ask.method not in self.methods:
             raise RequestError(f"{self.rig} runs what it was started with; choose the method {SERVED}.")
         return self._lines(ask)
 
-    def _lines(self, ask: Ask) -> Generator[Line, None, None]:
-        reader, written, shown = AnswerReader(), Written(), list[ServerStep]()
+    def _lines(self, ask: Ask) -> Generator[Line | None, None, None]:
+        reader, written, shown = AnswerReader(ask.max_tokens), Written(), list[ServerStep]()
         try:
             yield from self._streamed(ask, reader, written, shown)
         except ServerError:
@@ -94,9 +94,13 @@ class AttachedServer:
             raise RequestError(f"{self.rig} wrote nothing; ask something else, or change the temperature.")
         yield from self._ending(ask, reader, written, shown)
 
-    def _streamed(self, ask: Ask, reader: AnswerReader, written: Written, shown: list[ServerStep]) -> Iterator[Line]:
+    def _streamed(self, ask: Ask, reader: AnswerReader, written: Written,
+                  shown: list[ServerStep]) -> Iterator[Line | None]:
         with self.server.answer(ask) as events:
             for event in events:
+                if event is None:
+                    yield None
+                    continue
                 tokens = reader.take(event)
                 written.report = self.server.kind.report(event) or written.report
                 if tokens and not written.text:
@@ -156,8 +160,12 @@ def server_of(source: Source) -> Server | None:
 def attach(address: str, tell: Tell, client: Client | None = None) -> LoadedRig:
     """The server at that address as a rig; ServerError or RigError says why it cannot be one."""
     client = client or Client(address)
-    tell(f"Asking {client.address} what it is …", None)
-    source = AttachedServer(open_server(client))
+
+    def look() -> None:
+        tell(f"Asking {client.address} what it is …", None)
+
+    look()
+    source = AttachedServer(open_server(client, look))
     reason = (f"{source.good_at} In the lab the tab Server measures it; all other measurements need a rig that this "
               "page opened itself.")
     return LoadedRig(source, NoInstruments(source, reason, client.address))

@@ -1,4 +1,4 @@
-"""The standing attack: more than 100,000 cases over command lines, traces, HTTP and a real browser.
+"""The standing attack: more than 100,000 cases over command lines, traces, HTTP, attached servers and a browser.
 
     python -m tests.attack                                        # all of it, from the fixed seed and a fresh one
     python -m tests.attack --areas traces --seeds 7 --cases 5000 --minutes 10
@@ -27,7 +27,8 @@ from types import MappingProxyType
 from tests.attack.area import keep
 
 FIXED_SEED = 20261122
-CASES: Mapping[str, int] = MappingProxyType({"command_line": 50_000, "traces": 42_000, "http": 12_000, "browser": 240})
+CASES: Mapping[str, int] = MappingProxyType({
+    "command_line": 50_000, "traces": 42_000, "http": 12_000, "servers": 6_000, "browser": 240})
 KEPT = Path(__file__).parent / "kept"
 PATIENCE_SECONDS = 240  # to start, and to end after the time is up
 

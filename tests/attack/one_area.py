@@ -15,7 +15,7 @@ from tests.attack.area import Area, Plan, attack
 
 GIB = 2**30
 MEMORY: Mapping[str, int] = MappingProxyType(  # of address space, most of which libraries map and never touch
-    {"command_line": 8 * GIB, "traces": 3 * GIB, "http": 4 * GIB, "browser": 0})
+    {"command_line": 8 * GIB, "traces": 3 * GIB, "http": 4 * GIB, "servers": 3 * GIB, "browser": 0})
 
 
 def area_named(name: str) -> Area:

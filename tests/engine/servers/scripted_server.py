@@ -11,6 +11,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from engine.servers.client import Client, Question
+
 ANSWERS = Path(__file__).parent / "answers"
 CHAT = "/v1/chat/completions"
 Said = Callable[[BaseHTTPRequestHandler], None]
@@ -70,6 +72,18 @@ MODELS = says('{"data": [{"id": "m", "owned_by": "somebody"}]}')
 def answers(name: str) -> bytes:
     """What a real server said, or what its documents say that it does."""
     return (ANSWERS / name).read_bytes()
+
+
+class Unwired(Client):
+    """A client whose server is what ``said`` holds by path: thousands of answers without a network."""
+
+    def __init__(self, said: Mapping[str, bytes]) -> None:
+        super().__init__("http://127.0.0.1:9")
+        self.said = said
+
+    @contextmanager
+    def _answer(self, asked: Question) -> Iterator[Iterator[bytes]]:
+        yield iter([self.said.get(asked.path, b"{}")])
 
 
 class Server(ThreadingHTTPServer):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import socket
 import time
-from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
+from threading import Event
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from engine.errors import CanopyError, ServerError
 from engine.requests.rig_names import SERVER_KEY, from_hub, is_address, pair_of, server_address
 from engine.servers import client as limits
 from engine.servers.client import Client
+from engine.servers.events import LONGEST_LINE, events
 from tests.engine.servers.scripted_server import DONE, Said, chunk, event, says, scripted, streams
 
 
@@ -70,6 +72,7 @@ REFUSALS: list[tuple[Said, str]] = [
     (says('{"detail": "x"}', status=422), "It says: 'x'"), (says("\xff", status=500), "failed (status 500)."),
     (says("", status=302, Location="http://user:pw@elsewhere.test:1/x"), "sends on to elsewhere.test:1, which is not"),
     (says("", status=307, Location="/v2/models"), "sends on to another path, which is not followed"),
+    (says("", status=301, Location="http://a]b/"), "sends on to another path, which is not followed"),
     (says("", status=204), "refuses (status 204)"),
     (says("<html>", "text/html"), "answers /v1/models as 'text/html', where application/json is expected"),
     (says("{}", Content_Encoding="gzip"), "packed as 'gzip'"),
@@ -89,9 +92,9 @@ def test_what_a_server_does_wrong_is_one_sentence(said: Said, words: str) -> Non
         assert "pw" not in sentence(refused) and len(script.asked) == 1, "and nothing was asked a second time"
 
 
-def taken(script: Any) -> list[Any]:
-    with Client(script.address).stream("/v1/chat/completions", {}) as events:
-        return list(events)
+def taken(script: Any, seconds: float = limits.STREAM_SECONDS) -> list[Any]:
+    with Client(script.address).stream("/v1/chat/completions", {}, seconds) as events:
+        return [event for event in events if event is not None]
 
 
 def test_a_stream_in_any_pieces_is_its_events() -> None:
@@ -112,18 +115,77 @@ def test_a_stream_that_is_none_ends_in_a_sentence(parts: tuple[bytes, ...], word
     sentence(refused)
 
 
-@pytest.mark.parametrize(("said", "words"), [
-    (streams(lambda: time.sleep(3)), "said nothing for 0.3 s"), (lambda _: time.sleep(3), "said nothing for 0.3 s"),
-    (streams(*[part for _ in range(40) for part in (b": still here\n", lambda: time.sleep(0.1))]),
-     "had not finished its answer after 1 s")])
-def test_a_slow_server_is_not_waited_for_without_end(
-        said: Callable[[Any], None], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "SILENT_SECONDS", 0.3)
-    monkeypatch.setattr(limits, "STREAM_SECONDS", 1.0)
+CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+PLAIN = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+LATE, SILENT = "had not begun its answer after 0.4 s", "said nothing for 0.4 s"
+ENDLESS = "had not finished its answer after 1 s"
+
+
+def drips(beginning: bytes, piece: bytes, seconds: float = 0.1) -> Said:
+    """Raw bytes, and then a piece every so often, until nobody listens any more."""
+    def say(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(beginning)
+        with suppress(OSError):
+            while True:
+                handler.wfile.write(piece)
+                time.sleep(seconds)
+    return say
+
+
+SLOW = {
+    "silent": (lambda _: time.sleep(3), LATE), "silent after its headers": (drips(PLAIN, b"", 0.1), SILENT),
+    "a header line at a time": (drips(b"HTTP/1.1 200 OK\r\n", b"X-Y: z\r\n"), LATE),
+    "endless 100 Continue": (drips(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), LATE),
+    "a flood of 100 Continue": (drips(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 500, 0), LATE),
+    "one byte at a time": (drips(PLAIN, b"x"), ENDLESS), "comments": (drips(PLAIN, b": still here\n"), ENDLESS),
+    "events of nothing": (drips(PLAIN, b'data: {"choices": []}\n\n'), ENDLESS),
+    "an endless chunk extension": (drips(CHUNKED + b"5;", b"x"), SILENT),
+    "chunks of one byte with extensions": (drips(CHUNKED, b"1;" + b"x" * 999 + b"\r\nx\r\n"), ENDLESS),
+    "endless trailers": (drips(CHUNKED + b"0\r\n", b"X-Y: z\r\n"), SILENT)}
+
+
+@pytest.mark.parametrize(("said", "words"), SLOW.values(), ids=SLOW)
+def test_a_server_that_drips_is_not_waited_for_without_end(
+        said: Said, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SILENT_SECONDS", 0.4)
+    with scripted(chat=said, models=said) as script:
+        began = time.monotonic()
+        with pytest.raises(ServerError, match=words) as refused:
+            taken(script, seconds=1.0)
+        assert time.monotonic() - began < 30 and sentence(refused)
+        with pytest.raises(ServerError):
+            Client(script.address).ask("/v1/models", seconds=1.0)
+        assert time.monotonic() - began < 60
+
+
+def test_a_short_question_has_one_deadline_for_headers_and_answer() -> None:
+    with scripted(models=drips(b"HTTP/1.1 200 OK\r\n", b"X-Y: z\r\n")) as script:
+        began = time.monotonic()
+        with pytest.raises(ServerError, match="not finished its answer after 0.5 s"):
+            Client(script.address).ask("/v1/models", seconds=0.5)
+        assert time.monotonic() - began < 30
+
+
+def test_leaving_a_stream_ends_it_at_once_whatever_the_server_does() -> None:
+    gone = Event()
+
+    def say(handler: BaseHTTPRequestHandler) -> None:
+        drips(PLAIN, b"x", 0.05)(handler)
+        gone.set()
+
+    with scripted(chat=say) as script:
+        began = time.monotonic()
+        with Client(script.address).stream("/v1/chat/completions", {}) as events:
+            assert next(events) is None
+        assert time.monotonic() - began < 30
+        assert gone.wait(5), "and the server's work on it"
+
+
+def test_an_endless_line_in_pieces_of_a_byte_takes_no_longer_than_its_bytes() -> None:
     began = time.monotonic()
-    with scripted(chat=said) as script, pytest.raises(ServerError, match=words):
-        taken(script)
-    assert time.monotonic() - began < 3
+    with pytest.raises(ServerError, match="a line of more than 1 MiB"):
+        list(events(b"x" for _ in range(LONGEST_LINE + 1)))
+    assert time.monotonic() - began < 20
 
 
 def test_the_key_goes_to_the_server_alone_and_stands_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
