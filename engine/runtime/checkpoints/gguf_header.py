@@ -74,10 +74,12 @@ class _HeaderReader:
             if name in fields:
                 raise ValueError(f"it has two fields {name!r:.60}")
             kind = GGUFValueType(self._number("I"))
-            fields[name] = self._array() if kind == GGUFValueType.ARRAY else self._value(kind)
+            fields[name] = None if kind == GGUFValueType.ARRAY else self._value(kind)
+            if kind == GGUFValueType.ARRAY:
+                self._skip_array()
         return fields
 
-    def _array(self) -> None:
+    def _skip_array(self) -> None:
         kind, count = GGUFValueType(self._number("I")), self._number("Q")
         if kind == GGUFValueType.ARRAY:
             raise ValueError("it has an array of arrays, which no model needs")
