@@ -638,7 +638,8 @@ REQUEST: dict[str, Callable[[Any, str], Any]] = {
     "stop_ids": partial(token_ids, most=MOST_STOP_TOKENS)}
 HEADER: dict[str, Callable[[Any, str], Any]] = {
     "prompt": partial(text, most=LONGEST_TEXT),
-    **dict.fromkeys(("engine", "rig", "hardware", "dtype", "title", "note"), partial(text, most=LONGEST_NOTE)),
+    **dict.fromkeys(("engine", "rig", "hardware", "dtype", "precision", "title", "note"),
+                    partial(text, most=LONGEST_NOTE)),
     "context_limit": whole, "every": partial(whole, least=1)}
 RUN = (*REQUEST, *HEADER, "drafters", "token_text", "strict", "most_waiting")
 

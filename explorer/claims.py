@@ -21,11 +21,12 @@ from engine.lab.difference import (
 )
 from engine.lab.printing import division, rates, ratio_text
 from engine.lab.turns import SETTLING_TURNS, SpeedRatio, TurnPair, moments, speed_ratio, turn_pairs
-from engine.records import Round
+from engine.records import Precision, Round
 from engine.trace import Header, Piece, Trace, tau
 from explorer.texts import as_bytes, joined, pieces_of
 from explorer.view import View
 
+UNKNOWN = Precision("")
 GOING_ON, ENDED, CUT = "measuring", "ended", "cut"
 REST = {GOING_ON: "the others are being compared", CUT: "the others were not compared, since another run came",
         ENDED: "plain decoding was recorded no further"}
@@ -46,14 +47,14 @@ class RunComparison:
     in_turns: bool = True
     busy: bool = False
 
-    def view(self) -> View:
+    def view(self, precision: Precision = UNKNOWN) -> View:
         """{"state", "text": see ``_text_view``, "speed": see ``speed_view``, "lanes": see ``_lanes``}."""
         own = [entry.round for entry in self.trace.entries]
         text, plain = text_of(own), text_of(self.plain)
         found = compared(text, plain, self.trace.header.request, self.trace.header.dtype)
         ratio = speed_ratio(self.turns, own, self.busy)
         return {"state": self.state, "text": self._text_view(found, text, plain), "lanes": self._lanes(found, plain),
-                "speed": speed_view(ratio, tau(own), self.in_turns)}
+                "speed": speed_view(ratio, tau(own), self.in_turns, precision)}
 
     def _text_view(self, found: TextComparison, text: Text, plain: Text) -> View:
         """{"verdict", "same": tokens that are, "tokens": of the run, "words": a sentence}."""
@@ -133,10 +134,11 @@ def lanes_title(found: TextComparison) -> str:
     return f"Two texts, on one clock: the first {found.same} tokens are the same"
 
 
-def speed_view(found: SpeedRatio, tau_: float, in_turns: bool) -> View:
+def speed_view(found: SpeedRatio, tau_: float, in_turns: bool, precision: Precision = UNKNOWN) -> View:
     """{"withheld": why there is no ratio}, and where there is one {"ratio", "standing": faster, slower or alike,
     "times", "range", "tau", "cost", "speed", "plain_speed": as printed, "words": a sentence}. As printed,
-    tau ÷ cost = times and speed ÷ plain_speed = times."""
+    tau ÷ cost = times and speed ÷ plain_speed = times. Where plain decoding alone would be clearly faster in another
+    dtype, the sentence says how the run stands beside that."""
     if found.withheld:
         return {"withheld": found.withheld}
     whole, speeds = division(tau_, found.ratio, 2), rates(found.speed, found.plain_speed)
@@ -147,4 +149,15 @@ def speed_view(found: SpeedRatio, tau_: float, in_turns: bool) -> View:
         "standing": "faster" if found.low > 1 else "slower" if found.high < 1 else "alike",
         "tau": whole.dividend, "cost": whole.divisor, "speed": speeds.dividend, "plain_speed": speeds.divisor,
         "words": f"A pass wrote {whole.dividend} tokens and took, draft included, as long as {whole.divisor} plain "
-                 f"ones: {whole.dividend} ÷ {whole.divisor} = {whole.quotient} ({bounds}; {how})."}
+                 f"ones: {whole.dividend} ÷ {whole.divisor} = {whole.quotient} ({bounds}; {how})."
+                 f"{_elsewhere(found.ratio, precision)}"}
+
+
+def _elsewhere(ratio: float, precision: Precision) -> str:
+    """How the run stands beside plain decoding in the dtype that is fastest for that alone; empty where it is the
+    run's own."""
+    if not precision.plain_dtype:
+        return ""
+    return (f" In {precision.plain_dtype}, where its text may differ, plain decoding alone takes "
+            f"{1 / precision.plain_gain:.2f} of that time a pass: the run is about "
+            f"{ratio_text(ratio / precision.plain_gain)}× as fast as that.")

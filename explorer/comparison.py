@@ -89,7 +89,7 @@ class Comparison:
         return view
 
     def _noted(self, run: str, found: RunComparison, others: Sequence[View] = ()) -> View:
-        view = {**found.view(), "others": list(others)}
+        view = {**found.view(self._rig.instruments.precision), "others": list(others)}
         self._runs.note(run, view)
         return view
 

@@ -15,7 +15,7 @@ from engine.lab.control import Steps
 from engine.lab.findings import DoctorFinding
 from engine.lab.forecast import WhatIf
 from engine.lab.settings import Laboratory
-from engine.records import Ask, Round
+from engine.records import Ask, Precision, Round
 from engine.trace import Trace
 from explorer.source import Source
 
@@ -33,6 +33,10 @@ class Instruments(Protocol):
     @property
     def reason(self) -> str:
         """Why nothing can be measured; empty where it can."""
+
+    @property
+    def precision(self) -> Precision:
+        """The dtype that plain decoding and trees run in, and why."""
 
     @property
     def laboratory(self) -> Laboratory:

@@ -94,7 +94,8 @@ def header_view(header: Header) -> View:
     return {
         "prompt": header.prompt, "pieces": pieces_view(header.pieces), "rig": header.rig,
         "heads": list(header.drafters), "hardware": header.hardware, "dtype": header.dtype,
-        "dtype_words": DTYPE_WORDS.get(header.dtype, ""), "method": request.method,
+        "dtype_words": ". ".join(filter(None, [DTYPE_WORDS.get(header.dtype, ""), header.precision])),
+        "method": request.method,
         "budget": header.budget, "engine": header.engine, "split": request.split, "max_tokens": request.max_tokens,
         "temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p, "seed": sampling.seed,
         "pace": request.pace, "context_limit": header.context_limit, "title": header.title, "note": _note(header),

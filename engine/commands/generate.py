@@ -12,6 +12,7 @@ from engine.commands import flags, values
 from engine.commands.verb import Result, Verb
 from engine.records import Sampling
 from engine.requests.turns import ROLES
+from engine.runtime.rigs.live import Answer, LiveRig
 from engine.trace import dump, tau
 
 PARTIAL = "\ufffd"  # stands for a character whose tokens are not all there yet
@@ -34,13 +35,18 @@ def add(verb: argparse.ArgumentParser) -> None:
     flags.add_json(verb)
 
 
-def run(choice: argparse.Namespace) -> Result:
-    """Answer the prompt, stream the text, and return what --json prints."""
+def answer_of(rig: LiveRig, choice: argparse.Namespace) -> Answer:
+    """The answer that the flags describe."""
     nodes, pace = flags.nodes_and_pace(choice.budget)
-    answer = open_rig(choice.rig, choice.dtype).generate(
+    return rig.generate(
         choice.prompt, method=choice.method, budget=nodes, pace=pace, max_tokens=choice.max_tokens,
         sampling=Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed), split=choice.split,
         drafters=tuple(choice.drafters), turns=tuple(choice.turn))
+
+
+def run(choice: argparse.Namespace) -> Result:
+    """Answer the prompt, stream the text, and return what --json prints."""
+    answer = answer_of(open_rig(choice.rig, choice.dtype), choice)
     rounds, printed = [], ""
     for made in answer:
         rounds.append(made)

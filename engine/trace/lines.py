@@ -20,6 +20,7 @@ class Header:
     ``recorded`` is an ISO date for a recording and empty for a live run. ``note`` is a sentence for the reader (what a
     recording teaches, or that the prompt lies outside the rig's training). ``turns`` came before the prompt. ``engine``
     names the engine that made the rounds, empty for Canopy's own; every ``every``-th of them was recorded.
+    ``precision`` is a sentence about why the rig runs in this dtype.
     """
 
     request: Request
@@ -37,6 +38,7 @@ class Header:
     turns: tuple[Turn, ...] = ()
     engine: str = ""
     every: int = 1
+    precision: str = ""
 
     @property
     def budget(self) -> int | None:

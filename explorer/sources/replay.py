@@ -12,7 +12,7 @@ from engine.lab.findings import DoctorFinding
 from engine.lab.forecast import WhatIf
 from engine.lab.settings import Conditions, Laboratory, Reading
 from engine.methods import METHODS
-from engine.records import Ask, Round
+from engine.records import Ask, Precision, Round
 from engine.trace import Line, Piece, Trace
 from explorer.lessons import Lesson, Library
 from explorer.rig import LoadedRig
@@ -90,6 +90,7 @@ class NoInstruments:
     def __init__(self, source: Source, reason: str, rig: str = "") -> None:
         self.rig = rig or source.rig
         self.reason = reason
+        self.precision = Precision("")
         self.laboratory: Laboratory = _ClosedLaboratory(source, reason)
 
     def in_turns(self, asks: Sequence[Ask]) -> AbstractContextManager[Sequence[Iterator[Round]]]:

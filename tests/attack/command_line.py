@@ -123,7 +123,7 @@ def live() -> LiveRig:
 
 
 def _generate(choice: argparse.Namespace) -> None:
-    live().run(generate.ask_of(choice)).close()
+    generate.answer_of(live(), choice).close()
 
 
 def _bench(choice: argparse.Namespace) -> None:

@@ -15,7 +15,7 @@ from engine.lab.forecast import Forecast, Gain, WhatIf
 from engine.lab.reading import reading_of
 from engine.lab.settings import Company, Conditions, Reading
 from engine.methods import METHODS
-from engine.records import Ask, Round
+from engine.records import Ask, Precision, Round
 from engine.trace import Entry, Line, Piece, Trace, gather
 from tests.explorer.scripted import CURVE, ScriptedSource
 
@@ -60,6 +60,7 @@ class ScriptedInstruments:
     doctor_seconds = 0.0
     other: ScriptedInstruments | None = None  # the rig in the other precision
     missing = 0.0  # processors
+    precision = Precision("float32")
 
     def __init__(self, pause_seconds: float = 0.0) -> None:
         self.laboratory = ScriptedLaboratory(pause_seconds)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from engine.lab.printing import ratio_text
-from engine.records import Ask, Round
+from engine.records import Ask, Precision, Round
 from engine.trace import End, Line, Trace, gather
 from explorer.comparison import Comparison, ask_of, others
 from explorer.rig import LoadedRig
@@ -65,6 +65,15 @@ def ended(comparison: Comparison) -> Any:
             return view["result"]
         time.sleep(0.02)
     raise AssertionError("It did not end.")
+
+
+def test_plain_decoding_that_alone_would_be_faster_in_another_dtype_is_named() -> None:
+    instruments = Forged(lambda made, plain: timed(made, 0.02 if plain else 0.03))
+    usual = ended(standing(instruments)[0])["speed"]
+    instruments.precision = Precision("float32", "", "bfloat16", 1.6)
+    speed = ended(standing(instruments)[0])["speed"]
+    assert speed["ratio"] == usual["ratio"] > 1 and "bfloat16" not in usual["words"]
+    assert f"about {ratio_text(usual['ratio'] / 1.6)}× as fast" in speed["words"] and "may differ" in speed["words"]
 
 
 def parted_at_word_7(trace: Trace) -> Trace:

@@ -35,6 +35,7 @@ class LiveInstruments:
     def __init__(self, live: LiveRig, name: str) -> None:
         self.rig = name
         self.laboratory = LiveLaboratory(live)
+        self.precision = live.checkpoints.precision
         self._live = live
         self._twin: LiveInstruments | None = None
         self._others = OtherWork()

@@ -281,7 +281,7 @@ class LiveRig:
         target = self._rig.target
         return Header(
             request=request, prompt=ask.prompt, rig=self._rig.name, drafters=drafters, hardware=self.hardware,
-            dtype=target.dtype, context_limit=target.context_limit,
+            dtype=target.dtype, precision=self._rig.precision.reason, context_limit=target.context_limit,
             pieces=self._texts.of(set(request.prompt_ids) | request.stop_ids),
             revisions={**self._rig.revisions, "torch": torch.__version__}, note=self._note(ask.prompt),
             turns=ask.turns)

@@ -107,6 +107,7 @@ def test_plain_decoding_and_trees_run_in_one_dtype(kept: Path, monkeypatch: pyte
             for method in ("autoregressive", "ddtree")]
     assert rig.dtype == rig.target.dtype == best
     assert [run.header.dtype for run in runs] == [best, best]
+    assert all(run.header.precision.startswith(f"{best}, expected to write") for run in runs)
     assert len({tuple(committed_ids(entry.round for entry in run.entries)) for run in runs}) == 1
 
 
