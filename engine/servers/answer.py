@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.errors import ServerError
+from engine.recorder import LARGEST, LONGEST_PIECE, seen
 from engine.servers.report import whole
 from engine.trace import Piece
-from engine.trace.checks import seen
-from engine.trace.limits import LARGEST, LONGEST_PIECE
 
 OWN_IDS = 2**30  # ids from here on are the page's own, for tokens that the server sends only as text
 LONGEST_CHUNK = 4096  # tokens

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import ServerError
-from engine.trace.checks import seen
-from engine.trace.limits import LARGEST
+from engine.recorder import LARGEST, seen
 
 MOST_STEPS = 2**16  # of one answer; whether its text has so many tokens is seen when the two are joined
 MOST_DRAFTED = 1024  # tokens in one step; the drafters in use draft 16, n-grams some hundreds

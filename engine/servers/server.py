@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from engine.errors import ServerError
+from engine.recorder import LARGEST, seen
 from engine.records import Ask
 from engine.servers import KINDS
 from engine.servers.answer import AnswerReader
@@ -15,8 +16,6 @@ from engine.servers.client import STREAM_SECONDS, Client, Events
 from engine.servers.counters import Counts, counts_of
 from engine.servers.kind import UNKNOWN, ServerKind
 from engine.servers.report import ServerReport
-from engine.trace.checks import seen
-from engine.trace.limits import LARGEST
 
 CHAT = "/v1/chat/completions"
 TRIAL = Ask("Count from one to ten.", max_tokens=16)  # a short request that shows what the server reports

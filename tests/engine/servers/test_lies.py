@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from engine.errors import CanopyError, ServerError
+from engine.recorder import LONGEST_PIECE
 from engine.servers.answer import Token
 from engine.servers.client import Client
 from engine.servers.counters import CounterNames, counts_of
@@ -21,7 +22,7 @@ from engine.servers.rounds import chain_round
 from engine.servers.server import open_server
 from engine.servers.steps import ServerStep, steps_of_report
 from engine.trace import Trace, dumps, gather, loads
-from engine.trace.limits import LONGEST_PIECE, UPLOADED
+from engine.trace.limits import UPLOADED
 from explorer.sources.attached import attach
 from tests.engine.servers.scripted_server import (
     CHAT,
