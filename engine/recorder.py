@@ -536,7 +536,8 @@ def _array(name: str, value: Any, kind: str) -> Any:
                             "allowed")
     if kind == INTEGERS and array.size and not -2**31 <= array.min() <= array.max() < 2**31:
         raise RecorderError(f"{name} reaches from {array.min()} to {array.max()}, where numbers of 32 bits are allowed")
-    return array.astype(kind)
+    with np.errstate(over="ignore"):  # what is too large for 32 bits becomes infinite, which is checked later
+        return array.astype(kind)
 
 
 # What a trace may hold. The reader uses these too: each returns the value in its type, or raises RecorderError.

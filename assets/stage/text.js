@@ -78,7 +78,7 @@
       }
       part.firstChild.classList.add("is-first");
       if (missing) {
-        const gap = html("span", "cs-gap", null, `${cut}[…]`);
+        const gap = html("span", "cs-missing", null, `${cut}[…]`);
         gap.title = missing === 1 ? "One round is not in the recording" : `${missing} rounds are not in the recording`;
         part.prepend(gap);
       }

@@ -1,4 +1,5 @@
-"""Hostile traces: read, and where they are taken, shown, replayed, exported, drawn, followed, by all that reads one."""
+"""Hostile traces: read, and where they are taken, shown, replayed, exported, drawn, followed, by all that reads one.
+And hostile calls of the recorder, whose file has to open with exactly the rounds that it took."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ import numpy as np
 from hypothesis.strategies import SearchStrategy
 
 from engine.errors import CanopyError, TraceError
-from engine.trace import Entry, Trace, dumps, loads
+from engine.recorder import Recorder, RecorderError
+from engine.trace import Entry, Trace, dumps, load, loads
 from engine.trace.limits import UPLOADED
 from engine.trace.tail import TraceTail
 from engine.trace.weight import held_bytes
@@ -27,13 +29,16 @@ from explorer.run_queue import RunQueue
 from explorer.share import EXPORTS, export
 from explorer.view import packed
 from tests.attack.area import Area, BrokenError, Case
-from tests.attack.mutations import bent_bytes, bent_lines, json_values, odd
+from tests.attack.mutations import bent, bent_bytes, bent_lines, json_values, odd
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering
 
 LESSONS = Path(__file__).parents[2] / "assets" / "traces"
 MOST_ROUNDS = 3  # of a recording that is bent: more are more of the same, and slower
 MOST_BYTES = 60_000  # of such a recording
+CALLS = 0.15  # of the cases are calls of the recorder
+LIES = 0.02  # of the files have many lines that say nothing, or many members
+NEEDED = {"tokens", "parents", "keep", "bonus"}  # of a round, by the recorder's signature
 
 
 @cache
@@ -115,10 +120,49 @@ def hostile(random: Random, values: Sequence[Any] = ()) -> bytes:
         data = bent_lines(random.choice(recordings()), random, values)
     if random.random() < 0.1:
         data = bent_bytes(data, random)
+    if random.random() < LIES:
+        return _padded(data, random)
     if random.random() < 0.15:
         data = gzip.compress(data, 1)
         data = bent_bytes(data, random) if random.random() < 0.5 else data
     return data
+
+
+def _padded(data: bytes, random: Random) -> bytes:
+    """The file with thousands of lines about refused rounds, or of gzip members that hold next to nothing."""
+    line = random.choice((b'{"refused":7}', b'{"refused":{"index":-1}}', b'{"round":7}', b""))
+    if random.random() < 0.5:
+        first, *rest = data.split(b"\n")
+        padded = b"\n".join([first, *[line] * random.choice((10, 5000)), *rest])
+        return gzip.compress(padded, 1) if random.random() < 0.5 else padded
+    member = gzip.compress(random.choice((b"", b"\n", line + b"\n")), 1, mtime=0)
+    return gzip.compress(data, 1, mtime=0) + member * random.choice((1, 500, 17_000))
+
+
+def calls(random: Random, values: Sequence[Any]) -> Case:
+    """What a loop hands to a recorder, with a few of its values bent."""
+    run: Any = {"prompt": "Hi", "prompt_ids": [1, 2], "method": "ddtree", "engine": "a loop", "title": "T", "note": "N",
+                "budget": 8, "context_limit": 99, "drafters": ["a", "b"], "every": random.choice((1, 1, 2)),
+                "sampling": {"temperature": 0.5, "top_k": 3, "top_p": 0.9, "seed": 1}}
+    rounds: Any = [_call(random) for _ in range(random.randrange(1, 5))]
+    run = bent(run, random, values) if random.random() < 0.5 else run
+    rounds = [bent(parts, random, values) if random.random() < 0.5 else parts for parts in rounds]
+    texts = {str(token): odd(random, values) for token in range(random.randrange(6))}
+    return {"run": run, "rounds": rounds, "texts": texts, "packed": random.random() < 0.5}
+
+
+def _call(random: Random) -> Any:
+    """A sound round, as a loop has it."""
+    size = random.choice((1, 2, 5, 30))
+    chain = list(range(random.randrange(1, size + 1)))
+    floats = [-random.random() for _ in range(size)]
+    more = {"choice": [3] * size, "heads": [1] * size, "node_logprobs": floats, "choice_logprobs": floats,
+            "entropy": [1.5] * size, "gap": [0.5] * size, "offered": floats, "seconds": {"draft": 0.1, "verify": 0.2},
+            "drafts": [{"tokens": [[1, 2], [3, 4]], "logprobs": [[-1.0, -2.0], [-1.0, -2.0]]}], "start": 7,
+            "candidates": [{"tokens": [1, 2], "parents": [-1, 0], "logprobs": [0.0, -1.0]}],
+            "trials": {"nodes": [size - 1], "chances": [0.5], "draws": [0.25]}}
+    return {"tokens": list(range(size)), "parents": [max(0, node - 1) for node in range(size)], "keep": chain,
+            "bonus": 4, **_some(random, more)}
 
 
 def sentence(error: Exception) -> None:
@@ -143,11 +187,16 @@ class Traces:
         return json_values()
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
-        """A file as base64, so that it can be kept."""
+        """A file as base64, so that it can be kept, or calls of the recorder."""
+        if random.random() < CALLS:
+            return calls(random, values)
         return {"trace": base64.b64encode(hostile(random, values)).decode()}
 
     def trial(self, case: Case) -> None:
         """Read it from bytes and as a file that grows; where it is taken, read everything off it."""
+        if "run" in case:
+            self._recorded(case)
+            return
         data = base64.b64decode(case["trace"])
         try:
             trace = loads(data, "run.jsonl", UPLOADED)
@@ -163,6 +212,24 @@ class Traces:
                 read(trace, Random(len(data)))
             except CanopyError as error:
                 sentence(error)
+
+    def _recorded(self, case: Case) -> None:
+        """Whatever is refused, the file opens with exactly the other rounds."""
+        path = self._path.with_suffix(".jsonl.gz") if case["packed"] else self._path
+        run = case["run"] if isinstance(case["run"], dict) else {}
+        try:
+            recorder = Recorder(path, **run, token_text=lambda token: case["texts"][str(token)])
+        except RecorderError as error:
+            sentence(error)
+            return
+        with recorder:
+            for parts in case["rounds"]:
+                if isinstance(parts, dict) and set(parts) >= NEEDED:
+                    recorder.round(**parts)
+        trace = load(path)
+        taken = len(trace.entries) + recorder.refused + recorder.dropped
+        if taken > trace.end.rounds or taken < trace.end.rounds and trace.header.every == 1 or trace.end.said:
+            raise BrokenError("A recording does not hold what was recorded.")
 
     def close(self) -> None:
         """Enough of them have to be taken, or nothing was shown of the readers."""

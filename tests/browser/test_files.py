@@ -15,6 +15,7 @@ import networkx
 import pandas
 import pytest
 
+from engine.recorder import Recorder
 from engine.trace import dumps, loads
 from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE, go, upload
@@ -74,6 +75,33 @@ def test_a_dropped_file_is_opened_and_fills_the_bar(watched: Watched, address: s
     assert not page.evaluate("document.body.classList.contains('cs-dropping')")
     name, data = saved(page, "Trace", "the whole run")
     assert name.endswith(".jsonl.gz") and dumps(loads(data)) == GOOD
+
+
+def test_a_recording_with_gaps_shows_them_and_characters_of_several_tokens(
+        watched: Watched, address: str, tmp_path: Path) -> None:
+    page, first, second = watched.open(f"{address}#mode=workbench"), *(bytes([byte]) for byte in "τ".encode())
+    texts = {1: "a", 2: first, 3: second, 4: "b", 5: " = ", 6: "<i>"}
+    with Recorder(tmp_path / "run.jsonl", token_text=texts) as recorder:
+        for tokens, bonus in (
+                ((1, 2), 3), ((3, 5), 4), ((4, 4), -1), ((6, 2), 4), ((1, 1), -1), ((1, 1), -1), ((4, 4), 1)):
+            recorder.round(tokens=tokens, parents=[0, 0], keep=[0, 1], bonus=bonus)
+    upload(page, "run.jsonl", (tmp_path / "run.jsonl").read_bytes())
+    page.wait_for_function(f"{STAGE}.rounds.length === 4")
+    assert page.evaluate("document.querySelector('.cs-output').textContent") == "aτ = […]<i>\ufffd[…]bb"
+    assert [gap.get_attribute("title") for gap in page.query_selector_all(".cs-missing")] == [
+        "One round is not in the recording", "2 rounds are not in the recording"]
+    assert "3 rounds were refused as wrong." in page.evaluate(f"{STAGE}.value.end.remark")
+    page.click(".cs-part:last-child .cs-token")
+    page.wait_for_function(f"{STAGE}.current === 3")
+
+
+def test_a_file_with_an_unsound_round_opens_and_says_so(watched: Watched, address: str) -> None:
+    page, rows = watched.open(f"{address}#mode=workbench"), GOOD.splitlines()
+    rows[2] = b'{"round":7}'
+    upload(page, "run.jsonl", b"\n".join(rows) + b"\n")
+    page.wait_for_function(f"{STAGE}.rounds.length === {len(rows) - 3} && {STAGE}.header.budget === 12")
+    page.wait_for_selector("text=1 round is left out, because line 3 cannot be read (it lacks 'pieces').")
+    assert page.locator(".cs-missing").count() == 1
 
 
 def test_tables_and_trees_leave_as_files(watched: Watched, address: str) -> None:
