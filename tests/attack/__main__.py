@@ -89,7 +89,8 @@ def main(words: Sequence[str]) -> int:
     wanted = [(area, seed, -(-(choice.cases or CASES[area]) // len(choice.seeds)))
               for area in choice.areas for seed in choice.seeds]
     with ThreadPoolExecutor(max(1, choice.at_once)) as processes:
-        rows = list(processes.map(lambda area: tried(*area, max(1.0, until - monotonic())), wanted))
+        rows = list(processes.map(
+            lambda task: tried(task[0], task[1], task[2], max(1.0, until - monotonic())), wanted))
     print(table(rows))
     return int(any(row.broke or row.cases < row.wanted for row in rows))
 

@@ -28,9 +28,10 @@ def file_of(module: str) -> Path | None:
 
 
 def graph(paths: list[Path]) -> dict[str, set[str]]:
-    """Which rooms each room imports; an empty ``__init__`` is imported by everybody and imports nobody."""
+    """Which rooms each room imports; an empty ``__init__`` is imported by everybody and imports nobody. The engine's
+    is its door for other programs: what it opens is imported when they ask for it."""
     found: dict[str, set[str]] = {}
-    for path in paths:
+    for path in [path for path in paths if path != HOUSE / "engine" / "__init__.py"]:
         seen = {room(other) for name in imports(path) if (other := file_of(name)) and other.stat().st_size}
         found.setdefault(room(path), set()).update(seen - {room(path)})
     return found
