@@ -112,9 +112,9 @@ def last_sent_run(lines: Sequence[Line]) -> Sequence[Line]:
     return lines[headers[-1]:] if headers else lines
 
 
-def gather(lines: Iterable[Line]) -> Trace:
-    """The lines of one finished run as a trace."""
-    header, *rest = last_sent_run(list(lines))
+def gather(lines: Iterable[Line | None]) -> Trace:
+    """The lines of one finished run as a trace; None where a source had none yet."""
+    header, *rest = last_sent_run([line for line in lines if line])
     if not isinstance(header, Header) or not rest or not isinstance(rest[-1], End):
         raise TraceError("A trace is a header, its rounds and an end; this run has not ended.")
     return Trace(header, tuple(line for line in rest if isinstance(line, Entry)), rest[-1])
