@@ -109,7 +109,7 @@ def text_sentence(found: TextComparison, header: Header, state: str) -> str:
         return f"Both were drawn at temperature {temperature:g}; how near the draw was to the other token is not known."
     if gap is None:
         return "How near the two tokens were for the big model is not known."
-    near = f"For the big model the two were {gap:.2g} nats apart"
+    near = f"For the big model the two were {abs(gap):.2g} nats apart"
     if found.verdict == NEAR_TIE:
         return f"{near}: a near-tie, which rounding in {header.dtype} may turn."
     assert found.verdict == UNEXPLAINED, found.verdict

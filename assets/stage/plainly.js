@@ -12,7 +12,7 @@
     if (!against) return comparison && comparison.state !== "measuring" && mode !== "story" ? comparison.speed.withheld : "";
     if (against.standing === "faster") return "";
     const rates = `${against.plain_speed} against ${against.speed} tokens/s, ${against.times}.`;
-    if (against.standing === "alike") return `Plain decoding is as fast here: ${rates}`;
+    if (against.standing === "alike") return `No clear difference to plain decoding here: ${rates}`;
     return [`Plain decoding is faster here: ${rates}`, ...(comparison.others || []).filter(plainly).slice(0, 1)
       .map(() => "The budget auto would have decoded plainly.")].join(" ");
   }

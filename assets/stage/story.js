@@ -6,7 +6,7 @@
   const VERDICTS = {
     faster: ({ times }) => [[", "], [times, "cs-total is-fast"], [" as fast as one at a time."]],
     slower: ({ times }) => [[", yet slower than one at a time: "], [times, "cs-total is-slow"], ["."]],
-    alike: ({ times }) => [[", about as fast as one at a time: "], [times, "cs-total"], ["."]],
+    alike: ({ times }) => [[", not clearly faster or slower than one at a time: "], [times, "cs-total"], ["."]],
   };
 
   class Story {

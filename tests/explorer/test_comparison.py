@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.lab.difference import NEAR_TIE, Difference, TextComparison
 from engine.lab.printing import ratio_text
 from engine.records import Ask, Precision, Round
 from engine.trace import End, Line, Trace, gather
+from explorer.claims import text_sentence
 from explorer.comparison import Comparison, ask_of, others
 from explorer.rig import LoadedRig
 from explorer.run_queue import RunQueue
@@ -113,6 +115,12 @@ def test_another_text_is_said_to_be_one_and_never_word_for_word() -> None:
     assert "at word 7 " in words and "word for word" not in words and " nats apart" in words
     assert found["lanes"]["title"].startswith("Two texts, on one clock")
     assert found["text"]["verdict"] in ("near-tie", "unexplained")
+
+
+def test_two_equally_likely_tokens_are_no_nats_apart() -> None:
+    found = TextComparison(NEAR_TIE, 4, 9, Difference(4, 1, 2, -0.0))
+    header = standing()[1].header
+    assert "were 0 nats apart: a near-tie" in text_sentence(found, replace(header, dtype="bfloat16"), "ended")
 
 
 def test_what_is_printed_of_the_speeds_divides() -> None:
