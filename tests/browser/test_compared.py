@@ -19,7 +19,7 @@ def test_a_typed_run_gets_its_measured_speed_up(watched: Watched, address: str) 
     page.keyboard.press("End")
     assert "word for word" in page.locator(".cs-more").inner_text()
     page.reload()  # the link to the run knows it too
-    page.wait_for_function(f"{STAGE}.against !== null")
+    page.wait_for_function(f"window.Canopy && Canopy.parts && Canopy.parts.ready && {STAGE}.against !== null")
 
 
 def test_what_is_slower_says_so_and_what_would_help(watched: Watched, address: str) -> None:
