@@ -114,6 +114,7 @@
       const first = value.from || 0;
       if (first > this.rounds.length) this.mend(value.run);
       else this.add(value.rounds.slice(this.rounds.length - first));
+      if (value.total > this.rounds.length) this.mended = this.mend(value.run);
       if (value.comparison) this.comparison = value.comparison;
     }
 
@@ -126,14 +127,17 @@
       }
     }
 
-    // An update carries the latest rounds; where earlier ones were missed, the whole run is asked for.
+    // An update carries the latest rounds, a long recording its first ones: the others are asked for, in pieces.
     async mend(run) {
       if (this.mending || !this.server) return;
       this.mending = true;
       try {
-        const whole = await this.server.replay(run);
-        if (whole.error || this.value.run !== run) return;
-        this.add(whole.rounds.slice(this.rounds.length));
+        let whole;
+        do {
+          whole = await this.server.replay({ run, from: this.rounds.length });
+          if (whole.error || this.value.run !== run) return;
+          this.add(whole.rounds.slice(this.rounds.length - whole.from));
+        } while (whole.rounds.length && this.rounds.length < whole.total);
         this.tell("value", { other: false });
         if (run === this.halted && whole.end) {
           this.value = { ...this.value, end: whole.end };

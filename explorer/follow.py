@@ -13,7 +13,7 @@ from engine.machine.files import name_in_utf8
 from engine.trace import End, Line, Trace, load
 from engine.trace.tail import TraceTail
 from explorer.runs import Runs, Window
-from explorer.view import View, add_line, blank_view
+from explorer.view import View, blank_view
 
 SECONDS_BETWEEN_LOOKS = 0.05  # at the file
 SECONDS_BETWEEN_SEARCHES = 0.5  # for a newer file in the folder
@@ -125,8 +125,7 @@ class _Reader:
 
     def __init__(self, growing: GrowingRun | None) -> None:
         self.growing = growing
-        self._view = blank_view(growing.run if growing else "")
-        self._window, self._seen = Window(), 0
+        self._window, self._seen, self._failed = Window(growing.run if growing else ""), 0, False
 
     def fresh(self) -> View | None:
         """The stage value with what is new; None where nothing is new."""
@@ -134,9 +133,10 @@ class _Reader:
             return None
         lines = self.growing.lines[self._seen:]
         self._seen += len(lines)
-        before = self._view
         for line in lines:
-            self._view = add_line(self._view, line)
-        if self.growing.failure and not lines:
-            self._view = {**before, "state": "error", "message": self.growing.failure}
-        return self._window.of(self._view) if self._view != before else None
+            self._window.add(line)
+        failed = bool(self.growing.failure) and not lines and not self._failed
+        if failed:
+            self._failed = True
+            self._window.fail(self.growing.failure)
+        return self._window.value() if lines or failed else None

@@ -12,7 +12,7 @@ from engine.errors import RequestError, TraceError
 from engine.machine.files import name_in_utf8
 from engine.trace import Header, Trace, load, tau
 from explorer.claims import recorded_comparison
-from explorer.view import View, run_view
+from explorer.view import View, piece_view
 
 FIRST = "welcome"  # the recording that the page opens with, where it exists
 
@@ -69,13 +69,15 @@ class Library:
         return self.lessons.get(self._first) or next(iter(self.lessons.values()), None)
 
     def view(self, lesson: Lesson) -> View:
-        """The stage value of a lesson, compared with plain decoding where that was recorded too."""
+        """The first piece of a lesson, compared with plain decoding where that was recorded too."""
         return self.compared_with_plain(lesson.name, lesson.trace)
 
-    def compared_with_plain(self, run: str, trace: Trace) -> View:
-        """The stage value of a trace; ``comparison`` is what a recording of plain decoding of the same prompt on the
-        same machine shows (``claims``)."""
-        view = run_view(run, (trace.header, *trace.entries, trace.end))
+    def compared_with_plain(self, run: str, trace: Trace, first: int = 0) -> View:
+        """A piece of a trace (``piece_view``); the first one's ``comparison`` is what a recording of plain decoding of
+        the same prompt on the same machine shows (``claims``)."""
+        view = piece_view(run, trace, first)
+        if first:
+            return view
         plain = [other.trace for other in self.lessons.values()
                  if not other.trace.header.drafters and matter(other.trace.header) == matter(trace.header)]
         if not plain or not trace.header.drafters or not trace.header.recorded:

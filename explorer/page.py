@@ -30,6 +30,7 @@ from explorer.rig_choice import RigChoice
 from explorer.run_form import FIELDS, USUAL, RunForm
 from explorer.run_queue import WAITING_ROOM, RunQueue
 from explorer.runs import Runs, Stream
+from explorer.served import served
 from explorer.service import Service
 from explorer.sources.answering import AnsweringRig
 from explorer.two_runs import TwoRuns
@@ -61,8 +62,9 @@ def build(rig: AnsweringRig, library: Library, choice: RigChoice | None = None, 
             js_on_load="Canopy.open(element, props, watch, server, {adopt: (run) => trigger('adopt', run), "
                        "rig: () => trigger('rig', {})});",
             lessons=library.summaries(), right=presets.right(), opening=first.name if first else "",
-            server_functions=[service.replay, service.upload, service.open_trace, service.export, *choice.functions(),
-                              *comparison.functions(), *TwoRuns(service.trace_of).functions()])
+            server_functions=served([
+                service.replay, service.upload, service.open_trace, service.export, *choice.functions(),
+                *comparison.functions(), *TwoRuns(service.trace_of).functions()]))
         _wire(page, controls, stage, stream)
         _follow_rig(page, controls, stage, rig, presets)
         _follow_presets(controls, rig, presets)

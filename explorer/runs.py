@@ -4,7 +4,7 @@ remembered for export and links."""
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -19,11 +19,12 @@ from engine.trace.weight import held_bytes
 from explorer.run_queue import Place, RunQueue
 from explorer.security.readers import Asker, asker
 from explorer.sources.answering import AnsweringRig
-from explorer.view import View, add_line, blank_view
+from explorer.view import View, blank_view, closed_view, entry_view, opened_view
 
 MOST_BYTES = 256 * 2**20  # of remembered runs; the oldest is forgotten first
 SECONDS_BETWEEN_LOOKS = 0.2  # while a run waits for the rig, or for its next round
 SECONDS_BETWEEN_VIEWS = 1 / 30  # a round that is held back waits for the next one, so this has to be short
+MOST_NEW = 64  # rounds of one update
 MOST_VIEWS = 80  # a second, of all runs: each update is the server's work, which rounds have to wait for
 
 log = logging.getLogger("canopy")
@@ -109,7 +110,7 @@ class Stream:
             yield blank_view(run, "error", str(error))
 
     def _run(self, run: str, ask: Ask, who: Asker | None) -> Iterator[View]:
-        view, shown, window, first = blank_view(run), 0.0, Window(), run
+        shown, window, first = 0.0, Window(run), run
         waiting = blank_view(run, "running", "Reading the prompt …")
         yield waiting
         self._runs.begin(run)
@@ -118,29 +119,28 @@ class Stream:
                 for line in happening:
                     _check(who)
                     if line is None:
-                        yield window.of(view) if view["header"] else waiting
+                        yield window.value() if window.view["header"] else waiting
                         continue
-                    if isinstance(line, Header) and view["header"]:  # the same run, corrected at its end
+                    if isinstance(line, Header) and window.view["header"]:  # the same run, corrected at its end
                         run = f"{first}-told"
                         self._runs.begin(run)
-                        view, window = blank_view(run), Window()
+                        window = Window(run)
                     elif isinstance(line, End) and run != first:
-                        yield window.of(view)  # as a run in progress, so that the stage shows its last round
+                        yield window.value()  # as a run in progress, so that the stage shows its last round
                     self._runs.add(run, own(line))
-                    view = add_line(view, line)
+                    window.add(line)
                     if perf_counter() - shown >= self._pause() and not isinstance(line, End):
-                        yield window.of(view)
+                        yield window.value()
                         shown = perf_counter()
         except CanopyError as error:
-            view = {**view, "state": "error", "message": str(error)}
+            window.fail(str(error))
         except Exception as error:
             log.exception("The run %s failed.", run)
-            view = {**view, "state": "error", "message": (
-                f"The run ended with an internal error ({type(error).__name__}); the rounds so far are kept, "
-                f"and the server's log has the details. Other runs still work.")}
-        if view["state"] == "empty":
-            view = {**view, "state": "error", "message": "The run wrote nothing; try another prompt."}
-        yield window.of(view)
+            window.fail(f"The run ended with an internal error ({type(error).__name__}); the rounds so far are kept, "
+                        f"and the server's log has the details. Other runs still work.")
+        if window.view["state"] == "empty":
+            window.fail("The run wrote nothing; try another prompt.")
+        yield window.value()
 
     def _pause(self) -> float:
         """Seconds between two updates: the more runs, the fewer for each."""
@@ -167,17 +167,35 @@ class Stream:
 
 
 class Window:
-    """Cuts a growing run to its new rounds, so that an update costs the same at the end of a long text as at its
-    beginning. The rounds of the previous update are sent again: browsers may skip one when they are busy."""
+    """A growing run as stage values, each with the new rounds alone, so that an update costs the same at the end of a
+    long text as at its beginning. The rounds of the previous update are sent again: browsers may skip one when they are
+    busy. Where there are more new rounds than ``MOST_NEW``, browsers ask for those before."""
 
-    def __init__(self) -> None:
-        self._first = self._before = self._sent = 0
+    def __init__(self, run: str) -> None:
+        self.view = blank_view(run)
+        self._new: deque[Entry] = deque(maxlen=MOST_NEW)
+        self._latest, self._shown = list[View](), list[View]()
+        self._count = 0
 
-    def of(self, view: View) -> View:
-        """The view with its latest rounds alone; ``from`` is the index of the first of them."""
-        if len(view["rounds"]) > self._sent:
-            self._first, self._before, self._sent = self._before, self._sent, len(view["rounds"])
-        return {**view, "from": self._first, "rounds": view["rounds"][self._first:]}
+    def add(self, line: Line) -> None:
+        """The run has one line more."""
+        if isinstance(line, Entry):
+            self._new.append(line)
+            self._count += 1
+        else:
+            self.view = opened_view(self.view, line) if isinstance(line, Header) else closed_view(self.view, line)
+
+    def fail(self, message: str) -> None:
+        """The run has ended, as the sentence says."""
+        self.view = {**self.view, "state": "error", "message": message}
+
+    def value(self) -> View:
+        """The stage value; ``from`` is the index of the first of its rounds."""
+        if new := list(map(entry_view, self._new)):
+            self._shown = new if len(new) == MOST_NEW else self._latest + new  # where so many are new, some lie between
+            self._latest = new
+            self._new.clear()
+        return {**self.view, "from": self._count - len(self._shown), "rounds": self._shown}
 
 
 def own(line: Line) -> Line:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+import json
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 from uuid import uuid4
 
@@ -13,11 +16,12 @@ from gradio.events import api
 from engine.errors import CanopyError, RequestError, TraceError
 from engine.records import Ask
 from engine.requests.limits import MOST_TOKENS
-from engine.trace import Trace, committed_ids, dumps, loads, tau
+from engine.trace import Line, Trace, committed_ids, encode_line, loads, tau
 from engine.trace.limits import UPLOADED
 from explorer.browser_calls import browser_call, named_fields
 from explorer.follow import Follow
 from explorer.form_fields import whole
+from explorer.kept_answers import KeptAnswers
 from explorer.lessons import Library
 from explorer.run_form import FIELDS, OLDER_NAME, RunForm
 from explorer.run_queue import WAITING_ROOM
@@ -25,7 +29,17 @@ from explorer.runs import Runs, Stream, known_trace
 from explorer.share import REPLAY, export
 from explorer.texts import joined, pieces_of
 from explorer.uploads import Uploads
-from explorer.view import View
+from explorer.view import View, packed
+
+MOST_LINES = 2 * 2**20  # bytes of a trace file in one answer
+MOST_ANSWERS = 96 * 2**20  # bytes of them that are kept
+
+
+def _run_and_first(wanted: Any) -> tuple[str, int]:
+    """A run's name and the first of the rounds that are wanted: of {"run", "from"}, or of the name alone."""
+    if not isinstance(wanted, Mapping):
+        return str(wanted), 0
+    return str(wanted.get("run")), whole("The first round", wanted.get("from", 0), 0, MOST_TOKENS)
 
 
 @contextmanager
@@ -54,6 +68,18 @@ def summary(view: View, runs: Runs) -> View:
             "tau": tau(rounds), "token_ids": token_ids, "text": joined(pieces_of(trace), token_ids) if trace else ""}
 
 
+def trace_lines(trace: Trace, first: int) -> str:
+    """The lines of a trace file from that one on, as many as one answer takes."""
+    lines, size = list[str](), 0
+    whole_file: tuple[Line, ...] = (trace.header, *trace.entries, trace.end)
+    for line in islice(whole_file, first, None):
+        lines.append(json.dumps(encode_line(line), separators=(",", ":")) + "\n")
+        size += len(lines[-1])
+        if size > MOST_LINES:
+            return "".join(lines[:-1] or lines)
+    return "".join(lines)
+
+
 class Service:
     """Recordings and remembered runs by name, for the browser and as named endpoints."""
 
@@ -62,7 +88,8 @@ class Service:
         self._follow = follow
         self._runs = runs
         self._stream = stream
-        self.replay = browser_call("replay", self.view_of, str)
+        self._answers = KeptAnswers(MOST_ANSWERS)
+        self.replay = browser_call("replay", self.piece, _run_and_first)
         self._uploads = Uploads(UPLOADED.file_bytes)
         self.upload = browser_call("upload", self._uploads.take)
         self.open_trace = browser_call("open_trace", self.opened)
@@ -76,11 +103,24 @@ class Service:
         followed = self._follow.trace(name) if self._follow else None
         return followed or known_trace(name, self._runs)
 
-    def view_of(self, name: str) -> View:
-        """The stage value of a recording or of a remembered run, with its comparison with plain decoding if any."""
+    def view_of(self, name: str, first: int = 0) -> View:
+        """The stage value of a recording or of a remembered run from that round on (``piece_view``), the first with its
+        comparison with plain decoding if any."""
         name = str(name)
-        view, compared = self._library.compared_with_plain(name, self.trace_of(name)), self._runs.comparison(name)
-        return {**view, "comparison": compared} if compared else view
+        view = self._library.compared_with_plain(name, self.trace_of(name), first)
+        compared = self._runs.comparison(name)
+        return {**view, "comparison": compared} if compared and not first else view
+
+    def piece(self, wanted: tuple[str, int]) -> bytes:
+        """``view_of`` a name and a first round, as JSON."""
+        name, first = wanted
+        return self._kept(name, (first,), lambda _: packed(self.view_of(name, first)).encode())
+
+    def _kept(self, run: str, asked: tuple[object, ...], make: Callable[[Trace], bytes]) -> bytes:
+        """What was asked of a run, as long as neither it nor its comparison has changed."""
+        trace, compared = self.trace_of(run), json.dumps(self._runs.comparison(run))
+        return self._answers.of((run, *asked, len(trace.entries), trace.end, compared), trace.header,
+                                lambda: make(trace))
 
     def opened(self, upload: dict[str, str]) -> View:
         """The stage value of a trace file: {"name", "upload": what ``Uploads`` calls it, or "data": base64 of a small
@@ -92,14 +132,18 @@ class Service:
             raise TraceError(f"{name} has an end and no round; nothing of it can be shown.")
         self._runs.begin(run)
         self._runs.add(run, trace.header, *trace.entries, trace.end)
+        gc.freeze()  # see ``guarded``: the trace stays, and whoever looks through its millions of parts holds up all
         return self.view_of(run)
 
-    def exported(self, wanted: dict[str, Any]) -> View:
-        """A file of a run: {"kind", "run", "round": from 0} gives {"name", "media", "data": base64}."""
+    def exported(self, wanted: dict[str, Any]) -> bytes:
+        """A file of a run: {"kind", "run", "round": from 0} gives {"name", "media", "data": base64} as JSON."""
         given = named_fields(wanted)
         run, number = str(given.get("run", "")), whole("The round", given.get("round", 0), 0, MOST_TOKENS)
-        kind, trace = str(given.get("kind"))[:40], self.trace_of(run)
-        return export(kind, run, trace, number, self.view_of(run) if kind == REPLAY else None).as_json()
+        kind = str(given.get("kind"))[:40]
+
+        def made(trace: Trace) -> bytes:
+            return export(kind, run, trace, number, self.view_of(run) if kind == REPLAY else None).as_json()
+        return self._kept(run, (kind, number if kind == "tree" else -1), made)
 
     def publish(self) -> None:
         """Declare the named endpoints for other programs, while the page is being built."""
@@ -126,12 +170,15 @@ class Service:
         """The recordings: name, title, note, method, budget, rounds, tau, tokens_per_second, recorded."""
         return self._library.summaries()
 
-    def _replay(self, name: str) -> dict[str, Any]:
-        """The stage value of a recording or run: header, rounds, end; arrays are {dtype, shape, data: base64}."""
+    def _replay(self, name: str, first: int = 0) -> dict[str, Any]:
+        """The stage value of a recording or run: header, rounds, end; arrays are {dtype, shape, data: base64}. A long
+        run comes in pieces: ``total`` is how many rounds there are, ``first`` the first round of the piece, from 0; the
+        header comes with the first piece."""
         with _refusal():
-            return self.view_of(name)
+            return self.view_of(name, whole("The first round", first, 0, MOST_TOKENS))
 
-    def _trace(self, name: str) -> str:
-        """The trace file of a recording or run, as JSON lines."""
+    def _trace(self, name: str, first: int = 0) -> str:
+        """The trace file of a recording or run, as JSON lines. A long one comes in pieces: ``first`` is the first line
+        of the piece, from 0; the last line of the last one begins with {"end"."""
         with _refusal():
-            return dumps(self.trace_of(name)).decode()
+            return trace_lines(self.trace_of(name), whole("The first line", first, 0, MOST_TOKENS))

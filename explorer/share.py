@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -18,7 +19,7 @@ from engine.trace import Piece, Trace, dumps
 from engine.trees.tree import depths
 from explorer.standalone import replay_page
 from explorer.texts import pieces_of, readable
-from explorer.view import View, run_view
+from explorer.view import View, entry_view, run_view
 
 if TYPE_CHECKING:
     import networkx
@@ -32,9 +33,10 @@ class Download:
     media: str
     data: bytes
 
-    def as_json(self) -> View:
-        """For the browser: the bytes as base64."""
-        return {"name": self.name, "media": self.media, "data": base64.b64encode(self.data).decode()}
+    def as_json(self) -> bytes:
+        """For the browser: {"name", "media", "data": the bytes as base64}."""
+        about = json.dumps({"name": self.name, "media": self.media}).encode()
+        return about.removesuffix(b"}") + b', "data": "' + base64.b64encode(self.data) + b'"}'
 
 
 def rounds_table(trace: Trace) -> pandas.DataFrame:
@@ -102,7 +104,8 @@ def _tree_file(run: str, trace: Trace, number: int, view: View | None) -> Downlo
 
 
 def _replay_file(run: str, trace: Trace, number: int, view: View | None) -> Download:
-    page = replay_page(view or run_view(run, (trace.header, *trace.entries, trace.end)))
+    begun = view or run_view(run, (trace.header, trace.end))
+    page = replay_page({**begun, "rounds": (entry_view(entry) for entry in trace.entries)})
     return Download(f"{run}.html", "text/html", page.encode())
 
 

@@ -6,7 +6,7 @@ import json
 from html import escape
 
 from explorer.bundle import ASSETS, bundle, element, style
-from explorer.view import View
+from explorer.view import View, packed
 
 
 def replay_page(view: View) -> str:
@@ -25,11 +25,10 @@ def opening_page(view: View | None, rig: str) -> str:
 
 
 def _document(title: str, view: View | None, code: str) -> str:
-    data = json.dumps(view, separators=(",", ":")).replace("<", "\\u003c")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title, quote=False)}</title>\n<style>{style()}</style></head>\n"
         '<body class="canopy-replay"><main class="canopy-page"><div id="canopy-header"></div>'
         '<div id="canopy-stage"></div></main>\n'
-        f'<script type="application/json" id="canopy-data">{data}</script>\n{code}</body></html>\n')
+        f'<script type="application/json" id="canopy-data">{packed(view)}</script>\n{code}</body></html>\n')

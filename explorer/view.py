@@ -19,11 +19,13 @@ from engine.methods import METHODS
 from engine.records import DraftTree, Lattice, Round
 from engine.requests.familiar import says_outside
 from engine.requests.rig_names import DTYPE_WORDS
-from engine.trace import End, Entry, Header, Line, Piece, SharedPass
+from engine.trace import End, Entry, Header, Line, Piece, SharedPass, Trace
 from explorer.embedded import model_line
 
 View = dict[str, Any]
 
+PIECE_ROUNDS = 256  # of a long run, in one answer at most
+PIECE_BYTES = 2**20  # of its rounds as JSON; a single round may be larger
 MOST_RANKS = 12  # of a drafter's guesses per depth; the page has no room for more
 LARGEST_SHORT = 2**15
 
@@ -130,25 +132,52 @@ def blank_view(run: str = "", state: str = "empty", message: str = "") -> View:
     return {"run": run, "state": state, "message": message, "header": None, "from": 0, "rounds": [], "end": None}
 
 
-def add_line(view: View, line: Line) -> View:
-    """The stage value with one line more. The given value is not changed; its rounds are shared, as they never
-    change."""
-    if isinstance(line, Header):
-        return {**view, "state": "running", "message": "", "header": header_view(line)}
-    if isinstance(line, Entry):
-        return {**view, "rounds": [*view["rounds"], entry_view(line)]}
-    return {**view, "state": "stopped" if line.reason in ("stopped", "cut") else "done", "end": end_view(line)}
+def opened_view(view: View, header: Header) -> View:
+    """The stage value of a run that has begun."""
+    return {**view, "state": "running", "message": "", "header": header_view(header)}
 
 
-def packed(view: View) -> str:
+def closed_view(view: View, end: End) -> View:
+    """The stage value of a run that has ended."""
+    return {**view, "state": "stopped" if end.reason in ("stopped", "cut") else "done", "end": end_view(end)}
+
+
+def packed(view: View | None) -> str:
     """A stage value as one string: Gradio sends an object as edits of the previous one, and edits of a list whose
-    beginning moves arrive wrong; a string is replaced whole."""
-    return json.dumps(view, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    beginning moves arrive wrong; a string is replaced whole.
+
+    Its rounds, which may be made meanwhile, are written one by one: nothing else can happen while a value is written.
+    """
+    if view is None:
+        return "null"
+    rounds = ",".join(map(_written, view["rounds"]))
+    return _written({**view, "rounds": []}).replace('"rounds":[]', f'"rounds":[{rounds}]', 1)
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def run_view(run: str, lines: Iterable[Line]) -> View:
     """The stage value of a whole run or of its beginning."""
-    view = blank_view(run)
+    view, rounds = blank_view(run), list[View]()
     for line in lines:
-        view = add_line(view, line)
-    return view
+        if isinstance(line, Entry):
+            rounds.append(entry_view(line))
+        else:
+            view = opened_view(view, line) if isinstance(line, Header) else closed_view(view, line)
+    return {**view, "rounds": rounds}
+
+
+def piece_view(run: str, trace: Trace, first: int = 0) -> View:
+    """The stage value of a run with as many of its rounds, from ``first`` on, as one answer takes, and with their
+    ``total``; the header comes with the first of them alone."""
+    view, rounds, size = blank_view(run), list[View](), 0
+    for entry in trace.entries[first:first + PIECE_ROUNDS]:
+        made = entry_view(entry)
+        size += len(json.dumps(made))
+        if rounds and size > PIECE_BYTES:
+            break
+        rounds.append(made)
+    begun = view if first else opened_view(view, trace.header)
+    return {**closed_view(begun, trace.end), "from": first, "rounds": rounds, "total": len(trace.entries)}

@@ -46,12 +46,13 @@
 
     async open(changed) {
       const { run } = this;
-      const value = run ? await this.lab.stage.server.replay(run) : { error: "Choose a run." };
+      const value = run ? await Canopy.wholeRun(this.lab.stage.server, run) : { error: "Choose a run." };
       if (run !== this.run) return;
       Canopy.ink.write(this.title, value.error || "");
       if (!value.error) {
         this.stage.show({ ...value, run, state: "done" });
-        this.ends = this.stage.rounds.reduce((ends, made) => [...ends, (ends.at(-1) || 0) + made.keep.length], []);
+        this.ends = [];
+        for (const made of this.stage.rounds) this.ends.push((this.ends.at(-1) || 0) + made.keep.length);
         const { header } = this.stage;
         Canopy.ink.write(this.title, [header.title, Canopy.asked(header), header.rig, header.hardware, header.dtype].filter(Boolean).join(" · "));
       }

@@ -78,7 +78,7 @@
         const other = asked.trace && asked.trace !== this.stage.value.run;
         if (other) await this.lessons.open(asked.trace, { still: true });
         const known = !asked.trace || asked.trace === this.stage.value.run;
-        if (known) this.point(asked);
+        if (known) await this.point(asked);
         if ((asked.panel || null) !== this.frames.filling) this.frames.full(asked.panel);
         if (this.tree && this.tree.camera.recall(asked.zoom)) this.tree.resize();
         return known && asked.round !== null;
@@ -87,7 +87,8 @@
       }
     }
 
-    point({ round, node }) {
+    async point({ round, node }) {
+      if (round > this.stage.rounds.length) await this.stage.mended; // a long run is still arriving
       if (round !== null) this.stage.go(round - 1, {});
       if (node !== null && node !== this.stage.pinned) this.stage.pin({ node });
     }

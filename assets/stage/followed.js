@@ -24,7 +24,7 @@
 
     // Back to the growing run: its rounds so far, and then every round as it arrives.
     async follow(run) {
-      const whole = await this.lessons.answer(() => this.stage.server.replay(run));
+      const whole = await this.lessons.answer(() => Canopy.wholeRun(this.stage.server, run));
       if (!whole) return;
       this.stage.elsewhere = false;
       this.notices.told.hidden = true;

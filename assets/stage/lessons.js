@@ -5,6 +5,18 @@
   const MIB = 2 ** 20;
   const LARGEST = 32 * MIB; // of a trace file, as on the server
 
+  // All of a run: a long one comes in pieces. {error} where one of them is refused.
+  Canopy.wholeRun = async function wholeRun(server, run) {
+    const whole = await server.replay({ run, from: 0 });
+    while (!whole.error && whole.rounds.length < whole.total) {
+      const { error, rounds, state, end, total } = await server.replay({ run, from: whole.rounds.length });
+      if (error || !rounds.length) return error ? { error } : { ...whole, total: whole.rounds.length };
+      for (const made of rounds) whole.rounds.push(made);
+      Object.assign(whole, { state, end, total });
+    }
+    return whole;
+  };
+
   class Lessons {
     constructor(stage, player, notices, listed) {
       this.stage = stage;
@@ -38,7 +50,7 @@
     // Returns whether it could be shown.
     async open(name, how) {
       if (!this.stage.server) return false;
-      const value = await this.answer(() => this.stage.server.replay(name));
+      const value = await this.answer(() => Canopy.wholeRun(this.stage.server, name));
       if (value) this.take({ ...value, run: name }, how);
       return Boolean(value);
     }
@@ -80,7 +92,8 @@
       const { server } = this.stage;
       const value = await this.answer(async () => {
         const sent = await Canopy.save.send((piece) => server.upload(piece), file);
-        return sent.error ? sent : server.open_trace({ name: file.name, upload: sent.upload });
+        const first = sent.error ? sent : await server.open_trace({ name: file.name, upload: sent.upload });
+        return first.error || first.rounds.length >= first.total ? first : Canopy.wholeRun(server, first.run);
       });
       if (value) this.take(value, { push: true });
     }

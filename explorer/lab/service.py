@@ -37,6 +37,7 @@ from explorer.lab.sweeps import Sweeps
 from explorer.lab.table import curves_view, readings_at, table_view
 from explorer.lab.tools import Tools
 from explorer.run_queue import RunQueue
+from explorer.served import served
 from explorer.sources.answering import AnsweringRig
 from explorer.view import View
 
@@ -186,8 +187,9 @@ class LabService:
         return {"histogram": histogram_figure(found), "map": depth_rank_figure(label, chosen),
                 "calibration": calibration_figure(found) if believed else None}
 
-    def report(self, wanted: Mapping[str, Any]) -> View:
-        """A measurement as a file: {"sweep", "kind": html, csv or parquet} gives {"name", "media", "data": base64}."""
+    def report(self, wanted: Mapping[str, Any]) -> bytes:
+        """A measurement as a file: {"sweep", "kind": html, csv or parquet} gives {"name", "media", "data": base64} as
+        JSON."""
         stored = self._stored(wanted)
         return saved(str(wanted.get("kind")), stored, self._sweeps.measured(stored.number)).as_json()
 
@@ -212,5 +214,5 @@ def lab_component(lab: LabService, template: str) -> gr.HTML:
     """The lab as a component of the page. Its event ``adopt`` carries a setting for the controls."""
     return gr.HTML(
         elem_id="canopy-lab", html_template=template, padding=False, apply_default_css=False,
-        server_functions=lab.functions(),
+        server_functions=served(lab.functions()),
         js_on_load="Canopy.lab.open(element, server, (setting) => trigger('adopt', setting));")

@@ -49,7 +49,8 @@ SENTENCE = re.compile(r"\S[^\n]{3,2000}[.?!]")
 MOST_GROWN_MIB = 600
 # What a page sends of each of its functions, near enough for a mutation to reach past the first check.
 SOUND: dict[str, Any] = {
-    "replay": "welcome", "export": {"kind": "trace", "run": "welcome", "round": 0}, "compare": {"run": "welcome"},
+    "replay": {"run": "welcome", "from": 0}, "upload": {"upload": "", "data": "e30K"}, "lab_upload": {"upload": "x"},
+    "export": {"kind": "trace", "run": "welcome", "round": 0}, "compare": {"run": "welcome"},
     "compared": {"job": "x"}, "rig_choose": {"rig": "nosuch"}, "lab_progress": {"sweep": None},
     "lab_curves": {"sweep": None, "points": [], "what_if": None}, "lab_control": {"do": "stop", "sweep": 1},
     "lab_delete": {"sweep": 1}, "lab_prompts": {"name": "p.jsonl", "data": "eyJwcm9tcHQiOiJoaSJ9"},
@@ -58,7 +59,7 @@ SOUND: dict[str, Any] = {
     "lab_start": {"set": "all", "prompts": 1, "methods": ["ddtree"], "budgets": ["auto", 8], "split": "total",
                   "temperature": 0, "repeats": 1, "max_tokens": 8},
     "lab_race": {"prompt": "hi", "methods": ["ddtree"], "budget": 8, "max_tokens": 8, "temperature": 0}}
-CALLED = {"generate": ["hi", "ddtree", 8, 0.0, {"max_tokens": 8}], "replay": ["welcome"], "trace": ["welcome"],
+CALLED = {"generate": ["hi", "ddtree", 8, 0.0, {"max_tokens": 8}], "replay": ["welcome", 0], "trace": ["welcome", 0],
           "lessons": []}
 
 

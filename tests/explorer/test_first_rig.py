@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +122,14 @@ def test_the_app_loads_its_rig_once_it_is_served(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(app, "RigsOnDemand", lambda *_: rigs)
     built = app.built_page(app.flags().parse_args(["--rig", "second"]), Library([]))
     stage: Any = next(block for block in built.blocks.values() if block.elem_id == "canopy-stage")
-    assert stage.rig_state({})["coming"] == "second" and rigs.beside == []
+
+    def state() -> Any:
+        return json.loads(stage.rig_state({}).body)
+
+    assert state()["coming"] == "second" and rigs.beside == []
     for _ in range(2):  # whoever serves the page may begin twice
         completed(built.run_extra_startup_events())
-    until(lambda: stage.rig_state({})["rig"] == "second rig")
+    until(lambda: state()["rig"] == "second rig")
     assert rigs.beside == ["recordings"]
 
 

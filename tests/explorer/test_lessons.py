@@ -62,7 +62,7 @@ def test_a_name_that_is_no_utf8_is_shown_escaped_and_opens(tmp_path: Path) -> No
     assert sorted(library.lessons) == [r"\xff\xfe", r"caf\xe9"]
     assert sorted(lesson["title"] for lesson in library.summaries()) == sorted(library.lessons)
     service = Service(library, runs, Stream(answering(), runs, RunQueue()))
-    assert all(service.replay(name)["state"] == "done" for name in library.lessons)
+    assert all(json.loads(service.replay(name))["state"] == "done" for name in library.lessons)
     page = build(answering(), library)
     json.dumps(page.config, ensure_ascii=False).encode()
 
@@ -121,8 +121,8 @@ def test_links_and_replay_files_know_what_a_run_was_compared_with(library: Libra
 def test_the_service_opens_a_file_and_keeps_it(service: Service) -> None:
     data = base64.b64encode(gzip.compress(dumps(scripted_trace("routed")))).decode()
     view = service.open_trace({"name": "mine.jsonl.gz", "data": data})
-    assert view["state"] == "done" and service.replay(view["run"])["rounds"] == view["rounds"]
-    made = service.export({"kind": "rounds", "run": view["run"], "round": 0})
+    assert view["state"] == "done" and json.loads(service.replay(view["run"]))["rounds"] == view["rounds"]
+    made = json.loads(service.export({"kind": "rounds", "run": view["run"], "round": 0}))
     assert made["name"].endswith(".csv")
 
 

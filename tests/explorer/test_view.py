@@ -14,7 +14,18 @@ from engine.methods import METHODS
 from engine.recorder import Recorder
 from engine.trace import End, load
 from engine.trace.written_names import written_name
-from explorer.view import MOST_RANKS, add_line, array_view, blank_view, entry_view, run_view
+from explorer import view as view_module
+from explorer.view import (
+    MOST_RANKS,
+    array_view,
+    blank_view,
+    closed_view,
+    entry_view,
+    opened_view,
+    packed,
+    piece_view,
+    run_view,
+)
 from tests.explorer.golden import FOLDER, golden_view
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 
@@ -104,16 +115,37 @@ def test_drafts_are_cut_to_what_the_page_shows() -> None:
     np.testing.assert_array_equal(array_of(draft["tokens"]), entry.round.drafts[0].tokens[..., :MOST_RANKS])
 
 
-def test_a_view_grows_without_touching_the_earlier_one() -> None:
+def test_a_view_opens_and_closes_without_touching_the_earlier_one() -> None:
     trace = scripted_trace("ddtree")
-    header = add_line(blank_view("run"), trace.header)
-    first = add_line(header, trace.entries[0])
-    second = add_line(first, trace.entries[1])
-    assert [len(view["rounds"]) for view in (header, first, second)] == [0, 1, 2]
-    assert second["rounds"][0] is first["rounds"][0]
-    assert (header["state"], second["state"]) == ("running", "running")
-    assert add_line(second, trace.end)["state"] == "done"
-    assert add_line(second, End("stopped", 2, 0.1))["state"] == "stopped"
+    blank = blank_view("run")
+    begun = opened_view(blank, trace.header)
+    assert (blank["state"], begun["state"], begun["header"]["method"]) == ("empty", "running", "ddtree")
+    assert closed_view(begun, trace.end)["state"] == "done" and begun["end"] is None
+    assert closed_view(begun, End("stopped", 2, 0.1))["state"] == "stopped"
+
+
+def test_a_long_run_comes_in_pieces_that_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = scripted_trace("ddtree")
+    whole = run_view("run", (trace.header, *trace.entries, trace.end))
+    for name, most in (("PIECE_ROUNDS", 2), ("PIECE_BYTES", 1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(view_module, name, most)
+            pieces = [piece_view("run", trace)]
+            while sum(len(each["rounds"]) for each in pieces) < pieces[-1]["total"]:
+                pieces.append(piece_view("run", trace, sum(len(each["rounds"]) for each in pieces)))
+        assert len(pieces) == -(-len(trace.entries) // most) > 2
+        assert sum((each["rounds"] for each in pieces), []) == whole["rounds"]
+        assert [bool(each["header"]) for each in pieces] == [True] + [False] * (len(pieces) - 1)
+        assert all(each["end"] == whole["end"] and each["state"] == "done" for each in pieces)
+    beyond = piece_view("run", trace, 10**6)
+    assert (beyond["rounds"], beyond["total"]) == ([], len(trace.entries))
+
+
+def test_a_view_that_is_packed_is_the_same_view() -> None:
+    view = run_view("run", ScriptedSource().run(_ask()))
+    view["header"]["title"] = '"rounds":[]'
+    assert json.loads(packed(view)) == json.loads(json.dumps(view)) and "<" not in packed(view)
+    assert packed(None) == "null" and json.loads(packed(blank_view("x"))) == blank_view("x")
 
 
 def test_a_view_is_json_with_marks_as_typed() -> None:

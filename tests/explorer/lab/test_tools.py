@@ -227,7 +227,7 @@ def test_the_table_and_the_runs_as_files(tmp_path: Path) -> None:
 
 
 def saved(lab: LabService, kind: str) -> bytes:
-    return base64.b64decode(lab.report({"sweep": None, "kind": kind})["data"])
+    return base64.b64decode(json.loads(lab.report({"sweep": None, "kind": kind}))["data"])
 
 
 def test_nothing_that_somebody_named_becomes_part_of_the_page(tmp_path: Path) -> None:

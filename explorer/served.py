@@ -1,0 +1,44 @@
+"""The functions of the page as Gradio serves them: each in a thread that also writes its answer as JSON, since what is
+written where all requests are answered keeps all of them waiting. Those that may take long wait for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+from gradio.routes import ORJSONResponse
+from starlette.responses import Response
+
+from explorer.browser_calls import Call
+
+LONG = frozenset({"replay", "open_trace", "export", "two_runs", "lab_curves", "lab_load", "lab_plotly", "lab_prompts",
+                  "lab_report", "lab_shapes"})
+MOST_LONG = 2  # at once
+
+
+def served(calls: Iterable[Call]) -> list[Call]:
+    """The same functions, answering with a response."""
+    room = CapacityLimiter(MOST_LONG)
+    return [_patient(call, room) if call.__name__ in LONG else _prompt(call) for call in calls]
+
+
+def _prompt(call: Call) -> Call:
+    def answer(wanted: Any = None) -> Response:
+        return _response(call, wanted)
+    answer.__name__ = call.__name__
+    return answer
+
+
+def _patient(call: Call, room: CapacityLimiter) -> Call:
+    async def answer(wanted: Any = None) -> Response:
+        return await to_thread.run_sync(partial(_response, call, wanted), limiter=room)
+    answer.__name__ = call.__name__
+    return answer
+
+
+def _response(call: Call, wanted: Any) -> Response:
+    """The answer as JSON; bytes are JSON already."""
+    value = call(wanted)
+    return Response(value, media_type="application/json") if isinstance(value, bytes) else ORJSONResponse(value)

@@ -1,0 +1,152 @@
+"""Nothing that anybody asks for keeps the others waiting: what the thread that answers all of them does at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from time import thread_time
+from typing import Any
+
+import pytest
+
+from engine.trace import Trace, dumps, recorded
+from explorer.lessons import Lesson, Library
+from explorer.listening import Listening
+from explorer.page import build
+from explorer.server import guarded
+from tests.attack.asgi import Answer, ask, started
+from tests.explorer.scripted import scripted_trace
+from tests.explorer.scripted_rigs import answering
+
+MOST_SECONDS = 0.1  # of processor time, where 0.05 is meant: this machine may be busy
+ROUNDS = 8_000
+HEADERS = (("Host", "127.0.0.1:7860"), ("Content-Type", "application/json"))
+PREFIX = "/gradio_api"
+
+
+@cache
+def long_trace() -> Trace:
+    """A recording of many rounds."""
+    made = recorded(scripted_trace("ddtree", 4), "Long", "", "2026-11-20")
+    entries = (made.entries * (ROUNDS // len(made.entries) + 1))[:ROUNDS]
+    return Trace(made.header, tuple(
+        replace(entry, round=replace(entry.round, index=index)) for index, entry in enumerate(entries)), made.end)
+
+
+class Server:
+    """The page, asked in this process."""
+
+    def __init__(self, app: Any, page: Any) -> None:
+        self._app = app
+        self._parts = {name: part["id"] for part in page.config["components"]
+                       for name in part["props"].get("server_fns") or ()}
+
+    async def post(self, path: str, body: bytes) -> Answer:
+        """A body of JSON to a path of the API."""
+        return await ask(self._app, "POST", PREFIX + path, HEADERS, body, 120)
+
+    async def call(self, name: str, data: Any) -> Any:
+        """A function of the page."""
+        body = {"data": data, "component_id": self._parts[name], "fn_name": name, "session_hash": "x"}
+        return json.loads((await self.post("/component_server", json.dumps(body).encode())).body)
+
+    async def named(self, name: str, *values: Any) -> Any:
+        """A function for programs: its last answer."""
+        event = json.loads((await self.post(f"/call/{name}", json.dumps({"data": values}).encode())).body)["event_id"]
+        said = await ask(self._app, "GET", f"{PREFIX}/call/{name}/{event}", HEADERS, b"", 120)
+        return json.loads(said.body.decode().rpartition("data: ")[2])[0]
+
+
+async def _pieces(server: Server, ask_for: Callable[[int], Any]) -> int:
+    count = total = 0
+    while not total or count < total:
+        piece = await ask_for(count)
+        total, count = piece["total"], count + len(piece["rounds"])
+        assert piece["rounds"]
+    return count
+
+
+async def replayed(server: Server) -> None:
+    """All pieces of a long recording."""
+    assert await _pieces(server, lambda first: server.call("replay", {"run": "long", "from": first})) == ROUNDS
+
+
+async def replayed_by_a_program(server: Server) -> None:
+    """Two pieces of it."""
+    for first in (0, 256):
+        piece = await server.named("replay", "long", first)
+        assert (piece["from"], piece["total"], len(piece["rounds"])) == (first, ROUNDS, 256)
+
+
+async def traced(server: Server) -> None:
+    """Its trace file, in pieces."""
+    lines = 0
+    while lines < ROUNDS + 2:
+        lines += (await server.named("trace", "long", lines)).count("\n")
+    assert lines == ROUNDS + 2
+
+
+async def exported(server: Server) -> None:
+    """As a file of every kind."""
+    for kind in ("trace", "rounds", "columns", "tree", "replay"):
+        assert (await server.call("export", {"kind": kind, "run": "long", "round": 0}))["data"]
+
+
+async def drawn(server: Server) -> None:
+    """By the lab, and beside another."""
+    assert (await server.call("lab_shapes", {"run": "long"}))["histogram"]
+    assert (await server.call("two_runs", {"first": {"run": "long"}, "second": {"run": "long"}}))["same_text"]
+    assert len(await server.call("lab_plotly", {})) > 10**6
+
+
+async def opened(server: Server) -> None:
+    """As a file of somebody."""
+    data, name = dumps(long_trace()), ""
+    for place in range(0, len(data), 2**20):
+        piece = base64.b64encode(data[place:place + 2**20]).decode()
+        name = (await server.call("upload", {"upload": name, "data": piece}))["upload"]
+    assert (await server.call("open_trace", {"name": "mine.jsonl", "upload": name}))["total"] == ROUNDS
+
+
+async def bodies(server: Server) -> None:
+    """Bodies that cost as much as one may."""
+    digits = b'{"data": [' + b",".join([b"7" * 4200] * 490) + b"]}"
+    flat = b'{"data": [' + b",".join([b"7"] * 49_000) + b"]}"
+    deep = b'{"data": [' + b",".join([b'{"a":[]}'] * 16_000) + b"]}"
+    for path in ("/component_server", "/queue/join", "/call/replay", "/cancel", "/run/predict"):
+        for body in (flat, deep, b'{"data":"' + b"\\u00e9" * 340_000 + b'"}'):
+            await server.post(path, body)
+        assert (await server.post(path, digits)).status in (400, 413)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hostile", [replayed, replayed_by_a_program, traced, exported, drawn, opened, bodies])
+def test_no_request_takes_long_where_all_are_answered(
+        hostile: Callable[[Server], Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    taken: list[tuple[float, str]] = []
+    run = asyncio.Handle._run
+
+    def timed(handle: Any) -> None:
+        began, what = thread_time(), repr(handle)[:400]
+        run(handle)
+        taken.append((thread_time() - began, what))
+
+    async def asked() -> None:
+        library = Library([])
+        library.lessons = {"long": Lesson("long", long_trace())}
+        page = build(answering(), library, results=tmp_path / "results.sqlite")
+        app = guarded(page, Listening())
+        alive = await started(app)
+        await hostile(Server(app, page))  # the first time imports what is needed
+        monkeypatch.setattr(asyncio.Handle, "_run", timed)
+        await hostile(Server(app, page))
+        monkeypatch.undo()
+        alive.cancel()
+
+    asyncio.run(asked())
+    assert len(taken) > 10 and max(taken) < (MOST_SECONDS, ""), max(taken)
