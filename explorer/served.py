@@ -3,11 +3,10 @@ written where all requests are answered keeps all of them waiting. Those that ma
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
-from anyio import CapacityLimiter, to_thread
 from gradio.routes import ORJSONResponse
 from starlette.responses import Response
 
@@ -20,7 +19,7 @@ MOST_LONG = 2  # at once
 
 def served(calls: Iterable[Call]) -> list[Call]:
     """The same functions, answering with a response."""
-    room = CapacityLimiter(MOST_LONG)
+    room = asyncio.Semaphore(MOST_LONG)
     return [_patient(call, room) if call.__name__ in LONG else _prompt(call) for call in calls]
 
 
@@ -31,9 +30,10 @@ def _prompt(call: Call) -> Call:
     return answer
 
 
-def _patient(call: Call, room: CapacityLimiter) -> Call:
+def _patient(call: Call, room: asyncio.Semaphore) -> Call:
     async def answer(wanted: Any = None) -> Response:
-        return await to_thread.run_sync(partial(_response, call, wanted), limiter=room)
+        async with room:
+            return await asyncio.to_thread(_response, call, wanted)
     answer.__name__ = call.__name__
     return answer
 
