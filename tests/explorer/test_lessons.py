@@ -108,13 +108,13 @@ def test_links_and_replay_files_know_what_a_run_was_compared_with(library: Libra
     service = Service(library, runs, Stream(answering(), runs, RunQueue()))
     runs.begin("mine")
     runs.add("mine", trace.header, *trace.entries, trace.end)
-    assert "comparison" not in service.replay("mine")
+    assert "comparison" not in json.loads(service.replay("mine"))
     runs.note("mine", found := {"state": "ended", "text": {"words": "The text parts at word 7."}})
     runs.note("forgotten", found)
-    assert service.replay("mine")["comparison"] == found and runs.comparison("forgotten") is None
-    page = base64.b64decode(service.export({"kind": "replay", "run": "mine"})["data"]).decode()
+    assert json.loads(service.replay("mine"))["comparison"] == found and runs.comparison("forgotten") is None
+    page = base64.b64decode(json.loads(service.export({"kind": "replay", "run": "mine"}))["data"]).decode()
     assert "The text parts at word 7." in page
-    table = base64.b64decode(service.export({"kind": "rounds", "run": "mine"})["data"]).decode()
+    table = base64.b64decode(json.loads(service.export({"kind": "rounds", "run": "mine"}))["data"]).decode()
     assert "word 7" not in table
 
 
