@@ -24,7 +24,7 @@ from explorer.view import View, blank_view, closed_view, entry_view, opened_view
 MOST_BYTES = 256 * 2**20  # of remembered runs; the oldest is forgotten first
 SECONDS_BETWEEN_LOOKS = 0.2  # while a run waits for the rig, or for its next round
 SECONDS_BETWEEN_VIEWS = 1 / 30  # a round that is held back waits for the next one, so this has to be short
-MOST_NEW = 64  # rounds of one update
+MOST_NEW = 256  # rounds of one update
 MOST_VIEWS = 80  # a second, of all runs: each update is the server's work, which rounds have to wait for
 
 log = logging.getLogger("canopy")

@@ -16,7 +16,7 @@ from engine.trace import Block, Entry, Line, SharedPass, dumps, loads
 from engine.trace.weight import held_bytes
 from explorer import runs as runs_module
 from explorer.run_queue import RunQueue
-from explorer.runs import Runs, Stream, known_trace
+from explorer.runs import Runs, Stream, Window, known_trace
 from explorer.sources.answering import RigLoad
 from explorer.view import View, run_view
 from tests.explorer.scripted import ScriptedSource, scripted_trace
@@ -236,3 +236,19 @@ def test_the_weight_of_a_run_is_near_what_it_takes() -> None:
     tracemalloc.stop()
     lines: list[Line] = [trace.header, *trace.entries]
     assert 0.5 < sum(map(held_bytes, lines)) / taken < 3
+
+
+def test_updates_send_new_rounds_and_those_before_them_but_never_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("explorer.runs.MOST_NEW", 4)
+    trace, window, sent = scripted_trace("ddtree", 4), Window("x"), []
+    window.add(trace.header)
+    for entry in (None, *trace.entries[:1], None, *trace.entries[1:3]):
+        if entry:
+            window.add(entry)
+        sent.append((view := window.value())["from"] + 10 * len(view["rounds"]))
+    assert sent == [0, 10, 10, 20, 21]  # where nothing is new, the latest once more
+    for _ in range(9):
+        window.add(trace.entries[3])
+    assert ((view := window.value())["from"], len(view["rounds"])) == (8, 4), "browsers ask for what lies between"
+    window.add(trace.entries[3])
+    assert ((view := window.value())["from"], len(view["rounds"])) == (8, 5)
