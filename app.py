@@ -54,7 +54,8 @@ def flags() -> CommandLine:
     parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
     parser.add_argument("--rig", type=_rig, default=DEFAULT_RIG,
                         help="a rig's name, a folder with a rig.json, or "
-                        "TARGET::DRAFTER, each a folder or a model id of the hub; or http://HOST:PORT, a server that "
+                        "TARGET::DRAFTER, each a folder or a model id of the hub; or random:SHAPE, random weights in "
+                        "a published size; or http://HOST:PORT, a server that "
                         "runs already: vLLM, SGLang or llama.cpp (default: "
                         f"{DEFAULT_RIG}; known: {', '.join(NAMED)})")
     add_dtype(parser)

@@ -20,7 +20,8 @@ MOST_PROMPTS = 10**6
 def add_rig(verb: Flags) -> None:
     """Add --rig."""
     verb.add_argument("--rig", type=values.name, default=DEFAULT_RIG, metavar="NAME",
-                      help=f"a rig's name, a folder with a rig.json, or TARGET::DRAFTER (default: {DEFAULT_RIG})")
+                      help="a rig's name, a folder with a rig.json, TARGET::DRAFTER, or random:SHAPE, weights made at "
+                           f"random in a published size, such as random:qwen3-8b (default: {DEFAULT_RIG})")
 
 
 def add_dtype(verb: Flags, default: str | None = AUTO_DTYPE, else_: str = AUTO_DTYPE) -> None:

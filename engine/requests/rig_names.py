@@ -2,7 +2,8 @@
 
 A rig is written NAME, FOLDER (one with a rig.json) or TARGET::DRAFTER, with a second ::DRAFTER where two are wanted.
 TARGET and DRAFTER are folders, or model ids such as Qwen/Qwen3-8B, optionally with @REVISION; a TARGET may also be a
-GGUF file, a DRAFTER ``ngram``. http://HOST:PORT is a server that runs already.
+GGUF file, a DRAFTER ``ngram``. random:SHAPE is a rig of random weights in a published size, such as random:qwen3-8b
+(``runtime/rigs/random_weights.py``). http://HOST:PORT is a server that runs already.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from engine.errors import RigError
 RIGS_FOLDER = Path(__file__).resolve().parents[2] / "assets"
 JOINT, PIN = "::", "@"
 NGRAM = "ngram"
+RANDOM = "random:"  # before the name of a shape
 EMBEDDED_RIG = "demo"  # needs neither network nor set-up, so it serves where no other rig can
 DEFAULT_RIG = "smollm2"  # where no rig is named; the embedded rig where this one cannot be fetched
 AUTO_DTYPE = "auto"  # the dtype that is fastest on this processor

@@ -1,17 +1,14 @@
-"""Checks by the files' headers whether a rig fits into memory, before anything large is read."""
+"""Checks whether a rig fits into memory, before anything large is read or made."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from engine.errors import RigError
-from engine.runtime.checkpoints.files import parameters
 from engine.runtime.checkpoints.opening import ALONE, Opening
 
 GIGA = 1e9
@@ -34,10 +31,10 @@ class Storage:
         return self.weights.itemsize + self.besides
 
 
-def must_fit_into_memory(folders: Sequence[Path], text: Any, storage: Storage, device: torch.device,
+def must_fit_into_memory(count: int, text: Any, storage: Storage, device: torch.device,
                          opening: Opening = ALONE) -> None:
-    """RigError where the folders' weights and a cache of ``USUAL_POSITIONS`` need more memory than is free."""
-    weights, cache = _needed(folders, text, storage)
+    """RigError where ``count`` weights and a cache of ``USUAL_POSITIONS`` need more memory than is free."""
+    weights, cache = _needed(count, text, storage)
     free = _left(device, opening)
     if weights + cache > free:
         where = "the GPU" if device.type == "cuda" else "this machine"
@@ -47,15 +44,14 @@ def must_fit_into_memory(folders: Sequence[Path], text: Any, storage: Storage, d
             f"free{_beside(opening)}; choose a smaller target, or free memory that other programs hold.")
 
 
-def fits(folders: Sequence[Path], text: Any, storage: Storage, device: torch.device, opening: Opening) -> bool:
+def fits(count: int, text: Any, storage: Storage, device: torch.device, opening: Opening) -> bool:
     """Whether ``must_fit_into_memory`` raises nothing."""
-    return sum(_needed(folders, text, storage)) <= _left(device, opening)
+    return sum(_needed(count, text, storage)) <= _left(device, opening)
 
 
-def _needed(folders: Sequence[Path], text: Any, storage: Storage) -> tuple[int, int]:
+def _needed(count: int, text: Any, storage: Storage) -> tuple[int, int]:
     """The bytes of the weights, and of a cache of ``USUAL_POSITIONS``."""
-    weights = int(sum(parameters(folder) for folder in folders) * storage.weight_bytes)
-    return weights, usual_cache_bytes(text, storage)
+    return int(count * storage.weight_bytes), usual_cache_bytes(text, storage)
 
 
 def _left(device: torch.device, opening: Opening) -> int:

@@ -35,13 +35,13 @@ def places_of(folders: Sequence[Path], config: PreTrainedConfig, storage: Storag
 
     RigError where all GPUs together have too little room, or where this machine cannot spread a model.
     """
-    text = config.get_text_config()
+    text, counts = config.get_text_config(), [parameters(folder) for folder in folders]
     several = device.type == "cuda" and device.index is None and torch.cuda.device_count() > 1
-    if not several or fits(folders, text, storage, device, opening):
-        must_fit_into_memory(folders, text, storage, device, opening)
+    if not several or fits(sum(counts), text, storage, device, opening):
+        must_fit_into_memory(sum(counts), text, storage, device, opening)
         return {}
     free = [free_bytes(torch.device("cuda", number)) for number in range(torch.cuda.device_count())]
-    drafters = int(sum(parameters(folder) for folder in folders[1:]) * storage.weight_bytes)
+    drafters = int(sum(counts[1:]) * storage.weight_bytes)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, dtype=storage.weights)
     return spread(model, usual_cache_bytes(text, storage), drafters, free)

@@ -61,8 +61,9 @@ def precision(wanted: str, folder: Path, device: torch.device, opening: Opening,
     if wanted != AUTO_DTYPE:
         return Precision(wanted, f"{wanted} was asked for; {EXACTNESS[wanted]}.")
     text = causal_config(folder).get_text_config()
-    small = device.type == "cpu" and parameters(folder) <= LARGEST
-    if not small or not fits([folder, folder], text, storage_of("float32"), device, opening):
+    count = parameters(folder)
+    small = device.type == "cpu" and count <= LARGEST
+    if not small or not fits(2 * count, text, storage_of("float32"), device, opening):
         why = "on a GPU" if device.type != "cpu" else "for a target too large to try several"
         return Precision(USUAL, f"{USUAL}, as usual {why}; {EXACTNESS[USUAL]}.")
     names = tuple(name for name in DTYPES if name != FOUR_BITS or in_four_bits(folder))

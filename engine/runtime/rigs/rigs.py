@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,19 @@ from engine.drafters.ngram.drafter import NGramDrafter
 from engine.errors import RequestError, RigError
 from engine.methods import PATH, method_named
 from engine.records import Precision
-from engine.requests.rig_names import DTYPE_NAMES, JOINT, NAMED, NGRAM, RIGS_FOLDER, pair_of, rig_names
+from engine.requests.rig_names import (
+    AUTO_DTYPE,
+    DTYPE_NAMES,
+    EXACTNESS,
+    FOUR_BITS,
+    JOINT,
+    NAMED,
+    NGRAM,
+    RANDOM,
+    RIGS_FOLDER,
+    pair_of,
+    rig_names,
+)
 from engine.runtime.checkpoints.architectures import causal_config, within_window
 from engine.runtime.checkpoints.files import called, first_line
 from engine.runtime.checkpoints.gguf import origin_of
@@ -28,10 +41,12 @@ from engine.runtime.checkpoints.several_gpus import places_of
 from engine.runtime.checkpoints.sources import fetch
 from engine.runtime.rigs.cards import RigParts, card_parts, has_card
 from engine.runtime.rigs.chat import ChatStyle, chat_style
-from engine.runtime.rigs.precision import DTYPES, precision, storage_of, take
+from engine.runtime.rigs.precision import DTYPES, USUAL, precision, storage_of, take
+from engine.runtime.rigs.random_weights import MEANINGLESS, SEED, random_models, random_texts, shape_named
 from engine.runtime.target.self_test import must_verify_trees
 from engine.runtime.target.target import TorchTarget
 
+log = logging.getLogger("canopy.rigs")
 WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, StrictDataclassError)
 
 
@@ -81,8 +96,8 @@ class Rig:
 
 
 def open_rig(name: str, dtype: str = "bfloat16", device: str = "", opening: Opening = ALONE) -> Rig:
-    """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER (see ``sources``). The dtype "auto" is
-    the fastest on this processor (see ``precision``).
+    """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER (see ``sources``), or make one of random
+    weights (random:SHAPE). The dtype "auto" is the fastest on this processor (see ``precision``).
 
     RigError says what is missing or does not fit; where possible, before anything large is read.
     """
@@ -90,7 +105,9 @@ def open_rig(name: str, dtype: str = "bfloat16", device: str = "", opening: Open
         raise RigError(f"The dtype {dtype!r} is not supported; choose one of {', '.join(DTYPE_NAMES)}.")
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     try:
-        return replace(load_rig(rig_parts(name, opening), dtype, place, opening), opened=name)
+        rig = (_random_rig(name, dtype, place, opening) if name.startswith(RANDOM)
+               else load_rig(rig_parts(name, opening), dtype, place, opening))
+        return replace(rig, opened=name)
     except torch.OutOfMemoryError as error:
         torch.cuda.empty_cache()
         raise RigError(f"The GPU ran out of memory while {name} was loaded ({first_line(error)}); choose a smaller "
@@ -99,6 +116,8 @@ def open_rig(name: str, dtype: str = "bfloat16", device: str = "", opening: Open
 
 def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
     """The parts of a rig by name; what is not on this machine is fetched. RigError where there is no such rig."""
+    if name.startswith(RANDOM):
+        raise RigError(f"The weights of {name[:200]} are made when the rig is opened, so there is nothing to fetch.")
     if name in NAMED or JOINT in name:
         return _pair_parts(name, opening)
     folder = next((each for each in (Path(name), RIGS_FOLDER / name) if has_card(each)), None)
@@ -122,6 +141,21 @@ def _pair_parts(name: str, opening: Opening) -> RigParts:
         name if name in NAMED else target.label, target.folder,
         {drafter: each.folder for drafter, each in found.items()}, defaults,
         {"target": target.label, **{drafter: each.label for drafter, each in found.items()}})
+
+
+def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -> Rig:
+    """The rig ``random:SHAPE``, in bfloat16 unless another dtype is named."""
+    if dtype == FOUR_BITS:
+        others = ", ".join(other for other in DTYPE_NAMES if other != FOUR_BITS)
+        raise RigError(f"Random weights are not stored in 4 bits, so {name} has no {FOUR_BITS}; choose one of "
+                       f"{others}.")
+    chosen = USUAL if dtype == AUTO_DTYPE else dtype
+    target, drafter = random_models(shape_named(name), storage_of(chosen), device, opening)
+    log.warning("%s", MEANINGLESS)
+    drafters: dict[str, Drafter] = {"drafter": drafter, NGRAM: NGramDrafter(target.config.vocab_size)}
+    return Rig(name, target, random_texts(target.config.vocab_size), drafters, {1: ("drafter",), 2: tuple(drafters)},
+               {"target": f"random, seed {SEED}"}, families=_families({}), notes=(MEANINGLESS,),
+               precision=Precision(chosen, f"{chosen}: random weights have no fastest dtype; {EXACTNESS[chosen]}."))
 
 
 def load_rig(parts: RigParts, dtype: str, device: torch.device, opening: Opening = ALONE) -> Rig:

@@ -6,7 +6,6 @@ import gc
 import subprocess
 import sys
 import weakref
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -112,10 +111,9 @@ def test_held_bytes_are_those_of_all_weights(names: tuple[str, str]) -> None:
 
 def test_a_gpu_says_by_itself_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda device: 1_000_000)
-    monkeypatch.setattr(memory, "parameters", lambda folder: 1000)
     text = SimpleNamespace(num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1, head_dim=1,
                            hidden_size=1, max_position_embeddings=64)
-    asked: tuple[list[Path], Any, Storage] = [Path("target")], text, storage_of("bfloat16")
+    asked: tuple[int, Any, Storage] = 1000, text, storage_of("bfloat16")
     memory.must_fit_into_memory(*asked, torch.device("cuda"), Opening(held_bytes=10**12))
     with pytest.raises(RigError, match="has 0.0 GB free beside the old"):
         memory.must_fit_into_memory(*asked, torch.device("cpu"), Opening(beside="old", held_bytes=10**12))

@@ -161,9 +161,8 @@ def test_the_memory_check_counts_the_cache_that_a_target_has(name: str, monkeypa
                            max_position_embeddings=10**6)
     cache = 2 * 3 * 2 * 8 * memory.USUAL_POSITIONS * storage.cache.itemsize
     needed = cache + int(1000 * storage.weight_bytes)
-    monkeypatch.setattr(memory, "parameters", lambda _: 1000)
     monkeypatch.setattr(memory, "free_bytes", lambda _: needed)
-    asked: tuple[list[Path], Any, Storage, torch.device] = [Path("target")], text, storage, torch.device("cpu")
+    asked: tuple[int, Any, Storage, torch.device] = 1000, text, storage, torch.device("cpu")
     memory.must_fit_into_memory(*asked)
     monkeypatch.setattr(memory, "free_bytes", lambda _: needed - 1)
     with pytest.raises(RigError, match=f"of weights in {name}, 0.0 of cache"):
