@@ -1,6 +1,6 @@
 """What a round costs on this machine: measured milliseconds by the number of rows. Torch-free.
 
-Nothing is assumed about the curve's shape: it is a staircase where kernels or captured graphs come in sizes. So it is
+Nothing is assumed about the curve's shape: it is a staircase where kernels come in sizes. So it is
 interpolated between measured neighbours, and a choice of a number of rows tries all sizes instead of descending.
 
 Each curve is for one number of requests at once, whose rows share a pass, and for one context length.

@@ -6,10 +6,6 @@
 are engine time without the prefill. ``forward`` is the part of ``verify`` spent inside the target's own forward pass;
 ``overhead`` is everything except the forward pass and the drafter. Prints a table, then one JSON line.
 
-    python -m engine bench --shape qwen3-8b --random
-
-measures rounds on random weights of a published size instead, with a forced number of accepted tokens.
-
     python -m engine bench --together 1 2 4 8 --prompts bench --hard reworded
 
 measures requests that share their passes: the same budget for all, auto for each, auto shared, and no drafter.
@@ -41,14 +37,12 @@ from engine.requests.limits import MOST_TOGETHER, TRIED_BUDGETS
 from engine.runtime.measure.bench import PLAIN, PLAIN_TREE, PlainLaboratory, RecordingLaboratory, Tally
 from engine.runtime.measure.busy import MOST, busy_processes
 from engine.runtime.measure.laboratory import LiveLaboratory
-from engine.runtime.measure.shape_bench import ShapeRequest, shape_results, shape_table
-from engine.runtime.measure.shapes import SHAPES
 from engine.runtime.measure.timing import ForwardClock
 from engine.runtime.measure.together_bench import TogetherBench, together_results, together_table
 from engine.runtime.rigs.live import LiveRig
 from engine.runtime.rigs.rigs import open_rig
 
-BUDGETS, SHAPE_BUDGETS = TRIED_BUDGETS[3:7], TRIED_BUDGETS[2:9]  # 16 to 128, 8 to 512 nodes
+BUDGETS = TRIED_BUDGETS[3:7]  # 16 to 128 nodes
 TOGETHER_BUDGETS = TRIED_BUDGETS[1:6]  # 4 to 64 nodes for each request
 USUAL, USUAL_TOGETHER = ("autoregressive", "dflash", "ddtree", PLAIN), ("ddtree",)
 OFF, ON = "off", "on"
@@ -76,7 +70,7 @@ def add(verb: argparse.ArgumentParser) -> None:
     flags.add_dtype(verb)
     flags.add_methods(verb, USUAL, [PLAIN])
     verb.add_argument("--budgets", type=values.budget, nargs="+", metavar="NODES", help="drafted nodes per round "
-                      f"(default: {' '.join(map(str, BUDGETS))}; with --shape {' '.join(map(str, SHAPE_BUDGETS))})")
+                      f"(default: {' '.join(map(str, BUDGETS))})")
     flags.add_split(verb)
     flags.add_drafters(verb, "drafters by name, for the methods that take so many")
     flags.add_prompts(verb, "bench", 8)
@@ -95,21 +89,11 @@ def add(verb: argparse.ArgumentParser) -> None:
                           f"--methods {USUAL_TOGETHER} where nothing else is said")
     together.add_argument("--hard", type=values.name, metavar="SET", help="every second prompt is one of this set")
     verb.set_defaults(methods=None)
-    shape = verb.add_argument_group("random weights instead of a rig")
-    shape.add_argument("--shape", type=values.one_of(*SHAPES), metavar="SHAPE", help=f"one of {', '.join(SHAPES)}")
-    shape.add_argument("--random", action="store_true", help="with --shape: nothing is downloaded")
-    shape.add_argument("--context", type=values.whole(1, 10**6), default=512, metavar="N", help="tokens of prefix")
-    shape.add_argument("--accepted", type=values.whole(0, 1000), default=6, metavar="N",
-                       help="drafted tokens that each round accepts, forced")
-    shape.add_argument("--rounds", type=values.whole(1, 10**5), default=20, metavar="N", help="rounds per median")
 
 
 def run(choice: argparse.Namespace) -> Result:
     """Measure, and return what --json prints."""
     must_fit(choice)
-    if choice.shape:
-        return shape_results(ShapeRequest(choice.shape, choice.budgets or SHAPE_BUDGETS, choice.context,
-                                          choice.accepted, choice.rounds, choice.dtype))
     if choice.together:
         asked = together_of(choice)
         return together_results(LiveRig(open_rig(choice.rig, choice.dtype)), asked)
@@ -125,8 +109,6 @@ def run(choice: argparse.Namespace) -> Result:
 
 def must_fit(choice: argparse.Namespace) -> None:
     """RequestError where given flags would have no effect."""
-    if choice.shape and choice.together:
-        raise RequestError("--together answers prompts, and the random weights of --shape have none; leave one out.")
     if choice.hard and not choice.together:
         raise RequestError("--hard mixes prompts for --together; name how many requests are answered at once.")
     unused = [flag for flag, named in (
@@ -212,7 +194,7 @@ def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
     first = tallies[0]
     per_round = {stage: median(1e3 * tally.stages[stage] / tally.rounds for tally in tallies) for stage in STAGES}
     inside = [tally.forward_seconds + tally.stages["draft"] for tally in tallies]
-    known = sum(per_round.values()) > 0 and first.forward_seconds > 0  # a captured round is one piece
+    known = sum(per_round.values()) > 0 and first.forward_seconds > 0  # the plain loop reports no stages
     return {
         "method": point.method, "budget": point.budget, "split": point.split, "recording": point.recording,
         "beside": point.beside,
@@ -227,9 +209,7 @@ def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
 
 def summary(result: Result) -> str:
     """The table to read."""
-    if "together" in result:
-        return together_table(result)
-    return shape_table(result) if "shape" in result else table(result["points"])
+    return together_table(result) if "together" in result else table(result["points"])
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -16,7 +16,7 @@ class BlockDrafter(Drafter, Protocol):
     """Drafts a block in one pass: from the embedded root and mask tokens, a distribution for each slot.
 
     ``block`` is the number of slots, ``mask_id`` the token in all but the first; ``embedding`` and ``head`` are the
-    target's; ``model`` is the trained module, and ``layers``, ``norm`` and ``rotations`` are its parts as they run.
+    target's; ``model`` is the trained module.
     """
 
     block: int
@@ -24,12 +24,6 @@ class BlockDrafter(Drafter, Protocol):
     embedding: Any
     head: Any
     model: Any
-    layers: Any
-    norm: Any
-    rotations: Any
-
-    def context_of(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values of every layer for features (n, taps × hidden size), before keys are rotated."""
 
     @property
     def device(self) -> torch.device:

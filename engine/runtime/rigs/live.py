@@ -18,9 +18,9 @@ from transformers import PreTrainedTokenizerBase
 from engine.budget.auto import UNMEASURED, AutoBudget, DraftHistory, SharedRows
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO
+from engine.decoding.loop import decode
 from engine.decoding.plan import Drafter, plan
 from engine.decoding.together import BatchRequest
-from engine.errors import RequestError
 from engine.methods import METHODS
 from engine.records import Ask, Request, Round, Sampling
 from engine.requests.familiar import familiar, outside
@@ -28,12 +28,12 @@ from engine.requests.rig_names import AUTO_DTYPE
 from engine.requests.turns import Turn
 from engine.runtime.rigs.chat import TokenTexts, prompt_ids
 from engine.runtime.rigs.cost import CostBook
-from engine.runtime.rigs.loops import HostLoop, loop_on
 from engine.runtime.rigs.rigs import Rig, open_rig
 from engine.runtime.rigs.room import RunMemory, memory_error
 from engine.runtime.rigs.seats import OwnRounds, Seat, SharedRun
 from engine.runtime.rigs.shared_rounds import SharedRounds
 from engine.runtime.rigs.telling import request_in_words, shared_rounds_sentence, token_ids
+from engine.runtime.target.inference import rounds_in_inference_mode
 from engine.trace import End, Entry, Header, Line, Trace, committed_ids, gather
 
 
@@ -96,8 +96,7 @@ class LiveRig:
         self._costs = CostBook(rig)
         self._histories: dict[Hashable, DraftHistory] = defaultdict(DraftHistory)  # by method and drafters
         self._shared = SharedRounds(SharedRows())
-        self._loop = loop_on(rig.target)
-        self._shares = shares and isinstance(self._loop, HostLoop)  # CUDA graphs are captured for one run
+        self._shares = shares
         self._texts = TokenTexts(rig.tokenizer)
 
     @property
@@ -180,10 +179,8 @@ class LiveRig:
     @contextmanager
     def in_turns(self, asks: Sequence[Ask]) -> Iterator[list[Generator[Round, None, None]]]:
         """The rounds of several asks, for a caller that takes a few of the one and a few of the other; it holds the rig
-        meanwhile. RequestError where rounds are captured for one run at a time."""
+        meanwhile."""
         apart, requests = len(asks) > 1, [self.request(ask) for ask in asks]
-        if apart and not isinstance(self._loop, HostLoop):
-            raise RequestError("Rounds of CUDA graphs are captured for one run, so two are not measured in turns.")
         drafters = [list(self._rig.drafters_for(ask.method, ask.drafters).values()) for ask in asks]
         with self.held(" beside ".join(map(request_in_words, requests))), ExitStack() as opened:
             yield [opened.enter_context(closing(self._decode(*each, apart)))
@@ -193,11 +190,12 @@ class LiveRig:
             Round, None, None]:
         """The rounds at the request's pace; ``apart`` from others that are open, with caches of its own. Needs the rig
         to itself, since an adaptive pace may measure first."""
-        loop = HostLoop(self._rig.target.fork() if apart else self._rig.target)
-        own = [drafter.fork() for drafter in drafters] if apart else drafters
+        target = self._rig.target.fork() if apart else self._rig.target
+        forks = [drafter.fork() for drafter in drafters] if apart else drafters
         if not drafters or request.pace != AUTO:
-            return (loop if apart else self._loop).decode(request, own)
-        return loop.decode(request, own, self.auto_budget(request, drafters), SharedRows())
+            return rounds_in_inference_mode(decode(request, target, forks))
+        budget = self.auto_budget(request, drafters)
+        return rounds_in_inference_mode(decode(request, target, forks, budget, SharedRows()))
 
     def auto_budget(self, request: Request, drafters: Sequence[Drafter], among: bool = False) -> AutoBudget:
         """The budget policy of a run at the pace ``auto``. A run that has the rig to itself measures for about a second
@@ -263,13 +261,11 @@ class LiveRig:
             try:
                 yield
             except torch.OutOfMemoryError as error:
-                self._loop.close()
                 raise memory_error(error, wish) from error
 
     def close(self) -> None:
         """Free what finished runs left allocated; the weights are freed with the last reference to this object."""
         with self._shared.alone():
-            self._loop.close()
             self._rig.target.release()
 
     def instead(self, reason: str) -> LiveRig:

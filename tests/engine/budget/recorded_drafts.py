@@ -92,17 +92,18 @@ class Looking:
 
 def record(rig: str, prompts: str, limit: int, tokens: int = 99) -> None:
     """Write a file from a rig's answers."""
+    from engine.decoding.loop import decode
     from engine.lab.prompt_sets import prompt_set
     from engine.records import Ask
     from engine.runtime.rigs.live import serve
-    from engine.runtime.rigs.loops import HostLoop
+    from engine.runtime.target.inference import rounds_in_inference_mode
     live, columns, ends = serve(rig, "float32"), list[tuple[Integers, int]](), list[int]()
     asked = prompt_set(prompts, None)
     for prompt in asked[::max(1, len(asked) // limit)][:limit]:
         ask = Ask(prompt.text, method="ddtree", budget=NODES, max_tokens=tokens, pace=AUTO)
         drafters, looking = live.checkpoints.drafters_for("ddtree"), Looking()
-        rounds = HostLoop(live.checkpoints.target).decode(live.request(ask), list(drafters.values()), looking)
-        written = [int(made.tree.tokens[0]) for made in rounds]
+        rounds = decode(live.request(ask), live.checkpoints.target, list(drafters.values()), looking)
+        written = [int(made.tree.tokens[0]) for made in rounds_in_inference_mode(rounds)]
         columns += _columns(looking.trees, written)
         ends.append(len(columns))
     chances, kept = zip(*columns, strict=True)

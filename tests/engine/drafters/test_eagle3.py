@@ -18,7 +18,6 @@ from engine.decoding.outcome import outcome
 from engine.errors import RigError
 from engine.methods import METHODS
 from engine.records import Request, Sampling
-from engine.runtime.graphs.machine import unwrapped
 from engine.runtime.rigs.rigs import Rig, open_rig
 from tests.engine.drafters.test_autoregressive import paths
 from tests.engine.runtime.published import (
@@ -168,7 +167,8 @@ def test_drafters_of_three_kinds_with_taps_of_their_own_are_lossless_together(fo
 def test_angles_are_not_rounded_with_the_weights(folders: Path) -> None:
     rig = open_rig(f"{folders / 'target'}::{folders / 'head'}::{folders / 'other'}", "bfloat16")
     positions = torch.tensor([0, 7, 900])
-    for model in (unwrapped(rig.drafters[name]).model for name in ("drafter 1", "drafter 2")):  # type: ignore[attr-defined]
+    drafters: list[Any] = [rig.drafters["drafter 1"], rig.drafters["drafter 2"]]
+    for model in (getattr(drafter, "inside", drafter).model for drafter in drafters):
         assert model.fc.weight.dtype == torch.bfloat16
         afresh = type(model.rotary_emb)(model.config)
         for found, wanted in zip(*(each(torch.zeros(1), positions[None]) for each in (model.rotary_emb, afresh)),

@@ -9,7 +9,6 @@ import torch
 
 from engine.decoding.loop import decode
 from engine.records import Request, Round
-from engine.runtime.rigs.loops import HostLoop
 from engine.runtime.target.inference import in_inference_mode, rounds_in_inference_mode
 from tests.engine.runtime.small import small_drafter, small_target
 
@@ -31,7 +30,7 @@ def test_rounds_are_the_same_and_the_mode_is_left_between_them() -> None:
     target = small_target()
     wanted = [made.committed.tolist() for made in decode(REQUEST, target, [small_drafter(target)])]
     found = []
-    for made in HostLoop(target).decode(REQUEST, [small_drafter(target)]):
+    for made in rounds_in_inference_mode(decode(REQUEST, target, [small_drafter(target)])):
         assert not torch.is_inference_mode_enabled()
         found.append(made.committed.tolist())
     assert found == wanted

@@ -1,0 +1,42 @@
+"""On a GPU: the same texts as plain decoding there, and the same acceptance lengths as on a CPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from engine.commands.program import main
+from engine.decoding.outcome import outcome
+from engine.records import Ask
+from engine.requests.prompts import read_prompts
+from engine.runtime.rigs.live import LiveRig
+from engine.runtime.rigs.rigs import open_rig
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")]
+
+
+def tau_on(device: str, method: str) -> float:
+    """Tokens a round over some prompts of the demo rig, float32, budget 64."""
+    live = LiveRig(open_rig("demo", "float32", device))
+    tokens = rounds = 0
+    for prompt in read_prompts(Path("assets/prompts/bench.jsonl"))[:12]:
+        with live.rounds(Ask(prompt.text, method=method, budget=64, max_tokens=96)) as made:
+            found = outcome(made)
+        tokens, rounds = tokens + len(found.token_ids), rounds + len(found.lengths)
+    return tokens / rounds
+
+
+@pytest.mark.parametrize("method", ["dflash", "ddtree", "routed", "joint"])
+def test_the_demo_rig_has_the_same_tau_as_on_the_cpu(method: str) -> None:
+    assert tau_on("cuda", method) == pytest.approx(tau_on("cpu", method), rel=0.01)  # float32 sums differ by order
+
+
+@pytest.mark.parametrize("rig", ["demo", "random:tiny"])
+def test_every_lossless_method_writes_plain_decodings_text(rig: str) -> None:
+    assert main(["check", "--rig", rig, "--prompts", "check", "--limit", "4", "--together", "1", "3"]) == 0
+
+
+def test_the_bench_runs() -> None:
+    assert main(["bench", "--rig", "random:tiny", "--budgets", "8", "--limit", "1", "--max-tokens", "16"]) == 0
