@@ -44,15 +44,7 @@ PUBLISHED: Stages = (
       for drafter in ("phrases", "prose", "code")),
     (SMOLLM2 / "README.md", (f"{OWN}.card",)),
 )
-NETWORKS: Stages = (  # hours on a CPU with bfloat16 tiles, days on one without: not part of the rig yet
-    (enough("smollm2"), (f"{OWN}.writing", "--rig", "smollm2")),
-    (SMOLLM2 / "chat" / "training.json", (f"{OWN}.drafters", "--drafter", "chat", "--out", str(SMOLLM2 / "chat"))),
-    *((SMOLLM2 / f"chat-{kind}" / "training.json", (
-        f"{OWN}.drafters", "--drafter", kind, "--begin-with", str(SMOLLM2 / "chat"), "--out",
-        str(SMOLLM2 / f"chat-{kind}"))) for kind in ("prose", "code")),
-    (SMOLLM2 / "small" / "training.json", (f"{OWN}.small", "--out", str(SMOLLM2 / "small"))),
-)
-STAGES: Mapping[str, Stages] = MappingProxyType({"demo": DEMO, "smollm2": PUBLISHED, "smollm2-networks": NETWORKS})
+STAGES: Mapping[str, Stages] = MappingProxyType({"demo": DEMO, "smollm2": PUBLISHED})
 
 
 def made(rig: str, again: bool) -> int:

@@ -37,11 +37,6 @@ class Blocks:
         slots: int = self.labels.shape[-1] + 1
         return slots
 
-    def before_labels(self, length: int) -> NDArray[np.int64]:
-        """The place in the row of the token before each label, (rows, m, slots − 1); past the end, the last place."""
-        places: NDArray[np.int64] = np.minimum(self.anchors[:, :, None] + np.arange(self.slots - 1), length - 1)
-        return places
-
 
 def lay_blocks(batch: Batch, anchors: int, seed: int, shape: BlockShape) -> Blocks:
     """Random anchors inside the answers. A label outside the anchor's own answer has weight 0."""

@@ -18,19 +18,16 @@ from tqdm import tqdm
 from engine.drafters.dflash.model import DFlashModel
 from engine.training.arithmetic import fast_dtype, fast_products
 from engine.training.blocks import Blocks, block_mask
-from engine.training.guessing import Distributions, Guesses, guess_loss
+from engine.training.guessing import guess_loss
 from engine.training.target import Model, Run
 
 
 @dataclass(frozen=True, eq=False)
 class DenoisingStep:
-    """One step's material: features (rows, length, taps × hidden size), blocks, the target's distributions where they
-    are known, and the tokens that the drafter chooses from, int64, where they are not all."""
+    """One step's material: features (rows, length, taps × hidden size), and blocks."""
 
     features: Tensor
     blocks: Blocks
-    distributions: Distributions | None = None
-    choices: Tensor | None = None
 
 
 class Schedule(Protocol):
@@ -61,8 +58,7 @@ class Trainee(nn.Module):
     def forward(self, lesson: DenoisingStep) -> Tensor:
         """The weighted mean cross entropy over all blocks of a lesson, in nats, () float32."""
         blocks = lesson.blocks
-        guesses = Guesses(blocks.labels, blocks.weights, lesson.distributions, lesson.choices)
-        return guess_loss(self.denoised(lesson.features, blocks), self.embedding, guesses)
+        return guess_loss(self.denoised(lesson.features, blocks), self.embedding, blocks.labels, blocks.weights)
 
     def denoised(self, features: Tensor, blocks: Blocks) -> Tensor:
         """Hidden states of all masked slots, (rows × m × (slots − 1), hidden size)."""
@@ -85,14 +81,13 @@ class Trainee(nn.Module):
 
 @dataclass(frozen=True)
 class Course:
-    """A run's losses by step, its schedule, new optimisers for the finish, and what to do after a step."""
+    """A run's losses by step, its schedule, and new optimisers for the finish."""
 
     name: str
     schedule: Schedule
     loss: Callable[[int], Tensor]
     optimizers: Callable[[], list[torch.optim.Optimizer]]
     device: str = "cpu"
-    after: Callable[[int, float], None] = lambda step, loss: None
 
 
 def train_drafter(run: Run[Model], course: Course) -> float:
@@ -108,7 +103,6 @@ def train_drafter(run: Run[Model], course: Course) -> float:
             running = loss.item() if running == 0 else 0.95 * running + 0.05 * loss.item()
             run.learn(loss, schedule.rate_at(run.step))
             run.seconds += time.perf_counter() - began
-            course.after(run.step, running)
             bar.set_postfix(loss=f"{running:.3f}")
             bar.update()
     run.save()

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.drafters.autoregressive.borrowing import borrows, load_borrowing
 from engine.drafters.autoregressive.drafter import AutoregressiveDrafter
 from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, must_fit
 from engine.errors import RigError
@@ -29,19 +28,12 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
         _same_tokens(folder, target.folder)
     else:
         must_fit(folder, "no tokenizer of its own and a vocabulary of", config.vocab_size, target.config.vocab_size)
-    if borrows(folder):
-        must_fit(folder, "the target's embedding and a hidden size of", config.hidden_size, target.config.hidden_size)
-        return DrafterPlan((), partial(_load_borrowing, folder))
     return DrafterPlan((), partial(_load, folder))
 
 
 def _load(folder: Path, target: TorchTarget) -> AutoregressiveDrafter:
     model = load_causal(folder, target.model.dtype, target.device)
     return AutoregressiveDrafter(model, target.config.vocab_size)
-
-
-def _load_borrowing(folder: Path, target: TorchTarget) -> AutoregressiveDrafter:
-    return AutoregressiveDrafter(load_borrowing(folder, target), target.config.vocab_size)
 
 
 def _same_tokens(folder: Path, target: Path) -> None:

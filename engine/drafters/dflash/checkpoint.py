@@ -12,7 +12,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from torch import Tensor
 from transformers import PreTrainedConfig, Qwen3Config
 
 from engine.drafters.dflash.drafter import DFlashDrafter
@@ -42,7 +41,7 @@ NEUTRAL: Mapping[str, float] = MappingProxyType({"output_multiplier": 1.0, "part
 # What a config.json may hold besides the fields of a Qwen3 model without changing what is computed.
 SILENT = frozenset({
     "auto_map", "block_size", "dflash_config", "num_target_layers", "torch_dtype", "rope_theta", "rope_scaling",
-    "quantization_config", "pretraining_tp", "tokenizer_class", "draft_vocab_size", "is_causal", "base_head", *NEEDED})
+    "quantization_config", "pretraining_tp", "tokenizer_class", "draft_vocab_size", "is_causal", *NEEDED})
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
@@ -71,21 +70,8 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
 
 def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDrafter:
     model = DFlashModel(config)
-    filled(model, drafter_weights(folder), folder)
+    filled(model, load_weights(folder), folder)
     return DFlashDrafter(placed(model, target.device, target.model.dtype), target.embedding, target.logits)
-
-
-def drafter_weights(folder: Path) -> dict[str, Tensor]:
-    """The drafter's weights by name. A specialist's folder may hold only those in which it differs from another
-    drafter, which ``base_head`` in config.json names by its folder beside this one."""
-    base = read_config(folder).get("base_head")
-    if base is None:
-        return load_weights(folder)
-    beside = folder.parent / str(base)
-    if Path(str(base)).name != base or not beside.is_dir() or read_config(beside).get("base_head"):
-        raise RigError(f"config.json in {called(folder)} has base_head {base!r:.60}; it has to be the name of a whole "
-                       "drafter in a folder beside this one.")
-    return load_weights(beside) | load_weights(folder)
 
 
 def drafter_config(folder: Path) -> Qwen3Config:

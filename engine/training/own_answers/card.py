@@ -18,7 +18,7 @@ from tqdm import tqdm
 from engine.requests.limits import TRIED_BUDGETS
 from engine.requests.prompts import read_prompts
 from engine.training.own_answers.features import open_shard
-from engine.training.own_answers.measure import Scores, end_of, proposer, scores
+from engine.training.own_answers.measure import Scores, end_of, phrase_drafter, scores
 from engine.training.places import HELD_OUT, held_out_files, target_folder, work_folder
 
 NODES = TRIED_BUDGETS[1:6]
@@ -80,11 +80,11 @@ def score_rows(rig: str, folder: Path) -> list[str]:
     domains = [prompt.domain for prompt in read_prompts(held_out_files()[0])]
     rows: list[str] = []
     for drafter in COUNTED:
-        propose, groups = proposer(folder / drafter, rig), {"all": np.arange(len(domains))}
+        counted, groups = phrase_drafter(folder / drafter), {"all": np.arange(len(domains))}
         if not rows:
             groups |= {name: np.flatnonzero(np.array(domains) == name) for name in dict.fromkeys(domains)}
         for name, places in tqdm(groups.items(), desc=drafter):
-            found = [scores(propose, shard, shard.talks[places], nodes, end_of(rig)) for nodes in NODES]
+            found = [scores(counted, shard, shard.talks[places], nodes, end_of(rig)) for nodes in NODES]
             rows.append(score_row(drafter, f"{name} ({len(places)})", found))
     return rows
 

@@ -4,7 +4,7 @@
 
 Greedy rounds are a walk over a text that is known: from each anchor the drafter proposes, its chain or its tree is
 followed as far as the text goes with it, and the next anchor is the bonus token's place. The figures are those of
-``engine.bench`` up to the rounding of the features, which it takes in the rig's own precision.
+``bench``.
 """
 
 from __future__ import annotations
@@ -15,26 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from engine.builders.best_first import best_first
 from engine.builders.chain import chain
-from engine.drafters.dflash.checkpoint import drafter_config, drafter_weights
-from engine.drafters.dflash.marginals import marginals
-from engine.drafters.dflash.model import DFlashModel
-from engine.drafters.phrases.checkpoint import phrases, read_table
+from engine.drafters.phrases.checkpoint import read_table
 from engine.drafters.phrases.drafter import PhraseDrafter
 from engine.records import DraftTree, Lattice
-from engine.runtime.checkpoints.files import filled, load_weights, read_config
-from engine.training.arithmetic import fast_products
-from engine.training.blocks import Blocks
-from engine.training.denoising import Trainee
-from engine.training.own_answers.features import FeatureShard, from_bits, open_shard
+from engine.runtime.checkpoints.files import read_config
+from engine.training.own_answers.features import FeatureShard, open_shard
 from engine.training.places import HELD_OUT, target_folder, work_folder
 
-WIDTH = 64
-TOGETHER = 64  # anchors whose logits are made in one product
 Build = Callable[[Lattice, int, int], DraftTree]
 
 
@@ -45,9 +36,6 @@ class Span:
     start: int
     prompt: int
     whole: int
-
-
-Proposer = Callable[[FeatureShard, Span, int], list[Lattice]]  # for so many nodes, after each token of the answer
 
 
 @dataclass(frozen=True)
@@ -82,42 +70,19 @@ def walked(lattices: Sequence[Lattice], text: NDArray[np.int64], build: Build, n
     return kept
 
 
-@torch.no_grad()
-def lattices_of(trainee: Trainee, shard: FeatureShard, start: int, anchors: NDArray[np.int64]) -> list[Lattice]:
-    """The drafter's proposals after each token at ``anchors`` of the conversation from ``start``."""
-    end = start + int(anchors[-1]) + 1
-    tokens, features = shard.tokens[start:end].astype(np.int64), from_bits(shard.taps[start:end])[None]
-    anchors = anchors[None]
-    slots = trainee.drafter.config.block_size
-    empty = np.zeros((1, anchors.size, slots - 1))
-    blocks = Blocks(tokens[anchors], anchors, empty.astype(np.int64), empty.astype(np.float32))
-    states = trainee.denoised(features.to(trainee.embedding.dtype), blocks).unflatten(0, (-1, slots - 1))
-    return [marginals(logits, WIDTH) for some in states.split(TOGETHER)
-            for logits in torch.nn.functional.linear(some, trainee.embedding)]
+def proposals(drafter: PhraseDrafter, shard: FeatureShard, span: Span, nodes: int) -> list[Lattice]:
+    """What a drafter proposes for so many nodes after each token of the answer, having read the text up to there."""
+    tokens = shard.tokens[span.start:span.start + span.whole]
+    drafter.begin(span.whole)
+    drafter.observe(tokens[:span.prompt], None)
+    lattices = []
+    for token in tokens[span.prompt:]:
+        lattices.append(drafter.draft(int(token), nodes))
+        drafter.observe(np.array([token]), None)
+    return lattices
 
 
-def by_block(trainee: Trainee) -> Proposer:
-    """A block-diffusion drafter's proposals, which are the same for every budget."""
-    def proposed(shard: FeatureShard, span: Span, nodes: int) -> list[Lattice]:
-        return lattices_of(trainee, shard, span.start, np.arange(span.prompt, span.whole))
-    return proposed
-
-
-def by_phrases(drafter: PhraseDrafter) -> Proposer:
-    """A phrase drafter's proposals, once it has read the text up to there."""
-    def proposed(shard: FeatureShard, span: Span, nodes: int) -> list[Lattice]:
-        tokens = shard.tokens[span.start:span.start + span.whole]
-        drafter.begin(span.whole)
-        drafter.observe(tokens[:span.prompt], None)
-        found = []
-        for token in tokens[span.prompt:]:
-            found.append(drafter.draft(int(token), nodes))
-            drafter.observe(np.array([token]), None)
-        return found
-    return proposed
-
-
-def scores(propose: Proposer, shard: FeatureShard, talks: NDArray[np.int64], nodes: int, end_id: int) -> Scores:
+def scores(drafter: PhraseDrafter, shard: FeatureShard, talks: NDArray[np.int64], nodes: int, end_id: int) -> Scores:
     """Measure over some conversations of a shard; an ``end_id`` that ends one is not part of the text."""
     chains: list[int] = []
     trees: list[int] = []
@@ -125,7 +90,7 @@ def scores(propose: Proposer, shard: FeatureShard, talks: NDArray[np.int64], nod
         ended = shard.tokens[start + whole - 1] == end_id
         span = Span(start, prompt, whole - ended)
         text = shard.tokens[start + prompt:start + span.whole].astype(np.int64)
-        lattices = propose(shard, span, nodes)
+        lattices = proposals(drafter, shard, span, nodes)
         chains += walked(lattices, text, chain, nodes)
         trees += walked(lattices, text, best_first, nodes)
     return Scores(float(np.mean(chains)), float(np.mean(trees)), len(trees))
@@ -136,21 +101,10 @@ def end_of(rig: str) -> int:
     return int(read_config(target_folder(rig))["eos_token_id"])
 
 
-def proposer(folder: Path, rig: str) -> Proposer:
+def phrase_drafter(folder: Path) -> PhraseDrafter:
     """The drafter of a folder."""
-    config = read_config(folder)
-    if phrases.recognises(config):
-        vocabulary = int(config["vocab_size"])
-        return by_phrases(PhraseDrafter(vocabulary, read_table(folder, vocabulary)))
-    return by_block(load_trainee(folder, load_weights(target_folder(rig))["model.embed_tokens.weight"]))
-
-
-def load_trainee(folder: Path, embedding: torch.Tensor) -> Trainee:
-    """An exported drafter in float32 with the target's embedding."""
-    config = drafter_config(folder)
-    model = DFlashModel(config)
-    filled(model, drafter_weights(folder), folder)
-    return Trainee(model.float().eval(), embedding.float(), config.dflash_config["mask_token_id"])
+    vocabulary = int(read_config(folder)["vocab_size"])
+    return PhraseDrafter(vocabulary, read_table(folder, vocabulary))
 
 
 def main() -> None:
@@ -161,11 +115,10 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=[64])
     parser.add_argument("--limit", type=int, help="conversations (default: all that are held out)")
     choice = parser.parse_args()
-    propose, end_id = proposer(choice.drafter, choice.rig), end_of(choice.rig)
+    drafter, end_id = phrase_drafter(choice.drafter), end_of(choice.rig)
     shard = open_shard(work_folder(choice.rig) / HELD_OUT)
     for nodes in choice.nodes:
-        with fast_products():
-            found = scores(propose, shard, shard.talks[:choice.limit], nodes, end_id)
+        found = scores(drafter, shard, shard.talks[:choice.limit], nodes, end_id)
         print(f"chain {found.chain:.3f}, tree of {nodes} {found.tree:.3f}, ratio {found.tree / found.chain:.2f}, "
               f"{found.rounds} rounds", flush=True)
 

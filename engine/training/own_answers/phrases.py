@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -24,8 +24,7 @@ from safetensors.numpy import save_file
 from engine.drafters.phrases.table import BITS, MOST_TOKENS, STEPS_PER_NAT, PhraseOrder
 from engine.requests.rig_names import RIGS_FOLDER
 from engine.runtime.checkpoints.files import read_config
-from engine.training.own_answers.features import FeatureShard
-from engine.training.own_answers.reading import AnswerShards, Wanted, is_code, is_prose
+from engine.training.own_answers.features import FeatureShard, open_shard
 from engine.training.places import target_folder, work_folder
 from engine.training.target import write_facts
 
@@ -36,9 +35,24 @@ BACKED_OFF = 32  # next tokens of a shorter context that a longer one backs off 
 LEAST_LAW = 1e-4
 PRIOR = (16.0, 4.0, 2.0)  # the weight of the next shorter context in looks, by the context's length
 
-WANTED: Mapping[str, Wanted | None] = MappingProxyType({"phrases": None, "prose": is_prose, "code": is_code})
+FENCE = 3725  # the three backquotes
 
 Keys = NDArray[np.uint64]
+Wanted = Callable[[FeatureShard, NDArray[np.int64]], bool]
+
+
+def is_code(shard: FeatureShard, talk: NDArray[np.int64]) -> bool:
+    """Whether an answer holds a fenced block."""
+    start, prompt, whole = talk
+    return bool((shard.tokens[start + prompt:start + whole] == FENCE).any())
+
+
+def is_prose(shard: FeatureShard, talk: NDArray[np.int64]) -> bool:
+    """Whether it holds none."""
+    return not is_code(shard, talk)
+
+
+WANTED: Mapping[str, Wanted | None] = MappingProxyType({"phrases": None, "prose": is_prose, "code": is_code})
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +158,12 @@ def orders_of(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> l
     return found
 
 
+def answer_tokens(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> int:
+    """Tokens of the wanted answers."""
+    return sum(int(talk[2] - talk[1]) for shard in shards for talk in shard.talks
+               if wanted is None or wanted(shard, talk))
+
+
 def export(orders: Sequence[PhraseOrder], out: Path, vocabulary: int, facts: dict[str, Any]) -> None:
     """Write config.json, model.safetensors and training.json."""
     out.mkdir(parents=True, exist_ok=True)
@@ -162,12 +182,13 @@ def main() -> None:
     parser.add_argument("--rig", default="smollm2")
     parser.add_argument("--out", type=Path, help="a folder (default: the rig's own)")
     choice = parser.parse_args()
-    library = AnswerShards(work_folder(choice.rig) / "features", WANTED[choice.drafter])
-    orders = orders_of(library.shards, WANTED[choice.drafter])
+    wanted, folder = WANTED[choice.drafter], work_folder(choice.rig) / "features"
+    shards = [open_shard(path) for path in sorted(folder.iterdir()) if path.suffix != ".part"]
+    orders = orders_of(shards, wanted)
     if not orders:
         parser.error(f"no answer of {choice.rig} is one that {choice.drafter} counts; let it write more of them")
     out = choice.out or RIGS_FOLDER / choice.rig / choice.drafter
-    counts = {"answer_tokens": library.answer_tokens(), "contexts": [len(order.keys) for order in orders],
+    counts = {"answer_tokens": answer_tokens(shards, wanted), "contexts": [len(order.keys) for order in orders],
               "cells": [len(order.tokens) for order in orders]}
     export(orders, out, int(read_config(target_folder(choice.rig))["vocab_size"]), counts)
     print(f"{out}: {counts}, {(out / 'model.safetensors').stat().st_size / 2**20:.1f} MiB")

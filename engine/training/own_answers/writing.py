@@ -25,7 +25,6 @@ from engine.training.arithmetic import fast_dtype
 from engine.training.batches import Conversation
 from engine.training.own_answers.answer_files import AnswerRow, in_circles, read_shard, write_shard
 from engine.training.own_answers.decoder import BatchDecoder, written
-from engine.training.own_answers.drafters import TAPS
 from engine.training.own_answers.features import write_features
 from engine.training.own_answers.prompts import (
     MOST_BARREN,
@@ -133,13 +132,13 @@ class Writer:
             for prompt in read_prompts(held_out_files()[0])]
         texts = written(self.decoder, prompts, LONGEST_HELD_OUT, self.tokenizer.eos_token_id)
         talks = [Conversation(tuple(prompt), text.tokens) for prompt, text in zip(prompts, texts, strict=True)]
-        write_features(self.model, TAPS, talks, folder)
+        write_features(self.model, talks, folder)
 
     def read_again(self, name: str) -> None:
         """Keep the target's features of a shard."""
         talks = [] if (self.features / name).exists() else [each.talk for each in read_shard(self.shard(name))]
         if talks:
-            write_features(self.model, TAPS, talks, self.features / name)
+            write_features(self.model, talks, self.features / name)
 
     def tokens(self) -> int:
         """Tokens of all answers so far."""

@@ -33,8 +33,8 @@ def shard(tokens: list[int], prompt: int) -> FeatureShard:
     """A conversation of which the target was sure, token by token."""
     likely = np.roll(np.array(tokens, np.int32), -1)[:, None]
     return FeatureShard(
-        np.array(tokens, np.int32), np.zeros((len(tokens), 1), np.uint16), likely,
-        np.zeros((len(tokens), 1), np.float16), np.array([[0, prompt, len(tokens)]], np.int64))
+        np.array(tokens, np.int32), likely, np.zeros((len(tokens), 1), np.float16),
+        np.array([[0, prompt, len(tokens)]], np.int64))
 
 
 @pytest.fixture

@@ -10,36 +10,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from engine.decoding.loop import decode
-from engine.drafters.dflash.drafter import DFlashDrafter
-from engine.drafters.phrases.checkpoint import read_table
-from engine.drafters.phrases.drafter import PhraseDrafter
-from engine.errors import RigError
 from engine.records import Request
 from engine.requests.prompts import read_prompts
 from engine.runtime.checkpoints.loading import load_causal
 from engine.runtime.rigs.rigs import open_rig
 from engine.trace import tau
 from engine.training.batches import Conversation
-from engine.training.blocks import BlockShape
-from engine.training.denoising import Course, Trainee, train_drafter
 from engine.training.own_answers import seeds
 from engine.training.own_answers.answer_files import AnswerRow, in_circles, read_shard, write_shard
 from engine.training.own_answers.decoder import AnswerSampling, BatchDecoder, looped, written
-from engine.training.own_answers.drafters import Lessons, OwnRecipe, begun, export_mean
-from engine.training.own_answers.features import from_bits, open_shard, write_features
-from engine.training.own_answers.measure import by_block, by_phrases, load_trainee, scores
-from engine.training.own_answers.phrases import export, orders_of
+from engine.training.own_answers.features import open_shard, write_features
+from engine.training.own_answers.measure import phrase_drafter, scores
+from engine.training.own_answers.phrases import answer_tokens, export, orders_of
 from engine.training.own_answers.prompts import PROMPTS_A_FILE, HeldOut, asked, is_plain, seeded
-from engine.training.own_answers.reading import AnswerShards, choices, frequent
-from engine.training.own_answers.small import LayerLessons, LayerRecipe, export_layers, some_layers
-from engine.training.rates import optimizers
-from engine.training.target import Run
 from tests.engine.runtime.published import LLAMA, write_target
 
-CPU, TAPS, END = torch.device("cpu"), (0, 2), 2
+CPU, END = torch.device("cpu"), 2
 HELD_OUT = Path("assets/prompts/people.jsonl")
 
 
@@ -68,7 +56,7 @@ def talks(model: Any) -> list[Conversation]:
 @pytest.fixture(scope="module")
 def features(model: Any, talks: list[Conversation], tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("features")
-    write_features(model, TAPS, talks, place / "one")
+    write_features(model, talks, place / "one")
     return place
 
 
@@ -107,76 +95,20 @@ def test_features_are_the_targets_own(model: Any, talks: list[Conversation], fea
         assert (prompt, whole) == (len(talk.prompt), len(talk))
         tokens = torch.tensor([talk.prompt + talk.response])
         with torch.no_grad():
-            read = model(tokens, output_hidden_states=True)
-        states = torch.cat([read.hidden_states[tap + 1] for tap in TAPS], -1)[0]
-        torch.testing.assert_close(from_bits(shard.taps[start:start + whole]).float(), states, atol=0.05, rtol=0.02)
+            read = model(tokens)
         logprobs = read.logits[0, prompt - 1:].log_softmax(-1)
         np.testing.assert_allclose(shard.logprobs[start + prompt - 1:start + whole, 0], logprobs.amax(-1), atol=2e-3)
         said = shard.likely[start + prompt - 1:start + whole - 1, 0]
         assert np.mean(said == np.array(talk.response)) == 1  # greedy: the likeliest is what was said
 
 
-def test_a_batch_lays_each_conversation_beside_what_was_said_of_it(features: Path, talks: list[Conversation]) -> None:
-    library = AnswerShards(features)
-    assert len(library) == len(talks) and library.answer_tokens() == sum(len(talk.response) for talk in talks)
-    reading = library.reading(4, 7)
-    assert reading.taps.shape[1] % 64 == 0 and (library.reading(4, 7).batch.tokens == reading.batch.tokens).all()
-    for row in range(4):
-        said = np.flatnonzero(reading.batch.answer[row])
-        np.testing.assert_array_equal(reading.likely[row, said - 1, 0], reading.batch.tokens[row, said])
-    most = frequent(library, 5)
-    chosen = choices(np.array([[most[0], 1400]]), most, 4)
-    assert len(set(chosen.tolist())) == 4 and {int(most[0]), 1400} <= set(chosen.tolist())
-
-
-def recipe(drafter: str = "chat", steps: int = 3, **more: Any) -> OwnRecipe:
-    return OwnRecipe(drafter, steps, rows=4, anchors=3, block=BlockShape(5, 4.0), inner=48, taps=TAPS, choices=200,
-                     whole_steps=1, **more)
-
-
-def trained(folder: Path, features: Path, made: OwnRecipe, work: Path) -> Path:
-    """A drafter after a few steps, exported."""
-    target = load_causal(folder, torch.float32, CPU)
-    drafter = begun(target, made, None)
-    run, lessons = Run(drafter, optimizers(drafter, made), work), Lessons(features, made, None)
-    trainee = Trainee(drafter, target.model.embed_tokens.weight.detach(), 0)
-    train_drafter(run, Course("chat", made, lambda step: trainee(lessons.lesson(step)), lambda: []))
-    export_mean(drafter, drafter.state_dict(), work / "head", {"steps": run.step})
-    return work / "head"
-
-
-def test_a_drafter_learns_and_what_is_measured_is_what_the_engine_does(
-        folder: Path, features: Path, talks: list[Conversation], tmp_path: Path) -> None:
-    place = trained(folder, features, recipe(steps=40), tmp_path)
-    rig = open_rig(f"{folder}::{place}", "float32")
-    propose = by_block(load_trainee(place, rig.target.embedding.weight))
-    shard = open_shard(features / "one")
-    found = scores(propose, shard, shard.talks, 12, END)
-    for method, said in (("dflash", found.chain), ("ddtree", found.tree)):
-        rounds = [made for talk in talks for made in decode(
-            Request(talk.prompt, method=method, budget=12, max_tokens=len(talk.response),
-                    stop_ids=frozenset({END})), rig.target,
-            list(rig.drafters_for(method).values()))]
-        assert tau(rounds) == pytest.approx(said, abs=0.01), method
-
-
-def test_on_a_processor_with_tiles_a_drafter_is_measured_in_its_own_precision(
-        folder: Path, features: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
-    target = load_causal(folder, torch.float32, CPU)
-    drafter = begun(target, recipe(), None).eval()
-    shard = open_shard(features / "one")
-    propose = by_block(Trainee(drafter, target.model.embed_tokens.weight.detach(), 0))
-    assert scores(propose, shard, shard.talks[:1], 4, END).tree >= 1
-
-
 def test_phrases_of_the_answers_and_what_is_measured_is_what_the_engine_does(
         folder: Path, features: Path, talks: list[Conversation], tmp_path: Path) -> None:
     shard = open_shard(features / "one")
+    assert answer_tokens([shard]) == sum(len(talk.response) for talk in talks)
     export(orders_of([shard]), tmp_path, 1536, {})
     rig = open_rig(f"{folder}::{tmp_path}", "float32")
-    propose = by_phrases(PhraseDrafter(1536, read_table(tmp_path, 1536)))
-    found = scores(propose, shard, shard.talks, 6, END)
+    found = scores(phrase_drafter(tmp_path), shard, shard.talks, 6, END)
     assert found.tree > 1.5, "it has read these answers"
     for method, said in (("dflash", found.chain), ("ddtree", found.tree), ("expand", found.tree)):
         rounds = [made for talk in talks for made in decode(
@@ -184,77 +116,6 @@ def test_phrases_of_the_answers_and_what_is_measured_is_what_the_engine_does(
                     stop_ids=frozenset({END})), rig.target,
             list(rig.drafters_for(method).values()))]
         assert tau(rounds) == pytest.approx(said, abs=0.01), method
-
-
-def test_fewer_choices_and_a_loss_of_distributions_alone(folder: Path, features: Path) -> None:
-    target = load_causal(folder, torch.float32, CPU)
-    made = recipe(distribution_share=1.0)
-    trainee = Trainee(begun(target, made, None), target.model.embed_tokens.weight.detach(), 0)
-    lessons = Lessons(features, made, None)
-    few, whole = lessons.lesson(0), lessons.lesson(2)
-    assert few.choices is not None and len(few.choices) == 200 and whole.choices is None
-    with torch.autocast("cpu", torch.bfloat16):
-        assert 0 < trainee(few).item() < 20 and 0 < trainee(whole).item() < 20
-
-
-def test_a_specialist_may_hold_only_what_differs(folder: Path, features: Path, tmp_path: Path) -> None:
-    whole = trained(folder, features, recipe(), tmp_path)
-    own = tmp_path / "code"
-    own.mkdir()
-    weights = {name: value + 1 for name, value in load_file(whole / "model.safetensors").items() if "layers.1" in name}
-    save_file(weights, own / "model.safetensors")
-    config = (whole / "config.json").read_text()
-    (own / "config.json").write_text(config.replace("{", '{"base_head": "head",', 1))
-    drafters = open_rig(f"{folder}::{whole}::{own}", "float32").drafters
-    first, second = drafters["drafter 1"], drafters["drafter 2"]
-    assert isinstance(first, DFlashDrafter) and isinstance(second, DFlashDrafter)
-    base, other = first.model.state_dict(), second.model.state_dict()
-    for name, value in base.items():
-        torch.testing.assert_close(other[name], value + ("layers.1" in name), atol=0.01, rtol=0)
-    for odd in ('"../head"', '"none"', "3"):
-        (own / "config.json").write_text(config.replace("{", f'{{"base_head": {odd},', 1))
-        with pytest.raises(RigError, match="the name of a whole drafter in a folder beside this one"):
-            open_rig(f"{folder}::{own}", "float32")
-
-
-def test_a_specialist_learns_only_what_it_keeps(folder: Path, features: Path, tmp_path: Path) -> None:
-    whole = trained(folder, features, recipe(), tmp_path / "chat")
-    target, made = load_causal(folder, torch.float32, CPU), recipe("code", learns=("layers.1.", "norm."))
-    drafter = begun(target, made, whole)
-    run, lessons = Run(drafter, optimizers(drafter, made), tmp_path / "work"), Lessons(features, made, None)
-    trainee = Trainee(drafter, target.model.embed_tokens.weight.detach(), 0)
-    train_drafter(run, Course("code", made, lambda step: trainee(lessons.lesson(step)), lambda: []))
-    export_mean(drafter, drafter.state_dict(), tmp_path / "code", {})
-    kept, before = load_file(tmp_path / "code" / "model.safetensors"), load_file(whole / "model.safetensors")
-    assert kept and all(name.startswith(("layers.1.", "norm.")) for name in kept)
-    assert all(not torch.equal(value, before[name]) for name, value in kept.items() if value.ndim == 2)
-    for name, value in drafter.state_dict().items():
-        if name not in kept:
-            torch.testing.assert_close(value, before[name].float())
-    assert '"base_head": "chat"' in (tmp_path / "code" / "config.json").read_text()
-
-
-def test_a_small_model_borrows_the_targets_embedding(folder: Path, features: Path, tmp_path: Path) -> None:
-    made = LayerRecipe(steps=2, rows=4, choices=200, whole_steps=1, begun_from=(0, 3))
-    little = some_layers(load_causal(folder, torch.float32, CPU), made.begun_from)
-    run, lessons = Run(little, optimizers(little, made), tmp_path), LayerLessons(little, features, made)
-    before = little.get_input_embeddings().weight.clone()
-    train_drafter(run, Course("small", made, lessons.loss, lambda: []))
-    torch.testing.assert_close(little.get_input_embeddings().weight, before)
-    weights = {name.removeprefix("model."): value for name, value in little.state_dict().items()
-               if name.startswith(("model.layers", "model.norm"))}
-    export_layers(little, weights, tmp_path / "small", {})
-    assert (tmp_path / "small" / "model.safetensors").stat().st_size < 60_000
-    rig = open_rig(f"{folder}::{tmp_path / 'small'}", "float32")
-    drafter: Any = rig.drafters["drafter"]
-    assert drafter.model.get_input_embeddings() is rig.target.embedding
-    tokens = torch.tensor([[9, 8, 7, 6]])
-    with torch.no_grad():
-        torch.testing.assert_close(drafter.model(tokens).logits, little.eval()(tokens).logits, atol=0.1, rtol=0.05)
-    config = tmp_path / "small" / "config.json"
-    config.write_text(config.read_text().replace('"embedding_of": "target"', '"embedding_of": "nobody"'))
-    with pytest.raises(RigError, match="embedding_of 'nobody'; it has to be 'target'"):
-        open_rig(f"{folder}::{tmp_path / 'small'}", "float32")
 
 
 def test_seed_prompts_are_filled_and_follow_their_draw() -> None:

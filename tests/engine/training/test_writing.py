@@ -29,7 +29,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(writing, "enough", lambda rig: tmp_path / "enough")
     for name in ("load_causal", "load_tokenizer", "BatchDecoder"):
         monkeypatch.setattr(writing, name, lambda *_: None)
-    monkeypatch.setattr(writing, "write_features", lambda model, taps, talks, folder: folder.mkdir(parents=True))
+    monkeypatch.setattr(writing, "write_features", lambda model, talks, folder: folder.mkdir(parents=True))
     monkeypatch.setattr(Writer, "turns_of", lambda *_: ["one"])
     monkeypatch.setattr(Writer, "hold_out", lambda *_: None)
     return tmp_path
