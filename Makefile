@@ -105,7 +105,7 @@ quick-explorer:
 	@$(QUICK) tests/explorer
 
 bench: setup
-	$(BIN)/python -m engine.bench --rig demo --prompts assets/prompts/bench.jsonl $(ARGS)
+	$(BIN)/python -m engine bench --rig demo --prompts assets/prompts/bench.jsonl $(ARGS)
 
 # More than 100,000 hostile cases, in 40 minutes at most on two cores; for less:
 # ARGS="--areas traces --cases 5000 --seeds 7 --minutes 10".

@@ -49,18 +49,6 @@ def path_to(parents: Integers, node: int) -> Integers:
     return np.asarray(path[::-1], np.int32)
 
 
-def leaf_paths(parents: Integers) -> Integers:
-    """The path matrix R∪, (leaves, longest path) int32: one row per root-to-leaf path, padded with −1 (paper 000,
-    section 4.4)."""
-    inner = np.zeros(len(parents), np.bool_)
-    inner[parents[1:]] = True
-    paths = [path_to(parents, int(leaf)) for leaf in np.flatnonzero(~inner)]
-    matrix = np.full((len(paths), max(map(len, paths))), -1, np.int32)
-    for row, path in zip(matrix, paths, strict=True):
-        row[:len(path)] = path
-    return matrix
-
-
 def plant(root: int, tokens: Integers, parents: Integers, logprobs: Floats) -> DraftTree:
     """The tree of one drafter from its drafted nodes, all (n,); parents count the root as node 0."""
     size = len(tokens) + 1

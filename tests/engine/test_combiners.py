@@ -15,7 +15,7 @@ from engine.combiners.merged import merged
 from engine.combiners.only import only
 from engine.combiners.routed import routed
 from engine.records import DraftTree, Integers
-from engine.trees.tree import ancestors, depths, leaf_paths, pack, plant
+from engine.trees.tree import ancestors, depths, pack, plant
 from tests.engine.material import lattices, prefixes, sharp_lattice, trees
 
 ROOT = 42
@@ -39,7 +39,7 @@ def test_worked_example_maps_drafter_2_after_drafter_1() -> None:
     assert union.logprobs.tolist() == np.asarray([0, -0.1, -0.5, -1.0, -0.2, -0.3, -0.9], np.float32).tolist()
 
 
-def test_worked_example_mask_positions_and_paths() -> None:
+def test_worked_example_mask_and_positions() -> None:
     union = merged((DRAFTER_1, DRAFTER_2), 6)
     assert ancestors(union.parents).astype(int).tolist() == [
         [1, 0, 0, 0, 0, 0, 0],
@@ -50,7 +50,6 @@ def test_worked_example_mask_positions_and_paths() -> None:
         [1, 0, 0, 0, 0, 1, 0],
         [1, 0, 0, 0, 0, 1, 1]]
     assert pack(union, 10).positions.tolist() == [10, 11, 12, 11, 11, 11, 12]
-    assert leaf_paths(union.parents).tolist() == [[0, 1, 2], [0, 3, -1], [0, 4, -1], [0, 5, 6]]
 
 
 def dense_parents(tree: DraftTree) -> Integers:

@@ -72,7 +72,7 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def is_module(name: str) -> bool:
-    """``engine.bench`` is a file, ``engine`` a folder that runs; what is not ours is not looked for."""
+    """``engine.records`` is a file, ``engine`` a folder that runs; what is not ours is not looked for."""
     if name.split(".", maxsplit=1)[0] not in ("engine", "explorer", "tests"):
         return True
     place = HOUSE.joinpath(*name.split("."))

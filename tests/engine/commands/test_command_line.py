@@ -63,8 +63,8 @@ def test_a_bad_ask_is_one_sentence_and_exit_status_two(run: Callable[..., Done])
 
 
 def test_bench_prints_a_table_and_one_json_line(run: Callable[..., Done]) -> None:
-    done = run("engine.bench", *DEMO, "--methods", "autoregressive", "ddtree", "plain", "--budgets", "16", "--prompts",
-               "assets/prompts/bench.jsonl", "--limit", "1", "--max-tokens", "24", "--repeats", "1")
+    done = run("engine", "bench", *DEMO, "--methods", "autoregressive", "ddtree", "plain", "--budgets", "16",
+               "--prompts", "assets/prompts/bench.jsonl", "--limit", "1", "--max-tokens", "24", "--repeats", "1")
     assert done.returncode == 0, done.stderr
     points = json.loads(done.stdout.strip().split("\n")[-1])["points"]
     found = {point["method"]: point for point in points}
@@ -75,7 +75,7 @@ def test_bench_prints_a_table_and_one_json_line(run: Callable[..., Done]) -> Non
 
 
 def test_check_compares_texts(run: Callable[..., Done]) -> None:
-    done = run("engine.check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "1", "--budgets", "7",
+    done = run("engine", "check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "1", "--budgets", "7",
                "--max-tokens", "12", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.strip().split("\n")[-1])
@@ -83,7 +83,7 @@ def test_check_compares_texts(run: Callable[..., Done]) -> None:
 
 
 def test_check_compares_texts_of_requests_that_share_their_passes(run: Callable[..., Done]) -> None:
-    done = run("engine.check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
+    done = run("engine", "check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
                "--max-tokens", "12", "--together", "1", "3", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.strip().split("\n")[-1])
@@ -91,7 +91,7 @@ def test_check_compares_texts_of_requests_that_share_their_passes(run: Callable[
 
 
 def test_check_mixes_requests_that_share_their_rows_with_others(run: Callable[..., Done]) -> None:
-    done = run("engine.check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
+    done = run("engine", "check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
                "auto", "--max-tokens", "12", "--together", "3", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.strip().split("\n")[-1])
@@ -99,7 +99,7 @@ def test_check_mixes_requests_that_share_their_rows_with_others(run: Callable[..
 
 
 def test_check_compares_texts_where_the_rule_keeps_the_targets_choices(run: Callable[..., Done]) -> None:
-    done = run("engine.check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
+    done = run("engine", "check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
                "--max-tokens", "24", "--temperature", "0.8", "--json")
     assert done.returncode == 0, done.stdout
     result = json.loads(done.stdout.strip().split("\n")[-1])

@@ -1,4 +1,4 @@
-"""``python -m engine.sweep`` as a person types it: once on the demo rig, else on the toy."""
+"""``python -m engine sweep`` as a person types it: once on the demo rig, else on the toy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
 def test_a_sweep_on_the_demo_rig(tmp_path: Path) -> None:
     out, page = tmp_path / "results.sqlite", tmp_path / "report.json"
     done = subprocess.run(
-        [sys.executable, "-m", "engine.sweep", "--rig", "demo", "--methods", "ddtree", "--budgets", "8", "--prompts",
+        [sys.executable, "-m", "engine", "sweep", "--rig", "demo", "--methods", "ddtree", "--budgets", "8", "--prompts",
          "bench", "--limit", "1", "--repeats", "1", "--max-tokens", "12", "--dtype", "float32", "--out", str(out),
          "--report", str(page)],
         capture_output=True, text=True, timeout=300, check=False)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.records import DraftTree
-from engine.trees.tree import ancestors, depths, leaf_paths, pack, path_to, plant, select
+from engine.trees.tree import ancestors, depths, pack, path_to, plant, select
 from tests.engine.material import prefixes, trees
 
 
@@ -27,15 +27,6 @@ def test_depths_masks_and_paths_follow_the_parents(tree: DraftTree) -> None:
     for node, above in enumerate(climbs):
         assert set(np.flatnonzero(mask[node]).tolist()) == set(above)
         assert path_to(tree.parents, node).tolist() == above[::-1]
-
-
-@given(trees())
-def test_the_path_matrix_has_one_padded_row_a_leaf(tree: DraftTree) -> None:
-    matrix = leaf_paths(tree.parents)
-    leaves = sorted(set(range(len(tree))) - set(tree.parents[1:].tolist()))
-    assert [row[row >= 0].tolist() for row in matrix] == [climb(tree, leaf)[::-1] for leaf in leaves]
-    assert all((np.diff((row < 0).astype(int)) >= 0).all() for row in matrix)
-    assert matrix.shape[1] == depths(tree.parents).max() + 1
 
 
 @given(trees(), st.integers(0, 30))
