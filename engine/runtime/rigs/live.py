@@ -7,7 +7,6 @@ import time
 from collections import defaultdict
 from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
 from threading import Lock
 from typing import TypedDict, Unpack
 
@@ -267,11 +266,6 @@ class LiveRig:
         """Free what finished runs left allocated; the weights are freed with the last reference to this object."""
         with self._shared.alone():
             self._rig.target.release()
-
-    def instead(self, reason: str) -> LiveRig:
-        """This rig with a note, shown with every run, of why it answers in another rig's place."""
-        note = f"{reason} The {self._rig.name} answers instead."
-        return LiveRig(replace(self._rig, notes=(note, *self._rig.notes)), self._shares)
 
     def _header(self, ask: Ask, request: Request, drafters: tuple[str, ...]) -> Header:
         target = self._rig.target
