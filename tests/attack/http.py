@@ -8,13 +8,16 @@ import base64
 import copy
 import json
 import logging
+import os
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from random import Random
+from time import thread_time
 from typing import Any
 
 from hypothesis.strategies import SearchStrategy
@@ -43,7 +46,14 @@ KINDS = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data
 PATHS = ("/gradio_api/file=/etc/passwd", "/gradio_api/proxy=http://x/", "/gradio_api/upload", "/..", "//", "/%2e%2e/",
          "/assets/../../etc/passwd", "/assets/..%2f..%2fetc/passwd", "/static/%00", "/svelte/../x", "/\x80", "/login/x",
          "/gradio_api/heartbeat/x", "/gradio_api/queue/data?session_hash=%00", "/gradio_api/call//", "/theme.css?x",
-         "/custom_component/1/client/component/../../x")
+         "/custom_component/1/client/component/../../x", *(
+             f"/{folder}/{name}" for folder in ("static", "assets", "svelte")
+             for name in ("x" * 300, "é" * 200, "a/" * 600, "x%00.js", "%ff")))
+COSTLY = (b'{"data":[' + b",".join([b"7" * 4200] * 480) + b"]}", b'{"data":[' + b"[]," * 49_000 + b"0]}",
+          b'{"data":"' + b"\\u00e9" * 300_000 + b'"}', b'{"data":["welcome",' + b"7" * 2**20 + b"]}",
+          b'{"data":[' + b"[" * 900 + b"]" * 900 + b"]}", b'{"data":[' + b"0.5," * 49_000 + b"1e99]}", b" " * 2**21)
+LONG_ROUNDS = 3000
+MOST_SECONDS = 0.3  # of processor time that the thread which answers all may take at once; 0.05 are meant
 STREAM_SECONDS = 0.4  # that an answer which goes on is listened to
 SENTENCE = re.compile(r"\S[^\n]{3,2000}[.?!]")
 MOST_GROWN_MIB = 600
@@ -59,6 +69,7 @@ SOUND: dict[str, Any] = {
     "lab_start": {"set": "all", "prompts": 1, "methods": ["ddtree"], "budgets": ["auto", 8], "split": "total",
                   "temperature": 0, "repeats": 1, "max_tokens": 8},
     "lab_race": {"prompt": "hi", "methods": ["ddtree"], "budget": 8, "max_tokens": 8, "temperature": 0}}
+RUNS = ("welcome", "welcome", "welcome", "long", "caf\\\\xe9\\\\xff")
 CALLED = {"generate": ["hi", "ddtree", 8, 0.0, {"max_tokens": 8}], "replay": ["welcome", 0], "trace": ["welcome", 0],
           "lessons": []}
 
@@ -69,7 +80,11 @@ class Http:
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
         place = Path(self._folder.name)
-        dump(recorded(scripted_trace("joint", 8), "Scripted", "", "2026-11-20"), place / "welcome.jsonl")
+        sound = recorded(scripted_trace("joint", 8), "Scripted", "", "2026-11-20")
+        entries = (sound.entries * LONG_ROUNDS)[:LONG_ROUNDS]
+        dump(sound, place / "welcome.jsonl")
+        dump(sound, place / os.fsdecode(b"caf\xe9\xff.jsonl"))
+        dump(replace(sound, entries=entries), place / "long.jsonl")
         page = build(answering(ScriptedSource(), ScriptedInstruments()), Library(shipped(place)),
                      results=place / "results.sqlite")
         self._app = guarded(page, Listening())
@@ -80,6 +95,15 @@ class Http:
         self._endpoints = endpoints_of(self._described)
         self._sound = dumps(scripted_trace("ddtree", 4))
         self._size = resident_mib()
+        self._longest = 0.0  # seconds that one step of the loop took
+        asyncio.Handle._run = self._timed(asyncio.Handle._run)  # type: ignore[method-assign, assignment]
+
+    def _timed(self, run: Callable[[asyncio.Handle], None]) -> Callable[[asyncio.Handle], None]:
+        def timed(handle: asyncio.Handle) -> None:
+            began = thread_time()
+            run(handle)
+            self._longest = max(self._longest, thread_time() - began)
+        return timed
 
     def values(self) -> SearchStrategy[Any]:
         """In the place of others."""
@@ -98,6 +122,7 @@ class Http:
         """Ask, and read the answer."""
         own = self._own(dict(map(tuple, case["headers"])))
         former, sys.stderr = sys.stderr, self._stderr
+        self._longest = 0.0
         try:
             answer = self._asked(case["method"], case["url"], case["headers"], case["body"].encode("latin1"))
             self._check(case, answer, own)
@@ -106,6 +131,8 @@ class Http:
         finally:
             sys.stderr = former
         self._quiet()
+        if self._longest > MOST_SECONDS:
+            raise BrokenError(f"All others waited {self._longest:.2f} s for {_place(case)}")
 
     def close(self) -> None:
         """The page still answers, and little has grown."""
@@ -152,7 +179,7 @@ class Http:
             data = self._sound if random.random() < 0.2 else hostile(random, values)
             sound["data"] = {"name": "run.jsonl", "data": base64.b64encode(data).decode()}
         elif name:
-            sound["data"] = copy.deepcopy(SOUND.get(name, {}))
+            sound["data"] = json.loads(json.dumps(SOUND.get(name, {})).replace("welcome", random.choice(RUNS)))
         elif (called := endpoint.path.rsplit("/", 1)[-1]) in CALLED:
             sound["data"] = copy.deepcopy(CALLED[called])
         sound["session_hash"] = f"attack{random.randrange(50)}"
@@ -164,6 +191,8 @@ class Http:
                 sound = bent(sound, random, values)
             if not isinstance(sound, dict):
                 break
+        if random.random() < 0.02:
+            return random.choice(COSTLY)
         if random.random() < 0.02:
             return random.choice((b"", b"{", b"[]", b"null", b'"', b"[" * 3000, b"9" * 5000, b'{"x":' * 2000, b"\xff"))
         return json.dumps(sound, ensure_ascii=random.random() < 0.9).encode("utf8", "surrogatepass")
