@@ -25,11 +25,12 @@ from tqdm import tqdm
 from engine.commands import flags, values
 from engine.commands.verb import Result, Verb
 from engine.decoding.acceptance_length import mean_length
+from engine.decoding.budget_policy import AUTO
 from engine.errors import RequestError
 from engine.lab import order
 from engine.lab.control import Control
 from engine.lab.prompt_sets import prompt_set
-from engine.lab.settings import Setting, SweepPlan
+from engine.lab.settings import BASELINE, Setting, SweepPlan
 from engine.lab.sweeping import Task, measure, warm
 from engine.methods import METHODS, Method
 from engine.records import STAGES, Ask
@@ -69,8 +70,7 @@ def add(verb: argparse.ArgumentParser) -> None:
     flags.add_rig(verb)
     flags.add_dtype(verb)
     flags.add_methods(verb, USUAL, [PLAIN])
-    verb.add_argument("--budgets", type=values.budget, nargs="+", metavar="NODES", help="drafted nodes per round "
-                      f"(default: {' '.join(map(str, BUDGETS))})")
+    flags.add_budgets_or_auto(verb, BUDGETS)
     flags.add_split(verb)
     flags.add_drafters(verb, "drafters by name, for the methods that take so many")
     flags.add_prompts(verb, "bench", 8)
@@ -88,7 +88,7 @@ def add(verb: argparse.ArgumentParser) -> None:
                           help=f"answer so many requests in shared passes; --budgets are then {TOGETHER_BUDGETS} and "
                           f"--methods {USUAL_TOGETHER} where nothing else is said")
     together.add_argument("--hard", type=values.name, metavar="SET", help="every second prompt is one of this set")
-    verb.set_defaults(methods=None)
+    verb.set_defaults(methods=None, budgets=None)
 
 
 def run(choice: argparse.Namespace) -> Result:
@@ -104,7 +104,7 @@ def run(choice: argparse.Namespace) -> Result:
         "hardware": live.hardware, "dtype": live.checkpoints.dtype, "torch": torch.__version__,
         "prompts": len(plan.prompts),
         "heads": choice.drafters, "domain": choice.domain, "repeats": plan.repeats,
-        "points": [row_of(point, found) for point, found in tallies.items()]}
+        "points": against_plain([row_of(point, found) for point, found in tallies.items()])}
 
 
 def must_fit(choice: argparse.Namespace) -> None:
@@ -128,9 +128,12 @@ def plan_of(choice: argparse.Namespace) -> SweepPlan:
     for method in choice.methods or USUAL:
         row = ROWS[method]
         drafters = tuple(choice.drafters) if len(choice.drafters) == row.drafter_count else ()
-        for budget in (choice.budgets or BUDGETS) if row.drafter_count else [0]:
-            points += [BenchPoint(method, budget, choice.split, drafters, recording=each, beside=beside,
-                             way=OWN_WAYS.get(method, each))
+        for budget, pace in map(flags.nodes_and_pace, (choice.budgets or BUDGETS) if row.drafter_count else [0]):
+            if pace == AUTO and method in OWN_WAYS:
+                raise RequestError(f"The published loop, {method}, has no budget {AUTO}; name numbers, or leave it out "
+                                   "of --methods.")
+            points += [BenchPoint(method, budget, choice.split, drafters, pace=pace, recording=each, beside=beside,
+                                  way=OWN_WAYS.get(method, each))
                        for each in choice.recording for beside in dict.fromkeys((0, choice.beside))]
     return SweepPlan(prompts, tuple(dict.fromkeys(points)), choice.repeats, choice.max_tokens, 0, choice.rig,
                      choice.dtype, choice.prompts)
@@ -146,6 +149,8 @@ def together_of(choice: argparse.Namespace) -> TogetherBench:
         domain = f" of the domain {choice.domain!r}" if choice.domain else ""
         raise RequestError(f"There are {len(prompts)} prompts{domain} for {most} requests at once; name a larger set, "
                            "or raise --limit.")
+    if AUTO in (choice.budgets or ()):
+        raise RequestError(f"With --together, {AUTO} is measured in any case; leave it out of --budgets.")
     methods = once(choice.methods or USUAL_TOGETHER)
     without = [method for method in methods if method not in METHODS or METHODS[method].drafter_count == 0]
     if without:
@@ -196,7 +201,8 @@ def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
     inside = [tally.forward_seconds + tally.stages["draft"] for tally in tallies]
     known = sum(per_round.values()) > 0 and first.forward_seconds > 0  # the plain loop reports no stages
     return {
-        "method": point.method, "budget": point.budget, "split": point.split, "recording": point.recording,
+        "method": point.method, "budget": point.budget if point.pace != AUTO else AUTO,
+        "split": point.split, "recording": point.recording,
         "beside": point.beside,
         "tau": round(mean_length(first.tokens, first.rounds), 3), "tokens": first.tokens,
         "tokens_per_second": round(median(rates), 1), "spread": [round(min(rates), 1), round(max(rates), 1)],
@@ -207,6 +213,13 @@ def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
             inside, tallies, strict=True)), 4) if known else None}
 
 
+def against_plain(rows: Sequence[Result]) -> list[Result]:
+    """The rows, each with its speed over that of plain decoding under the same conditions, where that was measured."""
+    plain = {(row["recording"], row["beside"]): row["tokens_per_second"] for row in rows if row["method"] == BASELINE}
+    return [{**row, "times_plain": round(row["tokens_per_second"] / rate, 3) if rate else None}
+            for row in rows for rate in [plain.get((row["recording"], row["beside"]))]]
+
+
 def summary(result: Result) -> str:
     """The table to read."""
     return together_table(result) if "together" in result else table(result["points"])
@@ -214,12 +227,13 @@ def summary(result: Result) -> str:
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as a table to read."""
-    lines = [f"{'method':15}{'budget':>7}{'rec':>5}{'beside':>8}{'tau':>7}{'tok/s':>9}{'ms/round':>10}{'forward':>9}"
-             f"{'overhead':>10}"]
+    lines = [f"{'method':15}{'budget':>7}{'rec':>5}{'beside':>8}{'tau':>7}{'tok/s':>9}{'x plain':>9}{'ms/round':>10}"
+             f"{'forward':>9}{'overhead':>10}"]
     for row in rows:
         share = "" if row["overhead_share"] is None else f"{100 * float(str(row['overhead_share'])):.1f} %"
         lines.append(f"{row['method']:15}{row['budget']:>7}{row['recording']:>5}{row['beside']:>8}{row['tau']:>7}"
-                     f"{row['tokens_per_second']:>9}{row['ms_per_round']:>10}{row['forward_ms']:>9}{share:>10}")
+                     f"{row['tokens_per_second']:>9}{row['times_plain'] or '':>9}{row['ms_per_round']:>10}"
+                     f"{row['forward_ms']:>9}{share:>10}")
     return "\n".join(lines)
 
 
