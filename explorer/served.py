@@ -9,12 +9,14 @@ from typing import Any
 
 from gradio.routes import ORJSONResponse
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from explorer.browser_calls import Call
 
 LONG = frozenset({"replay", "open_trace", "export", "two_runs", "lab_curves", "lab_load", "lab_plotly", "lab_prompts",
                   "lab_report", "lab_shapes"})
 MOST_LONG = 2  # at once
+STEP = 2**18  # bytes of an answer that are handed on at a time
 
 
 def served(calls: Iterable[Call]) -> list[Call]:
@@ -41,4 +43,16 @@ def _patient(call: Call, room: asyncio.Semaphore) -> Call:
 def _response(call: Call, wanted: Any) -> Response:
     """The answer as JSON; bytes are JSON already."""
     value = call(wanted)
-    return Response(value, media_type="application/json") if isinstance(value, bytes) else ORJSONResponse(value)
+    return LongResponse(value, media_type="application/json") if isinstance(value, bytes) else ORJSONResponse(value)
+
+
+class LongResponse(Response):
+    """A response that leaves in steps, between which others are answered."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ``Response``."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for place in range(0, len(self.body), STEP):
+            await send({"type": "http.response.body", "body": self.body[place:place + STEP], "more_body": True})
+            await asyncio.sleep(0)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from engine.trace import Trace, dumps, recorded
+from explorer.browser_calls import browser_call
 from explorer.lessons import Lesson, Library
 from explorer.listening import Listening
 from explorer.page import build
+from explorer.served import STEP, served
 from explorer.server import guarded
 from tests.attack.asgi import Answer, ask, started
 from tests.explorer.scripted import scripted_trace
@@ -122,6 +124,23 @@ async def bodies(server: Server) -> None:
         for body in (flat, deep, b'{"data":"' + b"\\u00e9" * 340_000 + b'"}'):
             await server.post(path, body)
         assert (await server.post(path, digits)).status in (400, 413)
+
+
+def test_a_long_answer_leaves_in_steps() -> None:
+    sent: list[Any] = []
+
+    async def take(message: Any) -> None:
+        sent.append(message)
+
+    (call,) = served([browser_call("export", lambda _: b"x" * (5 * STEP + 1))])
+    asyncio.run(_sent(call, take))
+    assert max(len(message.get("body", b"")) for message in sent) <= STEP
+    assert b"".join(message.get("body", b"") for message in sent) == b"x" * (5 * STEP + 1)
+    assert [message.get("more_body") for message in sent[1:]] == [True] * 6 + [False]
+
+
+async def _sent(call: Callable[..., Any], take: Callable[[Any], Any]) -> None:
+    await (await call({}))({"type": "http"}, None, take)
 
 
 @pytest.mark.slow
