@@ -127,10 +127,9 @@ def _generate(choice: argparse.Namespace) -> None:
 
 
 def _bench(choice: argparse.Namespace) -> None:
-    if not choice.shape:
-        plan = bench.plan_of(choice)
-        for cell in list(order.cells(plan))[:len(plan.settings)]:
-            LiveLaboratory(live()).check(plan.ask(cell))
+    plan = bench.plan_of(choice)
+    for cell in list(order.cells(plan))[:len(plan.settings)]:
+        LiveLaboratory(live()).check(plan.ask(cell))
 
 
 def _sweep(choice: argparse.Namespace) -> None:
