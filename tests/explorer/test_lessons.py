@@ -132,9 +132,9 @@ def test_the_service_opens_a_file_and_keeps_it(service: Service) -> None:
     (base64.b64encode(b'{"canopy_trace": 99}\n{}\n').decode(), "version"),
     (base64.b64encode(gzip.compress(dumps(scripted_trace("ddtree")))[:1300]).decode(), "cut off"),
     (base64.b64encode(dumps(scripted_trace("ddtree"))[:4000]).decode(), "cut off"),
-    ("", "cut off in its first line"), (base64.b64encode(b"[1, 2, 3]\n").decode(), "no trace header"),
+    ("", "cut off in its first line"), (base64.b64encode(b"[1, 2, 3]\n").decode(), "not a Canopy trace"),
     (base64.b64encode(b"0" * (33 * 2**20)).decode(), "larger than 32 MiB"),
-    (base64.b64encode(gzip.compress(bytes(257 * 2**20), 1)).decode(), "unpacks to more than 24 times its size"),
+    (base64.b64encode(gzip.compress(bytes(257 * 2**20), 1)).decode(), "a line of more than 16 MiB"),
 ])
 def test_a_file_that_is_no_trace_is_refused_in_a_sentence(service: Service, data: str, said: str) -> None:
     answer = service.open_trace({"name": "bad.jsonl", "data": data})
