@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
 
-from engine.decoding.acceptance_length import mean_length
 from engine.records import STAGES, Round
 
 
@@ -20,16 +19,6 @@ class Outcome:
     seconds: float
     stage_seconds: dict[str, float]
     bonus: int
-
-    @property
-    def tau(self) -> float:
-        """See ``acceptance_length``."""
-        return mean_length(len(self.token_ids), len(self.lengths))
-
-    @property
-    def tokens_per_second(self) -> float:
-        """Tokens per second of engine time, 0 where no time was spent."""
-        return len(self.token_ids) / self.seconds if self.seconds else 0.0
 
 
 def outcome(rounds: Iterator[Round]) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import subprocess
 import sys
 import weakref
@@ -79,10 +80,15 @@ def test_the_app_itself_holds_on_to_no_rig(names: tuple[str, str], monkeypatch: 
     page = app.built_page(app.flags().parse_args(["--rig", names[0]]), app.library(None))
     stage: Any = next(block for block in page.blocks.values() if block.elem_id == "canopy-stage")
     completed(page.run_extra_startup_events())
-    until(lambda: stage.rig_state({})["rig"] == "qwen" and not stage.rig_state({})["coming"])
+
+    def state() -> dict[str, Any]:
+        read: dict[str, Any] = json.loads(stage.rig_state({}).body)
+        return read
+
+    until(lambda: state()["rig"] == "qwen" and not state()["coming"])
     monkeypatch.setattr(opener, "LiveRig", LiveRig)
     stage.rig_choose({"rig": names[1]})
-    until(lambda: stage.rig_state({})["rig"] == "llama" and stage.rig_state({})["loading"] is None)
+    until(lambda: state()["rig"] == "llama" and state()["loading"] is None)
     assert before[0]() is None
 
 
