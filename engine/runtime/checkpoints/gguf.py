@@ -26,6 +26,7 @@ from engine.errors import RigError
 from engine.machine.kept_files import VARIABLE, kept_files
 from engine.runtime.checkpoints.files import first_line
 from engine.runtime.checkpoints.gguf_header import MAGIC, GgufHeader, read_header
+from engine.runtime.checkpoints.loading import ONE_AT_A_TIME
 from engine.runtime.checkpoints.opening import Tell, unheard
 
 CARD = "gguf.json"  # beside the converted weights: the file that they came from
@@ -139,9 +140,10 @@ def _convert(file: Path, folder: Path, header: GgufHeader) -> None:
     try:
         config = AutoConfig.from_pretrained(file.parent, **given)
         tokenizer = AutoTokenizer.from_pretrained(file.parent, **given)
-        model = AutoModelForCausalLM.from_pretrained(
-            file.parent, config=config, dtype=torch.float32,
-            quantization_config=GgufConfig(gguf_file=file.name, dequantize=True), **given)
+        with ONE_AT_A_TIME:
+            model = AutoModelForCausalLM.from_pretrained(
+                file.parent, config=config, dtype=torch.float32,
+                quantization_config=GgufConfig(gguf_file=file.name, dequantize=True), **given)
     except Exception as error:  # whatever a file brings about in transformers, tokenizers and torch
         raise RigError(f"{file.name} holds a model of the architecture {header.architecture!r:.60}, which transformers "
                        f"cannot convert ({first_line(error)}).") from error

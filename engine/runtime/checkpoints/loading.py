@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Lock
 from types import MappingProxyType
 from typing import Any
 
@@ -17,6 +18,7 @@ from engine.runtime.checkpoints.several_gpus import Places
 from engine.runtime.target.masks import take_any_mask
 
 WHOLE: Places = MappingProxyType({})
+ONE_AT_A_TIME = Lock()  # transformers changes its classes while it loads a model, and two loads leave them changed
 
 
 def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: Places = WHOLE) -> PreTrainedModel:
@@ -26,10 +28,11 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: 
     weight_files(folder)
     capped = getattr(config.get_text_config(), "attn_logit_softcapping", None)  # fused attention would leave it out
     try:
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder, config=config, dtype=dtype, use_safetensors=True, local_files_only=True, trust_remote_code=False,
-            attn_implementation="eager" if capped else "sdpa", output_loading_info=True,
-            device_map=dict(places) or None)
+        with ONE_AT_A_TIME:
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                folder, config=config, dtype=dtype, use_safetensors=True, local_files_only=True,
+                trust_remote_code=False, attn_implementation="eager" if capped else "sdpa", output_loading_info=True,
+                device_map=dict(places) or None)
         model, report = loaded
     except torch.OutOfMemoryError:
         raise

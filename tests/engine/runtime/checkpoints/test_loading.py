@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 
 from engine.drafters.abilities import BlockDrafter
 from engine.errors import RigError
+from engine.runtime.checkpoints.loading import load_causal
 from engine.runtime.rigs.rigs import open_rig
 
 DEMO = Path("assets/demo")
@@ -106,3 +109,11 @@ def test_the_weights_stay_small() -> None:
     assert len(files) >= 5
     assert sum(path.stat().st_size for path in files) <= 48e6
     assert max(path.stat().st_size for path in files) <= 15e6
+
+
+def test_models_that_are_loaded_at_once_are_whole_and_so_are_later_ones() -> None:
+    def load(_: int) -> int:
+        return load_causal(DEMO / "target", torch.float32, torch.device("cpu")).num_parameters()
+    with ThreadPoolExecutor(4) as loads:
+        sizes = list(loads.map(load, range(12)))
+    assert len({*sizes, load(0)}) == 1
