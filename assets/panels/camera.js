@@ -12,12 +12,13 @@
   const ROW = { least: 0.1, most: 26 };
 
   class Camera {
-    constructor() {
+    constructor(stage) {
       this.column = 80;
       this.row = 16;
       this.left = LEFT.flat;
       this.top = TOP.flat;
       this.held = false; // true once a person has zoomed or panned: then a new round leaves the view alone
+      stage.on("begin", () => { this.held = false; }); // and a new run does not
     }
 
     get band() {

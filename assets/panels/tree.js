@@ -14,7 +14,7 @@
       host.classList.add("cp-host", "cp-tree");
       this.canvas = ink.svg("svg", { class: "cp-svg", role: "tree", "aria-label": "Draft tree" }, host);
       this.marks = new Canopy.TreeMarks(this.canvas);
-      this.camera = new Canopy.Camera();
+      this.camera = new Canopy.Camera(stage);
       this.empty = new ink.Empty(host);
       this.tip = new ink.Tip(host);
       this.folded = new Set();

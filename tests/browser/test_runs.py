@@ -11,7 +11,7 @@ from engine.methods import METHODS
 from engine.trace import Trace, dumps
 from engine.trees.tree import ancestors
 from tests.browser.conftest import Watched
-from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, go, run, start, upload
+from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, finish, go, run, start, upload
 from tests.explorer.scripted import CODE, ENDLESS, STORY, going_on, scripted_trace
 
 pytestmark = pytest.mark.long
@@ -129,13 +129,14 @@ def test_fifty_updates_leave_every_element_and_the_zoom(watched: Watched, addres
             show(value);
         };
     }""")
+    ask(page, going_on(60))
+    start(page, "autoregressive")
     for _ in range(3):
         page.locator("[data-panel=tree]").get_by_role("button", name="Zoom in").click()
     camera = "(({ column, row, left, top, held }) => [column, row, left, top, held])" \
         "(Canopy.parts.frames.made.get('tree').panel.camera)"
     before = page.evaluate(camera)
-    ask(page, going_on(60))
-    run(page, "autoregressive")
+    finish(page)
     assert page.evaluate("updates") > 50 and page.evaluate(f"{STAGE}.rounds.length") == 60
     assert page.evaluate("before.length") > 5
     assert page.evaluate("before.every(element => element.isConnected)")
