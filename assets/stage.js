@@ -3,9 +3,6 @@
 (function (Canopy) {
   "use strict";
 
-  const BUSY = ["queued", "running"];
-  const BLANK = { run: "", state: "empty", message: "", header: null, from: 0, rounds: [], end: null };
-  const NOTHING = "The text ended before its first token; ask something else, or change the temperature or the seed.";
 
   Canopy.panels = new Map();
   Canopy.modes = ["story", "workbench"]; // the views; the lab adds its own where there is a server
@@ -17,11 +14,9 @@
     Canopy.panels.set(panel.name, panel);
   };
 
-  class Stage {
+  class Stage extends Canopy.Latest {
     constructor() {
-      this.listeners = new Map();
-      this.value = BLANK;
-      this.rounds = [];
+      super();
       this.present = new Canopy.Present(); // whose nodes are in the run's trees
       this.pieces = new Map();
       this.current = -1;
@@ -29,8 +24,6 @@
       this.hovered = this.pinned = null;
       this.following = true; // a live run shows its newest round until a person chooses another
       this.animate = false; // true for a step that is to be animated, false while scrubbing
-      this.coming = null; // a run that was started and has nothing to show yet
-      this.halted = null; // the run that Stop was pressed for
       this.mode = "story";
       this.tab = ""; // of the lab
       this.settings = {}; // method and budget as the controls have them
@@ -39,26 +32,12 @@
       this.comparing = ""; // that this is going on, or why nothing was found
     }
 
-    on(event, listener) {
-      if (!this.listeners.has(event)) this.listeners.set(event, []);
-      this.listeners.get(event).push(listener);
-      return () => this.listeners.set(event, this.listeners.get(event).filter((other) => other !== listener));
-    }
-
-    tell(event, detail) {
-      for (const listener of this.listeners.get(event) || []) listener(detail);
-    }
-
     get header() {
       return this.value.header;
     }
 
     get round() {
       return this.rounds[this.current] || null;
-    }
-
-    get busy() {
-      return BUSY.includes(this.value.state);
     }
 
     get recorded() {
@@ -74,9 +53,8 @@
     show(value) {
       if (!value?.state || this.passesBy(value)) return;
       const other = value.run !== this.value.run;
-      if (other && value.rounds.length === 0 && this.rounds.length > 0) {
-        this.coming = BUSY.includes(value.state) ? value.run : null;
-        this.say(value.end ? "error" : value.state, value.end ? NOTHING : value.message || "Reading the prompt …");
+      if (other && value.rounds.length === 0) {
+        this.expect(value);
         return;
       }
       this.coming = null;
@@ -84,19 +62,14 @@
       this.value = value;
       this.append(value);
       this.tell("value", { other });
-      this.tell("state", this.value);
+      this.tell("state");
       this.settle(other);
-    }
-
-    // Whether to skip an update: of a followed run while another one is shown, or a late one of a run that was halted.
-    passesBy(value) {
-      if (value.followed) this.tell("followed", value);
-      return (value.followed && this.elsewhere) || (value.run === this.halted && BUSY.includes(value.state));
     }
 
     begin(value) {
       this.elsewhere = !value.followed && Boolean(value.header); // a run is shown that is not the followed one
       this.rounds = [];
+      this.views = [];
       this.present = new Canopy.Present();
       this.pieces = new Map();
       this.current = -1;
@@ -104,7 +77,7 @@
       this.selection = { node: null, pinned: false };
       this.comparison = null;
       this.comparing = "";
-      this.following = BUSY.includes(value.state);
+      this.following = Canopy.goesOn(value);
       this.tell("begin", value);
     }
 
@@ -123,6 +96,7 @@
         Canopy.decode.pieces(view.pieces, this.pieces);
         const made = Canopy.decode.round(view, this.value.header, this.pieces, this.rounds.at(-1));
         this.rounds.push(made);
+        if (!this.recorded) this.views.push(view);
         this.present.note(made);
       }
     }
@@ -228,21 +202,17 @@
     // The person pressed Stop. Updates still on their way are skipped: the server is asked how the run ended, since it
     // may have ended by itself a moment before.
     halt() {
-      if (!this.busy) return;
       const { coming, value } = this;
-      this.halted = coming || value.run;
-      this.coming = null;
-      if (coming) this.say(value.end ? (value.end.reason === "stopped" ? "stopped" : "done") : "empty", "");
-      else {
+      if (coming) {
+        this.halted = coming.run;
+        this.coming = null;
+        this.tell("withdrawn");
+        this.tell("state");
+      } else if (this.live) {
+        this.halted = value.run;
         this.say("stopped", "");
         this.mend(value.run);
       }
-    }
-
-    // Sets the state and the message of the run that is shown, without an update of the server.
-    say(state, message) {
-      this.value = { ...this.value, state, message };
-      this.tell("state", this.value);
     }
   }
 

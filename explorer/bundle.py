@@ -10,9 +10,9 @@ ASSETS = Path(__file__).resolve().parent.parent / "assets"
 
 # In the order in which they load: the stage, then the panels (panels.py), then what surrounds them.
 SURROUNDINGS = (
-    "player", "legend", "frames", "text", "timeline", "metrics", "plainly", "duel", "story", "notices", "model",
-    "comparing", "theme", "menus", "picture", "save", "followed", "lessons", "conversation", "rigs", "bar", "address",
-    "keys", "controls", "tour_steps", "tour", "mount",
+    "player", "waiting", "legend", "frames", "text", "timeline", "metrics", "plainly", "duel", "story", "notices",
+    "lost", "model", "comparing", "theme", "menus", "picture", "save", "followed", "lessons", "conversation", "rigs",
+    "bar", "address", "keys", "controls", "tour_steps", "tour", "mount",
 )
 STYLES = ("stage.css", "stage/layout.css", "stage/parts.css", "stage/overlays.css", "stage/rigs.css",
           "stage/conversation.css", "stage/duel.css", "stage/controls.css")
@@ -21,7 +21,7 @@ STYLES = ("stage.css", "stage/layout.css", "stage/parts.css", "stage/overlays.cs
 def scripts() -> list[Path]:
     """The script files, in loading order."""
     ground = [path for path in sorted((ASSETS / "panels").glob("*.js")) if path.stem not in PANELS]
-    return [ASSETS / "stage.js", ASSETS / "stage" / "decode.js", *ground,
+    return [ASSETS / "stage" / "latest.js", ASSETS / "stage.js", ASSETS / "stage" / "decode.js", *ground,
             *(ASSETS / "panels" / f"{name}.js" for name in PANELS),
             *(ASSETS / "stage" / f"{name}.js" for name in SURROUNDINGS)]
 

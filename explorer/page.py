@@ -172,6 +172,7 @@ def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -
         js="(...values) => Canopy.controls.asked(values)")
     controls.stop.click(None, cancels=[running], js="() => Canopy.controls.stop()")
     in_browser: dict[str, Any] = {"fn": None, "queue": False, "api_visibility": "private"}
+    running.then(**in_browser, js="() => Canopy.controls.over()")
     controls.steps.input(**in_browser, inputs=controls.steps, outputs=controls.budget,
                          js="(step) => Canopy.controls.budgetOf(step)")
     controls.budget.input(**in_browser, inputs=controls.budget, outputs=controls.steps,

@@ -84,8 +84,8 @@
 
     // The setting that runs, or that the controls name.
     get setting() {
-      const { header, settings, busy } = this.stage;
-      return busy && header ? header : settings;
+      const { header, settings, live } = this.stage;
+      return live ? header : settings;
     }
 
     // Where that setting stands on the axis; null where it has no place there.

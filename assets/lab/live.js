@@ -58,11 +58,11 @@
     }
 
     draw() {
-      const { rounds, header, recorded, value } = this.stage;
-      const told = ["queued", "running", "error"].includes(value.state) ? value.message || "" : "";
+      const { rounds, header, recorded, value, coming, refusal } = this.stage;
+      const told = coming ? coming.message : refusal || (value.state === "error" ? value.message : "");
       Canopy.ink.write(this.notice, told);
       this.notice.hidden = !told;
-      this.notice.classList.toggle("lab-error", value.state === "error");
+      this.notice.classList.toggle("lab-error", !coming);
       if (!header || !rounds.length || !this.lab.live) {
         Canopy.ink.write(this.headline, "");
         this.plot.say("No run yet", "Press Run: the curves grow with the text.");

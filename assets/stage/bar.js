@@ -12,7 +12,7 @@
     ["circle", { cx: 27, cy: 16, r: 2.4, fill: "none", stroke: "var(--drafter1)", "stroke-width": 1.6 }],
   ];
 
-  const SAID = { queued: "queued", starting: "starting", running: "live", done: "live, done", stopped: "live, stopped", error: "refused" };
+  const SAID = { queued: "queued", starting: "starting", running: "live", done: "live, done", stopped: "live, stopped", lost: "live, broken off", error: "refused" };
 
   class Bar {
     constructor(stage, parent, parts) {
@@ -63,11 +63,11 @@
       const state = standing(this.stage);
       this.badge.dataset.state = state;
       this.badge.hidden = state === "empty";
-      const company = this.stage.busy && this.stage.rounds.length ? this.stage.rounds.at(-1).company : null;
+      const company = this.stage.live && !this.stage.coming ? this.stage.rounds.at(-1).company : null;
       this.shared.hidden = !company;
       write(this.shared, company ? `${company.runs} runs share the rounds` : "");
       write(this.badge, state === "recorded" ? `recorded ${header.recorded.slice(0, 10)}` : SAID[state] || "");
-      this.title.hidden = !header;
+      this.title.hidden = !header || Boolean(this.stage.coming);
       this.badge.title = header ? [place(header, header.hardware), header.dtype_words].filter(Boolean).join(": ") : "";
       if (header) this.entitle(header);
     }
@@ -82,12 +82,10 @@
     }
   }
 
-  // The state of the run that is shown, not of one just asked for, which counts as live from its first round on.
-  function standing({ recorded, busy, coming, rounds, value }) {
-    if (value.state === "queued") return "queued";
-    const begun = busy && !coming && rounds.length > 0;
-    if (recorded && !begun) return "recorded";
-    return busy && !begun ? "starting" : value.state;
+  // A run that is waited for counts as live from its first round on.
+  function standing({ recorded, coming, value }) {
+    if (coming) return coming.state === "queued" ? "queued" : "starting";
+    return recorded ? "recorded" : value.state;
   }
 
   function place({ rig, dtype }, hardware) {

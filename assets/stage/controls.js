@@ -6,6 +6,7 @@
   const TURNS = "canopy-turns";
   const AGAIN = "canopy-again";
   const ON = "canopy-on";
+  const KEPT = "canopy-kept";
   const LARGEST_STEP = 11; // 2^10 nodes
   const LOOKS = 100; // at the bar, until it is as it was asked to be
   const BETWEEN_LOOKS_MS = 100;
@@ -20,6 +21,7 @@
     stage: null,
     turns: [], // before the prompt: they go along with the next run
     carried: taken(PROMPT), // the prompt as it stood when the page reloaded itself, else null
+    kept: JSON.parse(taken(KEPT)), // the run that was shown when the server was lost, else null
     goesOn: taken(ON), // what the first page was doing when this one took its place: "runs", "plays", or null
     budgetOf: (step) => (step <= 0 ? 0 : 2 ** (step - 1)),
     stepOf: (budget) => (budget >= 1 ? Math.min(LARGEST_STEP, Math.round(Math.log2(budget)) + 1) : 0),
@@ -41,8 +43,9 @@
       return [...wanted, asked.budget === null ? step : Canopy.controls.stepOf(asked.budget), Canopy.controls.carried ?? Canopy.controls.restored() ?? prompt];
     },
 
-    // What Run sends: the bar's values, the last of which is replaced by the turns.
+    // What Run sends: the bar's values, the first of which is the prompt, the last replaced by the turns.
     asked(values) {
+      Canopy.controls.stage.ask(values[0], Canopy.controls.turns);
       return [...values.slice(0, -1), Canopy.controls.turns];
     },
 
@@ -53,6 +56,27 @@
       if (again) window.history.replaceState(null, "", `#mode=${Canopy.controls.stage.mode}&method=ddtree`);
       window.sessionStorage.setItem(TURNS, JSON.stringify(Canopy.controls.turns));
       window.location.reload();
+    },
+
+    // The call of Run has ended, whatever came of it: where the server refused it, no run will come.
+    async over() {
+      const { stage } = Canopy.controls;
+      const { coming } = stage;
+      await new Promise((done) => setTimeout(done, 5 * BETWEEN_LOOKS_MS));
+      if (coming && coming === stage.coming) stage.refuse("The server did not take this run; press Run again.");
+    },
+
+    // What the page is to have when it is loaded again; a run that is too large for the browser's store is let go.
+    keep(run, goesOn) {
+      const { sessionStorage } = window;
+      sessionStorage.setItem(PROMPT, document.querySelector("#canopy-prompt textarea").value);
+      sessionStorage.setItem(TURNS, JSON.stringify(Canopy.controls.turns));
+      if (goesOn) sessionStorage.setItem(ON, goesOn);
+      try {
+        if (run) sessionStorage.setItem(KEPT, JSON.stringify(run));
+      } catch {
+        sessionStorage.removeItem(KEPT);
+      }
     },
 
     // From the first page to this one: the prompt if one was typed, and what goes on.

@@ -28,7 +28,7 @@
       button(head, "×", "Back to text and tree", () => this.close());
       this.lanes = [this.lane("One token a pass", "is-plain"), this.lane("With the draft tree", "is-tree")];
       this.box.hidden = true;
-      for (const event of ["begin", "mode", "hand"]) stage.on(event, () => this.close());
+      for (const event of ["asked", "begin", "mode", "hand"]) stage.on(event, () => this.close());
       stage.on("round", ({ moved }) => moved && this.close());
       stage.on("finale", () => this.open());
     }

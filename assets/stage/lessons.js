@@ -23,6 +23,7 @@
       this.player = player;
       this.notices = notices;
       this.listed = listed || [];
+      this.first = ""; // the recording that the page opens with
       this.input = Canopy.ink.html("input", "cs-file", document.body);
       this.input.type = "file";
       this.input.hidden = true;

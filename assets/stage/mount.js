@@ -8,6 +8,7 @@
     const { html } = Canopy.ink;
     const root = html("div", "cs-stage", host);
     const notices = new Canopy.Notices(stage, root);
+    if (stage.server) new Canopy.Lost(stage, notices);
     const duel = new Canopy.Duel(stage, html("div", "", null));
     new Canopy.Story(stage, root, duel);
     new Canopy.Metrics(stage, root);
@@ -55,7 +56,8 @@
   function dress(stage, root) {
     const mark = () => {
       document.body.dataset.canopyMode = root.dataset.mode = stage.mode;
-      document.body.dataset.canopyState = root.dataset.state = stage.value.state;
+      document.body.dataset.canopyState = root.dataset.state = stage.state;
+      root.classList.toggle("is-earlier", Boolean(stage.coming) && stage.rounds.length > 0);
     };
     const fit = () => {
       const top = root.getBoundingClientRect().top + window.scrollY;
@@ -75,19 +77,24 @@
     fit();
   }
 
+  // The view that the address names, else the run that was kept, else the recording that the page opens with.
   async function begin(parts, value, name) {
     const { stage, address, lessons, notices } = parts;
     const asked = Canopy.Address.opened;
+    const { kept } = Canopy.controls;
+    const opening = value && value.header ? { ...value, run: name } : null;
     stage.settings = { method: asked.method, budget: asked.budget };
-    if (asked.mode) stage.setMode(asked.mode);
-    if (value && value.header && (!asked.trace || asked.trace === name)) stage.show({ ...value, run: name });
+    stage.setMode(asked.mode);
+    if (kept) stage.show(kept);
+    else if (!asked.trace || asked.trace === name) stage.show(opening);
     const restored = await address.restore();
-    if (!stage.rounds.length && value && value.header) {
+    if (!stage.rounds.length && opening) {
       const gone = notices.failure; // the linked run: what stands in for it does not answer the wish
-      stage.show({ ...value, run: name });
+      stage.show(opening);
       if (gone) notices.fail(gone);
     }
-    if (!restored || Canopy.controls.goesOn === "plays") lessons.start();
+    if (kept) notices.runAgain("The server answers again; this run broke off with it.");
+    else if (!restored || Canopy.controls.goesOn === "plays") lessons.start();
     stage.tell("mode", { push: false });
     parts.ready = true;
   }
@@ -100,6 +107,7 @@
     const header = document.querySelector("#canopy-header .canopy-host") || element;
     const parts = build(stage, header, element.querySelector(".canopy-host"), { lessons: plain(props.lessons) });
     Canopy.controls.stage = stage;
+    parts.lessons.first = props.opening;
     // A run that is opened fills the bar, so that Run repeats it live; where an address named it, the setting in that
     // address takes precedence over the run's own. A recording was made elsewhere: here its budget may cost far more than
     // it brings, so it becomes the most that auto may use.

@@ -10,58 +10,86 @@
       const { html, button } = Canopy.ink;
       this.stage = stage;
       this.box = html("div", "cs-notices", parent);
-      this.error = html("div", "cs-notice is-error", this.box);
-      this.error.setAttribute("role", "alert");
-      this.errorText = html("p", "", this.error);
+      this.gone = this.notice("lost", "alert");
+      this.goneText = this.gone.firstElementChild;
+      button(this.gone, "Retry", "Ask the server again now", () => this.retry());
+      this.error = this.notice("error", "alert");
+      this.errorText = this.error.firstElementChild;
       button(this.error, "Dismiss", "Dismiss this message (Esc)", () => this.dismiss());
       this.wait = html("div", "cs-notice is-wait", this.box);
-      this.note = html("div", "cs-notice is-note", this.box);
-      this.noteText = html("p", "", this.note);
+      this.wait.hidden = true;
+      this.note = this.notice("note");
+      this.noteText = this.note.firstElementChild;
       button(this.note, "×", "Hide this note", () => {
         this.hiddenNote = this.noteText.textContent;
         this.note.hidden = true;
       });
-      this.told = html("div", "cs-notice is-news", this.box);
-      this.told.setAttribute("role", "status");
-      this.toldText = html("p", "", this.told);
-      this.toldAct = button(this.told, "", "", () => this.act());
-      this.toldAct.removeAttribute("aria-label");
-      this.slower = html("div", "cs-notice is-slower", this.box);
-      this.slower.setAttribute("role", "status");
-      this.slowerText = html("p", "", this.slower);
-      this.slowerAct = button(this.slower, "", "", () => this.better());
-      this.slowerAct.removeAttribute("aria-label");
+      this.told = this.notice("news", "status");
+      this.toldText = this.told.firstElementChild;
+      this.toldAct = this.acting(this.told, () => this.act());
+      this.slower = this.notice("slower", "status");
+      this.slowerText = this.slower.firstElementChild;
+      this.slowerAct = this.acting(this.slower, () => this.better());
       button(this.slower, "×", "Hide this message", () => this.slow(null));
-      this.slower.hidden = true;
-      this.stranger();
+      this.strange = this.notice("outside", "status");
+      this.strangeText = this.strange.firstElementChild;
+      this.strangeAct = this.acting(this.strange, () => this.elsewhere());
       this.live = html("div", "cs-spoken", this.box);
       this.live.setAttribute("aria-live", "polite");
       this.toast = html("div", "cs-toast", document.body);
       this.toast.setAttribute("role", "status");
       this.toast.hidden = true;
-      this.error.hidden = this.wait.hidden = this.note.hidden = this.told.hidden = true;
+      this.listen();
+    }
+
+    // A box with a text, hidden until there is something to say.
+    notice(look, role) {
+      const { html } = Canopy.ink;
+      const box = html("div", `cs-notice is-${look}`, this.box);
+      if (role) box.setAttribute("role", role);
+      box.hidden = true;
+      html("p", "", box);
+      return box;
+    }
+
+    // A button whose name is what it says.
+    acting(parent, act) {
+      const made = Canopy.ink.button(parent, "", "", act);
+      made.removeAttribute("aria-label");
+      return made;
+    }
+
+    listen() {
+      const { stage } = this;
       stage.on("state", () => this.state());
       stage.on("round", () => this.speak());
-      stage.on("begin", () => this.dismiss()); // an error of an earlier request is past
+      for (const event of ["asked", "begin"]) stage.on(event, () => this.pass());
+      stage.on("refused", (message) => this.fail(message));
+      stage.on("withdrawn", () => this.runAgain("Stopped before its first token; what is shown is the run before."));
       stage.on("value", () => this.remark());
     }
 
-    stranger() {
-      const { html, button } = Canopy.ink;
-      this.strange = html("div", "cs-notice is-outside", this.box);
-      this.strange.setAttribute("role", "status");
-      this.strangeText = html("p", "", this.strange);
-      this.strangeAct = button(this.strange, "", "", () => this.elsewhere());
-      this.strangeAct.removeAttribute("aria-label");
-      this.strange.hidden = true;
+    state() {
+      const { stage } = this;
+      const { state, message } = stage.value;
+      if (state === "error" && message) this.fail(message);
+      this.wait.hidden = !stage.coming;
+      if (!stage.coming) return;
+      const { headline, more } = Canopy.waiting(stage);
+      Canopy.ink.write(this.wait, stage.coming.state === "queued" ? more : `${headline} ${more}`);
     }
 
-    state() {
-      const { state, message } = this.stage.value;
-      if (state === "error" && message) this.fail(message);
-      const waiting = state === "queued" || (state === "running" && message);
-      this.wait.hidden = !waiting;
-      Canopy.ink.write(this.wait, waiting ? message : "");
+    // What was said of an earlier request is past.
+    pass() {
+      this.dismiss();
+      this.told.hidden = true;
+    }
+
+    // The server is gone: as long as it is, this stays.
+    lose(message, retry) {
+      this.retry = retry;
+      this.gone.hidden = false;
+      Canopy.ink.write(this.goneText, message);
     }
 
     fail(message) {
@@ -80,6 +108,10 @@
       this.act = act;
       Canopy.ink.write(this.toldAct, label);
       Canopy.ink.write(this.toldText, message);
+    }
+
+    runAgain(message) {
+      this.news(message, "Run again", () => document.querySelector("#canopy-run").click());
     }
 
     // {message, label, act}: a run was slower than plain decoding, and a setting that is faster; null takes it away.

@@ -39,9 +39,8 @@
     }
 
     draw() {
-      const { rounds, header } = this.stage;
-      const busy = this.stage.busy && !this.stage.coming; // the run that is shown goes on
-      const words = [slower(this.stage), paced(header, rounds, busy)];
+      const { rounds, header, live } = this.stage;
+      const words = [slower(this.stage), paced(header, rounds, live)];
       const said = words.filter(Boolean).join(" ");
       this.box.hidden = !said;
       Canopy.ink.write(this.box, said);

@@ -11,7 +11,7 @@
       this.stage = stage;
       this.playing = false;
       this.speed = 1;
-      stage.on("begin", () => this.pause());
+      for (const event of ["asked", "begin"]) stage.on(event, () => this.pause());
     }
 
     toggle() {
@@ -43,7 +43,7 @@
     tick() {
       const { stage } = this;
       const last = stage.current >= stage.rounds.length - 1;
-      if (last && !stage.busy) {
+      if (last && !stage.live) {
         this.finish();
         return;
       }

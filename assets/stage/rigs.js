@@ -20,8 +20,8 @@
         if (event.target === this.box) this.close();
       });
       this.build();
-      stage.on("state", ({ state }) => {
-        if (["done", "error"].includes(state)) this.look();
+      stage.on("state", () => {
+        if (["done", "error"].includes(stage.state)) this.look();
       });
       document.addEventListener("visibilitychange", () => document.hidden || this.look());
       this.look();

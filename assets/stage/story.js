@@ -29,7 +29,10 @@
       const made = stage.round;
       const over = Boolean(made) && !stage.busy && stage.rounds.length > 1 && made.index + 1 === stage.rounds.length;
       this.race.hidden = !over || !stage.against;
-      if (!made) {
+      if (stage.coming) {
+        const { headline, more } = Canopy.waiting(stage);
+        this.say([[headline]], more);
+      } else if (!made) {
         this.say([["Ask something, and watch a small model guess ahead of a big one."]],
           "Pick a preset and press Run: each pass of the big model keeps every guess that it would have written itself.");
       } else if (over) this.sum();
@@ -56,13 +59,15 @@
       const { stage } = this;
       const run = Canopy.figures(stage.rounds);
       const { against, comparison } = stage;
-      const total = [[String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"], [" passes"]];
+      const cut = Canopy.cut(stage);
+      const total = [[cut ? cut.lead : ""], [String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"], [" passes"]];
       if (!stage.header.heads.length) {
         this.say([...total, [": one at a time."]], "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up.");
         return;
       }
       const text = comparison ? comparison.text.words : "";
-      const verdict = against ? VERDICTS[against.standing](against) : [[`, where plain decoding takes ${run.tokens}.`]];
+      const alone = cut ? "." : `, where plain decoding takes ${run.tokens}.`;
+      const verdict = against ? VERDICTS[against.standing](against) : [[alone]];
       this.say([...total, ...verdict], `${against ? against.words : this.unknown()} ${text}`);
     }
 

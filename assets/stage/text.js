@@ -19,17 +19,47 @@
       this.prompt = html("p", "cs-prompt", host);
       this.body = html("div", "cs-output", host);
       this.body.setAttribute("aria-label", "The text, coloured by origin");
+      this.cut = html("p", "cs-cut", host);
+      this.cut.hidden = true;
+      this.next = html("div", "cs-coming", host); // the run that is waited for, in place of the one that is shown
+      this.nextTurns = html("ol", "cs-turns", this.next);
+      this.nextPrompt = html("p", "cs-coming-prompt", this.next);
+      this.nextState = html("p", "cs-coming-state", this.next);
       this.spans = [];
       stage.on("begin", () => this.clear());
       stage.on("value", () => this.append());
       stage.on("round", () => this.mark());
       stage.on("mode", () => this.turns.childElementCount && this.mark()); // earlier turns may fill the view
       stage.on("select", (selection) => this.light(selection));
-      stage.on("state", () => host.classList.toggle("is-busy", stage.busy));
+      stage.on("state", () => this.drawState());
       new ResizeObserver(() => this.reveal(this.spans[stage.current])).observe(host);
       this.body.addEventListener("click", (event) => this.click(event));
       this.body.addEventListener("pointerover", (event) => this.over(event));
       this.body.addEventListener("pointerleave", () => this.stage.hover(null));
+    }
+
+    drawState() {
+      const { stage, host } = this;
+      const { coming } = stage;
+      host.classList.toggle("is-busy", stage.live);
+      host.classList.toggle("is-coming", Boolean(coming));
+      this.nextTurns.replaceChildren();
+      host.classList.toggle("has-turns", this.turns.childElementCount > 0);
+      if (coming) {
+        this.before(coming.turns, this.nextTurns);
+        this.nextPrompt.textContent = coming.prompt;
+        Canopy.ink.write(this.nextState, coming.message);
+        host.scrollTop = host.scrollHeight;
+      }
+      this.drawCut();
+    }
+
+    // Under the last round of a text that did not end by itself.
+    drawCut() {
+      const { stage } = this;
+      const cut = stage.current === stage.rounds.length - 1 ? Canopy.cut(stage) : null;
+      this.cut.hidden = !cut;
+      Canopy.ink.write(this.cut, cut ? cut.words : "");
     }
 
     clear() {
@@ -41,12 +71,13 @@
     }
 
     // The conversation before the prompt, drawn once per run.
-    before(turns) {
+    before(turns, list) {
       const { html } = Canopy.ink;
       this.host.classList.toggle("has-turns", turns.length > 0);
-      if (this.turns.childElementCount === turns.length) return;
+      if (list.childElementCount === turns.length) return;
+      list.replaceChildren();
       for (const [role, text] of turns) {
-        const turn = html("li", `cs-said is-${role}`, this.turns);
+        const turn = html("li", `cs-said is-${role}`, list);
         html("span", "cs-speaker", turn, SPEAKERS[role]);
         html("p", "", turn, text);
       }
@@ -54,7 +85,7 @@
 
     append() {
       const { stage } = this;
-      this.before((stage.header && stage.header.turns) || []);
+      this.before((stage.header && stage.header.turns) || [], this.turns);
       this.prompt.textContent = stage.header ? stage.header.prompt : "";
       for (let index = this.spans.length; index < stage.rounds.length; index++) {
         const part = this.round(index);
@@ -109,6 +140,7 @@
         this.spans[index].classList.toggle("is-future", index > current);
       }
       this.marked = current;
+      this.drawCut();
       cancelAnimationFrame(this.frame);
       this.frame = requestAnimationFrame(() => this.reveal(this.spans[current]));
     }

@@ -79,7 +79,7 @@
       this.toggle.setAttribute("aria-label", this.toggle.title);
       Canopy.ink.write(this.speed, `${player.speed}×`);
       Canopy.ink.write(this.place, stage.rounds.length ? `round ${stage.current + 1} of ${stage.rounds.length}` : "no round yet");
-      this.newest.hidden = !stage.busy || stage.following;
+      this.newest.hidden = !stage.live || stage.following;
     }
 
     hands() {

@@ -26,15 +26,26 @@
     }
 
     // From where it was left; a tour that was finished starts over.
-    start() {
+    async start() {
       const left = Number(localStorage.getItem(STORE)) || 0;
       this.parts.player.go(0, {});
-      this.go(left < this.steps.length ? left : 0);
+      await this.go(left < this.steps.length ? left : 0);
       this.next.focus();
     }
 
-    go(step) {
+    // Over the recording that the page opens with, which its texts speak of: a person's run, which an exercise asks for,
+    // is over with the next step.
+    async welcome() {
+      const { stage, lessons, player } = this.parts;
+      if (!lessons.first || (stage.value.run === lessons.first && !stage.coming)) return;
+      if (stage.busy) document.querySelector("#canopy-stop").click();
+      await lessons.open(lessons.first, { still: true });
+      player.go(0, {});
+    }
+
+    async go(step) {
       localStorage.setItem(STORE, String(step));
+      if (step < this.steps.length) await this.welcome();
       this.unmark();
       if (step >= this.steps.length) {
         this.box.hidden = true;

@@ -10,7 +10,7 @@ from typing import Any
 from engine.trace import Trace, loads
 
 STAGE = "Canopy.parts.stage"
-STATE = f"{STAGE}.value.state"
+STATE = f"{STAGE}.state"
 RUN = f"{STAGE}.value.run"
 
 

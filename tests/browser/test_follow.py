@@ -67,6 +67,6 @@ def see_it_go_on(page: Any, folder: Path) -> None:
         recorder.round(**ROUND)
         page.get_by_role("button", name="Follow it").click()
         rounds_come(page, "run.jsonl.gz", 13)
-    page.wait_for_function("Canopy.parts.stage.value.state === 'done'")
+    page.wait_for_function("Canopy.parts.stage.state === 'done'")
     names = page.evaluate("Canopy.parts.lessons.entries().map((entry) => entry.label || entry.heading)")
     assert names[:3] == ["Runs in the folder that is followed", "run.jsonl.gz", "old.jsonl.gz"]

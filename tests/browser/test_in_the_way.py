@@ -72,7 +72,7 @@ def test_live_is_said_of_what_is_live(watched: Watched, address: str) -> None:
     page.click("#canopy-stop")
     page.wait_for_function(f"{STATE} === 'stopped'")
     said = page.evaluate("said")
-    assert {run for run, badge in said if badge == "live"} and ["welcome", "recorded 2026-11-20"] in said
+    assert {run for run, badge in said if badge == "live"} and ["welcome", "starting"] in said
     assert not [badge for run, badge in said if run == "welcome" and badge.startswith("live")]
 
 

@@ -101,7 +101,7 @@ def test_pause_lets_others_run_and_resume_finishes(lab: Any) -> None:
     done = lab.evaluate(f"{LAB}.progress.done")
     assert 0 < done < 10
     lab.click("#canopy-run")
-    lab.wait_for_function("!Canopy.parts.stage.recorded && Canopy.parts.stage.value.state === 'done'")
+    lab.wait_for_function("!Canopy.parts.stage.recorded && Canopy.parts.stage.state === 'done'")
     assert lab.evaluate(f"{LAB}.progress.done") == done
     button(lab, "Resume").click()
     lab.wait_for_function(f"{STATE} === 'done' && {LAB}.progress.done === 10")
@@ -112,11 +112,11 @@ def test_a_run_waits_while_a_sweep_measures(lab: Any) -> None:
     button(lab, "Measure").click()
     lab.wait_for_function(f"{STATE} === 'running'")
     lab.click("#canopy-run")
-    lab.wait_for_function("Canopy.parts.stage.value.state === 'queued'")
+    lab.wait_for_function("Canopy.parts.stage.state === 'queued'")
     lab.locator(".lab-notice", has_text="has the machine to itself; yours starts").wait_for(state="visible")
     button(lab, "Stop").click()
     lab.wait_for_function(f"{STATE} === 'stopped'")
-    lab.wait_for_function("Canopy.parts.stage.value.state === 'done'")
+    lab.wait_for_function("Canopy.parts.stage.state === 'done'")
 
 
 def test_a_run_draws_itself_and_leaves_a_point_that_stays_until_cleared(lab: Any) -> None:
@@ -128,7 +128,7 @@ def test_a_run_draws_itself_and_leaves_a_point_that_stays_until_cleared(lab: Any
     lab.click("#canopy-run")
     lab.wait_for_function("Canopy.parts.stage.value.run !== before && div.data && div.data[1].x.length > 2"
                           " && div.data[1].x.length < 20")
-    lab.wait_for_function("Canopy.parts.stage.value.state === 'done'")
+    lab.wait_for_function("Canopy.parts.stage.state === 'done'")
     lab.wait_for_function("div.data[1].x.length === Canopy.parts.stage.rounds.length")
     tau = lab.evaluate("Canopy.figures(Canopy.parts.stage.rounds).tau")
     assert lab.evaluate("div.data[1].y.at(-1)") == pytest.approx(tau)
@@ -155,7 +155,7 @@ def test_a_zoom_survives_a_live_run(lab: Any) -> None:
     lab.mouse.up()
     lab.wait_for_function("div._fullLayout.xaxis2.autorange === false")
     zoomed = lab.evaluate("div._fullLayout.xaxis2.range")
-    lab.wait_for_function("Canopy.parts.stage.value.state === 'done'")
+    lab.wait_for_function("Canopy.parts.stage.state === 'done'")
     lab.wait_for_function("div.data[1].x.length === Canopy.parts.stage.rounds.length")
     assert lab.evaluate("div._fullLayout.xaxis2.range") == zoomed
 

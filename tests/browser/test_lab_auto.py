@@ -56,7 +56,7 @@ def adopted(page: Any) -> None:
     page.wait_for_function(f"{PLOT}.layout.shapes.length === 1"
                            f" && {PLOT}.layout.shapes[0].x0 === {LAB}.curves.figure.auto")
     page.click("#canopy-run")
-    page.wait_for_function("Canopy.parts.stage.value.state === 'done' && Canopy.parts.stage.header.pace === 'auto'")
+    page.wait_for_function("Canopy.parts.stage.state === 'done' && Canopy.parts.stage.header.pace === 'auto'")
     page.wait_for_function(f"{PLOT}.data.some((trace) => trace.meta === 'runs'"
                            f" && trace.x[0] === {LAB}.curves.figure.auto)")
 

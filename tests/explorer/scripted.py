@@ -217,13 +217,14 @@ class ScriptedSource:
         rounds = decode(request, target, drafters, AutoBudget(CURVE) if ask.pace == AUTO and drafters else None)
         yield Header(request, ask.prompt, self.rig, names, self.hardware, self.dtype, target.context_limit,
                      {**prompt, **self.script.pieces}, {}, turns=ask.turns)
-        count = 0
+        count = written = 0
         try:
             for made in rounds:
                 time.sleep(self.pause_seconds)
                 count += 1
+                written += len(made.acceptance.keep)
                 yield Entry(steady(made), {}, 0.01 * count)
-            yield End("stop", count, 0.01 * count)
+            yield End("length" if written >= request.max_tokens else "stop", count, 0.01 * count)
         finally:
             self.closed += 1
             rounds.close()

@@ -85,7 +85,7 @@ def run(page: Any, prompt: str, method: str) -> str:
     choose(page, method)
     before = page.evaluate("Canopy.parts.stage.value.run")
     page.get_by_role("button", name="▶ Run").click()
-    wait(page, f"Canopy.parts.stage.value.state === 'done' && Canopy.parts.stage.value.run !== {json.dumps(before)}")
+    wait(page, f"Canopy.parts.stage.state === 'done' && Canopy.parts.stage.value.run !== {json.dumps(before)}")
     assert page.evaluate("Canopy.parts.stage.header.method") == method
     return str(page.evaluate("Canopy.parts.stage.value.run"))
 
