@@ -14,14 +14,15 @@
         caption: "{τ} and {tokens/s}: medians with {95 %} intervals; the thin horizontal lines are {auto}.",
       });
       this.origin = html("p", "lab-recorded");
-      this.plot.body.before(this.origin);
+      this.doubt = html("p", "lab-notice");
+      this.plot.body.before(this.origin, this.doubt);
       this.tools = html("div", "lab-tools");
       this.plot.tools.prepend(this.tools);
       this.clear = this.tool("Clear runs", "Remove the single runs of this browser from the plot; measurements stay", () => lab.points.clear());
       this.ask = this.tool("Predict all budgets", "Replays the current run's text with every budget: τ is exact, tokens/s are predicted from the cost of a pass", () => lab.predict());
       this.people = new Lab.People(lab, this.tools);
       this.line = Lab.select(this.tools, "Predicted", "The method whose prediction is drawn", () => lab.load());
-      this.line.parentElement.hidden = true;
+      this.line.parentElement.hidden = this.doubt.hidden = true;
       this.plot.onPoint = (point) => this.chosen(point);
       for (const event of ["value", "settings", "begin"]) this.stage.on(event, () => this.plan());
       lab.on("shown", () => this.draw());
@@ -56,6 +57,9 @@
       this.ask.hidden = !this.lab.can("what_if");
       if (!curves) return;
       this.choices(curves.predicted);
+      const { withheld } = curves.predicted;
+      this.doubt.hidden = !withheld;
+      Canopy.ink.write(this.doubt, withheld);
       const { other_rig: otherRig } = this.lab.progress;
       this.origin.hidden = !this.whence;
       Canopy.ink.write(this.origin, this.whence);
@@ -112,7 +116,7 @@
       const value = trace.meta === "running.tau" ? run.tau : run.tokensPerSecond;
       const { budget, pace = "fixed" } = this.setting;
       const same = header && header.budget === budget && header.pace === pace;
-      return rounds.length && same && !recorded && place !== null && value ? { ...trace, x: [place], y: [value] } : trace;
+      return rounds.length && same && !recorded && !this.lab.runRig && place !== null && value ? { ...trace, x: [place], y: [value] } : trace;
     }
   }
 

@@ -58,22 +58,30 @@
     }
 
     draw() {
-      const { rounds, header, recorded, value, coming, refusal } = this.stage;
+      const { rounds, header, value, coming, refusal } = this.stage;
       const told = coming ? coming.message : refusal || (value.state === "error" ? value.message : "");
       Canopy.ink.write(this.notice, told);
       this.notice.hidden = !told;
       this.notice.classList.toggle("lab-error", !coming);
-      if (!header || !rounds.length || !this.lab.live) {
+      const otherRig = this.lab.runRig;
+      this.plot.box.classList.toggle("is-other-rig", Boolean(otherRig));
+      if (!header || !rounds.length || !this.lab.live || this.lab.unasked) {
         Canopy.ink.write(this.headline, "");
-        this.plot.say("No run yet", "Press Run: the curves grow with the text.");
+        this.plot.say(otherRig ? `No run of ${this.lab.given.rig} yet` : "No run yet", "Press Run: the curves grow with the text.");
         return;
       }
+      Canopy.ink.write(this.headline, this.words(otherRig));
+      this.plot.draw(this.filled(curvesOf(rounds), header));
+    }
+
+    // The run in words, with its rig where that is another one than the rig that answers.
+    words(otherRig) {
+      const { rounds, header, recorded, value } = this.stage;
       const run = Canopy.figures(rounds);
       const name = header.pace === "auto" ? `${header.method}, auto up to ${header.budget} nodes` : Canopy.asked(header);
       const how = recorded ? "a recording" : { running: "running", done: "done", stopped: "stopped", error: "ended by an error" }[value.state] || "";
       const speed = run.tokensPerSecond ? `${Math.round(run.tokensPerSecond).toLocaleString("en")} tokens/s, ` : "";
-      Canopy.ink.write(this.headline, `${name}: τ ${run.tau.toFixed(2)}, ${speed}${rounds.length} rounds, ${how}`);
-      this.plot.draw(this.filled(curvesOf(rounds), header));
+      return `${otherRig && `${otherRig}, `}${name}: τ ${run.tau.toFixed(2)}, ${speed}${rounds.length} rounds, ${how}`;
     }
 
     filled(curves, header) {

@@ -48,6 +48,18 @@
       return this.given.tools.includes(what);
     }
 
+    // Whether the run on the stage is one of another rig that nobody asked for: the recording that the page opens with.
+    get unasked() {
+      const { header, value } = this.stage;
+      return this.runRig !== "" && value.run === this.given.opening && Boolean(header);
+    }
+
+    // The rig of the run on the stage, where that is another one than the rig that answers.
+    get runRig() {
+      const { header } = this.stage;
+      return header && header.rig !== this.given.rig ? header.rig : "";
+    }
+
     get shown() {
       return this.stage.mode === "lab";
     }

@@ -44,7 +44,7 @@
     choices() {
       const { table, progress } = this.lab;
       const whence = progress.other_rig || (progress.recorded ? "recorded measurement" : `measurement ${progress.sweep}`);
-      const run = this.stage.header && this.stage.rounds.length ? [["run", "current run"]] : [];
+      const run = this.stage.header && this.stage.rounds.length && !this.lab.unasked ? [["run", this.lab.runRig ? `current run, of ${this.lab.runRig}` : "current run"]] : [];
       const sweep = table && table.rows.length ? [["sweep", whence]] : [];
       Lab.options(this.source, [...sweep, ...run]);
       const swept = this.source.value === "sweep";
@@ -67,6 +67,7 @@
         for (const plot of Object.values(this.plots)) plot.say("No rounds yet", "Press Run, or Measure.");
         return;
       }
+      this.grid.classList.toggle("is-other-rig", Boolean(this.source.value === "run" ? this.lab.runRig : this.lab.progress.other_rig));
       const wanted = this.source.value === "run" ? { run: this.stage.value.run }
         : { sweep: this.lab.progress.sweep, nodes: this.budget.value, line: this.method.value, most: MOST_SHOWN };
       const answer = await this.lab.server.lab_shapes(wanted);

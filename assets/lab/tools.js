@@ -86,6 +86,8 @@
       this.line = Lab.select(bar, "Method", "The method whose nodes are shown", () => this.draw());
       this.line.parentElement.hidden = true;
       this.about = html("p", "lab-note", bar);
+      this.doubt = html("p", "lab-notice", parent);
+      this.doubt.hidden = true;
       const grid = html("div", "lab-grid lab-two", parent);
       this.cost = new Lab.Plot(lab.library, grid, {
         name: "cost", title: "What a pass costs",
@@ -107,6 +109,8 @@
       this.line.parentElement.hidden = false;
       Lab.options(this.line, answer.lines.map((line) => [line, line]), answer.line);
       Canopy.ink.write(this.about, answer.about);
+      this.doubt.hidden = !answer.withheld;
+      Canopy.ink.write(this.doubt, answer.withheld);
       this.cost.draw(answer.cost);
       this.gain.draw(answer.gain);
     }

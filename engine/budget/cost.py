@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
+LEAST_FALL = 0.05  # of a pass: below it, what more rows save is noise whatever the repeats' own spread
 
 @dataclass(frozen=True)
 class CostCurve:
@@ -41,6 +43,21 @@ class CostCurve:
     overhead_ms: float
     plain_ms: float
     requests: int = 1
+
+    @property
+    def disorder(self) -> str:
+        """Why no best budget may be predicted from it, in a sentence: more rows took less time than fewer, beyond the
+        noise, so that each median lies outside the other's eight passes in ten. Empty where there is no such pair."""
+        passes = list(zip(self.rows, self.verify_ms, self.verify_low_ms, self.verify_high_ms, strict=True))
+        falls = [(fewer, more) for fewer, more in combinations(passes, 2) if fewer[1] > more[3] and more[1] < fewer[2]
+                 and fewer[1] > (1 + LEAST_FALL) * more[1]]
+        if not falls:
+            return ""
+        fewer, more = max(falls, key=lambda pair: pair[0][1] / pair[1][1])
+        return (f"No best budget is predicted: a pass over {fewer[0]} rows took {fewer[1]:.1f} ms ({fewer[2]:.1f} to "
+                f"{fewer[3]:.1f}) and one over {more[0]} rows {more[1]:.1f} ms ({more[2]:.1f} to {more[3]:.1f}), so "
+                "other programs slowed some sizes, or this processor is slow at just that size; measure again when the "
+                "machine is quiet, or measure the budgets themselves.")
 
     def verify_at(self, rows: int) -> float:
         """Milliseconds of a pass over ``rows`` rows, interpolated between measured neighbours; beyond the last,

@@ -62,7 +62,7 @@ def _answered(rig: Rig, live: LiveRig, choice: argparse.Namespace) -> Trace:
 
 def encoded(found: WhatIf) -> Result:
     """The record as plain values, with its derived figures."""
-    return {**asdict(found), "forecasts": [
+    return {**asdict(found), "withheld": found.withheld, "forecasts": [
         {**asdict(each), "tau": round(each.tau, 4), "tokens": each.tokens,
          "predicted_tokens_per_second": round(each.predicted_tokens_per_second, 1)} for each in found.forecasts]}
 
@@ -77,11 +77,13 @@ def table(found: WhatIf) -> str:
         cells = [own.get(budget) for budget in [*budgets, -1]]
         name = f"{method} {split}" if split == "each" else method
         lines.append(f"{name:16}" + "".join(f"{_tau(each):>8}" for each in cells))
-        if found.cost:
+        if found.cost and not found.withheld:
             lines.append(f"{'':16}" + "".join(f"{_speed(each):>8}" for each in cells))
     if found.best:
         lines.append(f"Fastest, predicted: {found.best.method} {found.best.split} at budget "
                      f"{'auto' if found.best.pace == 'auto' else found.best.budget}.")
+    if found.withheld:
+        lines.append(found.withheld)
     if found.departures:
         lines.append(f"The target would choose another token at {found.departures} places ({found.dtype} rounding).")
     return "\n".join([*lines, f"Took {found.seconds:.2f} s."])

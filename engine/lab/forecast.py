@@ -91,7 +91,14 @@ class WhatIf:
         return tuple(each for each in self.forecasts if (each.method, each.split) == (method, split))
 
     @property
+    def withheld(self) -> str:
+        """Why no speed is predicted from its cost curve, in a sentence; empty where it is, and without a curve."""
+        return self.cost.disorder if self.cost else ""
+
+    @property
     def best(self) -> Forecast | None:
-        """The setting with the highest predicted tokens/s; None without a cost curve."""
+        """The setting with the highest predicted tokens/s; None without a cost curve that a best can be read from."""
+        if self.withheld:
+            return None
         priced = [each for each in self.forecasts if each.predicted_ms]
         return max(priced, key=lambda each: each.predicted_tokens_per_second, default=None)

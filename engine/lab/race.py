@@ -109,14 +109,14 @@ def _speedup(setting: Setting, shown: Reading, pairs: Sequence[tuple[Reading, Re
     """The speed-up over plain decoding, or why it is withheld, from the readings of both in each repeat."""
     if not pairs:
         return None, ""
-    found = _spread([reading.tokens_per_second / baseline.tokens_per_second for reading, baseline in pairs])
+    speedup = _spread([reading.tokens_per_second / baseline.tokens_per_second for reading, baseline in pairs])
     if setting == setting.baseline:
-        return found, ""
+        return speedup, ""
     plain = _spread([baseline.tokens_per_second for _, baseline in pairs])
     drafted = sum(rows > 1 for rows in shown.rows)
-    withheld = speedup_withheld(shown.tau, found.median, drafted, shown.rounds,
+    withheld = speedup_withheld(shown.tau, speedup.median, drafted, shown.rounds,
                                 unsteady(plain.least, plain.median, plain.most))
-    return (None, withheld) if withheld else (found, "")
+    return (None, withheld) if withheld else (speedup, "")
 
 
 def _spread(values: Sequence[float]) -> Spread:

@@ -134,12 +134,12 @@ def _speedup(runs: Sequence[ComparedRun], tau: float, busy: bool) -> tuple[Estim
               for run in runs if run.baseline]
     if not ratios:
         return None, ""
-    found = _over_prompts(ratios)
+    speedup = _over_prompts(ratios)
     if all(run.reading is run.baseline for run in runs):  # plain decoding itself
-        return found, ""
+        return speedup, ""
     drafted = sum(rows > 1 for run in runs for rows in run.reading.rows)
-    withheld = speedup_withheld(tau, found.median, drafted, sum(run.reading.rounds for run in runs), busy)
-    return (None, withheld) if withheld else (found, "")
+    withheld = speedup_withheld(tau, speedup.median, drafted, sum(run.reading.rounds for run in runs), busy)
+    return (None, withheld) if withheld else (speedup, "")
 
 
 def _total(runs: Sequence[ComparedRun]) -> Estimate:

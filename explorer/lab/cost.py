@@ -86,6 +86,7 @@ def gain_figure(found: WhatIf, gain: Gain) -> dict[str, Any]:
 
     A node pays while its gain lies above its cost. The cost of the n-th row is its milliseconds times the tokens
     per millisecond of the best budget: Dinkelbach's price of a ratio, so that the lines cross at the best budget.
+    Where the cost curve is not to be trusted, the gains stand alone.
     """
     expected, realised = np.asarray(gain.expected), np.asarray(gain.realised)
     nodes = np.arange(1, len(expected) + 1)
@@ -107,6 +108,8 @@ def gain_figure(found: WhatIf, gain: Gain) -> dict[str, Any]:
             marker={"symbol": "triangle-down-open", "size": 8, "color": look(gain.method).color},
             customdata=[[round(each)] for each in never],
             hovertemplate="around node %{customdata[0]}: kept in no round<extra></extra>"))
+    if found.withheld:
+        return drawn(figure, f"The gain of a further node for {gain.method}, without its cost. {found.withheld}")
     figure.add_trace(_line(*binned(prices), "what its row costs", QUIET, "solid"))
     figure.add_vline(x=float(np.log2(max(best, 1))), line={"color": ACCENT, "width": 1.5, "dash": "dot"})
     figure.add_annotation(

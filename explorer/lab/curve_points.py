@@ -54,6 +54,7 @@ class CurveLayer:
     width: float = 2.2
     opacity: float = 1.0
     size: int = 8
+    sides: Sequence[str] = ("tau", "speed")
 
 
 def swept(points: Sequence[CurvePoint]) -> CurveLayer:
@@ -66,9 +67,10 @@ def single(points: Sequence[CurvePoint]) -> CurveLayer:
     return CurveLayer("runs", points, ", single runs", 1.0, 0.75, 7)
 
 
-def predicted(points: Sequence[CurvePoint]) -> CurveLayer:
-    """Predicted, not measured: thin lines without markers."""
-    return CurveLayer("predicted", points, ", predicted", 1.4, 0.8, 0)
+def predicted(points: Sequence[CurvePoint], *, speed: bool = True) -> CurveLayer:
+    """Predicted, not measured: thin lines without markers; without ``speed`` of τ alone."""
+    sides = ("tau", "speed") if speed else ("tau",)
+    return CurveLayer("predicted", points, ", predicted", 1.4, 0.8, 0, sides)
 
 
 @dataclass(frozen=True)

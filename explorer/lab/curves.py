@@ -32,7 +32,7 @@ def curves_figure(
     named: set[str] = set()
     for layer in layers:
         for members in _lines(layer.points):
-            for side, draw in product(("tau", "speed"), _ways(members[0])):
+            for side, draw in product(layer.sides, _ways(members[0])):
                 figure.add_trace(draw(layer, members, side, scale).update(showlegend=members[0].line not in named))
                 named.add(members[0].line)
         if layer.suffix and layer.points:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.budget.cost import CostCurve
 from engine.lab.forecast import WhatIf
@@ -33,6 +33,11 @@ class LoadPrediction:
         texts = {**texts_forecast(self.forecast.forecasts), **texts_measured(measured)}
         return predict(texts, self.costs, self.costs.__getitem__)
 
+    @property
+    def withheld(self) -> str:
+        """Why no best budget is predicted from its cost curves, in a sentence; empty where one is."""
+        return next((curve.disorder for curve in self.costs.values() if curve.disorder), "")
+
     def belongs_to(self, stored: StoredSweep) -> bool:
         """Whether it is of the measurement's machine and rig, so that both may stand in one figure."""
         seen, here = stored.conditions, self.forecast
@@ -61,7 +66,7 @@ def load_view(stored: StoredSweep | None, measured: Sequence[CellResult], predic
     chosen = lines.get(looked.line) or next(iter(_fastest(summary, lines)), None)
     if chosen is None:
         return {"lines": [], "line": "", "words": [], "accuracy": "", "count": 0}
-    grid = grid_of(chosen, asked, summary, predicted)
+    grid = replace(grid_of(chosen, asked, summary, predicted), withheld=prediction.withheld if prediction else "")
     error = prediction_error({setting: total for setting, total in predicted.items()
                               if setting.curve in (chosen, chosen.baseline)}, summary)
     return {
@@ -85,8 +90,10 @@ def _fastest(summary: Summary, lines: Mapping[str, Setting]) -> list[Setting]:
 def words(grid: LoadGrid, summary: Summary) -> list[str]:
     """The best budgets and where plain decoding wins; from the prediction, where nothing was measured."""
     said = load_words(summary, grid.curve)
-    if said or not any(cell.predicted for cell in grid.cells.values()):
+    if not any(cell.predicted for cell in grid.cells.values()):
         return said
+    if said or grid.withheld:
+        return [*said, *([grid.withheld] if grid.withheld else [])]
     best = [f"{name_of(cell.setting)} for {count}" for count in grid.counts if (cell := grid.best(count))]
     return [f"Predicted, not measured: the best budget of {grid.curve.label}, by requests at once: {', '.join(best)}."]
 

@@ -41,22 +41,25 @@ class LoadCell:
 
 @dataclass(frozen=True)
 class LoadGrid:
-    """One curve: a column for each budget, that of plain decoding the first, a row for each number of requests."""
+    """One curve: a column for each budget, that of plain decoding the first, a row for each number of requests.
+    ``withheld`` says why no predicted cell is called the best; empty where one may be."""
 
     curve: Setting
     columns: tuple[Setting, ...]
     counts: tuple[int, ...]
     cells: Mapping[Setting, LoadCell]
+    withheld: str = ""
 
     def at(self, column: Setting, count: int) -> LoadCell | None:
         """The cell; None where there is none yet."""
         return self.cells.get(replace(column, together=count))
 
     def best(self, count: int) -> LoadCell | None:
-        """The largest total of a number of requests: of what was measured, where anything was."""
+        """The largest total of a number of requests: of what was measured, where anything was; None where nothing was
+        and the prediction is withheld."""
         row = [cell for column in self.columns if (cell := self.at(column, count))]
         measured = [cell for cell in row if not cell.predicted]
-        return max(measured or row, key=lambda cell: cell.total, default=None)
+        return max(measured or ([] if self.withheld else row), key=lambda cell: cell.total, default=None)
 
 
 def name_of(column: Setting) -> str:

@@ -116,7 +116,7 @@ def heat_summary(grid: LoadGrid) -> str:
              f"{', predicted' if cell.predicted else ''})"
              for count in grid.counts if (cell := grid.best(count))]
     if not ridge:
-        return f"Nothing of {grid.curve.label} has been measured yet."
+        return grid.withheld or f"Nothing of {grid.curve.label} has been measured yet."
     return (f"Total tokens per second of {grid.curve.label} over node budget and requests at once. The best: "
             f"{'; '.join(ridge)}. The table has every cell.")
 

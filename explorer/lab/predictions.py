@@ -20,15 +20,19 @@ def predicted_points(found: WhatIf | None, line: str = "") -> list[CurvePoint]:
 
 
 def predicted_view(found: WhatIf | None, line: str) -> View:
-    """{lines, line}: the curves that there are predictions of, and the one that is drawn."""
-    return {"lines": list(_lines(found)), "line": chosen_line(found, line)}
+    """{lines, line, withheld}: the curves that there are predictions of, the one that is drawn, and why its speed is
+    not, empty where it is."""
+    return {"lines": list(_lines(found)), "line": chosen_line(found, line), "withheld": found.withheld if found else ""}
 
 
 def chosen_line(found: WhatIf | None, line: str) -> str:
-    """The curve asked for, else that of the setting which is predicted to be fastest; empty without any."""
+    """The curve asked for, else that of the setting which is predicted to be fastest, the first where that may not be
+    said; empty without any."""
     lines = _lines(found)
     if line in lines or not lines:
         return line if line in lines else ""
+    if found and found.withheld:
+        return next(iter(lines))
     return max(lines, key=lambda name: max(point.speed.median for point in lines[name]))
 
 

@@ -148,7 +148,8 @@ def curves_view(summary: Summary, runs: Iterable[Mapping[str, Any]], found: What
                 line: str = "") -> View:
     """{figure, count, predicted}: the curves of a sweep, of single runs and of one line of a what-if; count is how many
     points there are."""
-    layers = [swept(points_of(summary)), single(single_points(runs)), predicted(predicted_points(found, line))]
+    layers = [swept(points_of(summary)), single(single_points(runs)),
+              predicted(predicted_points(found, line), speed=not (found and found.withheld))]
     best = summary.best
     marked = next((point for point in layers[0].points if best and point.setting == best.setting), None)
     together = summary.counts[0] if summary.counts else 1

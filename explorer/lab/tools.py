@@ -98,8 +98,8 @@ class Tools:
         line = str(wanted.get("line"))
         chosen = line if line in lines else [*usual, *lines][0]
         about, gain = found.cost, lines[chosen]
-        _, pays = priced(found, gain, np.asarray(gain.realised))
-        return {"cost": cost_figure(about, pays),
+        pays = 0 if found.withheld else priced(found, gain, np.asarray(gain.realised))[1]
+        return {"cost": cost_figure(about, pays), "withheld": found.withheld,
                 "gain": gain_figure(found, gain), "lines": list(lines), "line": chosen,
                 "about": f"Measured on {about.hardware} in {about.dtype} after {about.context} tokens, "
                          f"{about.sampling}, medians of {about.repeats}."}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from engine.budget.cost import CostCurve, between
 
 STAIRS = CostCurve("rig", "machine", "float32", "greedy", 64, 5, (1, 8, 9, 16, 17), (4.0, 4.0, 6.0, 6.0, 20.0),
@@ -31,3 +33,28 @@ def test_what_lies_between_two_numbers_of_requests_is_read_between_them() -> Non
     assert (found.overhead_ms, found.plain_ms) == (2.0, 6.0)
     assert found.verify_ms == (4.5, 5.0, 9.0) and found.verify_low_ms == (3.5, 4.0, 8.0)
     assert found.draft_ms[0] == 4.0, "no node each: between the drafts of two and of four without any"
+
+
+def measured_curve(rows: tuple[int, ...], passes: tuple[float, ...], spread: float) -> CostCurve:
+    """A curve of passes of so many milliseconds, eight in ten within this share of them on either side."""
+    low, high = (tuple(sign * ms for ms in passes) for sign in (1 - spread, 1 + spread))
+    return replace(STAIRS, rows=rows, verify_ms=passes, verify_low_ms=low, verify_high_ms=high,
+                   draft_ms=(1.0,) * len(rows))
+
+
+BFLOAT16 = (1, 5, 9, 17, 65), (46.0, 57.0, 75.0, 109.0, 304.0)  # measured, SmolLM2's whole passes (engine/LOG.md)
+FLAT = (1, 4, 17), (20.6, 20.2, 30.6)  # measured, SmolLM2 in bfloat16: 4 rows are no dearer than 1
+EMULATED = (1, 2, 4, 5, 8, 9, 17), (28.4, 46.2, 35.5, 36.0, 41.5, 41.9, 60.9)  # measured, its products in float32, AVX2
+
+
+@pytest.mark.parametrize(("curve", "sizes"), [
+    (measured_curve(*BFLOAT16, 0.05), ()), (measured_curve(*FLAT, 0.1), ()), (measured_curve(*FLAT, 0.0), ()),
+    (measured_curve(*EMULATED, 0.05), (2, 4)), (measured_curve(*EMULATED, 0.4), ()),
+    (measured_curve((1, 4, 8, 16), (10.0, 30.0, 12.0, 14.0), 0.1), (4, 8)),
+    (measured_curve((1, 4, 8, 16), (10.0, 11.0, 30.0, 14.0), 0.1), (8, 16)),
+    (STAIRS, ()), (replace(STAIRS, verify_ms=(4.0, 9.0, 6.0, 6.0, 20.0), verify_low_ms=(4.0, 5.9, 6.0, 6.0, 20.0)),
+                   ())])
+def test_no_best_is_predicted_where_more_rows_took_less_time_beyond_the_noise(
+        curve: CostCurve, sizes: tuple[int, ...]) -> None:
+    assert bool(curve.disorder) == bool(sizes)
+    assert not sizes or f"{sizes[0]} rows took" in curve.disorder and f"one over {sizes[1]} rows" in curve.disorder

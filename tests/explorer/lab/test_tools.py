@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,20 @@ import pytest
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError
 from engine.lab.forecast import Gain
+from engine.lab.summary import Summary
 from engine.trace import Piece
 from explorer.lab.cost import binned, cost_figure, gain_figure, priced
 from explorer.lab.jobs import Job, Jobs
+from explorer.lab.load import LoadFocus, load_view
+from explorer.lab.predictions import chosen_line
 from explorer.lab.race import parts, race_plan_from
 from explorer.lab.service import LabService
+from explorer.lab.table import curves_view
 from explorer.lab.tools import Tools
 from explorer.run_queue import RunQueue
 from explorer.sources.replay import NoInstruments
 from tests.explorer.lab.test_sweeps import FORM, lab_at, state, until
-from tests.explorer.scripted import CODE, STORY, ScriptedSource, scripted_trace
+from tests.explorer.scripted import CODE, CURVE, PASSES_MS, STORY, ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import answering
 
@@ -142,6 +147,34 @@ def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget() -> None:
     assert gain.realised[best - 1] > prices[best - 1] and gain.realised[best] < prices[best]
     assert f"best: {best} nodes, predicted" in gain_figure(found, gain)["layout"]["annotations"][0]["text"]
     assert cost_figure(found.cost)["data"][1]["y"] == list(found.cost.verify_ms)
+
+
+def without_order(instruments: ScriptedInstruments) -> None:
+    """From now on, five rows cost more than nine."""
+    passes = (4.0, 4.0, 40.0, *PASSES_MS[3:])
+    curve = replace(CURVE, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes)
+    instruments.cost = lambda trace: curve  # type: ignore[method-assign]
+    instruments.load_cost = lambda trace, requests: replace(curve, requests=requests)  # type: ignore[method-assign]
+
+
+@pytest.mark.slow
+def test_no_best_budget_is_predicted_from_a_cost_without_order() -> None:
+    instruments = ScriptedInstruments()
+    without_order(instruments)
+    made = tools(instruments=instruments)
+    ended(made, made.what_if({"run": "r"}))
+    answer, found = made.cost({"what_if": "r", "line": "joint"}), made.forecast("r")
+    assert "a pass over 5 rows took 40.0 ms" in answer["withheld"]
+    assert not answer["gain"]["layout"].get("annotations") and answer["withheld"] in answer["gain"]["summary"]
+    assert "what its row costs" not in {trace["name"] for trace in answer["gain"]["data"]}
+    curves = curves_view(Summary(()), (), found, "joint")
+    assert curves["predicted"]["withheld"] == answer["withheld"]
+    assert {trace["yaxis"] for trace in curves["figure"]["data"] if trace.get("meta") == "predicted"} == {"y"}
+    assert chosen_line(found, "") in curves["predicted"]["lines"]
+    ended(made, made.load({"run": "r"}))
+    view = load_view(None, [], made.load_prediction("r"), LoadFocus())
+    assert view["words"] == [answer["withheld"]] and "shapes" not in view["heat"]["layout"]
+    assert not any(cell["best"] for row in view["table"]["rows"] for cell in row["cells"] if cell)
 
 
 @pytest.mark.slow
