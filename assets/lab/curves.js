@@ -54,7 +54,7 @@
     draw() {
       const { curves, points } = this.lab;
       this.clear.hidden = !points.all.length;
-      this.ask.hidden = !this.lab.can("what_if");
+      this.ask.hidden = !this.lab.can("what_if") || Boolean(this.lab.progress.other_rig); // it would have no place there
       if (!curves) return;
       this.choices(curves.predicted);
       const { withheld } = curves.predicted;
@@ -82,7 +82,7 @@
     // A measurement of elsewhere says so.
     get whence() {
       const { recorded, other_rig: otherRig } = this.lab.progress;
-      if (otherRig) return `◉ Of another rig: ${otherRig}. ${recorded ? Lab.recordedOn(recorded) : ""}`;
+      if (otherRig) return `◉ Of another rig. ${recorded ? Lab.recordedOn(recorded) : `Measured with ${otherRig}.`}`;
       return recorded ? `◉ ${Lab.recordedOn(recorded)} Nothing was measured on this machine yet.` : "";
     }
 

@@ -76,7 +76,7 @@
 
     async predict() {
       const { value, header } = this.lab.stage;
-      if (!header) {
+      if (!header || this.lab.unasked) {
         this.begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
         return;
       }

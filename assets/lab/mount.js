@@ -187,7 +187,7 @@
     async predict() {
       const { value, header } = this.stage;
       const begin = this.cost.begin;
-      if (!header) {
+      if (!header || this.unasked) {
         begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
         return;
       }

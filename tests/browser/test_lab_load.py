@@ -27,7 +27,7 @@ def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
 
 def measure(lab: Any) -> None:
     """Six settings on two prompts; the cells fill in meanwhile. Every test may come first, so all begin here."""
-    lab.wait_for_function(f"{LABELS}.length > 6")  # of the recorded measurement
+    lab.locator("[data-plot=heat]", has_text="Nothing measured with scripted rig yet").wait_for()
     choose(lab, ["ddtree"], [8, 64])
     lab.evaluate(f"{LAB}.sweep.together.values = [1, 8]; {LAB}.sweep.count()")
     assert lab.locator(".lab-plan").inner_text().startswith("6 settings on 2 prompts: 12 runs")
