@@ -28,7 +28,7 @@ from tests.attack.area import keep
 
 FIXED_SEED = 20261122
 CASES: Mapping[str, int] = MappingProxyType({
-    "command_line": 50_000, "traces": 42_000, "http": 12_000, "servers": 6_000, "browser": 240})
+    "command_line": 50_000, "checkpoints": 4_000, "traces": 42_000, "http": 12_000, "servers": 6_000, "browser": 240})
 KEPT = Path(__file__).parent / "kept"
 PATIENCE_SECONDS = 240  # to start, and to end after the time is up
 

@@ -14,8 +14,9 @@ from types import MappingProxyType
 from tests.attack.area import Area, Plan, attack
 
 GIB = 2**30
-MEMORY: Mapping[str, int] = MappingProxyType(  # of address space, most of which libraries map and never touch
-    {"command_line": 8 * GIB, "traces": 3 * GIB, "http": 4 * GIB, "servers": 3 * GIB, "browser": 0})
+MEMORY: Mapping[str, int] = MappingProxyType({  # of address space, most of which libraries map and never touch
+    "command_line": 8 * GIB, "checkpoints": 8 * GIB, "traces": 3 * GIB, "http": 4 * GIB, "servers": 3 * GIB,
+    "browser": 0})
 
 
 def area_named(name: str) -> Area:

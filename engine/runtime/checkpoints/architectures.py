@@ -9,7 +9,7 @@ from transformers import AutoConfig, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from engine.errors import RigError
-from engine.runtime.checkpoints.files import called, first_line, require
+from engine.runtime.checkpoints.files import called, first_line, read_config
 
 SEEN_WHOLE = frozenset({"full_attention", "sliding_attention"})
 ALIBI = frozenset({"bloom", "mpt"})
@@ -18,10 +18,10 @@ SMALLEST_WINDOW = 512  # positions: with a smaller window texts would be too sho
 
 def causal_config(folder: Path) -> PreTrainedConfig:
     """The config of a causal language model; RigError says why a model cannot serve. No code in the folder is run."""
-    require(folder, "config.json")
+    read_config(folder)
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RigError(f"config.json in {called(folder)} describes no model that transformers knows without running "
                        f"code of the checkpoint ({first_line(error)}).") from error
     kind = config.model_type
@@ -51,8 +51,9 @@ def why_not(config: PreTrainedConfig) -> str:
         return "some of its layers share keys and values, which the tree cache cannot hold"
     if text.model_type in ALIBI or getattr(text, "alibi", False):
         return "its attention counts rows instead of positions (ALiBi), so siblings would see each other's distance"
-    if not isinstance(getattr(text, "num_attention_heads", None), int):
-        return "its layers differ in their number of heads, which the tree cache cannot hold"
+    differing = ", ".join(sorted(getattr(text, "per_layer_attributes", None) or ()))
+    if differing or not isinstance(getattr(text, "num_attention_heads", None), int):
+        return f"its layers differ in {differing or 'their number of heads'}, which the tree cache cannot hold"
     window = window_of(text)
     if 0 < window < SMALLEST_WINDOW:
         return f"its attention sees {window} positions, fewer than the {SMALLEST_WINDOW} that a text needs"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,9 @@ from torch import Tensor, nn
 from engine.errors import RigError
 
 INDEX = "model.safetensors.index.json"
+LARGEST = 2**31 - 1  # of a config's whole numbers: a trace holds no more positions
+MODULES = re.compile(r"(layers?|blocks?|experts|depth)$")  # names of numbers that make so many modules
+MOST_MODULES = 2**13
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -32,15 +36,31 @@ def kept_in(folder: Path) -> Path | None:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The values of config.json; RigError where it is not a JSON object."""
+    """The values of config.json; RigError where it is not a JSON object, or holds a number that no model has."""
     path = require(folder, "config.json")
     try:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
-    except ValueError as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RigError(f"config.json in {called(folder)} is not JSON ({first_line(error)}).") from error
     if not isinstance(values, dict):
         raise RigError(f"config.json in {called(folder)} holds a {type(values).__name__}; it has to be an object.")
+    for name, value in _numbers(values):
+        if abs(value) > (most := MOST_MODULES if MODULES.search(name) else LARGEST):
+            raise RigError(f"config.json in {called(folder)} has {name:.60} {str(value):.40}; at most {most:,} is "
+                           "read.")
     return values
+
+
+def _numbers(values: object, name: str = "") -> Iterator[tuple[str, int]]:
+    """Every whole number, with the name that it stands under."""
+    if isinstance(values, int):
+        yield name, values
+    elif isinstance(values, list):
+        for value in values:
+            yield from _numbers(value, name)
+    elif isinstance(values, dict):
+        for key, value in values.items():
+            yield from _numbers(value, key)
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -62,7 +82,7 @@ def _shards(folder: Path) -> list[str]:
     """The files that the index names."""
     try:
         places = json.loads((folder / INDEX).read_text(encoding="utf8"))["weight_map"].items()
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise RigError(
             f"{INDEX} in {called(folder)} names no files ({first_line(error)}); {_again(folder)}.") from error
     for tensor, name in places:
@@ -93,16 +113,25 @@ def placed(model: Model, device: torch.device, dtype: torch.dtype) -> Model:
 
 def parameters(folder: Path) -> int:
     """How many numbers the weights hold, read from the files' headers only."""
-    count = 0
-    for path in weight_files(folder):
-        try:
-            with safe_open(path, "pt") as tensors:
-                names = tensors.keys()
-                for name in names:
-                    count += torch.Size(tensors.get_slice(name).get_shape()).numel()
-        except (SafetensorError, OSError) as error:
-            raise damaged(path, error) from error
-    return count
+    return sum(size for path in weight_files(folder) for size in _sizes(path))
+
+
+def must_have_layers(folder: Path, layers: int) -> None:
+    """RigError where a config counts more layers than there are tensors: what is missing would be made in memory."""
+    tensors = sum(len(_sizes(path)) for path in weight_files(folder))
+    if layers > tensors:
+        raise RigError(f"config.json in {called(folder)} counts {layers:,} layers, and the weights have {tensors:,} "
+                       "tensors; fetch it again.")
+
+
+def _sizes(path: Path) -> list[int]:
+    """How many numbers each tensor of a file holds, by its header."""
+    try:
+        with safe_open(path, "pt") as tensors:
+            names = tensors.keys()
+            return [torch.Size(tensors.get_slice(name).get_shape()).numel() for name in names]
+    except (SafetensorError, OSError) as error:
+        raise damaged(path, error) from error
 
 
 def damaged(path: Path, error: BaseException) -> RigError:

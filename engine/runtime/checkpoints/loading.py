@@ -11,9 +11,9 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from engine.errors import RigError
+from engine.errors import CancellationError, RigError
 from engine.runtime.checkpoints.architectures import causal_config
-from engine.runtime.checkpoints.files import called, first_line, require, weight_files
+from engine.runtime.checkpoints.files import LARGEST, called, first_line, must_have_layers, require
 from engine.runtime.checkpoints.several_gpus import Places
 from engine.runtime.target.masks import take_any_mask
 
@@ -25,7 +25,7 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: 
     """The causal language model in a local folder, in evaluation mode and ready for tree masks: on the device, or with
     its modules on the GPUs that ``places`` names. RigError where it cannot be loaded."""
     config = causal_config(folder)
-    weight_files(folder)
+    must_have_layers(folder, int(config.get_text_config().num_hidden_layers))
     capped = getattr(config.get_text_config(), "attn_logit_softcapping", None)  # fused attention would leave it out
     try:
         with ONE_AT_A_TIME:
@@ -43,6 +43,7 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: 
     if missing:
         raise RigError(f"The weights in {called(folder)} have no {missing[0]} (and {len(missing) - 1} more tensors); "
                        "the checkpoint does not fit its own config.json, so fetch it again.")
+    must_stop(model, folder)
     text = model.config.get_text_config()
     if getattr(text, "num_key_value_heads", None) is None:
         text.num_key_value_heads = text.num_attention_heads  # older architectures have no separate number
@@ -50,11 +51,30 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: 
     return (model if places else model.to(device)).eval()
 
 
-def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer in a model's folder; RigError where it cannot be loaded."""
+def must_stop(model: PreTrainedModel, folder: Path) -> None:
+    """RigError where what ends a text is no token."""
+    stop = model.generation_config.eos_token_id
+    for token in stop if isinstance(stop, list) else [] if stop is None else [stop]:
+        if type(token) is not int or not 0 <= token <= LARGEST:
+            raise RigError(f"generation_config.json in {called(folder)} has eos_token_id {stop!r:.60}; it has to be a "
+                           "token's number, or a list of such.")
+
+
+def load_tokenizer(folder: Path, vocabulary: int | None = None) -> PreTrainedTokenizerBase:
+    """The tokenizer in a model's folder; RigError where it cannot be loaded, or where it makes tokens out of text that
+    are none of the model's ``vocabulary``."""
     require(folder, "tokenizer_config.json" if list(folder.glob("*.model")) else "tokenizer.json")
     try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        tokenizer.decode(tokenizer.encode("A text."))  # which some values are first read by
+        special = {place for place, token in tokenizer.added_tokens_decoder.items() if token.special}
+        beyond = {place for place in tokenizer.get_vocab().values() if vocabulary is not None and place >= vocabulary}
+    except BaseException as error:  # a damaged file brings about anything, and the library's panics are no Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | CancellationError):
+            raise
         raise RigError(
             f"The tokenizer in {called(folder)} cannot be loaded ({first_line(error)}); fetch it again.") from error
+    if left := beyond - special:  # some models have no row for images' tokens, which no text is turned into
+        raise RigError(f"The tokenizer in {called(folder)} has the token {min(left)}, and the model a vocabulary of "
+                       f"{vocabulary}; fetch it again.")
+    return tokenizer

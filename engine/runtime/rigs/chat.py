@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from engine.errors import RequestError
 from engine.recorder import token_piece
 from engine.requests.turns import ROLES, Turn
+from engine.runtime.checkpoints.files import first_line
 from engine.trace import Piece
 
 THINKING = "enable_thinking"  # the option's name in chat templates
@@ -67,9 +68,10 @@ def _frame(tokenizer: PreTrainedTokenizerBase, roles: Sequence[str], style: Chat
     turns = [{"role": role, "content": place} for role, place in zip(roles, places, strict=True)]
     try:
         rest = str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **style.options))
-    except (TemplateError, ValueError) as error:
+    except (TemplateError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
+            ValueError) as error:  # a template is a program of the checkpoint's
         raise RequestError(f"The chat template of this rig does not take turns of {', '.join(roles)} "
-                           f"({str(error).strip().splitlines()[0][:160].rstrip('.')}).") from error
+                           f"({first_line(error)[:160]}).") from error
     frame: list[str] = []
     for place in places:
         before, found, rest = rest.partition(place)

@@ -47,7 +47,7 @@ from engine.runtime.target.self_test import must_verify_trees
 from engine.runtime.target.target import TorchTarget
 
 log = logging.getLogger("canopy.rigs")
-WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, StrictDataclassError)
+WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RuntimeError, StrictDataclassError)
 
 
 @dataclass(frozen=True)
@@ -168,16 +168,17 @@ def load_rig(parts: RigParts, dtype: str, device: torch.device, opening: Opening
         chosen = precision(dtype, parts.target, device, opening, parts.acceptance_lengths)
         places = places_of([parts.target, *parts.drafters.values()], config, storage_of(chosen.dtype), device, opening)
     opening.tell(f"Reading the weights of {called(parts.target)} …", None)
-    tokenizer = load_tokenizer(parts.target)
+    tokenizer = load_tokenizer(parts.target, facts.config.vocab_size)
     with _configured(parts.target):
         model = load_causal(parts.target, DTYPES[chosen.dtype], device, places)
-    window = within_window(model.config)
-    taps = tuple(dict.fromkeys(tap for plan in plans.values() for tap in plan.taps))
-    if taps and not hasattr(model.base_model, "layers"):
-        raise RigError(f"The layers of a {model.config.model_type} cannot be tapped; name a drafter that reads none.")
-    target = TorchTarget(model, taps)
-    take(target, chosen.dtype, parts.target)
-    must_verify_trees(target)
+        window = within_window(model.config)
+        taps = tuple(dict.fromkeys(tap for plan in plans.values() for tap in plan.taps))
+        if taps and not hasattr(model.base_model, "layers"):
+            raise RigError(f"The layers of a {model.config.model_type} cannot be tapped; name a drafter that reads "
+                           "none.")
+        target = TorchTarget(model, taps)
+        take(target, chosen.dtype, parts.target)
+        must_verify_trees(target)
     opening.tell("Reading the drafters …", None)
     drafters: dict[str, Drafter] = {}
     for name, plan in plans.items():
@@ -202,6 +203,8 @@ def _configured(folder: Path) -> Iterator[None]:
     """Turn any error that a wrong value in this folder's config.json causes into a RigError of one sentence."""
     try:
         yield
+    except torch.OutOfMemoryError:
+        raise
     except WRONG_KIND as error:
         said = " ".join(str(error).split())[:200].rstrip(".") or "no value"
         raise RigError(f"config.json in {called(folder)} holds a value of the wrong kind ({type(error).__name__}: "

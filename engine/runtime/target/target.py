@@ -109,7 +109,7 @@ class TorchTarget:
                 f"A cache of {size + rows} positions does not fit into memory; lower max tokens or the node budget."
             ) from error
         self._sampling = sampling
-        self._draws = position_draws(sampling.seed, self.context_limit + 1)
+        self._draws = position_draws(sampling.seed, size + rows + 1)
         self._output = self.reference.prefill(torch.tensor(prompt_ids, device=self.device), self._cache)
         self._cache.length = size
         choice = chosen(self._output.logits, sampling, self._draws[[size]])

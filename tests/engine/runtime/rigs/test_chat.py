@@ -55,6 +55,8 @@ def test_a_tokenizer_without_a_template_gets_the_text_as_it_is(tokenizer: PreTra
     ("{{ messages }}", (("robot", "hi"),), "A turn has the role 'robot'; it has to be one of system, user, assistant."),
     ("{{ raise_exception('No system turns.\nNone.') }}", (("system", "hi"),),
      "The chat template of this rig does not take turns of system, user (No system turns)."),
+    ("{{ 1 / 0 }}", (), "does not take turns of user (division by zero)."),
+    ("{{ messages + 3 }}", (), "does not take turns of user (can only concatenate list"),
     ("{{ messages[-1].content }}", (("user", "hi"),), "leaves a turn out"),
 ])
 def test_turns_that_the_template_does_not_take(
