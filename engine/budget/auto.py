@@ -43,8 +43,8 @@ from engine.trees.tree import beginning, select
 MEMORY = 0.95  # weight of what was known a round ago
 PRIOR = 8.0  # weight of the drafter's own probabilities against what is seen, in tokens of a step
 TRIAL = 0.02  # of the text may go into trying drafts that do not pay, and of the rounds into plain ones to compare with
-CHEAP = 0.005  # of a plain round: first trees are as large as they can be for this much more than the smallest
-FIRST_NODES = 24  # the largest first tree: a larger one teaches more, and takes longer to build
+CHEAP, ALIKE = 0.005, 0.1  # of a plain round, or of the least draft: so much more may first trees cost
+FIRST_NODES = 16  # the largest first tree: a larger one teaches more, and takes longer to build
 HELD_UP = 2.0  # times what it should take: the most that a round counts as, if other programs held it up
 
 STEPS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025)  # places of a tree, by rank
@@ -118,9 +118,9 @@ class AutoBudget:
         # a size that seems dearer than a larger one was disturbed while it was measured
         self._low_ms = dict(zip(curve.rows, [*accumulate(reversed(curve.verify_low_ms), min)][::-1], strict=True))
         self.plain_ms = min(curve.plain_ms, self.pass_ms(1) + curve.overhead_ms)  # as undisturbed as the passes
-        one = curve.draft_at(1)
+        cheap = curve.draft_at(1) + max(CHEAP * self.plain_ms, ALIKE * curve.draft_at(1))
         self._least = max([size - 1 for size in curve.rows if 1 < size <= FIRST_NODES + 1
-                           and curve.draft_at(size - 1) - one <= CHEAP * self.plain_ms], default=1)
+                           and curve.draft_at(size - 1) <= cheap], default=1)
         self._most = self._least  # nodes of the next tree
         self._tokens, self._spent_ms = 1.0, self.plain_ms  # of recent rounds
         self.drafters, self.built = 0, 0  # of this round
@@ -176,8 +176,11 @@ class AutoBudget:
         return falling
 
     def take(self, tree: DraftTree, nodes: int) -> DraftTree:
-        """The best nodes of the built tree. The next one is built one size larger than what is taken of this one."""
-        self._most = max(self._least, next((size - 1 for size in self.curve.rows if size > nodes + 1), nodes))
+        """The best nodes of the built tree. The next one is built one size larger than what is taken of this one, and
+        at most one size smaller than it was, since what pays differs from round to round."""
+        sizes = [size - 1 for size in self.curve.rows if size > 1]
+        smaller = max((size for size in sizes if size < self._most), default=1)
+        self._most = max(self._least, smaller, next((size for size in sizes if size > nodes), nodes))
         if self._order is None:
             return beginning(tree, nodes)
         return select(tree, np.sort(self._order[:nodes + 1]))
