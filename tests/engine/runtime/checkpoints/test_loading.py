@@ -113,7 +113,7 @@ def test_the_weights_stay_small() -> None:
 
 def test_models_that_are_loaded_at_once_are_whole_and_so_are_later_ones() -> None:
     def load(_: int) -> int:
-        return load_causal(DEMO / "target", torch.float32, torch.device("cpu")).num_parameters()
+        return int(load_causal(DEMO / "target", torch.float32, torch.device("cpu")).num_parameters())
     with ThreadPoolExecutor(4) as loads:
         sizes = list(loads.map(load, range(12)))
     assert len({*sizes, load(0)}) == 1
