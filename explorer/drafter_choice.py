@@ -26,7 +26,8 @@ def names_of(value: Any) -> list[str]:
 def choosing_drafters(source: Source, method: str, names: Sequence[str] = ()) -> dict[str, Any]:
     """The choices and the value of the list of drafters for a method: the rig's own choice, unless ``names`` are
     others. Where a method takes no drafter, or all that the rig has, there is nothing to choose."""
-    own, count = tuple(source.usual_drafters(method)), METHODS[method].drafter_count
+    own = tuple(source.usual_drafters(method))
+    count = METHODS[method].drafter_count if method in METHODS else len(own)  # an attached server drafts as it does
     others = [found for found in combinations(source.drafters, count) if found != own]
     asked = tuple(map(str, names))  # an uploaded file may name anything
     if len(asked) == count and asked != own and asked not in others and set(asked) <= set(source.drafters):

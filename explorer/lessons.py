@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.errors import RequestError, TraceError
 from engine.machine.files import name_in_utf8
-from engine.trace import Header, Trace, load, tau
+from engine.trace import Header, Trace, known_tau, load
 from explorer.claims import recorded_comparison
 from explorer.view import View, piece_view
 
@@ -29,10 +29,12 @@ class Lesson:
     def summary(self) -> View:
         """Its entry in the list: title, note, how it was run, and the outcome."""
         header, rounds = self.trace.header, [entry.round for entry in self.trace.entries]
+        known = known_tau(header, rounds)
         return {
             "name": self.name, "title": header.title or self.name, "note": header.note, "rounds": len(rounds),
             "method": header.request.method, "budget": header.budget, "rig": header.rig,
-            "tau": round(tau(rounds), 2), "tokens_per_second": round(tokens_per_second(self.trace), 1),
+            "tau": None if known is None else round(known, 2),
+            "tokens_per_second": round(tokens_per_second(self.trace), 1),
             "recorded": header.recorded,
         }
 

@@ -14,7 +14,7 @@ import gradio as gr
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import CanopyError
-from engine.methods import METHODS
+from engine.methods import METHODS, SERVED
 from engine.requests.rig_names import EMBEDDED_RIG
 from explorer.browser_calls import bar_call
 from explorer.bundle import ASSETS, bundle, style
@@ -145,6 +145,10 @@ class Controls:
         """The components whose values make a ``RunForm``: one for each field, in the order of the fields."""
         return [getattr(self, name) for name in FIELDS]
 
+    def drafting(self) -> list[Any]:
+        """The components that say how this page drafts."""
+        return [self.steps, self.budget, self.pace, self.split]
+
     def asked(self) -> list[Any]:
         """The components that a preset or an opened recording fills in: those of ``_values``, and the drafters."""
         return [*(getattr(self, name) for name in FILLED), self.steps, self.drafters]
@@ -190,14 +194,16 @@ def _follow_rig(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Answer
         # a method that can be run stays: a recording may have filled in another by the time that this arrives
         kept: dict[str, Any] = {} if method in methods else {"value": fitting(method, methods)}
         drafters = choosing_drafters(rig.source, fitting(method, list(METHODS)), names_of(chosen))
+        ours = methods != [SERVED]  # an attached server drafts as it was started
         return [gr.Dropdown(choices=methods, **kept), gr.Dropdown(choices=titles(presets.of(rig))),
-                gr.Dropdown(**drafters)]
+                gr.Dropdown(**drafters), *(gr.update(interactive=ours) for _ in controls.drafting())]
 
     asked = [controls.method, controls.budget, controls.steps, controls.prompt]
     restored = page.load(
         None, asked, asked, js="(...values) => Canopy.controls.restore(...values)", queue=False,
         api_visibility="private")
-    given, shown = [controls.method, controls.drafters], [controls.method, controls.preset, controls.drafters]
+    given = [controls.method, controls.drafters]
+    shown = [controls.method, controls.preset, controls.drafters, *controls.drafting()]
     restored.then(bar_call(offered), given, shown, preprocess=False, **QUIET)
     stage.rig(bar_call(offered), given, shown, preprocess=False, **QUIET)
 

@@ -18,6 +18,7 @@ from engine.requests.rig_names import NAMED, PIN, RIGS_FOLDER, is_address, rig_n
 from explorer.browser_calls import browser_call
 from explorer.rig import OpenRig
 from explorer.run_queue import RunQueue
+from explorer.server_retry import ServerRetry
 from explorer.sources.answering import NO_RIG_ACCESS, AnsweringRig, RigAccess, RigLoad, RigOpener
 from explorer.view import View
 
@@ -38,22 +39,27 @@ class RigChoice:
         self._load = rig.coming
         self._begun = False  # with the page's first rig
         self._failure = ""
+        self._retry: ServerRetry | None = None
 
     def functions(self) -> list[Callable[[Any], View]]:
         """What the browser calls by name; each takes one value and gives the state, or {"error": a sentence}."""
-        answers = {"rig_state": self.state, "rig_choose": self.choose, "rig_cancel": self.cancel}
+        answers = {"rig_state": self.state, "rig_choose": self.choose, "rig_cancel": self.cancel,
+                   "rig_retry": self.retry}
         return [browser_call(name, answer) for name, answer in answers.items()]
 
     def state(self, _: Mapping[str, Any]) -> View:
         """The rig that answers, those that can be chosen, and the one that is being loaded. ``coming`` is the name of
         the first rig until it is loaded or refused. ``changes`` counts how often the rig was changed: a page that has
-        seen another number still offers what a former rig could do."""
+        seen another number still offers what a former rig could do. ``retry`` is the server that was asked for and is
+        asked again, see ``ServerRetry``."""
         source, instruments, load, coming = self._rig.source, self._rig.instruments, self._load, self._rig.coming
+        retry = self._retry
         return {
             "rig": source.rig, "hardware": source.hardware, "opened": instruments.rig, "good_at": source.good_at,
             "reason": instruments.reason, "changes": self._rig.changes, "closed": self._access.closed,
             "named": [{"name": name, "note": note_of(name)} for name in rig_names()],
-            "coming": coming.name if coming else "", "loading": load and load.view(), "failure": self._failure}
+            "coming": coming.name if coming else "", "loading": load and load.view(), "failure": self._failure,
+            "retry": retry and retry.view()}
 
     def choose(self, wanted: Mapping[str, Any]) -> View:
         """Begin to load {"rig": a name, a folder, or TARGET::DRAFTER}; RequestError where that cannot begin now."""
@@ -76,6 +82,12 @@ class RigChoice:
         """Give up what is being loaded, at the next step or piece of the download."""
         if load := self._load:
             load.cancel()
+        return self.state({})
+
+    def retry(self, _: Mapping[str, Any]) -> View:
+        """Ask the server that did not answer again, now."""
+        if retry := self._retry:
+            retry.now()
         return self.state({})
 
     def load_first(self, opener: RigOpener, fallback: str, without: Callable[[str], OpenRig]) -> None:
@@ -102,7 +114,15 @@ class RigChoice:
             self._rig.take(without(reason))
         opener.collect()
         self._failure = self._rig.note or reason
+        if asked and reason and is_address(asked.name) and not asked.control.stopped:
+            self._retry = ServerRetry(asked.name, lambda load: self._tried_again(load, opener))
         self._load = self._rig.coming = None
+
+    def _tried_again(self, load: RigLoad, opener: RigOpener) -> str:
+        failure = self._open(load, opener)
+        if not failure:
+            self._failure, self._retry = "", None
+        return failure
 
     def _refuse(self, name: str) -> None:
         if self._load:
@@ -111,7 +131,9 @@ class RigChoice:
             raise RequestError(f"{name} is the rig that answers already.")
 
     def _begin(self, name: str, opener: RigOpener) -> None:
-        self._load, self._failure = RigLoad(name), ""
+        if self._retry:
+            self._retry.stop()
+        self._load, self._failure, self._retry = RigLoad(name), "", None
         Thread(target=self._replace, args=(self._load, opener), name="rig", daemon=True).start()
 
     def _replace(self, load: RigLoad, opener: RigOpener) -> None:

@@ -16,7 +16,7 @@ from gradio.events import api
 from engine.errors import CanopyError, RequestError, TraceError
 from engine.records import Ask
 from engine.requests.limits import MOST_TOKENS
-from engine.trace import Line, Trace, committed_ids, encode_line, loads, tau
+from engine.trace import Line, Trace, committed_ids, encode_line, known_tau, loads
 from engine.trace.limits import UPLOADED
 from explorer.browser_calls import browser_call, named_fields
 from explorer.follow import Follow
@@ -65,7 +65,8 @@ def summary(view: View, runs: Runs) -> View:
     rounds = [entry.round for entry in trace.entries][:view["from"] + len(view["rounds"])] if trace else []
     token_ids = committed_ids(rounds)
     return {"run": view["run"], "state": view["state"], "message": view["message"], "rounds": len(rounds),
-            "tau": tau(rounds), "token_ids": token_ids, "text": joined(pieces_of(trace), token_ids) if trace else ""}
+            "tau": known_tau(trace.header, rounds) if trace else 0.0, "token_ids": token_ids,
+            "text": joined(pieces_of(trace), token_ids) if trace else ""}
 
 
 def trace_lines(trace: Trace, first: int) -> str:

@@ -52,6 +52,9 @@ def two_runs(first: Trace, second: Trace) -> View:
     for side, trace in zip(SIDES, (first, second), strict=True):
         if not trace.entries:
             raise RequestError(f"The {side} run has no round to compare.")
+        if trace.header.chunked:
+            raise RequestError(f"The rounds of the {side} run are not known, since {trace.header.engine} does not "
+                               "report them; there is nothing to compare round by round.")
     parted = texts_part(first, second)
     lengths = [[len(entry.round.acceptance.keep) for entry in trace.entries] for trace in (first, second)]
     same_prompt = (first.header.prompt, first.header.turns) == (second.header.prompt, second.header.turns)

@@ -17,6 +17,9 @@
     return value;
   }
 
+  const SERVED = "served"; // the method of an attached server
+  const DECIDED = ["steps", "budget", "pace", "split", "heads"]; // what its own command line sets
+
   Canopy.controls = {
     stage: null,
     turns: [], // before the prompt: they go along with the next run
@@ -30,6 +33,11 @@
       const { stage } = Canopy.controls;
       if (!stage) return;
       stage.settings = { method, budget, pace };
+      document.body.dataset.canopyMethod = method;
+      for (const name of DECIDED) {
+        const field = document.getElementById(`canopy-${name}`);
+        if (field) field.title = method === SERVED ? "The attached server drafts as it was started; this has no effect on it." : "";
+      }
       stage.tell("settings");
     },
 

@@ -81,6 +81,7 @@
       ghosts: view.ghosts.map((ghost) => ({ drafter: ghost.head, ...tree(ghost) })),
       drafts: view.drafts.map(draft), scores: Array.from(view.scores, (score) => (score === null ? NaN : score)),
       seconds: secondsOf(view, before), method: header.method, budget: header.budget, engine: header.engine || "",
+      chunked: Boolean(header.chunked),
       drafterNames: Array.from(header.heads),
       path(node) {
         const steps = [node];

@@ -60,6 +60,7 @@
       if (!about) return;
       const { frame, body, tools } = this.frame(row, name, grow, about);
       const entry = { frame, body, about, stale: true, panel: null, lack: new Canopy.ink.Empty(body) };
+      entry.lack.box.classList.add("cs-lack");
       this.guard(entry, () => { entry.panel = about.create(body, this.stage); });
       if (!entry.panel) return;
       tools.prepend(...body.querySelectorAll(".cp-tools.is-low"));
@@ -108,7 +109,10 @@
       const { round } = this.stage;
       const remedy = round && entry.about.lacks ? entry.about.lacks(round) : "";
       entry.lack.hide();
-      if (remedy) entry.lack.say("Not recorded by this engine", remedy);
+      const unknown = Boolean(round && round.chunked);
+      entry.frame.classList.toggle("is-unknown", unknown);
+      if (unknown) entry.lack.say("Not known", "This server does not report which of its tokens came in one round.");
+      else if (remedy) entry.lack.say("Not recorded by this engine", remedy);
     }
 
     // One panel that fails says so in its place and leaves the others alone.

@@ -37,7 +37,7 @@
     entries() {
       const made = this.listed.map((lesson) => ({
         label: lesson.title,
-        note: `${Canopy.asked(lesson)}, τ ${lesson.tau.toFixed(1)}`,
+        note: `${Canopy.asked(lesson)}, τ ${lesson.tau === null ? "–" : lesson.tau.toFixed(1)}`,
         act: () => this.open(lesson.name, { push: true }),
       }));
       return [

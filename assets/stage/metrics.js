@@ -27,6 +27,24 @@
       text: (run, against, made) => String(made.keep.length) },
   ];
 
+  // What is known of a run whose server does not say which tokens came in one round: the sums that it gives at the end,
+  // `accepted` of `drafted` tokens and about how many passes. null for all other runs.
+  Canopy.sums = function sums({ header, value }, run) {
+    if (!header || !header.chunked) return null;
+    const { drafted = 0, accepted = 0 } = value.end || {};
+    const passes = run.tokens - accepted;
+    return drafted > 0 && passes > 0 ? { drafted, accepted, passes } : { drafted: 0, accepted: 0, passes: 0 };
+  };
+
+  const UNREPORTED = "Not known: this server does not report which of its tokens came in one round.";
+
+  // A figure of such a run, as {text, note, title}; undefined where it is the same for every run.
+  function unreported(name, { drafted, accepted, passes }) {
+    if (drafted && name === "accepted") return { text: `${accepted} of ${drafted}`, note: "drafted tokens", title: "Drafted tokens that the target accepted, of all that were drafted for this text, as the server counted them." };
+    if (drafted && name === "rounds") return { text: `≈ ${passes}`, note: "", title: "About how many passes of the target wrote this text: its tokens, less the accepted drafted ones." };
+    return ["tau", "accepted", "rounds", "round"].includes(name) ? { text: "–", note: "not reported", title: UNREPORTED } : undefined;
+  }
+
   class Metrics {
     constructor(stage, parent) {
       const { html } = Canopy.ink;
@@ -71,13 +89,19 @@
     }
 
     drawFigure(figure, run, against, plain) {
-      const { round } = this.stage;
       const { item, number, note } = this.items.get(figure.name);
-      item.hidden = Boolean(figure.compared) && (plain || (figure.name === "cost" && !against));
-      Canopy.ink.write(number, round ? figure.text(run, against, round) : "–");
-      if (figure.name === "round" && round) Canopy.ink.write(note, cost(round));
-      if (figure.name === "gain") Canopy.ink.write(note, against ? against.range : this.uncompared(run));
-      if (figure.name === "speed") Canopy.ink.write(note, timed(run));
+      const sums = Canopy.sums(this.stage, run);
+      const shown = (sums && unreported(figure.name, sums)) || this.known(figure, run, against);
+      item.hidden = Boolean(figure.compared) && (plain || Boolean(sums) || (figure.name === "cost" && !against));
+      item.title = shown.title;
+      Canopy.ink.write(number, shown.text);
+      Canopy.ink.write(note, shown.note);
+    }
+
+    known(figure, run, against) {
+      const { round } = this.stage;
+      const notes = { round: round && cost(round), gain: against ? against.range : this.uncompared(run), speed: this.stage.header && this.stage.header.method === "served" ? "as it arrived here" : timed(run) };
+      return { title: figure.title, text: round ? figure.text(run, against, round) : "–", note: notes[figure.name] || figure.note };
     }
   }
 

@@ -161,7 +161,7 @@
       this.timer = setTimeout(() => {
         this.timer = 0;
         const made = this.stage.round;
-        if (!made) return;
+        if (!made || made.chunked) return;
         const kept = made.keep.length - 1;
         Canopy.ink.write(this.live, `Round ${made.index + 1}: ${made.n - 1} nodes drafted, ${kept} accepted, `
           + `bonus '${Canopy.ink.spoken(made, made.bonus)}'`);

@@ -3,6 +3,7 @@
   "use strict";
 
   const BETWEEN_LOOKS_MS = 500;
+  const BETWEEN_TRIES_MS = 2000;
   const AWAY = "The server does not answer; trying again.";
   const FORMS = "TARGET::DRAFTER, each a folder or a Hugging Face model id (with @revision if needed); the target may be "
     + "a GGUF file, the drafter ngram. Or a folder with a rig.json. Weights are read from safetensors and GGUF alone. "
@@ -47,6 +48,9 @@
       html("h2", "", sheet, "The rig that answers");
       this.now = html("p", "cs-rig-now", sheet);
       this.good = html("p", "cs-rig-note", sheet);
+      this.again = html("p", "cs-rig-note", sheet);
+      this.againSaid = html("span", "", this.again);
+      button(this.again, "Ask again now", "Ask the server that did not answer once more", () => this.ask("rig_retry", {})).removeAttribute("aria-label");
       html("p", "cs-rig-note", sheet, "A rig is a target model with its drafters. One rig answers everybody who has this page open.");
       html("h2", "", sheet, "Load another rig");
       this.closed = html("p", "cs-rig-note", sheet);
@@ -123,7 +127,8 @@
       this.draw();
       clearTimeout(this.timer);
       const waiting = this.refusal === AWAY || (this.state && this.state.loading);
-      if (waiting) this.timer = setTimeout(() => this.look(), BETWEEN_LOOKS_MS);
+      const retrying = this.state && this.state.retry;
+      if (waiting || retrying) this.timer = setTimeout(() => this.look(), waiting ? BETWEEN_LOOKS_MS : BETWEEN_TRIES_MS);
     }
 
     take(state) {
@@ -133,6 +138,7 @@
       if (this.refusal === AWAY) this.refusal = "";
       if (!before) {
         this.first = state.changes;
+        this.tellOfRetry();
         return;
       }
       const ended = before.loading && !state.loading;
@@ -151,7 +157,13 @@
     arrived() {
       this.first = this.state.changes;
       this.stage.tell("rig");
-      if (this.state.failure) this.notices.fail(this.state.failure);
+      if (this.state.failure && !this.state.retry) this.notices.fail(this.state.failure);
+      this.tellOfRetry();
+    }
+
+    tellOfRetry() {
+      const { failure, retry } = this.state;
+      if (retry) this.notices.news(`${failure} This page goes on asking it.`, "Ask again now", () => this.ask("rig_retry", {}));
     }
 
     // Another rig answers: the page that asked for it reloads, other pages get a notice. The first rig counts as loading
@@ -180,8 +192,10 @@
       write(this.failure, this.refusal || state.failure);
     }
 
-    drawLoading({ loading, coming, rig }) {
+    drawLoading({ loading, coming, rig, retry }) {
       const { write } = Canopy.ink;
+      this.again.hidden = !retry;
+      write(this.againSaid, retry ? `${retry.said} ` : "");
       this.load.disabled = Boolean(loading);
       this.cancel.hidden = this.bar.hidden = !loading;
       if (loading && loading.share !== null) this.bar.value = loading.share;

@@ -35,7 +35,8 @@
       } else if (!made) {
         this.say([["Ask something, and watch a small model guess ahead of a big one."]],
           "Pick a preset and press Run: each pass of the big model keeps every guess that it would have written itself.");
-      } else if (over) this.sum();
+      } else if (made.chunked) this.chunk(made, over);
+      else if (over) this.sum();
       else {
         const kept = made.keep.length;
         this.say([["One pass of the big model just wrote "], [String(kept), "cs-count"], [kept === 1 ? " token." : " tokens."]],
@@ -52,6 +53,18 @@
         : "none is what it would have written";
       const who = made.drafterNames.length > 1 ? "Two drafters, small models, guessed" : "A drafter, a small model, guessed";
       return `${who} ${guesses} ahead as a tree; the big model checked them all at once: ${verdict}.`;
+    }
+
+    // Of a server that does not report its rounds.
+    chunk(made, over) {
+      const run = Canopy.figures(this.stage.rounds);
+      const { passes } = Canopy.sums(this.stage, run);
+      const count = over ? run.tokens : made.keep.length;
+      const tokens = [[String(count), over ? "cs-total" : "cs-count"], [count === 1 ? " token" : " tokens"]];
+      const words = over
+        ? [...tokens, ...(passes ? [[" in about "], [String(passes), "cs-total"], [" passes."]] : [["."]])]
+        : [["The server just sent "], ...tokens, ["."]];
+      this.say(words, "Which tokens were guessed ahead in one pass is not known: this server does not report its rounds.");
     }
 
     // The outcome of the whole text, and why n tokens a pass are less than n times as fast.

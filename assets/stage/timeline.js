@@ -78,7 +78,8 @@
       this.toggle.title = player.playing ? "Pause (Space)" : "Play (Space)";
       this.toggle.setAttribute("aria-label", this.toggle.title);
       Canopy.ink.write(this.speed, `${player.speed}×`);
-      Canopy.ink.write(this.place, stage.rounds.length ? `round ${stage.current + 1} of ${stage.rounds.length}` : "no round yet");
+      const what = stage.header && stage.header.chunked ? "chunk" : "round";
+      Canopy.ink.write(this.place, stage.rounds.length ? `${what} ${stage.current + 1} of ${stage.rounds.length}` : "no round yet");
       this.newest.hidden = !stage.live || stage.following;
     }
 
@@ -119,8 +120,10 @@
       this.tip.hidden = !made;
       if (!made) return;
       const spent = Object.values(made.seconds).reduce((sum, seconds) => sum + seconds, 0);
-      this.tip.textContent = `round ${made.index + 1}: ${made.keep.length} tokens kept of ${made.n} rows verified, `
-        + `${(1000 * spent).toFixed(1)} ms, most of it ${largest(made.seconds)}`;
+      this.tip.textContent = made.chunked
+        ? `chunk ${made.index + 1}: ${made.keep.length} tokens, ${(1000 * spent).toFixed(1)} ms after the one before`
+        : `round ${made.index + 1}: ${made.keep.length} tokens kept of ${made.n} rows verified, `
+          + `${(1000 * spent).toFixed(1)} ms, most of it ${largest(made.seconds)}`;
       const x = LEFT + (place + 0.5) * this.geometry().step;
       this.tip.style.left = `${Math.max(4, Math.min(x - 40, this.chart.clientWidth - this.tip.offsetWidth - 4))}px`;
     }

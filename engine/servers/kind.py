@@ -16,7 +16,8 @@ class ServerKind:
 
     ``owner`` is the value of ``owned_by`` in its ``/v1/models``; ``asks`` are request fields besides the usual ones;
     ``version`` is the path of its version, and the field in that answer. ``report`` reads an event of the stream, and
-    returns None where it holds no figures on speculation. ``more`` tells a person how to make it report more.
+    returns None where it holds no figures on speculation. ``a_chunk_is_a_step`` says that every chunk of its stream was
+    written by one step. ``more`` tells a person how to make it report more, ``counting`` how to make it count.
     """
 
     title: str
@@ -25,7 +26,9 @@ class ServerKind:
     version: tuple[str, str] = ("", "")
     report: Callable[[Mapping[str, Any]], ServerReport | None] = lambda event: None
     counters: CounterNames = CounterNames()
+    a_chunk_is_a_step: bool = False
     more: str = ""
+    counting: str = ""
 
 
 UNKNOWN = ServerKind(

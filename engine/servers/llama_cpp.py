@@ -17,7 +17,8 @@ def _report(event: Mapping[str, Any]) -> ServerReport | None:
         return None
     tried, kept, written = (count(given, name) or 0 for name in ("draft_n", "draft_n_accepted", "predicted_n"))
     passes = f", so its {written} tokens took about {written - kept} passes" if written > kept else ""
-    return ServerReport(f"llama.cpp's own figures: {kept} of {tried} drafted tokens accepted{passes}.")
+    return ServerReport(f"llama.cpp's own figures: {kept} of {tried} drafted tokens accepted{passes}.",
+                        kept=kept, tried=tried)
 
 
 llama_cpp = ServerKind(
@@ -27,4 +28,5 @@ llama_cpp = ServerKind(
         by_place="llamacpp:spec_decode_num_accepted_tokens_per_pos", place="position",
         generated="llamacpp:tokens_predicted", running="llamacpp:requests_processing"),
     more="llama.cpp sends every token by itself, so its rounds cannot be told apart; a build with LLAMA_SPEC_DUMP "
-         "writes them (adapters/README.md). /metrics needs its flag --metrics.")
+         "writes them (adapters/README.md).",
+    counting="llama.cpp counts where it was started with --metrics.")

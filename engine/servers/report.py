@@ -18,13 +18,21 @@ LARGEST_RATE = 1e6  # of a mean, or tokens a second
 class ServerReport:
     """``accepted`` and ``drafted`` count tokens, one number per step in order; empty where the server does not report
     steps. ``width`` is the most that it drafts in a step, 0 if unknown; ``steps`` is their number, None if unknown;
-    ``said`` is a sentence with its own figures."""
+    of ``tried`` drafted tokens ``kept`` were accepted in all, None if unknown; ``said`` is a sentence with its own
+    figures. ServerError where more were accepted than drafted."""
 
     said: str
     accepted: tuple[int, ...] = ()
     drafted: tuple[int, ...] = ()
     width: int = 0
     steps: int | None = None
+    kept: int | None = None
+    tried: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kept is not None and self.tried is not None and self.kept > self.tried:
+            raise ServerError(f"The server reports that {self.kept} of {self.tried} drafted tokens were accepted; that "
+                              "is more than all of them.")
 
 
 def section(event: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:

@@ -11,7 +11,7 @@ from engine.errors import ServerError
 from engine.recorder import LARGEST, seen
 from engine.records import Ask
 from engine.servers import KINDS
-from engine.servers.answer import AnswerReader
+from engine.servers.answer import LONGEST_CHUNK, AnswerReader
 from engine.servers.client import STREAM_SECONDS, Client, Events
 from engine.servers.counters import Counts, counts_of
 from engine.servers.kind import UNKNOWN, ServerKind
@@ -48,7 +48,9 @@ class Server:
         if report and report.steps == 0:
             return f"{self.title} drafted nothing for this text; where it drafts, it reports it."
         told = "sums alone" if report else "nothing of speculation"
-        return f"{self.title} reports {told}: a chunk of its answer is shown as a round. {self.kind.more}"
+        shown = ("a chunk of its answer is a round" if self.kind.a_chunk_is_a_step
+                 else "its rounds are not known, only the chunks that its answer came in")
+        return f"{self.title} reports {told}: {shown}. {self.kind.more}"
 
     def answer(self, ask: Ask, seconds: float = STREAM_SECONDS) -> AbstractContextManager[Events]:
         """The events of its answer, within so many seconds."""
@@ -56,7 +58,10 @@ class Server:
 
     def counts(self) -> Counts:
         """Its counters over all requests so far; ServerError where it has none of those that are shown."""
-        found = counts_of(self.client.text("/metrics"), self.kind.counters)
+        try:
+            found = counts_of(self.client.text("/metrics"), self.kind.counters)
+        except ServerError as error:
+            raise ServerError(" ".join(filter(None, (str(error), self.kind.counting)))) from error
         if found.empty:
             raise ServerError(f"{self.client.address}/metrics has none of the counters of {self.kind.title}.")
         return found
@@ -104,7 +109,7 @@ def _version(client: Client, kind: ServerKind) -> str:
 
 def _tried(server: Server, look: Callable[[], None]) -> Server:
     """The server with its report of a short trial request."""
-    reader, found, written = AnswerReader(TRIAL.max_tokens), None, 0
+    reader, found, written = AnswerReader(LONGEST_CHUNK), None, 0  # some write more than they are asked for
     with server.answer(TRIAL, TRIAL_SECONDS) as events:
         for event in events:
             look()

@@ -24,7 +24,7 @@ def _report(event: Mapping[str, Any]) -> ServerReport | None:
     steps, kept, tried = (_first(given, names) for names in (STEPS, ACCEPTED, DRAFTED))
     length = f"mean acceptance length {rate(given, 'spec_accept_length')}, " if "spec_accept_length" in given else ""
     return ServerReport(f"SGLang's own figures: {length}{_said(kept)} of {_said(tried)} drafted tokens accepted in "
-                  f"{_said(steps)} verifications.")
+                        f"{_said(steps)} verifications.", steps=steps, kept=kept, tried=tried)
 
 
 def _choice(event: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -29,6 +29,12 @@ def steps_of_chunks(sizes: Sequence[int], width: int) -> list[ServerStep]:
     return [ServerStep(size, max(width, size - 1)) for size in sizes if size]
 
 
+def fits(steps: Sequence[ServerStep], report: ServerReport | None) -> bool:
+    """Whether the server's sums are those of these steps."""
+    accepted = sum(step.written - 1 for step in steps)
+    return report is not None and (report.steps, report.kept) == (len(steps), accepted)
+
+
 def steps_of_report(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
     """The steps that the server reported; None where it reported none, or where they do not fit the tokens: each wrote
     one at least."""

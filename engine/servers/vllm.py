@@ -24,7 +24,7 @@ def _report(event: Mapping[str, Any]) -> ServerReport | None:
         "num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens"))
     said = (f"vLLM's own figures: mean acceptance length {rate(given, 'mean_acceptance_length')} over {steps} steps, "
             f"{kept} of {tried} drafted tokens accepted.")
-    return ServerReport(said, accepted, drafted, count(given, "num_spec_tokens", MOST_DRAFTED) or 0, steps)
+    return ServerReport(said, accepted, drafted, count(given, "num_spec_tokens", MOST_DRAFTED) or 0, steps, kept, tried)
 
 
 vllm = ServerKind(
@@ -33,4 +33,5 @@ vllm = ServerKind(
         drafts="vllm:spec_decode_num_drafts", drafted="vllm:spec_decode_num_draft_tokens",
         accepted="vllm:spec_decode_num_accepted_tokens", by_place="vllm:spec_decode_num_accepted_tokens_per_pos",
         place="position", generated="vllm:generation_tokens", running="vllm:num_requests_running"),
+    a_chunk_is_a_step=True,
     more="Start vLLM 0.32 or later with --per-request-spec-decode-metrics detailed to see the steps themselves.")

@@ -17,6 +17,7 @@ from engine.trace.lines import (
     Trace,
     committed_ids,
     gather,
+    known_tau,
     recorded,
     shared_rounds,
     tau,
@@ -26,5 +27,5 @@ from engine.trace.writing import VERSION, dump, dumps, encode_line, encode_recor
 
 __all__ = [
     "UNREADABLE", "VERSION", "Block", "SharedPass", "End", "Entry", "Header", "Line", "Piece", "Trace", "committed_ids",
-    "dump", "dumps", "encode_line", "encode_record", "gather", "load", "loads", "recorded",
+    "dump", "dumps", "encode_line", "encode_record", "gather", "known_tau", "load", "loads", "recorded",
     "shared_rounds", "tau"]

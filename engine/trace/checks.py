@@ -21,6 +21,13 @@ MOST_REVISIONS = 256
 ARRAYS = ("<i4", "<i8")  # of token ids, as recorders have written them
 
 
+def truth(value: Any, name: str) -> bool:
+    """True or false."""
+    if type(value) is not bool:
+        raise ValueError(f"{name} is {seen(value)}, where true or false is allowed")
+    return value
+
+
 def named(value: Any, name: str) -> Mapping[str, Any]:
     """A JSON object."""
     if not isinstance(value, dict):

@@ -20,7 +20,8 @@ class Header:
     ``recorded`` is an ISO date for a recording and empty for a live run. ``note`` is a sentence for the reader (what a
     recording teaches, or that the prompt lies outside the rig's training). ``turns`` came before the prompt. ``engine``
     names the engine that made the rounds, empty for Canopy's own; every ``every``-th of them was recorded.
-    ``precision`` is a sentence about why the rig runs in this dtype.
+    ``precision`` is a sentence about why the rig runs in this dtype. ``chunked``: the engine does not say which tokens
+    came in one round, and the rounds stand for the chunks in which its text arrived.
     """
 
     request: Request
@@ -39,6 +40,7 @@ class Header:
     engine: str = ""
     every: int = 1
     precision: str = ""
+    chunked: bool = False
 
     @property
     def budget(self) -> int | None:
@@ -84,7 +86,8 @@ class End:
     """The end of a run. ``reason`` is ``stop`` (a stop token), ``length`` (max_tokens), ``context`` (no positions
     left), ``stopped``, ``cut`` where the file ends early, or ``unknown`` where a recorder was not told. A recorder
     ``dropped`` rounds that it had no time for, and ``refused`` invalid ones; ``said`` holds another engine's own
-    figures of the run, how many other runs shared its rounds, or how many of them the reader left out."""
+    figures of the run, how many other runs shared its rounds, or how many of them the reader left out. Of a chunked
+    run ``accepted`` of ``drafted`` tokens were accepted in all; both are 0 where that is not known, too."""
 
     reason: str
     rounds: int
@@ -92,6 +95,8 @@ class End:
     dropped: int = 0
     refused: int = 0
     said: str = ""
+    drafted: int = 0
+    accepted: int = 0
 
 
 Line = Header | Entry | End
@@ -128,6 +133,11 @@ def committed_ids(rounds: Iterable[Round]) -> list[int]:
 def tau(rounds: Sequence[Round]) -> float:
     """τ of these rounds, see ``acceptance_length``."""
     return mean_length(sum(len(made.acceptance.keep) for made in rounds), len(rounds))
+
+
+def known_tau(header: Header, rounds: Sequence[Round]) -> float | None:
+    """τ of these rounds of a run; None where its rounds are not known."""
+    return None if header.chunked else tau(rounds)
 
 
 def shared_rounds(trace: Trace) -> int:

@@ -152,7 +152,8 @@ def _end(given: Mapping[str, Any]) -> End:
     dropped, refused = (whole(given.get(name, 0), f"{name} rounds") for name in ("dropped", "refused"))
     return End(text(given["reason"], "reason"), whole(given["rounds"], "number of rounds"),
                number(given["seconds"], "time of the run"), dropped, refused,
-               text(given.get("said", ""), "engine's own figures", LONGEST_NOTE))
+               text(given.get("said", ""), "engine's own figures", LONGEST_NOTE),
+               *(whole(given.get(name, 0), f"{name} tokens") for name in ("drafted", "accepted")))
 
 
 def _header(given: Mapping[str, Any], bare: bool) -> Header:
@@ -165,6 +166,7 @@ def _header(given: Mapping[str, Any], bare: bool) -> Header:
         request=checks.request(given["request"], bare), drafters=tuple(drafters(given["heads"], "heads")),
         pieces=checks.pieces(given["pieces"]), revisions=checks.revisions(given["revisions"]),
         recorded=text(given.get("recorded", ""), "recorded", LONGEST_NOTE), turns=turns_of(given.get("turns")),
+        chunked=checks.truth(given.get("chunked", False), "chunked"),
         **{name: check(given[name], name) for name, check in HEADER.items() if name in given})
 
 

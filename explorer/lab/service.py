@@ -175,7 +175,7 @@ class LabService:
         if "run" in wanted:
             trace = self._trace_of(str(wanted["run"]))
             method = trace.header.request.method
-            plain = method in METHODS and not METHODS[method].drafter_count
+            plain = trace.header.chunked or method in METHODS and not METHODS[method].drafter_count
             found = {} if plain or not trace.entries else {(method, method): [reading_of(trace)]}
         else:
             found = readings_at(self._measured(wanted), str(wanted.get("nodes")))

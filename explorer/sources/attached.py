@@ -16,7 +16,7 @@ from engine.servers.client import Client
 from engine.servers.report import ServerReport
 from engine.servers.rounds import chain_round
 from engine.servers.server import Server, open_server
-from engine.servers.steps import ServerStep, steps_of_chunks, steps_of_report
+from engine.servers.steps import ServerStep, fits, steps_of_chunks, steps_of_report
 from engine.trace import End, Entry, Header, Line
 from explorer.rig import LoadedRig
 from explorer.source import Source
@@ -70,7 +70,7 @@ class AttachedServer:
 
     def usual_drafters(self, method: str) -> Sequence[str]:
         """See ``explorer.source.Source``: the server has chosen."""
-        return ()
+        return self.drafters
 
     def share(self, ask: Ask) -> float:
         """See ``explorer.source.Source``: how many fit is for the server to say, and it has a line of its own."""
@@ -104,7 +104,7 @@ class AttachedServer:
                 tokens = reader.take(event)
                 written.report = self.server.kind.report(event) or written.report
                 if tokens and not written.text:
-                    yield self._header(ask, reader, self.server.trial)
+                    yield self._header(ask, reader, self.server.trial, self._guessed())
                 written.add(tokens)
                 if tokens and not reader.finish:  # the last chunk waits for the report, which follows at once
                     steps = steps_of_chunks(written.sizes[-1:], self.server.width)
@@ -114,13 +114,22 @@ class AttachedServer:
         return steps_of_chunks(written.sizes, self.server.width)
 
     def _ending(self, ask: Ask, reader: AnswerReader, written: Written, shown: list[ServerStep]) -> Iterator[Line]:
-        steps = steps_of_report(written.sizes, written.report) if written.report else None
-        steps = steps or self._by_chunks(written)
-        if steps[:len(shown)] != shown:
-            yield self._header(ask, reader, written.report)
+        told = steps_of_report(written.sizes, written.report) if written.report else None
+        steps = told or self._by_chunks(written)
+        chunked = not (told or self.server.kind.a_chunk_is_a_step or fits(steps, written.report))
+        if chunked and written.text[-1].piece:  # no stop token, so it belongs to the text, which a bonus token does not
+            written.add([Token(UNKNOWN_TOKEN, UNKNOWN_PIECE)])
+            steps = self._by_chunks(written)
+        if steps[:len(shown)] != shown or chunked != self._guessed():
+            yield self._header(ask, reader, written.report, chunked)
             shown = []
         yield from self._entries(reader, written, shown, steps[len(shown):])
-        yield self._end(reader, written, steps)
+        yield self._end(reader, written, len(steps), chunked)
+
+    def _guessed(self) -> bool:
+        """Whether the rounds of a run that goes on stand for its chunks alone."""
+        trial = self.server.trial
+        return not (self.server.kind.a_chunk_is_a_step or trial and trial.accepted)
 
     def _entries(self, reader: AnswerReader, written: Written, shown: list[ServerStep],
                  steps: Sequence[ServerStep]) -> Iterator[Line]:
@@ -133,19 +142,21 @@ class AttachedServer:
             shown.append(step)
             yield Entry(made, {token.id: token.piece for token in tokens}, written.at(reached))
 
-    def _header(self, ask: Ask, reader: AnswerReader, report: ServerReport | None) -> Header:
+    def _header(self, ask: Ask, reader: AnswerReader, report: ServerReport | None, chunked: bool) -> Header:
         note = f"{self.server.tells(report)} Times are those at which the text arrived here."
         request = Request(reader.prompt_ids, method=SERVED, budget=report.width if report else 0,
                           max_tokens=ask.max_tokens, sampling=ask.sampling)
         return Header(
             request, ask.prompt, self.rig, self.drafters, self.hardware, "", self.server.context_limit,
             {UNKNOWN_TOKEN: UNKNOWN_PIECE}, {self.server.kind.title: self.server.version}, turns=ask.turns,
-            note=note, engine=self.server.title)
+            note=note, engine=self.server.title, chunked=chunked)
 
-    def _end(self, reader: AnswerReader, written: Written, steps: Sequence[ServerStep]) -> End:
-        said = written.report.said if written.report else ""
+    def _end(self, reader: AnswerReader, written: Written, rounds: int, chunked: bool) -> End:
+        report = written.report or ServerReport("")
         reason = reader.finish if reader.finish in ("stop", "length") else "stop"
-        return End(reason, len(steps), written.at(len(written.text) - 1), said=said)
+        known = chunked and report.tried is not None and report.kept is not None and report.kept < len(written.text)
+        totals = {"drafted": report.tried or 0, "accepted": report.kept or 0} if known else {}
+        return End(reason, rounds, written.at(len(written.text) - 1), said=report.said, **totals)
 
     def close(self) -> None:
         """See ``explorer.source.Source``."""

@@ -13,9 +13,11 @@ from engine.errors import RequestError, RigError
 from engine.methods import METHODS, SERVED
 from engine.records import Ask
 from engine.trace import Header, dumps, loads
+from explorer import page
 from explorer.bundle import ASSETS
 from explorer.comparison import Comparison
 from explorer.lab.service import LabService
+from explorer.lessons import Library
 from explorer.presets import fitting, read_presets
 from explorer.rig_choice import RigChoice
 from explorer.run_form import RunForm
@@ -171,6 +173,18 @@ def test_presets_of_a_server_are_those_that_any_model_can_be_asked() -> None:
         rig = AnsweringRig(attach(script.address, lambda *_: None))
     offered = [preset.name for preset in read_presets(ASSETS / "prompts").of(rig)]
     assert offered[0] == "any-code"
+
+
+def test_what_the_server_decides_cannot_be_set_and_a_preset_fills_in_the_rest() -> None:
+    with scripted(models=model("vllm"), chat=streams(chunk("a"), DONE)) as script:
+        rig = AnsweringRig(attach(script.address, lambda *_: None))
+    built = page.build(rig, Library([]))
+    named = {getattr(each.fn, "__name__", ""): each.fn for each in built.fns.values()}
+    method, _, drafters, *drafting = named["offered"]("ddtree", "own")
+    assert method.value == SERVED and not drafters.interactive
+    assert [control["interactive"] for control in drafting] == [False] * 4
+    prompt, filled, *_, drafters = named["filled"]("any-code")
+    assert prompt and filled == SERVED and not drafters.interactive
 
 
 def test_plain_decoding_is_not_asked_of_a_server() -> None:

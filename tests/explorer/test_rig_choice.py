@@ -221,10 +221,11 @@ def test_a_page_asks_for_what_the_rig_can_do_now() -> None:
     made = scripted_rig("first")
     built = page.build(AnsweringRig(made), Library([]))
     offered = next(each.fn for each in built.fns.values() if getattr(each.fn, "__name__", "") == "offered")
-    method, preset, drafters = offered("no such method", "own")
+    method, preset, drafters, *drafting = offered("no such method", "own")
     assert method.value == "ddtree" and len(method.choices) == len(made.source.methods)
     assert preset.choices[0][1] == "any-code" and drafters.value == "own" and len(drafters.choices) == 3
     assert "value" not in offered("joint", "own")[0].constructor_args
+    assert len(drafting) == 4 and all(control["interactive"] for control in drafting)
 
 
 def test_named_rigs_say_where_they_come_from() -> None:

@@ -23,6 +23,8 @@ from tests.browser.conftest import PORT, browser, served, visit  # noqa: F401  (
 from tests.servers.serving import Serving, serving
 
 PROMPTS = [json.loads(line)["prompt"] for line in (RIGS_FOLDER / "prompts" / "math.jsonl").open(encoding="utf8")][:4]
+RIGS = "Canopy.parts.rigs"  # null on the page of the first seconds
+SETTLED = f"Canopy.parts && Canopy.parts.ready && {RIGS} && {RIGS}.state && !{RIGS}.state.coming"
 LOGGED_SECONDS = 12.0  # vLLM says what it counted every ten
 
 
@@ -56,15 +58,15 @@ def test_its_texts_are_ours_and_its_rounds_as_reported(vllm: Serving) -> None:
 
 def test_the_page_runs_it_beside_our_own_rig(vllm: Serving, browser: Any, tmp_path: Path) -> None:  # noqa: F811
     results = str(tmp_path / "results.sqlite")
-    with served("app.py", "--port", PORT, "--results", results) as url, visit(browser, url) as watched:
+    with served("app.py", "--port", PORT, "--rig", "demo", "--results", results) as url, visit(browser, url) as watched:
         page = watched.open(f"{url}#mode=workbench")
-        wait(page, "/^Rig: demo(?!.*loading)/.test(document.querySelector('.cs-rig').innerText)")
+        wait(page, SETTLED)
         ours = run(page, PROMPTS[0], "dflash")
         page.locator(".cs-rig").click()
         page.get_by_label("Your own rig").fill(vllm.address)
         page.evaluate("window.before = true")
         page.get_by_role("button", name="Load", exact=True).click()
-        wait(page, "!window.before && Canopy.parts && Canopy.parts.ready")  # it opens anew
+        wait(page, f"!window.before && {SETTLED}")  # it opens anew
         named = f"(document.querySelector('.cs-rig') || document.body).innerText.includes('demo at {vllm.address}')"
         wait(page, named)
         theirs = run(page, PROMPTS[0], SERVED)

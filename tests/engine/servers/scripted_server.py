@@ -92,8 +92,9 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def scripted(**said: Said) -> Iterator[Script]:
-    """A server at an address of its own; paths are named as words: ``models``, ``chat``, ``metrics``, ``version``."""
+def scripted(port: int = 0, **said: Said) -> Iterator[Script]:
+    """A server at an address of its own, or at that port; paths are named as words: ``models``, ``chat``, ``metrics``,
+    ``version``."""
     paths = {"models": "/v1/models", "chat": CHAT}
     script = Script({paths.get(name, f"/{name}"): say for name, say in said.items()})
 
@@ -111,7 +112,7 @@ def scripted(**said: Said) -> Iterator[Script]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = Server(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", port), Handler)
     script.address = f"http://127.0.0.1:{server.server_port}"
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:

@@ -21,7 +21,7 @@ from engine.servers.client import Client
 from engine.servers.report import ServerReport
 from engine.servers.server import open_server
 from engine.servers.steps import ServerStep, steps_of_chunks, steps_of_report
-from engine.trace import Entry, Header, Trace, committed_ids, dumps, gather, loads, tau
+from engine.trace import Entry, Header, Trace, committed_ids, dumps, gather, known_tau, loads, tau
 from explorer.sources.attached import AttachedServer, attach
 from tests.engine.servers.scripted_server import (
     CHAT,
@@ -79,6 +79,7 @@ def test_vllms_steps_are_rounds_with_its_own_tokens() -> None:
         asked = script.asked[-1][2]
     assert sum(isinstance(line, Header) for line in lines) == 1, "chunks were steps, so nothing had to be told anew"
     trace = gather(filter(None, lines))
+    assert not trace.header.chunked
     made = rounds_of(trace)
     assert [len(each.acceptance.keep) for each in made] == DFLASH and {len(each.tree) for each in made} == {16}
     assert text_of(trace).startswith(TEXT) and text_of(trace).endswith("Answer: 13")
@@ -158,9 +159,22 @@ def test_from_documents_sglang_tells_sums_and_its_chunks_are_rounds(last: bytes)
         trace = run_of(source)
         assert source.server.counts().length == 2.5
         assert script.asked[-2][2]["return_spec_tokens_details"] is True
-    assert "SGLang 0.9 reports sums alone: a chunk of its answer is shown as a round" in trace.header.note
+    assert "SGLang 0.9 reports sums alone: its rounds are not known" in trace.header.note
     assert "6 of 15 drafted tokens accepted in 4 verifications" in trace.end.said
-    assert [len(made.acceptance.keep) for made in rounds_of(trace)] == [2] and trace.header.budget is None
+    assert [len(made.acceptance.keep) for made in rounds_of(trace)] == [2, 1] and trace.header.budget is None
+    assert trace.header.chunked and (trace.end.accepted, trace.end.drafted) == (0, 0), "more than the text has"
+
+
+def test_chunks_that_add_up_to_the_sums_are_rounds() -> None:
+    sums = {"spec_verify_ct": 2, "spec_num_correct_drafts": 1, "spec_num_proposed_drafts": 8}
+    answer = one(" a") + chunk(" b c", logprobs={"content": [{"token": " b"}, {"token": " c"}]}) + one(" d") + event(
+        choices=[], sglext={"spec_tokens_details": sums}) + DONE
+    with scripted(models=model("sglang"), chat=streams(answer)) as script, attached(script) as source:
+        lines = [line for line in source.run(ASK) if line is not None]
+    headers = [line for line in lines if isinstance(line, Header)]
+    assert [header.chunked for header in headers] == [True, False], "known at the end, and told anew"
+    trace = gather(lines)
+    assert known_tau(trace.header, rounds_of(trace)) == 1.5 and (trace.end.accepted, trace.end.drafted) == (0, 0)
 
 
 def test_from_sources_llama_cpp_tells_sums_and_sends_every_token_by_itself() -> None:
@@ -176,17 +190,31 @@ def test_from_sources_llama_cpp_tells_sums_and_sends_every_token_by_itself() -> 
     assert trace.end.said == ("llama.cpp's own figures: 7 of 9 drafted tokens accepted, so its 12 tokens took about 5 "
                               "passes.") and trace.end.reason == "length"
     assert trace.header.engine == "llama.cpp b9" and (counts.drafts, counts.by_place) == (3, (0, 2))
-    assert tau(rounds_of(trace)) == 1
+    assert trace.header.chunked and known_tau(trace.header, rounds_of(trace)) is None
+
+
+def test_the_sums_of_a_run_whose_rounds_are_not_known_are_kept() -> None:
+    timings = {"predicted_n": 9, "draft_n": 8, "draft_n_accepted": 7}
+    answer = b"".join(map(one, "abcdefghi")) + event(choices=[], timings=timings) + DONE
+    with scripted(models=model("llamacpp"), chat=streams(answer)) as script, attached(script) as source:
+        trace = run_of(source)
+        with pytest.raises(ServerError, match=r"has no /metrics \(404\).*started with --metrics"):
+            source.server.counts()
+        assert "--metrics" not in source.good_at, "which says nothing of a flag that may be on"
+    assert (trace.end.accepted, trace.end.drafted) == (7, 8) and trace.header.chunked
+    again = loads(dumps(trace), "run")
+    assert again.header.chunked and again.end == trace.end
 
 
 def test_a_server_that_tells_nothing_is_shown_by_its_chunks() -> None:
     with scripted(models=MODELS, chat=streams(chunk("One"), chunk(" two three"), chunk(" 🌳"), DONE)) as script, \
             attached(script) as source:
-        assert "reports nothing of speculation: a chunk of its answer is shown as a round" in source.good_at
+        assert "reports nothing of speculation: its rounds are not known" in source.good_at
         trace = run_of(source)
         with pytest.raises(ServerError, match="has no /metrics"):
             source.server.counts()
-    assert text_of(trace) == "One two three" and len(trace.entries) == 2 and trace.end.said == ""
+    assert text_of(trace) == "One two three 🌳" and len(trace.entries) == 3 and trace.end.said == ""
+    assert trace.header.chunked
 
 
 def test_bytes_that_are_no_whole_character_stay_bytes() -> None:
@@ -230,7 +258,8 @@ def iter_into(source: AttachedServer, lines: list[Any]) -> Iterator[Any]:
 @pytest.mark.parametrize("figures", [
     {"per_step_accepted": [1], "per_step_drafted": []}, {"per_step_accepted": [3], "per_step_drafted": [2]},
     {"per_step_accepted": 7}, {"per_step_accepted": ["x"], "per_step_drafted": [1]}, {"num_spec_tokens": -1},
-    {"num_spec_tokens": True}, {"num_draft_tokens": 2**40}])
+    {"num_spec_tokens": True}, {"num_draft_tokens": 2**40},
+    {"num_draft_tokens": 3, "num_accepted_draft_tokens": 4}])
 def test_figures_that_are_none_are_refused(figures: dict[str, Any]) -> None:
     answer = one("a") + one("b") + event(choices=[], metrics={"speculative_decoding": figures}) + DONE
     with scripted(**{**vllm("dflash", "trial"), "chat": streams(answer)}) as script, \
@@ -252,7 +281,7 @@ def test_it_runs_as_it_was_started_and_in_no_other_way() -> None:
     with scripted(**vllm("dflash", "trial")) as script, attached(script) as source:
         with pytest.raises(RequestError, match="choose the method served"):
             source.run(Ask("x", method="ddtree"))
-        assert list(source.methods) == [SERVED] and source.usual_drafters(SERVED) == ()
+        assert list(source.methods) == [SERVED] and list(source.usual_drafters(SERVED)) == list(source.drafters)
 
 
 @pytest.mark.parametrize(("sizes", "accepted", "written"), [
@@ -282,4 +311,4 @@ def test_without_its_flag_vllms_chunks_are_its_steps_all_the_same() -> None:
     with scripted(**vllm("plain", "plain-trial")) as script, attached(script, answer) as source:
         trace = run_of(source)
     assert [len(made.acceptance.keep) for made in rounds_of(trace)] == DFLASH and trace.header.budget is None
-    assert "reports nothing of speculation: a chunk of its answer is shown as a round. Start vLLM" in source.good_at
+    assert "reports nothing of speculation: a chunk of its answer is a round. Start vLLM" in source.good_at

@@ -112,7 +112,7 @@ def test_text_in_one_chunk_of_any_length_can_be_exported() -> None:
     with scripted(models=MODELS, chat=streams(chunk("a"), DONE)) as script, \
             attached(script, chunk("One") + chunk(whole) + chunk(".") + DONE) as source:
         trace = run_of(source)
-    assert opened_again(trace) and text_of(trace) == "One" + whole
+    assert opened_again(trace) and text_of(trace) == f"One{whole}."
 
 
 @pytest.mark.parametrize("told", [

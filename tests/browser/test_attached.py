@@ -1,0 +1,88 @@
+"""A server attached to the page: what it does not report is said to be unknown, what it decides cannot be set, and one
+that does not answer at first is taken when it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.browser.conftest import PATIENCE_MS, PORT, free_port, served, visit
+from tests.engine.servers.scripted_server import DONE, Script, chunk, event, says, scripted, streams
+from tests.engine.servers.test_answers import model, one
+
+LLAMA: dict[str, Any] = {
+    "models": model("llamacpp"), "props": says('{"build_info": "b9"}'), "metrics": says(
+        "llamacpp:spec_decode_num_drafts_total 3\n", "text/plain"),
+    "chat": streams(*map(one, "abcdefghi"), chunk("", finish_reason="stop"), event(
+        choices=[], timings={"predicted_n": 9, "draft_n": 8, "draft_n_accepted": 7}), DONE)}
+SETTLED = ("window.Canopy && Canopy.parts && Canopy.parts.ready && Canopy.parts.rigs && Canopy.parts.rigs.state "
+           "&& !Canopy.parts.rigs.state.coming")
+
+
+@pytest.fixture(scope="module")
+def attached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Script]]:
+    """The address of a page whose rig is a llama.cpp server."""
+    results = str(tmp_path_factory.mktemp("attached") / "results.sqlite")
+    with scripted(**LLAMA) as script, served("app.py", "--port", PORT, "--rig", script.address, "--results",
+                                             results) as url:
+        yield url, script
+
+
+def figures(page: Page) -> dict[str, str]:
+    """The big numbers that can be seen, by name."""
+    return dict(page.evaluate("""Array.from(document.querySelectorAll(".cs-metric:not([hidden])"), (item) => [
+        item.className.match(/cs-metric-(\\w+)/)[1], item.querySelector(".cs-number").textContent])"""))
+
+
+def test_what_a_server_does_not_report_is_not_known(browser: Browser, attached: tuple[str, Script]) -> None:
+    url, _ = attached
+    with visit(browser, url) as watched:
+        page = watched.open(f"{url}#mode=workbench")
+        page.wait_for_function(SETTLED)
+        page.wait_for_function("document.querySelector('#canopy-method input').value === 'served'")
+        page.locator("#canopy-prompt textarea").fill("Count.")
+        page.get_by_role("button", name="▶ Run").click()
+        page.wait_for_function("Canopy.parts.stage.value.state === 'done' && Canopy.parts.stage.header.engine")
+        seen = figures(page)
+        speed = seen.pop("speed")
+        assert seen == {"tau": "–", "accepted": "7 of 8", "rounds": "≈ 2", "round": "–"} and speed != "–"
+        assert "does not report" in str(page.locator(".cs-metric-tau").get_attribute("title"))
+        panels = page.locator(".cs-frame.is-unknown:visible")
+        assert panels.count() >= 4 and panels.locator(".cs-lack:visible").count() == panels.count()
+        assert "/metrics" not in page.locator(".cs-notices").inner_text()
+        page.evaluate("Canopy.parts.stage.setMode('story')")
+        assert page.locator(".cs-headline").inner_text() == "9 tokens in about 2 passes."
+
+
+def test_what_the_server_decides_cannot_be_set_and_says_why(browser: Browser, attached: tuple[str, Script]) -> None:
+    url, _ = attached
+    with visit(browser, url) as watched:
+        page = watched.open(f"{url}#mode=workbench")
+        page.wait_for_function(SETTLED)
+        for name in ("steps", "budget", "pace", "split"):
+            page.wait_for_function(f"document.querySelector('#canopy-{name} input').disabled")
+            assert "no effect" in str(page.locator(f"#canopy-{name}").get_attribute("title"))
+        assert page.locator("#canopy-temperature input").is_enabled()
+
+
+def test_a_server_that_does_not_answer_at_first_is_taken_when_it_does(browser: Browser, tmp_path: Path) -> None:
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    results = str(tmp_path / "results.sqlite")
+    with ExitStack() as stack:
+        url = stack.enter_context(served("app.py", "--port", PORT, "--rig", address, "--results", results))
+        watched = stack.enter_context(visit(browser, url))
+        page = watched.open(f"{url}#mode=workbench")
+        page.wait_for_function(SETTLED, timeout=3 * PATIENCE_MS)
+        page.wait_for_function(f"document.querySelector('.is-news').innerText.includes('Nobody answers at {address}')")
+        page.locator(".cs-rig").click()
+        page.wait_for_function("/has been asked (once|\\d+ times), the last time \\d+ s ago/"
+                               ".test(document.querySelector('.cs-rigs').innerText)")
+        stack.enter_context(scripted(port, **LLAMA))
+        page.locator(".cs-rigs").get_by_role("button", name="Ask again now").click()
+        page.wait_for_function(f"document.querySelector('.is-news').innerText.includes('m at {address} answers now')")
