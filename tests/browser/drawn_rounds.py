@@ -134,8 +134,8 @@ def scripts() -> list[Path]:
     """The stage's model and the panels, in loading order; nothing of the page around them."""
     panels = sorted((ASSETS / "panels").glob("*.js"))
     defines = [path for path in panels if "Canopy.define(" in path.read_text("utf8")]
-    return [ASSETS / "stage.js", ASSETS / "stage" / "decode.js", *(path for path in panels if path not in defines),
-            *defines]
+    stage = [ASSETS / "stage" / "latest.js", ASSETS / "stage.js", ASSETS / "stage" / "decode.js"]
+    return [*stage, *(path for path in panels if path not in defines), *defines]
 
 
 @contextmanager
