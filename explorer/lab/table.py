@@ -88,28 +88,25 @@ def remark(summary: Summary) -> str:
     if best is None:
         return ""
     busy = busy_words(summary)
-    return _lead(summary, best, "" if busy else best.withheld) + busy
-
-
-def _lead(summary: Summary, best: Row, withheld: str) -> str:
+    withheld = f" {best.withheld}" if best.withheld and not busy else ""
     prompts = best.total.prompts
-    over = f"Over {prompts} prompt{'s' if prompts > 1 else ''}"
-    if standing(best) == "withheld":
-        return f"{over}. {withheld}".rstrip()
+    return f"Over {prompts} prompt{'s' if prompts > 1 else ''}{_lead(summary, best)}{withheld}{busy}"
+
+
+def _lead(summary: Summary, best: Row) -> str:
     if best.total.low is None:
-        return f"{over}; six or more give 95 % intervals."
+        return "; six or more give 95 % intervals."
     if standing(best) == "plain":
-        return f"{over} no drafter paid on this machine."
+        return " no drafter paid on this machine."
     if standing(best) == "unclear" and best.speedup:
-        return (f"{over} its speed-up lies between {best.speedup.low:.2f}× and "
-                f"{best.speedup.high:.2f}×, so it may be no speed-up at all; more prompts would tell.")
+        return (f" its speed-up lies between {best.speedup.low:.2f}× and {best.speedup.high:.2f}×, so it may be no "
+                "speed-up at all; more prompts would tell.")
     others = [row for row in summary.rows if row is not best and METHODS[row.setting.method].lossless]
     if overlapping := [row for row in others if (row.total.high or row.total.most) >= best.total.low]:
-        return (f"{over}. Its 95 % interval overlaps with that of {_named(overlapping)}, so it may not "
-                "be the fastest.")
+        return f". Its 95 % interval overlaps with that of {_named(overlapping)}, so it may not be the fastest."
     if near := [row for row in others if row.total.median >= WITHIN * best.total.median]:
-        return f"{over}. Within 5 % of it: {_named(near)}."
-    return f"{over}; no other setting comes within 5 %."
+        return f". Within 5 % of it: {_named(near)}."
+    return "; no other setting comes within 5 %."
 
 
 def _named(rows: Sequence[Row]) -> str:

@@ -66,6 +66,8 @@ def test_a_speed_up_that_is_withheld_is_neither_shown_nor_counted() -> None:
     view = table_view(summary)
     assert view["standing"] == "withheld" and "It was chance." in view["remark"]
     assert (view["best"]["speedup"], view["best"]["withheld"]) == (None, "It was chance.")
+    rival = replace(row("joint", (150.0,) * 6, None), setting=Setting("joint", 64))
+    assert "overlaps with that of joint, 64 nodes" in remark(Summary((*summary.rows, rival)))
     pair = found((1.8, 1.9))
     assert "It was chance." in remark(Summary((pair.rows[0], replace(pair.rows[1], speedup=None, withheld="It was "
                                                                      "chance."))))
