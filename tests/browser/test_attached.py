@@ -57,7 +57,7 @@ def test_what_a_server_does_not_report_is_not_known(browser: Browser, attached: 
         assert "/metrics" not in page.locator(".cs-notices").inner_text()
         page.evaluate("Canopy.parts.stage.setMode('story')")
         page.evaluate("Canopy.parts.player.go(Canopy.parts.stage.rounds.length - 1, {})")
-        assert page.locator(".cs-headline").inner_text() == "9 tokens in about 2 passes."
+        page.wait_for_function("document.querySelector('.cs-headline').innerText === '9 tokens in about 2 passes.'")
 
 
 def test_what_the_server_decides_cannot_be_set_and_says_why(browser: Browser, attached: tuple[str, Script]) -> None:

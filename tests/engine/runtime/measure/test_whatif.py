@@ -150,7 +150,7 @@ def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
     assert [(each.method, each.pace) for each in found.forecasts] == [
         ("joint", "fixed"), ("joint", "fixed"), ("joint", "auto"), ("autoregressive", "fixed")]
     assert all(each.predicted_tokens_per_second > 0 for each in found.forecasts)
-    assert found.best is not None
+    assert found.best is not None or found.withheld, "unless the machine was too busy for a cost curve"
 
 
 def test_a_run_that_waits_goes_by_a_curve_of_about_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
