@@ -20,7 +20,7 @@ Several runs share one total of rows: chances fall along every path, so the most
 best use of a number of rows, and form a top part of each tree. Runs at fixed budgets keep their whole trees.
 
 The constants hardly matter: over recorded drafts at eleven machines' costs (``tests/engine/budget``) half or twice the
-value of any of them changes the time by 1 % or less.
+value of any of them changes the time by 1.5 % or less.
 """
 
 from __future__ import annotations
