@@ -99,7 +99,7 @@ quick: setup
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target quick-engine quick-explorer lint
 
 quick-engine:
-	@$(QUICK) tests/house $(addprefix tests/engine/,decoding lab machine requests trees) $(wildcard tests/engine/test_*.py)
+	@$(QUICK) tests/house $(addprefix tests/engine/,decoding lab machine requests) $(wildcard tests/engine/test_*.py)
 
 quick-explorer:
 	@$(QUICK) tests/explorer

@@ -115,7 +115,7 @@ class RigsOnDemand:
             self._opener().collect()
 
     def _opener(self) -> RigOpener:
-        opener: RigOpener = import_module("engine.runtime.answering.opener").LiveRigOpener(self.dtype)
+        opener: RigOpener = import_module("engine.measure.opener").LiveRigOpener(self.dtype)
         return opener
 
 

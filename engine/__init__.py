@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.runtime.rigs.live import LiveRig
+    from engine.serving.live import LiveRig
 
 
 def open_rig(name: str, dtype: str = "auto") -> LiveRig:
     """The rig of that name (``engine/requests/rig_names.py``), ready to answer; RigError says what is missing or does
     not fit. What is not on this machine is downloaded."""
-    from engine.runtime.rigs.live import serve  # noqa: PLC0415  # torch is loaded with the first rig, not before
+    from engine.serving.live import serve  # noqa: PLC0415  # torch is loaded with the first rig, not before
     return serve(name, dtype)

@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.methods import METHODS
+from engine.decoding.methods import METHODS
 from engine.records import Floats, Request
 
 Target = Callable[[Sequence[int]], Floats]

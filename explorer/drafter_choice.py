@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from engine.methods import METHODS
+from engine.decoding.methods import METHODS
 from explorer.source import Source
 
 OWN = "own"  # the rig's own choice, among the values of the list

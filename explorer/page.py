@@ -13,8 +13,8 @@ from uuid import uuid4
 import gradio as gr
 
 from engine.decoding.budget_policy import AUTO, FIXED
+from engine.decoding.methods import METHODS, SERVED
 from engine.errors import CanopyError
-from engine.methods import METHODS, SERVED
 from engine.requests.rig_names import EMBEDDED_RIG
 from explorer.browser_calls import bar_call
 from explorer.bundle import ASSETS, bundle, style

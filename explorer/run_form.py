@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from engine.decoding.budget_policy import FIXED, PACES
+from engine.decoding.methods import METHODS, SERVED, method_named, share_named
 from engine.errors import RequestError
-from engine.methods import METHODS, SERVED, method_named, share_named
 from engine.records import Ask, Sampling
 from explorer.form_fields import (
     BudgetField,

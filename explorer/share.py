@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas
 
+from engine.decoding.tree import depths
 from engine.errors import RequestError
 from engine.records import STAGES, Round
 from engine.trace import Piece, Trace, dumps
-from engine.trees.tree import depths
 from explorer.standalone import replay_page
 from explorer.texts import pieces_of, readable
 from explorer.view import View, entry_view, run_view

@@ -8,10 +8,10 @@ from itertools import accumulate
 from os.path import commonprefix
 from typing import Any
 
+from engine.decoding.tree import depths
 from engine.errors import RequestError
 from engine.records import Round
 from engine.trace import Trace, committed_ids, tau
-from engine.trees.tree import depths
 from explorer.browser_calls import Call, browser_call, named_fields
 from explorer.form_fields import whole
 from explorer.texts import as_bytes, pieces_of

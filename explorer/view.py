@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.methods import METHODS
+from engine.decoding.methods import METHODS
 from engine.records import DraftTree, Lattice, Round
 from engine.requests.familiar import says_outside
 from engine.requests.rig_names import DTYPE_WORDS

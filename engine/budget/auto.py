@@ -37,8 +37,8 @@ import numpy as np
 
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import BudgetPolicy
+from engine.decoding.tree import beginning, select
 from engine.records import Acceptance, DraftTree, Integers
-from engine.trees.tree import beginning, select
 
 MEMORY = 0.95  # weight of what was known a round ago
 PRIOR = 8.0  # weight of the drafter's own probabilities against what is seen, in tokens of a step

@@ -2,7 +2,7 @@
 
     python -m engine bench --methods autoregressive dflash ddtree plain --budgets 16 32 64 --prompts FILE.jsonl
 
-``plain`` is DDTree as the paper's reference runs it (``engine/runtime/measure/plain.py``), in the same process. Times
+``plain`` is DDTree as the paper's reference runs it (``engine/measure/plain.py``), in the same process. Times
 are engine time without the prefill. ``forward`` is the part of ``verify`` spent inside the target's own forward pass;
 ``overhead`` is everything except the forward pass and the drafter. Prints a table, then one JSON line.
 
@@ -26,22 +26,22 @@ from engine.commands import flags, values
 from engine.commands.verb import Result, Verb
 from engine.decoding.acceptance_length import mean_length
 from engine.decoding.budget_policy import AUTO
+from engine.decoding.methods import METHODS, Method
 from engine.errors import RequestError
 from engine.lab import order
 from engine.lab.control import Control
 from engine.lab.prompt_sets import prompt_set
 from engine.lab.settings import BASELINE, Setting, SweepPlan
 from engine.lab.sweeping import Task, measure, warm
-from engine.methods import METHODS, Method
+from engine.measure.bench import PLAIN, PLAIN_TREE, PlainLaboratory, RecordingLaboratory, Tally
+from engine.measure.busy import MOST, busy_processes
+from engine.measure.laboratory import LiveLaboratory
+from engine.measure.timing import ForwardClock
+from engine.measure.together_bench import TogetherBench, together_results, together_table
 from engine.records import STAGES, Ask
 from engine.requests.limits import MOST_TOGETHER, TRIED_BUDGETS
-from engine.runtime.measure.bench import PLAIN, PLAIN_TREE, PlainLaboratory, RecordingLaboratory, Tally
-from engine.runtime.measure.busy import MOST, busy_processes
-from engine.runtime.measure.laboratory import LiveLaboratory
-from engine.runtime.measure.timing import ForwardClock
-from engine.runtime.measure.together_bench import TogetherBench, together_results, together_table
-from engine.runtime.rigs.live import LiveRig
-from engine.runtime.rigs.rigs import open_rig
+from engine.serving.live import LiveRig
+from engine.serving.rigs import open_rig
 
 BUDGETS = TRIED_BUDGETS[3:7]  # 16 to 128 nodes
 TOGETHER_BUDGETS = TRIED_BUDGETS[1:6]  # 4 to 64 nodes for each request

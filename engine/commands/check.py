@@ -23,17 +23,17 @@ from engine.budget.auto import UNMEASURED, AutoBudget, SharedRows
 from engine.commands import flags, values
 from engine.commands.verb import DONE, NOT_DONE, Result, Verb
 from engine.decoding.budget_policy import AUTO
+from engine.decoding.methods import METHODS, Method
 from engine.decoding.together import BatchRequest, decode_together
 from engine.errors import RequestError
 from engine.lab.prompt_sets import prompt_set
-from engine.methods import METHODS, Method
 from engine.records import Ask, Sampling
 from engine.requests.limits import MOST_TOGETHER
 from engine.requests.prompts import Prompt
 from engine.requests.rig_names import FOUR_BITS
-from engine.runtime.rigs.cost import QUICK, CostBook
-from engine.runtime.rigs.live import LiveRig
-from engine.runtime.rigs.rigs import Rig, open_rig
+from engine.serving.cost import QUICK, CostBook
+from engine.serving.live import LiveRig
+from engine.serving.rigs import Rig, open_rig
 
 EXACT = ("float32", FOUR_BITS)
 BUDGETS = (0, 1, 7, 15, 64, 256, AUTO)

@@ -12,9 +12,9 @@ from engine.commands import flags
 from engine.commands.verb import Result, Verb
 from engine.lab.findings import DoctorFinding, worst_first
 from engine.lab.prompt_sets import prompt_set
-from engine.runtime.measure.doctor import diagnose
-from engine.runtime.rigs.precision import DTYPES
-from engine.runtime.rigs.rigs import open_rig
+from engine.measure.doctor import diagnose
+from engine.serving.precision import DTYPES
+from engine.serving.rigs import open_rig
 from engine.trace.written_names import written
 
 

@@ -13,9 +13,9 @@ import argparse
 from engine.commands import flags, values
 from engine.commands.verb import Result, Verb
 from engine.errors import RequestError
+from engine.recipes.evaluate import CHECKS, domain_scores
 from engine.requests.rig_names import EMBEDDED_RIG
-from engine.runtime.rigs.rigs import open_rig
-from engine.training.evaluate import CHECKS, domain_scores
+from engine.serving.rigs import open_rig
 
 
 def add(verb: argparse.ArgumentParser) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 import shutil
 
+from engine.checkpoints.opening import Opening
 from engine.commands import flags, values
 from engine.commands.verb import Result, Verb
 from engine.errors import RigError
-from engine.runtime.checkpoints.opening import Opening
-from engine.runtime.rigs.rigs import rig_parts
+from engine.serving.rigs import rig_parts
 
 
 def add(verb: argparse.ArgumentParser) -> None:

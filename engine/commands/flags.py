@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.commands import values
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
-from engine.methods import METHODS
+from engine.decoding.methods import METHODS
 from engine.requests.limits import COLDEST, HOTTEST, LARGEST, MOST_REPEATS, MOST_TOKENS
 from engine.requests.rig_names import AUTO_DTYPE, DEFAULT_RIG, DTYPE_NAMES, RIGS_FOLDER
 

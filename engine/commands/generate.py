@@ -12,7 +12,7 @@ from engine.commands import flags, values
 from engine.commands.verb import Result, Verb
 from engine.records import Sampling
 from engine.requests.turns import ROLES
-from engine.runtime.rigs.live import Answer, LiveRig
+from engine.serving.live import Answer, LiveRig
 from engine.trace import dump, tau
 
 PARTIAL = "\ufffd"  # stands for a character whose tokens are not all there yet

@@ -21,11 +21,11 @@ from engine.commands.verb import Result, Verb
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.decoding.outcome import outcome
 from engine.lab.prompt_sets import prompt_set
+from engine.measure.whatif import Alternatives, live_what_if, written
 from engine.records import Ask
 from engine.requests.limits import TRIED_BUDGETS
-from engine.runtime.measure.whatif import Alternatives, live_what_if, written
-from engine.runtime.rigs.live import LiveRig
-from engine.runtime.rigs.rigs import open_rig
+from engine.serving.live import LiveRig
+from engine.serving.rigs import open_rig
 from engine.trace import gather
 
 ALL = "all"

@@ -17,7 +17,7 @@ from engine.commands import flags, values
 from engine.commands.lessons import LessonPlan, read_lessons
 from engine.commands.verb import Result, Verb
 from engine.requests.rig_names import RIGS_FOLDER
-from engine.runtime.rigs.live import LiveRig, serve
+from engine.serving.live import LiveRig, serve
 from engine.trace import Trace, dump, gather, recorded, tau
 
 TRACES = RIGS_FOLDER / "traces"

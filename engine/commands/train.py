@@ -11,7 +11,7 @@ import argparse
 
 from engine.commands import flags, values
 from engine.commands.verb import NOT_DONE, Result, Verb
-from engine.training.__main__ import STAGES, made
+from engine.recipes.__main__ import STAGES, made
 
 
 def add(verb: argparse.ArgumentParser) -> None:

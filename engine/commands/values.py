@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.decoding.budget_policy import AUTO
+from engine.decoding.methods import METHODS
 from engine.machine.files import kind_of
-from engine.methods import METHODS
 from engine.requests.limits import MOST_NODES
 from engine.requests.turns import ROLES, Turn
 

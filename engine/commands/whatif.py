@@ -12,12 +12,12 @@ from engine.commands import flags, values
 from engine.commands.verb import Result, Verb, nothing_more
 from engine.errors import RequestError
 from engine.lab.forecast import Forecast, WhatIf
+from engine.measure.whatif import Alternatives, live_what_if, written
 from engine.records import Ask, Sampling
 from engine.requests.limits import TRIED_BUDGETS
 from engine.requests.rig_names import AUTO_DTYPE
-from engine.runtime.measure.whatif import Alternatives, live_what_if, written
-from engine.runtime.rigs.live import LiveRig
-from engine.runtime.rigs.rigs import Rig, open_rig
+from engine.serving.live import LiveRig
+from engine.serving.rigs import Rig, open_rig
 from engine.trace import Trace, gather, load
 
 OWN_RUN = ("ddtree", 64)  # the method and budget that answer a prompt first; any method gives the same text

@@ -19,8 +19,8 @@ from engine.decoding.budget_policy import BudgetAllocator, BudgetPolicy
 from engine.decoding.clock import Clock
 from engine.decoding.draws import trial_draws
 from engine.decoding.plan import Drafter, Features, JointDrafter, JointTarget, Plan, Target, plan
+from engine.decoding.tree import pack
 from engine.records import Acceptance, DraftTree, Integers, Lattice, PackedTree, Request, Round, Verification
-from engine.trees.tree import pack
 
 UNREAD = -1  # the root of a text whose prompt has not been read yet
 

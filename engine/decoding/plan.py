@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from engine.acceptance import ACCEPTANCE_RULES, AcceptanceRule, Residual
-from engine.builders import BUILDERS, Builder
-from engine.combiners import COMBINERS, Combiner
+from engine.decoding.acceptance import ACCEPTANCE_RULES, AcceptanceRule, Residual
 from engine.decoding.budget_policy import PACES, BudgetPolicy, FixedBudget
+from engine.decoding.builders import BUILDERS, Builder
+from engine.decoding.combiners import COMBINERS, Combiner
+from engine.decoding.methods import Share, method_named, share_named
 from engine.errors import RequestError
-from engine.methods import Share, method_named, share_named
 from engine.records import Integers, Lattice, PackedTree, Request, Sampling, Verification
 from engine.requests.limits import check_budget, check_max_tokens, check_sampling
 

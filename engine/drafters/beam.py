@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.models.masks import additive
 from engine.records import Lattice
-from engine.runtime.target.masks import additive
 
 
 @dataclass(frozen=True)

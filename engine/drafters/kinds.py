@@ -12,11 +12,11 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
+from engine.checkpoints.files import called, read_config
 from engine.decoding.plan import Drafter
 from engine.errors import RigError
+from engine.models.target import TorchTarget
 from engine.registry import Table
-from engine.runtime.checkpoints.files import called, read_config
-from engine.runtime.target.target import TorchTarget
 
 
 @dataclass(frozen=True)

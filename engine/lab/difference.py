@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import isnan
 from types import MappingProxyType
 
+from engine.decoding.methods import METHODS
 from engine.lab.settings import Reading
-from engine.methods import METHODS
 from engine.records import Request, Round
 
 # How far rounding moves the gap between the target's two best tokens, where the same text is verified among more rows.

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from engine.decoding.budget_policy import FIXED
+from engine.decoding.methods import METHODS
 from engine.lab.settings import Setting
 from engine.lab.summary import Row, Summary
-from engine.methods import METHODS
 
 
 def under_load(summary: Summary) -> bool:

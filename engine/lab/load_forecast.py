@@ -12,10 +12,10 @@ from typing import Any
 
 from engine.budget.cost import LoadCost
 from engine.decoding.budget_policy import FIXED
+from engine.decoding.methods import METHODS
 from engine.lab.forecast import Forecast
 from engine.lab.settings import CellResult, Reading, Setting
 from engine.lab.summary import Summary
-from engine.methods import METHODS
 from engine.trace.written_names import written
 
 

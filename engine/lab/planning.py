@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from engine.decoding.budget_policy import AUTO, MOST_AUTO
+from engine.decoding.methods import METHODS, method_named, share_named
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE, Setting, SweepPlan
-from engine.methods import METHODS, method_named, share_named
 from engine.records import Sampling
 from engine.requests.limits import (
     MOST_REPEATS,

@@ -12,16 +12,16 @@ from time import perf_counter
 
 import numpy as np
 
-from engine.acceptance.walk import longest_path
-from engine.builders import BUILDERS
-from engine.combiners import COMBINERS
+from engine.decoding.acceptance.walk import longest_path
 from engine.decoding.budget_policy import BudgetPolicy, FixedBudget
+from engine.decoding.builders import BUILDERS
+from engine.decoding.combiners import COMBINERS
 from engine.decoding.loop import bare
+from engine.decoding.methods import Method, method_named, share_named
 from engine.decoding.plan import Features, Target
+from engine.decoding.tree import beginning, depths, pack, plant
 from engine.errors import RequestError
-from engine.methods import Method, method_named, share_named
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Request
-from engine.trees.tree import beginning, depths, pack, plant
 
 PREFIXES_NEST = frozenset({"chain", "best_first"})  # builders whose tree of n nodes is the beginning of any larger one
 SEGMENT = 256  # tokens of the text that the target reads in one pass

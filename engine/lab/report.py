@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from engine.decoding.methods import METHODS
 from engine.lab.load import curves, load_words, under_load
 from engine.lab.settings import CellResult, Reading, Setting, SweepPlan
 from engine.lab.statistics import Estimate, acceptance, calibration, histogram
 from engine.lab.store import StoredSweep
 from engine.lab.summary import Row, Summary, summarise
-from engine.methods import METHODS
 from engine.trace.written_names import written
 
 Record = dict[str, Any]

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from engine.decoding.acceptance_length import mean_length
+from engine.decoding.methods import METHODS
 from engine.lab.claims import speedup_withheld, unsteady
 from engine.lab.difference import first_difference
 from engine.lab.settings import CellResult, Reading, Setting
 from engine.lab.statistics import Estimate, estimate
-from engine.methods import METHODS
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class Progress:
 
 
 class Crew(Protocol):
-    """Measures tasks: in this process, or by workers elsewhere (``engine/runtime/measure/ray_workers.py``)."""
+    """Measures tasks: in this process, or by workers elsewhere (``engine/measure/ray_workers.py``)."""
 
     @property
     def conditions(self) -> Conditions:

@@ -10,9 +10,9 @@ import numpy as np
 from engine.budget.auto import AutoBudget, best_order
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
+from engine.decoding.methods import METHODS
 from engine.lab.forecast import Forecast, Gain
 from engine.lab.replay import Grower, KnownText, Replay, Step, replay
-from engine.methods import METHODS
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 A rig is written NAME, FOLDER (one with a rig.json) or TARGET::DRAFTER, with a second ::DRAFTER where two are wanted.
 TARGET and DRAFTER are folders, or model ids such as Qwen/Qwen3-8B, optionally with @REVISION; a TARGET may also be a
 GGUF file, a DRAFTER ``ngram``. random:SHAPE is a rig of random weights in a published size, such as random:qwen3-8b
-(``runtime/rigs/random_weights.py``). http://HOST:PORT is a server that runs already.
+(``serving/random_weights.py``). http://HOST:PORT is a server that runs already.
 """
 
 from __future__ import annotations

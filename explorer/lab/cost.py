@@ -10,8 +10,8 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from engine.budget.cost import CostCurve
+from engine.decoding.methods import METHODS
 from engine.lab.forecast import Gain, WhatIf
-from engine.methods import METHODS
 from explorer.lab.style import ACCENT, INK, QUIET, axis, drawn, look, paper
 
 Reals = NDArray[np.float64]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.decoding.budget_policy import AUTO, FIXED
+from engine.decoding.methods import METHODS
 from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate
-from engine.methods import METHODS
 from explorer.lab.names import label_of, line_of
 
 

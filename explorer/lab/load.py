@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.budget.cost import CostCurve
+from engine.decoding.methods import METHODS
 from engine.lab.forecast import WhatIf
 from engine.lab.load import curves, load_words
 from engine.lab.load_forecast import predict, prediction_error, texts_forecast, texts_measured
 from engine.lab.settings import CellResult, Setting
 from engine.lab.store import StoredSweep
 from engine.lab.summary import Summary, summarise
-from engine.methods import METHODS
 from explorer.lab.load_cells import LoadCell, LoadGrid, grid_of, name_of
 from explorer.lab.load_figures import each_figure, heat_figure
 from explorer.lab.names import line_of

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.decoding.budget_policy import FIXED
+from engine.decoding.methods import METHODS
 from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate
 from engine.lab.summary import Row, Summary
-from engine.methods import METHODS
 
 PLAIN = "plain"  # the column of decoding without a drafter
 

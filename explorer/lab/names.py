@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.decoding.budget_policy import FIXED, MOST_AUTO
+from engine.decoding.methods import METHODS
 from engine.lab.settings import Setting
-from engine.methods import METHODS
 
 
 def line_of(setting: Setting) -> str:

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from engine.decoding.budget_policy import FIXED, MOST_AUTO
+from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.planning import Choice, settings
 from engine.lab.race import Lane, Race, lanes, race_plan, run_race
 from engine.lab.settings import BASELINE, CellResult, Laboratory, Setting, SweepPlan
-from engine.methods import METHODS
 from engine.records import Sampling
 from engine.requests.prompts import Prompt
 from engine.trace import Piece

@@ -17,12 +17,12 @@ from typing import Any
 import pandas
 from plotly.offline import get_plotlyjs
 
+from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.report import report, runs_csv, table_csv
 from engine.lab.settings import CellResult
 from engine.lab.store import StoredSweep
 from engine.lab.summary import Summary, summarise
-from engine.methods import METHODS
 from explorer.bundle import ASSETS
 from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figure, histogram_figure
 from explorer.lab.load import LoadFocus, load_view

@@ -13,13 +13,13 @@ from typing import Any
 import gradio as gr
 from plotly.offline import get_plotlyjs
 
+from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.reading import reading_of
 from engine.lab.report import run_command
 from engine.lab.settings import BASELINE, CellResult
 from engine.lab.store import StoredSweep
 from engine.lab.summary import summarise
-from engine.methods import METHODS
 from engine.requests.limits import TRIED_TOGETHER
 from engine.trace import Trace
 from explorer.browser_calls import browser_call

@@ -13,7 +13,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from engine.methods import METHODS
+from engine.decoding.methods import METHODS
 
 INK, QUIET, LINE, ACCENT = "var(--ink)", "var(--quiet)", "var(--line)", "var(--accent)"
 

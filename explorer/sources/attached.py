@@ -7,8 +7,8 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
+from engine.decoding.methods import SERVED
 from engine.errors import RequestError, ServerError
-from engine.methods import SERVED
 from engine.recorder import UNKNOWN_TOKEN
 from engine.records import Ask, Request
 from engine.servers.answer import AnswerReader, Token

@@ -15,15 +15,15 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from engine.checkpoints.gguf import header_of
 from engine.errors import CanopyError
 from engine.records import Ask
-from engine.runtime.checkpoints.gguf import header_of
-from engine.runtime.rigs.live import LiveRig
-from engine.runtime.rigs.rigs import open_rig
+from engine.serving.live import LiveRig
+from engine.serving.rigs import open_rig
 from tests.attack.area import Area, BrokenError, Case
 from tests.attack.mutations import bent
-from tests.engine.runtime.checkpoints.test_gguf import small_llama, write_gguf
-from tests.engine.runtime.published import write_short
+from tests.engine.checkpoints.test_gguf import small_llama, write_gguf
+from tests.engine.published import write_short
 
 TEXTS = ("", "{", "[]", "null", "3", '"x"', "[" * 100_000, '{"a":' * 100_000, '{"a":1e999}', "9" * 5000, "\ud800")
 NUMBERS = (10**15, 10**9, 2**31, 2**53, 8193, 131_072)

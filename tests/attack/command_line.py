@@ -33,11 +33,11 @@ from engine.errors import CanopyError, ResultsError
 from engine.lab import order, planning
 from engine.lab.prompt_sets import file_of, prompt_set
 from engine.lab.store import Store
+from engine.measure.laboratory import LiveLaboratory
+from engine.measure.whatif import written
 from engine.requests.rig_names import rig_names
-from engine.runtime.measure.laboratory import LiveLaboratory
-from engine.runtime.measure.whatif import written
-from engine.runtime.rigs.live import LiveRig
-from engine.runtime.rigs.rigs import open_rig
+from engine.serving.live import LiveRig
+from engine.serving.rigs import open_rig
 from engine.trace import load
 from explorer.security.hosts import hosts_of
 from tests.attack.area import Area, BrokenError, Case

@@ -13,8 +13,8 @@ from typing import Any
 
 from hypothesis.strategies import SearchStrategy
 
+from engine.decoding.methods import SERVED
 from engine.errors import CanopyError
-from engine.methods import SERVED
 from engine.records import Ask
 from engine.trace import Trace, dumps, loads
 from engine.trace.limits import UPLOADED

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.builders.best_first import best_first
-from engine.builders.chain import chain
+from engine.decoding.builders.best_first import best_first
+from engine.decoding.builders.chain import chain
 from engine.records import Acceptance, DraftTree, Lattice, Request, Round, Trials, Verification
 from engine.trace import Entry, Header
 from explorer.view import entry_view, header_view

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from engine.decoding.tree import ancestors, depths
 from engine.trace import Block, SharedPass
-from engine.trees.tree import ancestors, depths
 from explorer.view import company_view
 from tests.browser.drawn_rounds import CASES, ODD, PANELS, circles, drawing_page, make, show
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser.conftest import PORT, Watched, served, visit
 from tests.browser.doing import RUN, STAGE, STATE
-from tests.engine.runtime.published import write_short, write_short_dflash
+from tests.engine.published import write_short, write_short_dflash
 
 pytestmark = pytest.mark.long
 

@@ -10,9 +10,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from engine.decoding.loop import decode
+from engine.decoding.methods import METHODS
 from engine.decoding.plan import Drafter, Target
 from engine.drafters.ngram.drafter import NGramDrafter
-from engine.methods import METHODS
 from engine.records import DraftTree, Lattice, Request, Round, Sampling
 from tests.engine.toy import ToyDrafter, ToyTarget
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from engine.acceptance import ACCEPTANCE_RULES
-from engine.builders import BUILDERS
-from engine.combiners import COMBINERS
+from engine.decoding.acceptance import ACCEPTANCE_RULES
+from engine.decoding.builders import BUILDERS
+from engine.decoding.combiners import COMBINERS
+from engine.decoding.methods import METHODS, halves, method_named, share_named, whole
 from engine.errors import RequestError
-from engine.methods import METHODS, halves, method_named, share_named, whole
 from engine.registry import Table
 
 TABLES: dict[str, Table[Any]] = {"builders": BUILDERS, "combiners": COMBINERS, "acceptance": ACCEPTANCE_RULES}

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.decoding.methods import METHODS
 from engine.errors import TraceError
-from engine.methods import METHODS
 from engine.records import Request
 from engine.trace import (
     End,

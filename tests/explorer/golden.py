@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from engine.methods import METHODS
+from engine.decoding.methods import METHODS
 from explorer.view import View, run_view
 from tests.explorer.scripted import scripted_trace
 

@@ -19,8 +19,8 @@ from engine.budget.auto import AutoBudget
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import decode
+from engine.decoding.methods import METHODS
 from engine.errors import RequestError
-from engine.methods import METHODS
 from engine.records import Ask, Integers, Lattice, PackedTree, Request, Round, Sampling, Verification
 from engine.trace import End, Entry, Header, Line, Piece, Trace, gather
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
+from engine.decoding.methods import METHODS
 from engine.lab.control import Steps
 from engine.lab.findings import FINE, WRONG, DoctorFinding
 from engine.lab.forecast import Forecast, Gain, WhatIf
 from engine.lab.reading import reading_of
 from engine.lab.settings import Company, Conditions, Reading
-from engine.methods import METHODS
 from engine.records import Ask, Precision, Round
 from engine.trace import Entry, Line, Piece, Trace, gather
 from tests.explorer.scripted import CURVE, ScriptedSource

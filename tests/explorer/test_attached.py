@@ -9,8 +9,8 @@ import pytest
 
 import app
 from engine.commands.program import UsageError, understood
+from engine.decoding.methods import METHODS, SERVED
 from engine.errors import RequestError, RigError
-from engine.methods import METHODS, SERVED
 from engine.records import Ask
 from engine.trace import Header, dumps, loads
 from explorer import page

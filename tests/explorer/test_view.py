@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.methods import METHODS
+from engine.decoding.methods import METHODS
 from engine.recorder import Recorder
 from engine.trace import End, load
 from engine.trace.written_names import written_name

@@ -11,8 +11,8 @@ from engine.commands.program import main
 from engine.decoding.outcome import outcome
 from engine.records import Ask
 from engine.requests.prompts import read_prompts
-from engine.runtime.rigs.live import LiveRig
-from engine.runtime.rigs.rigs import open_rig
+from engine.serving.live import LiveRig
+from engine.serving.rigs import open_rig
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")]
 

@@ -20,12 +20,12 @@ pytestmark = pytest.mark.slow  # a copy of the tree, and processes that load the
 
 HOUSE = Path(__file__).parents[2]
 NEW_FILES = {
-    "engine/builders/pair.py": '''
+    "engine/decoding/builders/pair.py": '''
 """The two likeliest tokens of the first depth."""
 import numpy as np
 
 from engine.records import DraftTree, Lattice
-from engine.trees.tree import plant
+from engine.decoding.tree import plant
 
 
 def pair(lattice: Lattice, root: int, nodes: int) -> DraftTree:
@@ -33,7 +33,7 @@ def pair(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     count = min(nodes, 2, lattice.tokens.shape[-1])
     return plant(root, lattice.tokens[0, 0, :count], np.zeros(count, np.int32), lattice.logprobs[0, 0, :count])
 ''',
-    "engine/combiners/first.py": '''
+    "engine/decoding/combiners/first.py": '''
 """The first head's tree."""
 from engine.records import DraftTree
 
@@ -42,9 +42,9 @@ def first(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
     """As it is."""
     return trees[0]
 ''',
-    "engine/acceptance/strolling.py": '''
+    "engine/decoding/acceptance/strolling.py": '''
 """The walk, under another name."""
-from engine.acceptance.walk import walk
+from engine.decoding.acceptance.walk import walk
 
 
 def strolling(tree, verification, residual, random):
@@ -89,12 +89,12 @@ mine = ServerKind(title="Mine", owner="me", report=_report)
 }
 # What a registration line said before, and what it says then.
 NEW_LINES = {
-    "engine/builders/__init__.py": ('"expand", "full"', '"expand", "full", "pair"'),
-    "engine/combiners/__init__.py": ('"merged", "joint"', '"merged", "joint", "first"'),
-    "engine/acceptance/__init__.py": ('"sequential", "ratio"', '"sequential", "ratio", "strolling"'),
+    "engine/decoding/builders/__init__.py": ('"expand", "full"', '"expand", "full", "pair"'),
+    "engine/decoding/combiners/__init__.py": ('"merged", "joint"', '"merged", "joint", "first"'),
+    "engine/decoding/acceptance/__init__.py": ('"sequential", "ratio"', '"sequential", "ratio", "strolling"'),
     "engine/drafters/kinds.py": ('"engine.drafters", "dflash"', '"engine.drafters", "echo", "dflash"'),
     "engine/servers/__init__.py": ('"sglang", "llama_cpp"', '"sglang", "llama_cpp", "mine"'),
-    "engine/methods.py": ('    "expand": Method(', '    "paired": Method(1, build="pair", combine="first", '
+    "engine/decoding/methods.py": ('    "expand": Method(', '    "paired": Method(1, build="pair", combine="first", '
                           'accept="strolling", summary="Two guesses a round."),\n    "expand": Method('),
     "explorer/panels.py": ('"verifier", "cache"', '"verifier", "cache", "pulse"'),
 }
@@ -138,7 +138,7 @@ def test_a_registration_is_one_line(extended: Path, name: str) -> None:
 IN_THE_LAB = """
 import json, tempfile
 from pathlib import Path
-from engine.methods import METHODS
+from engine.decoding.methods import METHODS
 from engine.trace import committed_ids
 from explorer.lab.curves import curves_figure
 from explorer.lab.service import LabService

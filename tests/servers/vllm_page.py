@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from engine.methods import SERVED
+from engine.decoding.methods import SERVED
 from engine.records import Ask
 from engine.requests.rig_names import RIGS_FOLDER
-from engine.runtime.rigs.live import LiveRig
-from engine.runtime.rigs.rigs import open_rig
+from engine.serving.live import LiveRig
+from engine.serving.rigs import open_rig
 from engine.trace import Header, gather
 from explorer.sources.attached import attach
 from explorer.two_runs import two_runs

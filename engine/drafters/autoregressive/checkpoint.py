@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from engine.checkpoints.architectures import causal_config
+from engine.checkpoints.files import called
+from engine.checkpoints.loading import load_causal, load_tokenizer
 from engine.drafters.autoregressive.drafter import AutoregressiveDrafter
 from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, must_fit
 from engine.errors import RigError
-from engine.runtime.checkpoints.architectures import causal_config
-from engine.runtime.checkpoints.files import called
-from engine.runtime.checkpoints.loading import load_causal, load_tokenizer
-from engine.runtime.target.target import TorchTarget
+from engine.models.target import TorchTarget
 
 
 def recognises(values: Mapping[str, Any]) -> bool:

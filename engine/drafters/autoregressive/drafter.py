@@ -14,10 +14,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from engine.drafters.beam import PUBLISHED, Ancestry, Reach, grow
+from engine.models.cache import TreeCache
+from engine.models.inference import in_inference_mode
+from engine.models.masks import causal
 from engine.records import Integers, Lattice
-from engine.runtime.target.cache import TreeCache
-from engine.runtime.target.inference import in_inference_mode
-from engine.runtime.target.masks import causal
 
 
 class AutoregressiveDrafter:

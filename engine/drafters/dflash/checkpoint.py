@@ -14,6 +14,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig, Qwen3Config
 
+from engine.checkpoints.files import called, filled, load_weights, placed, read_config
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.kinds import (
@@ -28,8 +29,7 @@ from engine.drafters.kinds import (
     nested,
 )
 from engine.errors import RigError
-from engine.runtime.checkpoints.files import called, filled, load_weights, placed, read_config
-from engine.runtime.target.target import TorchTarget
+from engine.models.target import TorchTarget
 
 NEEDED = ("mask_token_id", "target_layer_ids", "block_size")
 ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # kinds whose angles do not depend on the text's length

@@ -13,10 +13,10 @@ from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.dflash.positions import proposals
 from engine.drafters.known_text import ReadText
 from engine.lab.replay import Proposals
+from engine.models.inference import in_inference_mode
+from engine.models.layers import KeysValues, Layer, Rotations, View, norm_of, turned
+from engine.models.products import Product, VocabularyProduct, side_by_side
 from engine.records import Integers, Lattice
-from engine.runtime.target.inference import in_inference_mode
-from engine.runtime.target.layers import KeysValues, Layer, Rotations, View, norm_of, turned
-from engine.runtime.target.products import Product, VocabularyProduct, side_by_side
 
 
 class DFlashDrafter:

@@ -123,7 +123,7 @@ class DFlashModel(nn.Module):
 
         ``context`` is (layers, 2, batch, kv heads, rows, head size); ``seen`` is bool (batch or 1, 1, slots, keys):
         which keys count. ``places`` are the positions of slots and keys, (batch or 1, 1, slots) and (…, keys), needed
-        if layers slide. For training and comparison only; decoding uses ``engine.runtime.target.layers``.
+        if layers slide. For training and comparison only; decoding uses ``engine.models.layers``.
         """
         hidden = block
         for layer, window, (keys, values) in zip(self.layers, self.windows, context, strict=True):

@@ -15,13 +15,13 @@ import torch
 from torch import nn
 from transformers import LlamaConfig, PreTrainedConfig
 
+from engine.checkpoints.files import called, filled, load_weights, placed, read_config
 from engine.drafters.dflash.checkpoint import ROPES
 from engine.drafters.eagle3.drafter import Eagle3Drafter
 from engine.drafters.eagle3.model import Eagle3Model
 from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, architectures, must_fit, must_know, must_tap, nested
 from engine.errors import RigError
-from engine.runtime.checkpoints.files import called, filled, load_weights, placed, read_config
-from engine.runtime.target.target import TorchTarget
+from engine.models.target import TorchTarget
 
 EMBEDDING = "embed_tokens.weight"
 KNOWN_INSIDE = frozenset({"eagle_aux_hidden_state_layer_ids", "use_aux_hidden_state"})

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
+from engine.checkpoints.files import called, damaged, read_config
 from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, architectures, must_count, must_fit
 from engine.drafters.phrases.drafter import PhraseDrafter
 from engine.drafters.phrases.table import PhraseTable, table_of
 from engine.errors import RigError
-from engine.runtime.checkpoints.files import called, damaged, read_config
-from engine.runtime.target.target import TorchTarget
+from engine.models.target import TorchTarget
 
 WEIGHTS = "model.safetensors"
 

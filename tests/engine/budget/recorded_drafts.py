@@ -19,8 +19,8 @@ import numpy as np
 
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO, BudgetPolicy
+from engine.decoding.tree import beginning, plant
 from engine.records import Acceptance, DraftTree, Floats, Integers
-from engine.trees.tree import beginning, plant
 
 FOLDER = Path(__file__).with_name("drafts")
 NODES = 32
@@ -94,9 +94,9 @@ def record(rig: str, prompts: str, limit: int, tokens: int = 99) -> None:
     """Write a file from a rig's answers."""
     from engine.decoding.loop import decode
     from engine.lab.prompt_sets import prompt_set
+    from engine.models.inference import rounds_in_inference_mode
     from engine.records import Ask
-    from engine.runtime.rigs.live import serve
-    from engine.runtime.target.inference import rounds_in_inference_mode
+    from engine.serving.live import serve
     live, columns, ends = serve(rig, "float32"), list[tuple[Integers, int]](), list[int]()
     asked = prompt_set(prompts, None)
     for prompt in asked[::max(1, len(asked) // limit)][:limit]:

@@ -25,11 +25,11 @@ from engine.budget.auto import (
 )
 from engine.decoding.budget_policy import BudgetPolicy, FixedBudget
 from engine.decoding.loop import decode
+from engine.decoding.methods import METHODS
 from engine.decoding.together import BatchRequest, RequestBatch, decode_together
-from engine.methods import METHODS
+from engine.decoding.tree import beginning, plant
 from engine.records import Acceptance, DraftTree, Request, Round, Sampling
-from engine.runtime.rigs.fairness import RoundCost, served, settle
-from engine.trees.tree import beginning, plant
+from engine.serving.fairness import RoundCost, served, settle
 from tests.engine.budget.test_cost import STAIRS
 from tests.engine.material import GREEDY, LOSSLESS, WARM, drafters_of, text, trees
 from tests.engine.material import run as run_of

@@ -17,8 +17,8 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.decoding.loop import decode
+from engine.decoding.methods import METHODS
 from engine.decoding.plan import Drafter
-from engine.methods import METHODS
 from engine.records import Integers, Request, Sampling
 from tests.engine.material import LOSSLESS, drafters_of, text
 from tests.engine.toy import ToyDrafter, ToyTarget, drawn

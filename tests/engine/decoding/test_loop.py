@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from engine.decoding.loop import decode
+from engine.decoding.methods import METHODS
+from engine.decoding.tree import depths
 from engine.errors import RequestError
-from engine.methods import METHODS
 from engine.records import STAGES, Request, Round, Sampling
-from engine.trees.tree import depths
 from tests.engine.material import GREEDY, LOSSLESS, WALKING, WARM, drafters_of, run, text
 from tests.engine.toy import ToyDrafter, ToyTarget
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from engine.decoding.loop import decode
+from engine.decoding.methods import METHODS
 from engine.decoding.together import BatchRequest, RequestBatch, decode_together
 from engine.errors import RequestError
-from engine.methods import METHODS
 from engine.records import Request, Round, Sampling
 from tests.engine.material import GREEDY, WARM, drafters_of, run, text
 from tests.engine.toy import ToyTarget

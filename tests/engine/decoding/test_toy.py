@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.decoding.tree import pack, plant
 from engine.drafters.ngram.drafter import NGramDrafter
 from engine.records import Sampling
-from engine.trees.tree import pack, plant
 from tests.engine.material import trees
 from tests.engine.toy import ToyDrafter, ToyTarget, drawn, processed
 

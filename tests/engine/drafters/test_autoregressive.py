@@ -10,15 +10,15 @@ import torch
 from transformers import Qwen3ForCausalLM
 
 from engine.decoding.loop import decode
+from engine.decoding.methods import METHODS
 from engine.decoding.outcome import outcome
 from engine.decoding.plan import Drafter
 from engine.drafters.autoregressive.drafter import AutoregressiveDrafter
 from engine.drafters.beam import Reach
-from engine.methods import METHODS
 from engine.records import Lattice, Request, Sampling
 from engine.trace import encode_record
 from engine.trace.rounds import decode_round
-from tests.engine.runtime.small import VOCABULARY, small_config, small_drafter, small_target
+from tests.engine.small import VOCABULARY, small_config, small_drafter, small_target
 
 PROMPT = tuple(range(5, 25))
 

@@ -13,7 +13,7 @@ from torch.nn.functional import silu
 from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.dflash.positions import proposals
 from engine.drafters.known_text import ReadText
-from tests.engine.runtime.small import MASK_ID, small_drafter, small_drafter_model, small_target
+from tests.engine.small import MASK_ID, small_drafter, small_drafter_model, small_target
 
 
 def norm(states: Tensor, weight: Tensor, epsilon: float) -> Tensor:

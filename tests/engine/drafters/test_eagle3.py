@@ -14,13 +14,13 @@ from torch import Tensor
 from torch.nn.functional import silu
 
 from engine.decoding.loop import decode
+from engine.decoding.methods import METHODS
 from engine.decoding.outcome import outcome
 from engine.errors import RigError
-from engine.methods import METHODS
 from engine.records import Request, Sampling
-from engine.runtime.rigs.rigs import Rig, open_rig
+from engine.serving.rigs import Rig, open_rig
 from tests.engine.drafters.test_autoregressive import paths
-from tests.engine.runtime.published import (
+from tests.engine.published import (
     SIZES,
     write_config,
     write_short,

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 from safetensors.torch import save_file as save_tensors
 
-from engine.builders.best_first import best_first
+from engine.decoding.builders.best_first import best_first
 from engine.decoding.plan import Drafter
 from engine.drafters.kinds import TargetFacts, planned
 from engine.drafters.phrases.checkpoint import read_table
 from engine.drafters.phrases.drafter import LEAST, PhraseDrafter
 from engine.drafters.phrases.table import NO_PHRASES, PhraseTable, key_of, table_of
 from engine.errors import RigError
-from engine.training.own_answers.features import FeatureShard
-from engine.training.own_answers.phrases import export, orders_of
+from engine.recipes.own_answers.features import FeatureShard
+from engine.recipes.own_answers.phrases import export, orders_of
 
 VOCABULARY = 9
 

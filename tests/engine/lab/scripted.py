@@ -15,13 +15,13 @@ from engine.budget.auto import AutoBudget
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import decode
+from engine.decoding.methods import METHODS
 from engine.decoding.together import BatchRequest
 from engine.errors import RequestError
 from engine.lab.company import read_among
 from engine.lab.planning import Choice, settings
 from engine.lab.reading import reading
 from engine.lab.settings import Company, Conditions, Reading, SweepPlan
-from engine.methods import METHODS
 from engine.records import Ask, Request, Round
 from engine.requests.prompts import Prompt
 from engine.trace import Piece

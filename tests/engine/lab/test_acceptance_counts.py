@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from engine.decoding.methods import METHODS
+from engine.decoding.tree import path_to
 from engine.lab.acceptance_counts import RANKS, AcceptanceTally, ended_by_text, expected_length, together
-from engine.methods import METHODS
 from engine.records import Ask, DraftTree, Lattice, Round, Sampling
-from engine.trees.tree import path_to
 from tests.engine.lab.scripted import rounds_of
 from tests.engine.material import trees
 

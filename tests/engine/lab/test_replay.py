@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from engine.decoding.loop import decode
+from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.replay import Grower, KnownText, replay, reread
 from engine.lab.whatif import Point, builders_of, forecasts, gain, points
-from engine.methods import METHODS
 from engine.records import Lattice, Request, Sampling
 from engine.requests.limits import TRIED_BUDGETS
 from tests.engine.material import GREEDY, WARM

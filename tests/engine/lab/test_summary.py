@@ -9,12 +9,12 @@ from statistics import median
 
 import pytest
 
+from engine.decoding.methods import METHODS
 from engine.lab.control import Control
 from engine.lab.order import block, cells
 from engine.lab.settings import CellResult, Reading, Setting, SweepPlan
 from engine.lab.summary import Row, summarise
 from engine.lab.sweeping import LocalCrew, Task
-from engine.methods import METHODS
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 

@@ -33,8 +33,8 @@ pytestmark = pytest.mark.slow  # each program is a process of its own
 PROGRAMS = (
     ("app.py", "--port", "1"), ("engine", "generate", "--prompt", "hi"), ("engine", "bench", "--prompts", "none"),
     ("engine", "check", "--prompts", "none"), ("engine", "record"), ("engine", "sweep"), ("engine.commands.bench",),
-    ("engine.training.target",), ("engine.training.small",), ("engine.training.drafter",),
-    ("engine.training.evaluate",), ("engine.runtime.measure.laboratory",))
+    ("engine.recipes.target",), ("engine.recipes.small",), ("engine.recipes.drafter",),
+    ("engine.recipes.evaluate",), ("engine.measure.laboratory",))
 
 
 def at_torch(*words: str, **settings: str) -> dict[str, str | None]:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.decoding.methods import SERVED
 from engine.errors import CanopyError, RequestError, ServerError
-from engine.methods import SERVED
 from engine.recorder import UNKNOWN_TOKEN
 from engine.records import Ask, Round, Sampling
 from engine.requests.rig_names import RIGS_FOLDER

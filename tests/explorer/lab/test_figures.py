@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from engine.decoding.budget_policy import MOST_AUTO
+from engine.decoding.methods import METHODS
 from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate, estimate
-from engine.methods import METHODS
 from explorer.lab.curve_points import CurvePoint, Scale, in_words, predicted, single, swept
 from explorer.lab.curves import curves_figure
 from explorer.lab.live import live_figure

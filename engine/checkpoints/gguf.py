@@ -1,0 +1,167 @@
+"""GGUF files as targets: converted once, by transformers, into a folder that later starts read in seconds.
+
+The folder lies among the kept files under the GGUF file's hash. One process at a time writes it under another name and
+renames it once it is complete; the next conversion deletes what an interrupted one left.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+from engine.checkpoints.files import first_line
+from engine.checkpoints.gguf_header import MAGIC, GgufHeader, read_header
+from engine.checkpoints.loading import ONE_AT_A_TIME
+from engine.checkpoints.opening import Tell, unheard
+from engine.errors import RigError
+from engine.machine.kept_files import VARIABLE, kept_files
+
+CARD = "gguf.json"  # beside the converted weights: the file that they came from
+PART = re.compile(r"-\d{5}-of-(\d{5})$")
+OTHERS_SECONDS = 1800  # how long to wait for another process that converts the same file
+# The dtype that weights are written in: unquantised ones keep their precision. Others would take twice the disk in
+# float32, and differ from bfloat16 by at most 2⁻⁸ of each, far less than by their quantisation.
+DTYPES = {"F32": torch.float32, "F16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The file that a converted target came from: its name, its hash, and how its weights were quantised."""
+
+    file: str
+    sha256: str
+    quantisation: str
+
+    @property
+    def note(self) -> str:
+        """The sentence about the weights that is shown with every run."""
+        rounded = "" if self.quantisation in DTYPES else ", rounded to bfloat16"
+        return (f"The target's weights come from {self.file} ({self.quantisation}){rounded}: lossless means against "
+                "these weights.")
+
+
+def converted(place: str, tell: Tell = unheard) -> Path:
+    """The folder of a GGUF file's target, which is converted the first time; RigError says why it cannot be."""
+    file = Path(place).expanduser()
+    must_be_whole(file)
+    tell(f"Reading {file.name} …", None)
+    digest = sha256_of(file)
+    return converted_into(kept_files() / "gguf" / f"{file.stem}-{digest[:16]}", file, digest, tell)
+
+
+def converted_into(folder: Path, file: Path, digest: str, tell: Tell = unheard) -> Path:
+    """``converted`` into a given folder, for a file whose hash is known."""
+    if made_from(folder, digest):
+        return folder
+    with kept_alone(folder, tell):
+        if not made_from(folder, digest):
+            tell(f"Converting {file.name}, once …", None)
+            header = header_of(file)
+            partial = folder.with_name(f"{folder.name}.part")
+            shutil.rmtree(partial, ignore_errors=True)
+            _convert(file, partial, header)
+            origin = Origin(file.name, digest, header.quantisation)
+            (partial / CARD).write_text(json.dumps(asdict(origin), indent=1) + "\n")
+            shutil.rmtree(folder, ignore_errors=True)
+            partial.replace(folder)
+    return folder
+
+
+@contextmanager
+def kept_alone(folder: Path, tell: Tell) -> Iterator[None]:
+    """Hold the lock for writing a folder among the kept files; RigError where it cannot be had or written."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder.with_name(f"{folder.name}.lock"))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            tell(f"Another process is making {folder.name}; waiting for it …", None)
+            lock.acquire(timeout=OTHERS_SECONDS)
+        try:
+            yield
+        finally:
+            lock.release()
+    except Timeout as error:
+        raise RigError(f"Another process has been making {folder} for {OTHERS_SECONDS // 60} minutes; end it, or "
+                       "delete the lock file beside that folder.") from error
+    except (OSError, SafetensorError) as error:
+        full = "No space left" in str(error) or getattr(error, "errno", None) == errno.EDQUOT
+        reason = "the disk is full" if full else getattr(error, "strerror", None) or first_line(error)
+        raise RigError(f"{folder} cannot be written ({reason}); make room there, or set {VARIABLE} to a folder that "
+                       "can be written.") from error
+
+
+def must_be_whole(file: Path) -> None:
+    """RigError where this is not a GGUF file, or is one of several parts."""
+    if not file.is_file():
+        raise RigError(f"There is no file {str(file)!r}; name a GGUF file on this machine.")
+    part = PART.search(file.stem)
+    if part:
+        raise RigError(f"{file.name} is one of {int(part[1])} parts; only GGUF files in one piece are read, so merge "
+                       "them first (llama-gguf-split --merge).")
+    try:
+        with file.open("rb") as opened:
+            begin = opened.read(len(MAGIC))
+    except OSError as error:
+        raise RigError(f"{file.name} cannot be read ({(error.strerror or first_line(error)).lower()}).") from error
+    if begin != MAGIC:
+        raise RigError(f"{file.name} is not a GGUF file: it begins with {begin!r} where {MAGIC!r} is expected.")
+
+
+def sha256_of(file: Path) -> str:
+    """The file's hash in hexadecimal digits."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def header_of(file: Path) -> GgufHeader:
+    """What the file says of its model; RigError where its header or its tensors are cut off, or cannot be."""
+    try:
+        return read_header(file)
+    except (ValueError, KeyError, OSError) as error:
+        raise RigError(f"{file.name} is cut off or damaged ({first_line(error)}); fetch it again.") from error
+
+
+def _convert(file: Path, folder: Path, header: GgufHeader) -> None:
+    """Write the file's model and tokenizer, as transformers reads them; no code in the file is run."""
+    given: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True, "trust_remote_code": False}
+    try:
+        config = AutoConfig.from_pretrained(file.parent, **given)
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, **given)
+        with ONE_AT_A_TIME:
+            model = AutoModelForCausalLM.from_pretrained(
+                file.parent, config=config, dtype=torch.float32,
+                quantization_config=GgufConfig(gguf_file=file.name, dequantize=True), **given)
+    except Exception as error:  # whatever a file brings about in transformers, tokenizers and torch
+        raise RigError(f"{file.name} holds a model of the architecture {header.architecture!r:.60}, which transformers "
+                       f"cannot convert ({first_line(error)}).") from error
+    model.to(DTYPES.get(header.quantisation, torch.bfloat16)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def origin_of(folder: Path) -> Origin | None:
+    """The GGUF file that a target's folder was converted from; None for any other folder."""
+    try:
+        return Origin(**json.loads((folder / CARD).read_text(encoding="utf8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def made_from(folder: Path, digest: str) -> bool:
+    """Whether a folder holds the whole target of the GGUF file with this hash."""
+    origin = origin_of(folder)
+    return origin is not None and origin.sha256 == digest

@@ -1,0 +1,182 @@
+"""Fetches checkpoints: from local folders, GGUF files and the hub.
+
+Downloads report their progress and take token, offline switch and cache folder from the hub's own environment variables
+(HF_TOKEN, HF_HUB_OFFLINE, HF_HOME). Files are fetched one after another and kept once they are complete; a file that
+was cut off is fetched anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import get_cached_repo_tree, snapshot_download, try_to_load_from_cache
+from huggingface_hub.errors import (
+    CachedRepoTreeNotFoundError,
+    GatedRepoError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.utils.tqdm import tqdm
+
+from engine.checkpoints.files import PICKLES, first_line, pickled
+from engine.checkpoints.gguf import converted, origin_of
+from engine.checkpoints.opening import Tell, unheard
+from engine.errors import CanopyError, RigError
+from engine.requests.rig_names import GGUF, PIN, is_folder
+
+GIGA = 1e9
+MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
+# The files that a checkpoint needs: weights as safetensors, configs, tokenizers. Never a pickle, never code.
+WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """A local folder, and its name for people: ``owner/name@commit`` or the folder's own name."""
+
+    folder: Path
+    label: str
+
+
+def fetch(place: str, tell: Tell = unheard) -> LocalModel:
+    """The local model of a folder, a GGUF file or a model id, which is downloaded first; RigError says why there is
+    none."""
+    if place.lower().endswith(GGUF):
+        return _from_gguf(place, tell)
+    if is_folder(place):
+        folder = Path(place).expanduser()
+        return LocalModel(folder, folder.resolve().name)
+    model, _, revision = place.partition(PIN)
+    if not MODEL_ID.fullmatch(model):
+        raise RigError(f"There is no folder {place[:200]!r}, and it is not a model id of the form owner/name.")
+    found = Path(_downloaded(model, revision or "main", tell))
+    pickles = sorted(name for name in _listed(model, found.name) if any(fnmatch(name, each) for each in PICKLES))
+    if pickles and not list(found.glob("*.safetensors")):
+        raise pickled(model, pickles[0])
+    return LocalModel(found, f"{model}{PIN}{found.name[:12]}")
+
+
+def _from_gguf(place: str, tell: Tell) -> LocalModel:
+    """A GGUF file's target; its label is the file's name with the beginning of its hash."""
+    folder = converted(place, tell)
+    made = origin_of(folder)
+    return LocalModel(folder, f"{made.file}{PIN}{made.sha256[:12]}" if made else folder.name)
+
+
+def _downloaded(model: str, revision: str, tell: Tell) -> str:
+    tell(f"Looking for {model} …", None)
+    progress = DownloadProgress(model, revision, tell)
+    try:
+        found: str = snapshot_download(
+            model, revision=revision, allow_patterns=list(WANTED_FILES), max_workers=1, tqdm_class=progress.bar())
+    except Exception as error:
+        if progress.ended:  # the listener ended it, so the download's own error does not matter
+            raise progress.ended from None
+        if isinstance(error, CanopyError):
+            raise
+        raise _refused(model, revision, error) from error
+    if progress.ended:
+        raise progress.ended
+    return found
+
+
+def _refused(model: str, revision: str, error: Exception) -> RigError:
+    """The RigError for what the hub, its cache or the network answered, with the way out."""
+    if isinstance(error, GatedRepoError):
+        return RigError(f"The model {model} is given only to those who accepted its licence; accept it on its page on "
+                        "the hub and set HF_TOKEN to your token.")
+    if isinstance(error, RepositoryNotFoundError):
+        return RigError(f"The hub has no model {model}, or it is private; check the id, or set HF_TOKEN to a token "
+                        "that may read it.")
+    if isinstance(error, RevisionNotFoundError):
+        return RigError(f"The model {model} has no revision {revision!r}; name a branch, a tag or a commit.")
+    if isinstance(error, LocalEntryNotFoundError):
+        return RigError(f"The model {model} is not complete on this machine and the hub cannot be reached (no network, "
+                        "or HF_HUB_OFFLINE is set); connect and try again, or name a local folder.")
+    return RigError(f"The model {model} cannot be downloaded ({first_line(error)}); try again: the files that came "
+                    "whole are kept.")
+
+
+def _listed(model: str, revision: str) -> Mapping[str, int]:
+    """The bytes of every file of a model on the hub, as the download noted them; empty where it did not."""
+    with suppress(CachedRepoTreeNotFoundError, OSError, ValueError):
+        return {each.path: each.size for each in get_cached_repo_tree(model, revision=revision)}
+    return {}
+
+
+class DownloadProgress:
+    """Reports how many bytes of a model have arrived, with every piece. ``ended`` is what the listener raised, if
+    anything."""
+
+    def __init__(self, model: str, revision: str, tell: Tell) -> None:
+        self.ended: Exception | None = None
+        self._model, self._revision, self._tell = model, revision, tell
+        self._last: tuple[str, float | None] = (f"Fetching {model} …", None)
+        self._whole = self._before = 0.0
+
+    def bar(self) -> type[tqdm]:
+        """A progress bar for the hub's download that also reports to the listener, in a terminal or without one."""
+        progress = self
+
+        class Telling(tqdm):
+            def __init__(self, *given: Any, **named: Any) -> None:
+                self.counts_files, self.here = named.get("unit") != "B", 0.0
+                self.twice = str(named.get("name")).endswith(".transfer")  # the same bytes, as they travel
+                if self.counts_files:
+                    progress.begin()
+                super().__init__(*given, **named)  # type: ignore[no-untyped-call]  # tqdm's
+
+            def update(self, n: float | None = 1) -> bool | None:
+                self.here += n or 0
+                if self.total and not (self.counts_files or self.twice):
+                    progress.came(self.here, self.total)
+                progress.ask(must_raise=self.counts_files)
+                drawn: bool | None = super().update(n)
+                return drawn
+        return Telling
+
+    def begin(self) -> None:
+        """Take note of all bytes, and of those on this machine already, before the first file."""
+        wanted = {name: size for name, size in _listed(self._model, self._revision).items()
+                  if any(fnmatch(name, each) for each in WANTED_FILES)}
+        self._whole = sum(wanted.values())
+        self._before = sum(size for name, size in wanted.items() if isinstance(
+            try_to_load_from_cache(self._model, name, revision=self._revision), str))
+        if self._whole:
+            self.came(0, self._whole)
+
+    def came(self, here: float, total: float) -> None:
+        """Take note of the bytes that have arrived; ``total`` counts those of the files begun so far."""
+        here, whole = (self._before + here, self._whole) if self._whole else (here, total)
+        self._last = (f"Fetching {self._model}: {here / GIGA:.2f} of {whole / GIGA:.2f} GB", min(1.0, here / whole))
+
+    def ask(self, must_raise: bool) -> None:
+        """Report the progress, and end the download where the listener raises.
+
+        An exception in a thread of the hub's Xet client is lost, so that client is told to stop. A plain download ends
+        by the exception at its next piece, any other at its next file, whose bar calls this with ``must_raise``.
+        """
+        if self.ended is None:
+            try:
+                self._tell(*self._last)
+                return
+            except Exception as error:
+                self.ended = error
+                _stop_xet()
+                if not must_raise:
+                    return
+        raise self.ended
+
+
+def _stop_xet() -> None:
+    """End what the hub's Xet client is fetching, if anything."""
+    with suppress(ImportError, AttributeError):
+        import_module("huggingface_hub.utils._xet").abort_xet_session()

@@ -1,0 +1,78 @@
+"""Tries the children one after the other, with removal and renormalisation (papers 000 and 001, section 6.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.decoding.acceptance import Residual
+from engine.records import Acceptance, DraftTree, Trials, Verification
+
+
+def sequential(
+    tree: DraftTree, verification: Verification, residual: Residual, random: np.random.Generator,
+) -> Acceptance:
+    """At each node, try its children in tree order; descend into the first that is accepted, else draw from the rest.
+
+    The children are given, not drawn, so child x is accepted with p(x) / (1 − mass of the tokens tried before):
+    x is the next token with chance p(x) exactly. A token tried before has no mass left, so a second sibling with
+    it never passes. When all have failed, the bonus comes from p without them, renormalised. At temperature 0 a
+    mass is 0 or 1 and this is the greedy walk.
+
+    The choice that the target has made at a node with children is not used: it was drawn from all of p, and to
+    take it after failed trials would give the failed tokens a second chance. At a leaf nothing was tried, so the
+    target's choice there is a plain draw from p, and it is the bonus. (Where float32 masses of tried tokens add up
+    to 1 within rounding and all trials still fail, a chance of about 1e-7, the bonus is drawn from p.)
+    """
+    masses = np.exp(verification.processed, dtype=np.float64)
+    path, trials = [0], TrialLog(random)
+    while len(children := children_of(tree, path[-1])):
+        taken = trials.first_accepted(children, tree.tokens[children], masses[children])
+        if taken == 0:
+            tokens = np.unique(tree.tokens[children])
+            bonus = residual.redraw(path[-1], tokens, np.ones(len(tokens), np.float32), random.random())
+            return Acceptance(np.asarray(path, np.int32), bonus, trials.record())
+        path.append(taken)
+    return Acceptance(np.asarray(path, np.int32), int(verification.choice[path[-1]]), trials.record())
+
+
+def children_of(tree: DraftTree, node: int) -> NDArray[np.intp]:
+    """The children of ``node``, (n,) in tree order; the root, whose own parent is written as 0, is not one."""
+    return np.flatnonzero(tree.parents[1:] == node) + 1
+
+
+@dataclass
+class TrialLog:
+    """Collects the trials of a round as they are made."""
+
+    random: np.random.Generator
+    nodes: list[int] = field(default_factory=list)
+    chances: list[float] = field(default_factory=list)
+    draws: list[float] = field(default_factory=list)
+
+    def first_accepted(
+        self, children: NDArray[np.intp], tokens: NDArray[np.int32], masses: NDArray[np.float64],
+    ) -> int:
+        """The first of ``children`` whose draw lies below its chance, or 0. The compared numbers are those recorded.
+        ``tokens`` are the tree's, ``masses`` their probabilities under the target."""
+        tried: set[int] = set()
+        left = 1.0
+        for node, token, mass in zip(children.tolist(), tokens.tolist(), masses.tolist(), strict=True):
+            fresh = 0.0 if token in tried else mass
+            chance = float(np.float32(min(1.0, fresh / left) if left > 0 else 0))
+            draw = float(self.random.random(dtype=np.float32))
+            self.nodes.append(node)
+            self.chances.append(chance)
+            self.draws.append(draw)
+            if draw < chance:
+                return int(node)
+            tried.add(token)
+            left -= fresh
+        return 0
+
+    def record(self) -> Trials:
+        """The trials as arrays."""
+        return Trials(np.asarray(self.nodes, np.int32), np.asarray(self.chances, np.float32),
+                      np.asarray(self.draws, np.float32))

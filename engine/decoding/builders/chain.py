@@ -1,0 +1,30 @@
+"""The most likely chain: what a block-diffusion drafter proposes without a tree (DFlash)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.decoding.tree import plant
+from engine.records import DraftTree, Integers, Lattice
+
+
+def chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
+    """The tree of the most likely token of each depth, in the row that the one before leads to.
+
+    min(nodes, depth) drafted nodes, fewer where the most likely token has probability 0; a bare root for none.
+    """
+    length = min(nodes, lattice.depth)
+    rows = best_rows(lattice)[:length]
+    depth = np.arange(length)
+    logprobs = lattice.logprobs[depth, rows, 0].cumsum(dtype=np.float32)
+    length = int(np.isfinite(logprobs).sum())
+    return plant(root, lattice.tokens[depth, rows, 0][:length], np.arange(length, dtype=np.int32), logprobs[:length])
+
+
+def best_rows(lattice: Lattice) -> Integers:
+    """The row that the rank-1 chain reads at each depth: (depth,) int32."""
+    rows = np.zeros(lattice.depth, np.int32)
+    if lattice.tokens.shape[1] > 1:
+        for depth in range(1, lattice.depth):
+            rows[depth] = lattice.follow[depth - 1, rows[depth - 1], 0]
+    return rows

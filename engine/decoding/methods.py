@@ -1,0 +1,97 @@
+"""The methods, one row each; a single loop (``decoding/loop.py``) runs them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from engine.decoding.acceptance import KEEPS_THE_TARGETS_CHOICES
+from engine.errors import RequestError
+
+
+def whole(budget: int, drafters: int) -> tuple[int, ...]:
+    """Every drafter builds a tree of the whole budget."""
+    return (budget,) * drafters
+
+
+def halves(budget: int, drafters: int) -> tuple[int, ...]:
+    """The drafters share the budget evenly; the remainder goes to the first ones."""
+    return tuple((budget + drafters - 1 - drafter) // drafters for drafter in range(drafters))
+
+
+BLOCK, PATH, NGRAM = "dflash", "path", "ngram"  # families of drafters
+Share = Callable[[int, int], tuple[int, ...]]
+EQUAL_ROWS: Mapping[str, Share] = MappingProxyType({"total": whole, "each": whole})
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method: how many drafters draft, how trees are built and combined, and how nodes are accepted.
+
+    ``family`` is the kind of drafter that it is meant for: ``dflash`` (marginals of a block), ``path`` (one that
+    sees its own path), ``ngram``. Any drafter serves any method; the rig goes by ``family`` where none is named.
+    """
+
+    drafter_count: int
+    build: str = "best_first"
+    combine: str = "only"
+    accept: str = "walk"
+    family: str = BLOCK
+    shares: Mapping[str, Share] = field(default_factory=lambda: EQUAL_ROWS)
+    lossless: bool = True
+    summary: str = ""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits of a budget, where they make a difference; else only ``total``."""
+        return tuple(self.shares) if len(set(self.shares.values())) > 1 else ("total",)
+
+    @property
+    def follows_text(self) -> bool:
+        """Whether the target's choices alone decide what is accepted, so that a known text decides it too."""
+        return self.accept in KEEPS_THE_TARGETS_CHOICES
+
+    @property
+    def replayable(self) -> bool:
+        """Whether a known text decides what it would have accepted at any budget: it follows the text, and its
+        drafters' proposals do not depend on the budget."""
+        return self.follows_text and self.family == BLOCK
+
+    def takes(self, drafters: int) -> bool:
+        """Whether it takes so many drafters by name; for methods of other families the rig chooses the drafter."""
+        return self.family == BLOCK and self.drafter_count == drafters > 0
+
+
+METHODS: Mapping[str, Method] = MappingProxyType({
+    "autoregressive": Method(0, build="chain", summary="No drafter: the target writes one token a pass."),
+    "dflash": Method(1, build="chain", summary="One block-diffusion drafter, its most likely chain (DFlash)."),
+    "ddtree": Method(1, summary="The most probable prefixes under the drafter's marginals (DDTree)."),
+    "routed": Method(2, combine="routed", summary="Two trees are drafted; the more confident one is verified."),
+    "merged": Method(2, combine="merged", shares=MappingProxyType({"total": halves, "each": whole}),
+                     summary="Two disjoint trees under one root are verified in one pass."),
+    "joint": Method(2, combine="joint", summary="One tree over both drafters; a shared prefix is one node."),
+    "expand": Method(1, build="expand", family=PATH,
+                     summary="A drafter that sees its own path grows the best nodes of each depth (EAGLE-2)."),
+    "nanogpt": Method(1, build="full", accept="sequential", family=NGRAM,
+                      summary="A full depth × width tree over an n-gram drafter, children tried in turn."),
+    "nanogpt_ratio": Method(1, build="full", accept="ratio", family=NGRAM, lossless=False,
+                            summary="The same tree accepted with min(1, p/q). Biased: for study only."),
+})
+
+
+SERVED = "served"  # the method of an attached server, which is not a row: it was chosen when the server was started
+
+
+def method_named(name: str) -> Method:
+    """The row of that name; RequestError with the existing names where there is none."""
+    if name not in METHODS:
+        raise RequestError(f"There is no method {name[:40]!r}; choose one of {', '.join(METHODS)}.")
+    return METHODS[name]
+
+
+def share_named(method: Method, split: str) -> Share:
+    """The rule that shares a budget between the drafters; RequestError for an unknown split."""
+    if split not in method.shares:
+        raise RequestError(f"There is no split {split[:40]!r}; choose one of {', '.join(method.shares)}.")
+    return method.shares[split]

@@ -1,0 +1,233 @@
+"""Decoder layers with as few dispatches as possible.
+
+A layer of a small model waits for the interpreter, not for the arithmetic: transformers' own code takes some sixty
+dispatches, this some twenty. Target and drafters share this code; ``tests/engine/models/test_passes.py`` holds
+it to transformers' results. How weights lie in memory: ``products.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
+
+from engine.models.products import Product, biases, joined, side_by_side
+
+Rotation = tuple[Tensor, Tensor]  # cosines and signed sines, (rows, 1, head size)
+
+
+class Norm:
+    """Root mean square norm over the last dimension with gains (…, size), in float32: √size × x / ‖x‖ × gain.
+
+    On a GPU torch has one kernel for it; on a CPU torch's ``rms_norm`` makes eight calls, this five. ε enters as the
+    length of the zero vector.
+    """
+
+    def __init__(self, gain: Tensor, epsilon: float) -> None:
+        size = gain.shape[-1]
+        self.gain, self.epsilon = gain, epsilon
+        self._scale = gain.detach().float() * sqrt(size)
+        self._least = self._scale.new_full((1,), sqrt(size * epsilon))
+
+    def __call__(self, states: Tensor) -> Tensor:
+        """The normed states (…, size), in the dtype of ``states``."""
+        if states.device.type != "cpu":
+            gain = self.gain
+            return rms_norm(states, gain.shape[-1:], None, self.epsilon) * gain if gain.ndim > 1 else rms_norm(
+                states, gain.shape, gain, self.epsilon)
+        whole = states.float()
+        length = torch.linalg.vector_norm(whole, 2, -1, True).hypot_(self._least)
+        return whole.div(length).mul_(self._scale).to(states.dtype)
+
+
+class Rotations:
+    """Rotary factors by position, from a table that doubles in size as texts grow.
+
+    The first half of the sines is negated, so that ``turned`` need not negate half of each state.
+    """
+
+    def __init__(self, rotary: nn.Module, like: Tensor, limit: int) -> None:
+        self.rotary, self.like, self.limit = rotary, like, limit
+        self._cosines = self._sines = like.new_empty(0)
+
+    def at(self, positions: Tensor, end: int) -> Rotation:
+        """The factors of positions (rows,) of integers, all below ``end``."""
+        self._reach(end)
+        return self._cosines.index_select(0, positions), self._sines.index_select(0, positions)
+
+    def span(self, start: int, end: int) -> Rotation:
+        """The factors (positions, 1, head size) of the positions from ``start`` up to, but not including, ``end``."""
+        self._reach(end)
+        return self._cosines[start:end], self._sines[start:end]
+
+    def _reach(self, end: int) -> None:
+        if end <= len(self._cosines):
+            return
+        whole = torch.arange(max(end, min(self.limit, 1 << end.bit_length())), device=self.like.device)
+        cosines, sines = (factor[0] for factor in self.rotary(self.like, whole[None]))
+        half = sines.shape[-1] // 2
+        self._cosines = cosines[:, None]
+        self._sines = torch.cat([-sines[:, :half], sines[:, half:]], -1)[:, None]
+
+
+def turned(states: Tensor, rotation: Rotation) -> Tensor:
+    """States (…, rows, heads, head size) with rotary position embedding applied, in their shape."""
+    cosines, sines = rotation
+    return torch.addcmul(states * cosines, states.roll(states.shape[-1] // 2, -1), sines)
+
+
+class GatedMlp:
+    """An MLP with SiLU gating."""
+
+    def __init__(self, mlp: Any) -> None:
+        self.gate_up = Product(side_by_side([mlp.gate_proj, mlp.up_proj]))
+        self.down = Product(side_by_side([mlp.down_proj]))
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """The MLP's output for inputs (rows, hidden size), in their shape."""
+        gate, up = self.gate_up(inputs).chunk(2, -1)
+        return self.down(silu(gate).mul_(up))
+
+    def products(self) -> list[Product]:
+        """The products that it consists of."""
+        return [self.gate_up, self.down]
+
+
+class Experts:
+    """A mixture of experts: the model's own module, whose rows transformers groups by expert."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """The experts' output for inputs (rows, hidden size), in their shape."""
+        found: Tensor = self.module(inputs[None])[0]
+        return found
+
+    def products(self) -> list[Product]:
+        """None of ours: transformers multiplies with its weights."""
+        return []
+
+
+class View(NamedTuple):
+    """What one text's ``rows`` of a pass see; ``room``, ``mask`` and ``spare`` are as in ``Layer.run``."""
+
+    rows: int
+    room: Tensor
+    mask: Tensor | None
+    spare: int = 0
+
+
+class Layer:
+    """Attention and MLP, or experts, of one pre-norm decoder layer with grouped queries and rotary positions."""
+
+    def __init__(self, layer: Any, head_size: int) -> None:
+        attention, mlp = layer.self_attn, layer.mlp
+        inputs = [attention.q_proj, attention.k_proj, attention.v_proj]
+        self.size = head_size
+        self.kv_heads = attention.k_proj.out_features // head_size
+        self.query_heads = attention.q_proj.out_features // head_size
+        self.inputs = Product(side_by_side(inputs), biases(inputs))
+        self.out = Product(side_by_side([attention.o_proj]), attention.o_proj.bias)
+        self.mlp = GatedMlp(mlp) if hasattr(mlp, "gate_proj") else Experts(mlp)
+        self.first_norm, self.second_norm = norm_of(layer.input_layernorm), norm_of(layer.post_attention_layernorm)
+        self.head_norm = self._head_norm(attention)
+
+    def products(self) -> list[Product]:
+        """The products that it consists of."""
+        return [self.inputs, self.out, *self.mlp.products()]
+
+    def _head_norm(self, attention: Any) -> Norm | None:
+        """The norm of each query and key head, with gains (query + kv heads, head size); None without one."""
+        if not hasattr(attention, "q_norm"):
+            return None
+        gains = [attention.q_norm.weight.data.expand(self.query_heads, -1),
+                 attention.k_norm.weight.data.expand(self.kv_heads, -1)]
+        return Norm(torch.cat(gains), attention.q_norm.variance_epsilon)
+
+    def run(self, hidden: Tensor, rotation: Rotation, room: Tensor, mask: Tensor | None, spare: int = 0) -> Tensor:
+        """Hidden states (rows, hidden size) after this layer.
+
+        ``room`` (2, kv heads, keys, head size) holds the keys and values of all earlier positions, and attention is
+        computed in its dtype; those of these rows are written into its last slots before the ``spare`` ones, which the
+        mask hides. ``mask`` is (1, 1, groups × rows, keys), see ``additive``.
+        """
+        heads, values = self._projected(hidden, rotation)
+        return self._closed(self._attended(heads, values, View(len(hidden), room, mask, spare)), hidden)
+
+    def run_together(self, hidden: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
+        """Hidden states (rows, hidden size) of several texts' rows, one text after another. Each text attends through
+        its own view; everything else is one product for all rows."""
+        heads, values = self._projected(hidden, rotation)
+        rows = [view.rows for view in views]
+        mixed = [self._attended(*own) for own in zip(heads.split(rows), values.split(rows), views, strict=True)]
+        return self._closed(torch.cat(mixed), hidden)
+
+    def _projected(self, hidden: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
+        """Query and key heads with rotary embedding, (rows, query + kv heads, head size), and values (rows, kv heads,
+        head size)."""
+        states = self.inputs(self.first_norm(hidden)).view(len(hidden), -1, self.size)
+        both = states[:, :self.query_heads + self.kv_heads]
+        if self.head_norm is not None:
+            both = self.head_norm(both)
+        return turned(both, rotation), states[:, self.query_heads + self.kv_heads:]
+
+    def _attended(self, both: Tensor, values: Tensor, view: View) -> Tensor:
+        """The attention output of one text's rows, (rows, query heads × head size)."""
+        queries, rows, room = self.query_heads, view.rows, view.room
+        end = room.shape[2] - view.spare
+        room[0, :, end - rows:end] = both[:, queries:].transpose(0, 1)
+        room[1, :, end - rows:end] = values.transpose(0, 1)
+        asked = both[:, :queries].unflatten(1, (self.kv_heads, -1)).permute(1, 2, 0, 3).flatten(1, 2)
+        mixed = scaled_dot_product_attention(asked[None].to(room.dtype), room[:1], room[1:], attn_mask=view.mask)
+        return mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3).reshape(rows, -1).to(both.dtype)
+
+    def _closed(self, mixed: Tensor, hidden: Tensor) -> Tensor:
+        """The layer's output after attention: output projection, residual and MLP, (rows, hidden size)."""
+        hidden = self.out(mixed).add_(hidden)
+        return self.mlp(self.second_norm(hidden)).add_(hidden)
+
+
+class KeysValues:
+    """Keys and values that several layers of the same shape make of the same inputs, in one product for all."""
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        first = layers[0]
+        self.shape = (len(layers), 2 * first.kv_heads, first.size)
+        outputs = first.query_heads * first.size
+        biases_ = [layer.inputs.bias[outputs:] for layer in layers if layer.inputs.bias is not None]
+        self.product = Product(joined([layer.inputs.weight[outputs:] for layer in layers]),
+                               torch.cat(biases_) if biases_ else None)
+        norms = [layer.head_norm for layer in layers if layer.head_norm is not None]
+        self.key_norm = Norm(torch.stack([norm.gain[first.query_heads:] for norm in norms])[:, None],
+                             norms[0].epsilon) if norms else None
+
+    def of(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys before rotary embedding, and values, of normed inputs (rows, hidden size): each (layers, rows, kv heads,
+        head size)."""
+        keys, values = self.product(inputs).view(len(inputs), *self.shape).transpose(0, 1).chunk(2, 2)
+        return keys if self.key_norm is None else self.key_norm(keys), values
+
+
+def norm_of(module: Any) -> Norm:
+    """The norm that a module of transformers computes."""
+    return Norm(module.weight.data, module.variance_epsilon)
+
+
+def additive(seen: Tensor, prefix: int, groups: int, like: Tensor, spare: int = 0) -> Tensor:
+    """The additive mask of new rows after ``prefix`` cached positions, which all of them see, and before ``spare``
+    slots, which none sees: (1, 1, groups × rows, prefix + rows + spare), 0 or −inf, in the dtype of ``like``. ``seen``
+    is (rows, rows) bool.
+
+    Query groups are folded into rows, so that the keys need not be repeated for every query head.
+    """
+    rows = len(seen)
+    mask = like.new_zeros(groups, rows, prefix + rows + spare)
+    mask[:, :, prefix:prefix + rows].masked_fill_(~seen, -torch.inf)
+    if spare:
+        mask[:, :, -spare:] = -torch.inf
+    return mask.flatten(0, 1)[None, None]

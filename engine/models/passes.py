@@ -1,0 +1,178 @@
+"""The target's two forward passes over new rows after its cache: the reference, which is transformers' own code, and
+the fused one, which computes the same in fewer dispatches.
+
+Both write the rows' keys and values into the cache and return logits and the outputs of the tapped layers. The fused
+pass serves the architectures that it knows; all others, and all prompts, go through the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+from transformers import PreTrainedModel
+
+from engine.models.cache import SpreadCache, TreeCache
+from engine.models.hardware import gpus_of
+from engine.models.layers import Experts, Layer, Rotations, View, additive, norm_of
+from engine.models.products import Product, VocabularyProduct
+
+KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
+# A tree's pass reads a multiple of so many slots: fused attention on a CPU compiles a kernel for each new number.
+WHOLE = 32
+STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
+
+
+AnyCache = TreeCache | SpreadCache
+
+
+class PassOutput(NamedTuple):
+    """What a forward pass returns: logits (rows asked for, vocabulary) in the model's dtype; tapped (rows, taps ×
+    hidden size)."""
+
+    logits: Tensor
+    tapped: Tensor
+
+
+class PassPart(NamedTuple):
+    """One text's rows of a pass: the arguments of ``ReferencePass.forward``."""
+
+    tokens: Tensor
+    positions: Tensor
+    seen: Tensor | None
+    cache: Any  # the fused pass's is a ``TreeCache``
+
+    @property
+    def end(self) -> int:
+        """How many slots are filled once its rows are written."""
+        return int(self.cache.length) + len(self.tokens)
+
+
+class ReferencePass(nn.Module):
+    """Transformers' own forward, with hooks on the tapped layers."""
+
+    def __init__(self, model: PreTrainedModel, taps: Sequence[int]) -> None:
+        super().__init__()
+        self.model, self.taps = model, tuple(taps)
+        self._tapped: dict[int, Tensor] = {}
+        for layer in self.taps:
+            model.base_model.layers[layer].register_forward_hook(self._tap(layer))
+
+    def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: AnyCache) -> PassOutput:
+        """Logits and taps of all rows. tokens, positions (rows,) integers; ``seen`` (rows, rows) bool: which row sees
+        which; None lets each see all."""
+        return self._run(tokens, positions, seen, cache, 0)
+
+    def prefill(self, tokens: Tensor, cache: AnyCache) -> PassOutput:
+        """A causal pass over a whole prompt (tokens,) int64, with logits (1, vocabulary) of its last row only."""
+        return self._run(tokens, torch.arange(len(tokens), device=tokens.device), None, cache, 1)
+
+    def _run(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: AnyCache, last: int) -> PassOutput:
+        mask = None if seen is None else additive(seen, cache.length, 1, self.model.get_input_embeddings().weight)
+        output = self.model(
+            input_ids=tokens.long()[None], position_ids=positions.long()[None], attention_mask=mask,
+            past_key_values=cache, use_cache=True, logits_to_keep=last)
+        tapped = [self._tapped.pop(layer)[0].to(tokens.device) for layer in self.taps]  # from the device of the layer
+        return PassOutput(output.logits[0].to(tokens.device), beside(tapped))
+
+    def _tap(self, layer: int):  # type: ignore[no-untyped-def]
+        def keep(_module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
+            self._tapped[layer] = output if isinstance(output, Tensor) else output[0]
+        return keep
+
+
+def _weights(products: Sequence[Product]) -> int:
+    return sum(product.weight.numel() for product in products)
+
+
+class FusedPass(nn.Module):
+    """The reference pass's arithmetic, computed with ``layers.Layer``."""
+
+    def __init__(self, model: PreTrainedModel, taps: Sequence[int]) -> None:
+        super().__init__()
+        config = model.config.get_text_config()
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self.base, self.head = model.base_model, VocabularyProduct(model.get_output_embeddings())
+        self.norm = norm_of(self.base.norm)
+        self.layers = [Layer(layer, size) for layer in self.base.layers]
+        self.groups = config.num_attention_heads // config.num_key_value_heads
+        self.rotations = Rotations(
+            self.base.rotary_emb, self.base.embed_tokens.weight, config.max_position_embeddings)
+        self.taps = tuple(taps)
+
+    def read_in_four_bits(self) -> bool:
+        """Multiply with 4-bit weights without unpacking them; return whether most of the layers' weights are 4-bit. If
+        so, the others and the output head too give a row the same bits whatever rows are computed with it. Nothing is
+        known of a mixture of experts, whose products are transformers' own, so it is False there."""
+        if any(isinstance(layer.mlp, Experts) for layer in self.layers):
+            return False
+        products = [product for layer in self.layers for product in layer.products()]
+        finer = [product for product in products if not product.read_in_four_bits()]
+        if 2 * _weights(finer) >= _weights(products):
+            return False
+        for product in (*finer, self.head):
+            product.give_equal_bits()
+        return True
+
+    def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: TreeCache) -> PassOutput:
+        """See ``ReferencePass.forward``."""
+        part = PassPart(tokens, positions, seen, cache)
+        hidden = embedding(tokens, self.base.embed_tokens.weight)
+        rotation = self.rotations.at(positions, part.end)
+        rooms, mask, spare = self._seen_by(part)
+        outputs = []
+        for layer, room in zip(self.layers, rooms, strict=True):
+            hidden = layer.run(hidden, rotation, room, mask, spare)
+            outputs.append(hidden)
+        return PassOutput(self.head(self.norm(hidden)), beside([outputs[layer] for layer in self.taps]))
+
+    def together(self, parts: Sequence[PassPart]) -> list[PassOutput]:
+        """Logits and taps of each part, from one pass over the rows of several texts, each with its own cache."""
+        rows = [len(part.tokens) for part in parts]
+        hidden = embedding(torch.cat([part.tokens for part in parts]), self.base.embed_tokens.weight)
+        rotation = self.rotations.at(torch.cat([part.positions for part in parts]), max(part.end for part in parts))
+        seen_by = [self._seen_by(part) for part in parts]
+        outputs = []
+        for number, layer in enumerate(self.layers):
+            hidden = layer.run_together(hidden, rotation, [
+                View(count, rooms[number], mask, spare)
+                for count, (rooms, mask, spare) in zip(rows, seen_by, strict=True)])
+            outputs.append(hidden)
+        logits, tapped = self.head(self.norm(hidden)), beside([outputs[layer] for layer in self.taps])
+        said = tapped.split(rows) if self.taps else [tapped] * len(rows)
+        return [PassOutput(*own) for own in zip(logits.split(rows), said, strict=True)]
+
+    def _seen_by(self, part: PassPart) -> tuple[Tensor, Tensor | None, int]:
+        """The room of all layers for a part's rows, their mask, and how many spare slots lie at the end."""
+        rooms = part.cache.room(len(part.tokens), 1 if part.seen is None else WHOLE)
+        spare = rooms.shape[3] - part.end
+        return rooms, None if part.seen is None else additive(
+            part.seen, part.cache.length, self.groups, rooms, spare), spare
+
+
+def beside(tapped: list[Tensor]) -> Tensor:
+    """The outputs of the tapped layers, (rows, hidden size) each, concatenated to (rows, taps × hidden size)."""
+    return torch.cat(tapped, -1) if tapped else torch.empty(0)
+
+
+def fused_pass_serves(model: PreTrainedModel) -> bool:
+    """Whether the fused pass computes what this model does."""
+    config = model.config.get_text_config()
+    if config.model_type not in KNOWN:
+        return False
+    rope = getattr(config, "rope_parameters", None) or {}
+    window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
+    biased = any(module.bias is not None for name, module in model.base_model.layers.named_modules()
+                 if isinstance(module, nn.Linear) and not name.endswith(("q_proj", "k_proj", "v_proj", "o_proj")))
+    return (config.hidden_act == "silu" and window is None and not biased
+            and rope.get("rope_type", "default") in STEADY_ROPES
+            and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
+            and gpus_of(model) == 1)
+
+
+def fastest_pass(model: PreTrainedModel, reference: ReferencePass) -> ReferencePass | FusedPass:
+    """The fused forward pass where it serves the model, else the reference one."""
+    return FusedPass(model, reference.taps) if fused_pass_serves(model) else reference

@@ -1,0 +1,187 @@
+"""The target: a causal language model from transformers as the loop's ``Target``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from engine.decoding.draws import position_draws
+from engine.errors import RequestError
+from engine.models.cache import SpreadCache, TreeCache
+from engine.models.four_bits import CACHE_DTYPE
+from engine.models.hardware import gpus_of, hardware
+from engine.models.inference import in_inference_mode
+from engine.models.passes import AnyCache, FusedPass, PassOutput, PassPart, ReferencePass, fastest_pass
+from engine.models.products import VocabularyProduct
+from engine.models.sampling import chosen, drawn, processed, verification
+from engine.models.waiting import WaitingPolicy
+from engine.records import Floats, Integers, PackedTree, Sampling, Verification
+from engine.requests.rig_names import FOUR_BITS
+
+NO_DRAWS = position_draws(0, 0)
+NOTHING = PassOutput(torch.empty(0), torch.empty(0))
+
+
+class TorchTarget:
+    """A model from transformers with a preallocated KV cache, an ancestor mask, and taps on a few layers.
+
+    ``taps`` are the numbers of the layers whose outputs, before the final norm, the drafters read.
+    """
+
+    def __init__(self, model: PreTrainedModel, taps: Sequence[int]) -> None:
+        self.model = model.eval()
+        self.taps = tuple(taps)
+        self.config = model.config.get_text_config()
+        self.device: torch.device = model.device  # looked up once: transformers searches its modules each time
+        if self.device.type == "cuda":
+            # cuDNN's attention makes a plan for every new length, and here the length is new in each round
+            torch.backends.cuda.enable_cudnn_sdp(False)
+        self.reference = ReferencePass(model, self.taps)
+        self.fastest = fastest_pass(model, self.reference)
+        self._in_four_bits = False
+        self._waiting = WaitingPolicy() if self.device.type == "cpu" else None
+        self._cache: AnyCache | None = None
+        self._sampling = Sampling()
+        self._draws = NO_DRAWS
+        self._output = NOTHING
+
+    @property
+    def context_limit(self) -> int:
+        """See ``plan.Target``."""
+        return int(self.config.max_position_embeddings)
+
+    @property
+    def dtype(self) -> str:
+        """The name of its weights' dtype."""
+        return FOUR_BITS if self._in_four_bits else str(self.model.dtype).removeprefix("torch.")
+
+    @property
+    def cache_dtype(self) -> torch.dtype:
+        """The dtype of keys and values, in which attention is computed. With weights of 4 bits it is float64: then the
+        order of keys, which differs between a tree and a text, no longer shows once the result is rounded to bfloat16,
+        and all other operations give a row the same bits whatever rows are computed with it. So every method writes
+        exactly plain decoding's text."""
+        return CACHE_DTYPE if self._in_four_bits else self.model.dtype
+
+    def read_in_four_bits(self) -> bool:
+        """Multiply with 4-bit weights without unpacking them; return whether the weights are 4-bit. Needs a model in
+        bfloat16, and has to be called before the first prompt."""
+        with torch.inference_mode():
+            self._in_four_bits = isinstance(self.fastest, FusedPass) and self.fastest.read_in_four_bits()
+        return self._in_four_bits
+
+    @property
+    def hardware(self) -> str:
+        """The name of the hardware it runs on."""
+        return hardware(self.device, gpus_of(self.model))
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        """The input embedding, which block-diffusion drafters share."""
+        embedding: nn.Embedding = self.model.get_input_embeddings()
+        return embedding
+
+    @property
+    def head(self) -> nn.Linear:
+        """The output head, which block-diffusion drafters share."""
+        head: nn.Linear = self.model.get_output_embeddings()
+        return head
+
+    @cached_property
+    def logits(self) -> VocabularyProduct:
+        """The output head as a product in the layout that the processor reads fastest; target and drafters share it."""
+        return self.fastest.head if isinstance(self.fastest, FusedPass) else VocabularyProduct(self.head)
+
+    @in_inference_mode
+    def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Tensor]:
+        """See ``plan.Target``. Features are (prompt tokens, taps × hidden size) on the device."""
+        size = len(prompt_ids)
+        try:
+            self._cache = self._new_cache(size + rows)
+        except RuntimeError as error:  # torch's out-of-memory error is one too
+            raise RequestError(
+                f"A cache of {size + rows} positions does not fit into memory; lower max tokens or the node budget."
+            ) from error
+        self._sampling = sampling
+        self._draws = position_draws(sampling.seed, size + rows + 1)
+        self._output = self.reference.prefill(torch.tensor(prompt_ids, device=self.device), self._cache)
+        self._cache.length = size
+        choice = chosen(self._output.logits, sampling, self._draws[[size]])
+        return int(choice[0]), self._output.tapped
+
+    @in_inference_mode
+    def verify(self, packed: PackedTree) -> Verification:
+        """See ``plan.Target``: one pass with the mask of paper 000, section 4.2."""
+        if self._waiting:
+            self._waiting.adapt()
+        return self._recorded(packed, self.fastest(*self._rows(packed)))
+
+    @in_inference_mode
+    def verify_together(self, forks: Sequence[TorchTarget], packed: Sequence[PackedTree]) -> list[Verification]:
+        """See ``plan.JointTarget``. Where only the reference forward pass serves the model, each fork runs its own."""
+        if not isinstance(self.fastest, FusedPass):
+            return [fork.verify(own) for fork, own in zip(forks, packed, strict=True)]
+        if self._waiting:
+            self._waiting.adapt()
+        outputs = self.fastest.together(
+            [fork._rows(own) for fork, own in zip(forks, packed, strict=True)])
+        return [fork._recorded(own, output) for fork, own, output in zip(forks, packed, outputs, strict=True)]
+
+    def fork(self) -> TorchTarget:
+        """See ``plan.Target``: the same weights and passes, with its own cache."""
+        other = copy(self)
+        other.release()
+        return other
+
+    def _rows(self, packed: PackedTree) -> PassPart:
+        """The arguments of a pass over a tree."""
+        seen = torch.from_numpy(packed.seen).to(self.device) if len(packed.tokens) > 1 else None
+        return PassPart(self._placed(packed.tokens), self._placed(packed.positions), seen, self._open_cache)
+
+    def _recorded(self, packed: PackedTree, output: PassOutput) -> Verification:
+        """The record of a pass over a tree, whose output is kept for ``commit``."""
+        self._output = output
+        draws = self._draws.take(packed.positions + 1) if self._sampling.temperature else NO_DRAWS
+        return verification(output.logits, self._sampling, draws, packed)
+
+    @in_inference_mode
+    def commit(self, keep: Integers) -> Tensor:
+        """See ``plan.Target``. Features are (kept rows, taps × hidden size)."""
+        self._open_cache.keep(keep)
+        return self._output.tapped.index_select(0, self._placed(keep)) if self.taps else self._output.tapped
+
+    @in_inference_mode
+    def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
+        """See ``acceptance.Residual``."""
+        own = processed(self._output.logits[row:row + 1].float(), self._sampling)[0].exp()
+        left = own.clone()
+        left[torch.from_numpy(tokens.astype(np.int64))] -= torch.from_numpy(masses).to(left.device)
+        left.clamp_(min=0)
+        weights = left if left.sum() > 0 else own
+        return int(drawn(weights[None], torch.tensor([draw], device=weights.device))[0])
+
+    def release(self) -> None:
+        """Free the cache and the last pass's output."""
+        self._cache = None
+        self._output = NOTHING
+
+    def _new_cache(self, capacity: int) -> AnyCache:
+        if gpus_of(self.model) > 1:
+            return SpreadCache(capacity)
+        return TreeCache(self.config, capacity, self.embedding.weight.new_empty(0, dtype=self.cache_dtype))
+
+    @property
+    def _open_cache(self) -> AnyCache:
+        if self._cache is None:
+            raise RequestError("The run has ended and its cache is freed; start a new one.")
+        return self._cache
+
+    def _placed(self, numbers: Integers) -> Tensor:
+        """Integers (n,) int32 as a tensor on the device."""
+        return torch.from_numpy(numbers).to(self.device)

@@ -1,0 +1,125 @@
+"""Evaluates the demo rig: exact answers, functions that run, and how much of its drafts is accepted.
+
+    python -m engine evaluate --json
+
+Greedy, on prompts of the test split, which training never drew; with --reworded on prompts of the same domains that a
+person worded, which no template made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from types import MappingProxyType
+
+import numpy as np
+from tqdm import tqdm
+
+from engine.decoding.loop import decode
+from engine.recipes.confined import runs_to_its_end
+from engine.recipes.corpus.items import Item
+from engine.recipes.corpus.mixture import unseen_items
+from engine.records import Ask, Round
+from engine.requests.rig_names import RIGS_FOLDER
+from engine.serving.live import LiveRig
+from engine.serving.rigs import Rig
+from engine.trace import committed_ids, tau
+
+REWORDED = RIGS_FOLDER / "prompts" / "reworded.jsonl"
+DRAFTERS = ("math", "code", "all")
+
+
+@dataclass(frozen=True)
+class Drafting:
+    """One way to decode: its name in the result, a method, a split and drafters."""
+
+    name: str
+    method: str
+    split: str = "total"
+    drafters: tuple[str, ...] = ()
+
+
+ROUTED = Drafting("routed", "routed")
+BOTH = (ROUTED, Drafting("merged_total", "merged"), Drafting("merged_each", "merged", "each"),
+        Drafting("joint", "joint"))
+SINGLE: Mapping[str, Drafting] = MappingProxyType({
+    f"{method}_{drafter}": Drafting(f"{method}_{drafter}", method, drafters=(drafter,))
+    for method in ("ddtree", "dflash") for drafter in DRAFTERS})
+# What each domain is asked: both specialists where one is at home, the ways of using both where domains mix.
+SETTINGS: Mapping[str, tuple[Drafting, ...]] = MappingProxyType({
+    "math": (SINGLE["ddtree_math"], SINGLE["ddtree_code"], SINGLE["dflash_math"], ROUTED),
+    "code": (SINGLE["ddtree_code"], SINGLE["ddtree_math"], SINGLE["dflash_code"], ROUTED),
+    "mixed": (*BOTH, SINGLE["ddtree_all"]),
+    "explain": (SINGLE["ddtree_all"], SINGLE["dflash_all"]),
+})
+
+
+def exact_answer(text: str, check: str) -> bool:
+    """Whether the number after the last ``Answer: `` is the right one."""
+    found = re.findall(r"Answer: (-?\d+)", text)
+    return bool(found) and found[-1] == check
+
+
+def function_runs(text: str, check: str) -> bool:
+    """Whether the fenced function in ``text`` runs and passes its assertions, in a process that can do nothing else."""
+    fenced = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    return fenced is not None and runs_to_its_end(f"{fenced[1]}\n{check}")
+
+
+CHECKS: Mapping[str, Callable[[str, str], bool] | None] = MappingProxyType(  # explanations only people can judge
+    {"math": exact_answer, "code": function_runs, "mixed": function_runs, "explain": None})
+WRITTEN = tuple(domain for domain, check in CHECKS.items() if check is function_runs)  # whose answers are run
+
+
+def answer(rig: Rig, item: Item, setting: Drafting, choice: argparse.Namespace) -> list[Round]:
+    """Answer one item, and return the rounds."""
+    ask = Ask(item.prompt, method=setting.method, budget=choice.budget, max_tokens=choice.max_tokens,
+              split=setting.split, drafters=setting.drafters)
+    drafters = rig.drafters_for(ask.method, ask.drafters)
+    return list(decode(LiveRig(rig).request(ask), rig.target, list(drafters.values())))
+
+
+def routed_drafters(rounds: Sequence[Round]) -> list[int]:
+    """The drafter (1, 2) that each round of a routed run verified; rounds without a drafted node are left out."""
+    return [int(made.tree.drafters[1]) for made in rounds if len(made.tree) > 1]
+
+
+def mean_accepted(runs: Sequence[Sequence[Round]]) -> float:
+    """τ over all rounds of all runs."""
+    return tau([made for run in runs for made in run])
+
+
+def reworded_items(domain: str) -> list[Item]:
+    """The prompts of a domain that a person worded; they are not in any training data."""
+    rows = [json.loads(row) for row in REWORDED.read_text(encoding="utf8").splitlines()]
+    return [Item(domain, row["prompt"], "", row.get("answer", row.get("check", "")))
+            for row in rows if row["domain"] == domain]
+
+
+def domain_scores(rig: Rig, domain: str, choice: argparse.Namespace) -> dict[str, float]:
+    """Right answers under autoregressive-equal text, τ per setting, and the drafters that routing picked."""
+    items = reworded_items(domain) if choice.reworded else unseen_items(domain, choice.prompts)
+    scores: dict[str, float] = {}
+    for setting in SETTINGS[domain]:
+        runs = [answer(rig, item, setting, choice) for item in tqdm(items, desc=f"{domain} {setting.name}")]
+        scores[setting.name] = round(mean_accepted(runs), 3)
+        if "tokens" not in scores:
+            check = CHECKS[domain]
+            if check and (choice.run_code or domain not in WRITTEN):
+                texts = [rig.tokenizer.decode(committed_ids(rounds)) for rounds in runs]
+                right = [check(text, item.check) for text, item in zip(texts, items, strict=True)]
+                scores["right"] = float(np.mean(right))
+            scores["tokens"] = float(np.mean([sum(len(made.acceptance.keep) for made in run) for run in runs]))
+        if setting is ROUTED:
+            drafters = [drafter for rounds in runs for drafter in routed_drafters(rounds)]
+            scores["routed_to_first"] = round(float(np.mean([drafter == 1 for drafter in drafters])), 3)
+    return scores
+
+
+if __name__ == "__main__":
+    sys.exit(import_module("engine.commands.program").main(["evaluate", *sys.argv[1:]]))

@@ -1,0 +1,234 @@
+"""Answers to many prompts at once on a CPU: a Llama, a cache of fixed room, greedy or sampled.
+
+transformers' own ``generate`` takes three times as long here: it lays every weight out anew in each product, and its
+attention reads keys by the row, where these lie transposed for the product that reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding, pad, rms_norm, scaled_dot_product_attention, silu
+
+from engine.models.products import Product
+
+ROOM_STEP = 64  # positions by which the cache grows
+LONGEST = 2048  # positions
+PROMPTS_A_PASS = 32
+LIKELY = 512  # tokens that sampling looks at
+FEWER = 0.8  # once fewer than this share of the rows is still at work, the finished ones are removed
+LOOK_EVERY = 24  # tokens between two looks for loops
+
+
+@dataclass(frozen=True)
+class AnswerSampling:
+    """How a token is drawn: temperature 0 is greedy; ``top_p`` cuts the tail."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+GREEDY = AnswerSampling()
+
+
+@dataclass(frozen=True)
+class AnswerText:
+    """An answer's token ids, its end included, and whether it reached its end; ``looped`` if it was stopped because it
+    repeated itself, in which case the repetition is cut off."""
+
+    tokens: tuple[int, ...]
+    ended: bool
+    looped: bool
+
+
+class Cache:
+    """Keys (rows, heads, size, room) and values (rows, heads, room, size) of every layer."""
+
+    def __init__(self, model: Any, rows: int, room: int) -> None:
+        heads, size = model.config.num_key_value_heads, model.config.head_dim
+        like, layers = model.model.embed_tokens.weight, range(model.config.num_hidden_layers)
+        self.keys = [like.new_zeros(rows, heads, size, room) for _ in layers]
+        self.values = [like.new_zeros(rows, heads, room, size) for _ in layers]
+
+    @property
+    def room(self) -> int:
+        """How many positions a row can hold."""
+        return int(self.keys[0].shape[-1])
+
+    def grow(self) -> None:
+        """Make room for more positions."""
+        self.keys = [pad(each, (0, ROOM_STEP)) for each in self.keys]
+        self.values = [pad(each, (0, 0, 0, ROOM_STEP)) for each in self.values]
+
+    def keep(self, rows: Tensor) -> None:
+        """Keep only these rows."""
+        self.keys, self.values = ([each[rows] for each in side] for side in (self.keys, self.values))
+
+
+class BatchDecoder:
+    """The passes of a Llama over many rows of one token each, weights laid out once."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, config = model, model.config
+        self.heads, self.kv_heads, self.size = (
+            config.num_attention_heads, config.num_key_value_heads, config.head_dim)
+        self.table = model.model.embed_tokens.weight.detach()
+        self.layers = [_Layer(layer) for layer in model.model.layers]
+        self.head = Product(model.lm_head.weight.detach())
+        cosines, sines = model.model.rotary_emb(self.table, torch.arange(LONGEST)[None])
+        self.cosines, self.sines = cosines[0].to(self.table.dtype), sines[0].to(self.table.dtype)
+
+    def read(self, tokens: Tensor, lengths: Tensor, cache: Cache, first: int) -> Tensor:
+        """Logits after prompts (rows, longest), padded at their ends; their keys and values go to the cache's rows
+        from ``first``."""
+        rows, longest = tokens.shape
+        places = slice(first, first + rows)
+        cosines, sines = (each[:longest].repeat(rows, 1)[:, None] for each in (self.cosines, self.sines))
+        states = embedding(tokens, self.table).flatten(0, 1)
+        for layer, keys, values in zip(self.layers, cache.keys, cache.values, strict=True):
+            parts = self._projected(layer, states, cosines, sines)
+            query, key, value = (each.unflatten(0, (rows, longest)).transpose(1, 2) for each in parts)
+            keys[places, :, :, :longest], values[places, :, :longest] = key.transpose(2, 3), value
+            mixed = scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+            states = layer.ended(states, mixed.transpose(1, 2).reshape(rows * longest, -1))
+        last = states.unflatten(0, (rows, longest))[torch.arange(rows), lengths - 1]
+        return self._logits(last)
+
+    def step(self, tokens: Tensor, positions: Tensor, cache: Cache) -> Tensor:
+        """The logits (rows, vocabulary) after one more token in each row; tokens and positions (rows,) int64."""
+        rows, everyone = len(tokens), torch.arange(len(tokens))
+        cosines, sines = self.cosines[positions][:, None], self.sines[positions][:, None]
+        far = torch.arange(cache.room) > positions[:, None]
+        mask = self.table.new_zeros(rows, 1, 1, cache.room).masked_fill_(far[:, None, None], -torch.inf)
+        states = embedding(tokens, self.table)
+        for layer, keys, values in zip(self.layers, cache.keys, cache.values, strict=True):
+            query, key, value = self._projected(layer, states, cosines, sines)
+            keys[everyone, :, :, positions], values[everyone, :, positions] = key, value
+            query = query.reshape(rows, self.kv_heads, -1, self.size) * self.size ** -0.5
+            shares = torch.matmul(query, keys).add_(mask).softmax(-1)
+            states = layer.ended(states, torch.matmul(shares, values).view(rows, -1))
+        return self._logits(states)
+
+    def _projected(self, layer: _Layer, states: Tensor, cosines: Tensor, sines: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values (rows, heads, size), the first two turned by their positions."""
+        parts = layer.inputs(layer.first(states)).unflatten(-1, (-1, self.size))
+        both, half = parts[:, :self.heads + self.kv_heads], self.size // 2
+        swapped = torch.cat([-both[..., half:], both[..., :half]], -1)
+        turned = torch.addcmul(both * cosines, swapped, sines)
+        return turned[:, :self.heads], turned[:, self.heads:], parts[:, self.heads + self.kv_heads:]
+
+    def _logits(self, states: Tensor) -> Tensor:
+        return self.head(normed(states, self.model.model.norm))
+
+
+class _Layer:
+    """The products and norms of one layer."""
+
+    def __init__(self, layer: Any) -> None:
+        attention, mlp = layer.self_attn, layer.mlp
+        self.inputs = _side_by_side(attention.q_proj, attention.k_proj, attention.v_proj)
+        self.out, self.down = Product(attention.o_proj.weight.detach()), Product(mlp.down_proj.weight.detach())
+        self.gate_up = _side_by_side(mlp.gate_proj, mlp.up_proj)
+        self.norms = layer.input_layernorm, layer.post_attention_layernorm
+
+    def first(self, states: Tensor) -> Tensor:
+        return normed(states, self.norms[0])
+
+    def ended(self, states: Tensor, mixed: Tensor) -> Tensor:
+        """The layer's output (rows, hidden size), from its input states and its attention's output."""
+        states = states + self.out(mixed)
+        gate, up = self.gate_up(normed(states, self.norms[1])).chunk(2, -1)
+        return states + self.down(silu(gate).mul_(up))
+
+
+def _side_by_side(*projections: Any) -> Product:
+    return Product(torch.cat([each.weight.detach() for each in projections]))
+
+
+def normed(states: Tensor, norm: Any) -> Tensor:
+    """The root mean square norm of states (…, size), in float32 as in the model, then in their dtype."""
+    found = rms_norm(states.float(), states.shape[-1:], None, norm.variance_epsilon)
+    made: Tensor = found.to(states.dtype) * norm.weight.detach()
+    return made
+
+
+def drawn(logits: Tensor, choice: AnswerSampling, generator: torch.Generator) -> Tensor:
+    """Choose a token for each row of logits (rows, vocabulary): (rows,) int64."""
+    if choice.temperature == 0:
+        return logits.argmax(-1)
+    top = logits.float().div_(choice.temperature).topk(min(LIKELY, logits.shape[-1]), -1)
+    shares = top.values.softmax(-1)
+    shares = shares.where(shares.cumsum(-1) - shares < choice.top_p, 0.0)
+    return top.indices.gather(-1, torch.multinomial(shares, 1, generator=generator))[:, 0]
+
+
+def looped(tokens: Sequence[int]) -> int:
+    """How many tokens at the end of a text only repeat what precedes them: all after the first occurrence of a sequence
+    that occurs three times in a row, or of a short one that occurs four times; 0 without repetition."""
+    for period in range(1, 49):
+        span = max((4 if period < 8 else 3) * period, 24)
+        if len(tokens) >= span and tokens[-span:-period] == tokens[period - span:]:
+            return span - period
+    return 0
+
+
+@torch.inference_mode()
+def written(decoder: BatchDecoder, prompts: Sequence[Sequence[int]], longest: int, end_id: int,
+            choice: AnswerSampling = GREEDY) -> list[AnswerText]:
+    """The answers to the prompts, each up to its end, a loop, or ``longest`` tokens."""
+    batch = _Batch(decoder, prompts)
+    generator = torch.Generator().manual_seed(choice.seed)
+    tokens = drawn(batch.logits, choice, generator)
+    for count in range(1, longest + 1):
+        batch.take(tokens.tolist(), end_id, look=count % LOOK_EVERY == 0)
+        if count == longest or not batch.working.any():
+            break
+        tokens = drawn(batch.next(tokens), choice, generator)
+    return [AnswerText(tuple(each[:len(each) - looped(each)] if row in batch.looped else each), row in batch.ended,
+                    row in batch.looped) for row, each in enumerate(batch.texts)]
+
+
+class _Batch:
+    """The rows at work: which texts they write, how long these are, and their cache."""
+
+    def __init__(self, decoder: BatchDecoder, prompts: Sequence[Sequence[int]]) -> None:
+        self.decoder = decoder
+        self.positions = torch.tensor([len(each) for each in prompts])
+        self.texts: list[list[int]] = [[] for _ in prompts]
+        self.ended, self.looped = set[int](), set[int]()
+        self.rows, self.working = torch.arange(len(prompts)), torch.ones(len(prompts), dtype=torch.bool)
+        tokens = torch.nn.utils.rnn.pad_sequence([torch.tensor(each) for each in prompts], batch_first=True)
+        self.cache = Cache(decoder.model, len(prompts), -(-(tokens.shape[1] + 1) // ROOM_STEP) * ROOM_STEP)
+        parts = range(0, len(prompts), PROMPTS_A_PASS)
+        self.logits = torch.cat([decoder.read(tokens[part:part + PROMPTS_A_PASS],
+                                              self.positions[part:part + PROMPTS_A_PASS], self.cache, part)
+                                 for part in parts])
+
+    def take(self, tokens: Sequence[int], end_id: int, look: bool) -> None:
+        """Choose the next token of every row at work, and end the texts that it completes."""
+        for place, (row, token) in enumerate(zip(self.rows.tolist(), tokens, strict=True)):
+            if not self.working[place]:
+                continue
+            self.texts[row].append(token)
+            found = self.ended if token == end_id else self.looped if look and looped(self.texts[row]) else None
+            if found is not None:
+                found.add(row)
+                self.working[place] = False
+
+    def next(self, tokens: Tensor) -> Tensor:
+        """The logits (rows, vocabulary) after these tokens (rows,); ended rows are removed first if there are many."""
+        if self.working.sum() <= FEWER * len(self.working):
+            kept = self.working.nonzero()[:, 0]
+            self.cache.keep(kept)
+            tokens, self.rows, self.positions = tokens[kept], self.rows[kept], self.positions[kept]
+            self.working = self.working[kept]
+        if int(self.positions.max()) >= self.cache.room:
+            self.cache.grow()
+        logits = self.decoder.step(tokens, self.positions, self.cache)
+        self.positions = self.positions + 1
+        return logits

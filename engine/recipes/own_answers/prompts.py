@@ -1,0 +1,119 @@
+"""Prompt files for the target to answer: JSON lines with ``messages``, written once, never near a held-out prompt.
+
+Two in three are written by the target itself, which is asked for a user's turn; the others begin with the seeds, and
+some of those go on with a conversation that was answered before.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.recipes.own_answers.answer_files import AnswerRow, in_circles, read_shard
+from engine.recipes.own_answers.decoder import AnswerSampling, BatchDecoder, written
+from engine.recipes.own_answers.seeds import follow_up, seed_prompt
+from engine.requests.prompts import read_prompts
+
+PROMPTS_A_FILE = 384
+ROWS = 256
+LONGEST_TURN = 112  # tokens
+WARM = 1.0
+TOP_P = 0.95
+MOST_BARREN = 8  # batches of turns, or files of answers, in a row without a new one
+TRIES = 20  # for each seed prompt: a kind has a limited number of them
+FOLLOW_UPS = 0.1  # the share of seeded prompts that continue a conversation
+MOST_FOLLOW_UPS = int(2 * FOLLOW_UPS * PROMPTS_A_FILE)  # of a file: with more, the seeds are running out
+LONGEST_BEFORE = 240  # tokens of a conversation that is continued
+ALIKE = 0.7  # of both prompts' words: with more in common, a prompt counts as a rewording of a held-out one
+LEAST_LETTERS, PLAIN = 8, 0.9
+
+Message = dict[str, str]
+
+
+class HeldOut:
+    """The held-out prompts, which no training data may contain."""
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        self._words = [words(prompt.text) for file in files for prompt in read_prompts(file)]
+
+    def near(self, text: str) -> bool:
+        """Whether a text is a held-out prompt, or a rewording of one."""
+        own = words(text)
+        return any(len(own & other) > ALIKE * len(own | other) for other in self._words)
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, in lower case."""
+    return frozenset(re.findall(r"\w+", text.lower()))
+
+
+def write_prompts(path: Path, talks: Sequence[Sequence[Message]]) -> None:
+    """Write a prompt file, complete or not at all."""
+    partial = path.with_suffix(".part")
+    partial.write_text("".join(json.dumps({"messages": talk}) + "\n" for talk in talks), encoding="utf8")
+    partial.replace(path)
+
+
+def read_talks(path: Path) -> list[list[Message]]:
+    """The conversations of a prompt file, each ending with a user's turn."""
+    return [json.loads(line)["messages"] for line in path.read_text(encoding="utf8").splitlines()]
+
+
+def asked(text: str) -> list[Message]:
+    """A conversation of one user's turn."""
+    return [{"role": "user", "content": text}]
+
+
+def self_written(decoder: BatchDecoder, tokenizer: Any, number: int,
+                 known: set[str]) -> list[list[Message]]:
+    """User turns that the target writes: not empty, not looping, in plain letters, and without repeats; fewer than a
+    file holds where it writes nothing new any more."""
+    mark = "@@"
+    before = tokenizer.apply_chat_template(asked(mark), tokenize=False).split(mark)[0]
+    prompt = tokenizer.encode(before, add_special_tokens=False)
+    found: list[list[Message]] = []
+    tries = barren = 0
+    while len(found) < PROMPTS_A_FILE and barren < MOST_BARREN:
+        choice = AnswerSampling(WARM, TOP_P, seed=1000 * number + tries)
+        tries, barren, before_it = tries + 1, barren + 1, len(found)
+        for turn in written(decoder, [prompt] * ROWS, LONGEST_TURN, tokenizer.eos_token_id, choice):
+            text = tokenizer.decode(turn.tokens[:-1])
+            if turn.ended and not in_circles(turn.tokens) and is_plain(text) and text not in known:
+                known.add(text)
+                found.append(asked(text))
+        if len(found) > before_it:
+            barren = 0
+    return found[:PROMPTS_A_FILE]
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text reads like something that a person types in English."""
+    plain = sum(letter.isascii() for letter in text)
+    return (text == text.strip() and len(text) >= LEAST_LETTERS and plain > PLAIN * len(text)
+            and "<|" not in text and text.replace("\n", " ").isprintable())
+
+
+def seeded(number: int, known: set[str], before: Sequence[Path], talk_of: Callable[[AnswerRow], list[Message]],
+           kinds: tuple[str, ...]) -> list[list[Message]]:
+    """Seed prompts of these kinds, some of them after a conversation from one of the answered shards ``before``."""
+    draw = random.Random(f"{number} {' '.join(kinds)}")
+    earlier = [each for each in read_shard(draw.choice(before)) if each.ended and len(each.talk) < LONGEST_BEFORE
+               ] if before else []
+    found: list[list[Message]] = []
+    for _ in range(TRIES * PROMPTS_A_FILE):
+        if len(found) == PROMPTS_A_FILE:
+            break
+        if earlier and draw.random() < FOLLOW_UPS:
+            talk = [*talk_of(draw.choice(earlier)), *asked(follow_up(draw))]
+            if talk not in found and sum(len(each) > 1 for each in found) < MOST_FOLLOW_UPS:
+                found.append(talk)
+            continue
+        text = seed_prompt(draw, kinds)
+        if text not in known:
+            known.add(text)
+            found.append(asked(text))
+    return found

@@ -1,1 +1,0 @@
-"""Finding, checking and loading checkpoints: folders, the hub, GGUF files, memory, architectures, several GPUs."""

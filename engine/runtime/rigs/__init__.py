@@ -1,1 +1,0 @@
-"""Rigs: a target with its drafters, loaded and answering requests, and what its rounds cost."""

@@ -1,0 +1,169 @@
+"""Chooses the dtype of a rig where none is named, measured once on this processor and remembered.
+
+One dtype serves plain decoding and trees, so that both write one text. It is chosen by expected tokens per second: the
+acceptance lengths of the rig's card over the measured time of a pass, at each dtype's best number of nodes, none
+included. A geometric mean of pass times would not do: with matrix units in bfloat16 it preferred the dtype whose large
+trees are cheap, although no tree that large pays. Weights that a file stores in 4 bits may be multiplied as such,
+"int4" (``target/four_bits.py``). Figures: ``LOG.md``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from time import perf_counter
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+
+from engine.checkpoints.architectures import causal_config
+from engine.checkpoints.files import called, parameters, weight_files
+from engine.checkpoints.loading import load_causal
+from engine.checkpoints.memory import Storage, fits
+from engine.checkpoints.opening import Opening
+from engine.decoding.tree import pack
+from engine.errors import FileError, RigError
+from engine.machine.files import replace_file
+from engine.machine.kept_files import kept_files
+from engine.models.four_bits import CACHE_DTYPE, PACKED_BYTES, levels_of
+from engine.models.hardware import hardware
+from engine.models.target import TorchTarget
+from engine.records import PackedTree, Precision, Sampling
+from engine.requests.rig_names import AUTO_DTYPE, EXACTNESS, FOUR_BITS
+from engine.serving.mock import mock_tree
+
+# The dtype that is computed in, by the name of the weights' dtype.
+DTYPES: Mapping[str, torch.dtype] = MappingProxyType({
+    "float32": torch.float32, "bfloat16": torch.bfloat16, FOUR_BITS: torch.bfloat16})
+USUAL = "bfloat16"
+EXACT_FIRST = (FOUR_BITS, "float32", "bfloat16")  # bit for bit; but for rounding far below any gap; but for near-ties
+NODES = (0, 1, 3, 7, 16)  # of the trees that are expected; 0 is plain decoding
+SAMPLE = "mlp.gate_proj.weight"  # the weight that shows whether a file has 4-bit weights; some keep others finer
+CONTEXT = 64  # tokens of prefix
+REPEATS = 9  # of each pass; the fastest counts, since other programs can only slow one down
+CLEARLY = 0.9  # of the fastest rate: a more exact dtype that reaches as much is taken
+LARGEST = 10**9  # parameters: reading a larger target twice would take longer than the better dtype could save
+
+PassTimes = Mapping[int, float]  # milliseconds of a pass of the target by its rows
+
+
+def precision(wanted: str, folder: Path, device: torch.device, opening: Opening,
+              lengths: Mapping[int, float]) -> Precision:
+    """The dtype that the target in a folder runs in: the wanted one or, for "auto", the best for drafters of these
+    acceptance ``lengths`` by nodes. Nothing is measured, and it is ``USUAL``, on a GPU, for large targets, and where
+    copies in every dtype would not fit."""
+    if wanted != AUTO_DTYPE:
+        return Precision(wanted, f"{wanted} was asked for; {EXACTNESS[wanted]}.")
+    text = causal_config(folder).get_text_config()
+    count = parameters(folder)
+    small = device.type == "cpu" and count <= LARGEST
+    if not small or not fits(2 * count, text, storage_of("float32"), device, opening):
+        why = "on a GPU" if device.type != "cpu" else "for a target too large to try several"
+        return Precision(USUAL, f"{USUAL}, as usual {why}; {EXACTNESS[USUAL]}.")
+    names = tuple(name for name in DTYPES if name != FOUR_BITS or in_four_bits(folder))
+    key = sha256("|".join([text.to_json_string(), hardware(device), str(torch.get_num_threads()), torch.__version__,
+                           *names]).encode()).hexdigest()
+    times = remembered(key)
+    if times is None:
+        opening.tell(f"Measuring in which precision {called(folder)} is fastest here …", None)
+        times = pass_times(folder, names)
+        remember(key, times)
+    return chosen(times, lengths)
+
+
+def storage_of(name: str) -> Storage:
+    """What a rig in the dtype of this name keeps in memory; weights of 4 bits are held beside those in bfloat16, which
+    prompts are read with."""
+    dtype = DTYPES[name]
+    return Storage(name, dtype, CACHE_DTYPE, PACKED_BYTES) if name == FOUR_BITS else Storage(name, dtype, dtype)
+
+
+def chosen(times: Mapping[str, PassTimes], lengths: Mapping[int, float]) -> Precision:
+    """The most exact dtype of those within ``CLEARLY`` of the fastest, best setting against best setting."""
+    tokens = {0: 1.0, **lengths}
+    rates = {name: max(1e3 * tokens[nodes] / times[name][nodes + 1] for nodes in NODES) for name in times}
+    enough = CLEARLY * max(rates.values())
+    name = next(name for name in EXACT_FIRST if rates.get(name, 0.0) >= enough)
+    others = ", ".join(f"{other} {rate:.0f}" for other, rate in rates.items() if other != name)
+    plain = min(times, key=lambda other: times[other][1])
+    gain = times[name][1] / times[plain][1]
+    return Precision(
+        name, f"{name}, expected to write {rates[name]:.0f} tokens/s at its best setting ({others}), by this "
+              f"processor's passes and the rig's acceptance lengths; {EXACTNESS[name]}.",
+        *((plain, gain) if CLEARLY * gain > 1 else ()))
+
+
+def pass_times(folder: Path, names: Sequence[str]) -> Mapping[str, PassTimes]:
+    """The pass times of the target in each of these dtypes, measured in turns, so that other programs disturb all of
+    them alike. The weights are freed afterwards."""
+    targets = {name: target_in(name, folder) for name in names}
+    roots = {name: target.prefill([0] * CONTEXT, NODES[-1] + 1, Sampling())[0] for name, target in targets.items()}
+    least: dict[str, dict[int, float]] = {name: {} for name in names}
+    for rows in (nodes + 1 for nodes in NODES):
+        for _ in range(REPEATS):
+            for name, target in targets.items():
+                lap = _milliseconds(target, pack(mock_tree(roots[name], rows), CONTEXT))
+                least[name][rows] = min(lap, least[name].get(rows, lap))
+    return least
+
+
+def target_in(name: str, folder: Path) -> TorchTarget:
+    """The target in a folder on the CPU in the dtype of this name, without taps."""
+    target = TorchTarget(load_causal(folder, DTYPES[name], torch.device("cpu")), ())
+    take(target, name, folder)
+    return target
+
+
+def take(target: TorchTarget, name: str, folder: Path) -> None:
+    """Switch the target from this folder to 4-bit products where the dtype's name asks for them; RigError where its
+    weights are not 4-bit."""
+    if name == FOUR_BITS and not target.read_in_four_bits():
+        others = ", ".join(other for other in (AUTO_DTYPE, *DTYPES) if other != FOUR_BITS)
+        raise RigError(f"{called(folder)} cannot be read as {FOUR_BITS}: its weights are not stored in 4 bits, or its "
+                       f"architecture or device has no product for them; choose one of {others}.")
+
+
+def in_four_bits(folder: Path) -> bool:
+    """Whether the target in a folder seems to have 4-bit weights, judged by one of them."""
+    for file in weight_files(folder):
+        with suppress(OSError, SafetensorError), safe_open(file, framework="pt") as weights:
+            name = next((name for name in weights.keys() if name.endswith(SAMPLE)), None)  # noqa: SIM118
+            if name:
+                return levels_of(weights.get_tensor(name).to(torch.bfloat16)) is not None
+    return False
+
+
+def _milliseconds(target: TorchTarget, packed: PackedTree) -> float:
+    began = perf_counter()
+    np.asarray(target.verify(packed).choice)
+    return 1e3 * (perf_counter() - began)
+
+
+def remembered(key: str) -> Mapping[str, PassTimes] | None:
+    """The pass times measured before; None where there are none, where they cannot be read, or where a size is not
+    among them."""
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+        stored = json.loads(_file().read_text(encoding="utf8"))[key]
+        return {name: {nodes + 1: float(times[str(nodes + 1)]) for nodes in NODES} for name, times in stored.items()}
+    return None
+
+
+def remember(key: str, times: Mapping[str, PassTimes]) -> None:
+    """Keep pass times for later starts; where the file cannot be written, the next start measures again."""
+    stored: dict[str, Any] = {}
+    with suppress(OSError, ValueError):
+        stored = json.loads(_file().read_text(encoding="utf8"))
+    stored[key] = times
+    with suppress(OSError, FileError):
+        _file().parent.mkdir(parents=True, exist_ok=True)
+        replace_file(_file(), json.dumps(stored).encode())
+
+
+def _file() -> Path:
+    return kept_files() / "precision.json"

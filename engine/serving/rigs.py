@@ -1,0 +1,233 @@
+"""Rigs: a target, its tokenizer and the drafters that were trained for it, as one set of checkpoints."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from transformers import PreTrainedTokenizerBase
+
+from engine.checkpoints.architectures import causal_config, within_window
+from engine.checkpoints.files import called, first_line
+from engine.checkpoints.gguf import origin_of
+from engine.checkpoints.loading import load_causal, load_tokenizer
+from engine.checkpoints.opening import ALONE, Opening
+from engine.checkpoints.several_gpus import places_of
+from engine.checkpoints.sources import fetch
+from engine.decoding.methods import PATH, method_named
+from engine.decoding.plan import Drafter
+from engine.drafters.kinds import DrafterPlan, TargetFacts, planned
+from engine.drafters.narrowed import NarrowedDrafter
+from engine.drafters.ngram.drafter import NGramDrafter
+from engine.errors import RequestError, RigError
+from engine.models.self_test import must_verify_trees
+from engine.models.target import TorchTarget
+from engine.records import Precision
+from engine.requests.rig_names import (
+    AUTO_DTYPE,
+    DTYPE_NAMES,
+    EXACTNESS,
+    FOUR_BITS,
+    JOINT,
+    NAMED,
+    NGRAM,
+    RANDOM,
+    RIGS_FOLDER,
+    pair_of,
+    rig_names,
+)
+from engine.serving.cards import RigParts, card_parts, has_card
+from engine.serving.chat import ChatStyle, chat_style
+from engine.serving.precision import DTYPES, USUAL, precision, storage_of, take
+from engine.serving.random_weights import MEANINGLESS, SEED, random_models, random_texts, shape_named
+
+log = logging.getLogger("canopy.rigs")
+WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RuntimeError, StrictDataclassError)
+
+
+@dataclass(frozen=True)
+class Rig:
+    """A target, its tokenizer and its drafters, loaded.
+
+    ``drafters`` are of any kind, by name; ``ngram`` is always among them. ``defaults`` names those for methods of one
+    and of two drafters, ``families`` the best one for a family of methods. A prompt whose mean surprise is above
+    ``familiar_nats`` lies outside the rig's training, unless a regular expression of ``familiar`` matches it;
+    ``good_at`` is a sentence about what lies inside. ``notes`` are shown with every run, ``opened`` is the name to open
+    the rig by."""
+
+    name: str
+    target: TorchTarget
+    tokenizer: PreTrainedTokenizerBase
+    drafters: Mapping[str, Drafter]
+    defaults: Mapping[int, tuple[str, ...]]
+    revisions: Mapping[str, str]
+    good_at: str = ""
+    familiar_nats: float = float("inf")
+    families: Mapping[str, str] = field(default_factory=dict)
+    chat: ChatStyle = ChatStyle()
+    notes: tuple[str, ...] = ()
+    opened: str = ""
+    familiar: tuple[str, ...] = ()
+    precision: Precision = Precision("")
+
+    @property
+    def dtype(self) -> str:
+        """The name of the dtype that plain decoding and trees run in."""
+        return self.target.dtype
+
+    def drafters_for(self, method: str, names: Sequence[str] = ()) -> Mapping[str, Drafter]:
+        """The drafters of a method by name, in order: ``names``, or the rig's choice. RequestError where they do not
+        suit the method."""
+        row = method_named(method)
+        usual = ((self.families[row.family],) if row.family in self.families
+                 else self.defaults.get(row.drafter_count, ()))
+        chosen = tuple(names) or usual
+        unknown = [name for name in chosen if name not in self.drafters]
+        if unknown or len(chosen) != row.drafter_count:
+            raise RequestError(
+                f"The method {method} takes {row.drafter_count} of the drafters {', '.join(self.drafters)}; "
+                f"asked for were {', '.join(chosen) or 'none'}.")
+        return {name: self.drafters[name] for name in chosen}
+
+
+def open_rig(name: str, dtype: str = "bfloat16", device: str = "", opening: Opening = ALONE) -> Rig:
+    """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER (see ``sources``), or make one of random
+    weights (random:SHAPE). The dtype "auto" is the fastest on this processor (see ``precision``).
+
+    RigError says what is missing or does not fit; where possible, before anything large is read.
+    """
+    if dtype not in DTYPE_NAMES:
+        raise RigError(f"The dtype {dtype!r} is not supported; choose one of {', '.join(DTYPE_NAMES)}.")
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    try:
+        rig = (_random_rig(name, dtype, place, opening) if name.startswith(RANDOM)
+               else load_rig(rig_parts(name, opening), dtype, place, opening))
+        return replace(rig, opened=name)
+    except torch.OutOfMemoryError as error:
+        torch.cuda.empty_cache()
+        raise RigError(f"The GPU ran out of memory while {name} was loaded ({first_line(error)}); choose a smaller "
+                       "target, or free memory that other programs hold.") from error
+
+
+def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
+    """The parts of a rig by name; what is not on this machine is fetched. RigError where there is no such rig."""
+    if name.startswith(RANDOM):
+        raise RigError(f"The weights of {name[:200]} are made when the rig is opened, so there is nothing to fetch.")
+    if name in NAMED or JOINT in name:
+        return _pair_parts(name, opening)
+    folder = next((each for each in (Path(name), RIGS_FOLDER / name) if has_card(each)), None)
+    if folder is None:
+        raise RigError(f"There is no rig {name[:200]!r}; there are {', '.join(rig_names())}, or name a folder that "
+                       f"holds a rig.json, or a target and a drafter as TARGET{JOINT}DRAFTER.")
+    return card_parts(folder, opening)
+
+
+def _pair_parts(name: str, opening: Opening) -> RigParts:
+    """A target and one or two drafters; with one, the n-gram drafter is the second drafter."""
+    pair = pair_of(name)
+    target = fetch(pair.target, opening.tell)
+    found = {f"drafter {number}" if len(pair.drafters) > 1 else "drafter": fetch(place, opening.tell)
+             for number, place in enumerate(pair.drafters, 1) if place != NGRAM}
+    names = (*found, NGRAM)[:2]
+    defaults: dict[int, tuple[str, ...]] = {1: names[:1]}
+    if len(names) == 2:
+        defaults[2] = names
+    return RigParts(
+        name if name in NAMED else target.label, target.folder,
+        {drafter: each.folder for drafter, each in found.items()}, defaults,
+        {"target": target.label, **{drafter: each.label for drafter, each in found.items()}})
+
+
+def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -> Rig:
+    """The rig ``random:SHAPE``, in bfloat16 unless another dtype is named."""
+    if dtype == FOUR_BITS:
+        others = ", ".join(other for other in DTYPE_NAMES if other != FOUR_BITS)
+        raise RigError(f"Random weights are not stored in 4 bits, so {name} has no {FOUR_BITS}; choose one of "
+                       f"{others}.")
+    chosen = USUAL if dtype == AUTO_DTYPE else dtype
+    target, drafter = random_models(shape_named(name), storage_of(chosen), device, opening)
+    log.warning("%s", MEANINGLESS)
+    drafters: dict[str, Drafter] = {"drafter": drafter, NGRAM: NGramDrafter(target.config.vocab_size)}
+    return Rig(name, target, random_texts(target.config.vocab_size), drafters, {1: ("drafter",), 2: tuple(drafters)},
+               {"target": f"random, seed {SEED}"}, families=_families({}), notes=(MEANINGLESS,),
+               precision=Precision(chosen, f"{chosen}: random weights have no fastest dtype; {EXACTNESS[chosen]}."))
+
+
+def load_rig(parts: RigParts, dtype: str, device: torch.device, opening: Opening = ALONE) -> Rig:
+    """Check configs and file headers, then load target and drafters."""
+    with _configured(parts.target):
+        config = causal_config(parts.target)
+        facts = TargetFacts(parts.target, config.get_text_config())
+    plans = {name: _plan(folder, facts) for name, folder in parts.drafters.items()}
+    with _configured(parts.target):
+        chosen = precision(dtype, parts.target, device, opening, parts.acceptance_lengths)
+        places = places_of([parts.target, *parts.drafters.values()], config, storage_of(chosen.dtype), device, opening)
+    opening.tell(f"Reading the weights of {called(parts.target)} …", None)
+    tokenizer = load_tokenizer(parts.target, facts.config.vocab_size)
+    with _configured(parts.target):
+        model = load_causal(parts.target, DTYPES[chosen.dtype], device, places)
+        window = within_window(model.config)
+        taps = tuple(dict.fromkeys(tap for plan in plans.values() for tap in plan.taps))
+        if taps and not hasattr(model.base_model, "layers"):
+            raise RigError(f"The layers of a {model.config.model_type} cannot be tapped; name a drafter that reads "
+                           "none.")
+        target = TorchTarget(model, taps)
+        take(target, chosen.dtype, parts.target)
+        must_verify_trees(target)
+    opening.tell("Reading the drafters …", None)
+    drafters: dict[str, Drafter] = {}
+    for name, plan in plans.items():
+        with _configured(parts.drafters[name]):
+            drafters[name] = _drafter(plan, target)
+    drafters[NGRAM] = NGramDrafter(target.config.vocab_size)
+    style = chat_style(tokenizer, [plan.thinking for plan in plans.values()])
+    return Rig(
+        parts.title, target, tokenizer, drafters, parts.defaults, parts.revisions, parts.good_at, parts.familiar_nats,
+        _families(plans), style, tuple(note for note in (window, style.note, _origin_note(parts.target)) if note),
+        familiar=parts.familiar, precision=chosen)
+
+
+def _origin_note(folder: Path) -> str:
+    """A sentence about where the weights came from, shown with every run; empty where there is nothing to report."""
+    made = origin_of(folder)
+    return made.note if made else ""
+
+
+@contextmanager
+def _configured(folder: Path) -> Iterator[None]:
+    """Turn any error that a wrong value in this folder's config.json causes into a RigError of one sentence."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except WRONG_KIND as error:
+        said = " ".join(str(error).split())[:200].rstrip(".") or "no value"
+        raise RigError(f"config.json in {called(folder)} holds a value of the wrong kind ({type(error).__name__}: "
+                       f"{said}); correct it, or choose another revision.") from error
+
+
+def _plan(folder: Path, facts: TargetFacts) -> DrafterPlan:
+    """The plan for loading the drafter in a folder, by its config.json."""
+    with _configured(folder):
+        return planned(folder, facts)
+
+
+def _families(plans: Mapping[str, DrafterPlan]) -> Mapping[str, str]:
+    """The drafter for each family of methods, used where neither a person nor the number of drafters decides."""
+    path = next((name for name, plan in plans.items() if plan.sees_path), NGRAM)
+    return {PATH: path, NGRAM: NGRAM}
+
+
+def _drafter(plan: DrafterPlan, target: TorchTarget) -> Drafter:
+    """Load a plan's drafter; it is given only its own taps where the target is tapped for others too."""
+    drafter = plan.load(target)
+    if not plan.taps or plan.taps == target.taps:
+        return drafter
+    size = target.config.hidden_size
+    columns = torch.cat([torch.arange(size) + size * target.taps.index(tap) for tap in plan.taps])
+    return NarrowedDrafter(drafter, columns.to(target.device))

@@ -1,0 +1,214 @@
+"""Runs of one rig that share rounds: one round serves all runs that want their next one.
+
+One thread makes the rounds and owns their state. The reader of a run has a ``Seat``, through which it makes a wish and
+waits for the answer. The thread starts with the first run and ends with the last, so that an idle rig has none: its
+OpenMP threads would slow down anything that is measured (``target/waiting.py``).
+
+A round is made only for runs that want one. So no round is made ahead of its reader, and a slow reader sits rounds out
+instead of filling memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from queue import Empty, SimpleQueue
+from threading import Condition, Thread
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from engine.decoding.budget_policy import BudgetAllocator
+from engine.decoding.together import RequestBatch
+from engine.errors import RequestError
+from engine.records import WAIT, Round
+from engine.serving.fairness import served, settle
+from engine.serving.room import give_back, memory_error
+from engine.serving.seats import LEAVE, ROUND, Group, Seat, SharedRun
+from engine.trace import Block, SharedPass
+
+PATIENCE_SECONDS = 0.02  # how long a round waits for the runs of the last one
+STALLED_SECONDS = 60.0  # without a wish while others are here, after which a run is given up
+STALLED = (f"Nobody took this run's rounds for {STALLED_SECONDS:.0f} s while others waited, so it was given up; ask "
+           "again.")
+
+
+@dataclass
+class SharedRounds:
+    """The runs of a rig, and the thread that makes their rounds."""
+
+    allocator: BudgetAllocator | None = None  # for the runs of one target at the pace ``auto``
+    _entry: Condition = field(default_factory=Condition)
+    _inbox: SimpleQueue[tuple[Seat, Any]] = field(default_factory=SimpleQueue)
+    _seats: list[Seat] = field(default_factory=list)
+    _groups: dict[int, Group] = field(default_factory=dict)  # by the target's id
+    _alone: int = 0  # how many callers have or want the rig to themselves
+    _held: bool = False
+    _thread: Thread | None = None
+
+    @contextmanager
+    def seat(self, run: SharedRun) -> Iterator[Seat]:
+        """A place for one run, as soon as no caller has or wants the rig to itself."""
+        with self._entry:
+            self._entry.wait_for(lambda: not self._alone)
+            taken = {seat.number for seat in self._seats}
+            seat = Seat(next(each for each in range(len(taken) + 1) if each not in taken), run, self._inbox)
+            self._seats.append(seat)
+            if self._thread is None:
+                self._thread = Thread(target=self._work, name="rounds", daemon=True)
+                self._thread.start()
+        try:
+            yield seat
+        finally:
+            seat.leave()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the rig for the caller alone, once the runs in progress have ended; later callers wait."""
+        with self._entry:
+            self._alone += 1
+            try:
+                self._entry.wait_for(lambda: not self._seats and not self._held)
+            except BaseException:
+                self._alone -= 1
+                self._entry.notify_all()
+                raise
+            self._held = True
+        try:
+            yield
+        finally:
+            with self._entry:
+                self._alone, self._held = self._alone - 1, False
+                self._entry.notify_all()
+
+    @property
+    def runs(self) -> int:
+        """How many runs share the rig."""
+        return len(self._seats)
+
+    def _work(self) -> None:
+        with torch.inference_mode():
+            while True:
+                try:
+                    self._make_rounds()
+                except Exception as error:  # no reader may be left waiting for a thread that has died
+                    for seat in list(self._seats):
+                        self._give_up(seat, error)
+                with self._entry:
+                    if not self._seats:
+                        self._thread = None
+                        break
+        give_back()
+
+    def _make_rounds(self) -> None:
+        while self._seats:
+            self._take_wishes()
+            self._act()
+            self._round()
+
+    def _take_wishes(self) -> None:
+        """Take in wishes until there is something to do and no run is worth waiting for."""
+        until = None
+        while self._seats:
+            wanting = any(seat.wish for seat in self._seats)
+            away = [seat for seat in list(self._seats) if not seat.wish and not seat.late]
+            if wanting and not away and self._inbox.empty():
+                return
+            until = until or (perf_counter() + PATIENCE_SECONDS if wanting else None)
+            try:
+                self._take_in(*self._inbox.get(timeout=max(0.0, until - perf_counter()) if until else STALLED_SECONDS))
+            except Empty:
+                for seat in away:
+                    seat.late = True
+            self._give_up_stalled()
+
+    def _take_in(self, seat: Seat, wish: Any) -> None:
+        if wish is LEAVE:
+            self._clear(seat)
+        elif seat not in self._seats:
+            return  # the run was given up, and its reader was told
+        elif wish is ROUND and seat.group and seat.place not in seat.group.batch:
+            seat.give(None)
+        else:
+            seat.wish, seat.since, seat.late = wish, perf_counter(), False
+
+    def _clear(self, seat: Seat) -> None:
+        """Free what a run holds; its seat is then empty."""
+        if seat.group:
+            seat.group.batch.drop(seat.place)
+            if not seat.group.batch:
+                self._groups = {name: group for name, group in self._groups.items() if group is not seat.group}
+        with self._entry:
+            self._seats = [each for each in self._seats if each is not seat]
+            self._entry.notify_all()
+
+    def _give_up_stalled(self) -> None:
+        """Give up runs whose readers have stopped reading, so that other runs do not wait for them."""
+        if len(self._seats) < 2 and not self._alone:
+            return
+        for seat in list(self._seats):
+            if not seat.wish and perf_counter() - seat.since > STALLED_SECONDS:
+                self._give_up(seat, RequestError(STALLED))
+
+    def _give_up(self, seat: Seat, error: Exception) -> None:
+        """End a run; its reader gets the error, at the latest with its next wish."""
+        self._clear(seat)
+        seat.give(None, error)
+
+    def _act(self) -> None:
+        """Grant one wish for a call, or read one prompt; after each the other runs get a round."""
+        seat = next((each for each in list(self._seats) if each.wish and not (each.wish is ROUND and each.group)), None)
+        if seat is None:
+            return
+        try:
+            if seat.wish is not ROUND:
+                seat.give(seat.wish())
+            elif not self._opened(seat):
+                seat.give(None)
+        except Exception as error:
+            seat.give(None, memory_error(error, seat.run.asks))
+
+    def _opened(self, seat: Seat) -> bool:
+        """Read the prompt of a run, and return whether it has a first round."""
+        target, request = seat.run.target, seat.run.request()
+        group = self._groups.get(id(target)) or Group(RequestBatch(target, self.allocator))
+        seat.place, seat.group = group.batch.admit(request), group
+        self._groups[id(target)] = group
+        seat.shares = group.batch.shares(seat.place)
+        return seat.place in group.batch
+
+    def _round(self) -> None:
+        """Make one round for the runs of one target: the one whose run is owed the most."""
+        found = [(seat, seat.group) for seat in list(self._seats) if seat.wish is ROUND and seat.group]
+        if not found:
+            return
+        wanting, (_, group) = [seat for seat, _ in found], max(found, key=lambda each: each[0].owed)
+        inside = served([seat for seat in wanting if seat.group is group], group.cost)
+        seats, shared, began = {seat.place: seat for seat in inside}, len(self._seats) > 1, perf_counter()
+        try:
+            made = group.batch.round(seats)
+        except Exception as error:
+            for seat in inside:
+                group.batch.drop(seat.place)
+                seat.give(None, memory_error(error, seat.run.asks))
+            return
+        for place, each in made:
+            seats[place].rows = len(each.tree)
+        group.cost.learn(sum(seat.rows for seat in inside), perf_counter() - began)
+        settle(wanting, inside, group.cost)
+        self._hand_out([(seats[place], each) for place, each in made], shared)
+
+    def _hand_out(self, made: Sequence[tuple[Seat, Round]], shared: bool) -> None:
+        """Hand each run its own round; the seconds of a shared round include the run's waiting time."""
+        blocks = tuple(Block(seat.number, each.tree.parents, each.acceptance.keep, seat.shares and len(made) > 1)
+                       for seat, each in made)
+        now = perf_counter()
+        for seat, each in made:
+            if shared:
+                waited = max(0.0, now - seat.since - sum(each.seconds.values()))
+                seat.give((replace(each, seconds={**each.seconds, WAIT: waited}),
+                           SharedPass(len(self._seats), seat.number, blocks)))
+            else:
+                seat.give((each, None))

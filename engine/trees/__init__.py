@@ -1,1 +1,0 @@
-"""Draft trees: depths, paths and masks from parents, rows of a pass, and the heap that finds the best nodes."""

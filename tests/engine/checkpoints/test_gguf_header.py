@@ -1,0 +1,104 @@
+"""No count in a GGUF file's header is believed: a file that lies is refused at once, and memory stays as it is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from struct import pack
+
+import pytest
+
+from engine.checkpoints.gguf import converted, header_of
+from engine.errors import RigError
+from tests.engine.checkpoints.test_gguf import small_llama, write_gguf
+
+TEXT, ARRAY, UINT8, UINT32 = 8, 9, 0, 4
+LOOPS = b"GGUF" + pack("<IQQ", 3, 0, 1) + pack("<Q", 1) + b"a" + pack("<IIQ", ARRAY, UINT8, 2**40)  # 49 bytes
+# Refuses the file, and prints by how many MiB that raised the most memory this process has held.
+MEASURED = """
+import resource, sys, time
+from engine.errors import RigError
+from engine.checkpoints.gguf import converted
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+before, began = peak(), time.perf_counter()
+try:
+    converted(sys.argv[1])
+except RigError as error:
+    print(peak() - before, time.perf_counter() - began, error, sep="\\n")
+"""
+
+
+def field(name: bytes, kind: int, value: bytes) -> bytes:
+    return pack("<Q", len(name)) + name + pack("<I", kind) + value
+
+
+def with_fields(*fields: bytes, tensors: int = 0, rest: bytes = b"") -> bytes:
+    return b"GGUF" + pack("<IQQ", 3, tensors, len(fields)) + b"".join(fields) + rest
+
+
+def tensor(*shape: int, kind: int = 0, offset: int = 0, name: bytes = b"t") -> bytes:
+    return pack("<Q", len(name)) + name + pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, offset)
+
+
+LIES = {
+    "values of an array": LOOPS,
+    "texts of an array": with_fields(field(b"a", ARRAY, pack("<IQ", TEXT, 2**61))),
+    "an array of arrays": with_fields(field(b"a", ARRAY, pack("<IQ", ARRAY, 1) * 400)),
+    "fields": b"GGUF" + pack("<IQQ", 3, 0, 2**63) + bytes(60),
+    "many empty fields": b"GGUF" + pack("<IQQ", 3, 0, 2**20) + bytes(14 * 2**20),
+    "tensors": b"GGUF" + pack("<IQQ", 3, 2**63, 0) + bytes(60),
+    "many values": with_fields(field(b"a", ARRAY, pack("<IQ", UINT8, 2**23) + bytes(2**23))),
+    "a field's name": b"GGUF" + pack("<IQQQ", 3, 0, 1, 2**62) + bytes(60),
+    "a text": with_fields(field(b"a", TEXT, pack("<Q", 2**62)) + bytes(60)),
+    "a kind of field": with_fields(field(b"a", 77, b"")),
+    "dimensions": with_fields(tensors=1, rest=pack("<Q", 1) + b"t" + pack("<I", 2**32 - 1) + bytes(60)),
+    "a large tensor": with_fields(tensors=1, rest=tensor(2**62, 2**62) + bytes(60)),
+    "a tensor outside": with_fields(tensors=1, rest=tensor(1, offset=2**63) + bytes(60)),
+    "tensors on one place": with_fields(tensors=3, rest=b"".join(
+        tensor(16, name=name) for name in (b"a", b"b", b"c")) + bytes(120)),
+    "half a block": with_fields(tensors=1, rest=tensor(33, kind=2) + bytes(60)),
+    "no alignment": with_fields(field(b"general.alignment", UINT32, pack("<I", 0)), tensors=1, rest=tensor(1)),
+    "a version": b"GGUF" + pack(">IQQ", 3, 0, 0) + bytes(60),
+    "layers": with_fields(field(b"general.architecture", TEXT, pack("<Q", 5) + b"llama"),
+                          field(b"llama.block_count", UINT32, pack("<I", 2**31)), tensors=1,
+                          rest=tensor(1) + bytes(60)),
+    "nothing": b"GGUF",
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_header_that_lies_is_refused(lie: str, tmp_path: Path) -> None:
+    (tmp_path / "lies.gguf").write_bytes(LIES[lie])
+    with pytest.raises(RigError, match=r"^lies.gguf is cut off or damaged \(.*\); fetch it again\.$"):
+        header_of(tmp_path / "lies.gguf")
+
+
+@pytest.mark.parametrize("lie", ["values of an array", "many values", "many empty fields"])
+def test_memory_stays_as_it_is(lie: str, tmp_path: Path) -> None:
+    file = tmp_path / "lies.gguf"
+    file.write_bytes(LIES[lie])
+    done = subprocess.run([sys.executable, "-c", MEASURED, str(file)], capture_output=True, text=True, timeout=120,
+                          check=True, env={"CANOPY_CACHE": str(tmp_path / "kept"), "PATH": ""})
+    mib, seconds, said = done.stdout.splitlines()
+    assert float(mib) < 8 + file.stat().st_size / 2**20 and float(seconds) < 2 and said.endswith("fetch it again.")
+
+
+def test_a_sound_file_says_what_it_holds(tmp_path: Path) -> None:
+    assert header_of(write_gguf(tmp_path / "small.gguf", small_llama(), "Q4_1")) == ("llama", "Q4_1")
+
+
+def test_damage_anywhere_in_a_header_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CANOPY_CACHE", str(tmp_path / "kept"))
+    whole, random = write_gguf(tmp_path / "small.gguf", small_llama(), "Q8_0").read_bytes(), Random(7)
+    for _ in range(300):
+        place, size = random.randrange(4, 3000), random.choice((1, 4, 8))
+        damage = random.choice((bytes(size), b"\xff" * size, random.randbytes(size)))
+        (tmp_path / "odd.gguf").write_bytes((whole[:place] + damage + whole[place + size:])[:random.choice((
+            len(whole), len(whole), random.randrange(8, len(whole))))])
+        try:
+            header_of(tmp_path / "odd.gguf")
+        except RigError as error:
+            assert "\n" not in str(error)
+    assert converted(str(tmp_path / "small.gguf")).is_dir()

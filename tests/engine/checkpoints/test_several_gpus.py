@@ -1,0 +1,155 @@
+"""A target larger than one GPU: where its layers go, what is said where that cannot be, and that a cache and taps in
+pieces come to the same. No test here runs on several GPUs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from engine.checkpoints import several_gpus
+from engine.checkpoints.architectures import causal_config
+from engine.checkpoints.opening import ALONE
+from engine.checkpoints.several_gpus import balanced, places_of
+from engine.decoding.tree import pack
+from engine.errors import RigError
+from engine.models.cache import SpreadCache, TreeCache
+from engine.models.hardware import gpus_of
+from engine.models.passes import FusedPass
+from engine.models.target import TorchTarget
+from engine.records import DraftTree, Sampling
+from engine.serving import rigs
+from engine.serving.precision import storage_of
+from engine.serving.rigs import open_rig
+from tests.engine.published import write_short, write_short_dflash
+from tests.engine.small import TAPS, small_target
+
+CUDA = torch.device("cuda")
+
+
+@pytest.mark.parametrize(("layers", "rest", "free", "expected"), [
+    ([10] * 4, 0, [100, 100], [0, 0, 1, 1]),
+    ([10] * 4, 20, [100, 100], [0, 1, 1, 1]),  # the first one holds embedding, head and drafters, too
+    ([10] * 6, 0, [100, 50, 50], [0, 0, 0, 0, 1, 1]),  # the fullest is as empty as can be
+    ([10] * 4, 0, [100, 4], [0, 0, 0, 0]),
+    ([10] * 4, 0, [20, 20], []),  # a tenth of each stays free
+    ([10] * 4, 99, [100, 100], []),
+    ([60], 0, [50, 50], []),
+])
+def test_layers_go_to_the_gpus_in_order(layers: list[int], rest: int, free: list[int], expected: list[int]) -> None:
+    assert balanced(layers, rest, free) == expected
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("spread")
+    return [write_short(folder / "target", "Qwen3-8B"), write_short_dflash(folder / "head", "Qwen3-8B")]
+
+
+def gpus(monkeypatch: pytest.MonkeyPatch, *free: int) -> None:
+    """Machines of so many GPUs, each with so many bytes free."""
+    def free_of(device: torch.device) -> int:
+        return free[device.index or 0]
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(free))
+    monkeypatch.setattr("engine.checkpoints.memory.free_bytes", free_of)
+    monkeypatch.setattr(several_gpus, "free_bytes", free_of)
+
+
+def found(folders: list[Path]) -> dict[str, int]:
+    return dict(places_of(folders, causal_config(folders[0]), storage_of("float32"), CUDA, ALONE))
+
+
+def test_what_fits_on_one_gpu_stays_there(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus(monkeypatch, 10**9, 10**9)
+    assert found(folders) == {}
+    gpus(monkeypatch, 10**5)
+    with pytest.raises(RigError, match="and the GPU has 0.0 GB free"):
+        found(folders)
+
+
+def test_every_module_has_a_place_and_what_the_drafters_share_lies_with_them(
+        folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus(monkeypatch, 900_000, 900_000)
+    places = found(folders)
+    assert [places[f"model.layers.{number}"] for number in range(6)] == sorted(
+        places[f"model.layers.{number}"] for number in range(6))
+    assert set(places.values()) == {0, 1} and len(places) == 6 + 4
+    assert {places[name] for name in ("model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head")} == {0}
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(causal_config(folders[0]))
+    assert not [name for name, _ in model.named_parameters() if not name.startswith(tuple(places))]
+
+
+def test_why_not(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus(monkeypatch, 300_000, 300_000)
+    with pytest.raises(RigError, match="the 2 GPUs have 0.0, 0.0 GB free, of which 90 % are taken at most"):
+        found(folders)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(causal_config(folders[0]))
+    monkeypatch.setattr(type(model.base_model), "layers", None, raising=False)
+    del model.base_model._modules["layers"]
+    with pytest.raises(RigError, match="The layers of a qwen3 cannot be told apart"):
+        several_gpus.spread(model, 0, 0, [10**9, 10**9])
+
+
+def test_the_places_reach_the_loader_and_nothing_is_moved_afterwards(
+        folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    load = AutoModelForCausalLM.from_pretrained
+
+    def loaded(*where: Any, device_map: dict[str, int] | None, **named: Any) -> Any:
+        given["device_map"] = device_map
+        model, report = load(*where, **named)
+        model.hf_device_map = device_map
+        monkeypatch.setattr(type(model), "to", lambda *_: pytest.fail("the model was moved to one device"))
+        return model, report
+
+    places = {"model.embed_tokens": 0, "model.layers.0": 0, "model.layers.1": 1}
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", loaded)
+    monkeypatch.setattr(rigs, "places_of", lambda *_: places)
+    rig = open_rig(f"{folders[0]}::{folders[1]}", "float32", "cpu")
+    assert given["device_map"] == places and gpus_of(rig.target.model) == 2
+
+
+def test_a_target_in_pieces_says_what_a_whole_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, pieces = small_target(), small_target()
+    pieces.model.hf_device_map = {"model.embed_tokens": 0, "model.layers.0": 0, "model.layers.1": 1}
+    pieces = TorchTarget(pieces.model, TAPS)
+    assert isinstance(whole.fastest, FusedPass) and pieces.fastest is pieces.reference
+    tree = DraftTree(np.asarray([5, 7, 9, 11], np.int32), np.asarray([0, 0, 0, 2], np.int32),
+                     np.zeros(4, np.float32), np.ones(4, np.int32))
+    said = []
+    for target in (whole, pieces):
+        root, features = target.prefill([3, 1, 4, 1, 5], 16, Sampling())
+        first = target.verify(pack(tree, 5))
+        kept = target.commit(np.asarray([0, 2, 3], np.int32))
+        said.append((root, features, first, kept, target.verify(pack(tree, 8))))
+    assert isinstance(whole._open_cache, TreeCache) and isinstance(pieces._open_cache, SpreadCache)
+    for a, b in zip(*said, strict=True):
+        if isinstance(a, torch.Tensor):
+            torch.testing.assert_close(a, b, atol=2e-5, rtol=1e-4)
+        elif isinstance(a, int):
+            assert a == b
+        else:
+            assert a.choice.tolist() == b.choice.tolist()
+            np.testing.assert_allclose(a.logprobs, b.logprobs, atol=1e-4)
+
+
+def test_every_layer_keeps_its_own_slots_where_it_runs() -> None:
+    cache = SpreadCache(6)
+    rows = torch.arange(4.0).view(1, 1, 4, 1)
+    for layer in (0, 1):
+        keys, values = cache.update(rows + 10 * layer, rows + 100, layer)
+        assert keys.shape == values.shape == (1, 1, 4, 1)
+    cache.keep(np.asarray([0, 2, 3], np.int32))
+    assert cache.get_seq_length() == 3 and cache.slots[1].device == rows.device
+    keys, _ = cache.update(torch.full((1, 1, 1, 1), 7.0), torch.zeros(1, 1, 1, 1), 1)
+    assert keys.flatten().tolist() == [10.0, 12.0, 13.0, 7.0]
+    with torch.device("meta"):
+        cache.update(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1), 2)
+    assert cache.slots[2].device.type == "meta"

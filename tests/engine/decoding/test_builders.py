@@ -1,0 +1,133 @@
+"""Builders against brute force, against a heap, and at their edges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.decoding.builders import BUILDERS
+from engine.decoding.builders.best_first import best_first, by_levels
+from engine.decoding.builders.chain import chain
+from engine.decoding.builders.full import full
+from engine.decoding.tree import depths
+from engine.records import Lattice
+from tests.engine.material import Prefix, all_prefixes, heap_prefixes, lattices, prefixes, sharp_lattice
+
+
+@pytest.mark.slow
+@settings(max_examples=600)
+@given(lattices(), st.integers(0, 60))
+def test_best_first_is_the_first_of_all_prefixes(lattice: Lattice, nodes: int) -> None:
+    assert prefixes(best_first(lattice, 7, nodes)) == all_prefixes(lattice)[:nodes]
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(lattices(), st.integers(1, 60))
+def test_the_search_by_levels_is_the_first_of_all_prefixes(lattice: Lattice, nodes: int) -> None:
+    assert prefixes(by_levels(lattice, 7, nodes)) == all_prefixes(lattice)[:nodes]
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(lattices(), st.integers(1, 60))
+def test_best_first_is_algorithm_1(lattice: Lattice, nodes: int) -> None:
+    assert prefixes(best_first(lattice, 7, nodes)) == heap_prefixes(lattice, nodes)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 7, 15, 16, 63, 64, 256, 1024])
+@pytest.mark.parametrize("width", [1, 2, 5, 64])
+def test_best_first_is_algorithm_1_at_working_sizes(nodes: int, width: int) -> None:
+    lattice = sharp_lattice(15, width, seed=nodes)
+    expected = heap_prefixes(lattice, nodes)
+    assert prefixes(best_first(lattice, 0, nodes)) == expected
+    assert prefixes(by_levels(lattice, 0, nodes)) == expected
+
+
+@pytest.mark.parametrize("nodes", [8, 64, 300])
+def test_best_first_reads_the_row_that_a_path_leads_to(nodes: int) -> None:
+    flat, random = sharp_lattice(5, 6, seed=1), np.random.default_rng(0)
+    order = random.permuted(np.tile(np.arange(6), (5, 9, 1)), axis=-1)
+    lattice = Lattice(
+        np.take_along_axis(flat.tokens.repeat(9, 1), order, -1),
+        (flat.logprobs + random.normal(scale=0.3, size=(5, 9, 1)).clip(None, 0)).astype(np.float32),
+        random.integers(0, 9, (5, 9, 6)).astype(np.int32))
+    assert prefixes(best_first(lattice, 0, nodes)) == heap_prefixes(lattice, nodes)
+
+
+def test_best_first_with_certain_and_impossible_tokens() -> None:
+    certain = np.asarray([[[0.0, -np.inf, -np.inf]]] * 4, np.float32)
+    tokens = np.tile(np.arange(3, dtype=np.int32), (4, 1, 1))
+    lattice = Lattice(tokens, certain, np.zeros_like(tokens))
+    assert prefixes(best_first(lattice, 1, 50)) == [(0.0, (0,) * depth) for depth in range(1, 5)]
+    impossible = Lattice(tokens, np.full_like(certain, -np.inf), np.zeros_like(tokens))
+    for build in BUILDERS.values():
+        assert len(build(impossible, 1, 50)) == 1
+
+
+@pytest.mark.parametrize("name", list(BUILDERS))
+def test_an_empty_lattice_and_no_nodes_give_the_bare_root(name: str) -> None:
+    lattice = sharp_lattice(3, 4, seed=0)
+    for tree in (BUILDERS[name](lattice, 9, 0), BUILDERS[name](lattice.cut(0), 9, 5)):
+        assert tree.tokens.tolist() == [9]
+        assert tree.parents.tolist() == tree.logprobs.tolist() == tree.drafters.tolist() == [0]
+        kinds = [values.dtype for values in (tree.tokens, tree.parents, tree.logprobs, tree.drafters)]
+        assert kinds == ["i4", "i4", "f4", "i4"]
+
+
+@given(lattices(), st.integers(0, 6))
+def test_chain_follows_rank_one(lattice: Lattice, nodes: int) -> None:
+    expected: list[Prefix] = []
+    score, row = np.float32(0), 0
+    tokens: tuple[int, ...] = ()
+    for depth in range(min(nodes, lattice.depth)):
+        score += lattice.logprobs[depth, row, 0]
+        tokens = (*tokens, int(lattice.tokens[depth, row, 0]))
+        row = lattice.follow[depth, row, 0]
+        if np.isfinite(score):
+            expected.append((float(score), tokens))
+    assert prefixes(chain(lattice, 3, nodes)) == expected
+
+
+def expanded(lattice: Lattice, width: int, depth: int) -> list[Prefix]:
+    """Paper 003's recursion: a node, then everything under it, child after child."""
+    found: list[Prefix] = []
+
+    def visit(level: int, row: int, score: np.float32, tokens: tuple[int, ...]) -> None:
+        for rank in range(width if level < depth else 0):
+            total = score + lattice.logprobs[level, row, rank]
+            below = (*tokens, int(lattice.tokens[level, row, rank]))
+            if np.isfinite(total):
+                found.append((float(total), below))
+                visit(level + 1, int(lattice.follow[level, row, rank]), total, below)
+
+    visit(0, 0, np.float32(0), ())
+    return found
+
+
+@given(lattices(), st.integers(1, 40))
+def test_full_is_the_recursion_of_the_paper(lattice: Lattice, nodes: int) -> None:
+    width = min(2, lattice.tokens.shape[2], nodes)
+    sizes = [sum(width**level for level in range(1, depth + 1)) for depth in range(lattice.depth + 1)]
+    depth = max(depth for depth, size in enumerate(sizes) if size <= nodes)
+    assert prefixes(full(lattice, 3, nodes)) == expanded(lattice, width, depth)
+
+
+def test_full_tree_of_depth_three_and_width_two_has_fourteen_nodes() -> None:
+    tree = full(sharp_lattice(5, 4, seed=0), 0, 14)
+    assert len(tree) == 15
+    assert depths(tree.parents).tolist() == [0, 1, 2, 3, 3, 2, 3, 3, 1, 2, 3, 3, 2, 3, 3]
+    assert len(full(sharp_lattice(5, 4, seed=0), 0, 29)) == 15
+
+
+@settings(max_examples=50)
+@given(lattices(), st.integers(0, 20), st.sampled_from(list(BUILDERS)))
+def test_builders_stay_within_the_budget_and_leave_the_lattice_alone(lattice: Lattice, nodes: int, name: str) -> None:
+    before = lattice.tokens.copy(), lattice.logprobs.copy(), lattice.follow.copy()
+    tree = BUILDERS[name](lattice, 2, nodes)
+    assert len(tree) <= nodes + 1
+    assert len({path for _, path in prefixes(tree)}) == len(tree) - 1
+    for old, new in zip(before, (lattice.tokens, lattice.logprobs, lattice.follow), strict=True):
+        assert np.array_equal(old, new)

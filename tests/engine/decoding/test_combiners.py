@@ -1,0 +1,163 @@
+"""Combiners against paper 000's worked example, dense references and brute force."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from engine.decoding.builders.best_first import best_first
+from engine.decoding.combiners.joint import joint
+from engine.decoding.combiners.merged import merged
+from engine.decoding.combiners.only import only
+from engine.decoding.combiners.routed import routed
+from engine.decoding.tree import ancestors, depths, pack, plant
+from engine.records import DraftTree, Integers
+from tests.engine.material import lattices, prefixes, sharp_lattice, trees
+
+ROOT = 42
+
+
+def drafted_tree(parents: list[int], tokens: list[int], logprobs: list[float]) -> DraftTree:
+    """A one-drafter tree from lists of its drafted nodes."""
+    return plant(ROOT, np.asarray(tokens, np.int32), np.asarray(parents, np.int32), np.asarray(logprobs, np.float32))
+
+
+# Paper 000, figure 1: three drafted nodes a drafter, 1 ↦ 4, 2 ↦ 5, 3 ↦ 6 for the second.
+DRAFTER_1 = drafted_tree([0, 1, 0], [11, 12, 13], [-0.1, -0.5, -1.0])
+DRAFTER_2 = drafted_tree([0, 0, 2], [21, 22, 23], [-0.2, -0.3, -0.9])
+
+
+def test_worked_example_maps_drafter_2_after_drafter_1() -> None:
+    union = merged((DRAFTER_1, DRAFTER_2), 6)
+    assert union.tokens.tolist() == [ROOT, 11, 12, 13, 21, 22, 23]
+    assert union.parents.tolist() == [0, 0, 1, 0, 0, 0, 5]
+    assert union.drafters.tolist() == [0, 1, 1, 1, 2, 2, 2]
+    assert union.logprobs.tolist() == np.asarray([0, -0.1, -0.5, -1.0, -0.2, -0.3, -0.9], np.float32).tolist()
+
+
+def test_worked_example_mask_and_positions() -> None:
+    union = merged((DRAFTER_1, DRAFTER_2), 6)
+    assert ancestors(union.parents).astype(int).tolist() == [
+        [1, 0, 0, 0, 0, 0, 0],
+        [1, 1, 0, 0, 0, 0, 0],
+        [1, 1, 1, 0, 0, 0, 0],
+        [1, 0, 0, 1, 0, 0, 0],
+        [1, 0, 0, 0, 1, 0, 0],
+        [1, 0, 0, 0, 0, 1, 0],
+        [1, 0, 0, 0, 0, 1, 1]]
+    assert pack(union, 10).positions.tolist() == [10, 11, 12, 11, 11, 11, 12]
+
+
+def dense_parents(tree: DraftTree) -> Integers:
+    """One-hot rows: node by parent."""
+    return np.eye(len(tree), dtype=np.int32)[tree.parents]
+
+
+@given(st.lists(trees(), min_size=1, max_size=3))
+def test_merging_is_block_diagonal_below_one_root(parts: list[DraftTree]) -> None:
+    parts = [replace(tree, tokens=np.where(np.arange(len(tree)) > 0, tree.tokens, ROOT)) for tree in parts]
+    union = merged(tuple(parts), 0)
+    size = 1 + sum(len(tree) - 1 for tree in parts)
+    mask, parents = np.zeros((size, size), bool), np.zeros((size, size), int)
+    mask[:, 0] = True
+    parents[0, 0] = 1
+    start = 1
+    for drafter, tree in enumerate(parts):
+        block = slice(start, start + len(tree) - 1)
+        mask[block, block] = ancestors(tree.parents)[1:, 1:]
+        dense = dense_parents(tree)[1:]
+        parents[block, 0], parents[block, block] = dense[:, 0], dense[:, 1:]
+        assert union.drafters[block].tolist() == [1 << drafter] * (len(tree) - 1)
+        assert union.tokens[block].tolist() == tree.tokens[1:].tolist()
+        start += len(tree) - 1
+    assert np.array_equal(ancestors(union.parents), mask)
+    assert np.array_equal(dense_parents(union), parents)
+    assert union.parents.dtype == union.drafters.dtype == np.int32
+    assert [path for path in prefixes(union)] == [path for tree in parts for path in prefixes(tree)]
+
+
+def test_only_takes_the_first_tree_as_it_is() -> None:
+    assert only((DRAFTER_1,), 3) is DRAFTER_1
+
+
+def test_routing_takes_the_larger_mean_confidence_and_names_the_drafter() -> None:
+    assert DRAFTER_2.confidence > DRAFTER_1.confidence
+    winner = routed((DRAFTER_1, DRAFTER_2), 3)
+    assert winner.tokens.tolist() == DRAFTER_2.tokens.tolist()
+    assert winner.drafters.tolist() == [0, 2, 2, 2]
+    assert routed((DRAFTER_2, DRAFTER_1), 3).drafters.tolist() == [0, 1, 1, 1]
+
+
+def test_routing_ties_go_to_drafter_1() -> None:
+    assert routed((DRAFTER_1, DRAFTER_1), 3).drafters.tolist() == [0, 1, 1, 1]
+    bare = drafted_tree([], [], [])
+    assert routed((bare, bare), 3).drafters.tolist() == [0]
+    assert routed((bare, DRAFTER_1), 3).drafters.tolist() == [0, 2, 2, 2]
+
+
+def union_of_prefixes(parts: tuple[DraftTree, ...], budget: int) -> list[tuple[float, tuple[int, ...], int]]:
+    """Log probability in the mixture, tokens and drafters of the best prefixes, by listing all of them."""
+    shares = np.asarray([max(part.confidence, 1e-30) for part in parts]) ** 4
+    terms: dict[tuple[int, ...], list[float]] = {}
+    drafters: dict[tuple[int, ...], int] = {}
+    for drafter, (tree, share) in enumerate(zip(parts, shares / shares.sum(), strict=True)):
+        own: dict[tuple[int, ...], float] = {}
+        for score, path in prefixes(tree):
+            own[path] = max(score, own.get(path, score))
+        for path, score in own.items():
+            terms.setdefault(path, []).append(np.log(share) + score)
+            drafters[path] = drafters.get(path, 0) | 1 << drafter
+    best = {path: min(0.0, float(np.float32(np.logaddexp.reduce(found)))) for path, found in terms.items()}
+    order = sorted(best, key=lambda path: (-best[path], len(path)))  # stable: the drafters' own order decides the rest
+    return [(best[path], path, drafters[path]) for path in order[:budget]]
+
+
+@pytest.mark.slow
+@settings(max_examples=400)
+@given(st.lists(trees(), min_size=1, max_size=3), st.integers(0, 30))
+def test_joint_is_the_union_of_prefixes(parts: list[DraftTree], budget: int) -> None:
+    tree = joint(tuple(parts), budget)
+    expected = union_of_prefixes(tuple(parts), budget)
+    found = [score for score, _ in prefixes(tree)]
+    assert found == pytest.approx([score for score, _, _ in expected], abs=1e-4)
+    if len(set(np.round(found, 3))) == len(found):  # no two so close that rounding orders them
+        named = zip([path for _, path in prefixes(tree)], tree.drafters[1:].tolist(), strict=True)
+        assert list(named) == [(path, drafters) for _, path, drafters in expected]
+    assert tree.drafters[0] == 0
+    assert tree.tokens[0] == parts[0].tokens[0]
+
+
+@pytest.mark.slow
+@given(lattices(vocabulary=4), lattices(vocabulary=4), st.integers(1, 30))
+def test_joint_over_two_drafters_has_no_duplicates(one, other, budget: int) -> None:  # type: ignore[no-untyped-def]
+    parts = best_first(one, ROOT, budget), best_first(other, ROOT, budget)
+    tree = joint(parts, budget)
+    siblings = list(zip(tree.parents[1:].tolist(), tree.tokens[1:].tolist(), strict=True))
+    assert len(set(siblings)) == len(siblings)
+    assert (tree.logprobs[1:] <= tree.logprobs[tree.parents[1:]]).all()
+    together = len({path for part in parts for _, path in prefixes(part)})
+    assert len(tree) - 1 == min(budget, together)
+
+
+@given(lattices(), st.integers(1, 30))
+def test_joint_of_two_equal_drafters_is_their_own_tree(lattice, budget: int) -> None:  # type: ignore[no-untyped-def]
+    tree = best_first(lattice, ROOT, budget)
+    assume(len(tree) > 1)
+    both = joint((tree, tree), budget)
+    # where two nodes are equally likely but for rounding, either may come first
+    found, wanted = ({path: logprob for logprob, path in prefixes(each)} for each in (both, tree))
+    assert found.keys() == wanted.keys()
+    assert found == {path: pytest.approx(logprob, abs=1e-5) for path, logprob in wanted.items()}
+    assert set(both.drafters[1:].tolist()) == {3}
+
+
+def test_joint_covers_what_either_drafter_is_sure_of() -> None:
+    parts = tuple(best_first(sharp_lattice(15, 64, seed), ROOT, 64) for seed in (1, 2))
+    tree = joint(parts, 64)
+    assert {1, 2} <= set(tree.drafters.tolist())
+    assert {prefixes(part)[0][1] for part in parts} <= {path for _, path in prefixes(tree)}
+    assert depths(tree.parents).max() > 1

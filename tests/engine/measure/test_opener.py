@@ -1,0 +1,164 @@
+"""Rigs that take one another's place: both in memory while one loads, the former freed, no room said beforehand."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+import weakref
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import app
+from engine.checkpoints import memory
+from engine.checkpoints.memory import Storage
+from engine.checkpoints.opening import Opening
+from engine.errors import CancellationError, RigError
+from engine.measure import opener
+from engine.measure.opener import LiveRigOpener, OpenLiveRig, held_bytes
+from engine.records import Ask
+from engine.serving import rigs
+from engine.serving.live import LiveRig
+from engine.serving.precision import storage_of
+from engine.serving.rigs import Rig, open_rig
+from engine.trace import gather
+from explorer.rig_choice import RigChoice
+from explorer.run_queue import RunQueue
+from explorer.sources.answering import AnsweringRig, RigAccess
+from tests.engine.published import write_short, write_short_dflash
+from tests.explorer.lab.test_sweeps import until
+from tests.running import completed
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Two small rigs by the names that somebody would type."""
+    folder = tmp_path_factory.mktemp("rigs")
+    target, drafter = write_short(folder / "qwen", "Qwen3-8B"), write_short_dflash(folder / "head", "Qwen3-8B")
+    other = write_short(folder / "llama", "Llama-3.1-8B-Instruct")
+    return f"{target}::{drafter}", f"{other}::ngram"
+
+
+def opened(name: str, told: list[str]) -> OpenLiveRig:
+    return LiveRigOpener("bfloat16").open(name, None, lambda message, share: told.append(message))
+
+
+def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
+    told: list[str] = []
+    rig = AnsweringRig(opened(names[0], told))
+    assert told == ["Reading the weights of qwen …", "Reading the drafters …"]
+    assert gather(rig.source.run(Ask("Hi", method="ddtree", budget=8, max_tokens=6))).entries
+    assert isinstance(rig.source, LiveRig)
+    weights = weakref.ref(rig.source.checkpoints.target.model)
+    choice = RigChoice(rig, RunQueue(), RigAccess(LiveRigOpener("bfloat16")))
+    choice.choose({"rig": names[1]})
+    until(lambda: choice.state({})["loading"] is None)
+    state = choice.state({})
+    assert (state["rig"], state["opened"], state["failure"]) == ("llama", names[1], "")
+    gc.disable()  # freed by the switch, not by chance afterwards
+    try:
+        assert weights() is None
+    finally:
+        gc.enable()
+    assert gather(rig.source.run(Ask("Hi", method="nanogpt", budget=8, max_tokens=6))).header.rig == "llama"
+    assert rig.instruments.laboratory.conditions.rig == "llama"
+
+
+def test_the_app_itself_holds_on_to_no_rig(names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    before: list[weakref.ref[LiveRig]] = []
+
+    class Watched(LiveRig):
+        def __init__(self, rig: Rig, shares: bool = False) -> None:
+            super().__init__(rig, shares)
+            before.append(weakref.ref(self))
+
+    monkeypatch.setattr(opener, "LiveRig", Watched)
+    page = app.built_page(app.flags().parse_args(["--rig", names[0]]), app.library(None))
+    stage: Any = next(block for block in page.blocks.values() if block.elem_id == "canopy-stage")
+    completed(page.run_extra_startup_events())
+
+    def state() -> dict[str, Any]:
+        read: dict[str, Any] = json.loads(stage.rig_state({}).body)
+        return read
+
+    until(lambda: state()["rig"] == "qwen" and not state()["coming"])
+    monkeypatch.setattr(opener, "LiveRig", LiveRig)
+    stage.rig_choose({"rig": names[1]})
+    until(lambda: state()["rig"] == "llama" and state()["loading"] is None)
+    assert before[0]() is None
+
+
+def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
+        names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = AnsweringRig(opened(names[0], []))
+    assert isinstance(rig.source, LiveRig)
+    held = held_bytes(rig.source.checkpoints)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: held + 100_000)
+    choice = RigChoice(rig, RunQueue(), RigAccess(LiveRigOpener("bfloat16")))
+    choice.choose({"rig": names[1]})
+    until(lambda: choice.state({})["loading"] is None)
+    failure = choice.state({})["failure"]
+    assert failure.startswith("The rig needs about") and "GB free beside the qwen; choose" in failure
+    assert failure.endswith("The qwen goes on answering.") and rig.source.rig == "qwen"
+    monkeypatch.setattr(memory, "free_bytes", lambda device: held + 2_000_000_000)
+    choice.choose({"rig": names[1]})
+    until(lambda: rig.source.rig == "llama")
+
+
+def test_held_bytes_are_those_of_all_weights(names: tuple[str, str]) -> None:
+    rig = open_rig(names[0], "float32")
+    models = [rig.target.model, rig.drafters["drafter"].model]  # type: ignore[attr-defined]
+    assert held_bytes(rig) == 4 * sum(value.numel() for model in models for value in model.parameters())
+
+
+def test_a_gpu_says_by_itself_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 1_000_000)
+    text = SimpleNamespace(num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1, head_dim=1,
+                           hidden_size=1, max_position_embeddings=64)
+    asked: tuple[int, Any, Storage] = 1000, text, storage_of("bfloat16")
+    memory.must_fit_into_memory(*asked, torch.device("cuda"), Opening(held_bytes=10**12))
+    with pytest.raises(RigError, match="has 0.0 GB free beside the old"):
+        memory.must_fit_into_memory(*asked, torch.device("cpu"), Opening(beside="old", held_bytes=10**12))
+
+
+def test_cancelled_between_two_steps_nothing_more_is_read(names: tuple[str, str],
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    def tell(message: str, share: float | None) -> None:
+        raise CancellationError("Somebody changed their mind.")
+
+    monkeypatch.setattr(rigs, "load_causal", lambda *_: pytest.fail("the weights were read"))
+    with pytest.raises(CancellationError):
+        LiveRigOpener("bfloat16").open(names[0], None, tell)
+
+
+def test_no_memory_while_loading_is_a_sentence(names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB.\nmore")
+
+    monkeypatch.setattr(rigs, "load_causal", full)
+    with pytest.raises(RigError) as caught:
+        open_rig(names[0])
+    assert "The GPU ran out of memory while" in str(caught.value) and "\n" not in str(caught.value)
+
+
+UNHEARD = """
+import os, socket
+for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+    os.environ.pop(name, None)
+def refuse(*given, **named):
+    raise SystemExit(f"asked the network for {given}")
+socket.getaddrinfo = socket.create_connection = socket.socket.connect = refuse
+import app
+app.keep_offline("demo", True)
+from engine.measure.opener import LiveRigOpener
+print(LiveRigOpener("bfloat16").open("demo", None, lambda message, share: None).source.rig)
+"""
+
+
+def test_a_rig_that_lies_here_asks_the_network_for_nothing() -> None:
+    made = subprocess.run([sys.executable, "-c", UNHEARD], capture_output=True, text=True, check=False, timeout=300)
+    assert made.returncode == 0 and made.stdout.strip() == "demo rig", made.stdout + made.stderr

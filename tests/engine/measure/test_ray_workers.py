@@ -1,0 +1,69 @@
+"""A sweep on two local Ray workers, one of which is killed on the way. Needs requirements-ray.txt, as make test has."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from time import sleep
+
+import pytest
+import ray
+
+from engine.lab.control import Control
+from engine.lab.order import block, cells
+from engine.lab.settings import Laboratory, Reading
+from engine.lab.store import Store
+from engine.lab.sweeping import LocalCrew, Task, run_sweep
+from engine.measure.ray_workers import RayCrew, ray_crew
+from engine.records import Ask
+from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
+
+PLAN = toy_plan(prompts=4)
+TASKS = [Task(cell, PLAN.ask(cell)) for cell in cells(PLAN)]
+
+
+class Unhurried(ScriptedLaboratory):
+    """Slow enough for a worker to be caught at its work."""
+
+    def measure(self, ask: Ask) -> Reading:
+        sleep(0.02)
+        return super().measure(ask)
+
+
+def here() -> Laboratory:
+    """A laboratory that says in which process it is."""
+    return Unhurried(hardware=f"process {os.getpid()}")
+
+
+@pytest.fixture()
+def crew() -> Iterator[RayCrew]:
+    yield ray_crew(here, "local", 2)
+    ray.shutdown()
+
+
+def test_a_killed_workers_cells_are_measured_again_and_every_cell_once(crew: RayCrew, tmp_path: Path) -> None:
+    with Store(tmp_path / "results.sqlite") as store:
+        number = store.begin(PLAN, crew.conditions)
+        done = []
+        for step in run_sweep(store, number, crew, Control()):
+            done.append(step.done)
+            if step.done == len(PLAN) // 3:
+                os.kill(crew.process_ids[0], signal.SIGKILL)
+        measured = store.measured(number)
+    assert done == list(range(1, len(PLAN) + 1))
+    assert {found.cell for found in measured} == set(cells(PLAN))
+    in_process = {found.cell: found.reading for found in LocalCrew(ScriptedLaboratory()).work(TASKS, Control())}
+    for found in measured:
+        own = in_process[found.cell]
+        assert found.reading and own
+        assert (found.reading.tau, found.reading.token_ids) == (own.tau, own.token_ids)
+    places = defaultdict(set)
+    for found in measured:
+        places[block(found.cell)].add(found.hardware)
+    assert len(set.union(*places.values())) >= 2
+    # a block is measured in one place, but for the one that the killed worker had in hand
+    assert sum(len(each) > 1 for each in places.values()) <= 1
+

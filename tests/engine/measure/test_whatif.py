@@ -1,0 +1,180 @@
+"""What-if, cost curve and budget=auto on the demo rig: what is forecast is what a real run does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.budget.cost import CostCurve
+from engine.decoding.tree import depths
+from engine.drafters.abilities import BlockDrafter
+from engine.drafters.dflash.positions import proposals
+from engine.drafters.known_text import read_text
+from engine.errors import RequestError
+from engine.lab.replay import reread
+from engine.measure.whatif import Alternatives, RunText, what_if, written
+from engine.models.target import TorchTarget
+from engine.records import Ask, PackedTree, Sampling, Verification
+from engine.requests.prompts import read_prompts
+from engine.serving import cost
+from engine.serving.cost import FULL, MOST_JOINT_ROWS, QUICK, CostBook, Effort, JointLoad, bucket, measure
+from engine.serving.mock import mock_tree
+from engine.serving.rigs import Rig
+from engine.trace import Trace, committed_ids, dumps, gather, loads
+from tests.engine.demo import demo_live, demo_rig
+from tests.engine.lab.scripted import CURVE
+from tests.engine.material import GREEDY
+
+PROMPT = read_prompts(Path("assets/prompts/mixed.jsonl"))[1].text
+BUDGETS = (8, 32, 128)
+POINTS = (("dflash", "total"), ("ddtree", "total"), ("routed", "total"), ("merged", "total"), ("merged", "each"),
+          ("joint", "total"))
+
+
+def finished(method: str, budget: int, sampling: Sampling = GREEDY, **changes: object) -> Trace:
+    return gather(demo_live().run(Ask(PROMPT, method=method, budget=budget, max_tokens=48, sampling=sampling,
+                                      **changes)))  # type: ignore[arg-type]
+
+
+def lengths(trace: Trace) -> tuple[int, ...]:
+    return tuple(len(entry.round.acceptance.keep) for entry in trace.entries)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, 0, 0.95, 5)], ids=["greedy", "sampled"])
+def test_forecast_lengths_are_those_of_real_runs(sampling: Sampling) -> None:
+    found = what_if(demo_rig(), written(finished("ddtree", 64, sampling)), Alternatives(BUDGETS))
+    assert found.departures == 0 and found.cost is None and found.best is None
+    for method, split in POINTS:
+        for each in found.of(method, split):
+            real = finished(method, each.budget, sampling, split=split)
+            assert each.lengths == lengths(real), (method, split, each.budget)
+            assert each.rows == tuple(len(entry.round.tree) for entry in real.entries)
+
+
+def test_methods_whose_drafters_depend_on_the_budget_are_left_out_unless_named() -> None:
+    text, rig = written(finished("ddtree", 8)), demo_rig()
+    mixed_kinds = replace(rig, defaults={**rig.defaults, 2: ("math", "ngram")})
+    found = what_if(mixed_kinds, text, Alternatives((8,)))
+    assert {each.method for each in found.forecasts} == {"autoregressive", "dflash", "ddtree"}
+    with pytest.raises(RequestError, match="The drafter ngram is a NGramDrafter"):
+        what_if(mixed_kinds, text, Alternatives((8,), ("routed",)))
+
+
+def test_a_batch_of_anchors_proposes_what_the_drafter_does_one_by_one() -> None:
+    rig, text = demo_rig(), written(finished("ddtree", 64))
+    again = reread(text.request, text.token_ids, rig.target)
+    read = read_text(text.request.prompt_ids, text.token_ids, again.features)
+    drafter = rig.drafters["code"]
+    assert isinstance(drafter, BlockDrafter)
+    batched = proposals(drafter, read, 16)
+    drafter.begin(len(read.token_ids))
+    done = 0
+    for anchor, lattice in list(zip(read.anchors.tolist(), batched, strict=True))[::7]:
+        drafter.observe(read.token_ids[done:anchor], read.features[done:anchor])
+        done = anchor
+        own = drafter.draft(int(read.token_ids[anchor]), 16)
+        assert np.array_equal(own.tokens[:, 0, 0], lattice.tokens[:, 0, 0])
+        assert np.abs(own.logprobs - lattice.logprobs).max() < 1e-3
+    drafter.release()
+
+
+def test_a_recorded_run_gives_the_same_what_if_and_its_own_drafters_are_used() -> None:
+    trace = finished("ddtree", 16, drafters=("code",))
+    found = what_if(demo_rig(), written(loads(dumps(trace))), Alternatives((16,), ("ddtree",)))
+    assert [each.lengths for each in found.forecasts] == [lengths(trace)]
+
+
+def test_bad_questions_get_one_sentence() -> None:
+    rig, text = demo_rig(), written(finished("ddtree", 8))
+    strange = replace(text, token_ids=tuple((token + 7) % 1000 for token in text.token_ids))
+    for bad, budgets, methods, said in (
+            (replace(text, token_ids=()), (8,), (), "wrote no token"),
+            (replace(text, token_ids=(10**6,)), (8,), (), "was not written by"),
+            (strange, (8,), (), "other weights"), (text, (-1,), (), "The node budget is -1"),
+            (text, (), (), "No node budget was given"), (text, (8,), ("nanogpt",), "cannot be replayed"),
+            (text, (8,), ("magic",), "There is no method 'magic'")):
+        with pytest.raises(RequestError) as caught:
+            what_if(rig, bad, Alternatives(budgets, methods))
+        assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert isinstance(text, RunText) and rig.target._cache is None
+
+
+def test_the_cost_curve_is_measured_and_kept() -> None:
+    curve = measure(demo_rig(), JointLoad(64, Sampling()), (1, 9, 129))
+    assert curve.rows == (1, 9, 129) and curve.repeats >= 2 and curve.context == 64
+    assert all(low <= middle <= high for low, middle, high in zip(
+        curve.verify_low_ms, curve.verify_ms, curve.verify_high_ms, strict=True))
+    assert 0 < curve.verify_ms[0] < curve.verify_ms[2] and min(curve.draft_ms) > 0 and curve.plain_ms > 0
+    assert [bucket(context, 1024) for context in (1, 64, 90, 91, 300)] == [64, 64, 64, 128, 256]
+    assert bucket(1020, 1024) < 1000 and bucket(1, 40) >= 1
+    tree = mock_tree(5, 129)
+    assert len(tree) == 129 and 15 <= depths(tree.parents).max() <= 20
+
+
+def test_the_cost_of_several_requests_is_that_of_their_shared_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[list[int]] = []
+    own = TorchTarget.verify_together
+
+    def counted(self: TorchTarget, forks: Sequence[TorchTarget], packed: Sequence[PackedTree]) -> list[Verification]:
+        passes.append([len(each.tokens) for each in packed])
+        return own(self, forks, packed)
+
+    monkeypatch.setattr(TorchTarget, "verify_together", counted)
+    curve = measure(demo_rig(), JointLoad(64, Sampling(), 3), (3, 11, 129))
+    assert (curve.requests, curve.rows) == (3, (3, 11, 129)) and min(curve.draft_ms) > 0
+    assert {tuple(each) for each in passes} == {(1, 1, 1), (4, 4, 3), (43, 43, 43)}
+    assert 0 < curve.verify_ms[0] < curve.verify_ms[2] and curve.plain_ms > 0
+    assert all(load.rows[0] == load.requests and load.rows[-1] == MOST_JOINT_ROWS and load.rows == tuple(
+        sorted(set(load.rows))) for load in (JointLoad(64, Sampling(), requests) for requests in (2, 3, 4, 8, 16)))
+
+
+def test_a_slow_machine_has_a_price_of_plain_decoding_too() -> None:
+    assert measure(demo_rig(), JointLoad(64, Sampling(), 2), (2, 5), replace(QUICK, seconds=0.0)).plain_ms > 0
+
+
+def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
+    live = demo_live()
+    book = live.costs  # one measurement serves the whole test
+    plain = gather(live.run(Ask(PROMPT, method="autoregressive", budget=0, max_tokens=48)))
+    trace = gather(live.run(Ask(PROMPT, method="joint", budget=64, max_tokens=48, pace="auto")))
+    assert committed_ids(entry.round for entry in trace.entries) == committed_ids(
+        entry.round for entry in plain.entries)
+    assert trace.header.request.pace == "auto" and loads(dumps(trace)).header.request.pace == "auto"
+    assert all(1 <= len(entry.round.tree) <= 65 for entry in trace.entries)
+    curve = book.curve(trace.header.request.max_tokens // 2 + len(trace.header.request.prompt_ids), Sampling())
+    found = what_if(demo_rig(), written(trace), Alternatives((8, 32), ("joint", "autoregressive"), curve))
+    assert [(each.method, each.pace) for each in found.forecasts] == [
+        ("joint", "fixed"), ("joint", "fixed"), ("joint", "auto"), ("autoregressive", "fixed")]
+    assert all(each.predicted_tokens_per_second > 0 for each in found.forecasts)
+    assert found.best is not None or found.withheld, "unless the machine was too busy for a cost curve"
+
+
+def test_a_run_that_waits_goes_by_a_curve_of_about_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def measured(rig: Rig, load: JointLoad, rows: Sequence[int] = (), effort: Effort = FULL) -> CostCurve:
+        asked.append((load.context, load.sampling.temperature, effort))
+        return replace(CURVE, context=load.context, sampling=load.drawing)
+
+    monkeypatch.setattr(cost, "measure", measured)
+    book, warm = CostBook(demo_rig()), Sampling(temperature=0.7, seed=3)
+    assert [book.ready(context, Sampling()).context for context in (60, 100, 250)] == [64, 64, 64]
+    assert [book.ready(context, warm).context for context in (100, 400, 60)] == [128, 128, 128]
+    assert book.ready(260, replace(warm, temperature=0.9)).context == 128
+    assert asked == [(64, 0.0, QUICK), (128, 0.7, QUICK)]
+    assert book.curve(250, Sampling()).context == 256 and asked[-1] == (256, 0.0, FULL)
+    assert book.ready(250, Sampling()).context == 256 and len(asked) == 3
+
+
+def test_a_quick_curve_ends_where_passes_are_dear() -> None:
+    quick = measure(demo_rig(), JointLoad(64, Sampling()), effort=QUICK)
+    assert quick.rows[0] == 1 and len(quick.rows) > 2 and quick.rows[-1] < 1025 and quick.plain_ms > 0
+
+
+def test_an_unknown_pace_is_refused() -> None:
+    with pytest.raises(RequestError, match="There is no pace 'fast'"):
+        gather(demo_live().run(Ask(PROMPT, method="ddtree", budget=8, max_tokens=4, pace="fast")))

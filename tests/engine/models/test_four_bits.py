@@ -1,0 +1,188 @@
+"""Weights of 4 bits are found, and multiplied as the dense weight would be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+from transformers import Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
+
+from engine.decoding.tree import pack, path_to
+from engine.models.four_bits import GROUP, PACKED_BYTES, FourBits, levels_of
+from engine.models.passes import FusedPass
+from engine.models.products import Product
+from engine.models.target import TorchTarget
+from engine.records import DraftTree, Sampling
+from engine.requests.rig_names import FOUR_BITS
+from tests.engine.small import VOCABULARY, small_config, small_target
+
+OUTPUTS, INPUTS = 48, 96
+PROMPT = 70
+
+
+def on_levels(highest: int = 15, lowest: float = -0.3, outputs: int = OUTPUTS, inputs: int = INPUTS) -> Tensor:
+    """A weight in bfloat16 whose groups use the levels up to ``highest``, both ends included; steps differ."""
+    torch.manual_seed(0)
+    numbers = torch.randint(0, highest + 1, (outputs, inputs // GROUP, GROUP))
+    numbers[..., 0], numbers[..., 1] = 0, highest
+    steps = torch.rand(outputs, inputs // GROUP, 1) * 0.05 + 0.02
+    return (lowest + numbers * steps).flatten(1).bfloat16()
+
+
+@pytest.mark.parametrize("weight", [
+    pytest.param(on_levels(), id="all levels"),
+    pytest.param(on_levels(highest=9), id="ten levels"),
+    pytest.param(on_levels(highest=1, lowest=-0.01), id="two levels"),
+    pytest.param(torch.full((OUTPUTS, INPUTS), 0.37).bfloat16(), id="equal"),
+    pytest.param(torch.zeros(OUTPUTS, INPUTS).bfloat16(), id="zero"),
+])
+def test_levels_give_the_weight_back(weight: Tensor) -> None:
+    levels = levels_of(weight)
+    assert levels is not None
+    assert levels.numbers.min() >= 0 and levels.numbers.max() <= 15
+    torch.testing.assert_close(levels.dense().float(), weight.float(), atol=2.0**-7, rtol=2.0**-7)
+
+
+@pytest.mark.parametrize("weight", [
+    pytest.param(torch.randn(OUTPUTS, INPUTS).bfloat16(), id="normal"),
+    pytest.param(on_levels(highest=16), id="seventeen levels"),
+    pytest.param(on_levels(lowest=40.0), id="steps finer than bfloat16"),
+    pytest.param(on_levels(outputs=OUTPUTS - 8), id="no kernel for the outputs"),
+    pytest.param(on_levels()[:, :-16].contiguous(), id="no whole groups"),
+    pytest.param(on_levels().index_fill(0, torch.tensor([3]), torch.nan), id="not a number"),
+    pytest.param(on_levels().index_fill(0, torch.tensor([3]), torch.inf), id="infinite"),
+])
+def test_other_weights_have_none(weight: Tensor) -> None:
+    assert levels_of(weight) is None
+
+
+def test_what_is_held_of_a_weight_is_what_the_memory_check_counts() -> None:
+    weight = on_levels()
+    levels = levels_of(weight)
+    assert levels is not None
+    held = FourBits(levels)
+    assert held._packed.nbytes + held._scales.nbytes == PACKED_BYTES * weight.numel()
+
+
+def test_one_weight_off_its_level_is_enough() -> None:
+    weight = on_levels()
+    weight[7, 40] += 0.01
+    assert levels_of(weight) is None
+
+
+def test_the_product_is_the_dense_ones_and_a_row_the_same_beside_any_others() -> None:
+    levels = levels_of(on_levels())
+    assert levels is not None
+    product, inputs = FourBits(levels), torch.randn(17, INPUTS).bfloat16()
+    said = product(inputs)
+    exact = linear(inputs.double(), levels.dense().double())
+    assert float((said.double() - exact).abs().max()) < 2.0**-7 * float(exact.abs().max())
+    for rows in (1, 2, 3, 4, 5, 8, 16):
+        assert torch.equal(product(inputs[:rows]), said[:rows])
+
+
+@torch.inference_mode()
+def test_a_product_takes_on_the_weight_that_it_multiplies_with() -> None:
+    weight, bias, inputs = on_levels(), torch.randn(OUTPUTS).bfloat16(), torch.randn(40, INPUTS).bfloat16()
+    product = Product(weight, bias)
+    assert product.read_in_four_bits()
+    torch.testing.assert_close(product(inputs), linear(inputs, weight, bias), atol=3e-2, rtol=2e-2)
+    assert not Product(torch.randn(OUTPUTS, INPUTS).bfloat16()).read_in_four_bits()
+
+
+@pytest.mark.parametrize("size", [(512, 96), (576, 1536), (256, 4096)])
+@torch.inference_mode()
+def test_a_finer_weight_gives_a_row_the_same_bits_beside_any_others(size: tuple[int, int]) -> None:
+    outputs, width = size
+    product, inputs = Product(torch.randn(outputs, width).bfloat16()), torch.randn(70, width).bfloat16()
+    product.give_equal_bits()
+    said = product(inputs)
+    assert all(torch.equal(product(inputs[first:first + rows]), said[first:first + rows])
+               for rows in (1, 2, 3, 5, 8, 17, 33) for first in range(0, 70 - rows))
+    product._paired = True  # as where one row has a kernel of its own
+    assert all(torch.equal(product(row), own) for row, own in zip(inputs.split(1), said.split(1), strict=True))
+    assert product(inputs[:1][None]).shape == (1, 1, outputs)
+
+
+def test_a_row_alone_is_multiplied_twice_only_where_it_would_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    product = Product(torch.randn(64, 32).bfloat16())
+    own = product._multiplied
+    product.give_equal_bits()
+    assert not product._paired, "so few inputs are added up in one order everywhere"
+    monkeypatch.setattr(product, "_multiplied", lambda inputs: own(inputs) * (1 if len(inputs) > 1 else 1.5))
+    product.give_equal_bits()
+    assert product._paired
+    assert torch.equal(product(torch.ones(1, 32).bfloat16()), own(torch.ones(2, 32).bfloat16())[:1])
+
+
+def test_a_target_of_other_weights_stays_what_it_is() -> None:
+    target = small_target()
+    target.model.bfloat16()
+    assert not target.read_in_four_bits() and target.dtype == "bfloat16"
+
+
+def test_a_mixture_of_experts_is_never_one() -> None:
+    """Its experts' products are transformers' own: whether they give a row the same bits beside others is not known."""
+    model = Qwen3MoeForCausalLM(Qwen3MoeConfig(
+        vocab_size=64, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32)).bfloat16()
+    for name, value in model.named_parameters():
+        if "self_attn" in name and value.ndim == 2:
+            value.data.copy_(on_levels(lowest=-0.25, outputs=value.shape[0], inputs=value.shape[1]))
+    assert not TorchTarget(model, ()).read_in_four_bits()
+
+
+@pytest.mark.parametrize("finer", [(), ("v_proj", "layers.1.mlp.down_proj")], ids=["all of 4 bits", "mixed"])
+@torch.inference_mode()
+def test_a_tree_says_bit_for_bit_what_its_paths_say_alone(finer: Sequence[str]) -> None:
+    target = target_of_four_bits(finer)
+    random = np.random.default_rng(0)
+    tokens, parents = random.integers(0, VOCABULARY, 40).astype(np.int32), np.zeros(40, np.int32)
+    parents[1:] = [random.integers(max(0, node - 6), node) for node in range(1, 40)]
+    tree = DraftTree(tokens, parents, np.zeros(40, np.float32), np.ones(40, np.int32))
+    prompt = random.integers(0, VOCABULARY, PROMPT).tolist()
+    target.prefill(prompt, 40, Sampling())
+    said = target.verify(pack(tree, PROMPT)).logprobs
+    for node in (1, 7, 20, 39):
+        target.prefill(prompt, 40, Sampling())
+        for place, step in enumerate(path_to(parents, node)):
+            alone = target.verify(pack(root_of(int(tokens[step])), PROMPT + place))
+            target.commit(np.zeros(1, np.int32))
+        assert alone.logprobs[0] == said[node]
+
+
+def test_all_products_but_those_of_4_bits_are_told_to_give_equal_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Product] = []
+
+    def tell(product: Product) -> None:
+        told.append(product)
+    monkeypatch.setattr(Product, "give_equal_bits", tell)
+    target = target_of_four_bits(("v_proj", "layers.1.mlp.down_proj"))
+    assert isinstance(target.fastest, FusedPass)
+    first, second, *others = target.fastest.layers
+    assert told == [
+        first.inputs, second.inputs, second.mlp.products()[1], *(layer.inputs for layer in others), target.fastest.head]
+
+
+def target_of_four_bits(finer: Sequence[str] = ()) -> TorchTarget:
+    """A random target whose layers' weights lie on 16 levels, but for these; most sums are of many inputs."""
+    torch.manual_seed(0)
+    config = small_config()
+    config.hidden_size, config.head_dim, config.intermediate_size = 64, 16, 2048
+    model = Qwen3ForCausalLM(config).bfloat16()
+    for name, value in model.named_parameters():
+        if value.ndim == 2 and not any(part in name for part in finer):
+            value.data.copy_(on_levels(lowest=-0.25, outputs=value.shape[0], inputs=value.shape[1]))
+    target = TorchTarget(model, ())
+    assert target.read_in_four_bits() and target.dtype == FOUR_BITS
+    return target
+
+
+def root_of(token: int) -> DraftTree:
+    """A tree of one node."""
+    zero = np.zeros(1, np.int32)
+    return DraftTree(np.asarray([token], np.int32), zero, zero.astype(np.float32), zero + 1)

@@ -1,0 +1,152 @@
+"""The fused forward pass against the reference one, and which models may take it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention
+from transformers import (
+    AutoModelForCausalLM,
+    GemmaConfig,
+    LlamaConfig,
+    MistralConfig,
+    PretrainedConfig,
+    Qwen2Config,
+    Qwen3Config,
+    Qwen3MoeConfig,
+)
+
+from engine.models.cache import TreeCache
+from engine.models.layers import KeysValues, Layer, Norm
+from engine.models.passes import FusedPass, PassOutput, ReferencePass, fastest_pass
+from engine.models.products import Product
+
+TAPS = (0, 1)
+SIZES = {"vocab_size": 61, "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+PREFIX, ROWS, SPARE, SIZE = 9, 5, 30, 16
+SERVED = {
+    "qwen3": Qwen3Config(**SIZES, head_dim=16, tie_word_embeddings=True),
+    "qwen3, biases": Qwen3Config(**SIZES, head_dim=16, attention_bias=True),
+    "qwen2": Qwen2Config(**SIZES),
+    "llama": LlamaConfig(**SIZES, rope_parameters={
+        "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 16}),
+    "mistral": MistralConfig(**SIZES, sliding_window=None),
+    "qwen3, experts": Qwen3MoeConfig(**SIZES, head_dim=16, num_experts=6, num_experts_per_tok=2,
+                                     moe_intermediate_size=24, mlp_only_layers=[1]),
+}
+OTHERS = {
+    "gemma": GemmaConfig(**SIZES, head_dim=16),
+    "mistral with a window": MistralConfig(**SIZES, sliding_window=8),
+    "llama, biased gates": LlamaConfig(**SIZES, mlp_bias=True),
+    "llama, angles that follow the length": LlamaConfig(**SIZES, rope_parameters={
+        "rope_type": "dynamic", "rope_theta": 500.0, "factor": 2.0}),
+}
+
+
+def model_of(config: PretrainedConfig) -> Any:
+    """Random weights, large enough that a wrong angle or gain shows."""
+    torch.manual_seed(3)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa").eval()
+    for value in model.parameters():
+        value.data.normal_(0, 1.0 if value.ndim == 1 else 0.15)
+    return model
+
+
+# Five rows behind the prefix: 0 ← 1 ← 3, 0 ← 2 ← 4.
+SEEN = torch.tensor([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [1, 0, 1, 0, 1]]).bool()
+
+
+def said_by(way: ReferencePass | FusedPass, own: ReferencePass, rows: int) -> tuple[PassOutput, torch.Tensor]:
+    """What a way says of the rows behind a prefix, and the keys and values that it wrote."""
+    torch.manual_seed(4)
+    cache = TreeCache(own.model.config, PREFIX + ROWS + SPARE, own.model.get_input_embeddings().weight)
+    own.prefill(torch.randint(0, 61, (PREFIX,)), cache)
+    cache.length = PREFIX
+    seen = None if rows == 1 else SEEN
+    positions = PREFIX + torch.tensor([0, 1, 1, 2, 2])[:rows]
+    return way(torch.randint(0, 61, (rows,)), positions, seen, cache), cache.slots[..., :PREFIX + rows, :]
+
+
+@pytest.mark.parametrize("rows", [1, ROWS])
+@pytest.mark.parametrize("name", SERVED)
+@torch.inference_mode()
+def test_the_short_way_says_and_writes_what_transformers_does(name: str, rows: int) -> None:
+    own = ReferencePass(model_of(SERVED[name]), TAPS)
+    expected, written = said_by(own, own, rows)
+    fused = fastest_pass(own.model, own)
+    assert isinstance(fused, FusedPass)
+    found, rewritten = said_by(fused, own, rows)
+    close = {"atol": 2e-5, "rtol": 1e-4}
+    torch.testing.assert_close(found.logits, expected.logits, **close)
+    torch.testing.assert_close(found.tapped, expected.tapped, **close)
+    torch.testing.assert_close(rewritten, written, **close)
+
+
+@torch.inference_mode()
+def test_attention_may_lay_its_result_out_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = ReferencePass(model_of(SERVED["qwen3"]), TAPS)
+    expected, _ = said_by(own, own, ROWS)
+
+    def by_rows(*given: Any, **named: Any) -> torch.Tensor:  # as a GPU's memory-efficient kernel does
+        return scaled_dot_product_attention(*given, **named).transpose(1, 2).contiguous().transpose(1, 2)
+
+    monkeypatch.setattr("engine.models.layers.scaled_dot_product_attention", by_rows)
+    found, _ = said_by(fastest_pass(own.model, own), own, ROWS)
+    torch.testing.assert_close(found.logits, expected.logits, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_it_does_not_know_goes_through_transformers(name: str) -> None:
+    own = ReferencePass(model_of(OTHERS[name]), TAPS)
+    assert fastest_pass(own.model, own) is own
+
+
+def test_no_weight_is_stored_twice() -> None:
+    model = model_of(SERVED["qwen3"])
+    fused = FusedPass(model, TAPS)
+    attention = model.model.layers[0].self_attn
+    assert attention.q_proj.weight.data_ptr() == fused.layers[0].inputs.weight.data_ptr()
+    storages = {value.untyped_storage().data_ptr(): value.untyped_storage().nbytes() for value in model.parameters()}
+    assert sum(storages.values()) == sum(value.nbytes for value in model.parameters())
+
+
+def test_the_table_of_angles_grows_with_the_text() -> None:
+    rotations = FusedPass(model_of(SERVED["qwen3"]), TAPS).rotations
+    early = [factor.clone() for factor in rotations.span(0, 3)]
+    late = rotations.at(torch.tensor([40, 2]), 41)
+    torch.testing.assert_close(late[0][1], early[0][2])
+    torch.testing.assert_close(rotations.span(40, 41)[1][0], late[1][0])
+
+
+@pytest.mark.parametrize("rows", [1, 17, 65])
+def test_a_weight_laid_out_once_gives_the_same_bits(rows: int) -> None:
+    generator = torch.Generator().manual_seed(rows)
+    weight, inputs, bias = (torch.randn(*shape, generator=generator).bfloat16()
+                            for shape in ((96, 64), (rows, 64), (96,)))
+    product = Product(weight, bias)
+    torch.testing.assert_close(product(inputs), linear(inputs, weight, bias), atol=0, rtol=0)
+
+
+@torch.inference_mode()
+def test_keys_and_values_of_all_layers_are_each_layers_own() -> None:
+    layers = [Layer(layer, SIZE) for layer in model_of(SERVED["qwen3"]).model.layers]
+    inputs = torch.randn(ROWS, layers[0].inputs.weight.shape[1])
+    keys, values = KeysValues(layers).of(inputs)
+    for number, layer in enumerate(layers):
+        states = layer.inputs(inputs).view(ROWS, -1, SIZE)[:, layer.query_heads:]
+        norm = layer.head_norm or pytest.fail("Qwen3 norms its heads")
+        expected = rms_norm(states[:, :layer.kv_heads], (SIZE,), None, norm.epsilon) * norm.gain[layer.query_heads:]
+        torch.testing.assert_close(keys[number], expected)
+        torch.testing.assert_close(values[number], states[:, layer.kv_heads:])
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 30.0])
+def test_a_norm_is_torchs(scale: float) -> None:
+    torch.manual_seed(0)
+    states, gain = scale * torch.randn(7, 48), torch.randn(48)
+    torch.testing.assert_close(Norm(gain, 1e-6)(states), rms_norm(states, (48,), gain, 1e-6))
+    torch.testing.assert_close(Norm(gain, 1e-6)(0 * states), 0 * states)

@@ -1,0 +1,116 @@
+"""Prompts come to an end: kinds that are used up give way to the others, and one sentence says when nothing is left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine.errors import RequestError
+from engine.recipes.batches import Conversation
+from engine.recipes.own_answers import prompts, writing
+from engine.recipes.own_answers.answer_files import AnswerRow, read_shard, write_shard
+from engine.recipes.own_answers.prompts import MOST_BARREN, Message, asked, self_written
+from engine.recipes.own_answers.writing import FEWEST, Writer
+
+ANSWER = tuple(range(10, 18))
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folders of one's own, and no model."""
+    monkeypatch.setattr(writing, "target_folder", lambda rig: tmp_path)
+    monkeypatch.setattr(writing, "answers_folder", lambda rig: tmp_path / "answers")
+    monkeypatch.setattr(writing, "work_folder", lambda rig: tmp_path / "work")
+    monkeypatch.setattr(writing, "enough", lambda rig: tmp_path / "enough")
+    for name in ("load_causal", "load_tokenizer", "BatchDecoder"):
+        monkeypatch.setattr(writing, name, lambda *_: None)
+    monkeypatch.setattr(writing, "write_features", lambda model, talks, folder: folder.mkdir(parents=True))
+    monkeypatch.setattr(Writer, "turns_of", lambda *_: ["one"])
+    monkeypatch.setattr(Writer, "hold_out", lambda *_: None)
+    return tmp_path
+
+
+def answers(_: Writer, talks: Sequence[Sequence[Message]]) -> list[AnswerRow]:
+    return [AnswerRow(Conversation((1, 2), ANSWER), True, row) for row in range(len(talks))]
+
+
+class Supply:
+    """So many files of new prompts of each kind."""
+
+    def __init__(self, own: int, seed: int, code: int) -> None:
+        self.files, self.asked = {"self": own, "seed": seed, "code": code}, list[str]()
+
+    def __call__(self, kind: str, number: int, known: set[str], shards: Sequence[Path]) -> list[list[Message]]:
+        self.asked.append(kind)
+        left = self.files[kind] - number
+        return [asked(f"What is {kind} {number} {each}?") for each in range(20 if left > 0 else FEWEST - 1)]
+
+
+def test_kinds_that_are_used_up_give_way_and_the_end_is_one_sentence(
+        places: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    supply = Supply(2, 1, 3)
+    monkeypatch.setattr(Writer, "new_talks", lambda _, *asked: supply(*asked))
+    monkeypatch.setattr(Writer, "answered", answers)
+    monkeypatch.setattr("sys.argv", ["writing", "--tokens", "1000000"])
+    with pytest.raises(SystemExit) as ended:
+        writing.main()
+    said = str(ended.value)
+    assert "the seeds are used up" in said
+    assert said.endswith(f"So far there are {6 * 20 * len(ANSWER)} of 1000000 tokens.")
+    assert ended.value.code == said, "which Python prints, and ends with 1"
+    kept = sorted(path.stem for path in (places / "answers").iterdir())
+    assert kept == ["code-00000", "code-00001", "code-00002", "seed-00000", "self-00000", "self-00001"]
+    assert not (places / "enough").exists() and len(supply.asked) == 6 + 3, "who is used up is not asked again"
+
+
+def test_enough_is_enough(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    supply = Supply(9, 9, 9)
+    monkeypatch.setattr(Writer, "new_talks", lambda _, *asked: supply(*asked))
+    monkeypatch.setattr(Writer, "answered", answers)
+    monkeypatch.setattr("sys.argv", ["writing", "--tokens", str(30 * len(ANSWER))])
+    writing.main()
+    assert (places / "enough").exists() and len(list((places / "answers").iterdir())) == 2
+
+
+def test_answers_of_which_none_can_be_kept_end_it_too(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    supply = Supply(99, 99, 99)
+    monkeypatch.setattr(Writer, "new_talks", lambda _, *asked: supply(*asked))
+    monkeypatch.setattr(Writer, "answered", lambda *_: [])
+    with pytest.raises(RequestError, match=f"answers to the last {MOST_BARREN} files of prompts could be kept"):
+        writing.write(Writer("any"), 100)
+
+
+def test_a_prompt_file_without_a_prompt_is_passed_over(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Writer, "answered", answers)
+    writer = Writer("any")
+    (writer.prompts / "code-00000.jsonl").write_text("")
+    (writer.prompts / "seed-00000.jsonl").write_text(json.dumps({"messages": asked("Why?")}) + "\n")
+    assert [writer.round(), writer.round()] == ["code-00000", "seed-00000"]
+    assert writer.tokens() == len(ANSWER) and list(read_shard(writer.shard("code-00000"))) == []
+
+
+def test_a_shard_without_answers_can_be_read(tmp_path: Path) -> None:
+    write_shard(tmp_path / "a.npz", [])
+    assert list(read_shard(tmp_path / "a.npz")) == []
+
+
+@pytest.mark.parametrize("new", [0, 5])
+def test_a_target_that_repeats_itself_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch, new: int) -> None:
+    batches: list[int] = []
+
+    def written(_: Any, rows: Sequence[Any], *__: Any) -> list[Any]:
+        batches.append(len(rows))
+        number = min(len(batches), new)
+        return [SimpleNamespace(tokens=(number, *range(100, 110)), ended=True)] * len(rows)
+    monkeypatch.setattr(prompts, "written", written)
+    tokenizer = SimpleNamespace(
+        apply_chat_template=lambda *_, **__: "@@", encode=lambda *_, **__: [1], eos_token_id=2,
+        decode=lambda tokens: f"What is the number {tokens[0]}?")
+    known = {"What is the number 0?"}
+    assert len(self_written(None, tokenizer, 0, known)) == new  # type: ignore[arg-type]
+    assert len(batches) == new + MOST_BARREN

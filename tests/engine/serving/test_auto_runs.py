@@ -1,0 +1,122 @@
+"""Runs of the demo rig at their own pace, at once: each text is the run's own, rows are shared out, and nobody waits
+for a measurement that he did not ask for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from engine.budget.auto import AutoBudget
+from engine.records import Ask, Sampling
+from engine.serving import cost
+from engine.serving.cost import CostBook, JointLoad
+from engine.serving.live import LiveRig
+from engine.serving.rigs import Rig
+from engine.trace import Entry, committed_ids
+from tests.engine.budget.test_auto import LONE
+from tests.engine.demo import demo_rig
+
+TOKENS = 60
+ASKS = (
+    Ask("Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?", method="ddtree",
+        max_tokens=TOKENS, pace="auto"),
+    Ask("Why is the sky wide? Tell me a story of a fox.", method="ddtree", max_tokens=TOKENS, pace="auto"),
+    Ask("Write a Python function that doubles every number of a list.", method="merged", max_tokens=TOKENS, pace="auto",
+        sampling=Sampling(0.8, seed=3)),
+    Ask("What is a node budget?", method="joint", budget=24, max_tokens=TOKENS),
+    Ask("What is a draft tree?", method="nanogpt", budget=16, max_tokens=TOKENS, pace="auto"),
+)
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """How many runs were there when a curve was measured; none is measured in truth."""
+    found: list[int] = []
+
+    def measure(_: Rig, load: JointLoad, **__: object) -> object:
+        found.append(load.requests)
+        return replace(LONE, context=load.context, requests=load.requests)
+    monkeypatch.setattr(cost, "measure", measure)
+    yield found
+
+
+def lines_of(live: LiveRig, asks: Sequence[Ask]) -> list[list[Entry]]:
+    """All at once; nobody goes on before all have begun."""
+    ready = threading.Barrier(len(asks))
+
+    def act(ask: Ask) -> list[Entry]:
+        lines = live.run(ask)
+        next(lines)
+        ready.wait(60)
+        return [line for line in lines if isinstance(line, Entry)]
+    with ThreadPoolExecutor(len(asks)) as readers:
+        return list(readers.map(act, asks))
+
+
+def text(entries: Sequence[Entry]) -> list[int]:
+    return committed_ids(entry.round for entry in entries)
+
+
+def test_texts_are_those_of_lone_runs_and_rows_are_shared_out(measured: list[int]) -> None:
+    alone = [lines_of(LiveRig(demo_rig()), [ask])[0] for ask in ASKS]
+    live = LiveRig(demo_rig(), shares=True)
+    lines_of(live, ASKS[:1])
+    assert len(measured) == len(ASKS), "each at its own pace when it was alone"
+    together = lines_of(live, ASKS)
+    assert [text(each) for each in together] == [text(each) for each in alone]
+    assert len(measured) == len(ASKS), "nobody measures in company"
+    blocks = [block for entry in together[0] if entry.company for block in entry.company.blocks]
+    assert {block.seat for block in blocks if block.shares} == {
+        entry.company.own for each in together[:3] for entry in each if entry.company}
+    full = [len(entry.round.tree) for entry in together[3] if entry.round.drafts]
+    assert set(full) == {25}, "a budget of one's own stays whole"
+
+
+def test_a_lone_run_where_runs_may_share_is_as_one_where_they_may_not(
+        measured: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AutoBudget, "took", lambda *_: None)  # the clock differs from run to run
+    rows = []
+    for shares in (False, True):
+        live = LiveRig(demo_rig(), shares=shares)
+        rows.append([len(entry.round.tree) for ask in ASKS[:3] for entry in lines_of(live, [ask])[0]])
+        assert not any(block.shares for entry in lines_of(live, ASKS[:1])[0] if entry.company
+                       for block in entry.company.blocks)
+    assert rows[0] == rows[1] and len(set(rows[0])) > 2 and measured
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_rounds_are_learnt_from_but_where_a_text_would_follow_the_clock(
+        measured: list[int], monkeypatch: pytest.MonkeyPatch, shares: bool) -> None:
+    told: list[float] = []
+    monkeypatch.setattr(AutoBudget, "took", lambda _, seconds: told.append(sum(seconds.values())))
+    live = LiveRig(demo_rig(), shares=shares)
+    for ask in (ASKS[0], ASKS[4]):
+        rounds = lines_of(live, [ask])[0]
+        assert len(told) == (len(rounds) if ask.method == "ddtree" else 0)
+        with live.rounds(ask) as bare:
+            seconds = [sum(made.seconds.values()) for made in bare]
+        if ask.method == "ddtree":
+            assert told[-len(seconds):] == seconds
+        told.clear()
+
+
+def test_runs_that_begin_together_begin_without_a_measurement(measured: list[int]) -> None:
+    live = LiveRig(demo_rig(), shares=True)
+    together = lines_of(live, ASKS[:2])
+    assert measured == [] and all(text(each) for each in together)
+    lines_of(live, ASKS[:1])
+    assert measured == [1], "the next one alone measures"
+
+
+def test_what_is_kept_of_costs_does_not_grow_with_what_people_ask_for(measured: list[int]) -> None:
+    book = CostBook(demo_rig())
+    for place in range(40):
+        book.curve(100 + place % 9, Sampling(0.02 * place, top_p=1 - 0.02 * (place % 3), seed=place))
+    assert len(measured) == len(book._curves) == 3, "greedy, sampled, cut"
+    book.curve(100, Sampling(0.5), 2)
+    book.curve(300, Sampling(0.5))
+    assert len(measured) == 5

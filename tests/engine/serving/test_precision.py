@@ -1,0 +1,179 @@
+"""The dtype that nobody named: measured once, remembered, the same for plain decoding and trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine.checkpoints import memory
+from engine.checkpoints.memory import Storage
+from engine.errors import RigError
+from engine.records import Ask
+from engine.requests.rig_names import AUTO_DTYPE, DTYPE_NAMES, DTYPE_WORDS, EXACTNESS
+from engine.serving import precision
+from engine.serving.cards import TYPICAL_LENGTHS
+from engine.serving.live import LiveRig
+from engine.serving.precision import PassTimes, chosen
+from engine.serving.rigs import open_rig
+from engine.trace import committed_ids, gather
+from tests.engine.small import small_target
+
+
+def passes(*milliseconds: float) -> PassTimes:
+    """Passes of 1, 4 and 17 rows, and others between them along a line."""
+    rows = (1, 2, 4, 8, 17)
+    return dict(zip(rows, map(float, np.interp(rows, (1, 4, 17), milliseconds)), strict=True))
+
+
+DEMO = {1: 1.95, 3: 3.71, 7: 6.25, 16: 8.81}
+SLOW_BFLOAT16 = {"float32": passes(12, 13, 15), "bfloat16": passes(8, 14, 40)}  # AVX2 alone, about
+TILES = {"float32": passes(12, 13, 15), "bfloat16": passes(5, 6, 8)}
+PROCESSORS: dict[str, tuple[dict[str, PassTimes], dict[int, float], str]] = {  # SmolLM2 but for the last two
+    "AVX-512 with bfloat16": ({"float32": passes(42.4, 66.5, 85.4), "bfloat16": passes(20.6, 20.2, 30.6),
+                               "int4": passes(11.0, 15.1, 41.6)}, dict(TYPICAL_LENGTHS), "int4"),
+    "AVX-512 with VNNI": ({"float32": passes(45.3, 70.7, 86.9), "bfloat16": passes(25.8, 45.3, 103.7),
+                           "int4": passes(14.2, 20.5, 55.5)}, dict(TYPICAL_LENGTHS), "int4"),
+    "AVX2": ({"float32": passes(44.1, 73.7, 91.8), "bfloat16": passes(15.5, 35.0, 142.2),
+              "int4": passes(14.2, 22.2, 82.3)}, dict(TYPICAL_LENGTHS), "int4"),
+    "AMX, whose rows are nearly free": ({"float32": passes(42, 66, 85), "bfloat16": passes(13, 13.5, 14),
+                                         "int4": passes(13, 21, 60)}, dict(TYPICAL_LENGTHS), "bfloat16"),
+    "one that is slow in 4 bits": ({"float32": passes(42, 66, 85), "bfloat16": passes(20, 24, 40),
+                                    "int4": passes(60, 90, 300)}, dict(TYPICAL_LENGTHS), "bfloat16"),
+    "AVX2, the demo rig": (SLOW_BFLOAT16, DEMO, "float32"),
+    "matrix units, the demo rig": (TILES, DEMO, "bfloat16"),
+}
+
+
+class CellResult:
+    """Stands in for measuring, and counts."""
+
+    def __init__(self, times: dict[str, PassTimes]) -> None:
+        self.times, self.asked = times, 0
+
+    def __call__(self, folder: Path, names: Sequence[str]) -> dict[str, PassTimes]:
+        self.asked += 1
+        assert set(names) == set(self.times)
+        return self.times
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for what is remembered."""
+    monkeypatch.setenv("CANOPY_CACHE", str(tmp_path))
+    return tmp_path / "precision.json"
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, times: dict[str, PassTimes]) -> CellResult:
+    measured = CellResult(times)
+    monkeypatch.setattr(precision, "pass_times", measured)
+    return measured
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_the_dtype_with_the_most_expected_tokens_per_second_is_chosen(processor: str) -> None:
+    times, lengths, best = PROCESSORS[processor]
+    found = chosen(times, lengths)
+    assert found.dtype == best and found.reason.startswith(f"{best}, expected to write ")
+    rates = {name: max(lengths.get(rows - 1, 1.0) / ms for rows, ms in times[name].items()) for name in times}
+    assert rates[best] >= 0.9 * max(rates.values()), "nothing clearly faster is passed over"
+
+
+def test_a_dtype_with_exact_rows_wins_near_ties_but_not_where_it_is_clearly_slower() -> None:
+    times = {"bfloat16": passes(10, 20, 40), "int4": passes(10.8, 21.6, 43)}
+    assert chosen(times, TYPICAL_LENGTHS).dtype == "int4"
+    assert chosen({**times, "int4": passes(11.5, 23, 46)}, TYPICAL_LENGTHS).dtype == "bfloat16"
+
+
+def test_where_plain_decoding_alone_would_be_faster_in_another_dtype_it_is_named() -> None:
+    found = chosen(SLOW_BFLOAT16, DEMO)
+    assert (found.dtype, found.plain_dtype, found.plain_gain) == ("float32", "bfloat16", 1.5)
+    same = chosen(TILES, DEMO)
+    assert (same.dtype, same.plain_dtype, same.plain_gain) == ("bfloat16", "", 1.0)
+
+
+@pytest.mark.parametrize("times", [SLOW_BFLOAT16, TILES])
+def test_plain_decoding_and_trees_run_in_one_dtype(kept: Path, monkeypatch: pytest.MonkeyPatch,
+                                                   times: dict[str, PassTimes]) -> None:
+    stand_in(monkeypatch, times)
+    rig = open_rig("demo", AUTO_DTYPE, "cpu")
+    live, best = LiveRig(rig), chosen(times, DEMO).dtype
+    runs = [gather(live.run(Ask("What is 3 + 4?", method=method, budget=16, max_tokens=12)))
+            for method in ("autoregressive", "ddtree")]
+    assert rig.dtype == rig.target.dtype == best
+    assert [run.header.dtype for run in runs] == [best, best]
+    assert all(run.header.precision.startswith(f"{best}, expected to write") for run in runs)
+    assert len({tuple(committed_ids(entry.round for entry in run.entries)) for run in runs}) == 1
+
+
+def test_it_is_measured_once_and_again_where_nothing_can_be_read(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = stand_in(monkeypatch, TILES)
+    open_rig("demo", AUTO_DTYPE, "cpu")
+    open_rig("demo", AUTO_DTYPE, "cpu")
+    assert measured.asked == 1
+    kept.write_text('{"half', "utf8")
+    open_rig("demo", AUTO_DTYPE, "cpu")
+    assert measured.asked == 2
+
+
+def test_a_folder_that_cannot_be_written_costs_only_the_memory(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = stand_in(monkeypatch, TILES)
+    kept.mkdir()  # where the file should be
+    assert open_rig("demo", AUTO_DTYPE, "cpu").dtype == open_rig("demo", AUTO_DTYPE, "cpu").dtype == "bfloat16"
+    assert measured.asked == 2
+
+
+def test_nothing_is_measured_for_a_named_dtype_or_a_large_target(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = stand_in(monkeypatch, SLOW_BFLOAT16)
+    assert open_rig("demo", "float32", "cpu").dtype == "float32"
+    monkeypatch.setattr(precision, "LARGEST", 1000)
+    assert open_rig("demo", AUTO_DTYPE, "cpu").dtype == "bfloat16"
+    assert measured.asked == 0
+
+
+def test_what_is_measured_is_the_targets_own_passes(kept: Path) -> None:
+    times = precision.pass_times(Path("assets/demo/target"), ["float32", "bfloat16"])
+    assert times.keys() == {"float32", "bfloat16"}
+    assert all(list(rows) == [1, 2, 4, 8, 17] and all(0 < ms < 60_000 for ms in rows.values())
+               for rows in times.values())
+
+
+def test_what_is_remembered_without_a_size_is_measured_again(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = stand_in(monkeypatch, TILES)
+    open_rig("demo", AUTO_DTYPE, "cpu")
+    kept.write_text(kept.read_text("utf8").replace('"4": ', '"3": '), "utf8")
+    assert open_rig("demo", AUTO_DTYPE, "cpu").dtype == "bfloat16" and measured.asked == 2
+
+
+@pytest.mark.parametrize("name", precision.DTYPES)
+def test_the_memory_check_counts_the_cache_that_a_target_has(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = small_target()
+    target.model.to(precision.DTYPES[name])
+    monkeypatch.setattr(target, "_in_four_bits", name == "int4")
+    storage = precision.storage_of(name)
+    assert (storage.cache, storage.weights) == (target.cache_dtype, target.model.dtype)
+    text = SimpleNamespace(num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+                           max_position_embeddings=10**6)
+    cache = 2 * 3 * 2 * 8 * memory.USUAL_POSITIONS * storage.cache.itemsize
+    needed = cache + int(1000 * storage.weight_bytes)
+    monkeypatch.setattr(memory, "free_bytes", lambda _: needed)
+    asked: tuple[int, Any, Storage, torch.device] = 1000, text, storage, torch.device("cpu")
+    memory.must_fit_into_memory(*asked)
+    monkeypatch.setattr(memory, "free_bytes", lambda _: needed - 1)
+    with pytest.raises(RigError, match=f"of weights in {name}, 0.0 of cache"):
+        memory.must_fit_into_memory(*asked)
+
+
+def test_every_dtype_has_its_words_and_may_be_named() -> None:
+    assert set(DTYPE_WORDS) == set(precision.DTYPES) == set(EXACTNESS) == set(precision.EXACT_FIRST)
+    assert set(DTYPE_NAMES) == {AUTO_DTYPE, *precision.DTYPES}
+
+
+def test_no_other_word_is_a_dtype() -> None:
+    with pytest.raises(RigError, match="'float16' is not supported; choose one of auto, float32, bfloat16, int4"):
+        open_rig("demo", "float16")

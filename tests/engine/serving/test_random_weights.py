@@ -1,0 +1,116 @@
+"""Rigs of random weights: published sizes, the same each time, and every verb runs on them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import lru_cache
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from engine.checkpoints import memory
+from engine.checkpoints.opening import ALONE
+from engine.commands.program import main
+from engine.decoding.loop import decode
+from engine.errors import RigError
+from engine.measure.opener import LiveRigOpener
+from engine.records import Ask, Request
+from engine.requests.rig_names import from_hub
+from engine.serving import random_weights
+from engine.serving.live import LiveRig
+from engine.serving.precision import storage_of
+from engine.serving.random_weights import MEANINGLESS, SHAPES, random_models
+from engine.serving.rigs import Rig, open_rig, rig_parts
+from engine.trace import gather
+
+TINY = "random:tiny"
+CPU = torch.device("cpu")
+PROMPT = "What is a draft tree?"
+
+
+@lru_cache(maxsize=1)
+def tiny() -> Rig:
+    return open_rig(TINY, "float32", "cpu")
+
+
+def test_published_shapes_have_the_published_sizes() -> None:
+    with torch.device("meta"):
+        models = {name: AutoModelForCausalLM.from_config(shape.kind(**shape.target))
+                  for name, shape in SHAPES.items() if name != "tiny"}
+    assert {name: round(sum(value.numel() for value in model.parameters()) / 1e9, 1)
+            for name, model in models.items()} == {"qwen3-4b": 4.0, "qwen3-8b": 8.2, "llama3.1-8b": 8.0}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_shape_with_smaller_layers_decodes_with_finite_logits(name: str) -> None:
+    sizes = {**SHAPES[name].target, **{key: SHAPES["tiny"].target[key] for key in (
+        "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+        "head_dim", "vocab_size")}}
+    shape = replace(SHAPES[name], target=sizes, taps=(0, 1))
+    target, drafter = random_models(shape, storage_of("bfloat16"), CPU, ALONE)
+    assert target.model.dtype == drafter.model.fc.weight.dtype == torch.bfloat16
+    tied = target.embedding.weight.data_ptr() == target.head.weight.data_ptr()
+    assert tied == shape.target["tie_word_embeddings"]
+    request = Request(tuple(range(5, 25)), method="ddtree", budget=9, max_tokens=12)
+    for made in decode(request, target, [drafter]):
+        assert len(made.tree) == 10 and made.tree.logprobs.min() > -100
+        assert torch.isfinite(torch.from_numpy(made.verification.logprobs)).all()
+        assert len(made.drafts[0].tokens) == shape.block - 1
+
+
+def test_the_weights_are_the_same_each_time_and_leave_the_generator_alone() -> None:
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    again = open_rig(TINY, "float32", "cpu")
+    assert torch.equal(torch.get_rng_state(), before)
+    for one, other in zip(tiny().target.model.parameters(), again.target.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_every_id_has_a_text_and_every_run_says_that_the_weights_are_random(caplog: pytest.LogCaptureFixture) -> None:
+    live = LiveRig(tiny())
+    trace = gather(live.run(Ask(PROMPT, method="merged", budget=16, max_tokens=40)))
+    assert trace.header.note == MEANINGLESS and trace.end.reason == "length"
+    beyond = [piece for token, piece in trace.header.pieces.items() if token >= 1536]
+    beyond += [piece for entry in trace.entries for token, piece in entry.pieces.items() if token >= 1536]
+    assert beyond and all(str(piece).startswith("<") for piece in beyond)
+    assert live.request(Ask(PROMPT)).prompt_ids == LiveRig(open_rig("demo", "float32")).request(Ask(PROMPT)).prompt_ids
+    open_rig(TINY, "float32", "cpu")
+    assert MEANINGLESS in caplog.text
+
+
+def test_the_page_opens_it_in_bfloat16() -> None:
+    told: list[str] = []
+    opened = LiveRigOpener("auto").open(TINY, None, lambda message, share: told.append(message))
+    assert opened.source.checkpoints.dtype == "bfloat16" and opened.instruments.rig == TINY
+    assert told == ["Making random weights …"] and from_hub(TINY) == ()
+
+
+@pytest.mark.parametrize("words", [
+    "generate --method joint --budget auto --max-tokens 12 --prompt hello",
+    "bench --methods autoregressive ddtree plain --budgets 8 --prompts bench --limit 1 --repeats 1 --max-tokens 8",
+    "check --prompts check --limit 1 --budgets 7 --max-tokens 8", "doctor --limit 1 --without-dtype",
+    "whatif --prompt hello --budgets 4 --without-cost --max-tokens 8"])
+def test_every_verb_runs_on_it(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words.split(), "--rig", TINY, "--dtype", "float32", "--json"]) == 0, capsys.readouterr().err
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert result.get("equal") == result.get("texts")  # where texts were compared
+
+
+def test_what_does_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda _: 18_000_000_000)
+    monkeypatch.setattr(random_weights, "placed", lambda *_: pytest.fail("weights were made"))
+    with pytest.raises(RigError, match=r"needs about 19\.\d GB \(18\.5 of weights in bfloat16"):
+        open_rig("random:qwen3-8b")
+
+
+@pytest.mark.parametrize(("call", "said"), [
+    (lambda: open_rig("random:huge"), "There is no shape 'huge' .* choose one of random:tiny, random:qwen3-4b, "),
+    (lambda: open_rig(TINY, "int4"), "not stored in 4 bits, .* choose one of auto, float32, bfloat16.$"),
+    (lambda: rig_parts(TINY), "nothing to fetch")])
+def test_what_cannot_be_had_is_a_sentence(call: object, said: str) -> None:
+    assert callable(call)
+    with pytest.raises(RigError, match=said):
+        call()
