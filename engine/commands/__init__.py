@@ -23,6 +23,4 @@ VERBS: Mapping[str, str] = MappingProxyType({
     "doctor": "why is τ low? checks of every drafter",
     "pace": "budget auto against every fixed budget, and predicted against measured speed",
     "fetch": "get a rig's checkpoints and make them ready",
-    "train": "make a shipped rig from nothing",
-    "evaluate": "what the demo rig can do",
 })

@@ -10,21 +10,22 @@ Every stage is seeded and goes on where it was stopped; what is finished is not 
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 
-from engine.recipes.places import enough
+from engine.recipes.own_answers.shards import enough
 
 Stages = tuple[tuple[Path, tuple[str, ...]], ...]  # what a stage makes, and the module that makes it
 RIG = Path("assets/demo")
 DEMO: Stages = (
     (RIG / "target" / "tokenizer.json", ("engine.recipes.tokenizer",)),
     (RIG / "target" / "training.json", ("engine.recipes.target",)),
-    (RIG / "small" / "training.json", ("engine.recipes.small",)),
+    (RIG / "small" / "training.json", (
+        "engine.recipes.target", "--small", "--out", "assets/demo/small", "--work", ".training/small")),
     *((RIG / drafter / "training.json", ("engine.recipes.drafter", "--drafter", drafter))
       for drafter in ("math", "code", "all")),
     (RIG / "target" / "before.json", (
@@ -47,18 +48,25 @@ PUBLISHED: Stages = (
 STAGES: Mapping[str, Stages] = MappingProxyType({"demo": DEMO, "smollm2": PUBLISHED})
 
 
-def made(rig: str, again: bool) -> int:
-    """Run every stage whose result is missing, or all ``again``; the exit status of the first that fails, else 0."""
-    for result, module in STAGES[rig]:
-        if result.exists() and not again:
+def main() -> int:
+    """Run every stage whose result is missing, or all with --again; the exit status is that of the first that fails."""
+    parser = argparse.ArgumentParser(prog="python -m engine.recipes", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rig", choices=tuple(STAGES), default="demo")
+    parser.add_argument("--again", action="store_true", help="run stages whose results exist, too")
+    choice = parser.parse_args()
+    for result, module in STAGES[choice.rig]:
+        if result.exists() and not choice.again:
             print(f"{result} exists", flush=True)
             continue
         print("python -m " + " ".join(module), flush=True)
-        done = subprocess.run([sys.executable, "-m", *module], check=False)
-        if done.returncode:
-            return done.returncode
+        status = subprocess.run([sys.executable, "-m", *module], check=False).returncode
+        if status:
+            print("A stage failed; what was finished is kept.", file=sys.stderr)
+            return status
+    print(f"The rig {choice.rig} is made.")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(import_module("engine.commands.program").main(["train", *sys.argv[1:]]))
+    sys.exit(main())

@@ -100,7 +100,7 @@ picked the math drafter; `tokens` is the mean length of an answer.
 
 ### Worded by people
 
-`python -m engine evaluate --reworded --domains math code explain --json`: the {worded} prompts of
+`python -m engine.recipes.evaluate --reworded --domains math code explain --json`: the {worded} prompts of
 `assets/prompts/reworded.jsonl`, worded by hand and not by the templates, none of them seen in training. What the rig
 gets right on its own templates it does not get right on these.
 

@@ -5,7 +5,9 @@
 
 The second command goes on from the exported drafter, with the target's own answers in place of the corpus'.
 
-Every row of packed conversations is read once by the frozen target, and a drafter learns from it as in ``denoising``.
+Rows of packed conversations are read once by the frozen target. At random anchors inside the answers a block
+[root, mask, …] is laid, and all blocks of a batch are denoised in one pass: a block sees the target's features before
+its anchor, and itself. The loss of slot i counts exp(−(i − 1)/fall).
 """
 
 from __future__ import annotations
@@ -18,19 +20,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qwen3ForCausalLM
 
 from engine.drafters.dflash.model import DFlashModel
 from engine.recipes.answers import OwnAnswers
-from engine.recipes.batches import Batch, RowShape, make_batch
-from engine.recipes.blocks import BlockShape, lay_blocks
+from engine.recipes.batches import Batch, Blocks, BlockShape, RowShape, block_mask, lay_blocks, make_batch
 from engine.recipes.corpus.mixture import DRAFTER_FINISH_SHARES, DRAFTER_OWN_SHARES, DRAFTER_SHARES, Shares
-from engine.recipes.denoising import Course, DenoisingStep, Trainee, train_drafter
-from engine.recipes.rates import optimizers
-from engine.recipes.target import Run, write_facts
+from engine.recipes.training import Run, Schedule, fast_dtype, fast_products, optimizers, train, write_facts
 from engine.trace.written_names import written
 
 TAPS = (1, 4, 6)
@@ -42,15 +43,16 @@ DRAFTER_TOKENS: Mapping[str, int] = MappingProxyType({"math": 4_000_000, "code":
 FINISH_TOKENS: Mapping[str, int] = MappingProxyType({"math": 1_000_000, "code": 1_000_000, "all": 0})
 OWN_TOKENS: Mapping[str, int] = MappingProxyType({"code": 1_600_000, "all": 3_000_000})  # of the target's own answers
 FIRST_SCALE = 0.3  # of the final norm: under the target's output head a random direction of full length costs 20 nats
+LEAST_MASS = 1e-3  # the least sum of weights to divide by
 
 
-@dataclass(frozen=True)
-class DrafterRecipe:
+@dataclass(frozen=True, kw_only=True)
+class DrafterRecipe(Schedule):
     """All settings of a drafter's training run."""
 
     drafter: str
-    tokens: int
-    rows: int = 12
+    finish_tokens: int = 0
+    tokens_per_step: int = 3072
     row_length: int = 256
     anchors: int = 20
     matrix_rate: float = 4e-3
@@ -58,24 +60,13 @@ class DrafterRecipe:
     weight_decay: float = 0.02
     warmup_steps: int = 20
     cooldown_share: float = 0.6
-    finish_tokens: int = 0
     finish_rate: float = 0.5
     answers: str = "corpus"  # or "target": its own, greedy
 
     @property
     def shape(self) -> RowShape:
         """Rows of a step, and tokens of a row."""
-        return RowShape(self.rows, self.row_length)
-
-    @property
-    def main_steps(self) -> int:
-        """Steps before the finish."""
-        return self.tokens // (self.rows * self.row_length)
-
-    @property
-    def steps(self) -> int:
-        """All steps, the finish included."""
-        return self.main_steps + self.finish_tokens // (self.rows * self.row_length)
+        return RowShape(self.tokens_per_step // self.row_length, self.row_length)
 
     def shares_at(self, step: int) -> Shares:
         """The domains of a step's items."""
@@ -87,13 +78,71 @@ class DrafterRecipe:
         last = DRAFTER_OWN_SHARES if self.answers == "target" else DRAFTER_FINISH_SHARES
         return last.get(self.drafter, DRAFTER_SHARES[self.drafter])
 
-    def rate_at(self, step: int) -> float:
-        """Share of the full rate: warm up, hold, and fall linearly to nothing; the finish again, from lower."""
-        if step < self.main_steps:
-            left = (self.main_steps - step) / (self.main_steps * self.cooldown_share)
-            return min(1.0, (step + 1) / self.warmup_steps, left)
-        into, whole = step - self.main_steps, self.steps - self.main_steps
-        return self.finish_rate * min(1.0, (into + 1) / self.warmup_steps, (whole - into) / whole * 1.5)
+
+def guess_loss(states: Tensor, embedding: Tensor, labels: NDArray[np.int64], weights: NDArray[np.float32]) -> Tensor:
+    """Weighted mean cross entropy in nats, () float32; states (labels, hidden size), embedding (vocabulary, hidden
+    size), labels and weights of any one shape."""
+    shares = torch.from_numpy(weights).to(states.device).flatten()
+    loss: Tensor = CrossEntropies.apply(  # type: ignore[no-untyped-call]  # torch's
+        nn.functional.linear(states, embedding), torch.from_numpy(labels).to(states.device).flatten()[:, None],
+        shares / shares.sum().clamp_min(LEAST_MASS))
+    return loss
+
+
+class CrossEntropies(torch.autograd.Function):
+    """Σ weight × cross entropy of logits (n, vocabulary) with labels (n, 1). Its derivative is made in the forward
+    pass, in one tensor: torch's own takes four of that size, and a third of a step."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+        """The weighted sum, () float32."""
+        whole = logits.float()
+        norms = whole.logsumexp(-1)
+        losses = norms - whole.gather(-1, labels)[:, 0]
+        slope = whole.sub_(norms[:, None]).exp_() if whole is not logits else (whole - norms[:, None]).exp_()
+        slope.scatter_add_(1, labels, slope.new_full(labels.shape, -1.0)).mul_(weights[:, None])
+        ctx.save_for_backward(slope.to(logits.dtype))
+        return (losses * weights).sum()
+
+    @staticmethod
+    def backward(ctx: Any, *given: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradient of the logits, scaled by the incoming one; labels and weights have none."""
+        (slope,) = ctx.saved_tensors
+        return (slope * given[0], None, None)
+
+
+class Trainee(nn.Module):
+    """A drafter, the target's embedding, and the loss."""
+
+    embedding: Tensor
+
+    def __init__(self, drafter: DFlashModel, embedding: Tensor, mask_id: int) -> None:
+        super().__init__()
+        self.drafter, self.mask_id = drafter, mask_id
+        self.register_buffer("embedding", embedding.clone())
+
+    def forward(self, features: Tensor, blocks: Blocks) -> Tensor:
+        """The weighted mean cross entropy over all blocks, in nats, () float32; features (rows, length, taps × hidden
+        size)."""
+        return guess_loss(self.denoised(features, blocks), self.embedding, blocks.labels, blocks.weights)
+
+    def denoised(self, features: Tensor, blocks: Blocks) -> Tensor:
+        """Hidden states of all masked slots, (rows × m × (slots − 1), hidden size)."""
+        place = features.device
+        roots, anchors = torch.from_numpy(blocks.roots).to(place), torch.from_numpy(blocks.anchors).to(place)
+        (rows, length), count, slots = features.shape[:2], anchors.shape[1], blocks.slots
+        tokens = torch.full((rows, count, slots), self.mask_id, device=place)
+        tokens[:, :, 0] = roots
+        positions = (anchors[:, :, None] + torch.arange(slots, device=place)).flatten(1)
+        cosines, sines = self.drafter.rotary_emb(self.drafter.norm.weight, positions)
+        everywhere = self.drafter.rotation(torch.arange(length, device=place))
+        dtype = fast_dtype(place) if torch.is_autocast_enabled(place.type) else self.embedding.dtype
+        context = self.drafter.context(features.to(dtype), everywhere)
+        hidden = self.drafter(
+            nn.functional.embedding(tokens.flatten(1), self.embedding), (cosines[:, None], sines[:, None]),
+            context, block_mask(anchors, length, slots))
+        masked: Tensor = hidden.unflatten(1, (count, slots))[:, :, 1:].flatten(0, 2)
+        return masked
 
 
 def drafter_config(target: Qwen3Config, mask_id: int) -> Qwen3Config:
@@ -130,17 +179,19 @@ def batches(recipe: DrafterRecipe, teacher: Teacher, tokenizer: PreTrainedTokeni
     return lambda step: make_batch(recipe.shares_at(step), tokenizer, recipe.shape, f"{recipe.drafter}-{step}")
 
 
-def course(model: DFlashModel, recipe: DrafterRecipe, teacher: Teacher, tokenizer: PreTrainedTokenizerBase) -> Course:
-    """The run of a drafter of the demo rig: fresh items in every step, read by the target on the spot."""
+def losses(model: DFlashModel, recipe: DrafterRecipe, teacher: Teacher,
+           tokenizer: PreTrainedTokenizerBase) -> Callable[[int], Tensor]:
+    """The loss of each step: fresh items, read by the target on the spot."""
     batch_of, device = batches(recipe, teacher, tokenizer), teacher.model.device
     trainee = Trainee(model, teacher.model.model.embed_tokens.weight.detach(), tokenizer.mask_token_id)
 
     def loss(step: int) -> Tensor:
         batch = batch_of(step)
-        features = teacher.features(torch.from_numpy(batch.tokens).to(device))
-        found: Tensor = trainee(DenoisingStep(features, lay_blocks(batch, recipe.anchors, step, BLOCK)))
-        return found
-    return Course(recipe.drafter, recipe, loss, lambda: optimizers(model, recipe), device.type)
+        with fast_products(device):
+            features = teacher.features(torch.from_numpy(batch.tokens).to(device))
+            nats: Tensor = trainee(features, lay_blocks(batch, recipe.anchors, step, BLOCK))
+        return nats
+    return loss
 
 
 def export_drafter(run: Run[DFlashModel], recipe: DrafterRecipe, out: Path, loss: float,
@@ -153,8 +204,8 @@ def export_drafter(run: Run[DFlashModel], recipe: DrafterRecipe, out: Path, loss
     save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
     facts: dict[str, Any] = {
         "recipe": written(recipe), "parameters": sum(value.numel() for value in run.model.parameters()),
-        "tokens_seen": run.step * recipe.rows * recipe.row_length,
-        "blocks_seen": run.step * recipe.rows * recipe.anchors, "training_seconds": round(run.seconds),
+        "tokens_seen": run.step * recipe.tokens_per_step,
+        "blocks_seen": run.step * recipe.shape.rows * recipe.anchors, "training_seconds": round(run.seconds),
         "final_loss_nats": round(loss, 4), "shares": dict(DRAFTER_SHARES[recipe.drafter])}
     if recipe.finish_tokens:
         facts["finish_shares"] = dict(recipe.finish_shares)
@@ -184,15 +235,16 @@ def main() -> None:
     model, before = DFlashModel(drafter_config(target.config, tokenizer.mask_token_id)), None
     if choice.go_on:
         before = json.loads((out / "training.json").read_text())
-        recipe = DrafterRecipe(choice.drafter, 0, finish_tokens=finish, answers="target")
+        recipe = DrafterRecipe(drafter=choice.drafter, tokens=0, finish_tokens=finish, answers="target")
         model.load_state_dict(load_file(out / "model.safetensors"))
     else:
-        recipe = DrafterRecipe(choice.drafter, choice.tokens or DRAFTER_TOKENS[choice.drafter], finish_tokens=finish)
+        recipe = DrafterRecipe(drafter=choice.drafter, tokens=choice.tokens or DRAFTER_TOKENS[choice.drafter],
+                               finish_tokens=finish)
         nn.init.constant_(model.norm.weight, FIRST_SCALE)
     model = model.to(choice.device)
     run = Run(model, optimizers(model, recipe), choice.work / choice.drafter)
     run.resume()
-    loss = train_drafter(run, course(model, recipe, Teacher(target), tokenizer))
+    loss = train(run, recipe, losses(model, recipe, Teacher(target), tokenizer), lambda: optimizers(model, recipe))
     export_drafter(run, recipe, out, loss, before)
 
 

@@ -109,7 +109,7 @@ def words_of(verb: str, random: Random, odd: Sequence[str]) -> list[str]:
 def checked(verb: Verb, choice: argparse.Namespace) -> int:
     """What the verb does before a model runs."""
     name = next(name for name in VERBS if program.verb_named(name) is verb)
-    if name not in ("train", "sweep") and choice.rig not in SOUND_RIGS:
+    if name != "sweep" and choice.rig not in SOUND_RIGS:
         open_rig(choice.rig, "bfloat16")
     if name in CHECKS:
         CHECKS[name](choice)

@@ -103,6 +103,17 @@ def test_the_explorer_knows_nothing_of_the_torch_half() -> None:
         name for name in imports(path) if name.startswith(torch_half)]) == {}
 
 
+def test_nothing_needs_the_recipes_or_the_command_line() -> None:
+    for room, itself in (("engine.recipes", "recipes"), ("engine.commands", "commands")):
+        others = [path for path in sources("engine", "explorer", "adapters")
+                  if path.relative_to(HOUSE).parts[:2] != ("engine", itself)
+                  and (itself, path.name) != ("commands", "app.py")]
+        assert offenders(others, lambda path, room=room: [  # type: ignore[misc]
+            name for name in imports(path) if name == room or name.startswith(f"{room}.")]) == {}
+    recipes = sorted((HOUSE / "engine" / "recipes").rglob("*.py"))
+    assert offenders(recipes, lambda path: [name for name in imports(path) if name.startswith("engine.commands")]) == {}
+
+
 def compared_with_a_name(node: ast.AST) -> bool:
     """``method == "ddtree"``, ``row.name in (…)`` and the like: a decision that belongs into the table of methods."""
     if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In | ast.NotIn):

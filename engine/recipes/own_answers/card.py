@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from engine.recipes.own_answers.features import open_shard
 from engine.recipes.own_answers.measure import Scores, end_of, phrase_drafter, scores
-from engine.recipes.places import HELD_OUT, held_out_files, target_folder, work_folder
+from engine.recipes.own_answers.shards import HELD_OUT, held_out_files, open_shard, target_folder, work_folder
 from engine.requests.limits import TRIED_BUDGETS
 from engine.requests.prompts import read_prompts
 
@@ -33,9 +32,9 @@ checked and converted (`python -m engine fetch --rig smollm2`). They are quantis
 means against these weights. On a CPU they are read in 4 bits where that is fastest (`int4`).
 
 Its drafters are tables of phrases (`engine/drafters/phrases/`): what the target wrote after the last one, two or three
-tokens, counted here (`python -m engine train --rig smollm2`) over nothing but its own answers to prompts that it wrote
-itself and to the seeds in `engine/recipes/own_answers/seeds/`, and shifted by what stands in the text at hand. A draft
-takes no pass of any model.
+tokens, counted here (`python -m engine.recipes --rig smollm2`) over nothing but its own answers to prompts that it
+wrote itself and to the seeds in `engine/recipes/own_answers/seeds/`, and shifted by what stands in the text at hand. A
+draft takes no pass of any model.
 
 | drafter | counted over | tokens of answers | contexts of one, two, three tokens |
 |---|---|---|---|

@@ -22,8 +22,7 @@ from engine.decoding.builders.best_first import best_first
 from engine.decoding.builders.chain import chain
 from engine.drafters.phrases.checkpoint import read_table
 from engine.drafters.phrases.drafter import PhraseDrafter
-from engine.recipes.own_answers.features import FeatureShard, open_shard
-from engine.recipes.places import HELD_OUT, target_folder, work_folder
+from engine.recipes.own_answers.shards import HELD_OUT, FeatureShard, open_shard, target_folder, work_folder
 from engine.records import DraftTree, Lattice
 
 Build = Callable[[Lattice, int, int], DraftTree]

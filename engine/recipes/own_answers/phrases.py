@@ -23,9 +23,8 @@ from safetensors.numpy import save_file
 
 from engine.checkpoints.files import read_config
 from engine.drafters.phrases.table import BITS, MOST_TOKENS, STEPS_PER_NAT, PhraseOrder
-from engine.recipes.own_answers.features import FeatureShard, open_shard
-from engine.recipes.places import target_folder, work_folder
-from engine.recipes.target import write_facts
+from engine.recipes.own_answers.shards import FeatureShard, open_shard, target_folder, work_folder
+from engine.recipes.training import write_facts
 from engine.requests.rig_names import RIGS_FOLDER
 
 WRITTEN = 0.5  # the written token's share of the weight; the rest goes by the target's distribution

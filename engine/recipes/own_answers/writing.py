@@ -20,12 +20,10 @@ import torch
 
 from engine.checkpoints.loading import load_causal, load_tokenizer
 from engine.errors import RequestError
-from engine.recipes.arithmetic import fast_dtype
 from engine.recipes.batches import Conversation
-from engine.recipes.own_answers.answer_files import AnswerRow, in_circles, read_shard, write_shard
 from engine.recipes.own_answers.decoder import BatchDecoder, written
-from engine.recipes.own_answers.features import write_features
 from engine.recipes.own_answers.prompts import (
+    CODE,
     MOST_BARREN,
     HeldOut,
     Message,
@@ -34,9 +32,21 @@ from engine.recipes.own_answers.prompts import (
     self_written,
     write_prompts,
 )
-from engine.recipes.own_answers.seeds import CODE
-from engine.recipes.own_answers.seeds import KINDS as SEEDS
-from engine.recipes.places import HELD_OUT, answers_folder, enough, held_out_files, target_folder, work_folder
+from engine.recipes.own_answers.prompts import KINDS as SEEDS
+from engine.recipes.own_answers.shards import (
+    HELD_OUT,
+    AnswerRow,
+    answers_folder,
+    enough,
+    held_out_files,
+    in_circles,
+    read_shard,
+    target_folder,
+    work_folder,
+    write_features,
+    write_shard,
+)
+from engine.recipes.training import fast_dtype
 from engine.requests.prompts import read_prompts
 
 ROWS = 192  # answered together: with more, the KV cache no longer fits the processor's cache

@@ -23,8 +23,8 @@ from engine.drafters.phrases.checkpoint import read_table
 from engine.drafters.phrases.drafter import LEAST, PhraseDrafter
 from engine.drafters.phrases.table import NO_PHRASES, PhraseTable, key_of, table_of
 from engine.errors import RigError
-from engine.recipes.own_answers.features import FeatureShard
 from engine.recipes.own_answers.phrases import export, orders_of
+from engine.recipes.own_answers.shards import FeatureShard
 
 VOCABULARY = 9
 

@@ -33,8 +33,8 @@ pytestmark = pytest.mark.slow  # each program is a process of its own
 PROGRAMS = (
     ("app.py", "--port", "1"), ("engine", "generate", "--prompt", "hi"), ("engine", "bench", "--prompts", "none"),
     ("engine", "check", "--prompts", "none"), ("engine", "record"), ("engine", "sweep"), ("engine.commands.bench",),
-    ("engine.recipes.target",), ("engine.recipes.small",), ("engine.recipes.drafter",),
-    ("engine.recipes.evaluate",), ("engine.measure.laboratory",))
+    ("engine.recipes.target",), ("engine.recipes.drafter",), ("engine.recipes.evaluate",),
+    ("engine.measure.laboratory",))
 
 
 def at_torch(*words: str, **settings: str) -> dict[str, str | None]:

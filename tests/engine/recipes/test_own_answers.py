@@ -14,13 +14,11 @@ import torch
 from engine.checkpoints.loading import load_causal
 from engine.decoding.loop import decode
 from engine.recipes.batches import Conversation
-from engine.recipes.own_answers import seeds
-from engine.recipes.own_answers.answer_files import AnswerRow, in_circles, read_shard, write_shard
 from engine.recipes.own_answers.decoder import AnswerSampling, BatchDecoder, looped, written
-from engine.recipes.own_answers.features import open_shard, write_features
 from engine.recipes.own_answers.measure import phrase_drafter, scores
 from engine.recipes.own_answers.phrases import answer_tokens, export, orders_of
-from engine.recipes.own_answers.prompts import PROMPTS_A_FILE, HeldOut, asked, is_plain, seeded
+from engine.recipes.own_answers.prompts import PROMPTS_A_FILE, HeldOut, asked, is_plain, seed_prompt, seeded
+from engine.recipes.own_answers.shards import AnswerRow, in_circles, open_shard, read_shard, write_features, write_shard
 from engine.records import Request
 from engine.requests.prompts import read_prompts
 from engine.serving.rigs import open_rig
@@ -119,7 +117,7 @@ def test_phrases_of_the_answers_and_what_is_measured_is_what_the_engine_does(
 
 
 def test_seed_prompts_are_filled_and_follow_their_draw() -> None:
-    one, same = ([seeds.seed_prompt(random.Random(seed)) for seed in range(400)] for _ in range(2))
+    one, same = ([seed_prompt(random.Random(seed)) for seed in range(400)] for _ in range(2))
     assert one == same and len(set(one)) > 350
     assert not [text for text in one if re.search(r"{(topic|other|text|code|letter|a|b|c|name|list|how)}", text)]
     held_out = HeldOut([HELD_OUT])

@@ -13,8 +13,8 @@ import pytest
 from engine.errors import RequestError
 from engine.recipes.batches import Conversation
 from engine.recipes.own_answers import prompts, writing
-from engine.recipes.own_answers.answer_files import AnswerRow, read_shard, write_shard
 from engine.recipes.own_answers.prompts import MOST_BARREN, Message, asked, self_written
+from engine.recipes.own_answers.shards import AnswerRow, read_shard, write_shard
 from engine.recipes.own_answers.writing import FEWEST, Writer
 
 ANSWER = tuple(range(10, 18))

@@ -1,13 +1,43 @@
-"""What a model wrote can compute, and nothing else."""
+"""What the evaluation asks and runs: prompts that a person worded, and programs of a model that can compute and nothing
+else."""
 
 from __future__ import annotations
 
+import random
 import time
 from pathlib import Path
 
 import pytest
 
 from engine.recipes.confined import runs_to_its_end
+from engine.recipes.corpus.mixture import MAKERS
+from engine.recipes.evaluate import CHECKS, REWORDED, exact_answer, main, reworded_items
+
+
+def test_every_prompt_belongs_to_a_domain_and_can_be_judged() -> None:
+    rows = len(REWORDED.read_text(encoding="utf8").splitlines())
+    found = {domain: reworded_items(domain) for domain in CHECKS}
+    assert sum(map(len, found.values())) == rows >= 60
+    assert all(exact_answer(f"Answer: {item.check}", item.check) for item in found["math"])
+    for item in found["code"]:
+        compile(item.check, "check", "exec")
+        assert item.check.startswith("assert ")
+
+
+@pytest.mark.parametrize("domain", ["math", "code", "explain"])
+def test_no_template_makes_them(domain: str) -> None:
+    draw = random.Random(7)
+    made = {MAKERS[domain](draw).prompt for _ in range(500)}
+    assert len(made) > 30 and made.isdisjoint(item.prompt for item in reworded_items(domain))
+
+
+def test_a_domain_without_such_prompts_is_refused(
+        capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["evaluate", "--reworded", "--domains", "mixed"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "choose --domains math code explain" in capsys.readouterr().err
+
 
 USUAL = """
 import collections, datetime, functools, heapq, itertools, json, math, random, re, string
