@@ -24,12 +24,12 @@ from explorer.lessons import Library, name_of, shipped
 from explorer.listening import Listening
 from explorer.opening import serve_at_once
 from explorer.quick_gradio import import_quickly
-from explorer.rig import OpenRig
+from explorer.rig import LoadedRig, OpenRig
 from explorer.rig_choice import RigChoice
 from explorer.run_queue import RunQueue
 from explorer.security.hosts import Place, proxy_place
 from explorer.source import Source
-from explorer.sources.answering import AnsweringRig, RigAccess, RigLoad, RigOpener, Tell
+from explorer.sources.answering import AnsweringRig, RigAccess, RigLoad, Tell
 from explorer.sources.attached import attach
 from explorer.sources.replay import recorded_rig
 from explorer.standalone import opening_page
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 LOADING = "The rig is still being loaded."
+INSTRUMENTS = "engine.measure.instruments"  # imports torch
 
 
 def flags() -> CommandLine:
@@ -105,18 +106,14 @@ class RigsOnDemand:
             return attach(name, tell)
         tell("Importing torch …", None)
         try:
-            return self._opener().open(name, beside, tell)
+            return LoadedRig(*import_module(INSTRUMENTS).open_beside(beside, name, self.dtype, tell))
         except ModuleNotFoundError as error:
             raise RigError(f"The rig {name!r} needs the package {error.name}, which is not installed.") from error
 
     def collect(self) -> None:
         """See ``RigOpener``."""
         if "torch" in sys.modules:
-            self._opener().collect()
-
-    def _opener(self) -> RigOpener:
-        opener: RigOpener = import_module("engine.measure.opener").LiveRigOpener(self.dtype)
-        return opener
+            import_module(INSTRUMENTS).collect()
 
 
 def library(opened: Path | None) -> Library:

@@ -20,5 +20,5 @@ if TYPE_CHECKING:
 def open_rig(name: str, dtype: str = "auto") -> LiveRig:
     """The rig of that name (``engine/requests/rig_names.py``), ready to answer; RigError says what is missing or does
     not fit. What is not on this machine is downloaded."""
-    from engine.serving.live import serve  # noqa: PLC0415  # torch is loaded with the first rig, not before
-    return serve(name, dtype)
+    from engine.serving.live import open_rig as opened  # noqa: PLC0415  # torch is loaded with the first rig, not before
+    return opened(name, dtype)

@@ -35,13 +35,12 @@ from engine.lab.settings import BASELINE, Setting, SweepPlan
 from engine.lab.sweeping import Task, measure, warm
 from engine.measure.bench import PLAIN, PLAIN_TREE, PlainLaboratory, RecordingLaboratory, Tally
 from engine.measure.busy import MOST, busy_processes
-from engine.measure.laboratory import LiveLaboratory
+from engine.measure.instruments import LiveLaboratory
 from engine.measure.timing import ForwardClock
 from engine.measure.together_bench import TogetherBench, together_results, together_table
 from engine.records import STAGES, Ask
 from engine.requests.limits import MOST_TOGETHER, TRIED_BUDGETS
-from engine.serving.live import LiveRig
-from engine.serving.rigs import open_rig
+from engine.serving.live import LiveRig, open_rig
 
 BUDGETS = TRIED_BUDGETS[3:7]  # 16 to 128 nodes
 TOGETHER_BUDGETS = TRIED_BUDGETS[1:6]  # 4 to 64 nodes for each request
@@ -96,12 +95,12 @@ def run(choice: argparse.Namespace) -> Result:
     must_fit(choice)
     if choice.together:
         asked = together_of(choice)
-        return together_results(LiveRig(open_rig(choice.rig, choice.dtype)), asked)
+        return together_results(open_rig(choice.rig, choice.dtype), asked)
     plan = plan_of(choice)
-    live = LiveRig(open_rig(choice.rig, choice.dtype))
+    live = open_rig(choice.rig, choice.dtype)
     tallies = interleaved(live, plan)
     return {
-        "hardware": live.hardware, "dtype": live.checkpoints.dtype, "torch": torch.__version__,
+        "hardware": live.hardware, "dtype": live.loaded.dtype, "torch": torch.__version__,
         "prompts": len(plan.prompts),
         "heads": choice.drafters, "domain": choice.domain, "repeats": plan.repeats,
         "points": against_plain([row_of(point, found) for point, found in tallies.items()])}
@@ -169,7 +168,7 @@ def interleaved(live: LiveRig, plan: SweepPlan) -> Tallies:
     """A tally for each repeat of every point, with the cells in a sweep's order, after each point has run once to warm
     up. RequestError where one cannot be run, before anything is measured."""
     ways = {OFF: LiveLaboratory(live), ON: RecordingLaboratory(live), PLAIN: PlainLaboratory(live)}
-    clock = ForwardClock(live.checkpoints.target.fastest)
+    clock = ForwardClock(live.loaded.target.fastest)
     tasks = [Task(cell, plan.ask(replace(cell, repeat=0))) for cell in order.cells(plan)]
     for task in tasks[:len(plan.settings)]:
         ways[_way(task)].check(task.ask)

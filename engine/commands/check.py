@@ -33,7 +33,7 @@ from engine.requests.prompts import Prompt
 from engine.requests.rig_names import FOUR_BITS
 from engine.serving.cost import QUICK, CostBook
 from engine.serving.live import LiveRig
-from engine.serving.rigs import Rig, open_rig
+from engine.serving.rigs import Rig, load_rig
 
 EXACT = ("float32", FOUR_BITS)
 BUDGETS = (0, 1, 7, 15, 64, 256, AUTO)
@@ -151,7 +151,7 @@ def run(choice: argparse.Namespace) -> Result:
     prompts = prompt_set(choice.prompts, choice.skip + choice.limit)[choice.skip:]
     if not prompts:
         raise RequestError(f"{choice.prompts} holds no more than {choice.skip} prompts, and --skip leaves those out.")
-    costs = CostBook(open_rig(choice.rig, choice.dtype), QUICK)  # any price will do for texts
+    costs = CostBook(load_rig(choice.rig, choice.dtype), QUICK)  # any price will do for texts
     found = [each for at_once in choice.together for prompts_ in tqdm(groups(prompts, at_once), unit="prompts")
              for each in differences(costs, prompts_, choice, at_once)]
     points, apart = lossless_points(choice.temperature), exact_in_law_only(choice.temperature)

@@ -14,7 +14,7 @@ from engine.lab.findings import DoctorFinding, worst_first
 from engine.lab.prompt_sets import prompt_set
 from engine.measure.doctor import diagnose
 from engine.serving.precision import DTYPES
-from engine.serving.rigs import open_rig
+from engine.serving.rigs import load_rig
 from engine.trace.written_names import written
 
 
@@ -30,9 +30,9 @@ def add(verb: argparse.ArgumentParser) -> None:
 def run(choice: argparse.Namespace) -> Result:
     """Examine the rig, print the findings, and return what --json prints."""
     prompts = [prompt.text for prompt in prompt_set(choice.prompts, choice.limit)]
-    rig = open_rig(choice.rig, choice.dtype)
+    rig = load_rig(choice.rig, choice.dtype)
     other = next(name for name in DTYPES if name != rig.target.dtype)
-    found = worst_first(diagnose(rig, prompts, None if choice.without_dtype else open_rig(choice.rig, other)))
+    found = worst_first(diagnose(rig, prompts, None if choice.without_dtype else load_rig(choice.rig, other)))
     print("\n".join(line(each) for each in found))
     return {"rig": rig.name, "prompts": len(prompts), "dtype": rig.target.dtype,
             "findings": [written(one) for one in found], "counts": dict(Counter(each.status for each in found))}

@@ -24,8 +24,7 @@ from engine.lab.prompt_sets import prompt_set
 from engine.measure.whatif import Alternatives, live_what_if, written
 from engine.records import Ask
 from engine.requests.limits import TRIED_BUDGETS
-from engine.serving.live import LiveRig
-from engine.serving.rigs import open_rig
+from engine.serving.live import LiveRig, open_rig
 from engine.trace import gather
 
 ALL = "all"
@@ -48,13 +47,13 @@ def add(verb: argparse.ArgumentParser) -> None:
 def run(choice: argparse.Namespace) -> Result:
     """Measure, print a table, and return what --json prints."""
     prompts = [(Path(name).stem, prompt.text) for name in choice.prompts for prompt in prompt_set(name, choice.limit)]
-    live = LiveRig(open_rig(choice.rig, choice.dtype))
+    live = open_rig(choice.rig, choice.dtype)
     tokens, predicted = _forecast(live, prompts, choice)
     seconds = _measured(live, prompts, choice)
     rates = {domain: _rates(domain, tokens, seconds, choice) for domain in (
         *dict.fromkeys(domain for domain, _ in prompts), ALL)}
     errors = [abs(predicted[key] / (tokens[key[:2]] / seconds[key]) - 1) for key in predicted]
-    result = {"method": choice.method, "dtype": live.checkpoints.dtype, "prompts": len(prompts),
+    result = {"method": choice.method, "dtype": live.loaded.dtype, "prompts": len(prompts),
               "repeats": choice.repeats, "domains": rates, "prediction_error": {
                   "median": round(median(errors), 4), "by_budget": _by_budget(predicted, tokens, seconds)}}
     print(table(result))

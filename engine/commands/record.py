@@ -17,7 +17,7 @@ from engine.commands import flags, values
 from engine.commands.lessons import LessonPlan, read_lessons
 from engine.commands.verb import Result, Verb
 from engine.requests.rig_names import RIGS_FOLDER
-from engine.serving.live import LiveRig, serve
+from engine.serving.live import LiveRig, open_rig
 from engine.trace import Trace, dump, gather, recorded, tau
 
 TRACES = RIGS_FOLDER / "traces"
@@ -48,7 +48,7 @@ def record(live: LiveRig, lesson: LessonPlan, today: str) -> Trace:
 def run(choice: argparse.Namespace) -> Result:
     """Record every lesson, and print its result."""
     lessons = read_lessons(choice.lessons or lessons_of(choice.rig))
-    live, today, found = serve(choice.rig, choice.dtype), date.today().isoformat(), []
+    live, today, found = open_rig(choice.rig, choice.dtype), date.today().isoformat(), []
     for lesson in lessons:
         trace = record(live, lesson, today)
         rounds = [entry.round for entry in trace.entries]

@@ -33,7 +33,7 @@ from engine.lab.store import Results, Store
 from engine.lab.summary import summarise
 from engine.lab.sweeping import Crew, LocalCrew, Progress, run_sweep
 from engine.machine.files import replace_file
-from engine.measure.laboratory import laboratory
+from engine.measure.instruments import laboratory
 from engine.measure.ray_workers import ray_crew
 from engine.records import Sampling
 from engine.requests.limits import MOST_TOGETHER, TRIED_BUDGETS, TRIED_TOGETHER

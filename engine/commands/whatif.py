@@ -17,7 +17,7 @@ from engine.records import Ask, Sampling
 from engine.requests.limits import TRIED_BUDGETS
 from engine.requests.rig_names import AUTO_DTYPE
 from engine.serving.live import LiveRig
-from engine.serving.rigs import Rig, open_rig
+from engine.serving.rigs import Rig, load_rig
 from engine.trace import Trace, gather, load
 
 OWN_RUN = ("ddtree", 64)  # the method and budget that answer a prompt first; any method gives the same text
@@ -42,7 +42,7 @@ def add(verb: argparse.ArgumentParser) -> None:
 def run(choice: argparse.Namespace) -> Result:
     """Read or make the run, forecast, and return what --json prints."""
     trace = load(choice.trace) if choice.trace else None
-    rig = open_rig(choice.rig, choice.dtype or (trace.header.dtype if trace else AUTO_DTYPE))
+    rig = load_rig(choice.rig, choice.dtype or (trace.header.dtype if trace else AUTO_DTYPE))
     live = LiveRig(rig)
     text = written(trace or _answered(rig, live, choice))
     curve = None if choice.without_cost else live.curve(text.context, text.request.sampling)

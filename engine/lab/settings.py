@@ -221,7 +221,7 @@ class CellResult:
 
 class Laboratory(Protocol):
     """Something that measures runs, one at a time: the live rig
-    (``engine/measure/laboratory.py``) or a scripted one."""
+    (``engine/measure/instruments.py``) or a scripted one."""
 
     @property
     def conditions(self) -> Conditions:

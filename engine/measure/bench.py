@@ -15,7 +15,7 @@ from engine.drafters.abilities import BlockDrafter
 from engine.errors import RequestError
 from engine.lab.reading import read
 from engine.lab.settings import AcceptanceCounts, Reading
-from engine.measure.laboratory import LiveLaboratory
+from engine.measure.instruments import LiveLaboratory
 from engine.measure.plain import PlainLoop
 from engine.records import STAGES, Ask, Round
 from engine.trace import Entry, Line

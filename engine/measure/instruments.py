@@ -1,30 +1,95 @@
-"""The lab's instruments on a live rig: sweeps, what-ifs and cost curves with the very checkpoints that answer the page.
-
-Everything here needs the rig to itself; the page's run queue sees to that.
-"""
+"""A live rig as what the page and the lab measure with: sweeps, what-ifs, cost curves and the doctor, on the very
+weights that answer. Everything here needs the rig to itself; the page's run queue sees to that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import gc
+import platform
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
+import torch
+import transformers
+
+from engine.budget.auto import SharedRows
 from engine.budget.cost import CostCurve
+from engine.checkpoints.opening import Opening, Tell
+from engine.decoding.budget_policy import AUTO
+from engine.decoding.together import BatchRequest
+from engine.lab.company import read_among
 from engine.lab.control import Steps
 from engine.lab.findings import DoctorFinding
 from engine.lab.forecast import WhatIf
 from engine.lab.prompt_sets import prompt_set
+from engine.lab.reading import read
+from engine.lab.settings import Company, Conditions, Reading
 from engine.machine.threads import OtherWork
 from engine.measure.doctor import diagnose
-from engine.measure.laboratory import LiveLaboratory
 from engine.measure.whatif import Alternatives, live_what_if, written
 from engine.records import Ask, Round
+from engine.serving.chat import pieces
 from engine.serving.live import LiveRig
 from engine.serving.precision import DTYPES
-from engine.serving.rigs import open_rig
-from engine.trace import Trace
+from engine.serving.rigs import Rig, load_rig
+from engine.trace import Piece, Trace
 
 HELD_TWICE = 256 * 2**20  # bytes: a target up to this size may be loaded a second time
 EXAMINED = ("check", 4)  # the doctor's prompts: a shipped set, and how many of it
+
+
+class LiveLaboratory:
+    """See ``lab.settings.Laboratory``. It takes turns with all other users of ``live``, one run at a time."""
+
+    def __init__(self, live: LiveRig) -> None:
+        self.live, self.rig = live, live.loaded
+
+    @property
+    def conditions(self) -> Conditions:
+        versions = {**self.rig.revisions, "python": platform.python_version(), "torch": torch.__version__,
+                    "transformers": transformers.__version__}
+        return Conditions(self.rig.name, self.live.hardware, self.rig.dtype, versions)
+
+    @property
+    def methods(self) -> Sequence[str]:
+        return self.live.methods
+
+    @property
+    def drafters(self) -> Sequence[str]:
+        return self.live.drafters
+
+    def check(self, ask: Ask) -> None:
+        """RequestError where the rig cannot run this request; nothing is run."""
+        self.live.run(ask)
+
+    def measure(self, ask: Ask) -> Reading:
+        with self.live.rounds(ask) as rounds:
+            return read(rounds)
+
+    def measure_among(self, ask: Ask, company: Company) -> Reading:
+        """See ``lab.company.JointLaboratory``. Requests at ``auto`` share one total of rows, whose costs are measured
+        first."""
+        with self.live.held(f"with {company.at_once} requests at once"), torch.inference_mode():
+            requests = [self._batched(one) for one in (ask, *company.others)]
+            return read_among(self.rig.target, requests, company.at_once, SharedRows())
+
+    def _batched(self, ask: Ask) -> BatchRequest:
+        request, drafters = self.live.request(ask), list(self.rig.drafters_for(ask.method, ask.drafters).values())
+        adaptive = ask.pace == AUTO and bool(drafters)
+        return BatchRequest(request, drafters, self.live.auto_budget(request, drafters) if adaptive else None)
+
+    def load_cost(self, ask: Ask, requests: int) -> CostCurve:
+        """The cost of rounds of so many requests like this one, in the middle of its text; a new one takes seconds to
+        measure."""
+        middle = len(self.live.request(ask).prompt_ids) + ask.max_tokens // 2
+        return self.live.load_curve(middle, ask.sampling, requests)
+
+    def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
+        return pieces(self.rig.tokenizer, token_ids)
+
+
+def laboratory(name: str, dtype: str = "bfloat16", device: str = "") -> LiveLaboratory:
+    """A laboratory on a newly opened rig; RigError says what is missing or does not fit."""
+    return LiveLaboratory(LiveRig(load_rig(name, dtype, device)))
 
 
 class LiveInstruments:
@@ -35,43 +100,60 @@ class LiveInstruments:
     def __init__(self, live: LiveRig, name: str) -> None:
         self.rig = name
         self.laboratory = LiveLaboratory(live)
-        self.precision = live.checkpoints.precision
+        self.precision = live.loaded.precision
         self._live = live
         self._twin: LiveInstruments | None = None
         self._others = OtherWork()
 
     def in_turns(self, asks: Sequence[Ask]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
-        """See ``explorer.rig.Instruments``."""
         return self._live.in_turns(asks)
 
     def missing_processors(self) -> float:
-        """See ``explorer.rig.Instruments``."""
         return self._others.missing()
 
     def twin(self) -> LiveInstruments | None:
-        """See ``explorer.rig.Instruments``."""
-        model = self._live.checkpoints.target.model
+        model = self._live.loaded.target.model
         if sum(value.nbytes for value in model.parameters()) > HELD_TWICE:
             return None
         if self._twin is None:
             other = next(name for name, dtype in DTYPES.items() if dtype != model.dtype)
-            self._twin = LiveInstruments(LiveRig(open_rig(self.rig, other)), self.rig)
+            self._twin = LiveInstruments(LiveRig(load_rig(self.rig, other)), self.rig)
         return self._twin
 
     def cost(self, trace: Trace) -> CostCurve:
-        """See ``explorer.rig.Instruments``."""
-        return self._live.curve(written(trace).context, trace.header.request.sampling)
+        return self.load_cost(trace, 1)
 
     def load_cost(self, trace: Trace, requests: int) -> CostCurve:
-        """The cost curve of rounds that so many requests like it share."""
         return self._live.load_curve(written(trace).context, trace.header.request.sampling, requests)
 
     def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
-        """See ``explorer.rig.Instruments``."""
         return live_what_if(self._live, written(trace), Alternatives(curve=self.cost(trace)), steps)
 
     def doctor(self, steps: Steps) -> Sequence[DoctorFinding]:
-        """See ``explorer.rig.Instruments``. Only the command line compares dtypes, which needs the rig loaded a second
-        time."""
+        """Only the command line compares dtypes, which needs the rig loaded a second time."""
         name, count = EXAMINED
-        return diagnose(self._live.checkpoints, [prompt.text for prompt in prompt_set(name, count)], steps=steps)
+        return diagnose(self._live.loaded, [prompt.text for prompt in prompt_set(name, count)], steps=steps)
+
+
+def open_beside(beside: object, name: str, dtype: str, tell: Tell) -> tuple[LiveRig, LiveInstruments]:
+    """A rig whose runs share rounds, loaded while another one may answer; RigError says why it cannot be, and what was
+    loaded of it is freed."""
+    collect()  # the caching allocator then returns what it keeps unused
+    running = beside.loaded if isinstance(beside, LiveRig) else None
+    opening = Opening(tell, running.name, held_bytes(running)) if running else Opening(tell)
+    live = LiveRig(load_rig(name, dtype, opening=opening), shares=True)
+    return live, LiveInstruments(live, name)
+
+
+def collect() -> None:
+    """Return the memory of rigs without references to the device."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def held_bytes(rig: Rig) -> int:
+    """The bytes that the weights of a rig take."""
+    drafters = [getattr(drafter, "inside", drafter) for drafter in rig.drafters.values()]
+    models = [rig.target.model, *(drafter.model for drafter in drafters if hasattr(drafter, "model"))]
+    return sum(value.nbytes for model in models for value in model.parameters())

@@ -40,7 +40,7 @@ def specimen(live: LiveRig, prompt: str) -> Specimen:
     """The target's own answer to a prompt as a specimen."""
     trace = gather(live.run(Ask(prompt, method="autoregressive", budget=0, max_tokens=TOKENS)))
     prompt_ids = trace.header.request.prompt_ids
-    return reread_specimen(live.checkpoints.target, [
+    return reread_specimen(live.loaded.target, [
         *prompt_ids, *committed_ids(entry.round for entry in trace.entries)], len(prompt_ids))
 
 

@@ -100,7 +100,7 @@ def together_results(live: LiveRig, bench: TogetherBench) -> dict[str, object]:
     """Measure all ways; the result is what --json prints."""
     loads = measured(live, bench)
     rows = [row_of(at_once, way, found) for at_once, each in loads.items() for way, found in each.items()]
-    return {"hardware": live.hardware, "dtype": live.checkpoints.dtype, "torch": torch.__version__,
+    return {"hardware": live.hardware, "dtype": live.loaded.dtype, "torch": torch.__version__,
             "prompts": len(bench.asks), "repeats": bench.repeats, "together": rows,
             "verdicts": [verdict for at_once, each in loads.items() for verdict in verdicts(at_once, each)]}
 
@@ -122,7 +122,7 @@ def measured(live: LiveRig, bench: TogetherBench) -> Throughputs:
 
 def run(live: LiveRig, asks: Sequence[Ask], at_once: int, way: Way) -> Throughput:
     """Answer all prompts one way, ``at_once`` of them at a time."""
-    rig, curve = live.checkpoints, _curve(live, asks)
+    rig, curve = live.loaded, _curve(live, asks)
     fixed = int(way.budget) if way.budget.isdigit() else 0
     asked, history = [], DraftHistory()
     for ask in asks:

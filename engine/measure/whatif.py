@@ -92,7 +92,7 @@ def what_if(rig: Rig, text: RunText, tried: Alternatives, steps: Steps | None = 
 def live_what_if(live: LiveRig, text: RunText, tried: Alternatives, steps: Steps | None = None) -> WhatIf:
     """``what_if`` on a live rig, once no run holds it."""
     with live.held("while other budgets were replayed"):
-        return what_if(live.checkpoints, text, tried, steps)
+        return what_if(live.loaded, text, tried, steps)
 
 
 def _checked(rig: Rig, text: RunText, budgets: Sequence[int]) -> list[int]:

@@ -26,7 +26,7 @@ from engine.recipes.corpus.mixture import unseen_items
 from engine.records import Ask, Round
 from engine.requests.rig_names import AUTO_DTYPE, DTYPE_NAMES, EMBEDDED_RIG, RIGS_FOLDER
 from engine.serving.live import LiveRig
-from engine.serving.rigs import Rig, open_rig
+from engine.serving.rigs import Rig, load_rig
 from engine.trace import committed_ids, tau
 
 REWORDED = RIGS_FOLDER / "prompts" / "reworded.jsonl"
@@ -140,7 +140,7 @@ def main() -> None:
         parser.error("there are no reworded prompts of the domain mixed; choose --domains math code explain")
     choice.run_code = choice.run_code or choice.rig == EMBEDDED_RIG
     try:
-        rig = open_rig(choice.rig, choice.dtype)
+        rig = load_rig(choice.rig, choice.dtype)
         scores = {domain: domain_scores(rig, domain, choice) for domain in choice.domains}
     except CanopyError as error:
         raise SystemExit(str(error)) from error

@@ -28,7 +28,7 @@ from engine.requests.rig_names import AUTO_DTYPE
 from engine.requests.turns import Turn
 from engine.serving.chat import TokenTexts, prompt_ids
 from engine.serving.cost import CostBook
-from engine.serving.rigs import Rig, open_rig
+from engine.serving.rigs import Rig, load_rig
 from engine.serving.room import RunMemory, memory_error
 from engine.serving.seats import OwnRounds, Seat, SharedRun
 from engine.serving.shared_rounds import SharedRounds
@@ -104,7 +104,7 @@ class LiveRig:
         return self._rig.name
 
     @property
-    def checkpoints(self) -> Rig:
+    def loaded(self) -> Rig:
         """The loaded rig itself."""
         return self._rig
 
@@ -301,6 +301,6 @@ class LiveRig:
         return "length" if written >= request.max_tokens else "context"
 
 
-def serve(name: str, dtype: str = AUTO_DTYPE) -> LiveRig:
+def open_rig(name: str, dtype: str = AUTO_DTYPE) -> LiveRig:
     """The rig of that name, ready to answer; RigError says what is missing or does not fit."""
-    return LiveRig(open_rig(name, dtype))
+    return LiveRig(load_rig(name, dtype))

@@ -95,7 +95,7 @@ class Rig:
         return {name: self.drafters[name] for name in chosen}
 
 
-def open_rig(name: str, dtype: str = "bfloat16", device: str = "", opening: Opening = ALONE) -> Rig:
+def load_rig(name: str, dtype: str = "bfloat16", device: str = "", opening: Opening = ALONE) -> Rig:
     """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER (see ``sources``), or make one of random
     weights (random:SHAPE). The dtype "auto" is the fastest on this processor (see ``precision``).
 
@@ -106,7 +106,7 @@ def open_rig(name: str, dtype: str = "bfloat16", device: str = "", opening: Open
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     try:
         rig = (_random_rig(name, dtype, place, opening) if name.startswith(RANDOM)
-               else load_rig(rig_parts(name, opening), dtype, place, opening))
+               else _loaded(rig_parts(name, opening), dtype, place, opening))
         return replace(rig, opened=name)
     except torch.OutOfMemoryError as error:
         torch.cuda.empty_cache()
@@ -158,7 +158,7 @@ def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -
                precision=Precision(chosen, f"{chosen}: random weights have no fastest dtype; {EXACTNESS[chosen]}."))
 
 
-def load_rig(parts: RigParts, dtype: str, device: torch.device, opening: Opening = ALONE) -> Rig:
+def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening = ALONE) -> Rig:
     """Check configs and file headers, then load target and drafters."""
     with _configured(parts.target):
         config = causal_config(parts.target)

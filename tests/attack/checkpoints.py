@@ -19,7 +19,7 @@ from engine.checkpoints.gguf import header_of
 from engine.errors import CanopyError
 from engine.records import Ask
 from engine.serving.live import LiveRig
-from engine.serving.rigs import open_rig
+from engine.serving.rigs import load_rig
 from tests.attack.area import Area, BrokenError, Case
 from tests.attack.mutations import bent
 from tests.engine.checkpoints.test_gguf import small_llama, write_gguf
@@ -80,7 +80,7 @@ class Checkpoints:
                 header_of(path)
                 if not case["whole"]:
                     return
-            rig = LiveRig(open_rig(f"{path if path.suffix == '.gguf' else self._rig}::ngram", "float32", "cpu"))
+            rig = LiveRig(load_rig(f"{path if path.suffix == '.gguf' else self._rig}::ngram", "float32", "cpu"))
             for _ in rig.run(Ask("ab th a", budget=2, max_tokens=2, method="expand")):
                 pass
         except CanopyError as error:

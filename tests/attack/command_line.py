@@ -33,11 +33,11 @@ from engine.errors import CanopyError, ResultsError
 from engine.lab import order, planning
 from engine.lab.prompt_sets import file_of, prompt_set
 from engine.lab.store import Store
-from engine.measure.laboratory import LiveLaboratory
+from engine.measure.instruments import LiveLaboratory
 from engine.measure.whatif import written
 from engine.requests.rig_names import rig_names
 from engine.serving.live import LiveRig
-from engine.serving.rigs import open_rig
+from engine.serving.rigs import load_rig
 from engine.trace import load
 from explorer.security.hosts import hosts_of
 from tests.attack.area import Area, BrokenError, Case
@@ -110,7 +110,7 @@ def checked(verb: Verb, choice: argparse.Namespace) -> int:
     """What the verb does before a model runs."""
     name = next(name for name in VERBS if program.verb_named(name) is verb)
     if name != "sweep" and choice.rig not in SOUND_RIGS:
-        open_rig(choice.rig, "bfloat16")
+        load_rig(choice.rig, "bfloat16")
     if name in CHECKS:
         CHECKS[name](choice)
     return 0
@@ -119,7 +119,7 @@ def checked(verb: Verb, choice: argparse.Namespace) -> int:
 @cache
 def live() -> LiveRig:
     """The demo rig, once."""
-    return LiveRig(open_rig("demo", "bfloat16"))
+    return LiveRig(load_rig("demo", "bfloat16"))
 
 
 def _generate(choice: argparse.Namespace) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 
 from engine.serving.live import LiveRig
-from engine.serving.rigs import Rig, open_rig
+from engine.serving.rigs import Rig, load_rig
 
 
 @lru_cache(maxsize=2)
 def demo_rig(dtype: str = "float32") -> Rig:
-    return open_rig("demo", dtype)
+    return load_rig("demo", dtype)
 
 
 def demo_live(dtype: str = "float32") -> LiveRig:

@@ -12,14 +12,14 @@ from engine.decoding.outcome import outcome
 from engine.records import Ask
 from engine.requests.prompts import read_prompts
 from engine.serving.live import LiveRig
-from engine.serving.rigs import open_rig
+from engine.serving.rigs import load_rig
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")]
 
 
 def tau_on(device: str, method: str) -> float:
     """Tokens a round over some prompts of the demo rig, float32, budget 64."""
-    live = LiveRig(open_rig("demo", "float32", device))
+    live = LiveRig(load_rig("demo", "float32", device))
     tokens = rounds = 0
     for prompt in read_prompts(Path("assets/prompts/bench.jsonl"))[:12]:
         with live.rounds(Ask(prompt.text, method=method, budget=64, max_tokens=96)) as made:

@@ -96,13 +96,13 @@ def record(rig: str, prompts: str, limit: int, tokens: int = 99) -> None:
     from engine.lab.prompt_sets import prompt_set
     from engine.models.inference import rounds_in_inference_mode
     from engine.records import Ask
-    from engine.serving.live import serve
-    live, columns, ends = serve(rig, "float32"), list[tuple[Integers, int]](), list[int]()
+    from engine.serving.live import open_rig
+    live, columns, ends = open_rig(rig, "float32"), list[tuple[Integers, int]](), list[int]()
     asked = prompt_set(prompts, None)
     for prompt in asked[::max(1, len(asked) // limit)][:limit]:
         ask = Ask(prompt.text, method="ddtree", budget=NODES, max_tokens=tokens, pace=AUTO)
-        drafters, looking = live.checkpoints.drafters_for("ddtree"), Looking()
-        rounds = decode(live.request(ask), live.checkpoints.target, list(drafters.values()), looking)
+        drafters, looking = live.loaded.drafters_for("ddtree"), Looking()
+        rounds = decode(live.request(ask), live.loaded.target, list(drafters.values()), looking)
         written = [int(made.tree.tokens[0]) for made in rounds_in_inference_mode(rounds)]
         columns += _columns(looking.trees, written)
         ends.append(len(columns))

@@ -12,8 +12,8 @@ import pytest
 from engine.checkpoints.opening import unheard
 from engine.commands.program import main
 from engine.errors import RigError
-from engine.measure.opener import LiveRigOpener
-from engine.serving.rigs import open_rig
+from engine.measure.instruments import open_beside
+from engine.serving.rigs import load_rig
 from tests.engine.published import write_config, write_short
 
 Change = Callable[[dict[str, Any]], object]
@@ -76,7 +76,7 @@ def spoil(rig: Path, name: str, damage: str | Change) -> None:
 
 def refused(name: str) -> str:
     with pytest.raises(RigError) as caught:
-        open_rig(name, "float32", "cpu")
+        load_rig(name, "float32", "cpu")
     sentence = str(caught.value)
     assert sentence.endswith(".") and "\n" not in sentence and len(sentence) < 600
     return sentence
@@ -92,7 +92,7 @@ def test_a_damaged_file_is_refused_in_a_sentence(damage: str, rig: Path) -> None
 def test_the_page_and_the_command_line_say_the_same(rig: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoil(rig, *DAMAGE["list"][:2])
     with pytest.raises(RigError, match="The tokenizer in rig cannot be loaded") as caught:
-        LiveRigOpener("float32").open(f"{rig}::ngram", None, unheard)
+        open_beside(None, f"{rig}::ngram", "float32", unheard)
     assert main(["generate", "--prompt", "hi", "--dtype", "float32", "--rig", f"{rig}::ngram"]) == 1
     assert capsys.readouterr().err.endswith(f"{caught.value}\n")
 
@@ -102,7 +102,7 @@ def test_special_tokens_without_a_row_are_no_damage(rig: Path) -> None:
         values["added_tokens"].append({**values["added_tokens"][0], "id": 1536, "content": "<image>"})
 
     spoil(rig, TOKENIZER, image)
-    assert len(open_rig(f"{rig}::ngram", "float32", "cpu").tokenizer) == 1537
+    assert len(load_rig(f"{rig}::ngram", "float32", "cpu").tokenizer) == 1537
 
 
 def test_sizes_that_differ_from_layer_to_layer(tmp_path: Path) -> None:

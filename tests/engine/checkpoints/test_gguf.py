@@ -27,7 +27,7 @@ from engine.errors import RigError
 from engine.models.self_test import largest_difference_nats
 from engine.requests.rig_names import from_hub
 from engine.serving.precision import in_four_bits
-from engine.serving.rigs import open_rig
+from engine.serving.rigs import load_rig
 
 LETTERS = [chr(code) for code in range(ord("a"), ord("z") + 1)]
 TOKENS = ["<unk>", "<s>", "</s>", *LETTERS, "Ġ", "th", "Ġth"]
@@ -149,7 +149,7 @@ def test_an_interrupted_conversion_leaves_nothing_that_is_served(
 
 
 def test_a_rig_says_which_quantisation_its_weights_came_from(file: Path, kept: Path) -> None:
-    rig = open_rig(f"{file}::ngram", "float32")
+    rig = load_rig(f"{file}::ngram", "float32")
     assert any("small.Q8_0.gguf (Q8_0)" in note for note in rig.notes)
     assert rig.revisions["target"].startswith("small.Q8_0.gguf@")
     assert from_hub(f"{file}::ngram") == ()
@@ -319,7 +319,7 @@ def test_weights_stored_in_four_bits_are_read_as_such(kind: str, kept: Path, tmp
     file = write_gguf(tmp_path / f"small.{kind}.gguf", small_llama(), kind)
     folder = converted(str(file))
     assert in_four_bits(folder)
-    rig = open_rig(f"{file}::ngram", "int4", "cpu")
+    rig = load_rig(f"{file}::ngram", "int4", "cpu")
     assert rig.dtype == "int4" and rig.target.model.dtype == torch.bfloat16
     assert largest_difference_nats(rig.target) < 0.05, "a tree of few rows predicts what the dense weights do"
     said = rig.target.model(torch.tensor([[5, 9, 3, 14, 7]])).logits.float()
@@ -330,4 +330,4 @@ def test_weights_stored_in_four_bits_are_read_as_such(kind: str, kept: Path, tmp
 def test_weights_stored_otherwise_are_not_read_as_four_bits(file: Path, kept: Path) -> None:
     assert not in_four_bits(converted(str(file)))
     with pytest.raises(RigError, match="read as int4: its weights are not stored in 4 bits, .*choose one of auto"):
-        open_rig(f"{file}::ngram", "int4", "cpu")
+        load_rig(f"{file}::ngram", "int4", "cpu")

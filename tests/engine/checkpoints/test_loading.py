@@ -13,7 +13,7 @@ import torch
 from engine.checkpoints.loading import load_causal
 from engine.drafters.abilities import BlockDrafter
 from engine.errors import RigError
-from engine.serving.rigs import open_rig
+from engine.serving.rigs import load_rig
 
 DEMO = Path("assets/demo")
 
@@ -27,7 +27,7 @@ def rig(tmp_path: Path) -> Path:
 
 def refused(rig: Path) -> str:
     with pytest.raises(RigError) as caught:
-        open_rig(str(rig))
+        load_rig(str(rig))
     sentence = str(caught.value)
     assert "\n" not in sentence and sentence.endswith((".", "again.", "!"))
     return sentence
@@ -35,12 +35,12 @@ def refused(rig: Path) -> str:
 
 def test_an_unknown_rig_names_those_there_are() -> None:
     with pytest.raises(RigError, match="There is no rig 'nowhere'; there are .*demo"):
-        open_rig("nowhere")
+        load_rig("nowhere")
 
 
 def test_an_unknown_dtype_names_those_there_are() -> None:
     with pytest.raises(RigError, match="float16.*float32, bfloat16, int4"):
-        open_rig("demo", "float16")
+        load_rig("demo", "float16")
 
 
 def test_missing_weights(rig: Path) -> None:
@@ -84,7 +84,7 @@ def test_both_places_of_a_drafter_option_are_read(rig: Path, field: str) -> None
     for place in places:
         place[field] = value
         path.write_text(json.dumps(config))
-        drafter = open_rig(str(rig)).drafters["math"]
+        drafter = load_rig(str(rig)).drafters["math"]
         assert isinstance(drafter, BlockDrafter)
         assert {"mask_token_id": drafter.mask_id, "block_size": drafter.block,
                 "target_layer_ids": drafter.model.config.dflash_config["target_layer_ids"]}[field] == value

@@ -22,7 +22,7 @@ from engine.errors import CancellationError, RequestError, RigError
 from engine.models import self_test
 from engine.records import Request, Sampling
 from engine.serving import rigs
-from engine.serving.rigs import Rig, open_rig
+from engine.serving.rigs import Rig, load_rig
 from tests.engine.published import SHORT_DRAFTER, write_config, write_short, write_short_dflash
 
 QWEN, LLAMA = "Qwen3-8B", "Llama-3.1-8B-Instruct"
@@ -45,12 +45,12 @@ def pair(made: Path, tmp_path: Path) -> Path:
 
 
 def opened(pair: Path) -> Rig:
-    return open_rig(f"{pair / 'target'}::{pair / 'head'}", "float32")
+    return load_rig(f"{pair / 'target'}::{pair / 'head'}", "float32")
 
 
 def refused(name: str | Path) -> str:
     with pytest.raises(RigError) as caught:
-        open_rig(f"{name / 'target'}::{name / 'head'}" if isinstance(name, Path) else name, "float32")
+        load_rig(f"{name / 'target'}::{name / 'head'}" if isinstance(name, Path) else name, "float32")
     sentence = str(caught.value)
     assert "\n" not in sentence and sentence.endswith(".") and len(sentence) < 400
     return sentence
@@ -203,7 +203,7 @@ def test_biased_projections_are_loaded_where_the_config_says_so(pair: Path) -> N
 
 def test_another_tokenizer(made: Path, tmp_path: Path) -> None:
     small = write_short(tmp_path / "small", QWEN, num_hidden_layers=1)
-    assert "drafter" in open_rig(f"{made / 'target'}::{small}", "float32").drafters
+    assert "drafter" in load_rig(f"{made / 'target'}::{small}", "float32").drafters
     path = small / "tokenizer.json"
     table = json.loads(path.read_text())
     vocabulary = table["model"]["vocab"]
@@ -267,7 +267,7 @@ def test_targets_that_are_no_plain_decoder(tmp_path: Path, values: dict[str, Any
 def test_sliding_windows_end_the_text_where_they_would_begin_to_matter(tmp_path: Path) -> None:
     target = write_short(tmp_path / "target", LLAMA, model_type="mistral", architectures=["MistralForCausalLM"],
                          sliding_window=600, max_position_embeddings=2048)
-    rig = open_rig(f"{target}::ngram", "float32")
+    rig = load_rig(f"{target}::ngram", "float32")
     assert rig.target.context_limit == 600
     assert "Some layers of the target see 600 positions, so texts end there." in rig.notes
     prompt = tuple(range(3, 583))
@@ -286,7 +286,7 @@ def test_other_architectures_write_their_own_text(tmp_path: Path, kind: str) -> 
     names = {"num_key_value_heads": None, "head_dim": None} if kind == "gpt2" else {}
     target = write_short(tmp_path / kind, LLAMA, model_type=kind, architectures=None, rope_scaling=None,
                          max_position_embeddings=600, pad_token_id=0, **names)
-    rig = open_rig(f"{target}::ngram", "float32")
+    rig = load_rig(f"{target}::ngram", "float32")
     for sampling in (Sampling(), Sampling(1.0, 0, 0.95, 3)):
         wanted = outcome(decode(Request((5, 6, 7, 8), method="autoregressive", budget=0, max_tokens=24,
                                         sampling=sampling), rig.target, [])).token_ids
@@ -298,7 +298,7 @@ def test_other_architectures_write_their_own_text(tmp_path: Path, kind: str) -> 
 
 def test_a_model_that_counts_rows_for_positions_is_found_out(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(self_test, "TRIED", frozenset())
-    rig = open_rig(f"{made / 'target'}::ngram", "float32")
+    rig = load_rig(f"{made / 'target'}::ngram", "float32")
     assert self_test.largest_difference_nats(rig.target) < 1e-3
     monkeypatch.setattr(self_test, "pack", lambda tree, start: replace(
         pack(tree, start), positions=start + np.arange(len(tree), dtype=np.int32)))

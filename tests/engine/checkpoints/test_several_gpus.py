@@ -24,7 +24,7 @@ from engine.models.target import TorchTarget
 from engine.records import DraftTree, Sampling
 from engine.serving import rigs
 from engine.serving.precision import storage_of
-from engine.serving.rigs import open_rig
+from engine.serving.rigs import load_rig
 from tests.engine.published import write_short, write_short_dflash
 from tests.engine.small import TAPS, small_target
 
@@ -112,7 +112,7 @@ def test_the_places_reach_the_loader_and_nothing_is_moved_afterwards(
     places = {"model.embed_tokens": 0, "model.layers.0": 0, "model.layers.1": 1}
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", loaded)
     monkeypatch.setattr(rigs, "places_of", lambda *_: places)
-    rig = open_rig(f"{folders[0]}::{folders[1]}", "float32", "cpu")
+    rig = load_rig(f"{folders[0]}::{folders[1]}", "float32", "cpu")
     assert given["device_map"] == places and gpus_of(rig.target.model) == 2
 
 

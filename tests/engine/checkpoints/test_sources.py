@@ -24,7 +24,7 @@ from engine.checkpoints.files import called
 from engine.checkpoints.opening import Opening
 from engine.errors import RigError
 from engine.requests.rig_names import NAMED, RIGS_FOLDER, RigPair, from_hub, pair_of, rig_names
-from engine.serving.rigs import open_rig, rig_parts
+from engine.serving.rigs import load_rig, rig_parts
 from tests.engine.published import write_short, write_short_dflash
 
 COMMIT = "b968826d9c46dd6066d109eabc6255188de91218"
@@ -79,26 +79,26 @@ def cached(cache: Path, model: str) -> Path:
 
 def test_what_lies_in_the_hubs_cache_goes_by_its_name(hub: list[tuple[str, str]], tmp_path: Path) -> None:
     told: list[str] = []
-    open_rig("qwen3-8b", "float32", opening=Opening(lambda message, share: told.append(message)))
+    load_rig("qwen3-8b", "float32", opening=Opening(lambda message, share: told.append(message)))
     assert "Reading the weights of Qwen/Qwen3-8B …" in told
     drafter = cached(tmp_path, "z-lab/Qwen3-8B-DFlash-b16")
     whole = (drafter / "model.safetensors").read_bytes()
     (drafter / "model.safetensors").write_bytes(whole[:1000])
     with pytest.raises(RigError) as caught:
-        open_rig("qwen3-8b", "float32")
+        load_rig("qwen3-8b", "float32")
     assert str(caught.value).startswith("model.safetensors in z-lab/Qwen3-8B-DFlash-b16 is cut off or damaged (")
     assert f"delete the folder {drafter.parents[1]} and start again." in str(caught.value)
     (drafter / "model.safetensors").unlink()
     with pytest.raises(RigError, match="^z-lab/Qwen3-8B-DFlash-b16 has no model.safetensors"):
-        open_rig("qwen3-8b", "float32")
+        load_rig("qwen3-8b", "float32")
     (drafter / "config.json").write_text("[]")
     with pytest.raises(RigError, match="^config.json in z-lab/Qwen3-8B-DFlash-b16 holds a list"):
-        open_rig("qwen3-8b", "float32")
+        load_rig("qwen3-8b", "float32")
     assert called(Path("assets/demo/target")) == "target" and called(Path()) == Path().resolve().name
 
 
 def test_a_named_rig_is_fetched_and_says_which_commits_it_is(hub: list[tuple[str, str]]) -> None:
-    rig = open_rig("qwen3-8b", "float32")
+    rig = load_rig("qwen3-8b", "float32")
     pair = NAMED["qwen3-8b"]
     assert [f"{model}@{revision}" for model, revision in hub] == [pair.target, *pair.drafters]
     assert rig.name == rig.opened == "qwen3-8b"
@@ -115,9 +115,9 @@ def test_a_revision_is_pinned_and_a_folder_is_not_looked_up(hub: list[tuple[str,
 
 def test_neither_a_folder_nor_an_id() -> None:
     with pytest.raises(RigError, match="There is no folder 'not/a/folder', and it is not a model id of"):
-        open_rig("not/a/folder::ngram")
+        load_rig("not/a/folder::ngram")
     with pytest.raises(RigError, match="There is no rig 'nowhere'; there are .*TARGET::DRAFTER"):
-        open_rig("nowhere")
+        load_rig("nowhere")
 
 
 def answer(status: int) -> httpx2.Response:
@@ -147,7 +147,7 @@ def test_what_the_hub_refuses_is_said_in_one_sentence(
 
     monkeypatch.setattr(sources, "snapshot_download", download)
     with pytest.raises(RigError) as caught:
-        open_rig("own/model@v9::ngram")
+        load_rig("own/model@v9::ngram")
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -155,12 +155,12 @@ def test_offline_the_real_hub_client_answers_with_a_sentence(monkeypatch: pytest
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(RigError, match="Qwen/Qwen3-8B is not complete on this machine and the hub cannot be reached"):
-        open_rig("qwen3-8b")
+        load_rig("qwen3-8b")
 
 
 def test_a_rig_of_another_folder_needs_no_assets(tmp_path: Path) -> None:
     shutil.copytree(RIGS_FOLDER / "demo", tmp_path / "own")
-    rig = open_rig(str(tmp_path / "own"), "float32")
+    rig = load_rig(str(tmp_path / "own"), "float32")
     assert list(rig.drafters) == ["math", "code", "all", "small", "ngram"]
     assert list(rig.drafters_for("expand")) == ["small"] and list(rig.drafters_for("nanogpt")) == ["ngram"]
     assert list(rig.drafters_for("joint")) == ["math", "code"] and list(rig.drafters_for("ddtree")) == ["all"]

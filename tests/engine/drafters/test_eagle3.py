@@ -18,7 +18,7 @@ from engine.decoding.methods import METHODS
 from engine.decoding.outcome import outcome
 from engine.errors import RigError
 from engine.records import Request, Sampling
-from engine.serving.rigs import Rig, open_rig
+from engine.serving.rigs import Rig, load_rig
 from tests.engine.drafters.test_autoregressive import paths
 from tests.engine.published import (
     SIZES,
@@ -70,7 +70,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def rig(folders: Path) -> Rig:
-    return open_rig(f"{folders / 'target'}::{folders / 'head'}", "float32")
+    return load_rig(f"{folders / 'target'}::{folders / 'head'}", "float32")
 
 
 def normed(states: Tensor, weight: Tensor) -> Tensor:
@@ -144,11 +144,11 @@ def test_where_the_checkpoint_names_no_layers_the_published_ones_are_read(
     assert rig.target.taps == TAPS
     named = write_eagle3(tmp_path / "named", 2, eagle_config={
         "eagle_aux_hidden_state_layer_ids": [0, 4], "use_aux_hidden_state": True})
-    assert open_rig(f"{folders / 'target'}::{named}", "float32").target.taps == (0, 4)
+    assert load_rig(f"{folders / 'target'}::{named}", "float32").target.taps == (0, 4)
 
 
 def test_drafters_of_three_kinds_with_taps_of_their_own_are_lossless_together(folders: Path) -> None:
-    rig = open_rig(f"{folders / 'target'}::{folders / 'head'}::{folders / 'other'}", "float32")
+    rig = load_rig(f"{folders / 'target'}::{folders / 'head'}::{folders / 'other'}", "float32")
     assert rig.target.taps == TAPS and list(rig.drafters) == ["drafter 1", "drafter 2", "ngram"]
     prompt, sampling = tuple(range(40, 60)), Sampling(1.0, 0, 0.95, 3)
     wanted = outcome(decode(Request(prompt, method="autoregressive", budget=0, max_tokens=14,
@@ -165,7 +165,7 @@ def test_drafters_of_three_kinds_with_taps_of_their_own_are_lossless_together(fo
 
 
 def test_angles_are_not_rounded_with_the_weights(folders: Path) -> None:
-    rig = open_rig(f"{folders / 'target'}::{folders / 'head'}::{folders / 'other'}", "bfloat16")
+    rig = load_rig(f"{folders / 'target'}::{folders / 'head'}::{folders / 'other'}", "bfloat16")
     positions = torch.tensor([0, 7, 900])
     drafters: list[Any] = [rig.drafters["drafter 1"], rig.drafters["drafter 2"]]
     for model in (getattr(drafter, "inside", drafter).model for drafter in drafters):
@@ -177,7 +177,7 @@ def test_angles_are_not_rounded_with_the_weights(folders: Path) -> None:
 
 
 def test_each_of_two_drafters_sees_its_own_taps(folders: Path, rig: Rig) -> None:
-    both = open_rig(f"{folders / 'target'}::{folders / 'other'}::{folders / 'head'}", "float32")
+    both = load_rig(f"{folders / 'target'}::{folders / 'other'}::{folders / 'head'}", "float32")
     request = Request(tuple(range(40, 60)), method="expand", budget=12, max_tokens=8)
     alone, together = (
         next(decode(request, opened.target, list(opened.drafters_for("expand").values()))).drafts[0]
@@ -201,7 +201,7 @@ def test_drafters_that_cannot_run_as_they_were_trained(folders: Path, tmp_path: 
                                                         said: str) -> None:
     drafter = write_eagle3(tmp_path / "head", **changes)
     with pytest.raises(RigError) as caught:
-        open_rig(f"{folders / 'target'}::{drafter}", "float32")
+        load_rig(f"{folders / 'target'}::{drafter}", "float32")
     assert said in str(caught.value)
 
 
@@ -212,4 +212,4 @@ def test_a_map_that_leads_out_of_the_vocabulary(folders: Path, tmp_path: Path) -
     save_file(weights, drafter / "model.safetensors")
     assert json.loads((drafter / "config.json").read_text())["vocab_size"] == WHOLE
     with pytest.raises(RigError, match="vocabulary map d2t in head leads to token"):
-        open_rig(f"{folders / 'target'}::{drafter}", "float32")
+        load_rig(f"{folders / 'target'}::{drafter}", "float32")

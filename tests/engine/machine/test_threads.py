@@ -34,7 +34,7 @@ PROGRAMS = (
     ("app.py", "--port", "1"), ("engine", "generate", "--prompt", "hi"), ("engine", "bench", "--prompts", "none"),
     ("engine", "check", "--prompts", "none"), ("engine", "record"), ("engine", "sweep"), ("engine.commands.bench",),
     ("engine.recipes.target",), ("engine.recipes.drafter",), ("engine.recipes.evaluate",),
-    ("engine.measure.laboratory",))
+    ("engine.measure.instruments",))
 
 
 def at_torch(*words: str, **settings: str) -> dict[str, str | None]:

@@ -10,7 +10,7 @@ import pytest
 from engine.errors import RequestError
 from engine.lab.reading import reading_of
 from engine.lab.settings import Company
-from engine.measure.laboratory import LiveLaboratory
+from engine.measure.instruments import LiveLaboratory
 from engine.records import Ask, Sampling
 from engine.trace import gather
 from tests.engine.demo import demo_live

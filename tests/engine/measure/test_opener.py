@@ -18,14 +18,15 @@ from engine.checkpoints import memory
 from engine.checkpoints.memory import Storage
 from engine.checkpoints.opening import Opening
 from engine.errors import CancellationError, RigError
-from engine.measure import opener
-from engine.measure.opener import LiveRigOpener, OpenLiveRig, held_bytes
+from engine.measure import instruments
+from engine.measure.instruments import held_bytes, open_beside
 from engine.records import Ask
 from engine.serving import rigs
 from engine.serving.live import LiveRig
 from engine.serving.precision import storage_of
-from engine.serving.rigs import Rig, open_rig
+from engine.serving.rigs import Rig, load_rig
 from engine.trace import gather
+from explorer.rig import LoadedRig
 from explorer.rig_choice import RigChoice
 from explorer.run_queue import RunQueue
 from explorer.sources.answering import AnsweringRig, RigAccess
@@ -43,8 +44,8 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return f"{target}::{drafter}", f"{other}::ngram"
 
 
-def opened(name: str, told: list[str]) -> OpenLiveRig:
-    return LiveRigOpener("bfloat16").open(name, None, lambda message, share: told.append(message))
+def opened(name: str, told: list[str]) -> LoadedRig:
+    return LoadedRig(*open_beside(None, name, "bfloat16", lambda message, share: told.append(message)))
 
 
 def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
@@ -53,8 +54,8 @@ def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
     assert told == ["Reading the weights of qwen …", "Reading the drafters …"]
     assert gather(rig.source.run(Ask("Hi", method="ddtree", budget=8, max_tokens=6))).entries
     assert isinstance(rig.source, LiveRig)
-    weights = weakref.ref(rig.source.checkpoints.target.model)
-    choice = RigChoice(rig, RunQueue(), RigAccess(LiveRigOpener("bfloat16")))
+    weights = weakref.ref(rig.source.loaded.target.model)
+    choice = RigChoice(rig, RunQueue(), RigAccess(app.RigsOnDemand("bfloat16")))
     choice.choose({"rig": names[1]})
     until(lambda: choice.state({})["loading"] is None)
     state = choice.state({})
@@ -76,7 +77,7 @@ def test_the_app_itself_holds_on_to_no_rig(names: tuple[str, str], monkeypatch: 
             super().__init__(rig, shares)
             before.append(weakref.ref(self))
 
-    monkeypatch.setattr(opener, "LiveRig", Watched)
+    monkeypatch.setattr(instruments, "LiveRig", Watched)
     page = app.built_page(app.flags().parse_args(["--rig", names[0]]), app.library(None))
     stage: Any = next(block for block in page.blocks.values() if block.elem_id == "canopy-stage")
     completed(page.run_extra_startup_events())
@@ -86,7 +87,7 @@ def test_the_app_itself_holds_on_to_no_rig(names: tuple[str, str], monkeypatch: 
         return read
 
     until(lambda: state()["rig"] == "qwen" and not state()["coming"])
-    monkeypatch.setattr(opener, "LiveRig", LiveRig)
+    monkeypatch.setattr(instruments, "LiveRig", LiveRig)
     stage.rig_choose({"rig": names[1]})
     until(lambda: state()["rig"] == "llama" and state()["loading"] is None)
     assert before[0]() is None
@@ -96,9 +97,9 @@ def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
         names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     rig = AnsweringRig(opened(names[0], []))
     assert isinstance(rig.source, LiveRig)
-    held = held_bytes(rig.source.checkpoints)
+    held = held_bytes(rig.source.loaded)
     monkeypatch.setattr(memory, "free_bytes", lambda device: held + 100_000)
-    choice = RigChoice(rig, RunQueue(), RigAccess(LiveRigOpener("bfloat16")))
+    choice = RigChoice(rig, RunQueue(), RigAccess(app.RigsOnDemand("bfloat16")))
     choice.choose({"rig": names[1]})
     until(lambda: choice.state({})["loading"] is None)
     failure = choice.state({})["failure"]
@@ -110,7 +111,7 @@ def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
 
 
 def test_held_bytes_are_those_of_all_weights(names: tuple[str, str]) -> None:
-    rig = open_rig(names[0], "float32")
+    rig = load_rig(names[0], "float32")
     models = [rig.target.model, rig.drafters["drafter"].model]  # type: ignore[attr-defined]
     assert held_bytes(rig) == 4 * sum(value.numel() for model in models for value in model.parameters())
 
@@ -132,7 +133,7 @@ def test_cancelled_between_two_steps_nothing_more_is_read(names: tuple[str, str]
 
     monkeypatch.setattr(rigs, "load_causal", lambda *_: pytest.fail("the weights were read"))
     with pytest.raises(CancellationError):
-        LiveRigOpener("bfloat16").open(names[0], None, tell)
+        open_beside(None, names[0], "bfloat16", tell)
 
 
 def test_no_memory_while_loading_is_a_sentence(names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +142,7 @@ def test_no_memory_while_loading_is_a_sentence(names: tuple[str, str], monkeypat
 
     monkeypatch.setattr(rigs, "load_causal", full)
     with pytest.raises(RigError) as caught:
-        open_rig(names[0])
+        load_rig(names[0])
     assert "The GPU ran out of memory while" in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -154,8 +155,8 @@ def refuse(*given, **named):
 socket.getaddrinfo = socket.create_connection = socket.socket.connect = refuse
 import app
 app.keep_offline("demo", True)
-from engine.measure.opener import LiveRigOpener
-print(LiveRigOpener("bfloat16").open("demo", None, lambda message, share: None).source.rig)
+from engine.measure.instruments import open_beside
+print(open_beside(None, "demo", "bfloat16", lambda message, share: None)[0].rig)
 """
 
 

@@ -21,7 +21,7 @@ from engine.recipes.own_answers.prompts import PROMPTS_A_FILE, HeldOut, asked, i
 from engine.recipes.own_answers.shards import AnswerRow, in_circles, open_shard, read_shard, write_features, write_shard
 from engine.records import Request
 from engine.requests.prompts import read_prompts
-from engine.serving.rigs import open_rig
+from engine.serving.rigs import load_rig
 from engine.trace import tau
 from tests.engine.published import LLAMA, write_target
 
@@ -105,7 +105,7 @@ def test_phrases_of_the_answers_and_what_is_measured_is_what_the_engine_does(
     shard = open_shard(features / "one")
     assert answer_tokens([shard]) == sum(len(talk.response) for talk in talks)
     export(orders_of([shard]), tmp_path, 1536, {})
-    rig = open_rig(f"{folder}::{tmp_path}", "float32")
+    rig = load_rig(f"{folder}::{tmp_path}", "float32")
     found = scores(phrase_drafter(tmp_path), shard, shard.talks, 6, END)
     assert found.tree > 1.5, "it has read these answers"
     for method, said in (("dflash", found.chain), ("ddtree", found.tree), ("expand", found.tree)):

@@ -29,7 +29,7 @@ from engine.recipes.target import SMALL, Recipe, small_config
 from engine.recipes.training import Run, optimizers, set_rates, train
 from engine.records import Ask
 from engine.serving.live import LiveRig
-from engine.serving.rigs import open_rig
+from engine.serving.rigs import load_rig
 
 DEMO = Path("assets/demo")
 TARGET, TOKENIZER = load_causal(DEMO / "target", torch.float32, torch.device("cpu")), load_tokenizer(DEMO / "target")
@@ -46,7 +46,7 @@ def test_a_drafter_learns_and_its_export_loads(tmp_path: Path) -> None:
     assert run.step == recipe.steps == 2 and math.isfinite(loss)
     assert not torch.equal(before, model.fc.weight) and run.file.exists()
     export_drafter(run, recipe, tmp_path / "head", loss)
-    again = open_rig(f"assets/demo/target::{tmp_path / 'head'}", "float32").drafters["drafter"]
+    again = load_rig(f"assets/demo/target::{tmp_path / 'head'}", "float32").drafters["drafter"]
     assert isinstance(again, DFlashDrafter)
     torch.testing.assert_close(again.model.fc.weight, model.fc.weight.to(torch.bfloat16).float())
     assert json.loads((tmp_path / "head" / "training.json").read_text())["blocks_seen"] == 12
@@ -176,7 +176,7 @@ def test_answers_are_what_plain_decoding_writes() -> None:
     items = list(islice(training_items(DRAFTER_SHARES["all"], "own"), 4))
     talks = [conversation(item, TOKENIZER) for item in items]
     assert len({len(talk.prompt) for talk in talks}) > 1, "prompts of one length prove nothing of the padding"
-    live = LiveRig(open_rig("demo", "float32"))
+    live = LiveRig(load_rig("demo", "float32"))
     for item, talk, found in zip(items, talks, answered(TARGET, TOKENIZER, talks, 256), strict=True):
         with live.rounds(Ask(item.prompt, method="autoregressive", budget=0, max_tokens=200)) as rounds:
             written = outcome(rounds).token_ids

@@ -11,7 +11,7 @@ from engine.commands.program import main
 from engine.errors import RigError
 from engine.lab.prompt_sets import SHIPPED
 from engine.requests.rig_names import DEFAULT_RIG
-from engine.serving.rigs import open_rig
+from engine.serving.rigs import load_rig
 
 BUDGETS = (7, 32)
 PROMPTS, TOKENS = 4, 24
@@ -31,7 +31,7 @@ def prompts(tmp_path: Path) -> Path:
 def rig() -> str:
     """Its name, where its weights can be had."""
     try:
-        open_rig(DEFAULT_RIG, "float32")
+        load_rig(DEFAULT_RIG, "float32")
     except RigError as error:
         if any(said in str(error) for said in NOT_TO_BE_HAD):
             pytest.skip(str(error))

@@ -16,7 +16,7 @@ from engine.decoding.outcome import outcome
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.models.products import VocabularyProduct
 from engine.records import Request
-from engine.serving.rigs import open_rig
+from engine.serving.rigs import load_rig
 from tests.engine.published import (
     DFLASH,
     TARGETS,
@@ -45,7 +45,7 @@ def test_the_full_pair_loads_drafts_as_the_reference_does_and_stays_lossless(tmp
         write_config(tmp_path / NAME, dflash_config(published, **FULL)), dflash_shapes(published, FULL),
         dtype=torch.bfloat16, spread=SPREAD)
     gc.collect()
-    rig = open_rig(f"{target}::{folder}", "bfloat16")
+    rig = load_rig(f"{target}::{folder}", "bfloat16")
     assert sum(value.numel() for value in rig.target.model.parameters()) > 4e9
     prompt = tuple(range(40, 60))
     plain = outcome(decode(Request(prompt, method="autoregressive", budget=0, max_tokens=6), rig.target, [])).token_ids

@@ -11,7 +11,7 @@ import app
 from engine.errors import RequestError
 from engine.records import Ask, Sampling
 from engine.serving.live import LiveRig
-from engine.serving.rigs import open_rig
+from engine.serving.rigs import load_rig
 from engine.trace import gather
 from tests.engine.published import write_short, write_short_dflash
 
@@ -20,7 +20,7 @@ from tests.engine.published import write_short, write_short_dflash
 def live(tmp_path_factory: pytest.TempPathFactory) -> LiveRig:
     folder = tmp_path_factory.mktemp("own")
     target, drafter = write_short(folder / "target", "Qwen3-8B"), write_short_dflash(folder / "head", "Qwen3-8B")
-    return LiveRig(open_rig(f"{target}::{drafter}", "float32"))
+    return LiveRig(load_rig(f"{target}::{drafter}", "float32"))
 
 
 def test_a_run_says_that_thinking_is_off_and_what_it_ran_on(live: LiveRig) -> None:
@@ -38,13 +38,13 @@ def test_out_of_memory_is_said_and_the_next_run_is_served(live: LiveRig, monkeyp
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has …\nand more")
 
     with monkeypatch.context() as patch:
-        patch.setattr(live.checkpoints.target, "verify", full)
+        patch.setattr(live.loaded.target, "verify", full)
         with pytest.raises(RequestError) as caught:
             gather(live.run(Ask("Hi", method="ddtree", budget=8, max_tokens=6)))
     assert str(caught.value).startswith("The GPU ran out of memory (2.50 GiB more was needed) at a budget of 8 nodes")
     assert gather(live.run(Ask("Hi", method="ddtree", budget=8, max_tokens=6))).entries
     with monkeypatch.context() as patch:
-        patch.setattr(live.checkpoints.target, "verify", full)
+        patch.setattr(live.loaded.target, "verify", full)
         with pytest.raises(RequestError, match="2.50 GiB more was needed. at a budget of 8"), live.rounds(
                 Ask("Hi", method="ddtree", budget=8, max_tokens=6)) as rounds:
             list(rounds)

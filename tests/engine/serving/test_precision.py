@@ -20,7 +20,7 @@ from engine.serving import precision
 from engine.serving.cards import TYPICAL_LENGTHS
 from engine.serving.live import LiveRig
 from engine.serving.precision import PassTimes, chosen
-from engine.serving.rigs import open_rig
+from engine.serving.rigs import load_rig
 from engine.trace import committed_ids, gather
 from tests.engine.small import small_target
 
@@ -101,7 +101,7 @@ def test_where_plain_decoding_alone_would_be_faster_in_another_dtype_it_is_named
 def test_plain_decoding_and_trees_run_in_one_dtype(kept: Path, monkeypatch: pytest.MonkeyPatch,
                                                    times: dict[str, PassTimes]) -> None:
     stand_in(monkeypatch, times)
-    rig = open_rig("demo", AUTO_DTYPE, "cpu")
+    rig = load_rig("demo", AUTO_DTYPE, "cpu")
     live, best = LiveRig(rig), chosen(times, DEMO).dtype
     runs = [gather(live.run(Ask("What is 3 + 4?", method=method, budget=16, max_tokens=12)))
             for method in ("autoregressive", "ddtree")]
@@ -113,26 +113,26 @@ def test_plain_decoding_and_trees_run_in_one_dtype(kept: Path, monkeypatch: pyte
 
 def test_it_is_measured_once_and_again_where_nothing_can_be_read(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = stand_in(monkeypatch, TILES)
-    open_rig("demo", AUTO_DTYPE, "cpu")
-    open_rig("demo", AUTO_DTYPE, "cpu")
+    load_rig("demo", AUTO_DTYPE, "cpu")
+    load_rig("demo", AUTO_DTYPE, "cpu")
     assert measured.asked == 1
     kept.write_text('{"half', "utf8")
-    open_rig("demo", AUTO_DTYPE, "cpu")
+    load_rig("demo", AUTO_DTYPE, "cpu")
     assert measured.asked == 2
 
 
 def test_a_folder_that_cannot_be_written_costs_only_the_memory(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = stand_in(monkeypatch, TILES)
     kept.mkdir()  # where the file should be
-    assert open_rig("demo", AUTO_DTYPE, "cpu").dtype == open_rig("demo", AUTO_DTYPE, "cpu").dtype == "bfloat16"
+    assert load_rig("demo", AUTO_DTYPE, "cpu").dtype == load_rig("demo", AUTO_DTYPE, "cpu").dtype == "bfloat16"
     assert measured.asked == 2
 
 
 def test_nothing_is_measured_for_a_named_dtype_or_a_large_target(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = stand_in(monkeypatch, SLOW_BFLOAT16)
-    assert open_rig("demo", "float32", "cpu").dtype == "float32"
+    assert load_rig("demo", "float32", "cpu").dtype == "float32"
     monkeypatch.setattr(precision, "LARGEST", 1000)
-    assert open_rig("demo", AUTO_DTYPE, "cpu").dtype == "bfloat16"
+    assert load_rig("demo", AUTO_DTYPE, "cpu").dtype == "bfloat16"
     assert measured.asked == 0
 
 
@@ -145,9 +145,9 @@ def test_what_is_measured_is_the_targets_own_passes(kept: Path) -> None:
 
 def test_what_is_remembered_without_a_size_is_measured_again(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = stand_in(monkeypatch, TILES)
-    open_rig("demo", AUTO_DTYPE, "cpu")
+    load_rig("demo", AUTO_DTYPE, "cpu")
     kept.write_text(kept.read_text("utf8").replace('"4": ', '"3": '), "utf8")
-    assert open_rig("demo", AUTO_DTYPE, "cpu").dtype == "bfloat16" and measured.asked == 2
+    assert load_rig("demo", AUTO_DTYPE, "cpu").dtype == "bfloat16" and measured.asked == 2
 
 
 @pytest.mark.parametrize("name", precision.DTYPES)
@@ -176,4 +176,4 @@ def test_every_dtype_has_its_words_and_may_be_named() -> None:
 
 def test_no_other_word_is_a_dtype() -> None:
     with pytest.raises(RigError, match="'float16' is not supported; choose one of auto, float32, bfloat16, int4"):
-        open_rig("demo", "float16")
+        load_rig("demo", "float16")

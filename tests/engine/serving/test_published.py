@@ -19,7 +19,7 @@ from engine.decoding.methods import METHODS
 from engine.decoding.outcome import outcome
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.records import Request, Sampling
-from engine.serving.rigs import Rig, open_rig
+from engine.serving.rigs import Rig, load_rig
 from tests.engine.published import (
     DFLASH,
     SIZES,
@@ -39,7 +39,7 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     published = DFLASH[request.param]
     target = write_target(folder / published.target, TARGETS[published.target])
     drafter = write_dflash(folder / request.param, published)
-    yield request.param, drafter, open_rig(f"{target}::{drafter}", "float32")
+    yield request.param, drafter, load_rig(f"{target}::{drafter}", "float32")
 
 
 def normed(states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
@@ -142,7 +142,7 @@ def test_with_one_drafter_the_second_drafter_is_the_ngram_one(opened: tuple[str,
 
 @pytest.mark.parametrize("target", ["Qwen3-8B", "Llama-3.1-8B-Instruct", "Qwen3-Coder-30B-A3B-Instruct"])
 def test_every_method_writes_the_autoregressive_text(target: str, tmp_path: Path) -> None:
-    rig = open_rig(f"{write_short(tmp_path / 'target', target)}::{write_short_dflash(tmp_path / 'head', target)}",
+    rig = load_rig(f"{write_short(tmp_path / 'target', target)}::{write_short_dflash(tmp_path / 'head', target)}",
                    "float32")
     prompt = tuple(range(40, 60))
     for sampling in (Sampling(), Sampling(1.0, 0, 0.95, 3)):

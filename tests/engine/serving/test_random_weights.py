@@ -15,14 +15,14 @@ from engine.checkpoints.opening import ALONE
 from engine.commands.program import main
 from engine.decoding.loop import decode
 from engine.errors import RigError
-from engine.measure.opener import LiveRigOpener
+from engine.measure.instruments import open_beside
 from engine.records import Ask, Request
 from engine.requests.rig_names import from_hub
 from engine.serving import random_weights
 from engine.serving.live import LiveRig
 from engine.serving.precision import storage_of
 from engine.serving.random_weights import MEANINGLESS, SHAPES, random_models
-from engine.serving.rigs import Rig, open_rig, rig_parts
+from engine.serving.rigs import Rig, load_rig, rig_parts
 from engine.trace import gather
 
 TINY = "random:tiny"
@@ -32,7 +32,7 @@ PROMPT = "What is a draft tree?"
 
 @lru_cache(maxsize=1)
 def tiny() -> Rig:
-    return open_rig(TINY, "float32", "cpu")
+    return load_rig(TINY, "float32", "cpu")
 
 
 def test_published_shapes_have_the_published_sizes() -> None:
@@ -63,7 +63,7 @@ def test_a_shape_with_smaller_layers_decodes_with_finite_logits(name: str) -> No
 def test_the_weights_are_the_same_each_time_and_leave_the_generator_alone() -> None:
     torch.manual_seed(7)
     before = torch.get_rng_state()
-    again = open_rig(TINY, "float32", "cpu")
+    again = load_rig(TINY, "float32", "cpu")
     assert torch.equal(torch.get_rng_state(), before)
     for one, other in zip(tiny().target.model.parameters(), again.target.model.parameters(), strict=True):
         assert torch.equal(one, other)
@@ -76,15 +76,15 @@ def test_every_id_has_a_text_and_every_run_says_that_the_weights_are_random(capl
     beyond = [piece for token, piece in trace.header.pieces.items() if token >= 1536]
     beyond += [piece for entry in trace.entries for token, piece in entry.pieces.items() if token >= 1536]
     assert beyond and all(str(piece).startswith("<") for piece in beyond)
-    assert live.request(Ask(PROMPT)).prompt_ids == LiveRig(open_rig("demo", "float32")).request(Ask(PROMPT)).prompt_ids
-    open_rig(TINY, "float32", "cpu")
+    assert live.request(Ask(PROMPT)).prompt_ids == LiveRig(load_rig("demo", "float32")).request(Ask(PROMPT)).prompt_ids
+    load_rig(TINY, "float32", "cpu")
     assert MEANINGLESS in caplog.text
 
 
 def test_the_page_opens_it_in_bfloat16() -> None:
     told: list[str] = []
-    opened = LiveRigOpener("auto").open(TINY, None, lambda message, share: told.append(message))
-    assert opened.source.checkpoints.dtype == "bfloat16" and opened.instruments.rig == TINY
+    live, instruments = open_beside(None, TINY, "auto", lambda message, share: told.append(message))
+    assert live.loaded.dtype == "bfloat16" and instruments.rig == TINY
     assert told == ["Making random weights …"] and from_hub(TINY) == ()
 
 
@@ -103,12 +103,12 @@ def test_what_does_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.Monk
     monkeypatch.setattr(memory, "free_bytes", lambda _: 18_000_000_000)
     monkeypatch.setattr(random_weights, "placed", lambda *_: pytest.fail("weights were made"))
     with pytest.raises(RigError, match=r"needs about 19\.\d GB \(18\.5 of weights in bfloat16"):
-        open_rig("random:qwen3-8b")
+        load_rig("random:qwen3-8b")
 
 
 @pytest.mark.parametrize(("call", "said"), [
-    (lambda: open_rig("random:huge"), "There is no shape 'huge' .* choose one of random:tiny, random:qwen3-4b, "),
-    (lambda: open_rig(TINY, "int4"), "not stored in 4 bits, .* choose one of auto, float32, bfloat16.$"),
+    (lambda: load_rig("random:huge"), "There is no shape 'huge' .* choose one of random:tiny, random:qwen3-4b, "),
+    (lambda: load_rig(TINY, "int4"), "not stored in 4 bits, .* choose one of auto, float32, bfloat16.$"),
     (lambda: rig_parts(TINY), "nothing to fetch")])
 def test_what_cannot_be_had_is_a_sentence(call: object, said: str) -> None:
     assert callable(call)
