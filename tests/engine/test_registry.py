@@ -16,17 +16,17 @@ from engine.errors import RequestError
 from engine.registry import Table
 
 TABLES: dict[str, Table[Any]] = {"builders": BUILDERS, "combiners": COMBINERS, "acceptance": ACCEPTANCE_RULES}
-ENGINE = Path(__file__).parents[2] / "engine"
+DECODING = Path(__file__).parents[2] / "engine" / "decoding"
 
 
 @pytest.mark.parametrize("package", list(TABLES))
 def test_a_file_a_function_and_a_registered_name_are_one_and_the_same(package: str) -> None:
     table = TABLES[package]
-    files = {path.stem for path in (ENGINE / package).glob("*.py")} - {"__init__"}
+    files = {path.stem for path in (DECODING / package).glob("*.py")} - {"__init__"}
     assert set(table) == files
     assert len(table) == len(files)
     for name, function in table.items():
-        assert (function.__name__, function.__module__) == (name, f"engine.{package}.{name}")
+        assert (function.__name__, function.__module__) == (name, f"engine.decoding.{package}.{name}")
 
 
 @pytest.mark.parametrize(("package", "parameters"), [("builders", 3), ("combiners", 2), ("acceptance", 4)])
@@ -36,7 +36,7 @@ def test_functions_of_a_table_take_the_same(package: str, parameters: int) -> No
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(KeyError, match=r"engine\.builders has no 'chian'; it has chain, best_first, expand, full"):
+    with pytest.raises(KeyError, match=r"engine\.decoding\.builders has no 'chian'; it has chain, best_first, expand, full"):
         BUILDERS["chian"]
     assert BUILDERS.get("chian") is None
     assert "__init__" not in COMBINERS
