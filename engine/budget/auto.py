@@ -25,7 +25,7 @@ value of any of them changes the time by 1.5 % or less.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -118,9 +118,11 @@ class AutoBudget:
         # a size that seems dearer than a larger one was disturbed while it was measured
         self._low_ms = dict(zip(curve.rows, [*accumulate(reversed(curve.verify_low_ms), min)][::-1], strict=True))
         self.plain_ms = min(curve.plain_ms, self.pass_ms(1) + curve.overhead_ms)  # as undisturbed as the passes
+        self._budgets = [size - 1 for size in curve.rows if size > 1]  # whose passes are measured
+        self._passes: dict[int, list[tuple[int, float]]] = {}  # see ``passes``
         cheap = curve.draft_at(1) + max(CHEAP * self.plain_ms, ALIKE * curve.draft_at(1))
-        self._least = max([size - 1 for size in curve.rows if 1 < size <= FIRST_NODES + 1
-                           and curve.draft_at(size - 1) <= cheap], default=1)
+        self._least = max([nodes for nodes in self._budgets if nodes <= FIRST_NODES and curve.draft_at(nodes) <= cheap],
+                          default=1)
         self._most = self._least  # nodes of the next tree
         self._tokens, self._spent_ms = 1.0, self.plain_ms  # of recent rounds
         self.drafters, self.built = 0, 0  # of this round
@@ -158,6 +160,16 @@ class AutoBudget:
             return float(np.interp(rows, sizes, low))
         return low[-1] + (low[-1] - low[-2]) / (sizes[-1] - sizes[-2]) * (rows - sizes[-1])
 
+    def passes(self, given: int) -> list[tuple[int, float]]:
+        """The numbers of nodes that are tried beside the ``given`` rows, ascending, with the milliseconds of their
+        passes: none, the measured sizes, and steps beyond."""
+        if given not in self._passes:
+            end = max(0, self.curve.rows[-1] - given)
+            sizes = [0, *(size - given for size in self.curve.rows if size > given),
+                     *range(end + BEYOND, end + BEYOND * len(STEPS), BEYOND)]
+            self._passes[given] = [(size, self.pass_ms(given + size)) for size in sizes]
+        return self._passes[given]
+
     @property
     def rate(self) -> float:
         """Tokens per millisecond of recent rounds."""
@@ -178,9 +190,10 @@ class AutoBudget:
     def take(self, tree: DraftTree, nodes: int) -> DraftTree:
         """The best nodes of the built tree. The next one is built one size larger than what is taken of this one, and
         at most one size smaller than it was, since what pays differs from round to round."""
-        sizes = [size - 1 for size in self.curve.rows if size > 1]
-        smaller = max((size for size in sizes if size < self._most), default=1)
-        self._most = max(self._least, smaller, next((size for size in sizes if size > nodes), nodes))
+        budgets = self._budgets
+        smaller = budgets[max(0, bisect_left(budgets, self._most) - 1)] if budgets else 1
+        larger = bisect_right(budgets, nodes)
+        self._most = max(self._least, smaller, budgets[larger] if larger < len(budgets) else nodes)
         if self._order is None:
             return beginning(tree, nodes)
         return select(tree, np.sort(self._order[:nodes + 1]))
@@ -246,30 +259,31 @@ def share_rows(runs: Sequence[AutoBudget], trees: Sequence[DraftTree],
     price = max(requests / plain_ms, sum(run.rate for run in runs) + len(others) / plain_ms)  # tokens of a millisecond
     price *= lead.history.factor
     chances = [run.chances(tree) if run.drafters else [] for run, tree in zip(runs, trees, strict=True)]
-    ranking = sorted(((chance, -place) for place, own in enumerate(chances) for chance in own), reverse=True)
-    reached = [0.0, *accumulate(chance for chance, _ in ranking)]
-    sizes = [size for size in _sizes(lead.curve, given) if size < len(reached)]
-    passes_ms = [lead.pass_ms(given + size) for size in sizes]
-    gains = [reached[size] - price * pass_ms for size, pass_ms in zip(sizes, passes_ms, strict=True)]
-    best = gains.index(max(gains))
-    nodes = Counter(-place for _, place in ranking[:sizes[best]])
-    row_ms = (passes_ms[best] - passes_ms[0]) / max(1, sizes[best])
+    if len(runs) == 1:
+        ranking, owners = chances[0], None
+    else:
+        ordered = sorted(((chance, -place) for place, own in enumerate(chances) for chance in own), reverse=True)
+        ranking, owners = [chance for chance, _ in ordered], [-place for _, place in ordered]
+    reached = [0.0, *accumulate(ranking)]
+    passes = lead.passes(given)
+    root_ms, best, best_ms, most = passes[0][1], 0, passes[0][1], -price * passes[0][1]
+    for size, pass_ms in passes:
+        if size >= len(reached):
+            break
+        gain = reached[size] - price * pass_ms
+        if gain > most:
+            best, best_ms, most = size, pass_ms, gain
+    nodes = [best] if owners is None else Counter(owners[:best])
+    row_ms = (best_ms - root_ms) / max(1, best)
     drafting = sum(run.drafters > 0 for run in runs)
     drafts_ms = [run.drafters * drafting ** (JOINT_DRAFT - 1) * run.curve.draft_at(run.built) if run.drafters else 0.0
                  for run in runs]
-    beyond_ms = passes_ms[best] - lead.pass_ms(requests) + sum(drafts_ms)
+    beyond_ms = best_ms - lead.pass_ms(requests) + sum(drafts_ms)
     for place, (run, own, draft_ms) in enumerate(zip(runs, chances, drafts_ms, strict=True)):
         cost = lead.history.factor * (draft_ms + row_ms * nodes[place]) * requests / plain_ms
         run.expect(1 + sum(own[:nodes[place]]), plain_ms + lead.history.factor * beyond_ms, beyond_ms, cost)
     return [run.take(tree, nodes[place]) if run.drafters else tree
             for place, (run, tree) in enumerate(zip(runs, trees, strict=True))]
-
-
-def _sizes(curve: CostCurve, given: int) -> list[int]:
-    """The numbers of nodes that are tried beside the ``given`` rows: none, the measured sizes, and steps beyond."""
-    inside = [size - given for size in curve.rows if size > given]
-    end = max(0, curve.rows[-1] - given)
-    return [0, *inside, *range(end + BEYOND, end + BEYOND * len(STEPS), BEYOND)]
 
 
 def best_order(tree: DraftTree) -> Integers:

@@ -27,7 +27,7 @@ from engine.serving.rigs import Rig
 ROWS = (1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
 JOINT_ROWS = (*ROWS, 11, 21, 29, 41, 57, 81, 113, 145, 161)  # finer: one choice adds rows to several trees
 MOST_JOINT_ROWS = 513  # of several requests: beyond, time grows with arithmetic alone, along a line
-FEWEST_REPEATS, MOST_REPEATS = 2, 24
+FEWEST_REPEATS, MOST_REPEATS = 4, 24
 SMALL = 129  # later repeats measure up to so many rows: there a tenth of a millisecond decides between budgets
 PLAIN_ROUNDS = 6
 SMALLEST_CONTEXT = 64
