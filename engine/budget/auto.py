@@ -52,7 +52,9 @@ STEP_OF = tuple(bisect_right(STEPS, place) for place in range(STEPS[-1] + 1))
 BEYOND = 8  # rows between the sizes that are tried beyond a curve's end
 JOINT_DRAFT = 0.5  # a draft for n requests takes n to this power times one for a single request
 COMPARED = 5  # plain rounds that a drafting round is compared with
-BALANCE = 4.0  # the largest balance, and the first, in tokens or drafts: a miss after good ones is no reason to rest
+# The first balance, in tokens; the largest, in tokens or drafts, is twice that: a few misses in a row after good rounds
+# are no reason to rest.
+BALANCE = 6.0
 
 # Python's own numbers: for dozens of nodes its loops take less time than numpy's calls, which besides displace what the
 # target's pass needs from the processor's caches.
@@ -92,7 +94,7 @@ class DraftHistory:
 
     def book(self, tokens: float, cost: float) -> None:
         """Add a round's tokens beyond its cost to the balance, which can pay for a few more such rounds at most."""
-        self.balance = min(BALANCE * max(1.0, cost), self.balance + tokens - cost)
+        self.balance = min(2 * BALANCE * max(1.0, cost), self.balance + tokens - cost)
 
     def compare(self, beyond: float, plain_rounds: float) -> None:
         """Learn from a drafting round that by the curve takes ``beyond`` plain rounds beyond one, and took
