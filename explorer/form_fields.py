@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field
 
 from engine.errors import RequestError
 from engine.requests.limits import MOST_NODES
-from engine.requests.turns import Turn, turns_from
+from engine.requests.prompts import Turn, turns_from
 
 LONGEST_PROMPT = 20_000  # characters; far above any rig's context, far below what slows the page down
 LONGEST_CONVERSATION = 100_000  # characters of all turns

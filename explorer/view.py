@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.decoding.methods import METHODS
 from engine.records import DraftTree, Lattice, Round
-from engine.requests.familiar import says_outside
+from engine.requests.prompts import says_outside
 from engine.requests.rig_names import DTYPE_WORDS
 from engine.trace import End, Entry, Header, Line, Piece, SharedPass, Trace
 from explorer.embedded import model_line

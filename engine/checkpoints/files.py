@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,9 +21,14 @@ MODULES = re.compile(r"(layers?|blocks?|experts|depth)$")  # names of numbers th
 MOST_MODULES = 2**13
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 Model = TypeVar("Model", bound=nn.Module)
+Tell = Callable[[str, float | None], None]  # (the current step, the share of it that is done, if known)
 
 
-def called(folder: Path) -> str:
+def unheard(message: str, share: float | None = None) -> None:
+    """Report no progress."""
+
+
+def display_name(folder: Path) -> str:
     """A folder's name for people: OWNER/NAME where it lies in the hub's cache under a commit, else its own name."""
     kept = kept_in(folder)
     return "/".join(kept.name.split("--")[1:]) if kept else folder.name or folder.resolve().name
@@ -41,13 +46,14 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise RigError(f"config.json in {called(folder)} is not JSON ({first_line(error)}).") from error
+        raise RigError(f"config.json in {display_name(folder)} is not JSON ({first_line(error)}).") from error
     if not isinstance(values, dict):
-        raise RigError(f"config.json in {called(folder)} holds a {type(values).__name__}; it has to be an object.")
+        raise RigError(f"config.json in {display_name(folder)} holds a {type(values).__name__}; it has to be an "
+                       "object.")
     for name, value in _numbers(values):
         if abs(value) > (most := MOST_MODULES if MODULES.search(name) else LARGEST):
-            raise RigError(f"config.json in {called(folder)} has {name:.60} {str(value):.40}; at most {most:,} is "
-                           "read.")
+            raise RigError(f"config.json in {display_name(folder)} has {name:.60} {str(value):.40}; at most {most:,} "
+                           "is read.")
     return values
 
 
@@ -69,12 +75,12 @@ def weight_files(folder: Path) -> list[Path]:
         names = _shards(folder)
         gone = [name for name in names if not (folder / name).is_file()]
         if gone:
-            raise RigError(f"The download of {called(folder)} is incomplete: {len(gone)} of its {len(names)} weight "
-                           f"files are missing, the first being {gone[0]}; fetch it again.")
+            raise RigError(f"The download of {display_name(folder)} is incomplete: {len(gone)} of its {len(names)} "
+                           f"weight files are missing, the first being {gone[0]}; fetch it again.")
         return [folder / name for name in names]
     pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
     if pickles and not (folder / "model.safetensors").is_file():
-        raise pickled(called(folder), pickles[0])
+        raise pickled(display_name(folder), pickles[0])
     return [require(folder, "model.safetensors")]
 
 
@@ -84,23 +90,23 @@ def _shards(folder: Path) -> list[str]:
         places = json.loads((folder / INDEX).read_text(encoding="utf8"))["weight_map"].items()
     except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise RigError(
-            f"{INDEX} in {called(folder)} names no files ({first_line(error)}); {_again(folder)}.") from error
+            f"{INDEX} in {display_name(folder)} names no files ({first_line(error)}); {_again(folder)}.") from error
     for tensor, name in places:
         if not isinstance(name, str):
-            raise RigError(f"{INDEX} in {called(folder)} has {name!r} for {tensor} in its weight_map; it has to be the "
-                           f"name of a file, so {_again(folder)}.")
+            raise RigError(f"{INDEX} in {display_name(folder)} has {name!r} for {tensor} in its weight_map; it has to "
+                           f"be the name of a file, so {_again(folder)}.")
     return sorted({name for _, name in places})
 
 
 def load_weights(folder: Path) -> dict[str, Tensor]:
     """All tensors of a folder by name, as they are stored; RigError where a file is missing or damaged."""
-    found: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     for path in weight_files(folder):
         try:
-            found.update(load_file(path))
+            weights.update(load_file(path))
         except (SafetensorError, OSError) as error:
             raise damaged(path, error) from error
-    return found
+    return weights
 
 
 def placed(model: Model, device: torch.device, dtype: torch.dtype) -> Model:
@@ -120,8 +126,8 @@ def must_have_layers(folder: Path, layers: int) -> None:
     """RigError where a config counts more layers than there are tensors: what is missing would be made in memory."""
     tensors = sum(len(_sizes(path)) for path in weight_files(folder))
     if layers > tensors:
-        raise RigError(f"config.json in {called(folder)} counts {layers:,} layers, and the weights have {tensors:,} "
-                       "tensors; fetch it again.")
+        raise RigError(f"config.json in {display_name(folder)} counts {layers:,} layers, and the weights have "
+                       f"{tensors:,} tensors; fetch it again.")
 
 
 def _sizes(path: Path) -> list[int]:
@@ -136,7 +142,7 @@ def _sizes(path: Path) -> list[int]:
 
 def damaged(path: Path, error: BaseException) -> RigError:
     """The message for a file that cannot be read to its end."""
-    return RigError(f"{path.name} in {called(path.parent)} is cut off or damaged ({first_line(error)}); "
+    return RigError(f"{path.name} in {display_name(path.parent)} is cut off or damaged ({first_line(error)}); "
                     f"{_again(path.parent)}.")
 
 
@@ -154,13 +160,13 @@ def _again(folder: Path) -> str:
 
 def filled(model: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
     """Load the weights into a model of exactly these tensors; RigError names the first that does not fit."""
-    wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    found = {name: tuple(value.shape) for name, value in weights.items()}
-    if wanted != found:
-        odd = sorted(set(wanted.items()) ^ set(found.items()))[0][0]
+    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    given = {name: tuple(value.shape) for name, value in weights.items()}
+    if expected != given:
+        odd = sorted(set(expected.items()) ^ set(given.items()))[0][0]
         raise RigError(
-            f"The drafter in {called(folder)} does not fit its own config: tensor {odd} "
-            f"has shape {found.get(odd, 'nothing')} where {wanted.get(odd, 'nothing')} is expected.")
+            f"The drafter in {display_name(folder)} does not fit its own config: tensor {odd} "
+            f"has shape {given.get(odd, 'nothing')} where {expected.get(odd, 'nothing')} is expected.")
     model.load_state_dict(weights)
 
 
@@ -168,11 +174,11 @@ def require(folder: Path, name: str) -> Path:
     """The file of that name; RigError where it is not there."""
     path = folder / name
     if not path.is_file():
-        raise RigError(f"{called(folder)} has no {name}; the checkpoint is missing or incomplete.")
+        raise RigError(f"{display_name(folder)} has no {name}; the checkpoint is missing or incomplete.")
     return path
 
 
 def first_line(error: BaseException) -> str:
     """The first line of an exception's message, as part of a sentence."""
-    said = str(error).strip() or type(error).__name__
-    return said.split("\n")[0][:300].rstrip(".")
+    message = str(error).strip() or type(error).__name__
+    return message.split("\n")[0][:300].rstrip(".")

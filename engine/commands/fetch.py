@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import shutil
 
-from engine.checkpoints.opening import Opening
+from engine.checkpoints.memory import Opening
 from engine.commands import flags, values
 from engine.commands.verb import Result, Verb
 from engine.errors import RigError

@@ -11,7 +11,7 @@ from engine import open_rig
 from engine.commands import flags, values
 from engine.commands.verb import Result, Verb
 from engine.records import Sampling
-from engine.requests.turns import ROLES
+from engine.requests.prompts import ROLES
 from engine.serving.live import Answer, LiveRig
 from engine.trace import dump, tau
 

@@ -17,7 +17,7 @@ from engine.decoding.budget_policy import AUTO
 from engine.decoding.methods import METHODS
 from engine.machine.files import kind_of
 from engine.requests.limits import MOST_NODES
-from engine.requests.turns import ROLES, Turn
+from engine.requests.prompts import ROLES, Turn
 
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 DECIMAL_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)

@@ -12,7 +12,8 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
-from engine.checkpoints.files import called, read_config
+from engine.checkpoints.files import display_name as called
+from engine.checkpoints.files import read_config
 from engine.decoding.plan import Drafter
 from engine.errors import RigError
 from engine.models.target import TorchTarget

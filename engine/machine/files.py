@@ -1,4 +1,5 @@
-"""Only ordinary files are read and written; and one is replaced only by another that is complete."""
+"""Files: only ordinary ones are read and written, one is replaced only by another that is complete, and those that are
+kept between starts have their folder."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from typing import BinaryIO
 
 from engine.errors import FileError
 
+CACHE_VARIABLE = "CANOPY_CACHE"
 KINDS: Mapping[str, Callable[[int], bool]] = MappingProxyType({
     "a folder": stat.S_ISDIR, "a device": stat.S_ISCHR, "a disk": stat.S_ISBLK, "a pipe": stat.S_ISFIFO,
     "a socket": stat.S_ISSOCK})
@@ -51,8 +53,8 @@ def replace_file(path: Path, data: bytes) -> None:
             raise FileError(f"{path.name or path}: it is {kind}, and only an ordinary file is replaced.")
         _write_beside(target, data)
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise FileError(f"{path.name or path}: {said}.") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise FileError(f"{path.name or path}: {reason}.") from error
 
 
 def _write_beside(target: Path, data: bytes) -> None:
@@ -70,3 +72,11 @@ def _write_beside(target: Path, data: bytes) -> None:
         with suppress(OSError):
             partial.unlink()
         raise
+
+
+def kept_files() -> Path:
+    """The folder for converted checkpoints and unfinished training: $CANOPY_CACHE, else ``canopy`` in the user's
+    cache folder. It may not exist yet."""
+    if named := os.environ.get(CACHE_VARIABLE):
+        return Path(named).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "canopy"

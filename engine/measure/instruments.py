@@ -13,7 +13,8 @@ import transformers
 
 from engine.budget.auto import SharedRows
 from engine.budget.cost import CostCurve
-from engine.checkpoints.opening import Opening, Tell
+from engine.checkpoints.files import Tell
+from engine.checkpoints.memory import Opening
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.together import BatchRequest
 from engine.lab.company import read_among

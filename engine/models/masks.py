@@ -3,34 +3,10 @@ each kind of layer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 MASK_PER_KIND = frozenset({"qwen2", "qwen3"})  # these take a mask for each kind of layer, None for a causal one
-
-
-def take_any_mask(model: PreTrainedModel) -> None:
-    """Let the model accept masks as the target's passes give them: one for each kind of layer, all the same.
-
-    An additive mask is passed on as it is; without one, the rows are taken to follow one another after the cache.
-    """
-    if model.config.get_text_config().model_type not in MASK_PER_KIND:
-        model.register_forward_pre_hook(_unfolded, with_kwargs=True)
-
-
-def _unfolded(model: PreTrainedModel, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
-    masks = named.get("attention_mask")
-    if isinstance(masks, Mapping):
-        mask = next(iter(masks.values()))
-        if mask is None:
-            like = torch.empty(0, dtype=model.dtype, device=named["input_ids"].device)
-            mask = causal(named["input_ids"].shape[1], named["past_key_values"].get_seq_length(), like)
-        named["attention_mask"] = mask
-    return given, named
 
 
 def additive(seen: Tensor, committed: int, like: Tensor) -> Tensor:

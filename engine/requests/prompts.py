@@ -1,17 +1,30 @@
-"""Prompt files: JSON lines with a ``prompt`` (or ``turns``, whose first is used) and an optional ``domain``."""
+"""Prompts: files of them, the conversation before one, and whether one is of a kind that a rig was trained for.
+
+A prompt file holds JSON lines with a ``prompt`` (or ``turns``, whose first is used) and an optional ``domain``.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.errors import RequestError
+from engine.errors import RequestError, RigError
 from engine.machine.files import open_file
-from engine.requests.turns import Turn
 
 LARGEST_FILE_BYTES = 32 * 2**20  # far more prompts than a sweep can measure
+
+Turn = tuple[str, str]  # role and text
+ROLES = ("system", "user", "assistant")
+FORMS = 'it has to be [role, text] or {"role": …, "content": …}, both texts'
+
+LOOKED_AT = 1500  # characters: matching an expression may take time quadratic in them
+SAID = "lies outside what the"  # a part of the sentence below by which a header's note is recognised
+
 
 
 @dataclass(frozen=True)
@@ -29,8 +42,8 @@ def read_prompts(path: Path) -> list[Prompt]:
         with open_file(path) as file:
             return prompts_from(file.read(LARGEST_FILE_BYTES + 1), path.name)
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise RequestError(f"The prompt file {path.name} cannot be read: {said}.") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise RequestError(f"The prompt file {path.name} cannot be read: {reason}.") from error
 
 
 def prompts_from(data: bytes, name: str) -> list[Prompt]:
@@ -75,3 +88,51 @@ def _prompt(row: str, place: str) -> Prompt:
 def _first_turn(value: dict[str, Any]) -> Any:
     turns = value.get("turns")
     return value.get("prompt", turns[0] if isinstance(turns, list) and turns else None)
+
+
+def turns_from(value: Any) -> tuple[Turn, ...]:
+    """The turns in a list of [role, text] or {"role", "content"}; RequestError names the first that is neither."""
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        raise RequestError(f"The turns are {_seen(value)}; they have to be a list of turns.")
+    return tuple(_turn(turn, place) for place, turn in enumerate(value, start=1))
+
+
+def _turn(value: Any, place: int) -> Turn:
+    pair = [value.get("role"), value.get("content")] if isinstance(value, Mapping) else value
+    if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+        raise RequestError(f"Turn {place} is {_seen(value)}; {FORMS}.")
+    role, text = pair
+    if role not in ROLES:
+        raise RequestError(f"Turn {place} has the role {role[:20]!r}; it has to be one of {', '.join(ROLES)}.")
+    return role, text
+
+
+def _seen(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+def outside(rig: str, good_at: str) -> str:
+    """The sentence for a prompt of no kind that the rig was trained for."""
+    return f"This prompt {SAID} {rig} was trained for. {good_at}"
+
+
+def says_outside(note: str) -> bool:
+    """Whether a note holds that sentence."""
+    return SAID in note
+
+
+def familiar(prompt: str, kinds: Sequence[str]) -> bool:
+    """Whether one of these regular expressions matches at the start of the prompt, ignoring case."""
+    return any(compiled(kind).search(prompt[:LOOKED_AT]) for kind in kinds)
+
+
+@lru_cache(maxsize=64)
+def compiled(kind: str) -> re.Pattern[str]:
+    """The compiled expression; RigError where it is not a regular expression."""
+    try:
+        return re.compile(kind, re.IGNORECASE | re.DOTALL)
+    except re.error as error:
+        raise RigError(f"{kind[:60]!r} is not a regular expression: {error}.") from error

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from engine.checkpoints.files import first_line
 from engine.errors import RequestError
 from engine.recorder import token_piece
-from engine.requests.turns import ROLES, Turn
+from engine.requests.prompts import ROLES, Turn
 from engine.trace import Piece
 
 THINKING = "enable_thinking"  # the option's name in chat templates
@@ -50,11 +50,11 @@ def prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, turns: Sequence[
     if not template_of(tokenizer):
         return tuple(tokenizer.encode("\n".join(texts), split_special_tokens=True))
     frame = _frame(tokenizer, [role for role, _ in turns] + ["user"], style or ChatStyle())
-    found = list(tokenizer.encode(frame[0], add_special_tokens=False))
+    ids = list(tokenizer.encode(frame[0], add_special_tokens=False))
     for text, after in zip(texts, frame[1:], strict=True):
-        found += tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
-        found += tokenizer.encode(after, add_special_tokens=False)
-    return tuple(found)
+        ids += tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
+        ids += tokenizer.encode(after, add_special_tokens=False)
+    return tuple(ids)
 
 
 def template_of(tokenizer: PreTrainedTokenizerBase) -> str:
@@ -74,8 +74,8 @@ def _frame(tokenizer: PreTrainedTokenizerBase, roles: Sequence[str], style: Chat
                            f"({first_line(error)[:160]}).") from error
     frame: list[str] = []
     for place in places:
-        before, found, rest = rest.partition(place)
-        if not found:
+        before, kept, rest = rest.partition(place)
+        if not kept:
             raise RequestError("The chat template of this rig leaves a turn out; leave earlier turns out, too.")
         frame.append(before)
     return [*frame, rest]

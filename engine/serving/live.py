@@ -16,23 +16,21 @@ from transformers import PreTrainedTokenizerBase
 
 from engine.budget.auto import UNMEASURED, AutoBudget, DraftHistory, SharedRows
 from engine.budget.cost import CostCurve
+from engine.checkpoints.memory import RunMemory, memory_error
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
 from engine.decoding.plan import Drafter, plan
 from engine.decoding.together import BatchRequest
 from engine.models.inference import rounds_in_inference_mode
-from engine.records import Ask, Request, Round, Sampling
-from engine.requests.familiar import familiar, outside
+from engine.records import Ask, Integers, Request, Round, Sampling
+from engine.requests.prompts import Turn, familiar, outside
 from engine.requests.rig_names import AUTO_DTYPE
-from engine.requests.turns import Turn
 from engine.serving.chat import TokenTexts, prompt_ids
 from engine.serving.cost import CostBook
 from engine.serving.rigs import Rig, load_rig
-from engine.serving.room import RunMemory, memory_error
 from engine.serving.seats import OwnRounds, Seat, SharedRun
 from engine.serving.shared_rounds import SharedRounds
-from engine.serving.telling import request_in_words, shared_rounds_sentence, token_ids
 from engine.trace import End, Entry, Header, Line, Trace, committed_ids, gather
 
 
@@ -86,12 +84,12 @@ class Answer(Iterator[Round]):
 class LiveRig:
     """One rig that answers. With ``shares``, as for a page, its runs share rounds, made by one thread of their own;
     without, they follow one another in their readers' threads, since two threads that compute slow each other down
-    (``target/waiting.py``)."""
+    (``models/waiting.py``)."""
 
     def __init__(self, rig: Rig, shares: bool = False) -> None:
         self._rig = rig
         self._reading = Lock()
-        self._memory = RunMemory(rig)
+        self._memory = RunMemory(rig.target)
         self._costs = CostBook(rig)
         self._histories: dict[Hashable, DraftHistory] = defaultdict(DraftHistory)  # by method and drafters
         self._shared = SharedRounds(SharedRows())
@@ -230,7 +228,7 @@ class LiveRig:
                 if answer is None:
                     break
                 made, company = answer
-                shown = token_ids(made)
+                shown = tokens_of(made)
                 fresh = shown[~named[shown]]
                 named[fresh] = True
                 count, last = count + 1, made
@@ -304,3 +302,23 @@ class LiveRig:
 def open_rig(name: str, dtype: str = AUTO_DTYPE) -> LiveRig:
     """The rig of that name, ready to answer; RigError says what is missing or does not fit."""
     return LiveRig(load_rig(name, dtype))
+
+
+def shared_rounds_sentence(shared: int, count: int, others: int) -> str:
+    """The sentence for a run that shared rounds with others: its speed is not that of a run alone."""
+    if not shared:
+        return ""
+    whom = "another run" if others == 1 else f"up to {others} other runs"
+    return f"It shared {shared} of its {count} rounds with {whom}, so its speed is not that of a run alone."
+
+
+def request_in_words(request: Request) -> str:
+    """What a run asked the device for, in words that complete an error's sentence."""
+    return f"at a budget of {request.budget} nodes and {len(request.prompt_ids)} prompt tokens"
+
+
+def tokens_of(shown: Round) -> Integers:
+    """Every token that a round shows, (n,) int32 with repeats: proposals, nodes, choices, and the bonus token."""
+    return np.concatenate([
+        *(draft.tokens.ravel() for draft in shown.drafts), *(tree.tokens for tree in shown.candidates),
+        shown.tree.tokens, shown.verification.choice, [shown.acceptance.bonus]], dtype=np.int32)

@@ -4,7 +4,7 @@ One dtype serves plain decoding and trees, so that both write one text. It is ch
 acceptance lengths of the rig's card over the measured time of a pass, at each dtype's best number of nodes, none
 included. A geometric mean of pass times would not do: with matrix units in bfloat16 it preferred the dtype whose large
 trees are cheap, although no tree that large pays. Weights that a file stores in 4 bits may be multiplied as such,
-"int4" (``target/four_bits.py``). Figures: ``LOG.md``.
+"int4" (``models/four_bits.py``). Figures: ``LOG.md``.
 """
 
 from __future__ import annotations
@@ -22,15 +22,12 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 
-from engine.checkpoints.architectures import causal_config
-from engine.checkpoints.files import called, parameters, weight_files
-from engine.checkpoints.loading import load_causal
-from engine.checkpoints.memory import Storage, fits
-from engine.checkpoints.opening import Opening
+from engine.checkpoints.files import display_name, parameters, weight_files
+from engine.checkpoints.loading import causal_config, load_causal
+from engine.checkpoints.memory import Opening, Storage, fits
 from engine.decoding.tree import pack
 from engine.errors import FileError, RigError
-from engine.machine.files import replace_file
-from engine.machine.kept_files import kept_files
+from engine.machine.files import kept_files, replace_file
 from engine.models.four_bits import CACHE_DTYPE, PACKED_BYTES, levels_of
 from engine.models.hardware import hardware
 from engine.models.target import TorchTarget
@@ -71,7 +68,7 @@ def precision(wanted: str, folder: Path, device: torch.device, opening: Opening,
                            *names]).encode()).hexdigest()
     times = remembered(key)
     if times is None:
-        opening.tell(f"Measuring in which precision {called(folder)} is fastest here …", None)
+        opening.tell(f"Measuring in which precision {display_name(folder)} is fastest here …", None)
         times = pass_times(folder, names)
         remember(key, times)
     return chosen(times, lengths)
@@ -116,17 +113,17 @@ def pass_times(folder: Path, names: Sequence[str]) -> Mapping[str, PassTimes]:
 def target_in(name: str, folder: Path) -> TorchTarget:
     """The target in a folder on the CPU in the dtype of this name, without taps."""
     target = TorchTarget(load_causal(folder, DTYPES[name], torch.device("cpu")), ())
-    take(target, name, folder)
+    enable_int4(target, name, folder)
     return target
 
 
-def take(target: TorchTarget, name: str, folder: Path) -> None:
+def enable_int4(target: TorchTarget, name: str, folder: Path) -> None:
     """Switch the target from this folder to 4-bit products where the dtype's name asks for them; RigError where its
     weights are not 4-bit."""
     if name == FOUR_BITS and not target.read_in_four_bits():
         others = ", ".join(other for other in (AUTO_DTYPE, *DTYPES) if other != FOUR_BITS)
-        raise RigError(f"{called(folder)} cannot be read as {FOUR_BITS}: its weights are not stored in 4 bits, or its "
-                       f"architecture or device has no product for them; choose one of {others}.")
+        raise RigError(f"{display_name(folder)} cannot be read as {FOUR_BITS}: its weights are not stored in 4 bits, "
+                       f"or its architecture or device has no product for them; choose one of {others}.")
 
 
 def in_four_bits(folder: Path) -> bool:

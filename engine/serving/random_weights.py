@@ -27,8 +27,7 @@ from transformers.initialization import no_init_weights
 
 from engine.checkpoints.files import placed
 from engine.checkpoints.loading import load_tokenizer
-from engine.checkpoints.memory import Storage, must_fit_into_memory
-from engine.checkpoints.opening import Opening
+from engine.checkpoints.memory import Opening, Storage, must_fit_into_memory
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.errors import RigError

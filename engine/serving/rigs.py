@@ -1,24 +1,26 @@
-"""Rigs: a target, its tokenizer and the drafters that were trained for it, as one set of checkpoints."""
+"""Rigs: a target, its tokenizer and the drafters that were trained for it, as one set of checkpoints, described by the
+rig.json in a folder, the rig's card, or by a name, or as TARGET::DRAFTER."""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedTokenizerBase
 
-from engine.checkpoints.architectures import causal_config, within_window
-from engine.checkpoints.files import called, first_line
+from engine.checkpoints.files import display_name, first_line
 from engine.checkpoints.gguf import origin_of
-from engine.checkpoints.loading import load_causal, load_tokenizer
-from engine.checkpoints.opening import ALONE, Opening
-from engine.checkpoints.several_gpus import places_of
-from engine.checkpoints.sources import fetch
+from engine.checkpoints.loading import causal_config, load_causal, load_tokenizer, within_window
+from engine.checkpoints.memory import ALONE, Opening, places_of
+from engine.checkpoints.sources import fetch, packaged
 from engine.decoding.methods import PATH, method_named
 from engine.decoding.plan import Drafter
 from engine.drafters.kinds import DrafterPlan, TargetFacts, planned
@@ -41,13 +43,23 @@ from engine.requests.rig_names import (
     pair_of,
     rig_names,
 )
-from engine.serving.cards import RigParts, card_parts, has_card
 from engine.serving.chat import ChatStyle, chat_style
-from engine.serving.precision import DTYPES, USUAL, precision, storage_of, take
+from engine.serving.precision import DTYPES, USUAL, enable_int4, precision, storage_of
 from engine.serving.random_weights import MEANINGLESS, SEED, random_models, random_texts, shape_named
 
 log = logging.getLogger("canopy.rigs")
 WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RuntimeError, StrictDataclassError)
+
+CARD = "rig.json"
+TYPICAL_LENGTHS: Mapping[int, float] = MappingProxyType({1: 1.4, 3: 1.8, 7: 2.0, 16: 2.2})  # where no card says
+KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+    "title": (str, "a text"), "heads": (list, "a list of names"), "defaults": (dict, "an object of lists of names"),
+    "revisions": (dict, "an object of texts"), "package": (dict, "an object of texts"),
+    "good_at": (str, "a text"), "familiar_nats": ((int, float), "a number"),
+    "familiar": (list, "a list of regular expressions"),
+    "acceptance_lengths": (dict, "an object of numbers")}
+NEEDED = ("title", "heads", "defaults")
+
 
 
 @dataclass(frozen=True)
@@ -120,7 +132,7 @@ def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
         raise RigError(f"The weights of {name[:200]} are made when the rig is opened, so there is nothing to fetch.")
     if name in NAMED or JOINT in name:
         return _pair_parts(name, opening)
-    folder = next((each for each in (Path(name), RIGS_FOLDER / name) if has_card(each)), None)
+    folder = next((place for place in (Path(name), RIGS_FOLDER / name) if has_card(place)), None)
     if folder is None:
         raise RigError(f"There is no rig {name[:200]!r}; there are {', '.join(rig_names())}, or name a folder that "
                        f"holds a rig.json, or a target and a drafter as TARGET{JOINT}DRAFTER.")
@@ -131,16 +143,16 @@ def _pair_parts(name: str, opening: Opening) -> RigParts:
     """A target and one or two drafters; with one, the n-gram drafter is the second drafter."""
     pair = pair_of(name)
     target = fetch(pair.target, opening.tell)
-    found = {f"drafter {number}" if len(pair.drafters) > 1 else "drafter": fetch(place, opening.tell)
-             for number, place in enumerate(pair.drafters, 1) if place != NGRAM}
-    names = (*found, NGRAM)[:2]
+    drafters = {f"drafter {number}" if len(pair.drafters) > 1 else "drafter": fetch(place, opening.tell)
+                for number, place in enumerate(pair.drafters, 1) if place != NGRAM}
+    names = (*drafters, NGRAM)[:2]
     defaults: dict[int, tuple[str, ...]] = {1: names[:1]}
     if len(names) == 2:
         defaults[2] = names
     return RigParts(
         name if name in NAMED else target.label, target.folder,
-        {drafter: each.folder for drafter, each in found.items()}, defaults,
-        {"target": target.label, **{drafter: each.label for drafter, each in found.items()}})
+        {name: drafter.folder for name, drafter in drafters.items()}, defaults,
+        {"target": target.label, **{name: drafter.label for name, drafter in drafters.items()}})
 
 
 def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -> Rig:
@@ -163,11 +175,14 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening 
     with _configured(parts.target):
         config = causal_config(parts.target)
         facts = TargetFacts(parts.target, config.get_text_config())
-    plans = {name: _plan(folder, facts) for name, folder in parts.drafters.items()}
+    plans: dict[str, DrafterPlan] = {}
+    for name, folder in parts.drafters.items():
+        with _configured(folder):
+            plans[name] = planned(folder, facts)
     with _configured(parts.target):
         chosen = precision(dtype, parts.target, device, opening, parts.acceptance_lengths)
         places = places_of([parts.target, *parts.drafters.values()], config, storage_of(chosen.dtype), device, opening)
-    opening.tell(f"Reading the weights of {called(parts.target)} …", None)
+    opening.tell(f"Reading the weights of {display_name(parts.target)} …", None)
     tokenizer = load_tokenizer(parts.target, facts.config.vocab_size)
     with _configured(parts.target):
         model = load_causal(parts.target, DTYPES[chosen.dtype], device, places)
@@ -177,7 +192,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening 
             raise RigError(f"The layers of a {model.config.model_type} cannot be tapped; name a drafter that reads "
                            "none.")
         target = TorchTarget(model, taps)
-        take(target, chosen.dtype, parts.target)
+        enable_int4(target, chosen.dtype, parts.target)
         must_verify_trees(target)
     opening.tell("Reading the drafters …", None)
     drafters: dict[str, Drafter] = {}
@@ -186,16 +201,11 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening 
             drafters[name] = _drafter(plan, target)
     drafters[NGRAM] = NGramDrafter(target.config.vocab_size)
     style = chat_style(tokenizer, [plan.thinking for plan in plans.values()])
+    origin = origin_of(parts.target)
     return Rig(
         parts.title, target, tokenizer, drafters, parts.defaults, parts.revisions, parts.good_at, parts.familiar_nats,
-        _families(plans), style, tuple(note for note in (window, style.note, _origin_note(parts.target)) if note),
+        _families(plans), style, tuple(note for note in (window, style.note, origin and origin.note) if note),
         familiar=parts.familiar, precision=chosen)
-
-
-def _origin_note(folder: Path) -> str:
-    """A sentence about where the weights came from, shown with every run; empty where there is nothing to report."""
-    made = origin_of(folder)
-    return made.note if made else ""
 
 
 @contextmanager
@@ -206,15 +216,9 @@ def _configured(folder: Path) -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise
     except WRONG_KIND as error:
-        said = " ".join(str(error).split())[:200].rstrip(".") or "no value"
-        raise RigError(f"config.json in {called(folder)} holds a value of the wrong kind ({type(error).__name__}: "
-                       f"{said}); correct it, or choose another revision.") from error
-
-
-def _plan(folder: Path, facts: TargetFacts) -> DrafterPlan:
-    """The plan for loading the drafter in a folder, by its config.json."""
-    with _configured(folder):
-        return planned(folder, facts)
+        reason = " ".join(str(error).split())[:200].rstrip(".") or "no value"
+        raise RigError(f"config.json in {display_name(folder)} holds a value of the wrong kind "
+                       f"({type(error).__name__}: {reason}); correct it, or choose another revision.") from error
 
 
 def _families(plans: Mapping[str, DrafterPlan]) -> Mapping[str, str]:
@@ -231,3 +235,87 @@ def _drafter(plan: DrafterPlan, target: TorchTarget) -> Drafter:
     size = target.config.hidden_size
     columns = torch.cat([torch.arange(size) + size * target.taps.index(tap) for tap in plan.taps])
     return NarrowedDrafter(drafter, columns.to(target.device))
+
+
+@dataclass(frozen=True)
+class RigParts:
+    """What a rig is made of, before anything is loaded: its folders, and the drafters for methods of one and of two.
+    ``acceptance_lengths`` are mean tokens per round by the node budget, as measured on prompts of its kind."""
+
+    title: str
+    target: Path
+    drafters: Mapping[str, Path]
+    defaults: Mapping[int, tuple[str, ...]]
+    revisions: Mapping[str, str]
+    good_at: str = ""
+    familiar_nats: float = float("inf")
+    familiar: tuple[str, ...] = ()
+    acceptance_lengths: Mapping[int, float] = field(default_factory=lambda: TYPICAL_LENGTHS)
+
+
+def has_card(folder: Path) -> bool:
+    """Whether this folder holds a rig; False for a name that no folder can have."""
+    try:
+        return (folder / CARD).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def card_parts(folder: Path, opening: Opening) -> RigParts:
+    """The parts that a folder's card names; a target in a package is fetched. RigError says which field is missing or
+    of the wrong kind."""
+    card = _read(folder)
+    names = _names(folder, "heads", card["heads"])
+    defaults = {count: _names(folder, "defaults", chosen) for count, chosen in card["defaults"].items()}
+    for count, chosen in defaults.items():
+        if count not in ("0", "1", "2") or len(chosen) != int(count) or not {*chosen} <= {*names, NGRAM}:
+            raise RigError(f"{CARD} in {display_name(folder)} has {str(chosen)[:60]} for {count[:20]!r} drafters under "
+                           f"'defaults'; it has to be as many of {', '.join((*names, NGRAM))}, for \"1\" or \"2\".")
+    target, package = folder / "target", card.get("package")
+    if package and not target.is_dir():  # the container image has it there already
+        target = packaged(folder.name, package, opening.tell)
+    return RigParts(
+        card["title"], target, {name: folder / name for name in names},
+        {int(count): tuple(chosen) for count, chosen in defaults.items()},
+        {str(name): str(value) for name, value in card.get("revisions", {}).items()}, card.get("good_at", ""),
+        float(card.get("familiar_nats", "inf")), tuple(map(str, card.get("familiar", ()))),
+        _lengths(folder, card.get("acceptance_lengths", {})))
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        card = json.loads((folder / CARD).read_text(encoding="utf8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise RigError(f"{CARD} in {display_name(folder)} is not JSON: {first_line(error)}.") from error
+    if not isinstance(card, dict):
+        raise RigError(f"{CARD} in {display_name(folder)} holds a {type(card).__name__}; it has to be an object.")
+    missing = [name for name in NEEDED if name not in card]
+    if missing:
+        raise RigError(f"{CARD} in {display_name(folder)} has no {missing[0]!r}.")
+    for name, (kind, expected) in KINDS.items():
+        value = card.get(name)
+        if name in card and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise RigError(f"{CARD} in {display_name(folder)} has {str(value)[:60]!r} under {name!r}; it has to be "
+                           f"{expected}.")
+    return card
+
+
+def _lengths(folder: Path, value: Mapping[str, Any]) -> Mapping[int, float]:
+    """Acceptance lengths by budget; those that the card lacks are typical ones."""
+    try:
+        lengths = {int(nodes): float(length) for nodes, length in value.items()}
+    except (TypeError, ValueError, OverflowError):
+        lengths = {0: 0.0}
+    if not all(1 <= length <= nodes + 1 for nodes, length in lengths.items()):
+        raise RigError(f"{CARD} in {display_name(folder)} has {str(dict(value))[:60]!r} under 'acceptance_lengths'; it "
+                       "has to hold tokens per round by node budget, each from 1 to the budget + 1.")
+    return {**TYPICAL_LENGTHS, **lengths}
+
+
+def _names(folder: Path, field: str, value: Any) -> list[str]:
+    """A list of names of folders beside the card; RigError for any other value or path."""
+    if not isinstance(value, list) or not all(
+            isinstance(name, str) and name and Path(name).name == name for name in value):
+        raise RigError(f"{CARD} in {display_name(folder)} has {str(value)[:60]!r} under {field!r}; it has to be a list "
+                       "of names of folders beside it.")
+    return value

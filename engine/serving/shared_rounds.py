@@ -20,12 +20,12 @@ from typing import Any
 
 import torch
 
+from engine.checkpoints.memory import memory_error, trim_heap
 from engine.decoding.budget_policy import BudgetAllocator
 from engine.decoding.together import RequestBatch
 from engine.errors import RequestError
 from engine.records import WAIT, Round
 from engine.serving.fairness import served, settle
-from engine.serving.room import give_back, memory_error
 from engine.serving.seats import LEAVE, ROUND, Group, Seat, SharedRun
 from engine.trace import Block, SharedPass
 
@@ -100,7 +100,7 @@ class SharedRounds:
                     if not self._seats:
                         self._thread = None
                         break
-        give_back()
+        trim_heap()
 
     def _make_rounds(self) -> None:
         while self._seats:

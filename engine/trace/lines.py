@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from engine.decoding.acceptance_length import mean_length
 from engine.errors import TraceError
 from engine.records import WAIT, Integers, Request, Round
-from engine.requests.turns import Turn
+from engine.requests.prompts import Turn
 
 Piece = str | tuple[int, ...]  # a token's text, or its bytes where the token alone is not whole characters
 

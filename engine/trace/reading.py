@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from engine.errors import RequestError, TraceError
 from engine.recorder import HEADER, LONGEST_NOTE, check_line, drafters, known, number, reason_of, seen, text, whole
-from engine.requests.turns import turns_from
+from engine.requests.prompts import turns_from
 from engine.trace import checks
 from engine.trace.limits import LIMITS, Limits
 from engine.trace.lines import End, Entry, Header, Line, Piece, Trace, gather

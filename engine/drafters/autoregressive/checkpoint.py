@@ -7,9 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.checkpoints.architectures import causal_config
-from engine.checkpoints.files import called
-from engine.checkpoints.loading import load_causal, load_tokenizer
+from engine.checkpoints.files import display_name as called
+from engine.checkpoints.loading import causal_config, load_causal, load_tokenizer
 from engine.drafters.autoregressive.drafter import AutoregressiveDrafter
 from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, must_fit
 from engine.errors import RigError

@@ -14,7 +14,8 @@ from typing import Any
 
 from transformers import PreTrainedConfig, Qwen3Config
 
-from engine.checkpoints.files import called, filled, load_weights, placed, read_config
+from engine.checkpoints.files import display_name as called
+from engine.checkpoints.files import filled, load_weights, placed, read_config
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.kinds import (

@@ -15,7 +15,8 @@ import torch
 from torch import nn
 from transformers import LlamaConfig, PreTrainedConfig
 
-from engine.checkpoints.files import called, filled, load_weights, placed, read_config
+from engine.checkpoints.files import display_name as called
+from engine.checkpoints.files import filled, load_weights, placed, read_config
 from engine.drafters.dflash.checkpoint import ROPES
 from engine.drafters.eagle3.drafter import Eagle3Drafter
 from engine.drafters.eagle3.model import Eagle3Model

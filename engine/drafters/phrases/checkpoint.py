@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from engine.checkpoints.files import called, damaged, read_config
+from engine.checkpoints.files import damaged, read_config
+from engine.checkpoints.files import display_name as called
 from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, architectures, must_count, must_fit
 from engine.drafters.phrases.drafter import PhraseDrafter
 from engine.drafters.phrases.table import PhraseTable, table_of

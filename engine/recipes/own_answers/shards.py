@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.machine.kept_files import kept_files
+from engine.machine.files import kept_files
 from engine.recipes.batches import Conversation
 from engine.requests.rig_names import RIGS_FOLDER
 

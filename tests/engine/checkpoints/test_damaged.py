@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.checkpoints.opening import unheard
+from engine.checkpoints.files import unheard
 from engine.commands.program import main
 from engine.errors import RigError
 from engine.measure.instruments import open_beside

@@ -22,7 +22,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from engine.checkpoints import gguf as reading
 from engine.checkpoints.gguf import converted, origin_of
 from engine.checkpoints.loading import load_causal
-from engine.checkpoints.packaged import packaged
+from engine.checkpoints.sources import packaged
 from engine.errors import RigError
 from engine.models.self_test import largest_difference_nats
 from engine.requests.rig_names import from_hub

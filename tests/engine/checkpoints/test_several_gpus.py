@@ -11,10 +11,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from engine.checkpoints import several_gpus
-from engine.checkpoints.architectures import causal_config
-from engine.checkpoints.opening import ALONE
-from engine.checkpoints.several_gpus import balanced, places_of
+from engine.checkpoints.loading import causal_config
+from engine.checkpoints.memory import ALONE, balanced, places_of, spread
 from engine.decoding.tree import pack
 from engine.errors import RigError
 from engine.models.cache import SpreadCache, TreeCache
@@ -57,7 +55,6 @@ def gpus(monkeypatch: pytest.MonkeyPatch, *free: int) -> None:
 
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(free))
     monkeypatch.setattr("engine.checkpoints.memory.free_bytes", free_of)
-    monkeypatch.setattr(several_gpus, "free_bytes", free_of)
 
 
 def found(folders: list[Path]) -> dict[str, int]:
@@ -94,7 +91,7 @@ def test_why_not(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(model.base_model), "layers", None, raising=False)
     del model.base_model._modules["layers"]
     with pytest.raises(RigError, match="The layers of a qwen3 cannot be told apart"):
-        several_gpus.spread(model, 0, 0, [10**9, 10**9])
+        spread(model, 0, 0, [10**9, 10**9])
 
 
 def test_the_places_reach_the_loader_and_nothing_is_moved_afterwards(

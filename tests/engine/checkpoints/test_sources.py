@@ -20,8 +20,8 @@ from huggingface_hub.errors import (
 )
 
 from engine.checkpoints import sources
-from engine.checkpoints.files import called
-from engine.checkpoints.opening import Opening
+from engine.checkpoints.files import display_name
+from engine.checkpoints.memory import Opening
 from engine.errors import RigError
 from engine.requests.rig_names import NAMED, RIGS_FOLDER, RigPair, from_hub, pair_of, rig_names
 from engine.serving.rigs import load_rig, rig_parts
@@ -94,7 +94,7 @@ def test_what_lies_in_the_hubs_cache_goes_by_its_name(hub: list[tuple[str, str]]
     (drafter / "config.json").write_text("[]")
     with pytest.raises(RigError, match="^config.json in z-lab/Qwen3-8B-DFlash-b16 holds a list"):
         load_rig("qwen3-8b", "float32")
-    assert called(Path("assets/demo/target")) == "target" and called(Path()) == Path().resolve().name
+    assert display_name(Path("assets/demo/target")) == "target" and display_name(Path()) == Path().resolve().name
 
 
 def test_a_named_rig_is_fetched_and_says_which_commits_it_is(hub: list[tuple[str, str]]) -> None:

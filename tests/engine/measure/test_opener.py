@@ -15,8 +15,7 @@ import torch
 
 import app
 from engine.checkpoints import memory
-from engine.checkpoints.memory import Storage
-from engine.checkpoints.opening import Opening
+from engine.checkpoints.memory import Opening, Storage
 from engine.errors import CancellationError, RigError
 from engine.measure import instruments
 from engine.measure.instruments import held_bytes, open_beside

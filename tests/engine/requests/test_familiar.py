@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.errors import RigError
-from engine.requests.familiar import familiar, outside, says_outside
+from engine.requests.prompts import familiar, outside, says_outside
 
 ASSETS = Path("assets")
 KINDS = json.loads((ASSETS / "demo" / "rig.json").read_text("utf8"))["familiar"]

@@ -9,7 +9,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 from engine.checkpoints.loading import load_tokenizer
 from engine.errors import RequestError
 from engine.recorder import BYTE_SYMBOLS
-from engine.requests.turns import Turn
+from engine.requests.prompts import Turn
 from engine.serving.chat import ChatStyle, chat_style, pieces, prompt_ids
 from tests.engine.published import THINKING_TEMPLATE, TOKENIZER
 

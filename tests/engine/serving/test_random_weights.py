@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from engine.checkpoints import memory
-from engine.checkpoints.opening import ALONE
+from engine.checkpoints.memory import ALONE
 from engine.commands.program import main
 from engine.decoding.loop import decode
 from engine.errors import RigError
