@@ -85,8 +85,9 @@ class Lattice:
 
     tokens (depth, rows, k) int32, logprobs (depth, rows, k) float32 in descending order along k and normalised
     over the whole vocabulary before the cut to k, follow (depth, rows, k) int32: the row at the next depth that
-    a cell leads to. Block diffusion gives marginals, one row a depth (paper 002, section 3); a drafter that sees
-    its path gives conditionals, a row per path.
+    a cell leads to. Block diffusion gives marginals, one row a depth (paper 002, section 3); where a token depends
+    on the one before it, transitions, a row per predecessor; a drafter that sees its path gives conditionals, a row
+    per path.
     """
 
     tokens: Integers
@@ -103,6 +104,12 @@ class Lattice:
         if depth >= self.depth:
             return self
         return Lattice(self.tokens[:depth], self.logprobs[:depth], self.follow[:depth])
+
+    def narrowed(self, width: int) -> Lattice:
+        """The lattice of the ``width`` most likely tokens of each row."""
+        if width >= self.tokens.shape[2]:
+            return self
+        return Lattice(self.tokens[..., :width], self.logprobs[..., :width], self.follow[..., :width])
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,25 +5,33 @@ from __future__ import annotations
 from typing import Any, Protocol, runtime_checkable
 
 import torch
+from torch import Tensor
 
 from engine.decoding.plan import Drafter
 from engine.drafters.known_text import ReadText
 from engine.lab.replay import Proposals
+from engine.records import Lattice
 
 
 @runtime_checkable
 class BlockDrafter(Drafter, Protocol):
     """Drafts a block in one pass: from the embedded root and mask tokens, a distribution for each slot.
 
-    ``block`` is the number of slots, ``mask_id`` the token in all but the first; ``embedding`` and ``head`` are the
-    target's; ``model`` is the trained module.
+    ``block`` is the number of slots, ``mask_id`` the token in all but the first; ``model`` is the trained module.
     """
 
     block: int
     mask_id: int
-    embedding: Any
-    head: Any
     model: Any
+
+    def embedded(self, tokens: Tensor) -> Tensor:
+        """What slots of these tokens (…,) start as, (…, hidden size)."""
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """What each slot predicts by itself, (…, vocabulary), by normed hidden states (…, hidden size)."""
+
+    def lattices(self, hidden: Tensor, roots: Tensor, width: int) -> list[Lattice]:
+        """A lattice for each block, by normed hidden states (blocks, depth, hidden size) and roots (blocks,)."""
 
     @property
     def device(self) -> torch.device:

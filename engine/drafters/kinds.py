@@ -86,7 +86,7 @@ def must_tap(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) -> N
                        "serves only the target it was trained on.")
 
 
-def must_be(folder: Path, values: Mapping[str, Any], kind: type, said: str) -> None:
+def must_be(folder: Path, values: Mapping[str, Any], kind: type | tuple[type, ...], said: str) -> None:
     """RigError naming the first of these config.json fields that is not of this type; ``said`` is the type in words."""
     for name, value in values.items():
         if not isinstance(value, kind) or isinstance(value, bool):

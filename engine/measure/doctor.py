@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 
+from engine.decoding.builders.chain import best_cells
 from engine.drafters.abilities import BlockDrafter
 from engine.drafters.dflash.positions import Manner, proposals, usual
 from engine.lab.control import Steps
@@ -194,8 +195,8 @@ def _draft_finding(rig: Rig, name: str, drafter: BlockDrafter, specimens: Sequen
 
 
 def _sureness(lattice: Lattice) -> Floats:
-    """The probability of the most likely token of each depth, (depth,) float32."""
-    return np.exp(lattice.logprobs[:, 0, 0])
+    """The probability of each token of the most likely chain, (depth,) float32."""
+    return np.exp(best_cells(lattice)[1])
 
 
 def _vocabulary_finding(rig: Rig, name: str, drafter: BlockDrafter) -> DoctorFinding:

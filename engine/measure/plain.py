@@ -117,8 +117,8 @@ class PlainLoop:
         tokens[0, 0] = state.root
         positions = torch.arange(state.length, state.length + drafter.block, device=device)
         places = torch.arange(state.length + drafter.block, device=device)
-        hidden = model(drafter.embedding(tokens), model.rotation(positions), state.context, None, (positions, places))
-        logprobs: Tensor = drafter.head(hidden[0, 1:]).float().log_softmax(-1).cpu()
+        hidden = model(drafter.embedded(tokens), model.rotation(positions), state.context, None, (positions, places))
+        logprobs: Tensor = drafter.logits(hidden[0, 1:]).float().log_softmax(-1).cpu()
         return logprobs
 
     def _round(self, state: PlainState, budget: int) -> list[int]:

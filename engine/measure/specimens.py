@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from engine.decoding.builders.chain import best_cells
 from engine.drafters.abilities import BlockDrafter
 from engine.drafters.dflash.positions import Manner, proposals
 from engine.drafters.known_text import ReadText
@@ -80,8 +81,9 @@ def chain_marks(drafter: BlockDrafter, specimens: Sequence[Specimen], taps: Sequ
             following = np.full(lattice.depth, -1, np.int32)
             said = each.token_ids[anchor + 1:anchor + 1 + lattice.depth]
             following[:len(said)] = said
-            chains.append(lattice.tokens[:, 0, 0])
-            beliefs.append(np.exp(lattice.logprobs[:, 0, 0]))
+            tokens, logprobs = best_cells(lattice)
+            chains.append(tokens)
+            beliefs.append(np.exp(logprobs))
             texts.append(following)
     return marks(np.stack(chains), np.stack(texts), np.stack(beliefs))
 

@@ -156,21 +156,28 @@ class Layer:
         computed in its dtype; those of these rows are written into its last slots before the ``spare`` ones, which the
         mask hides. ``mask`` is (1, 1, groups × rows, keys), see ``additive``.
         """
-        heads, values = self._projected(hidden, rotation)
-        return self._closed(self._attended(heads, values, View(len(hidden), room, mask, spare)), hidden)
+        return self.run_together(hidden, rotation, [View(len(hidden), room, mask, spare)])
 
     def run_together(self, hidden: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
         """Hidden states (rows, hidden size) of several texts' rows, one text after another. Each text attends through
         its own view; everything else is one product for all rows."""
-        heads, values = self._projected(hidden, rotation)
+        hidden = self.attention(self.first_norm(hidden), rotation, views).add_(hidden)
+        return self.mlp(self.second_norm(hidden)).add_(hidden)
+
+    def attention(self, inputs: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
+        """The attention output of normed inputs (rows, hidden size), in their shape; ``views`` as in
+        ``run_together``."""
+        heads, values = self._projected(inputs, rotation)
+        if len(views) == 1:
+            return self.out(self._attended(heads, values, views[0]))
         rows = [view.rows for view in views]
         mixed = [self._attended(*own) for own in zip(heads.split(rows), values.split(rows), views, strict=True)]
-        return self._closed(torch.cat(mixed), hidden)
+        return self.out(torch.cat(mixed))
 
-    def _projected(self, hidden: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
+    def _projected(self, inputs: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
         """Query and key heads with rotary embedding, (rows, query + kv heads, head size), and values (rows, kv heads,
         head size)."""
-        states = self.inputs(self.first_norm(hidden)).view(len(hidden), -1, self.size)
+        states = self.inputs(inputs).view(len(inputs), -1, self.size)
         both = states[:, :self.query_heads + self.kv_heads]
         if self.head_norm is not None:
             both = self.head_norm(both)
@@ -185,11 +192,6 @@ class Layer:
         asked = both[:, :queries].unflatten(1, (self.kv_heads, -1)).permute(1, 2, 0, 3).flatten(1, 2)
         mixed = scaled_dot_product_attention(asked[None].to(room.dtype), room[:1], room[1:], attn_mask=view.mask)
         return mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3).reshape(rows, -1).to(both.dtype)
-
-    def _closed(self, mixed: Tensor, hidden: Tensor) -> Tensor:
-        """The layer's output after attention: output projection, residual and MLP, (rows, hidden size)."""
-        hidden = self.out(mixed).add_(hidden)
-        return self.mlp(self.second_norm(hidden)).add_(hidden)
 
 
 class KeysValues:

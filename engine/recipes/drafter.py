@@ -2,8 +2,10 @@
 
     python -m engine.recipes.drafter --drafter math
     python -m engine.recipes.drafter --drafter code --go-on --work .training/own
+    python -m engine.recipes.drafter --drafter all --layout dflash2
 
-The second command goes on from the exported drafter, with the target's own answers in place of the corpus'.
+The second command goes on from the exported drafter, with the target's own answers in place of the corpus'. The third
+makes ``all2``: the same recipe, data and steps as ``all``, in the layout of DFlash 2.
 
 Rows of packed conversations are read once by the frozen target. At random anchors inside the answers a block
 [root, mask, …] is laid, and all blocks of a batch are denoised in one pass: a block sees the target's features before
@@ -28,6 +30,7 @@ from torch import Tensor, nn
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qwen3ForCausalLM
 
 from engine.drafters.dflash.model import DFlashModel
+from engine.drafters.dflash.transitions import CandidateSelector
 from engine.recipes.answers import OwnAnswers
 from engine.recipes.batches import Batch, Blocks, BlockShape, RowShape, block_mask, lay_blocks, make_batch
 from engine.recipes.corpus.mixture import DRAFTER_FINISH_SHARES, DRAFTER_OWN_SHARES, DRAFTER_SHARES, Shares
@@ -42,6 +45,11 @@ DRAFTER_TOKENS: Mapping[str, int] = MappingProxyType({"math": 4_000_000, "code":
 # times the code drafter's in math, too black and white for routing and merging to have much to decide.
 FINISH_TOKENS: Mapping[str, int] = MappingProxyType({"math": 1_000_000, "code": 1_000_000, "all": 0})
 OWN_TOKENS: Mapping[str, int] = MappingProxyType({"code": 1_600_000, "all": 3_000_000})  # of the target's own answers
+# What a drafter's config says in each layout. Published DFlash 2 drafters have rank 256 for a hidden size of 5,120.
+LAYOUTS: Mapping[str, Mapping[str, int]] = MappingProxyType({
+    "dflash": MappingProxyType({}),
+    "dflash2": MappingProxyType({"conv_kernel_size": 2, "conv_group_size": 16, "selector_rank": 64,
+                                 "selector_top_k": 16})})
 FIRST_SCALE = 0.3  # of the final norm: under the target's output head a random direction of full length costs 20 nats
 LEAST_MASS = 1e-3  # the least sum of weights to divide by
 
@@ -62,6 +70,7 @@ class DrafterRecipe(Schedule):
     cooldown_share: float = 0.6
     finish_rate: float = 0.5
     answers: str = "corpus"  # or "target": its own, greedy
+    layout: str = "dflash"
 
     @property
     def shape(self) -> RowShape:
@@ -79,14 +88,37 @@ class DrafterRecipe(Schedule):
         return last.get(self.drafter, DRAFTER_SHARES[self.drafter])
 
 
-def guess_loss(states: Tensor, embedding: Tensor, labels: NDArray[np.int64], weights: NDArray[np.float32]) -> Tensor:
-    """Weighted mean cross entropy in nats, () float32; states (labels, hidden size), embedding (vocabulary, hidden
-    size), labels and weights of any one shape."""
-    shares = torch.from_numpy(weights).to(states.device).flatten()
+def guess_loss(logits: Tensor, labels: NDArray[np.int64], weights: NDArray[np.float32]) -> Tensor:
+    """Weighted mean cross entropy in nats, () float32; logits (labels, vocabulary), labels and weights of any one
+    shape."""
     loss: Tensor = CrossEntropies.apply(  # type: ignore[no-untyped-call]  # torch's
-        nn.functional.linear(states, embedding), torch.from_numpy(labels).to(states.device).flatten()[:, None],
-        shares / shares.sum().clamp_min(LEAST_MASS))
+        logits, torch.from_numpy(labels).to(logits.device).flatten()[:, None], _shares(weights, logits.device))
     return loss
+
+
+def transition_loss(selector: CandidateSelector, logits: Tensor, states: Tensor, blocks: Blocks) -> Tensor:
+    """Weighted mean cross entropy in nats, () float32, of the selector's choice after the right predecessor, for logits
+    (labels, vocabulary) and states (labels, hidden size) of all blocks' slots.
+
+    A label that is not among the candidates takes the place of the last, as in speculators' training of DFlash 2.
+    """
+    labels = torch.from_numpy(blocks.labels).to(states.device)
+    roots = torch.from_numpy(blocks.roots).to(states.device)
+    predecessors = torch.cat([roots[..., None], labels[..., :-1]], -1).flatten()[:, None]
+    labels = labels.flatten()[:, None]
+    candidates = logits.detach().topk(selector.top_k, -1).indices
+    missed = (candidates != labels).all(-1)
+    candidates[missed, -1] = labels[missed, 0]
+    scores = logits.gather(-1, candidates) + selector.edges(states, predecessors, candidates)[:, 0]
+    losses = nn.functional.cross_entropy(
+        scores.float(), (candidates == labels).int().argmax(-1), reduction="none")
+    return (losses * _shares(blocks.weights, states.device)).sum()
+
+
+def _shares(weights: NDArray[np.float32], device: torch.device) -> Tensor:
+    """Each weight's share of their sum, (labels,) float32."""
+    flat = torch.from_numpy(weights).to(device).flatten()
+    return flat / flat.sum().clamp_min(LEAST_MASS)
 
 
 class CrossEntropies(torch.autograd.Function):
@@ -122,9 +154,12 @@ class Trainee(nn.Module):
         self.register_buffer("embedding", embedding.clone())
 
     def forward(self, features: Tensor, blocks: Blocks) -> Tensor:
-        """The weighted mean cross entropy over all blocks, in nats, () float32; features (rows, length, taps × hidden
-        size)."""
-        return guess_loss(self.denoised(features, blocks), self.embedding, blocks.labels, blocks.weights)
+        """The weighted mean cross entropy over all blocks, in nats, () float32, with that of a selector beside it;
+        features (rows, length, taps × hidden size)."""
+        states, selector = self.denoised(features, blocks), self.drafter.candidate_selector
+        logits = nn.functional.linear(states, self.embedding)
+        loss = guess_loss(logits, blocks.labels, blocks.weights)
+        return loss if selector is None else loss + transition_loss(selector, logits, states, blocks)
 
     def denoised(self, features: Tensor, blocks: Blocks) -> Tensor:
         """Hidden states of all masked slots, (rows × m × (slots − 1), hidden size)."""
@@ -145,17 +180,17 @@ class Trainee(nn.Module):
         return masked
 
 
-def drafter_config(target: Qwen3Config, mask_id: int) -> Qwen3Config:
-    """Three layers in the published layout: block size, taps and mask token are in the config."""
+def drafter_config(target: Qwen3Config, mask_id: int, layout: str = "dflash") -> Qwen3Config:
+    """Three layers in a published layout: block size, taps and mask token are in the config."""
     config = Qwen3Config(
         vocab_size=target.vocab_size, hidden_size=target.hidden_size, intermediate_size=896, num_hidden_layers=3,
         num_attention_heads=6, num_key_value_heads=2, head_dim=64, rope_theta=10_000.0,
         max_position_embeddings=target.max_position_embeddings, tie_word_embeddings=False,
         bos_token_id=None, eos_token_id=target.eos_token_id, pad_token_id=target.pad_token_id)
-    config.architectures = ["DFlashDraftModel"]
+    config.architectures = ["DFlash2DraftModel" if LAYOUTS[layout] else "DFlashDraftModel"]
     config.block_size = BLOCK.slots
     config.num_target_layers = target.num_hidden_layers
-    config.dflash_config = {"mask_token_id": mask_id, "target_layer_ids": list(TAPS)}
+    config.dflash_config = {"mask_token_id": mask_id, "target_layer_ids": list(TAPS), **LAYOUTS[layout]}
     return config
 
 
@@ -216,6 +251,8 @@ def main() -> None:
     """Train one drafter, or go on training it, and export it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--drafter", "--head", choices=list(DRAFTER_SHARES), required=True)
+    parser.add_argument("--layout", choices=list(LAYOUTS), default="dflash",
+                        help="dflash2: with convolutions and a candidate selector, written as DRAFTER2")
     parser.add_argument("--rig", type=Path, default=Path("assets/demo"))
     parser.add_argument("--work", type=Path, default=Path(".training"), help="where the checkpoint is kept")
     parser.add_argument("--tokens", type=int, help="tokens of conversations (default: DRAFTER_TOKENS)")
@@ -227,22 +264,24 @@ def main() -> None:
     if choice.go_on and choice.drafter not in OWN_TOKENS:
         parser.error(f"the drafter {choice.drafter} does not go on; those that do are {', '.join(OWN_TOKENS)}")
     torch.manual_seed(0)
-    out = choice.rig / choice.drafter
+    name = choice.drafter if choice.layout == "dflash" else f"{choice.drafter}2"
+    out = choice.rig / name
     tokenizer = AutoTokenizer.from_pretrained(choice.rig / "target")
     target = Qwen3ForCausalLM.from_pretrained(choice.rig / "target", dtype=torch.float32).to(choice.device)
     usual = (OWN_TOKENS if choice.go_on else FINISH_TOKENS)[choice.drafter]
     finish = usual if choice.finish_tokens is None else choice.finish_tokens
-    model, before = DFlashModel(drafter_config(target.config, tokenizer.mask_token_id)), None
+    model, before = DFlashModel(drafter_config(target.config, tokenizer.mask_token_id, choice.layout)), None
     if choice.go_on:
         before = json.loads((out / "training.json").read_text())
-        recipe = DrafterRecipe(drafter=choice.drafter, tokens=0, finish_tokens=finish, answers="target")
+        recipe = DrafterRecipe(drafter=choice.drafter, tokens=0, finish_tokens=finish, answers="target",
+                               layout=choice.layout)
         model.load_state_dict(load_file(out / "model.safetensors"))
     else:
         recipe = DrafterRecipe(drafter=choice.drafter, tokens=choice.tokens or DRAFTER_TOKENS[choice.drafter],
-                               finish_tokens=finish)
+                               finish_tokens=finish, layout=choice.layout)
         nn.init.constant_(model.norm.weight, FIRST_SCALE)
     model = model.to(choice.device)
-    run = Run(model, optimizers(model, recipe), choice.work / choice.drafter)
+    run = Run(model, optimizers(model, recipe), choice.work / name)
     run.resume()
     loss = train(run, recipe, losses(model, recipe, Teacher(target), tokenizer), lambda: optimizers(model, recipe))
     export_drafter(run, recipe, out, loss, before)

@@ -53,9 +53,11 @@ class Schedule:
 
 
 def optimizers(model: nn.Module, schedule: Schedule) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices of the layers, AdamW for the embedding and the norms."""
-    matrices = [value for name, value in model.named_parameters() if value.ndim == 2 and "embed" not in name]
-    others = [value for name, value in model.named_parameters() if value.ndim != 2 or "embed" in name]
+    """Muon for the matrices of the layers, AdamW for tables of tokens (embedding, codebooks), norms and kernels."""
+    matrices, others = list[nn.Parameter](), list[nn.Parameter]()
+    for name, value in model.named_parameters():
+        table = "embed" in name or "codebook" in name
+        (matrices if value.ndim == 2 and not table else others).append(value)
     return [
         torch.optim.Muon(matrices, lr=schedule.matrix_rate, weight_decay=schedule.weight_decay,
                          adjust_lr_fn="match_rms_adamw"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -12,6 +15,8 @@ from engine.models.target import TorchTarget
 TAPS = (0, 1)  # not the last layer: transformers reports that one behind the final norm
 VOCABULARY = 97
 MASK_ID = 96
+DFLASH2: Mapping[str, int] = MappingProxyType({
+    "conv_kernel_size": 2, "conv_group_size": 16, "selector_rank": 8, "selector_top_k": 16})
 
 
 def small_config(layers: int = 3) -> Qwen3Config:
@@ -32,12 +37,14 @@ def small_target(seed: int = 0) -> TorchTarget:
     return TorchTarget(model, TAPS)
 
 
-def small_drafter_model(seed: int = 1, block: int = 6, window: int = 0, causal: bool | None = None) -> DFlashModel:
+def small_drafter_model(seed: int = 1, block: int = 6, window: int = 0, causal: bool | None = None,
+                        options: Mapping[str, int] = MappingProxyType({})) -> DFlashModel:
     """A random drafter of two layers, of which with a ``window`` the first slides."""
     torch.manual_seed(seed)
     config = small_config(layers=2)
     config.block_size = block
-    config.dflash_config = {"mask_token_id": MASK_ID, "target_layer_ids": list(TAPS), "causal": causal}
+    config.dflash_config = {"mask_token_id": MASK_ID, "target_layer_ids": list(TAPS), "causal": causal,
+                            **options}
     if window:
         config.layer_types, config.sliding_window = ["sliding_attention", "full_attention"], window
     model = DFlashModel(config)
@@ -48,6 +55,6 @@ def small_drafter_model(seed: int = 1, block: int = 6, window: int = 0, causal: 
 
 
 def small_drafter(target: TorchTarget, seed: int = 1, block: int = 6, window: int = 0,
-                  causal: bool | None = None) -> DFlashDrafter:
+                  causal: bool | None = None, options: Mapping[str, int] = MappingProxyType({})) -> DFlashDrafter:
     """The same, drafting for the target."""
-    return DFlashDrafter(small_drafter_model(seed, block, window, causal), target.embedding, target.logits)
+    return DFlashDrafter(small_drafter_model(seed, block, window, causal, options), target.embedding, target.logits)

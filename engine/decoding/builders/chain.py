@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.decoding.tree import plant
-from engine.records import DraftTree, Integers, Lattice
+from engine.records import DraftTree, Floats, Integers, Lattice
 
 
 def chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
@@ -13,12 +13,16 @@ def chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
 
     min(nodes, depth) drafted nodes, fewer where the most likely token has probability 0; a bare root for none.
     """
-    length = min(nodes, lattice.depth)
-    rows = best_rows(lattice)[:length]
-    depth = np.arange(length)
-    logprobs = lattice.logprobs[depth, rows, 0].cumsum(dtype=np.float32)
+    tokens, steps = best_cells(lattice)
+    logprobs = steps[:nodes].cumsum(dtype=np.float32)
     length = int(np.isfinite(logprobs).sum())
-    return plant(root, lattice.tokens[depth, rows, 0][:length], np.arange(length, dtype=np.int32), logprobs[:length])
+    return plant(root, tokens[:length], np.arange(length, dtype=np.int32), logprobs[:length])
+
+
+def best_cells(lattice: Lattice) -> tuple[Integers, Floats]:
+    """Tokens and log probabilities of the rank-1 chain, (depth,) each."""
+    cells = np.arange(lattice.depth), best_rows(lattice), 0
+    return lattice.tokens[cells], lattice.logprobs[cells]
 
 
 def best_rows(lattice: Lattice) -> Integers:

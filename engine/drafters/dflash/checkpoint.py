@@ -1,7 +1,8 @@
-"""Published block-diffusion checkpoints (DFlash): their options, wherever a checkpoint keeps them, and the drafter.
+"""Published block-diffusion checkpoints (DFlash and DFlash 2): their options, and the drafter.
 
 Taps, mask token, block size, sliding layers and rotary embedding all come from the checkpoint; a formula for the taps
-would be wrong for most published ones. Options that later checkpoints have added are refused by name.
+would be wrong for most published ones. An option is looked for in ``dflash_config``, then at the top. Options that
+later checkpoints have added are refused by name.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from engine.drafters.kinds import (
     TargetFacts,
     architectures,
     must_be,
+    must_count,
     must_fit,
     must_know,
     must_tap,
@@ -33,16 +35,18 @@ from engine.errors import RigError
 from engine.models.target import TorchTarget
 
 NEEDED = ("mask_token_id", "target_layer_ids", "block_size")
+DFLASH2 = ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k")
+SCALES = ("output_multiplier", "final_logit_softcapping", "input_embedding_scale")
 ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # kinds whose angles do not depend on the text's length
 # Sizes that mean nothing where the option that they belong to is switched off.
 COMPANIONS: Mapping[str, str] = MappingProxyType({
     "swa_window_size": "use_swa", "conv_group_size": "conv_kernel_size", "selector_top_k": "selector_rank",
     "top_k": "selector_rank"})
-NEUTRAL: Mapping[str, float] = MappingProxyType({"output_multiplier": 1.0, "partial_rotary_factor": 1.0})
+NEUTRAL: Mapping[str, float] = MappingProxyType({"partial_rotary_factor": 1.0})
 # What a config.json may hold besides the fields of a Qwen3 model without changing what is computed.
 SILENT = frozenset({
     "auto_map", "block_size", "dflash_config", "num_target_layers", "torch_dtype", "rope_theta", "rope_scaling",
-    "quantization_config", "pretraining_tp", "tokenizer_class", "draft_vocab_size", "is_causal", *NEEDED})
+    "quantization_config", "pretraining_tp", "tokenizer_class", "draft_vocab_size", "is_causal", *NEEDED, *SCALES})
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
@@ -76,35 +80,60 @@ def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDraft
 
 
 def drafter_config(folder: Path) -> Qwen3Config:
-    """The drafter's config with block size, mask token and taps, wherever the checkpoint keeps them."""
+    """The drafter's config with all of its own options in ``dflash_config``, wherever the checkpoint keeps them."""
     values = read_config(folder)
-    inner = _options(folder, values)
-    known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT
+    options = _options(folder, values)
+    own = (*NEEDED, *SCALES, *(DFLASH2 if _is_second(values) else ()))
+    known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT | set(own)
     _refuse(folder, {name: value for name, value in values.items() if name not in known})
     _refuse(folder, {
-        name: value for name, value in inner.items() if name not in (*NEEDED, "num_target_layers", "causal")})
+        name: value for name, value in options.items() if name not in (*own, "num_target_layers", "causal")})
     config = Qwen3Config(**{key: value for key, value in values.items() if key not in ("auto_map", "dflash_config")})
-    inner.setdefault("causal", values.get("is_causal"))  # sliding layers are causal unless this is false
-    _refuse_model(folder, config, values, inner["causal"])
-    config.block_size, config.dflash_config = inner.pop("block_size"), inner
+    options.setdefault("causal", values.get("is_causal"))  # sliding layers are causal unless this is false
+    _refuse_model(folder, config, values)
+    if _is_second(values):
+        _must_divide(folder, config, options)
+    config.block_size, config.dflash_config = options.pop("block_size"), options
     return config
+
+
+def _is_second(values: Mapping[str, Any]) -> bool:
+    """Whether a config.json is of DFlash 2."""
+    return "dflash2" in architectures(values)
 
 
 def _options(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """The drafter's own options from both places; RigError where a necessary one is missing or of the wrong kind."""
     inner = values.get("dflash_config") or {}
     must_be(folder, {"dflash_config": inner}, dict, "an object")
-    options = dict(inner)
-    for name in NEEDED:
-        options.setdefault(name, values.get(name))
-        if options[name] is None:
-            raise RigError(f"config.json in {called(folder)} names no {name}, without which no DFlash drafter runs.")
+    options = {**{name: values[name] for name in (*NEEDED, *SCALES, *DFLASH2) if name in values}, **inner}
+    kind = "DFlash 2" if _is_second(values) else "DFlash"
+    for name in (*NEEDED, *(DFLASH2 if _is_second(values) else ())):
+        if options.get(name) is None:
+            raise RigError(f"config.json in {called(folder)} names no {name}, without which no {kind} drafter runs.")
     must_be(folder, {"target_layer_ids": options["target_layer_ids"]}, list, "a list of layers")
     must_be(folder, {name: options[name] for name in ("mask_token_id", "block_size")}, int, "a whole number")
+    for name in SCALES:
+        if options.get(name) is None:
+            options.pop(name, None)
+        else:
+            must_be(folder, {name: options[name]}, (int, float), "a number")
     if options["block_size"] < 2:
         raise RigError(f"config.json in {called(folder)} has block_size {options['block_size']}; it has to be 2 or "
                        "more.")
     return options
+
+
+def _must_divide(folder: Path, config: Qwen3Config, options: Mapping[str, Any]) -> None:
+    """RigError where DFlash 2's sizes are none, or do not fit the model's."""
+    for name in DFLASH2:
+        must_count(folder, options, name)
+    if config.hidden_size % options["conv_group_size"]:
+        raise RigError(f"config.json in {called(folder)} has conv_group_size {options['conv_group_size']}; it has to "
+                       f"divide the hidden size, {config.hidden_size}.")
+    if options["selector_top_k"] > config.vocab_size:
+        raise RigError(f"config.json in {called(folder)} has selector_top_k {options['selector_top_k']}; the "
+                       f"vocabulary has {config.vocab_size} tokens.")
 
 
 def _refuse(folder: Path, options: Mapping[str, Any]) -> None:
@@ -115,7 +144,7 @@ def _refuse(folder: Path, options: Mapping[str, Any]) -> None:
             name in COMPANIONS and not options.get(COMPANIONS[name]))})
 
 
-def _refuse_model(folder: Path, config: Qwen3Config, values: Mapping[str, Any], causal: bool | None) -> None:
+def _refuse_model(folder: Path, config: Qwen3Config, values: Mapping[str, Any]) -> None:
     """Refuse fields of the model itself that the drafter's code does not follow."""
     rope = config.rope_parameters or {}
     kinds = set(config.layer_types or ["full_attention"])
@@ -123,7 +152,6 @@ def _refuse_model(folder: Path, config: Qwen3Config, values: Mapping[str, Any], 
     must_know(folder, {
         "layer_types": ", ".join(sorted(kinds - {"full_attention", "sliding_attention"})),
         "sliding layers without a sliding_window": slides and not config.sliding_window,
-        "causal": bool(causal) and "full_attention" in kinds,
         "quantization_config": "quantised weights" if values.get("quantization_config") else "",
         "rope_parameters": nested(rope),
         "rope_type": "" if rope.get("rope_type", "default") in ROPES else rope["rope_type"],

@@ -1,38 +1,59 @@
-"""A block-diffusion drafter: one pass gives the marginals of a whole block."""
+"""A block-diffusion drafter: one pass proposes for a whole block."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import embedding as rows_of
 
 from engine.drafters.dflash.marginals import marginals
-from engine.drafters.dflash.model import DFlashModel
+from engine.drafters.dflash.model import EVERYTHING, DFlashLayer, DFlashModel, Sight, convolved
 from engine.drafters.dflash.positions import proposals
 from engine.drafters.known_text import ReadText
 from engine.lab.replay import Proposals
 from engine.models.inference import in_inference_mode
-from engine.models.layers import KeysValues, Layer, Rotations, View, norm_of, turned
+from engine.models.layers import KeysValues, Layer, Rotation, Rotations, View, norm_of, turned
 from engine.models.products import Product, VocabularyProduct, side_by_side
 from engine.records import Integers, Lattice
+
+
+class BlockLayer(Layer):
+    """A drafter's layer with DFlash 2's convolutions around attention and MLP."""
+
+    def __init__(self, layer: DFlashLayer, head_size: int) -> None:
+        super().__init__(layer, head_size)
+        self.attention_conv, self.mlp_conv = layer.attention_conv, layer.mlp_conv
+
+    def run_together(self, hidden: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
+        """See ``Layer.run_together``; each text's rows are whole blocks."""
+        attend = partial(self.attention, rotation=rotation, views=views)
+        hidden = convolved(self.attention_conv, self.first_norm(hidden), attend) + hidden
+        return convolved(self.mlp_conv, self.second_norm(hidden), self.mlp) + hidden
 
 
 class DFlashDrafter:
     """The drafter with its KV cache, whose keys and values come from features of committed tokens only."""
 
-    def __init__(self, model: DFlashModel, embedding: nn.Module, head: VocabularyProduct) -> None:
+    def __init__(self, model: DFlashModel, embedding: nn.Embedding, head: VocabularyProduct) -> None:
         self.model = model.eval()
         self.embedding, self.head = embedding, head
         self.block: int = model.config.block_size
         self.mask_id: int = model.config.dflash_config["mask_token_id"]
-        self.layers = [Layer(layer, model.config.head_dim) for layer in model.layers]
+        kind = BlockLayer if model.candidate_selector is not None else Layer
+        self.layers = [kind(layer, model.config.head_dim) for layer in model.layers]
         self.norm, self._fused_norm = norm_of(model.norm), norm_of(model.hidden_norm)
         self._fuse, self._keys_values = Product(side_by_side([model.fc])), KeysValues(self.layers)
+        options = model.config.dflash_config
+        self._scale, self._multiplier, self._cap = (
+            options.get("input_embedding_scale", 1.0), options.get("output_multiplier", 1.0),
+            options.get("final_logit_softcapping"))
         self._block = torch.full((self.block,), self.mask_id, device=self.device)
         self.rotations = Rotations(model.rotary_emb, model.norm.weight, model.config.max_position_embeddings)
-        self._sliding = sorted(set(model.windows) - {0})
+        self._partial = set(model.sights) - {EVERYTHING}
         self._groups = model.config.num_attention_heads // model.config.num_key_value_heads
         self._context = torch.empty(0)
         self._length = 0
@@ -67,13 +88,32 @@ class DFlashDrafter:
 
     @in_inference_mode
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``plan.Drafter``: a lattice of block − 1 depths and one row each (paper 002, section 3)."""
+        """See ``plan.Drafter``: a lattice of block − 1 depths, with one row each (paper 002, section 3) or, where a
+        selector scores transitions, one for each candidate."""
         end = self._length + self.block
-        hidden, rotation = self.embedding(self._rooted(root)), self.rotations.span(self._length, end)
+        hidden, rotation = self.embedded(self._rooted(root)), self.rotations.span(self._length, end)
         masks = self._masks(end)
-        for layer, window, room in zip(self.layers, self.model.windows, self._context[:, :, :, :end], strict=True):
-            hidden = layer.run(hidden, rotation, room, masks[window])
-        return marginals(self.head(self.norm(hidden[1:])), width)
+        for layer, sight, room in zip(self.layers, self.model.sights, self._context[:, :, :, :end], strict=True):
+            hidden = layer.run(hidden, rotation, room, masks[sight])
+        return self.lattices(self.norm(hidden[None, 1:]), self._block[None, 0], width)[0]
+
+    def embedded(self, tokens: Tensor) -> Tensor:
+        """What slots of these tokens (…,) start as, (…, hidden size): rows of the target's embedding as they are
+        stored, whatever the target itself does to them."""
+        hidden = rows_of(tokens, self.embedding.weight)
+        return hidden if self._scale == 1.0 else hidden * self._scale
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """What each slot predicts by itself, (…, vocabulary), by normed hidden states (…, hidden size)."""
+        logits = self.head(hidden) * self._multiplier if self._multiplier != 1.0 else self.head(hidden)
+        return (logits / self._cap).tanh() * self._cap if self._cap else logits
+
+    def lattices(self, hidden: Tensor, roots: Tensor, width: int) -> list[Lattice]:
+        """A lattice for each block, by normed hidden states (blocks, depth, hidden size) and roots (blocks,)."""
+        logits, selector = self.logits(hidden), self.model.candidate_selector
+        if selector is not None:
+            return selector.lattices(logits, hidden, roots, width)
+        return [marginals(block, width) for block in logits]
 
     @property
     def weights(self) -> object:
@@ -85,17 +125,18 @@ class DFlashDrafter:
                        ) -> list[Lattice]:
         """See ``plan.JointDrafter``: one block after another, each over its own context."""
         ends = [fork._length + self.block for fork in forks]
-        hidden = self.embedding(torch.cat([fork._rooted(root) for fork, root in zip(forks, roots, strict=True)]))
+        tokens = torch.cat([fork._rooted(root) for fork, root in zip(forks, roots, strict=True)])
+        hidden = self.embedded(tokens)
         spans = [self.rotations.span(end - self.block, end) for end in ends]
         rotation = torch.cat([cosines for cosines, _ in spans]), torch.cat([sines for _, sines in spans])
         masks = [self._masks(end) for end in ends]
-        for number, (layer, window) in enumerate(zip(self.layers, self.model.windows, strict=True)):
+        for number, (layer, sight) in enumerate(zip(self.layers, self.model.sights, strict=True)):
             hidden = layer.run_together(hidden, rotation, [
-                View(self.block, fork._context[number, :, :, :end], mask[window])
+                View(self.block, fork._context[number, :, :, :end], mask[sight])
                 for fork, end, mask in zip(forks, ends, masks, strict=True)])
-        proposed = hidden.unflatten(0, (len(forks), self.block))[:, 1:].flatten(0, 1)
-        logits = self.head(self.norm(proposed)).split(self.block - 1)
-        return [marginals(own, width) for own, width in zip(logits, widths, strict=True)]
+        proposed = self.norm(hidden.unflatten(0, (len(forks), self.block))[:, 1:])
+        whole = self.lattices(proposed, tokens[::self.block], max(widths))
+        return [lattice.narrowed(width) for lattice, width in zip(whole, widths, strict=True)]
 
     def _rooted(self, root: int) -> Tensor:
         """The block's tokens, (block,) int64: the root, then mask tokens."""
@@ -113,15 +154,15 @@ class DFlashDrafter:
         """See ``abilities.ReplayDrafter``."""
         return proposals(self, text, width)
 
-    def _masks(self, end: int) -> dict[int, Tensor | None]:
-        """The mask of a block that ends at ``end``, for each attention window among the layers; see ``Layer.run``."""
-        found: dict[int, Tensor | None] = {0: None}
-        for window in self._sliding:
+    def _masks(self, end: int) -> dict[Sight, Tensor | None]:
+        """The mask of a block that ends at ``end``, for each sight among the layers; see ``Layer.run``."""
+        masks: dict[Sight, Tensor | None] = {EVERYTHING: None}
+        for sight in self._partial:
             places = torch.arange(end, device=self.device)
-            far = ~self.model.near(window, places[-self.block:], places)
-            mask = self.model.fc.weight.new_zeros(self.block, end).masked_fill_(far, -torch.inf)
-            found[window] = mask.repeat(self._groups, 1)[None, None]
-        return found
+            hidden = ~self.model.seen(sight, places[-self.block:], places)
+            mask = self.model.fc.weight.new_zeros(self.block, end).masked_fill_(hidden, -torch.inf)
+            masks[sight] = mask.repeat(self._groups, 1)[None, None]
+        return masks
 
     def release(self) -> None:
         """See ``plan.Drafter``."""

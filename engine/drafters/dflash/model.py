@@ -1,15 +1,19 @@
 """The block-diffusion drafter of DFlash, with the tensor names and conventions of its published checkpoints.
 
 A block is [root, mask, …, mask]. Slot 0 is the embedding of the committed root token, the others are mask tokens;
-slot i proposes the token at position root + i, in place (paper 002, section 3). Attention inside a block is not
+slot i proposes the token at position root + i, in place (paper 002, section 3). Attention inside a block is usually not
 causal, and every slot sees the target's features of the committed positions before the root, which enter each
-layer as further keys and values. A sliding layer is causal unless the config says otherwise, and sees only the last
-positions, its own included. Embedding and output head are the target's.
+layer as further keys and values. Embedding and output head are the target's.
+
+DFlash 2 (z-lab's ``dflash`` 0.1.0) adds a convolution around each attention and MLP, and a candidate selector
+(``transitions.py``); its checkpoints name the sizes of both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,14 +25,30 @@ from transformers.models.qwen3.modeling_qwen3 import (
     rotate_half,
 )
 
+from engine.drafters.dflash.transitions import CandidateSelector
+
 Rotation = tuple[Tensor, Tensor]  # cosines and sines, (rows, head size)
 Places = tuple[Tensor, Tensor]  # the positions of a block's slots, and of the keys that they may see
 
 
-def windows_of(config: Qwen3Config) -> tuple[int, ...]:
-    """How many positions each layer sees, its own included; 0 for all."""
+class Sight(NamedTuple):
+    """What a layer's slots see: the last ``window`` positions, their own included, or all where it is 0; and, if
+    ``causal``, nothing after their own."""
+
+    window: int
+    causal: bool
+
+
+EVERYTHING = Sight(0, causal=False)
+
+
+def sights_of(config: Qwen3Config) -> tuple[Sight, ...]:
+    """What each layer sees. A sliding layer is causal unless the config says that it is not, a full one if it says that
+    it is."""
+    causal = config.dflash_config.get("causal")
     kinds = config.layer_types or ["full_attention"] * config.num_hidden_layers
-    return tuple(int(config.sliding_window) if kind == "sliding_attention" else 0 for kind in kinds)
+    return tuple(Sight(int(config.sliding_window), causal is not False) if kind == "sliding_attention"
+                 else Sight(0, bool(causal)) for kind in kinds)
 
 
 def rotated(states: Tensor, rotation: Rotation) -> Tensor:
@@ -64,8 +84,10 @@ class DFlashAttention(nn.Module):
         return keys, self.heads(self.v_proj(states))
 
     def forward(self, hidden: Tensor, rotation: Rotation, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """The attention output (batch, slots, hidden) of a block's states (batch, slots, hidden), over keys and values
-        (batch, kv heads, context + slots, head size) that already hold context and block; ``mask`` as in torch."""
+        """The attention output (batch, slots, hidden) of a block's states (batch, slots, hidden), over its own keys and
+        values and those of the context (batch, kv heads, context, head size); ``mask`` as in torch."""
+        block_keys, block_values = self.keys_values(hidden, rotation)
+        keys, values = torch.cat([keys, block_keys], -2), torch.cat([values, block_values], -2)
         queries = rotated(self.q_norm(self.q_proj(hidden).unflatten(-1, (-1, self.size))).transpose(1, 2), rotation)
         mixed = nn.functional.scaled_dot_product_attention(
             queries, keys, values, attn_mask=mask, enable_gqa=self.groups > 1)
@@ -73,11 +95,52 @@ class DFlashAttention(nn.Module):
         return made
 
 
-class DFlashLayer(nn.Module):
-    """Attention and MLP with their norms and residuals."""
+class GroupedConvolution(nn.Module):
+    """Mixes each slot of a block with the slots before it: once before a part of a layer, and once behind it.
+
+    The kernels of both are a fixed one per channel, ``base_kernel`` (2, taps, hidden), plus one per group of channels
+    that a projection makes of the part's input. Taps end at the block's root and never reach the context.
+    """
 
     def __init__(self, config: Qwen3Config) -> None:
         super().__init__()
+        options, hidden = config.dflash_config, config.hidden_size
+        self.slots, self.taps = config.block_size, options["conv_kernel_size"]
+        self.groups = hidden // options["conv_group_size"]
+        self.base_kernel = nn.Parameter(torch.zeros(2, self.taps, hidden))
+        nn.init.ones_(self.base_kernel[:, 0])  # with the projection at zero, a convolution changes nothing
+        self.kernel_projection = nn.Linear(hidden, 2 * self.taps * self.groups, bias=False)
+        nn.init.zeros_(self.kernel_projection.weight)
+
+    def around(self, inputs: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
+        """The part's output for inputs (…, blocks × slots, hidden), both convolved, in their shape."""
+        changes = self.kernel_projection(inputs).unflatten(-1, (2, self.taps, self.groups))
+        before, after = changes.unbind(-3)
+        return self._mixed(part(self._mixed(inputs, self.base_kernel[0], before)), self.base_kernel[1], after)
+
+    def _mixed(self, states: Tensor, base: Tensor, changes: Tensor) -> Tensor:
+        """States (…, blocks × slots, hidden) mixed by kernels base (taps, hidden) plus changes (…, taps, groups)."""
+        blocks = states.unflatten(-1, (self.groups, -1)).unflatten(-3, (-1, self.slots))
+        kernels = base.unflatten(-1, (self.groups, -1)) + changes.unflatten(-3, (-1, self.slots))[..., None]
+        mixed: Tensor = kernels[..., 0, :, :] * blocks
+        for tap in range(1, self.taps):
+            mixed[..., tap:, :, :] += kernels[..., tap:, tap, :, :] * blocks[..., :-tap, :, :]
+        return mixed.view_as(states)
+
+
+def convolved(convolution: GroupedConvolution | None, inputs: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
+    """The part's output for inputs (…, hidden), inside the convolution of a layer that has one."""
+    return part(inputs) if convolution is None else convolution.around(inputs, part)
+
+
+class DFlashLayer(nn.Module):
+    """Attention and MLP with their norms and residuals, and DFlash 2's convolutions around them."""
+
+    def __init__(self, config: Qwen3Config) -> None:
+        super().__init__()
+        convolves = bool(config.dflash_config.get("conv_kernel_size"))
+        self.attention_conv = GroupedConvolution(config) if convolves else None
+        self.mlp_conv = GroupedConvolution(config) if convolves else None
         self.self_attn = DFlashAttention(config)
         self.mlp = Qwen3MLP(config)
         self.input_layernorm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
@@ -95,10 +158,10 @@ class DFlashModel(nn.Module):
         self.hidden_norm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         layers = nn.ModuleList(DFlashLayer(config) for _ in range(config.num_hidden_layers))
         self.layers: Sequence[DFlashLayer] = layers  # type: ignore[assignment]  # torch types what is in one as Module
-        self.windows = windows_of(config)
-        self.causal: bool = config.dflash_config.get("causal") is not False
+        self.sights = sights_of(config)
         self.norm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.rotary_emb = Qwen3RotaryEmbedding(config)
+        self.candidate_selector = CandidateSelector(config) if config.dflash_config.get("selector_rank") else None
 
     def rotation(self, positions: Tensor) -> Rotation:
         """Cosines and sines of absolute positions (rows,)."""
@@ -111,11 +174,12 @@ class DFlashModel(nn.Module):
         fused = self.hidden_norm(self.fc(features))
         return torch.stack([torch.stack(layer.self_attn.keys_values(fused, rotation)) for layer in self.layers])
 
-    def near(self, window: int, slots: Tensor, keys: Tensor) -> Tensor:
-        """Which keys each slot of a layer with this window sees, (…, slots, keys) bool, by their positions (…, slots)
+    def seen(self, sight: Sight, slots: Tensor, keys: Tensor) -> Tensor:
+        """Which keys each slot of a layer with this sight sees, (…, slots, keys) bool, by their positions (…, slots)
         and (…, keys)."""
         ahead = keys[..., None, :] - slots[..., :, None]
-        return (ahead > -window) & (ahead <= 0) if self.causal else ahead > -window
+        near = ahead > -sight.window if sight.window else torch.ones_like(ahead, dtype=torch.bool)
+        return near & (ahead <= 0) if sight.causal else near
 
     def forward(self, block: Tensor, rotation: Rotation, context: Tensor, seen: Tensor | None = None,
                 places: Places | None = None) -> Tensor:
@@ -123,20 +187,19 @@ class DFlashModel(nn.Module):
 
         ``context`` is (layers, 2, batch, kv heads, rows, head size); ``seen`` is bool (batch or 1, 1, slots, keys):
         which keys count. ``places`` are the positions of slots and keys, (batch or 1, 1, slots) and (…, keys), needed
-        if layers slide. For training and comparison only; decoding uses ``engine.models.layers``.
+        unless all layers see everything. For training and comparison only; decoding uses ``engine.models.layers``.
         """
         hidden = block
-        for layer, window, (keys, values) in zip(self.layers, self.windows, context, strict=True):
+        for layer, sight, (keys, values) in zip(self.layers, self.sights, context, strict=True):
             mask = seen
-            if window:
+            if sight != EVERYTHING:
                 if places is None:
-                    raise ValueError("The drafter has sliding layers; the pass needs the positions of slots and keys.")
-                near = self.near(window, *places)
+                    raise ValueError("Some layers of the drafter see a part of the keys; the pass needs the positions "
+                                     "of slots and keys.")
+                near = self.seen(sight, *places)
                 mask = near if seen is None else seen & near
-            inputs = layer.input_layernorm(hidden)
-            own_keys, own_values = layer.self_attn.keys_values(inputs, rotation)
-            hidden = hidden + layer.self_attn(
-                inputs, rotation, torch.cat([keys, own_keys], -2), torch.cat([values, own_values], -2), mask)
-            hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
+            attend = partial(layer.self_attn, rotation=rotation, keys=keys, values=values, mask=mask)
+            hidden = hidden + convolved(layer.attention_conv, layer.input_layernorm(hidden), attend)
+            hidden = hidden + convolved(layer.mlp_conv, layer.post_attention_layernorm(hidden), layer.mlp)
         normed: Tensor = self.norm(hidden)
         return normed

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from engine.drafters.abilities import BlockDrafter
-from engine.drafters.dflash.marginals import marginals
 from engine.drafters.dflash.model import Rotation
 from engine.drafters.known_text import ReadText
 from engine.lab.replay import Proposals
@@ -51,7 +49,7 @@ def proposals(drafter: BlockDrafter, text: ReadText, width: int, manner: Manner 
     found: list[Lattice] = []
     for anchors in torch.from_numpy(text.anchors).long().to(drafter.device).split(_batch(drafter, size)):
         hidden = _denoised(drafter, text, context[..., :int(anchors[-1]), :], anchors, manner)
-        found += _lattices(drafter, hidden, width)
+        found += drafter.lattices(hidden, torch.from_numpy(text.token_ids).long().to(drafter.device)[anchors], width)
     return found
 
 
@@ -72,15 +70,7 @@ def _denoised(drafter: BlockDrafter, text: ReadText, context: Tensor, anchors: T
     before = torch.arange(length, device=drafter.device) < anchors[:, None]
     seen = torch.cat([before, before.new_ones(count, block)], -1)[:, None, None].expand(-1, 1, block, -1)
     keys = torch.cat([torch.arange(length, device=drafter.device).expand(count, -1), positions], -1)
-    hidden = drafter.model(drafter.embedding(tokens), (cosines, sines), context.expand(-1, -1, count, -1, -1, -1), seen,
+    hidden = drafter.model(drafter.embedded(tokens), (cosines, sines), context.expand(-1, -1, count, -1, -1, -1), seen,
                            (positions[:, None], keys[:, None]))
     proposing: Tensor = hidden[:, manner.first_slot:manner.first_slot + block - 1]
     return proposing
-
-
-def _lattices(drafter: BlockDrafter, hidden: Tensor, width: int) -> list[Lattice]:
-    logits = drafter.head(hidden)
-    whole = marginals(logits.flatten(0, 1), width)
-    follow = np.broadcast_to(np.zeros(1, np.int32), (hidden.shape[1], *whole.tokens.shape[1:]))
-    tokens, logprobs = (each.reshape(len(hidden), -1, *each.shape[1:]) for each in (whole.tokens, whole.logprobs))
-    return [Lattice(*each, follow) for each in zip(tokens, logprobs, strict=True)]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from engine.decoding.builders import BUILDERS
 from engine.decoding.builders.best_first import best_first, by_levels
@@ -55,6 +56,38 @@ def test_best_first_reads_the_row_that_a_path_leads_to(nodes: int) -> None:
         (flat.logprobs + random.normal(scale=0.3, size=(5, 9, 1)).clip(None, 0)).astype(np.float32),
         random.integers(0, 9, (5, 9, 6)).astype(np.int32))
     assert prefixes(best_first(lattice, 0, nodes)) == heap_prefixes(lattice, nodes)
+
+
+def transitions(random: np.random.Generator, depth: int = 7, width: int = 16) -> tuple[Lattice, NDArray[np.float64]]:
+    """A lattice as DFlash 2 makes one, rows in another order at each depth, and its scores (depth, from, to)."""
+    scores = random.normal(scale=random.uniform(0.5, 3), size=(depth, width, width))
+    scores[0] = scores[0, 0]
+    candidates = np.stack([random.permutation(64)[:width] for _ in range(depth)])
+    follow = (-scores).argsort(-1)
+    logprobs = scores - np.log(np.exp(scores).sum(-1, keepdims=True)) + np.log(random.uniform(0.5, 1, (depth, 1, 1)))
+    tokens = np.take_along_axis(candidates[:, None].repeat(width, 1), follow, -1)
+    lattice = Lattice(tokens.astype(np.int32), np.take_along_axis(logprobs, follow, -1).astype(np.float32),
+                      follow.astype(np.int32))
+    return lattice, scores
+
+
+def test_over_transitions_the_chain_is_the_greedy_walk_and_best_first_the_best_prefixes() -> None:
+    random = np.random.default_rng(2)
+    for number in range(1000):
+        lattice, scores = transitions(random)
+        row, walk = 0, []
+        for step in scores:
+            row = int(step[row].argmax())
+            walk.append(row)
+        reads = np.concatenate([[0], walk[:-1]])
+        ranks = lattice.follow[np.arange(7), reads, 0]
+        np.testing.assert_array_equal(ranks, walk)
+        np.testing.assert_array_equal(chain(lattice, 0, 7).tokens[1:], lattice.tokens[np.arange(7), reads, 0])
+        nodes = (12, 30, 60, 64)[number % 4]
+        assert prefixes(best_first(lattice, 0, nodes)) == heap_prefixes(lattice, nodes)
+    for _ in range(1000):  # and by listing every prefix there is
+        lattice, _ = transitions(random, depth=3, width=4)
+        assert prefixes(best_first(lattice, 0, 20)) == all_prefixes(lattice)[:20]
 
 
 def test_best_first_with_certain_and_impossible_tokens() -> None:

@@ -16,7 +16,7 @@ from engine.decoding.outcome import outcome
 from engine.decoding.tree import pack, path_to
 from engine.models.target import TorchTarget
 from engine.records import DraftTree, Request, Round, Sampling, Verification
-from tests.engine.small import TAPS, small_drafter, small_target
+from tests.engine.small import DFLASH2, TAPS, small_drafter, small_target
 
 PROMPT = tuple(range(5, 25))
 PARENTS = np.asarray([0, 0, 0, 1, 1, 2, 5, 3], np.int32)
@@ -89,14 +89,15 @@ def test_the_next_pass_after_keep_equals_one_without_a_cache(keep: list[int]) ->
 @pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.family == "dflash"])
 def test_every_method_writes_the_autoregressive_text(method: str, sampling: Sampling) -> None:
     target = small_target()
-    drafters = [small_drafter(target, seed) for seed in (1, 2)]
+    marginals, transitions = [small_drafter(target, seed) for seed in (1, 2)], small_drafter(target, 3, options=DFLASH2)
     wanted = outcome(decode(Request(PROMPT, method="autoregressive", budget=0, max_tokens=40,
                                     sampling=sampling), target, [])).token_ids
     assert len(set(wanted)) > 8, "a text that repeats itself proves nothing"
-    for budget in (0, 1, 7, 33):
-        found = outcome(decode(Request(PROMPT, method=method, budget=budget, max_tokens=40,
-                                       sampling=sampling), target, drafters))
-        assert found.token_ids == wanted
+    for drafters in (marginals, [transitions, marginals[0]]):
+        for budget in (0, 1, 7, 33):
+            found = outcome(decode(Request(PROMPT, method=method, budget=budget, max_tokens=40,
+                                           sampling=sampling), target, drafters))
+            assert found.token_ids == wanted
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, top_p=0.9, seed=3)], ids=["greedy", "sampled"])

@@ -20,16 +20,28 @@ from engine.checkpoints.loading import load_causal, load_tokenizer
 from engine.decoding.outcome import outcome
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
+from engine.drafters.dflash.transitions import CandidateSelector
 from engine.recipes.answers import READINGS, TOGETHER, OwnAnswers, answered
-from engine.recipes.batches import BlockShape, RowShape, block_mask, conversation, lay_blocks, make_batch
+from engine.recipes.batches import Blocks, BlockShape, RowShape, block_mask, conversation, lay_blocks, make_batch
 from engine.recipes.corpus.items import Item, is_test
 from engine.recipes.corpus.mixture import DRAFTER_SHARES, MAKERS, TARGET_SHARES, training_items, unseen_items
-from engine.recipes.drafter import DrafterRecipe, Teacher, drafter_config, export_drafter, guess_loss, losses
+from engine.recipes.drafter import (
+    LAYOUTS,
+    DrafterRecipe,
+    Teacher,
+    drafter_config,
+    export_drafter,
+    guess_loss,
+    losses,
+    transition_loss,
+)
 from engine.recipes.target import SMALL, Recipe, small_config
 from engine.recipes.training import Run, optimizers, set_rates, train
 from engine.records import Ask
 from engine.serving.live import LiveRig
 from engine.serving.rigs import load_rig
+from tests.engine.small import DFLASH2, VOCABULARY
+from tests.engine.small import small_config as small_target_config
 
 DEMO = Path("assets/demo")
 TARGET, TOKENIZER = load_causal(DEMO / "target", torch.float32, torch.device("cpu")), load_tokenizer(DEMO / "target")
@@ -37,9 +49,10 @@ SHAPE = BlockShape()
 SLOTS = SHAPE.slots
 
 
-def test_a_drafter_learns_and_its_export_loads(tmp_path: Path) -> None:
-    recipe = DrafterRecipe(drafter="math", tokens=2 * 512, tokens_per_step=512, anchors=3)
-    model = DFlashModel(drafter_config(TARGET.config, TOKENIZER.mask_token_id))
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_drafter_learns_and_its_export_loads(tmp_path: Path, layout: str) -> None:
+    recipe = DrafterRecipe(drafter="math", tokens=2 * 512, tokens_per_step=512, anchors=3, layout=layout)
+    model = DFlashModel(drafter_config(TARGET.config, TOKENIZER.mask_token_id, layout))
     before = model.fc.weight.detach().clone()
     run = Run(model, optimizers(model, recipe), tmp_path / "work")
     loss = train(run, recipe, losses(model, recipe, Teacher(TARGET), TOKENIZER), lambda: optimizers(model, recipe))
@@ -66,7 +79,7 @@ def test_loss_and_derivative_are_torchs() -> None:
     torch.manual_seed(0)
     states, embedding = torch.randn(6, 8, requires_grad=True), torch.randn(20, 8)
     labels, weights = np.array([[3, 5, 19], [0, 7, 3]]), np.array([[1, 0.5, 2], [0, 1, 0.25]], np.float32)
-    loss = guess_loss(states, embedding, labels, weights)
+    loss = guess_loss(states @ embedding.T, labels, weights)
     loss.backward()
     assert states.grad is not None
     found, states.grad = states.grad.clone(), None
@@ -93,6 +106,29 @@ def steps(run: Run[nn.Sequential], count: int) -> None:
             optimizer.step()
             optimizer.zero_grad()
         run.step += 1
+
+
+def test_the_selector_learns_the_choice_after_the_right_predecessor() -> None:
+    torch.manual_seed(1)
+    config = small_target_config()
+    config.dflash_config = {**DFLASH2, "selector_top_k": 4}
+    selector = CandidateSelector(config)
+    for parameter in selector.parameters():
+        nn.init.normal_(parameter)
+    states, logits = torch.randn(6, 48), torch.randn(6, VOCABULARY)
+    labels, weights = np.array([[[3, 5, 19], [0, 7, 3]]]), np.array([[[1, 0.5, 2], [0, 1, 0.25]]], np.float32)
+    logits[1, 5] = 9.0  # one label is the likeliest, the others are none of the candidates
+    loss = transition_loss(selector, logits, states, Blocks(np.array([[8, 9]]), np.array([[0, 4]]), labels, weights))
+    total = 0.0
+    for slot, (token, before, weight) in enumerate(zip(
+            labels.ravel(), (8, 3, 5, 9, 0, 7), weights.ravel(), strict=True)):
+        candidates = logits[slot].topk(4).indices.tolist()
+        if token not in candidates:
+            candidates[-1] = int(token)
+        asked = selector.predecessor_codebook[before] * selector.hidden_projection(states[slot])
+        scores = logits[slot, candidates] + selector.successor_codebook[candidates] @ asked
+        total += weight * -scores.log_softmax(-1)[candidates.index(token)].item()
+    np.testing.assert_allclose(loss.item(), total / weights.sum(), rtol=1e-4)
 
 
 def test_resume_equals_never_stopped(tmp_path: Path) -> None:

@@ -1,0 +1,156 @@
+"""DFlash 2 against the published package's numbers: z-lab's ``dflash`` 0.1.0, see ``dflash2_reference.py``."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from engine.checkpoints.files import filled
+from engine.decoding.builders.chain import chain
+from engine.decoding.loop import decode
+from engine.decoding.outcome import outcome
+from engine.drafters.dflash.checkpoint import drafter_config
+from engine.drafters.dflash.drafter import DFlashDrafter
+from engine.drafters.dflash.model import DFlashModel
+from engine.drafters.dflash.positions import proposals
+from engine.drafters.known_text import ReadText, read_text
+from engine.lab.replay import Grower, KnownText, replay, reread
+from engine.models.products import VocabularyProduct
+from engine.records import Floats, Lattice, Request, Sampling
+from engine.trace import encode_record
+from engine.trace.rounds import decode_round
+from tests.engine.drafters.dflash2_reference import (
+    CONFIGS,
+    CONTEXTS,
+    HIDDEN,
+    NUMBERS,
+    PREDECESSORS,
+    TEMPERATURE,
+    Context,
+    contexts,
+    target_weights,
+    weights,
+)
+from tests.engine.small import DFLASH2, small_drafter, small_target
+
+close = partial(np.testing.assert_allclose, atol=1e-5, rtol=1e-5)
+
+
+def opened(name: str, folder: Path) -> DFlashDrafter:
+    """A drafter of the reference's weights, its config read from a file."""
+    (folder / "config.json").write_text(json.dumps(CONFIGS[name]))
+    model = DFlashModel(drafter_config(folder))
+    values = weights({key: tuple(value.shape) for key, value in model.state_dict().items()})
+    filled(model, {key: torch.from_numpy(value) for key, value in values.items()}, folder)
+    embedding, head = (torch.from_numpy(value) for value in target_weights())
+    output = nn.Linear(HIDDEN, len(head), bias=False)
+    output.weight.data = head
+    return DFlashDrafter(model, nn.Embedding.from_pretrained(embedding), VocabularyProduct(output))
+
+
+def observed(drafter: DFlashDrafter, context: Context) -> None:
+    """Have it read the context, in two steps where it is long enough."""
+    middle = len(context.features) // 2
+    drafter.begin(len(context.features) + 1)
+    for rows in (context.features[:middle], context.features[middle:]):
+        drafter.observe(np.arange(len(rows), dtype=np.int32), torch.from_numpy(rows))
+
+
+def states_of(drafter: DFlashDrafter, context: Context) -> torch.Tensor:
+    """The normed hidden states of the block, by the model's pass for training: (block − 1, hidden size)."""
+    rows, model = len(context.features), drafter.model
+    slots = torch.arange(rows, rows + drafter.block)
+    tokens = torch.tensor([context.root] + [drafter.mask_id] * (drafter.block - 1))
+    with torch.no_grad():
+        states: torch.Tensor = model(drafter.embedded(tokens)[None], model.rotation(slots), model.context(
+            torch.from_numpy(context.features)[None], model.rotation(torch.arange(rows))), None,
+            (slots, torch.arange(rows + drafter.block)))
+    return states[0, 1:]
+
+
+def log_softmax(values: NDArray[np.floating]) -> NDArray[np.float64]:
+    return torch.from_numpy(values).double().log_softmax(-1).numpy()
+
+
+def after(lattice: Lattice, candidates: NDArray[np.int64], predecessor: int) -> Floats:
+    """Log probabilities of the candidates in their order, (depth, 16), after this one of the slot before."""
+    rows = np.where(np.arange(lattice.depth) == 0, 0, predecessor)
+    depth = np.arange(lattice.depth)
+    tokens, logprobs = lattice.tokens[depth, rows], lattice.logprobs[depth, rows]
+    np.testing.assert_array_equal(np.take_along_axis(candidates, lattice.follow[depth, rows], -1), tokens)
+    places = (tokens[:, None] == candidates[..., None]).argmax(-1)
+    return np.take_along_axis(logprobs, places, -1)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_states_logits_scores_and_walks_are_the_published_codes(name: str, tmp_path: Path) -> None:
+    drafter, moved = opened(name, tmp_path), 0
+    with np.load(NUMBERS) as numbers:
+        wanted = {key.removeprefix(f"{name}."): numbers[key] for key in numbers if key.startswith(f"{name}.")}
+    for number, context in enumerate(contexts(name)):
+        observed(drafter, context)
+        lattice, states = drafter.draft(context.root, 16), states_of(drafter, context)
+        close(states.numpy(), wanted["hidden"][number])
+        unary, candidates = drafter.logits(states).detach().numpy(), wanted["candidates"][number].astype(np.int64)
+        close(np.take_along_axis(unary, candidates, -1), wanted["unary"][number])
+        mass = np.exp(np.take_along_axis(log_softmax(unary), candidates, -1)).sum(-1, keepdims=True)
+        for place, rank in enumerate(PREDECESSORS):
+            scores = wanted["scores"][number][:, place]
+            close(after(lattice, candidates, rank), log_softmax(scores) + np.log(mass))
+        walk = chain(lattice, context.root, lattice.depth).tokens[1:]
+        np.testing.assert_array_equal(walk, wanted["walk"][number])
+        moved += int((walk != candidates[:, 0]).sum())
+        predecessor = 0
+        for depth, token in enumerate(wanted["drawn"][number]):  # the rows that the reference drew its walk from
+            row = after(lattice, candidates, predecessor)[depth] / TEMPERATURE
+            close(np.exp(log_softmax(row)), wanted["rows"][number][depth])
+            predecessor = int(np.flatnonzero(candidates[depth] == token)[0])
+    assert number == CONTEXTS - 1 and moved > CONTEXTS  # transitions change what is proposed
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_anchors_of_a_text_and_joint_drafts_propose_what_single_drafts_do(name: str, tmp_path: Path) -> None:
+    drafter = opened(name, tmp_path)
+    text = ReadText(np.arange(3, 43, dtype=np.int32), torch.randn(40, 64), 21, 6)
+    forks, alone = [], []
+    for anchor, found in zip(text.anchors.tolist(), proposals(drafter, text, 9), strict=True):
+        fork = drafter.fork()
+        observed(fork, Context(text.features[:anchor].numpy(), 0))
+        alone.append(fork.draft(int(text.token_ids[anchor]), 9))
+        forks.append(fork)
+        same(found, alone[-1])
+    roots = text.token_ids[text.anchors].tolist()
+    for found, wanted in zip(drafter.draft_together(forks, roots, [9] * len(forks)), alone, strict=True):
+        same(found, wanted)
+
+
+def same(found: Lattice, wanted: Lattice) -> None:
+    close(found.logprobs, wanted.logprobs)
+    np.testing.assert_array_equal(found.tokens, wanted.tokens)
+    np.testing.assert_array_equal(found.follow, wanted.follow)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, 0, 0.95, 3)], ids=["greedy", "sampled"])
+def test_a_run_is_recorded_with_its_transitions_and_its_what_if_is_the_run(sampling: Sampling) -> None:
+    target = small_target()
+    drafter = small_drafter(target, 3, options=DFLASH2)
+    request = Request(tuple(range(5, 25)), method="ddtree", budget=24, max_tokens=40, sampling=sampling)
+    rounds = list(decode(request, target, [drafter]))
+    for made in rounds:
+        again = decode_round(json.loads(json.dumps(encode_record(made))))
+        assert made.drafts[0].tokens.shape == (drafter.block - 1, 16, 16)
+        same(again.drafts[0], made.drafts[0])
+    token_ids = outcome(iter(rounds)).token_ids
+    text_pass = reread(request, token_ids, target)
+    text = read_text(request.prompt_ids, token_ids, text_pass.features)
+    known = KnownText(np.asarray(token_ids, np.int32), text.start, target.context_limit)
+    grower = Grower(known, drafter.proposals(text, 24), "best_first", 24)
+    replayed = replay("ddtree", "total", {("v2", "best_first"): grower}, known, ["v2"])
+    assert [len(step.keep) for step in replayed.steps(24)] == [len(made.acceptance.keep) for made in rounds]
