@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import pandas
 from engine.decoding.tree import depths
 from engine.errors import RequestError
 from engine.records import STAGES, Round
-from engine.trace import Piece, Trace, dumps
+from engine.trace import Piece, Trace, dumps, packed
 from explorer.standalone import replay_page
 from explorer.texts import pieces_of, readable
 from explorer.view import View, entry_view, run_view
@@ -81,7 +80,7 @@ def _xml_safe(text: str) -> str:
 
 
 def _trace_file(run: str, trace: Trace, number: int, view: View | None) -> Download:
-    return Download(f"{run}.jsonl.gz", "application/gzip", gzip.compress(dumps(trace), mtime=0))
+    return Download(f"{run}.jsonl.gz", "application/gzip", packed(dumps(trace)))
 
 
 def _rounds_file(run: str, trace: Trace, number: int, view: View | None) -> Download:

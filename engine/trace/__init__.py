@@ -23,9 +23,9 @@ from engine.trace.lines import (
     tau,
 )
 from engine.trace.reading import UNREADABLE, load, loads
-from engine.trace.writing import VERSION, dump, dumps, encode_line, encode_record
+from engine.trace.writing import VERSION, dump, dumps, encode_line, encode_record, packed
 
 __all__ = [
     "UNREADABLE", "VERSION", "Block", "SharedPass", "End", "Entry", "Header", "Line", "Piece", "Trace", "committed_ids",
-    "dump", "dumps", "encode_line", "encode_record", "gather", "known_tau", "load", "loads", "recorded",
-    "shared_rounds", "tau"]
+    "dump", "dumps", "encode_line", "encode_record", "gather", "known_tau", "load", "loads", "packed",
+    "recorded", "shared_rounds", "tau"]

@@ -14,6 +14,7 @@ import numpy as np
 
 from engine.errors import FileError, TraceError
 from engine.machine.files import replace_file
+from engine.trace.limits import LIMITS
 from engine.trace.lines import End, Entry, Line, Trace
 from engine.trace.written_names import written_name
 
@@ -24,11 +25,21 @@ def dump(trace: Trace, path: Path) -> None:
     """Write a trace file, gzipped when its name ends in .gz. The file appears whole or not at all."""
     data = dumps(trace)
     if path.suffix == ".gz":
-        data = gzip.compress(data, mtime=0)
+        data = packed(data)
     try:
         replace_file(path, data)
     except FileError as error:
         raise TraceError(f"The trace could not be written to {error}") from error
+
+
+def packed(data: bytes) -> bytes:
+    """The bytes gzipped, but never so tightly that a reader would take them for a bomb (``limits.py``), as a text that
+    says the same thing again and again can be: then a beginning of it is stored as it is."""
+    whole = gzip.compress(data, mtime=0)
+    if len(data) <= max(LIMITS.free_bytes, LIMITS.growth * len(whole)):
+        return whole
+    stored = -(-len(data) // LIMITS.growth)
+    return gzip.compress(data[:stored], 0, mtime=0) + gzip.compress(data[stored:], mtime=0)
 
 
 def dumps(trace: Trace) -> bytes:

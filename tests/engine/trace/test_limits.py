@@ -7,13 +7,14 @@ import os
 import time
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from engine.errors import TraceError
-from engine.trace import dumps, load, loads
+from engine.trace import dump, dumps, load, loads
 from engine.trace.limits import LIMITS, Limits
 from engine.trace.tail import TraceTail
 from tests.engine.test_trace import made
@@ -43,6 +44,15 @@ def test_a_bomb_takes_no_more_than_ten_times_an_ordinary_trace(name: str) -> Non
         loads(bomb)
     usual = peak_bytes(lambda: loads(ordinary)) / len(ordinary)
     assert peak_bytes(lambda: loads(bomb)) < max(10 * usual * len(bomb), 3 * LIMITS.free_bytes + 2**20)
+
+
+def test_what_is_written_is_never_taken_for_a_bomb(tmp_path: Path) -> None:
+    trace = made("ddtree", most=6)
+    same = replace(trace, header=replace(trace.header, pieces=dict.fromkeys(range(4000), "the same again " * 60)))
+    assert len(gzip.compress(dumps(same))) * LIMITS.growth < len(dumps(same)) > LIMITS.free_bytes
+    dump(same, tmp_path / "same.jsonl.gz")
+    assert load(tmp_path / "same.jsonl.gz").header.pieces == same.header.pieces
+    assert (tmp_path / "same.jsonl.gz").stat().st_size < len(dumps(same)) / 10
 
 
 def test_lines_are_counted() -> None:
