@@ -17,12 +17,11 @@ from engine.decoding.methods import METHODS, SERVED
 from engine.errors import CanopyError
 from engine.requests.rig_names import EMBEDDED_RIG
 from explorer.browser_calls import bar_call
-from explorer.bundle import ASSETS, bundle, style
+from explorer.bundle import ASSETS, LAB, STAGE, script, style
 from explorer.comparison import Comparison
 from explorer.drafter_choice import choosing_drafters, names_of
 from explorer.follow import Follow
 from explorer.followed_runs import show_followed
-from explorer.lab.assets import lab_head
 from explorer.lab.service import LabService, lab_component
 from explorer.lessons import Lesson, Library
 from explorer.presets import Preset, Presets, fitting, read_presets, titles
@@ -80,7 +79,8 @@ def launch_options() -> dict[str, Any]:
     """The options of ``launch`` with which the page looks and behaves as built."""
     icon = ASSETS / "stage" / "icon.svg"
     return {
-        "head": f"<style>{style()}</style>\n{bundle()}\n{lab_head()}", "theme": gr.themes.Base(
+        "head": f"<style>{style('page.css')}{style('lab/lab.css')}</style>\n{script(STAGE, LAB)}",
+        "theme": gr.themes.Base(
             font=["system-ui", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif"],
             font_mono=["DejaVu Sans Mono", "Cascadia Mono", "Menlo", "Consolas", "monospace"]),
         "ssr_mode": False, "footer_links": [], "run_history": False, "show_error": True,

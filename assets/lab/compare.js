@@ -1,199 +1,197 @@
 // Two runs side by side: their figures, their texts, and the trees that wrote the chosen token of each text.
-(function (Canopy) {
-  "use strict";
 
-  const Lab = (Canopy.lab = Canopy.lab || {});
-  const SIDES = ["first", "second"];
-  const FIGURES = [
-    { name: "tokens per round", value: (run) => run.tau, text: (run) => run.tau.toFixed(2) },
-    { name: "tokens/s", value: (run) => run.tokensPerSecond, text: (run) => Lab.whole(run.tokensPerSecond) },
-    { name: "× plain decoding", value: (run, against) => (against ? against.ratio : null), text: (run, against, header) => (against ? against.times : header && !header.heads.length ? "is it" : "not measured") },
-    { name: "rounds", value: (run) => -run.rounds, text: (run) => String(run.rounds) },
-    { name: "tokens", value: () => null, text: (run) => String(run.tokens) },
-  ];
+import { fillSelect, selectField, whole } from "./forms.js";
+import { html, write } from "../panels/ink.js";
+import { controls } from "../stage/controls.js";
+import { wholeRun } from "../stage/lessons.js";
+import { figuresOf, settingOf } from "../stage/round.js";
+import { panels, Stage } from "../stage/stage.js";
+import { TextPanel } from "../stage/text.js";
 
-  // One of the two: a stage of its own, with the page's own text and tree on it.
-  class Side {
-    constructor(lab, parent, place, changed) {
-      const { html } = Canopy.ink;
-      this.lab = lab;
-      this.box = html("section", "lab-plot lab-side-run", parent);
-      this.box.setAttribute("aria-label", `The ${SIDES[place]} run`);
-      this.choice = Lab.select(html("div", "lab-toolbar", this.box), `The ${SIDES[place]} run`, "A recording, or the current run", () => this.open(changed));
-      this.title = html("p", "lab-caption", this.box);
-      this.figures = html("dl", "lab-pair-figures", this.box);
-      this.stage = new Canopy.Stage();
-      this.stage.mode = "workbench";
-      this.text = html("div", "lab-pair-text", this.box);
-      new Canopy.TextPanel(this.stage, this.text);
-      const host = html("div", "lab-pair-tree", this.box);
-      this.tree = Canopy.panels.get("tree").create(host, this.stage);
-      this.stage.on("round", () => this.tree.draw(this.stage.round));
-      this.stage.on("select", (selection) => this.tree.select(selection));
-      new ResizeObserver(() => host.clientWidth > 40 && this.tree.resize()).observe(host);
-    }
+const SIDES = ["first", "second"];
+const FIGURES = [
+  { name: "tokens per round", value: (run) => run.tau, text: (run) => run.tau.toFixed(2) },
+  { name: "tokens/s", value: (run) => run.tokensPerSecond, text: (run) => whole(run.tokensPerSecond) },
+  { name: "× plain decoding", value: (run, against) => (against ? against.ratio : null), text: (run, against, header) => (against ? against.times : header && !header.heads.length ? "is it" : "not measured") },
+  { name: "rounds", value: (run) => -run.rounds, text: (run) => String(run.rounds) },
+  { name: "tokens", value: () => null, text: (run) => String(run.tokens) },
+];
 
-    offer(entries, usual) {
-      const key = JSON.stringify(entries);
-      if (key === this.key) return;
-      this.key = key;
-      Lab.options(this.choice, entries, this.choice.value || usual);
-    }
-
-    get run() {
-      return this.choice.value === "stage" ? this.lab.stage.value.run : this.choice.value;
-    }
-
-    async open(changed) {
-      const { run } = this;
-      const value = run ? await Canopy.wholeRun(this.lab.stage.server, run) : { error: "Choose a run." };
-      if (run !== this.run) return;
-      Canopy.ink.write(this.title, value.error || "");
-      if (!value.error) {
-        this.stage.show({ ...value, run, state: "done" });
-        this.ends = [];
-        for (const made of this.stage.rounds) this.ends.push((this.ends.at(-1) || 0) + made.keep.length);
-        const { header } = this.stage;
-        Canopy.ink.write(this.title, [header.title, Canopy.asked(header), header.rig, header.hardware, header.dtype].filter(Boolean).join(" · "));
-      }
-      changed();
-    }
-
-    get shown() {
-      return this.stage.rounds.length > 0;
-    }
-
-    get values() {
-      const run = Canopy.figures(this.stage.rounds);
-      const { against } = this.stage;
-      return FIGURES.map(({ name, value, text }) => ({ name, value: value(run, against), text: text(run, against, this.stage.header) }));
-    }
-
-    // The figures, the better of the two marked.
-    tell(other) {
-      const { html } = Canopy.ink;
-      this.figures.replaceChildren(...this.values.map(({ name, value, text }, place) => {
-        const item = html("div", "");
-        const better = value !== null && other && other[place].value !== null && value > other[place].value;
-        html("dd", better ? "is-better" : "", item, better ? `${text} ▲` : text);
-        html("dt", "", item, name);
-        return item;
-      }));
-    }
-
-    // The round that wrote the token at this place of the text.
-    go(token) {
-      const index = this.ends.findIndex((end) => token < end);
-      this.stage.go(index < 0 ? this.ends.length - 1 : index, {});
-    }
+// One of the two: a stage of its own, with the page's own text and tree on it.
+class Side {
+  constructor(lab, parent, place, changed) {
+    this.lab = lab;
+    this.box = html("section", "lab-plot lab-side-run", parent);
+    this.box.setAttribute("aria-label", `The ${SIDES[place]} run`);
+    this.choice = selectField(html("div", "lab-toolbar", this.box), `The ${SIDES[place]} run`, "A recording, or the current run", () => this.open(changed));
+    this.title = html("p", "lab-caption", this.box);
+    this.figures = html("dl", "lab-pair-figures", this.box);
+    this.stage = new Stage();
+    this.stage.mode = "workbench";
+    this.text = html("div", "lab-pair-text", this.box);
+    new TextPanel(this.stage, this.text);
+    const host = html("div", "lab-pair-tree", this.box);
+    this.tree = panels.get("tree").create(host, this.stage);
+    this.stage.on("round", () => this.tree.draw(this.stage.round));
+    this.stage.on("select", (selection) => this.tree.select(selection));
+    new ResizeObserver(() => host.clientWidth > 40 && this.tree.resize()).observe(host);
   }
 
-  class Compare {
-    constructor(lab, parent) {
-      const { html } = Canopy.ink;
-      this.lab = lab;
-      const bar = html("div", "lab-race-bar lab-pair-bar", parent);
-      this.said = html("p", "lab-note", bar);
-      this.part = html("button", "", bar, "Go to where the texts differ");
-      this.part.type = "button";
-      this.part.hidden = true;
-      this.part.addEventListener("click", () => {
-        this.slider.value = String(this.held.texts_part[0]);
-        this.go(Number(this.slider.value));
-      });
-      this.slider = html("input", "", bar);
-      Object.assign(this.slider, { type: "range", min: 0, max: 0, step: 1, value: 0 });
-      this.slider.setAttribute("aria-label", "Place in the text");
-      this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
-      this.place = html("span", "lab-clock", bar);
-      const grid = html("div", "lab-grid lab-two", parent);
-      this.sides = SIDES.map((_, place) => new Side(lab, grid, place, () => this.changed()));
-      this.depths = html("div", "lab-pair-depths", parent);
-      this.depths.setAttribute("role", "img");
-    }
-
-    // Everything that can be compared: the current run, then the recordings.
-    draw() {
-      const { stage } = this.lab;
-      const listed = Canopy.parts.lessons.listed.map(({ name, title }) => [name, title]);
-      const { run } = stage.value;
-      const known = listed.some(([name]) => name === run);
-      const own = !known && stage.header && stage.rounds.length && !stage.busy ? [["stage", "current run"]] : [];
-      const entries = [...own, ...listed];
-      const first = known ? run : (entries[0] || [""])[0];
-      const [second] = entries.find(([name]) => name !== first) || [first];
-      this.sides.forEach((side, place) => {
-        const value = [first, second][place];
-        side.offer(entries, value);
-        if (!side.shown && value) side.open(() => this.changed());
-      });
-    }
-
-    changed() {
-      const shown = this.sides.filter((side) => side.shown);
-      const values = this.sides.map((side) => (side.shown ? side.values : null));
-      this.sides.forEach((side, place) => side.shown && side.tell(values[1 - place]));
-      this.slider.max = String(Math.max(0, ...shown.map((side) => side.ends.at(-1) - 1)));
-      Canopy.ink.write(this.said, shown.length === 2 ? this.relation(...shown.map(({ stage }) => stage.header)) : "Choose two runs.");
-      this.go(Math.min(Number(this.slider.value), Number(this.slider.max)));
-      this.hold(shown);
-    }
-
-    // Where texts and rounds differ, and how deep each run accepted: the server compares the two.
-    async hold(shown) {
-      const runs = shown.map((side) => side.run);
-      const made = shown.length === 2
-        ? await this.lab.stage.server.two_runs({ first: { run: runs[0] }, second: { run: runs[1] } }) : { sides: [] };
-      if (this.sides.some((side, place) => shown.length === 2 && side.run !== runs[place])) return;
-      this.held = made;
-      this.part.hidden = !(made.same_prompt && made.texts_part);
-      if (made.error || made.said) {
-        Canopy.ink.write(this.said, [made.error || made.said, this.relation(...shown.map(({ stage }) => stage.header))].join(" "));
-      }
-      this.drawDepths(made.sides || []);
-    }
-
-    // For each depth a bar of either run: of its rounds that drafted to that depth, the share that accepted to it.
-    drawDepths(sides) {
-      const { html } = Canopy.ink;
-      const deepest = Math.max(0, ...sides.map(({ depths }) => depths.length));
-      this.depths.hidden = deepest === 0;
-      const words = sides.map(({ depths, rows }, place) => `${SIDES[place]}: ${rows.toFixed(1)} rows a round, ${depths.map((share) => `${Math.round(share * 100)} %`).join(", ")}`);
-      this.depths.setAttribute("aria-label", `Accepted by depth, from 1. ${words.join("; ")}.`);
-      const columns = Array.from({ length: deepest }, (_, depth) => {
-        const column = html("div", "lab-pair-depth", null);
-        sides.forEach(({ depths }, place) => {
-          const bar = html("i", `is-${SIDES[place]}`, column);
-          bar.style.height = `${100 * (depths[depth] || 0)}%`;
-          bar.title = depth < depths.length ? `Depth ${depth + 1}, ${SIDES[place]} run: ${Math.round(100 * depths[depth])} % accepted` : "";
-        });
-        html("span", "", column, String(depth + 1));
-        return column;
-      });
-      const title = html("p", "lab-caption", null, "Accepted by depth: of the rounds that drafted to that depth, the share that accepted to it");
-      for (const side of SIDES) {
-        html("i", `lab-pair-key is-${side}`, title);
-        title.append(side);
-      }
-      const row = html("div", "lab-pair-columns", null);
-      row.append(...columns);
-      this.depths.replaceChildren(title, row);
-    }
-
-    // Which figures of the two may be compared, in a sentence.
-    relation(first, second) {
-      const prompt = first.prompt === second.prompt;
-      const machine = ["rig", "hardware", "dtype"].every((name) => first[name] === second[name]);
-      if (prompt && machine) return "The same prompt on the same machine: speeds can be compared.";
-      if (machine) return "Different prompts on the same machine: τ depends on the text.";
-      return `${prompt ? "The same prompt" : "Different prompts"} on different machines or precisions: do not compare tokens/s.`;
-    }
-
-    go(token) {
-      for (const side of this.sides) if (side.shown) side.go(token);
-      Canopy.ink.write(this.place, `token ${token + 1} of ${Number(this.slider.max) + 1}`);
-    }
+  offer(entries, usual) {
+    const key = JSON.stringify(entries);
+    if (key === this.key) return;
+    this.key = key;
+    fillSelect(this.choice, entries, this.choice.value || usual);
   }
 
-  Lab.Compare = Compare;
-})(window.Canopy = window.Canopy || {});
+  get run() {
+    return this.choice.value === "stage" ? this.lab.stage.value.run : this.choice.value;
+  }
+
+  async open(changed) {
+    const { run } = this;
+    const value = run ? await wholeRun(this.lab.stage.server, run) : { error: "Choose a run." };
+    if (run !== this.run) return;
+    write(this.title, value.error || "");
+    if (!value.error) {
+      this.stage.show({ ...value, run, state: "done" });
+      this.ends = [];
+      for (const made of this.stage.rounds) this.ends.push((this.ends.at(-1) || 0) + made.keep.length);
+      const { header } = this.stage;
+      write(this.title, [header.title, settingOf(header), header.rig, header.hardware, header.dtype].filter(Boolean).join(" · "));
+    }
+    changed();
+  }
+
+  get shown() {
+    return this.stage.rounds.length > 0;
+  }
+
+  get values() {
+    const run = this.stage.figures;
+    const { against } = this.stage;
+    return FIGURES.map(({ name, value, text }) => ({ name, value: value(run, against), text: text(run, against, this.stage.header) }));
+  }
+
+  // The figures, the better of the two marked.
+  tell(other) {
+    this.figures.replaceChildren(...this.values.map(({ name, value, text }, place) => {
+      const item = html("div", "");
+      const better = value !== null && other && other[place].value !== null && value > other[place].value;
+      html("dd", better ? "is-better" : "", item, better ? `${text} ▲` : text);
+      html("dt", "", item, name);
+      return item;
+    }));
+  }
+
+  // The round that wrote the token at this place of the text.
+  go(token) {
+    const index = this.ends.findIndex((end) => token < end);
+    this.stage.go(index < 0 ? this.ends.length - 1 : index, {});
+  }
+}
+
+export class Compare {
+  constructor(lab, parent) {
+    this.lab = lab;
+    const bar = html("div", "lab-race-bar lab-pair-bar", parent);
+    this.said = html("p", "lab-note", bar);
+    this.part = html("button", "", bar, "Go to where the texts differ");
+    this.part.type = "button";
+    this.part.hidden = true;
+    this.part.addEventListener("click", () => {
+      this.slider.value = String(this.held.texts_part[0]);
+      this.go(Number(this.slider.value));
+    });
+    this.slider = html("input", "", bar);
+    Object.assign(this.slider, { type: "range", min: 0, max: 0, step: 1, value: 0 });
+    this.slider.setAttribute("aria-label", "Place in the text");
+    this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
+    this.place = html("span", "lab-clock", bar);
+    const grid = html("div", "lab-grid lab-two", parent);
+    this.sides = SIDES.map((_, place) => new Side(lab, grid, place, () => this.changed()));
+    this.depths = html("div", "lab-pair-depths", parent);
+    this.depths.setAttribute("role", "img");
+  }
+
+  // Everything that can be compared: the current run, then the recordings.
+  draw() {
+    const { stage } = this.lab;
+    const listed = controls.parts.lessons.listed.map(({ name, title }) => [name, title]);
+    const { run } = stage.value;
+    const known = listed.some(([name]) => name === run);
+    const own = !known && stage.header && stage.rounds.length && !stage.busy ? [["stage", "current run"]] : [];
+    const entries = [...own, ...listed];
+    const first = known ? run : (entries[0] || [""])[0];
+    const [second] = entries.find(([name]) => name !== first) || [first];
+    this.sides.forEach((side, place) => {
+      const value = [first, second][place];
+      side.offer(entries, value);
+      if (!side.shown && value) side.open(() => this.changed());
+    });
+  }
+
+  changed() {
+    const shown = this.sides.filter((side) => side.shown);
+    const values = this.sides.map((side) => (side.shown ? side.values : null));
+    this.sides.forEach((side, place) => side.shown && side.tell(values[1 - place]));
+    this.slider.max = String(Math.max(0, ...shown.map((side) => side.ends.at(-1) - 1)));
+    write(this.said, shown.length === 2 ? this.relation(...shown.map(({ stage }) => stage.header)) : "Choose two runs.");
+    this.go(Math.min(Number(this.slider.value), Number(this.slider.max)));
+    this.hold(shown);
+  }
+
+  // Where texts and rounds differ, and how deep each run accepted: the server compares the two.
+  async hold(shown) {
+    const runs = shown.map((side) => side.run);
+    const made = shown.length === 2
+      ? await this.lab.stage.server.two_runs({ first: { run: runs[0] }, second: { run: runs[1] } }) : { sides: [] };
+    if (this.sides.some((side, place) => shown.length === 2 && side.run !== runs[place])) return;
+    this.held = made;
+    this.part.hidden = !(made.same_prompt && made.texts_part);
+    if (made.error || made.said) {
+      write(this.said, [made.error || made.said, this.relation(...shown.map(({ stage }) => stage.header))].join(" "));
+    }
+    this.drawDepths(made.sides || []);
+  }
+
+  // For each depth a bar of either run: of its rounds that drafted to that depth, the share that accepted to it.
+  drawDepths(sides) {
+    const deepest = Math.max(0, ...sides.map(({ depths }) => depths.length));
+    this.depths.hidden = deepest === 0;
+    const words = sides.map(({ depths, rows }, place) => `${SIDES[place]}: ${rows.toFixed(1)} rows a round, ${depths.map((share) => `${Math.round(share * 100)} %`).join(", ")}`);
+    this.depths.setAttribute("aria-label", `Accepted by depth, from 1. ${words.join("; ")}.`);
+    const columns = Array.from({ length: deepest }, (_, depth) => {
+      const column = html("div", "lab-pair-depth", null);
+      sides.forEach(({ depths }, place) => {
+        const bar = html("i", `is-${SIDES[place]}`, column);
+        bar.style.height = `${100 * (depths[depth] || 0)}%`;
+        bar.title = depth < depths.length ? `Depth ${depth + 1}, ${SIDES[place]} run: ${Math.round(100 * depths[depth])} % accepted` : "";
+      });
+      html("span", "", column, String(depth + 1));
+      return column;
+    });
+    const title = html("p", "lab-caption", null, "Accepted by depth: of the rounds that drafted to that depth, the share that accepted to it");
+    for (const side of SIDES) {
+      html("i", `lab-pair-key is-${side}`, title);
+      title.append(side);
+    }
+    const row = html("div", "lab-pair-columns", null);
+    row.append(...columns);
+    this.depths.replaceChildren(title, row);
+  }
+
+  // Which figures of the two may be compared, in a sentence.
+  relation(first, second) {
+    const prompt = first.prompt === second.prompt;
+    const machine = ["rig", "hardware", "dtype"].every((name) => first[name] === second[name]);
+    if (prompt && machine) return "The same prompt on the same machine: speeds can be compared.";
+    if (machine) return "Different prompts on the same machine: τ depends on the text.";
+    return `${prompt ? "The same prompt" : "Different prompts"} on different machines or precisions: do not compare tokens/s.`;
+  }
+
+  go(token) {
+    for (const side of this.sides) if (side.shown) side.go(token);
+    write(this.place, `token ${token + 1} of ${Number(this.slider.max) + 1}`);
+  }
+}

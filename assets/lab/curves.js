@@ -1,124 +1,277 @@
-// τ and tokens per second against the node budget: measured settings, single runs, predictions, the run in progress.
-(function (Canopy) {
-  "use strict";
+// Finished runs of this browser, a point each. They stay until they are cleared, also when the page is opened again.
 
-  const Lab = (Canopy.lab = Canopy.lab || {});
+import { fillSelect, selectField } from "./forms.js";
+import { People } from "./load.js";
+import { Plot } from "./plots.js";
+import { recordedOn } from "./verdict.js";
+import { button, html, write } from "../panels/ink.js";
+import { figuresOf, meanLength, settingOf } from "../stage/round.js";
 
-  class Curves {
-    constructor(lab, parent) {
-      const { html } = Canopy.ink;
-      this.lab = lab;
-      this.stage = lab.stage;
-      this.plot = new Lab.Plot(lab.library, parent, {
-        name: "curves", title: "By node budget",
-        caption: "{τ} and {tokens/s}: medians with {95 %} intervals; the thin horizontal lines are {auto}.",
-      });
-      this.origin = html("p", "lab-recorded");
-      this.doubt = html("p", "lab-notice");
-      this.plot.body.before(this.origin, this.doubt);
-      this.tools = html("div", "lab-tools");
-      this.plot.tools.prepend(this.tools);
-      this.clear = this.tool("Clear runs", "Remove the single runs of this browser from the plot; measurements stay", () => lab.points.clear());
-      this.ask = this.tool("Predict all budgets", "Replays the current run's text with every budget: τ is exact, tokens/s are predicted from the cost of a pass", () => lab.predict());
-      this.people = new Lab.People(lab, this.tools);
-      this.line = Lab.select(this.tools, "Predicted", "The method whose prediction is drawn", () => lab.load());
-      this.line.parentElement.hidden = this.doubt.hidden = true;
-      this.plot.onPoint = (point) => this.chosen(point);
-      for (const event of ["value", "settings", "begin"]) this.stage.on(event, () => this.plan());
-      lab.on("shown", () => this.draw());
-    }
+const STORE = "canopy-lab-points";
+const MOST = 400;
 
-    tool(label, title, act) {
-      return Canopy.ink.button(this.tools, label, title, act);
-    }
+function stored() {
+  try {
+    const read = JSON.parse(localStorage.getItem(STORE));
+    return Array.isArray(read) ? read : [];
+  } catch {
+    return [];
+  }
+}
 
-    predicting(busy) {
-      this.ask.disabled = busy;
-      this.ask.textContent = busy ? "Predicting …" : "Predict all budgets";
-    }
-
-    chosen({ customdata }) {
-      if (!customdata) return;
-      const [budget, method, , pace] = customdata;
-      if (Number.isInteger(budget) && !this.lab.progress.other_rig) this.lab.apply({ method, budget, pace });
-    }
-
-    plan() {
-      if (this.timer || !this.lab.shown || !this.lab.curves) return;
-      this.timer = setTimeout(() => {
-        this.timer = 0;
-        this.draw();
-      }, 250);
-    }
-
-    draw() {
-      const { curves, points } = this.lab;
-      this.clear.hidden = !points.all.length;
-      this.ask.hidden = !this.lab.can("what_if") || Boolean(this.lab.progress.other_rig); // it would have no place there
-      if (!curves) return;
-      this.choices(curves.predicted);
-      const { withheld } = curves.predicted;
-      this.doubt.hidden = !withheld;
-      Canopy.ink.write(this.doubt, withheld);
-      const { other_rig: otherRig } = this.lab.progress;
-      this.origin.hidden = !this.whence;
-      Canopy.ink.write(this.origin, this.whence);
-      if (!curves.count) {
-        this.plot.say(`Nothing measured with ${this.lab.given.rig} yet`, "Press Measure to measure every setting, or Run to add a point for one.");
-        return;
-      }
-      const { figure } = curves;
-      const place = otherRig ? null : this.place; // no run of the loaded rig on another rig's axis
-      const shapes = place === null ? [] : [this.rule(place)];
-      const data = figure.data.map((trace) => this.filled(trace, place));
-      this.plot.draw({ ...figure, data, layout: { ...figure.layout, shapes } });
-    }
-
-    choices({ lines, line }) {
-      this.line.parentElement.hidden = !lines.length;
-      if (document.activeElement !== this.line) Lab.options(this.line, lines.map((name) => [name, name]), line);
-    }
-
-    // A measurement of elsewhere says so.
-    get whence() {
-      const { recorded, other_rig: otherRig } = this.lab.progress;
-      if (otherRig) return `◉ Of another rig. ${recorded ? Lab.recordedOn(recorded) : `Measured with ${otherRig}.`}`;
-      return recorded ? `◉ ${Lab.recordedOn(recorded)} Nothing was measured on this machine yet.` : "";
-    }
-
-    // The setting that runs, or that the controls name.
-    get setting() {
-      const { header, settings, live } = this.stage;
-      return live ? header : settings;
-    }
-
-    // Where that setting stands on the axis; null where it has no place there.
-    get place() {
-      const { budget, pace } = this.setting;
-      const { zero, auto } = this.lab.curves.figure;
-      if (pace === "auto") return auto;
-      if (!Number.isInteger(budget)) return null;
-      return budget >= 1 ? Math.log2(budget) : zero;
-    }
-
-    rule(x) {
-      return {
-        type: "line", xref: "x2", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, layer: "below",
-        line: { color: "var(--quiet)", width: 1, dash: "dot" },
-      };
-    }
-
-    // The current run, on top of what was measured.
-    filled(trace, place) {
-      if (!String(trace.meta).startsWith("running.")) return trace;
-      const { rounds, header, recorded } = this.stage;
-      const run = Canopy.figures(rounds);
-      const value = trace.meta === "running.tau" ? run.tau : run.tokensPerSecond;
-      const { budget, pace = "fixed" } = this.setting;
-      const same = header && header.budget === budget && header.pace === pace;
-      return rounds.length && same && !recorded && !this.lab.runRig && place !== null && value ? { ...trace, x: [place], y: [value] } : trace;
-    }
+export class Points {
+  constructor(stage) {
+    this.stage = stage;
+    this.all = stored();
+    this.listeners = [];
+    stage.on("state", () => this.take());
   }
 
-  Lab.Curves = Curves;
-})(window.Canopy = window.Canopy || {});
+  on(listener) {
+    this.listeners.push(listener);
+  }
+
+  // A run that ended by itself; a stopped one or a recording says nothing about this machine.
+  take() {
+    const { value, header, rounds, recorded } = this.stage;
+    if (value.state !== "done" || recorded || !header || !rounds.length) return;
+    if (this.all.some((point) => point.run === value.run)) return;
+    const run = figuresOf(rounds);
+    this.all.push({
+      run: value.run, method: header.method, budget: header.budget, split: header.split,
+      temperature: header.temperature, pace: header.pace, tau: run.tau, tokens_per_second: run.tokensPerSecond, tokens: run.tokens,
+      rounds: run.rounds, rig: header.rig, hardware: header.hardware, dtype: header.dtype,
+    });
+    this.all = this.all.slice(-MOST);
+    this.keep();
+  }
+
+  clear() {
+    this.all = [];
+    this.keep();
+  }
+
+  keep() {
+    try {
+      localStorage.setItem(STORE, JSON.stringify(this.all));
+    } catch {
+      // A browser that stores nothing still shows the points until it is closed.
+    }
+    for (const listener of this.listeners) listener();
+  }
+}
+
+// The run that streams, as curves over its rounds: the figure comes from Python, its numbers from the stage.
+const RECENT = 8;
+const BETWEEN_DRAWS_MS = 120;
+
+// The curves of a run's rounds: cumulative τ and tokens per second, and both over the latest rounds.
+export function curvesOf(rounds) {
+  const curves = { x: [], "tau.all": [], "tau.recent": [], "speed.all": [], "speed.recent": [] };
+  const tokens = [0];
+  const timed = [0]; // the tokens of rounds whose time is known
+  const seconds = [0];
+  rounds.forEach((made, place) => {
+    tokens.push(tokens[place] + made.keep.length);
+    const parts = Object.values(made.seconds);
+    timed.push(timed[place] + (parts.length ? made.keep.length : 0));
+    seconds.push(seconds[place] + parts.reduce((sum, spent) => sum + spent, 0));
+    const from = Math.max(0, place + 1 - RECENT);
+    const rate = (first) => {
+      const spent = seconds[place + 1] - seconds[first];
+      return spent > 0 ? (timed[place + 1] - timed[first]) / spent : null;
+    };
+    curves.x.push(place + 1);
+    curves["tau.all"].push(meanLength(tokens[place + 1], place + 1));
+    curves["tau.recent"].push(meanLength(tokens[place + 1] - tokens[from], place + 1 - from));
+    curves["speed.all"].push(rate(0));
+    curves["speed.recent"].push(rate(from));
+  });
+  return curves;
+}
+
+export class Live {
+  constructor(lab, parent) {
+    this.lab = lab;
+    this.stage = lab.stage;
+    this.plot = new Plot(lab.library, parent, {
+      name: "live", title: "This run",
+      caption: "{τ} and {tokens/s} by round, drawn while the text is written.",
+    });
+    this.headline = html("p", "lab-live-headline");
+    this.plot.body.before(this.headline);
+    this.notice = html("p", "lab-notice");
+    this.notice.setAttribute("role", "status");
+    this.headline.before(this.notice);
+    for (const event of ["value", "state", "begin"]) this.stage.on(event, () => this.plan());
+    lab.on("shown", () => this.draw());
+  }
+
+  // A run reports every update; a plot is drawn a few times a second, and only while it is on the screen.
+  plan() {
+    if (this.timer || !this.lab.shown) return;
+    this.timer = setTimeout(() => {
+      this.timer = 0;
+      this.draw();
+    }, BETWEEN_DRAWS_MS);
+  }
+
+  draw() {
+    const { rounds, header, value, coming, refusal } = this.stage;
+    const told = coming ? coming.message : refusal || (value.state === "error" ? value.message : "");
+    write(this.notice, told);
+    this.notice.hidden = !told;
+    this.notice.classList.toggle("lab-error", !coming);
+    const otherRig = this.lab.runRig;
+    this.plot.box.classList.toggle("is-other-rig", Boolean(otherRig));
+    if (!header || !rounds.length || !this.lab.live || this.lab.unasked) {
+      write(this.headline, "");
+      this.plot.say(otherRig ? `No run of ${this.lab.given.rig} yet` : "No run yet", "Press Run: the curves grow with the text.");
+      return;
+    }
+    write(this.headline, this.words(otherRig));
+    this.plot.draw(this.filled(curvesOf(rounds), header));
+  }
+
+  // The run in words, with its rig where that is another one than the rig that answers.
+  words(otherRig) {
+    const { rounds, header, recorded, value } = this.stage;
+    const run = figuresOf(rounds);
+    const name = header.pace === "auto" ? `${header.method}, auto up to ${header.budget} nodes` : settingOf(header);
+    const how = recorded ? "a recording" : { running: "running", done: "done", stopped: "stopped", error: "ended by an error" }[value.state] || "";
+    const speed = run.tokensPerSecond ? `${Math.round(run.tokensPerSecond).toLocaleString("en")} tokens/s, ` : "";
+    return `${otherRig && `${otherRig}, `}${name}: τ ${run.tau.toFixed(2)}, ${speed}${rounds.length} rounds, ${how}`;
+  }
+
+  filled(curves, header) {
+    const { stage, lab } = this;
+    const look = lab.look(header.method);
+    const plain = stage.against ? Number(stage.against.plain_speed) : null;
+    const data = lab.live.data.map((trace) => {
+      if (trace.meta === "speed.plain") {
+        const ends = plain ? [1, curves.x.length] : [];
+        return { ...trace, x: ends, y: ends.map(() => plain), showlegend: Boolean(plain) };
+      }
+      return { ...trace, x: curves.x, y: curves[trace.meta], line: { ...trace.line, color: look.color } };
+    });
+    const summary = `${settingOf(header)} after ${curves.x.length} rounds: `
+      + `τ ${curves["tau.all"].at(-1).toFixed(2)}.`;
+    return { data, layout: { ...lab.live.layout, uirevision: stage.value.run }, summary };
+  }
+}
+
+// τ and tokens per second against the node budget: measured settings, single runs, predictions, the run in progress.
+export class Curves {
+  constructor(lab, parent) {
+    this.lab = lab;
+    this.stage = lab.stage;
+    this.plot = new Plot(lab.library, parent, {
+      name: "curves", title: "By node budget",
+      caption: "{τ} and {tokens/s}: medians with {95 %} intervals; the thin horizontal lines are {auto}.",
+    });
+    this.origin = html("p", "lab-recorded");
+    this.doubt = html("p", "lab-notice");
+    this.plot.body.before(this.origin, this.doubt);
+    this.tools = html("div", "lab-tools");
+    this.plot.tools.prepend(this.tools);
+    this.clear = this.tool("Clear runs", "Remove the single runs of this browser from the plot; measurements stay", () => lab.points.clear());
+    this.ask = this.tool("Predict all budgets", "Replays the current run's text with every budget: τ is exact, tokens/s are predicted from the cost of a pass", () => lab.predict());
+    this.people = new People(lab, this.tools);
+    this.line = selectField(this.tools, "Predicted", "The method whose prediction is drawn", () => lab.load());
+    this.line.parentElement.hidden = this.doubt.hidden = true;
+    this.plot.onPoint = (point) => this.chosen(point);
+    for (const event of ["value", "settings", "begin"]) this.stage.on(event, () => this.plan());
+    lab.on("shown", () => this.draw());
+  }
+
+  tool(label, title, act) {
+    return button(this.tools, label, title, act);
+  }
+
+  predicting(busy) {
+    this.ask.disabled = busy;
+    this.ask.textContent = busy ? "Predicting …" : "Predict all budgets";
+  }
+
+  chosen({ customdata }) {
+    if (!customdata) return;
+    const [budget, method, , pace] = customdata;
+    if (Number.isInteger(budget) && !this.lab.progress.other_rig) this.lab.apply({ method, budget, pace });
+  }
+
+  plan() {
+    if (this.timer || !this.lab.shown || !this.lab.curves) return;
+    this.timer = setTimeout(() => {
+      this.timer = 0;
+      this.draw();
+    }, 250);
+  }
+
+  draw() {
+    const { curves, points } = this.lab;
+    this.clear.hidden = !points.all.length;
+    this.ask.hidden = !this.lab.can("what_if") || Boolean(this.lab.progress.other_rig); // it would have no place there
+    if (!curves) return;
+    this.choices(curves.predicted);
+    const { withheld } = curves.predicted;
+    this.doubt.hidden = !withheld;
+    write(this.doubt, withheld);
+    const { other_rig: otherRig } = this.lab.progress;
+    this.origin.hidden = !this.whence;
+    write(this.origin, this.whence);
+    if (!curves.count) {
+      this.plot.say(`Nothing measured with ${this.lab.given.rig} yet`, "Press Measure to measure every setting, or Run to add a point for one.");
+      return;
+    }
+    const { figure } = curves;
+    const place = otherRig ? null : this.place; // no run of the loaded rig on another rig's axis
+    const shapes = place === null ? [] : [this.rule(place)];
+    const data = figure.data.map((trace) => this.filled(trace, place));
+    this.plot.draw({ ...figure, data, layout: { ...figure.layout, shapes } });
+  }
+
+  choices({ lines, line }) {
+    this.line.parentElement.hidden = !lines.length;
+    if (document.activeElement !== this.line) fillSelect(this.line, lines.map((name) => [name, name]), line);
+  }
+
+  // A measurement of elsewhere says so.
+  get whence() {
+    const { recorded, other_rig: otherRig } = this.lab.progress;
+    if (otherRig) return `◉ Of another rig. ${recorded ? recordedOn(recorded) : `Measured with ${otherRig}.`}`;
+    return recorded ? `◉ ${recordedOn(recorded)} Nothing was measured on this machine yet.` : "";
+  }
+
+  // The setting that runs, or that the controls name.
+  get setting() {
+    const { header, settings, live } = this.stage;
+    return live ? header : settings;
+  }
+
+  // Where that setting stands on the axis; null where it has no place there.
+  get place() {
+    const { budget, pace } = this.setting;
+    const { zero, auto } = this.lab.curves.figure;
+    if (pace === "auto") return auto;
+    if (!Number.isInteger(budget)) return null;
+    return budget >= 1 ? Math.log2(budget) : zero;
+  }
+
+  rule(x) {
+    return {
+      type: "line", xref: "x2", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, layer: "below",
+      line: { color: "var(--quiet)", width: 1, dash: "dot" },
+    };
+  }
+
+  // The current run, on top of what was measured.
+  filled(trace, place) {
+    if (!String(trace.meta).startsWith("running.")) return trace;
+    const { rounds, header, recorded } = this.stage;
+    const run = figuresOf(rounds);
+    const value = trace.meta === "running.tau" ? run.tau : run.tokensPerSecond;
+    const { budget, pace = "fixed" } = this.setting;
+    const same = header && header.budget === budget && header.pace === pace;
+    return rounds.length && same && !recorded && !this.lab.runRig && place !== null && value ? { ...trace, x: [place], y: [value] } : trace;
+  }
+}

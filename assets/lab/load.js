@@ -1,193 +1,186 @@
 // Several requests at once: total tokens/s over budget and number of requests, what each gets, and the best budgets.
-(function (Canopy) {
-  "use strict";
 
-  const Lab = (Canopy.lab = Canopy.lab || {});
+import { fillSelect, selectField, sliderField } from "./forms.js";
+import { Plot } from "./plots.js";
+import { Begin, work } from "./tools.js";
+import { recordedOn } from "./verdict.js";
+import { html, write } from "../panels/ink.js";
 
-  const NARROW = 420; // pixels: below, the labels are short, and the scale of colours is left out
+const NARROW = 420; // pixels: below, the labels are short, and the scale of colours is left out
 
-  function narrowed(figure) {
-    const data = figure.data.map((trace) => {
-      if (trace.type === "heatmap") return { ...trace, showscale: false };
-      return trace.meta === "labels" ? { ...trace, text: trace.customdata.map(([, short]) => short), textfont: { ...trace.textfont, size: 10 } } : trace;
+function narrowed(figure) {
+  const data = figure.data.map((trace) => {
+    if (trace.type === "heatmap") return { ...trace, showscale: false };
+    return trace.meta === "labels" ? { ...trace, text: trace.customdata.map(([, short]) => short), textfont: { ...trace.textfont, size: 10 } } : trace;
+  });
+  return { ...figure, data };
+}
+
+export class Load {
+  constructor(lab, parent) {
+    this.lab = lab;
+    this.asking = this.again = false;
+    const bar = html("div", "lab-toolbar", parent);
+    this.line = selectField(bar, "Method", "The method whose budgets are drawn", () => this.draw());
+    this.line.parentElement.hidden = true;
+    this.predicting(bar);
+    this.words = html("ul", "lab-card lab-load-words", parent);
+    this.words.setAttribute("aria-label", "What the figures show");
+    const grid = html("div", "lab-grid lab-two", parent);
+    this.heat = new Plot(lab.library, grid, {
+      name: "heat", title: "All requests together",
+      caption: "Total {tokens/s} by {node budget} and requests at once; a frame marks the best budget of each row, hatching what is {predicted}.",
     });
-    return { ...figure, data };
+    this.each = new Plot(lab.library, grid, {
+      name: "each", title: "Each request",
+      caption: "{tokens/s} that one request gets, by requests at once; a line for each {node budget}, with {95 %} intervals.",
+    });
+    this.heat.onPoint = ({ x, y }) => this.chosen(x, y);
+    this.table(parent);
+    for (const event of ["table", "shown"]) lab.on(event, () => this.plan());
   }
 
-  class Load {
-    constructor(lab, parent) {
-      const { html } = Canopy.ink;
-      this.lab = lab;
-      this.asking = this.again = false;
-      const bar = html("div", "lab-toolbar", parent);
-      this.line = Lab.select(bar, "Method", "The method whose budgets are drawn", () => this.draw());
-      this.line.parentElement.hidden = true;
-      this.predicting(bar);
-      this.words = html("ul", "lab-card lab-load-words", parent);
-      this.words.setAttribute("aria-label", "What the figures show");
-      const grid = html("div", "lab-grid lab-two", parent);
-      this.heat = new Lab.Plot(lab.library, grid, {
-        name: "heat", title: "All requests together",
-        caption: "Total {tokens/s} by {node budget} and requests at once; a frame marks the best budget of each row, hatching what is {predicted}.",
-      });
-      this.each = new Lab.Plot(lab.library, grid, {
-        name: "each", title: "Each request",
-        caption: "{tokens/s} that one request gets, by requests at once; a line for each {node budget}, with {95 %} intervals.",
-      });
-      this.heat.onPoint = ({ x, y }) => this.chosen(x, y);
-      this.table(parent);
-      for (const event of ["table", "shown"]) lab.on(event, () => this.plan());
-    }
+  predicting(bar) {
+    const { lab } = this;
+    if (!lab.can("what_if")) return;
+    this.begin = new Begin(lab.server, bar, "Predict the rest",
+      "Times rounds of 1 to 16 requests like the current run, then replays its text. Fills in, hatched, what was not measured.", () => this.predict());
+  }
 
-    predicting(bar) {
-      const { lab } = this;
-      if (!lab.can("what_if")) return;
-      this.begin = new Lab.Begin(lab.server, bar, "Predict the rest",
-        "Times rounds of 1 to 16 requests like the current run, then replays its text. Fills in, hatched, what was not measured.", () => this.predict());
-    }
+  table(parent) {
+    this.box = html("section", "lab-plot lab-load-table", parent);
+    this.box.setAttribute("aria-label", "Table of requests at once");
+    const scroll = html("div", "lab-scroll", this.box);
+    scroll.tabIndex = 0;
+    this.cells = html("table", "lab-table", scroll);
+    html("caption", "lab-load-caption", this.cells, "Total tokens/s with the 95 % interval (the range, with fewer than six prompts), and tokens/s of each request, by requests at once and node budget.");
+    this.head = html("tr", "", html("thead", "", this.cells));
+    this.body = html("tbody", "", this.cells);
+  }
 
-    table(parent) {
-      const { html } = Canopy.ink;
-      this.box = html("section", "lab-plot lab-load-table", parent);
-      this.box.setAttribute("aria-label", "Table of requests at once");
-      const scroll = html("div", "lab-scroll", this.box);
-      scroll.tabIndex = 0;
-      this.cells = html("table", "lab-table", scroll);
-      html("caption", "lab-load-caption", this.cells, "Total tokens/s with the 95 % interval (the range, with fewer than six prompts), and tokens/s of each request, by requests at once and node budget.");
-      this.head = html("tr", "", html("thead", "", this.cells));
-      this.body = html("tbody", "", this.cells);
-    }
+  // Drawn while it is on the screen, and redrawn with every measured cell.
+  plan() {
+    if (this.lab.tab === "load" && this.lab.shown) this.draw();
+  }
 
-    // Drawn while it is on the screen, and redrawn with every measured cell.
-    plan() {
-      if (this.lab.tab === "load" && this.lab.shown) this.draw();
-    }
+  // A click on a cell chooses that number of requests, and puts the budget into the page's controls.
+  chosen(x, y) {
+    const { table, line } = this.answer;
+    const row = table.rows[Math.round(y)];
+    const nodes = table.columns[Math.round(x)];
+    if (!row || nodes === undefined) return;
+    this.lab.lookAt(row.together);
+    const found = this.lab.table && !this.lab.progress.other_rig ? this.lab.table.rows.find((each) => each.line === line && each.nodes === nodes) : null;
+    if (found) this.lab.apply(found);
+  }
 
-    // A click on a cell chooses that number of requests, and puts the budget into the page's controls.
-    chosen(x, y) {
-      const { table, line } = this.answer;
-      const row = table.rows[Math.round(y)];
-      const nodes = table.columns[Math.round(x)];
-      if (!row || nodes === undefined) return;
-      this.lab.lookAt(row.together);
-      const found = this.lab.table && !this.lab.progress.other_rig ? this.lab.table.rows.find((each) => each.line === line && each.nodes === nodes) : null;
-      if (found) this.lab.apply(found);
+  async predict() {
+    const { value, header } = this.lab.stage;
+    if (!header || this.lab.unasked) {
+      this.begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
+      return;
     }
+    const answer = await this.begin.during((tell) => work(this.lab.server, () => this.lab.server.lab_load_cost({ run: value.run }), tell));
+    if (!answer.load) return;
+    this.prediction = answer.load;
+    await this.draw();
+  }
 
-    async predict() {
-      const { value, header } = this.lab.stage;
-      if (!header || this.lab.unasked) {
-        this.begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
-        return;
-      }
-      const answer = await this.begin.during((tell) => Lab.work(this.lab.server, () => this.lab.server.lab_load_cost({ run: value.run }), tell));
-      if (!answer.load) return;
-      this.prediction = answer.load;
-      await this.draw();
+  // One question at a time, so that no answer is overtaken by an older one.
+  async draw() {
+    if (this.asking) {
+      this.again = true;
+      return;
     }
+    this.asking = true;
+    const answer = await this.answered();
+    this.asking = false;
+    if (answer.error) this.nothing(answer.error);
+    else this.drawn(answer);
+    if (!this.again) return;
+    this.again = false;
+    await this.draw();
+  }
 
-    // One question at a time, so that no answer is overtaken by an older one.
-    async draw() {
-      if (this.asking) {
-        this.again = true;
-        return;
-      }
-      this.asking = true;
-      const answer = await this.answered();
-      this.asking = false;
-      if (answer.error) this.nothing(answer.error);
-      else this.drawn(answer);
-      if (!this.again) return;
-      this.again = false;
-      await this.draw();
-    }
-
-    async answered() {
-      const { server, progress, together } = this.lab;
-      try {
-        return await server.lab_load({ sweep: progress.sweep, line: this.line.value, together, prediction: this.prediction || null });
-      } catch {
-        return { error: "The server does not answer; this will be drawn when it does." };
-      }
-    }
-
-    drawn(answer) {
-      this.answer = answer;
-      const several = answer.count && answer.table.rows.length > 1;
-      this.line.parentElement.hidden = !answer.lines.length;
-      Lab.options(this.line, answer.lines.map((line) => [line, line]), answer.line);
-      if (!several) {
-        this.nothing("");
-        return;
-      }
-      const { html } = Canopy.ink;
-      this.words.hidden = this.box.hidden = false;
-      const said = [...answer.words, answer.accuracy, answer.recorded ? Lab.recordedOn(answer.recorded) : ""].filter(Boolean);
-      this.words.replaceChildren(...said.map((sentence) => html("li", "", null, sentence)));
-      this.heat.draw(this.heat.body.clientWidth < NARROW ? narrowed(answer.heat) : answer.heat);
-      this.each.draw(answer.each);
-      this.fill(answer.table);
-    }
-
-    nothing(error) {
-      this.words.hidden = this.box.hidden = true;
-      const way = this.begin ? "Choose more “Requests at once” in the form, then press Measure; or press Run, then Predict the rest." : "Choose more “Requests at once” in the form, then press Measure.";
-      for (const plot of [this.heat, this.each]) plot.say(this.lab.table ? "Measured for one request at a time so far" : `Nothing measured with ${this.lab.given.rig} yet`, error || way);
-    }
-
-    fill({ columns, rows }) {
-      const { html } = Canopy.ink;
-      const titled = (parent, text, scope) => {
-        html("th", "", parent, text).scope = scope;
-      };
-      this.head.replaceChildren();
-      for (const name of ["requests at once", ...columns.map((column) => (/^[0-9]/.test(column) ? `${column} nodes` : column))]) titled(this.head, name, "col");
-      this.body.replaceChildren(...rows.map((row) => {
-        const line = html("tr", row.together === this.lab.together ? "is-best" : "");
-        titled(line, String(row.together), "row");
-        for (const cell of row.cells) this.cell(html("td", "", line), cell);
-        return line;
-      }));
-    }
-
-    cell(place, cell) {
-      const { html } = Canopy.ink;
-      if (!cell) {
-        place.append("–");
-        return;
-      }
-      html(cell.best ? "strong" : "span", "", place, cell.text);
-      if (cell.best) place.append(" ", html("span", "lab-tag", null, "best"));
-      html("small", "", place, cell.more);
-      if (cell.differs) place.append(" ", html("span", "lab-tag is-warning", null, cell.differs));
+  async answered() {
+    const { server, progress, together } = this.lab;
+    try {
+      return await server.lab_load({ sweep: progress.sweep, line: this.line.value, together, prediction: this.prediction || null });
+    } catch {
+      return { error: "The server does not answer; this will be drawn when it does." };
     }
   }
 
-  // How many requests at once the curves, the table and the recommendation are for.
-  class People {
-    constructor(lab, parent) {
-      const { html } = Canopy.ink;
-      this.lab = lab;
-      this.field = Lab.slider(parent, "Requests at once", "How many requests are answered at once; the curves, the table and the recommendation follow", () => this.moved());
-      this.said = html("output", "", this.field.parentElement);
-      this.said.htmlFor = this.field.id;
-      lab.on("table", () => this.draw());
-      this.draw();
+  drawn(answer) {
+    this.answer = answer;
+    const several = answer.count && answer.table.rows.length > 1;
+    this.line.parentElement.hidden = !answer.lines.length;
+    fillSelect(this.line, answer.lines.map((line) => [line, line]), answer.line);
+    if (!several) {
+      this.nothing("");
+      return;
     }
-
-    moved() {
-      this.lab.lookAt(this.lab.counts[Number(this.field.value)]);
-    }
-
-    draw() {
-      const { counts, together } = this.lab;
-      this.field.parentElement.hidden = counts.length < 2;
-      Object.assign(this.field, { min: 0, max: Math.max(0, counts.length - 1), step: 1 });
-      this.field.value = String(Math.max(0, counts.indexOf(together)));
-      this.field.setAttribute("aria-valuetext", `${together} at once`);
-      Canopy.ink.write(this.said, String(together));
-    }
+    this.words.hidden = this.box.hidden = false;
+    const said = [...answer.words, answer.accuracy, answer.recorded ? recordedOn(answer.recorded) : ""].filter(Boolean);
+    this.words.replaceChildren(...said.map((sentence) => html("li", "", null, sentence)));
+    this.heat.draw(this.heat.body.clientWidth < NARROW ? narrowed(answer.heat) : answer.heat);
+    this.each.draw(answer.each);
+    this.fill(answer.table);
   }
 
-  Object.assign(Lab, { Load, People });
-})(window.Canopy = window.Canopy || {});
+  nothing(error) {
+    this.words.hidden = this.box.hidden = true;
+    const way = this.begin ? "Choose more “Requests at once” in the form, then press Measure; or press Run, then Predict the rest." : "Choose more “Requests at once” in the form, then press Measure.";
+    for (const plot of [this.heat, this.each]) plot.say(this.lab.table ? "Measured for one request at a time so far" : `Nothing measured with ${this.lab.given.rig} yet`, error || way);
+  }
+
+  fill({ columns, rows }) {
+    const titled = (parent, text, scope) => {
+      html("th", "", parent, text).scope = scope;
+    };
+    this.head.replaceChildren();
+    for (const name of ["requests at once", ...columns.map((column) => (/^[0-9]/.test(column) ? `${column} nodes` : column))]) titled(this.head, name, "col");
+    this.body.replaceChildren(...rows.map((row) => {
+      const line = html("tr", row.together === this.lab.together ? "is-best" : "");
+      titled(line, String(row.together), "row");
+      for (const cell of row.cells) this.cell(html("td", "", line), cell);
+      return line;
+    }));
+  }
+
+  cell(place, cell) {
+    if (!cell) {
+      place.append("–");
+      return;
+    }
+    html(cell.best ? "strong" : "span", "", place, cell.text);
+    if (cell.best) place.append(" ", html("span", "lab-tag", null, "best"));
+    html("small", "", place, cell.more);
+    if (cell.differs) place.append(" ", html("span", "lab-tag is-warning", null, cell.differs));
+  }
+}
+
+// How many requests at once the curves, the table and the recommendation are for.
+export class People {
+  constructor(lab, parent) {
+    this.lab = lab;
+    this.field = sliderField(parent, "Requests at once", "How many requests are answered at once; the curves, the table and the recommendation follow", () => this.moved());
+    this.said = html("output", "", this.field.parentElement);
+    this.said.htmlFor = this.field.id;
+    lab.on("table", () => this.draw());
+    this.draw();
+  }
+
+  moved() {
+    this.lab.lookAt(this.lab.counts[Number(this.field.value)]);
+  }
+
+  draw() {
+    const { counts, together } = this.lab;
+    this.field.parentElement.hidden = counts.length < 2;
+    Object.assign(this.field, { min: 0, max: Math.max(0, counts.length - 1), step: 1 });
+    this.field.value = String(Math.max(0, counts.indexOf(together)));
+    this.field.setAttribute("aria-valuetext", `${together} at once`);
+    write(this.said, String(together));
+  }
+}

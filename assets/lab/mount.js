@@ -1,244 +1,374 @@
+// Tabs, and the list of earlier measurements.
+
+import { Compare } from "./compare.js";
+import { Curves, Live, Points } from "./curves.js";
+import { fillSelect, selectField } from "./forms.js";
+import { Load } from "./load.js";
+import { Library } from "./plots.js";
+import { Race } from "./race.js";
+import { Sweep } from "./sweep.js";
+import { Cost, Doctor, Server, Shapes, work } from "./tools.js";
+import { Table, Verdict } from "./verdict.js";
+import { button, html, write } from "../panels/ink.js";
+import { controls } from "../stage/controls.js";
+
+const STATES = { queued: "waiting", running: "measuring", paused: "paused", stopped: "stopped", done: "done", error: "error" };
+
+export class Tabs {
+  constructor(lab, parent) {
+    this.lab = lab;
+    this.parent = parent;
+    const bar = html("div", "lab-tabs", parent);
+    this.list = html("div", "lab-tablist", bar);
+    this.list.setAttribute("role", "tablist");
+    this.list.setAttribute("aria-label", "Parts of the lab");
+    this.list.addEventListener("keydown", (event) => this.key(event));
+    lab.said = html("span", "lab-applied", bar);
+    lab.said.setAttribute("role", "status");
+    this.made = new Map();
+  }
+
+  add(name, label, title) {
+    const tab = html("button", "lab-tab", null, label);
+    tab.type = "button";
+    tab.title = title;
+    tab.id = `lab-tab-${name}`;
+    tab.setAttribute("role", "tab");
+    tab.setAttribute("aria-controls", `lab-pane-${name}`);
+    tab.addEventListener("click", () => this.go(name));
+    this.list.append(tab);
+    const pane = html("div", `lab-pane lab-pane-${name}`, this.parent);
+    pane.id = `lab-pane-${name}`;
+    pane.setAttribute("role", "tabpanel");
+    pane.setAttribute("aria-labelledby", tab.id);
+    this.made.set(name, { tab, pane });
+    return pane;
+  }
+
+  go(name) {
+    this.current = name;
+    if (name !== this.lab.stage.tab) this.lab.stage.setTab(name);
+    for (const [other, { tab, pane }] of this.made) {
+      const on = other === name;
+      tab.setAttribute("aria-selected", String(on));
+      tab.tabIndex = on ? 0 : -1;
+      pane.hidden = !on;
+    }
+    const opened = { load: this.lab.people, shapes: this.lab.shapes, cost: this.lab.cost, race: this.lab.race, compare: this.lab.compare, doctor: this.lab.doctor, server: this.lab.served }[name];
+    if (opened) opened.draw();
+  }
+
+  key(event) {
+    const names = Array.from(this.made.keys());
+    const to = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!to) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const name = names[(names.indexOf(this.current) + to + names.length) % names.length];
+    this.go(name);
+    this.made.get(name).tab.focus();
+  }
+}
+
+// A measurement's number and how it is called in the list.
+function named({ number, started, rig, together, state, done, total, other_rig: otherRig }) {
+  if (number <= 0) return [String(number), `recorded ${started.slice(0, 10)}: ${rig}${together > 1 ? `, up to ${together} at once` : ""}`];
+  const when = new Date(started).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+  const far = state === "done" ? `${total} runs` : `${done} of ${total} runs, ${STATES[state]}`;
+  return [String(number), `${number}: ${otherRig ? `${rig}, ` : ""}${when}, ${far}`];
+}
+
+export class History {
+  constructor(lab, parent) {
+    this.lab = lab;
+    this.box = html("section", "lab-card lab-history", parent);
+    this.field = selectField(this.box, "Measurements", "Your measurements are kept until you delete them",
+      () => lab.follow(this.field.value ? Number(this.field.value) : null));
+    this.remove();
+    lab.on("progress", () => this.draw());
+    this.box.hidden = true;
+  }
+
+  // Asks before it deletes, since a deleted measurement cannot be restored.
+  remove() {
+    this.open = button(this.box, "Delete …", "Delete the measurement that is chosen", () => this.ask(true));
+    this.sure = html("div", "lab-sure", this.box);
+    this.sure.setAttribute("role", "group");
+    this.question = html("p", "", this.sure);
+    this.question.id = "lab-sure-question";
+    this.sure.setAttribute("aria-labelledby", this.question.id);
+    const row = html("div", "lab-row", this.sure);
+    button(row, "Delete", "Delete it for good", () => this.confirmed()).classList.add("lab-danger");
+    this.keep = button(row, "Keep", "Keep the measurement", () => this.ask(false));
+    this.sure.hidden = true;
+  }
+
+  ask(open) {
+    const { sweep, done } = this.lab.progress;
+    this.asked = open ? sweep : null;
+    this.sure.hidden = !open;
+    this.open.hidden = open;
+    if (open) write(this.question, `Delete measurement ${sweep} with its ${done} runs? This cannot be undone.`);
+    (open ? this.keep : this.open).focus();
+  }
+
+  async confirmed() {
+    const { lab, asked } = this;
+    this.ask(false);
+    const answer = await lab.server.lab_delete({ sweep: asked });
+    if (!lab.sweep.refused(answer)) await lab.follow(null);
+  }
+
+  draw() {
+    const { sweeps, sweep, state, recorded } = this.lab.progress;
+    this.box.hidden = sweeps.every((each) => each.number === sweep); // there is no choice
+    this.open.hidden = sweep === null || Boolean(this.asked);
+    this.open.disabled = Boolean(recorded) || ["queued", "running"].includes(state);
+    if (this.asked && (this.asked !== sweep || this.open.disabled)) this.ask(false);
+    const entries = sweeps.filter((each) => !each.other_rig).map(named);
+    const apart = sweeps.filter((each) => each.other_rig).map(named);
+    if (!entries.length) entries.push(["", `none of ${this.lab.given.rig}`]);
+    const key = JSON.stringify([entries, apart, sweep]);
+    if (key === this.key || document.activeElement === this.field) return;
+    this.key = key;
+    fillSelect(this.field, entries, sweep === null ? "" : String(sweep), { heading: "Other rigs", apart });
+  }
+}
+
 // The lab as one view: what to measure at the left, what came of it at the right, in tabs.
-(function (Canopy) {
-  "use strict";
+const BUSY_MS = 500;
+const IDLE_MS = 4000;
+const NOTHING = { sweep: null, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, other_rig: "", sweeps: [], command: "" };
 
-  const Lab = (Canopy.lab = Canopy.lab || {});
-  const BUSY_MS = 500;
-  const IDLE_MS = 4000;
-  const NOTHING = { sweep: null, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, other_rig: "", sweeps: [], command: "" };
+class View {
+  constructor(stage, host, server, given, adopt) {
+    this.stage = stage;
+    this.host = host;
+    this.server = server;
+    this.given = given;
+    this.adopt = adopt;
+    this.said = null; // where the bar of the tabs tells what was done
+    this.listeners = new Map();
+    this.live = given.live;
+    this.reason = given.reason;
+    this.library = new Library(server);
+    this.points = new Points(stage);
+    this.progress = NOTHING;
+    this.table = this.curves = null;
+    this.counts = [1]; // the measured numbers of requests at once; below, the one shown and the one asked for
+    this.together = 1;
+    this.asked = null;
+    this.build();
+    this.points.on(() => this.load());
+    stage.on("mode", () => this.show());
+    new ResizeObserver(() => this.fit()).observe(document.getElementById("canopy-settings") || document.body);
+    window.addEventListener("resize", () => this.fit());
+    this.show();
+  }
 
-  class View {
-    constructor(stage, host, server, given, adopt) {
-      this.stage = stage;
-      this.host = host;
-      this.server = server;
-      this.given = given;
-      this.adopt = adopt;
-      this.said = null; // where the bar of the tabs tells what was done
-      this.listeners = new Map();
-      this.live = given.live;
-      this.reason = given.reason;
-      this.library = new Lab.Library(server);
-      this.points = new Lab.Points(stage);
-      this.progress = NOTHING;
-      this.table = this.curves = null;
-      this.counts = [1]; // the measured numbers of requests at once; below, the one shown and the one asked for
-      this.together = 1;
-      this.asked = null;
-      this.build();
-      this.points.on(() => this.load());
-      stage.on("mode", () => this.show());
-      new ResizeObserver(() => this.fit()).observe(document.getElementById("canopy-settings") || document.body);
-      this.show();
+  on(event, listener) {
+    this.listeners.set(event, [...(this.listeners.get(event) || []), listener]);
+  }
+
+  tell(event) {
+    for (const listener of this.listeners.get(event) || []) listener();
+  }
+
+  look(method) {
+    return this.given.looks[method] || this.given.looks[""];
+  }
+
+  can(what) {
+    return this.given.tools.includes(what);
+  }
+
+  // Whether the run on the stage is one of another rig that nobody asked for: the recording that the page opens with.
+  get unasked() {
+    const { header, value } = this.stage;
+    return this.runRig !== "" && value.run === this.given.opening && Boolean(header);
+  }
+
+  // The rig of the run on the stage, where that is another one than the rig that answers.
+  get runRig() {
+    const { header } = this.stage;
+    return header && header.rig !== this.given.rig ? header.rig : "";
+  }
+
+  get shown() {
+    return this.stage.mode === "lab";
+  }
+
+  build() {
+    this.root = html("div", "lab", this.host);
+    const side = html("aside", "lab-side", this.root);
+    this.main = html("div", "lab-main", this.root);
+    this.verdict = new Verdict(this, side);
+    this.sweep = new Sweep(this, side);
+    this.history = new History(this, side);
+    this.tabs = new Tabs(this, this.main);
+    const curves = this.tabs.add("curves", "Curves", "The fastest setting, and the current run");
+    const pair = html("div", "lab-grid lab-pair", curves);
+    this.budget = new Curves(this, pair);
+    this.running = new Live(this, pair);
+    this.people = new Load(this, this.tabs.add("load", "Under load", "Several requests at once: which budget is fastest, and where drafting stops paying"));
+    this.settings = new Table(this, this.tabs.add("table", "Table", "Every setting with its figures"));
+    this.shapes = new Shapes(this, this.tabs.add("shapes", "Acceptance", "How many tokens rounds add, and which guesses are accepted"));
+    if (this.can("cost")) this.cost = new Cost(this, this.tabs.add("cost", "Cost", "What a forward pass costs, and what one more node gains"));
+    if (this.can("race")) this.race = new Race(this, this.tabs.add("race", "Race", "Several methods answer one prompt, side by side"));
+    if (this.can("doctor")) this.doctor = new Doctor(this, this.tabs.add("doctor", "Doctor", "Why is τ low? Checks every drafter's configuration"));
+    this.compare = new Compare(this, this.tabs.add("compare", "Compare", "Two runs side by side"));
+    if (this.can("server")) this.served = new Server(this, this.tabs.add("server", "Server", "The attached server: counters of all its requests, and its speed with several at once"));
+    const { stage, tabs } = this;
+    tabs.go(tabs.made.has(stage.tab) ? stage.tab : "curves");
+    stage.on("tab", (name) => name !== tabs.current && tabs.made.has(name) && tabs.go(name));
+  }
+
+  get tab() {
+    return this.tabs.current;
+  }
+
+  show() {
+    this.root.hidden = !this.shown;
+    if (!this.shown) return;
+    this.fit();
+    this.library.load().then(() => this.tell("shown"));
+    if (this.tab === "server") this.served.draw();
+    this.refresh();
+  }
+
+  fit() {
+    const top = this.root.getBoundingClientRect().top + window.scrollY;
+    this.root.style.setProperty("--lab-left", `${Math.max(0, window.innerHeight - top)}px`);
+  }
+
+  // The sweep to show: the one asked for, else the one being measured, else the latest.
+  async follow(sweep) {
+    this.wanted = sweep;
+    await this.refresh();
+  }
+
+  // Asks how far the sweep is, and goes on asking while the lab is open: often while something is measured.
+  async refresh() {
+    clearTimeout(this.timer);
+    try {
+      const answer = await this.server.lab_progress({ sweep: this.wanted ?? null });
+      if (this.lost) this.sweep.fail(""); // it answers again
+      this.lost = false;
+      if (answer.error) this.sweep.fail(answer.error);
+      else this.take(answer);
+    } catch {
+      this.lost = true;
+      this.sweep.fail("The server does not answer; the lab keeps trying.");
     }
+    const busy = ["queued", "running"].includes(this.progress.state);
+    clearTimeout(this.timer);
+    if (this.shown || busy) this.timer = setTimeout(() => this.refresh(), busy ? BUSY_MS : IDLE_MS);
+  }
 
-    on(event, listener) {
-      this.listeners.set(event, [...(this.listeners.get(event) || []), listener]);
+  take(answer) {
+    const key = (progress) => [progress.sweep, progress.done, progress.state].join(" ");
+    const moved = key(answer) !== key(this.progress) || !this.curves;
+    this.progress = answer;
+    this.root.classList.toggle("is-other-rig", Boolean(answer.other_rig));
+    this.tell("progress");
+    if (moved) this.load();
+  }
+
+  // Redraws curves and table: something was measured, a run has ended, or another sweep was chosen.
+  async load() {
+    if (this.loading) {
+      this.again = true;
+      return;
     }
-
-    tell(event) {
-      for (const listener of this.listeners.get(event) || []) listener();
+    this.loading = true;
+    try {
+      const answer = await this.server.lab_curves({
+        sweep: this.progress.sweep, points: this.points.all, what_if: this.prediction || null, line: this.budget.line.value, together: this.asked });
+      if (answer.error) this.sweep.fail(answer.error);
+      else this.drawn(answer);
+    } catch {
+      // The next refresh says so.
+    } finally {
+      this.loading = false;
     }
-
-    look(method) {
-      return this.given.looks[method] || this.given.looks[""];
-    }
-
-    can(what) {
-      return this.given.tools.includes(what);
-    }
-
-    // Whether the run on the stage is one of another rig that nobody asked for: the recording that the page opens with.
-    get unasked() {
-      const { header, value } = this.stage;
-      return this.runRig !== "" && value.run === this.given.opening && Boolean(header);
-    }
-
-    // The rig of the run on the stage, where that is another one than the rig that answers.
-    get runRig() {
-      const { header } = this.stage;
-      return header && header.rig !== this.given.rig ? header.rig : "";
-    }
-
-    get shown() {
-      return this.stage.mode === "lab";
-    }
-
-    build() {
-      const { html } = Canopy.ink;
-      this.root = html("div", "lab", this.host);
-      const side = html("aside", "lab-side", this.root);
-      this.main = html("div", "lab-main", this.root);
-      this.verdict = new Lab.Verdict(this, side);
-      this.sweep = new Lab.Sweep(this, side);
-      this.history = new Lab.History(this, side);
-      this.tabs = new Lab.Tabs(this, this.main);
-      const curves = this.tabs.add("curves", "Curves", "The fastest setting, and the current run");
-      const pair = html("div", "lab-grid lab-pair", curves);
-      this.budget = new Lab.Curves(this, pair);
-      this.running = new Lab.Live(this, pair);
-      this.people = new Lab.Load(this, this.tabs.add("load", "Under load", "Several requests at once: which budget is fastest, and where drafting stops paying"));
-      this.settings = new Lab.Table(this, this.tabs.add("table", "Table", "Every setting with its figures"));
-      this.shapes = new Lab.Shapes(this, this.tabs.add("shapes", "Acceptance", "How many tokens rounds add, and which guesses are accepted"));
-      if (this.can("cost")) this.cost = new Lab.Cost(this, this.tabs.add("cost", "Cost", "What a forward pass costs, and what one more node gains"));
-      if (this.can("race")) this.race = new Lab.Race(this, this.tabs.add("race", "Race", "Several methods answer one prompt, side by side"));
-      if (this.can("doctor")) this.doctor = new Lab.Doctor(this, this.tabs.add("doctor", "Doctor", "Why is τ low? Checks every drafter's configuration"));
-      this.compare = new Lab.Compare(this, this.tabs.add("compare", "Compare", "Two runs side by side"));
-      if (this.can("server")) this.served = new Lab.Server(this, this.tabs.add("server", "Server", "The attached server: counters of all its requests, and its speed with several at once"));
-      const { stage, tabs } = this;
-      tabs.go(tabs.made.has(stage.tab) ? stage.tab : "curves");
-      stage.on("tab", (name) => name !== tabs.current && tabs.made.has(name) && tabs.go(name));
-    }
-
-    get tab() {
-      return this.tabs.current;
-    }
-
-    show() {
-      this.root.hidden = !this.shown;
-      if (!this.shown) return;
-      this.fit();
-      this.library.load().then(() => this.tell("shown"));
-      if (this.tab === "server") this.served.draw();
-      this.refresh();
-    }
-
-    fit() {
-      const top = this.root.getBoundingClientRect().top + window.scrollY;
-      this.root.style.setProperty("--lab-left", `${Math.max(0, window.innerHeight - top)}px`);
-    }
-
-    // The sweep to show: the one asked for, else the one being measured, else the latest.
-    async follow(sweep) {
-      this.wanted = sweep;
-      await this.refresh();
-    }
-
-    // Asks how far the sweep is, and goes on asking while the lab is open: often while something is measured.
-    async refresh() {
-      clearTimeout(this.timer);
-      try {
-        const answer = await this.server.lab_progress({ sweep: this.wanted ?? null });
-        if (this.lost) this.sweep.fail(""); // it answers again
-        this.lost = false;
-        if (answer.error) this.sweep.fail(answer.error);
-        else this.take(answer);
-      } catch {
-        this.lost = true;
-        this.sweep.fail("The server does not answer; the lab keeps trying.");
-      }
-      const busy = ["queued", "running"].includes(this.progress.state);
-      clearTimeout(this.timer);
-      if (this.shown || busy) this.timer = setTimeout(() => this.refresh(), busy ? BUSY_MS : IDLE_MS);
-    }
-
-    take(answer) {
-      const key = (progress) => [progress.sweep, progress.done, progress.state].join(" ");
-      const moved = key(answer) !== key(this.progress) || !this.curves;
-      this.progress = answer;
-      this.root.classList.toggle("is-other-rig", Boolean(answer.other_rig));
-      this.tell("progress");
-      if (moved) this.load();
-    }
-
-    // Redraws curves and table: something was measured, a run has ended, or another sweep was chosen.
-    async load() {
-      if (this.loading) {
-        this.again = true;
-        return;
-      }
-      this.loading = true;
-      try {
-        const answer = await this.server.lab_curves({
-          sweep: this.progress.sweep, points: this.points.all, what_if: this.prediction || null, line: this.budget.line.value, together: this.asked });
-        if (answer.error) this.sweep.fail(answer.error);
-        else this.drawn(answer);
-      } catch {
-        // The next refresh says so.
-      } finally {
-        this.loading = false;
-      }
-      if (this.again) {
-        this.again = false;
-        this.load();
-      }
-    }
-
-    drawn(answer) {
-      this.curves = answer.curves;
-      this.counts = answer.counts.length ? answer.counts : [1];
-      this.together = answer.together;
-      this.command = answer.command;
-      this.table = answer.table;
-      this.secondsPerRun = answer.seconds_per_run;
-      this.verdict.draw();
-      this.settings.draw();
-      if (this.shown) this.budget.draw();
-      this.tell("table");
-    }
-
-    // From now on, curves, table and recommendation are for this many requests at once.
-    lookAt(together) {
-      this.asked = together;
-      return this.load();
-    }
-
-    // From the current run: what a pass costs here, and what every budget would have achieved.
-    async predict() {
-      const { value, header } = this.stage;
-      const begin = this.cost.begin;
-      if (!header || this.unasked) {
-        begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
-        return;
-      }
-      this.budget.predicting(true);
-      const answer = await begin.during((tell) => Lab.work(this.server, () => this.server.lab_what_if({ run: value.run }), tell));
-      this.budget.predicting(false);
-      this.sweep.fail(answer.error || "");
-      if (!answer.what_if) return;
-      this.prediction = answer.what_if;
-      if (answer.departures) begin.tell(`Because of rounding, the target would choose another token at ${answer.departures} places of this text, so τ is not exact.`, false);
-      await this.load();
-      if (this.tab === "cost") this.cost.draw();
-    }
-
-    // One click puts a setting into the page's controls.
-    apply({ method, budget, split, pace }) {
-      this.adopt({ method, budget, split: split || null, pace });
-      const nodes = budget ? `, ${pace === "auto" ? "auto up to " : ""}${budget} nodes` : "";
-      Canopy.ink.write(this.said, `The page's controls now say ${method}${nodes}.`);
+    if (this.again) {
+      this.again = false;
+      this.load();
     }
   }
 
-  // Waits for the stage, which another component brings along.
-  Lab.open = async function open(element, server, adopt) {
-    const host = element.querySelector(".canopy-host");
-    const waiting = Canopy.ink.html("p", "lab-note lab-waiting", host);
-    const given = await asked(server, waiting); // of the rig that answers now: another one may have been chosen
-    waiting.remove();
-    const begin = () => {
-      if (!Canopy.parts || !Canopy.parts.stage) return setTimeout(begin, 30);
-      if (!host.querySelector(".lab")) Canopy.laboratory = new View(Canopy.parts.stage, host, server, given, adopt);
-      return 0;
-    };
-    begin();
+  drawn(answer) {
+    this.curves = answer.curves;
+    this.counts = answer.counts.length ? answer.counts : [1];
+    this.together = answer.together;
+    this.command = answer.command;
+    this.table = answer.table;
+    this.secondsPerRun = answer.seconds_per_run;
+    this.verdict.draw();
+    this.settings.draw();
+    if (this.shown) this.budget.draw();
+    this.tell("table");
+  }
+
+  // From now on, curves, table and recommendation are for this many requests at once.
+  lookAt(together) {
+    this.asked = together;
+    return this.load();
+  }
+
+  // From the current run: what a pass costs here, and what every budget would have achieved.
+  async predict() {
+    const { value, header } = this.stage;
+    const begin = this.cost.begin;
+    if (!header || this.unasked) {
+      begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
+      return;
+    }
+    this.budget.predicting(true);
+    const answer = await begin.during((tell) => work(this.server, () => this.server.lab_what_if({ run: value.run }), tell));
+    this.budget.predicting(false);
+    this.sweep.fail(answer.error || "");
+    if (!answer.what_if) return;
+    this.prediction = answer.what_if;
+    if (answer.departures) begin.tell(`Because of rounding, the target would choose another token at ${answer.departures} places of this text, so τ is not exact.`, false);
+    await this.load();
+    if (this.tab === "cost") this.cost.draw();
+  }
+
+  // One click puts a setting into the page's controls.
+  apply({ method, budget, split, pace }) {
+    this.adopt({ method, budget, split: split || null, pace });
+    const nodes = budget ? `, ${pace === "auto" ? "auto up to " : ""}${budget} nodes` : "";
+    write(this.said, `The page's controls now say ${method}${nodes}.`);
+  }
+}
+
+// Waits for the stage, which another component brings along.
+async function openLab(element, server, adopt) {
+  const host = element.querySelector(".canopy-host");
+  const waiting = html("p", "lab-note lab-waiting", host);
+  const given = await asked(server, waiting); // of the rig that answers now: another one may have been chosen
+  waiting.remove();
+  const begin = () => {
+    if (!controls.parts) return setTimeout(begin, 30);
+    if (!host.querySelector(".lab")) window.Canopy.laboratory = new View(controls.parts.stage, host, server, given, adopt);
+    return 0;
   };
+  begin();
+}
 
-  // Asks until the page's first rig is there.
-  async function asked(server, waiting) {
-    for (;;) {
-      try {
-        const given = await server.lab_given({});
-        if (!given.error) return given;
-        Canopy.ink.write(waiting, given.error);
-      } catch {
-        // The server starts or is away for a moment.
-      }
-      await new Promise((done) => setTimeout(done, BUSY_MS));
+// Asks until the page's first rig is there.
+async function asked(server, waiting) {
+  for (;;) {
+    try {
+      const given = await server.lab_given({});
+      if (!given.error) return given;
+      write(waiting, given.error);
+    } catch {
+      // The server starts or is away for a moment.
     }
+    await new Promise((done) => setTimeout(done, BUSY_MS));
   }
+}
 
-  window.addEventListener("resize", () => {
-    if (Canopy.laboratory) Canopy.laboratory.fit();
-  });
-})(window.Canopy = window.Canopy || {});
+window.Canopy.lab = { open: openLab };

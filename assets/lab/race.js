@@ -1,184 +1,179 @@
 // A race: methods on one prompt, measured one after the other, replayed together on one wall clock.
-(function (Canopy) {
-  "use strict";
 
-  const Lab = (Canopy.lab = Canopy.lab || {});
-  const SPEEDS = [["1", "real time"], ["0.5", "1/2"], ["0.25", "1/4"], ["0.1", "1/10"], ["0.05", "1/20"]];
-  const SPLITS = { "full for each": "each", shared: "total" }; // by their names in the bar
-  const WATCHED_SECONDS = 9; // about how long it should take to watch the slowest lane
+import { Chips, numberField, whole } from "./forms.js";
+import { prose, WORDS } from "./plots.js";
+import { Begin, work } from "./tools.js";
+import { button, html } from "../panels/ink.js";
+import { controls } from "../stage/controls.js";
 
-  class Race {
-    constructor(lab, parent) {
-      const { html } = Canopy.ink;
-      this.lab = lab;
-      this.at = 0;
-      const bar = html("div", "lab-toolbar", parent);
-      this.begin = new Lab.Begin(lab.server, bar, "▶ Race", "Measure the methods one at a time on the prompt in the bar above, then replay them together", () => this.start());
-      this.stop = Canopy.ink.button(bar, "■ Stop", "End the race after the current run", () => this.end());
-      this.stop.hidden = true;
-      this.form(html("details", "lab-form lab-race-form", parent));
-      this.box = html("section", "lab-plot lab-race", parent);
-      this.box.setAttribute("aria-label", "Race");
-      this.caption = Lab.prose(html("p", "lab-caption lab-race-caption", this.box),
-        "Measured one after the other, each with the machine to itself, then replayed on one clock; medians with their {spread}, speed-up over {plain decoding}.");
-      this.transport();
-      this.scroll = html("div", "lab-scroll", this.box);
-      this.scroll.tabIndex = 0;
-      this.empty = html("p", "lab-note", this.scroll, "Press Race: every method answers the prompt in the bar above, at the node budget set there or at auto.");
-      this.lanes = html("div", "lab-lanes", this.scroll);
+const SPEEDS = [["1", "real time"], ["0.5", "1/2"], ["0.25", "1/4"], ["0.1", "1/10"], ["0.05", "1/20"]];
+const SPLITS = { "full for each": "each", shared: "total" }; // by their names in the bar
+const WATCHED_SECONDS = 9; // about how long it should take to watch the slowest lane
+
+export class Race {
+  constructor(lab, parent) {
+    this.lab = lab;
+    this.at = 0;
+    const bar = html("div", "lab-toolbar", parent);
+    this.begin = new Begin(lab.server, bar, "▶ Race", "Measure the methods one at a time on the prompt in the bar above, then replay them together", () => this.start());
+    this.stop = button(bar, "■ Stop", "End the race after the current run", () => this.end());
+    this.stop.hidden = true;
+    this.form(html("details", "lab-form lab-race-form", parent));
+    this.box = html("section", "lab-plot lab-race", parent);
+    this.box.setAttribute("aria-label", "Race");
+    this.caption = prose(html("p", "lab-caption lab-race-caption", this.box),
+      "Measured one after the other, each with the machine to itself, then replayed on one clock; medians with their {spread}, speed-up over {plain decoding}.");
+    this.transport();
+    this.scroll = html("div", "lab-scroll", this.box);
+    this.scroll.tabIndex = 0;
+    this.empty = html("p", "lab-note", this.scroll, "Press Race: every method answers the prompt in the bar above, at the node budget set there or at auto.");
+    this.lanes = html("div", "lab-lanes", this.scroll);
+  }
+
+  form(details) {
+    const { options, settled } = this.lab.given;
+    html("summary", "", details, "Choose the methods");
+    this.methods = new Chips(details, "Methods, at the node budget in the bar above", () => {});
+    for (const method of options.methods) {
+      this.methods.add(method, method, {
+        fixed: method === options.baseline, on: settled.methods.includes(method), look: this.lab.look(method), title: options.summaries[method] });
     }
-
-    form(details) {
-      const { html } = Canopy.ink;
-      const { options, settled } = this.lab.given;
-      html("summary", "", details, "Choose the methods");
-      this.methods = new Lab.Chips(details, "Methods, at the node budget in the bar above", () => {});
-      for (const method of options.methods) {
-        this.methods.add(method, method, {
-          fixed: method === options.baseline, on: settled.methods.includes(method), look: this.lab.look(method), title: options.summaries[method] });
-      }
-      this.auto = new Lab.Chips(details, "Methods, at the budget auto", () => {});
-      this.auto.box.title = Lab.WORDS.auto;
-      for (const method of options.methods.filter((name) => options.heads[name] > 0)) {
-        this.auto.add(method, method, { look: this.lab.look(method), title: options.summaries[method] });
-      }
-      const row = html("div", "lab-row lab-fine", details);
-      this.repeats = Lab.number(row, "Repeats", { value: 3, least: 3, most: 20, title: "How often each method runs; at least three, to show a spread" }, () => {});
-      this.tokens = Lab.number(row, "Max tokens", { value: settled.max_tokens, least: 1, most: options.limits.max_tokens }, () => {});
+    this.auto = new Chips(details, "Methods, at the budget auto", () => {});
+    this.auto.box.title = WORDS.auto;
+    for (const method of options.methods.filter((name) => options.heads[name] > 0)) {
+      this.auto.add(method, method, { look: this.lab.look(method), title: options.summaries[method] });
     }
+    const row = html("div", "lab-row lab-fine", details);
+    this.repeats = numberField(row, "Repeats", { value: 3, least: 3, most: 20, title: "How often each method runs; at least three, to show a spread" }, () => {});
+    this.tokens = numberField(row, "Max tokens", { value: settled.max_tokens, least: 1, most: options.limits.max_tokens }, () => {});
+  }
 
-    transport() {
-      const { html, button } = Canopy.ink;
-      this.bar = html("div", "lab-race-bar", this.box);
-      this.play = button(this.bar, "▶", "Play or pause the race", () => (this.playing ? this.pause() : this.run()));
-      this.range = html("input", "", this.bar);
-      Object.assign(this.range, { type: "range", min: 0, max: 1000, value: 0 });
-      this.range.setAttribute("aria-label", "Wall clock of the race");
-      this.range.addEventListener("input", () => {
-        this.pause();
-        this.show((this.race.seconds * this.range.value) / 1000);
-      });
-      this.clock = html("output", "lab-clock", this.bar);
-      this.speed = html("select", "", this.bar);
-      this.speed.setAttribute("aria-label", "Speed of the replay");
-      for (const [value, text] of SPEEDS) this.speed.append(new Option(text, value));
-      this.bar.hidden = true;
-    }
-
-    draw() {}
-
-    async start() {
+  transport() {
+    this.bar = html("div", "lab-race-bar", this.box);
+    this.play = button(this.bar, "▶", "Play or pause the race", () => (this.playing ? this.pause() : this.run()));
+    this.range = html("input", "", this.bar);
+    Object.assign(this.range, { type: "range", min: 0, max: 1000, value: 0 });
+    this.range.setAttribute("aria-label", "Wall clock of the race");
+    this.range.addEventListener("input", () => {
       this.pause();
-      const value = (selector) => (document.querySelector(selector) || {}).value;
-      const wanted = {
-        prompt: value("#canopy-prompt textarea"), turns: Canopy.controls.turns, budget: value("#canopy-budget input"), temperature: value("#canopy-temperature input") || 0,
-        split: SPLITS[value("#canopy-split input")] || "total", methods: this.methods.values, auto: this.auto.values, repeats: this.repeats.value, max_tokens: this.tokens.value };
-      const answer = await this.begin.during((tell) => Lab.work(this.lab.server, () => this.lab.server.lab_race(wanted), (job) => {
-        this.job = job.name;
-        this.stop.hidden = false;
-        tell(job);
-      }));
-      this.stop.hidden = true;
-      if (!answer.error && answer.lanes) this.open(answer);
-    }
+      this.show((this.race.seconds * this.range.value) / 1000);
+    });
+    this.clock = html("output", "lab-clock", this.bar);
+    this.speed = html("select", "", this.bar);
+    this.speed.setAttribute("aria-label", "Speed of the replay");
+    for (const [value, text] of SPEEDS) this.speed.append(new Option(text, value));
+    this.bar.hidden = true;
+  }
 
-    async end() {
-      this.stop.hidden = true;
-      await this.lab.server.lab_job({ job: this.job, stop: true });
-    }
+  draw() {}
 
-    open(race) {
-      this.race = race;
-      this.empty.hidden = true;
-      this.bar.hidden = false;
-      const best = Math.max(...race.lanes.map(({ tokens_per_second: speed }) => (speed ? speed.median : 0)));
-      this.made = race.lanes.map((lane) => this.lane(lane, race, best));
-      this.lanes.replaceChildren(...this.made.map(({ row }) => row));
-      const wanted = race.seconds / WATCHED_SECONDS;
-      this.speed.value = (SPEEDS.find(([value]) => Number(value) <= wanted) || SPEEDS.at(-1))[0];
-      if (this.lab.stage.reducedMotion) this.show(race.seconds);
-      else {
-        this.show(0);
-        this.run();
-      }
-    }
+  async start() {
+    this.pause();
+    const value = (selector) => (document.querySelector(selector) || {}).value;
+    const wanted = {
+      prompt: value("#canopy-prompt textarea"), turns: controls.turns, budget: value("#canopy-budget input"), temperature: value("#canopy-temperature input") || 0,
+      split: SPLITS[value("#canopy-split input")] || "total", methods: this.methods.values, auto: this.auto.values, repeats: this.repeats.value, max_tokens: this.tokens.value };
+    const answer = await this.begin.during((tell) => work(this.lab.server, () => this.lab.server.lab_race(wanted), (job) => {
+      this.job = job.name;
+      this.stop.hidden = false;
+      tell(job);
+    }));
+    this.stop.hidden = true;
+    if (!answer.error && answer.lanes) this.open(answer);
+  }
 
-    lane(lane, race, best) {
-      const { html } = Canopy.ink;
-      const row = html("article", "lab-lane");
-      row.style.setProperty("--lane", this.lab.look(lane.method).color);
-      const head = html("header", "", row);
-      html("span", "lab-swatch", head).style.background = "var(--lane)";
-      html("strong", "", head, lane.label);
-      const figures = html("span", "lab-lane-figures", head);
-      if (lane.failure) html("span", "lab-lane-failure", head, lane.failure);
-      else this.figures(figures, lane, race, best);
-      const track = html("div", "lab-track", row);
-      const fill = html("div", "lab-track-fill", track);
-      const flag = html("span", "lab-flag", track);
-      const text = html("p", "lab-lane-text", row);
-      const last = lane.seconds.at(-1) || 0;
-      return { lane, row, fill, flag, text, last, shown: -1 };
-    }
+  async end() {
+    this.stop.hidden = true;
+    await this.lab.server.lab_job({ job: this.job, stop: true });
+  }
 
-    figures(parent, lane, race, best) {
-      const { html } = Canopy.ink;
-      const { tokens_per_second: speed, speedup, withheld } = lane;
-      const figure = (text, title, look) => { html("span", look || "", parent, text).title = title; };
-      const range = (of, digits) => `${of.least.toFixed(digits)} – ${of.most.toFixed(digits)}`;
-      if (speed.median === best && speedup && speedup.median > 1) figure("fastest", "The most tokens per second in this race", "lab-tag");
-      figure(`${Lab.whole(speed.median)} tokens/s`, `${Lab.WORDS["tokens/s"]} Spread: ${range(speed, 0)}`);
-      figure(`(${range(speed, 0)})`, Lab.WORDS.spread, "lab-quiet");
-      if (speedup) figure(`${speedup.median.toFixed(2)}×`, `Over plain decoding, measured in the same repeat. Spread: ${range(speedup, 2)}`);
-      else if (withheld) figure("speed-up not said", withheld, "lab-quiet");
-      figure(`τ ${lane.tau.toFixed(2)}`, Lab.WORDS["τ"]);
-      figure(lane.difference ? "≠ text differs" : "= same text",
-        lane.difference || "The text is the same as plain decoding's, token for token, in every repeat.", lane.difference ? "lab-tag is-warning" : "lab-quiet");
-    }
-
-    run() {
-      if (!this.race) return;
-      if (this.at >= this.race.seconds) this.show(0);
-      this.playing = true;
-      this.play.textContent = "❚❚";
-      let before = performance.now();
-      const frame = (now) => {
-        if (!this.playing) return;
-        this.show(this.at + ((now - before) / 1000) * Number(this.speed.value));
-        before = now;
-        if (this.at >= this.race.seconds) this.pause();
-        else requestAnimationFrame(frame);
-      };
-      requestAnimationFrame(frame);
-    }
-
-    pause() {
-      this.playing = false;
-      this.play.textContent = "▶";
-    }
-
-    // The race at a moment of its wall clock, in seconds.
-    show(at) {
-      this.at = Math.max(0, Math.min(this.race.seconds, at));
-      this.range.value = String(this.race.seconds ? (1000 * this.at) / this.race.seconds : 0);
-      this.clock.textContent = `${this.at.toFixed(2)} of ${this.race.seconds.toFixed(2)} s`;
-      for (const made of this.made) this.advance(made);
-    }
-
-    advance(made) {
-      const { lane, fill, flag, text, last } = made;
-      const over = this.at >= last;
-      const count = over ? lane.seconds.length : lane.seconds.findIndex((second) => second > this.at);
-      const tokens = count > 0 ? lane.tokens[count - 1] : 0;
-      fill.style.width = `${(100 * tokens) / Math.max(1, lane.tokens.at(-1) || 0)}%`; // of the text: the fastest lane is full first
-      flag.textContent = over && last ? `✓ ${last.toFixed(2)} s, ${tokens} tokens` : `${tokens} tokens`;
-      flag.classList.toggle("is-over", over);
-      if (count === made.shown) return;
-      made.shown = count;
-      text.textContent = lane.parts.slice(0, count).join("");
-      text.scrollTop = text.scrollHeight;
+  open(race) {
+    this.race = race;
+    this.empty.hidden = true;
+    this.bar.hidden = false;
+    const best = Math.max(...race.lanes.map(({ tokens_per_second: speed }) => (speed ? speed.median : 0)));
+    this.made = race.lanes.map((lane) => this.lane(lane, race, best));
+    this.lanes.replaceChildren(...this.made.map(({ row }) => row));
+    const wanted = race.seconds / WATCHED_SECONDS;
+    this.speed.value = (SPEEDS.find(([value]) => Number(value) <= wanted) || SPEEDS.at(-1))[0];
+    if (this.lab.stage.reducedMotion) this.show(race.seconds);
+    else {
+      this.show(0);
+      this.run();
     }
   }
 
-  Lab.Race = Race;
-})(window.Canopy = window.Canopy || {});
+  lane(lane, race, best) {
+    const row = html("article", "lab-lane");
+    row.style.setProperty("--lane", this.lab.look(lane.method).color);
+    const head = html("header", "", row);
+    html("span", "lab-swatch", head).style.background = "var(--lane)";
+    html("strong", "", head, lane.label);
+    const figures = html("span", "lab-lane-figures", head);
+    if (lane.failure) html("span", "lab-lane-failure", head, lane.failure);
+    else this.figures(figures, lane, race, best);
+    const track = html("div", "lab-track", row);
+    const fill = html("div", "lab-track-fill", track);
+    const flag = html("span", "lab-flag", track);
+    const text = html("p", "lab-lane-text", row);
+    const last = lane.seconds.at(-1) || 0;
+    return { lane, row, fill, flag, text, last, shown: -1 };
+  }
+
+  figures(parent, lane, race, best) {
+    const { tokens_per_second: speed, speedup, withheld } = lane;
+    const figure = (text, title, look) => { html("span", look || "", parent, text).title = title; };
+    const range = (of, digits) => `${of.least.toFixed(digits)} – ${of.most.toFixed(digits)}`;
+    if (speed.median === best && speedup && speedup.median > 1) figure("fastest", "The most tokens per second in this race", "lab-tag");
+    figure(`${whole(speed.median)} tokens/s`, `${WORDS["tokens/s"]} Spread: ${range(speed, 0)}`);
+    figure(`(${range(speed, 0)})`, WORDS.spread, "lab-quiet");
+    if (speedup) figure(`${speedup.median.toFixed(2)}×`, `Over plain decoding, measured in the same repeat. Spread: ${range(speedup, 2)}`);
+    else if (withheld) figure("speed-up not said", withheld, "lab-quiet");
+    figure(`τ ${lane.tau.toFixed(2)}`, WORDS["τ"]);
+    figure(lane.difference ? "≠ text differs" : "= same text",
+      lane.difference || "The text is the same as plain decoding's, token for token, in every repeat.", lane.difference ? "lab-tag is-warning" : "lab-quiet");
+  }
+
+  run() {
+    if (!this.race) return;
+    if (this.at >= this.race.seconds) this.show(0);
+    this.playing = true;
+    this.play.textContent = "❚❚";
+    let before = performance.now();
+    const frame = (now) => {
+      if (!this.playing) return;
+      this.show(this.at + ((now - before) / 1000) * Number(this.speed.value));
+      before = now;
+      if (this.at >= this.race.seconds) this.pause();
+      else requestAnimationFrame(frame);
+    };
+    requestAnimationFrame(frame);
+  }
+
+  pause() {
+    this.playing = false;
+    this.play.textContent = "▶";
+  }
+
+  // The race at a moment of its wall clock, in seconds.
+  show(at) {
+    this.at = Math.max(0, Math.min(this.race.seconds, at));
+    this.range.value = String(this.race.seconds ? (1000 * this.at) / this.race.seconds : 0);
+    this.clock.textContent = `${this.at.toFixed(2)} of ${this.race.seconds.toFixed(2)} s`;
+    for (const made of this.made) this.advance(made);
+  }
+
+  advance(made) {
+    const { lane, fill, flag, text, last } = made;
+    const over = this.at >= last;
+    const count = over ? lane.seconds.length : lane.seconds.findIndex((second) => second > this.at);
+    const tokens = count > 0 ? lane.tokens[count - 1] : 0;
+    fill.style.width = `${(100 * tokens) / Math.max(1, lane.tokens.at(-1) || 0)}%`; // of the text: the fastest lane is full first
+    flag.textContent = over && last ? `✓ ${last.toFixed(2)} s, ${tokens} tokens` : `${tokens} tokens`;
+    flag.classList.toggle("is-over", over);
+    if (count === made.shown) return;
+    made.shown = count;
+    text.textContent = lane.parts.slice(0, count).join("");
+    text.scrollTop = text.scrollHeight;
+  }
+}

@@ -1,226 +1,221 @@
 // What to measure, and how far the measurement is: the form, the progress with the time left, pause, stop, resume.
-(function (Canopy) {
-  "use strict";
 
-  const Lab = (Canopy.lab = Canopy.lab || {});
-  const BUSY = ["queued", "running"];
-  const LARGEST_FILE = 8 * 2 ** 20; // as on the server
-  const STATES = {
-    none: "", queued: "waiting", running: "measuring", paused: "paused", stopped: "stopped", done: "done", error: "ended by an error",
-  };
+import { Chips, duration, fillSelect, numberField, selectField, textField, whole } from "./forms.js";
+import { WORDS } from "./plots.js";
+import { button, html, write } from "../panels/ink.js";
+import { send } from "../stage/save.js";
 
-  class Sweep {
-    constructor(lab, parent) {
-      const { html } = Canopy.ink;
-      this.lab = lab;
-      this.server = lab.server;
-      this.box = html("section", "lab-card lab-sweep", parent);
-      this.box.setAttribute("aria-label", "Measure");
-      this.buttons();
-      this.progress();
-      this.form();
-      lab.on("progress", () => this.draw());
-      lab.on("table", () => this.count());
-      this.count();
+const BUSY = ["queued", "running"];
+const LARGEST_FILE = 8 * 2 ** 20; // as on the server
+const STATES = {
+  none: "", queued: "waiting", running: "measuring", paused: "paused", stopped: "stopped", done: "done", error: "ended by an error",
+};
+
+export class Sweep {
+  constructor(lab, parent) {
+    this.lab = lab;
+    this.server = lab.server;
+    this.box = html("section", "lab-card lab-sweep", parent);
+    this.box.setAttribute("aria-label", "Measure");
+    this.buttons();
+    this.progress();
+    this.form();
+    lab.on("progress", () => this.draw());
+    lab.on("table", () => this.count());
+    this.count();
+  }
+
+  buttons() {
+    const act = (label, look, title, does) => {
+      const made = html("button", look, this.row, label);
+      made.type = "button";
+      made.title = title;
+      made.addEventListener("click", does);
+      return made;
+    };
+    this.plan = html("p", "lab-plan", this.box);
+    this.row = html("div", "lab-row", this.box);
+    this.start = act("▶ Measure", "lab-primary", "Measure these settings one at a time, in mixed order", () => this.begin());
+    this.pause = act("❚❚ Pause", "", "Finish the current run, then free the machine for others", () => this.ask("pause"));
+    this.resume = act("▶ Resume", "lab-primary", "Go on where it stopped", () => this.ask("resume"));
+    this.stop = act("■ Stop", "", "Finish the current run, then end; what was measured is kept", () => this.ask("stop"));
+  }
+
+  progress() {
+    this.state = html("div", "lab-progress", this.box);
+    this.bar = html("progress", "", this.state);
+    this.bar.setAttribute("aria-label", "Progress of the measurement");
+    this.said = html("p", "lab-said", this.state);
+    this.said.setAttribute("role", "status");
+    this.error = html("p", "lab-error", this.box);
+    this.error.setAttribute("role", "alert");
+    this.error.hidden = true;
+  }
+
+  form() {
+    const { options, settled } = this.lab.given;
+    const { limits } = options;
+    const changed = () => this.count();
+    this.details = html("details", "lab-form", this.box);
+    html("summary", "", this.details, "Choose what to measure");
+    this.methods = new Chips(this.details, "Methods", changed);
+    for (const method of options.methods) {
+      const fixed = method === options.baseline;
+      this.methods.add(method, method, {
+        fixed, on: settled.methods.includes(method), look: this.lab.look(method),
+        title: (fixed ? "Always measured, because speed-ups are against it. " : "") + options.summaries[method],
+      });
     }
-
-    buttons() {
-      const { html } = Canopy.ink;
-      const act = (label, look, title, does) => {
-        const made = html("button", look, this.row, label);
-        made.type = "button";
-        made.title = title;
-        made.addEventListener("click", does);
-        return made;
-      };
-      this.plan = html("p", "lab-plan", this.box);
-      this.row = html("div", "lab-row", this.box);
-      this.start = act("▶ Measure", "lab-primary", "Measure these settings one at a time, in mixed order", () => this.begin());
-      this.pause = act("❚❚ Pause", "", "Finish the current run, then free the machine for others", () => this.ask("pause"));
-      this.resume = act("▶ Resume", "lab-primary", "Go on where it stopped", () => this.ask("resume"));
-      this.stop = act("■ Stop", "", "Finish the current run, then end; what was measured is kept", () => this.ask("stop"));
+    this.budgets = new Chips(this.details, "Node budgets", changed);
+    for (const budget of options.budgets) {
+      this.budgets.add(budget, String(budget), { on: settled.budgets.includes(budget), title: WORDS[budget] || "" });
     }
+    this.own = textField(this.details, "Other budgets", { placeholder: "e.g. 24, 48, 96", title: `Whole numbers from 0 to ${limits.budget}; Enter adds them` },
+      (field) => this.addBudgets(field));
+    this.atOnce(options.together, settled.together);
+    const prompts = html("div", "lab-row", this.details);
+    this.set = selectField(prompts, "Prompts", "The prompts that every setting answers", changed);
+    this.limit = numberField(prompts, "How many", { value: settled.prompts, least: 1, most: limits.prompts, title: "How many prompts of the set, from the first on; intervals need at least six" }, changed);
+    const file = html("input", "cs-file", this.details);
+    file.type = "file";
+    file.accept = ".jsonl,.json,.txt";
+    file.setAttribute("aria-label", "A prompt file");
+    file.addEventListener("change", () => this.upload(file));
+    button(this.details, "Upload prompts …", "A JSONL file: every line has a “prompt”, or “turns”, of which the first is used", () => file.click());
+    const more = html("div", "lab-row lab-fine", this.details);
+    const given = (text, value, least, most, title, step) => numberField(more, text, { value, least, most, step, title }, changed);
+    this.repeats = given("Repeats", settled.repeats, 1, limits.repeats, "How many times every setting answers every prompt");
+    this.temperature = given("Temperature", settled.temperature, 0, limits.temperature, "0: always the most probable token (greedy)", 0.1);
+    this.tokens = given("Max tokens", settled.max_tokens, 1, limits.max_tokens, "The most tokens that an answer may have");
+    this.split = selectField(more, "Merged budget", "With the method merged, the two drafters share the node budget, or each gets all of it", changed);
+    fillSelect(this.split, [["total", "shared"], ["each", "full for each"]], "total");
+    this.fill(options.sets, settled.set);
+  }
 
-    progress() {
-      const { html } = Canopy.ink;
-      this.state = html("div", "lab-progress", this.box);
-      this.bar = html("progress", "", this.state);
-      this.bar.setAttribute("aria-label", "Progress of the measurement");
-      this.said = html("p", "lab-said", this.state);
-      this.said.setAttribute("role", "status");
-      this.error = html("p", "lab-error", this.box);
-      this.error.setAttribute("role", "alert");
-      this.error.hidden = true;
-    }
-
-    form() {
-      const { html, button } = Canopy.ink;
-      const { options, settled } = this.lab.given;
-      const { limits } = options;
-      const changed = () => this.count();
-      this.details = html("details", "lab-form", this.box);
-      html("summary", "", this.details, "Choose what to measure");
-      this.methods = new Lab.Chips(this.details, "Methods", changed);
-      for (const method of options.methods) {
-        const fixed = method === options.baseline;
-        this.methods.add(method, method, {
-          fixed, on: settled.methods.includes(method), look: this.lab.look(method),
-          title: (fixed ? "Always measured, because speed-ups are against it. " : "") + options.summaries[method],
-        });
-      }
-      this.budgets = new Lab.Chips(this.details, "Node budgets", changed);
-      for (const budget of options.budgets) {
-        this.budgets.add(budget, String(budget), { on: settled.budgets.includes(budget), title: Lab.WORDS[budget] || "" });
-      }
-      this.own = Lab.textfield(this.details, "Other budgets", { placeholder: "e.g. 24, 48, 96", title: `Whole numbers from 0 to ${limits.budget}; Enter adds them` },
-        (field) => this.addBudgets(field));
-      this.atOnce(options.together, settled.together);
-      const prompts = html("div", "lab-row", this.details);
-      this.set = Lab.select(prompts, "Prompts", "The prompts that every setting answers", changed);
-      this.limit = Lab.number(prompts, "How many", { value: settled.prompts, least: 1, most: limits.prompts, title: "How many prompts of the set, from the first on; intervals need at least six" }, changed);
-      const file = html("input", "cs-file", this.details);
-      file.type = "file";
-      file.accept = ".jsonl,.json,.txt";
-      file.setAttribute("aria-label", "A prompt file");
-      file.addEventListener("change", () => this.upload(file));
-      button(this.details, "Upload prompts …", "A JSONL file: every line has a “prompt”, or “turns”, of which the first is used", () => file.click());
-      const more = html("div", "lab-row lab-fine", this.details);
-      const given = (text, value, least, most, title, step) => Lab.number(more, text, { value, least, most, step, title }, changed);
-      this.repeats = given("Repeats", settled.repeats, 1, limits.repeats, "How many times every setting answers every prompt");
-      this.temperature = given("Temperature", settled.temperature, 0, limits.temperature, "0: always the most probable token (greedy)", 0.1);
-      this.tokens = given("Max tokens", settled.max_tokens, 1, limits.max_tokens, "The most tokens that an answer may have");
-      this.split = Lab.select(more, "Merged budget", "With the method merged, the two drafters share the node budget, or each gets all of it", changed);
-      Lab.options(this.split, [["total", "shared"], ["each", "full for each"]], "total");
-      this.fill(options.sets, settled.set);
-    }
-
-    atOnce(counts, settled) {
-      this.together = new Lab.Chips(this.details, "Requests at once", () => this.count());
-      for (const count of counts) {
-        const title = count > 1 ? `${count} requests share every forward pass; a run writes ${count} texts` : "One request alone";
-        this.together.add(count, String(count), { on: settled.includes(count), title });
-      }
-    }
-
-    fill(sets, chosen) {
-      this.sets = sets;
-      Lab.options(this.set, sets.map(({ name, title, count }) => [name, `${title} (${count})`]), chosen);
-    }
-
-    addBudgets(field) {
-      const most = this.lab.given.options.limits.budget;
-      const words = field.value.split(/[\s,;]+/).filter(Boolean);
-      const wrong = words.find((word) => !/^\d{1,9}$/.test(word) || Number(word) > most);
-      if (wrong) {
-        this.fail(`“${wrong}” is not a node budget; write whole numbers from 0 to ${most}, for example 24, 48.`);
-        return;
-      }
-      for (const word of words) this.budgets.add(Number(word), word, { on: true });
-      field.value = "";
-      this.fail("");
-      this.count();
-    }
-
-    async upload(input) {
-      const [file] = input.files;
-      input.value = "";
-      if (!file) return;
-      if (file.size > LARGEST_FILE) {
-        this.fail(`${file.name} has ${Lab.whole(file.size / 2 ** 20)} MB; at most 8 MB are taken.`);
-        return;
-      }
-      const sent = await Canopy.save.send((piece) => this.server.lab_upload(piece), file);
-      const answer = sent.error ? sent : await this.server.lab_prompts({ name: file.name, upload: sent.upload });
-      if (this.refused(answer)) return;
-      this.fill(answer.sets, answer.chosen);
-      this.count();
-    }
-
-    get wanted() {
-      return {
-        methods: this.methods.values, budgets: this.budgets.values, together: this.together.values, set: this.set.value, prompts: this.limit.value,
-        repeats: this.repeats.value, temperature: this.temperature.value, max_tokens: this.tokens.value, split: this.split.value,
-      };
-    }
-
-    // How many runs the form asks for, in words; the server decides whether they can be made.
-    count() {
-      const { options } = this.lab.given;
-      const each = this.lab.secondsPerRun; // of the chosen measurement
-      const { methods, budgets, together } = this.wanted;
-      const drafting = methods.filter((method) => options.heads[method] > 0).length;
-      const alone = drafting * budgets.length + methods.length - drafting;
-      const reference = together.includes(1) ? 0 : 1; // plain decoding of one request, whose texts the others are compared with
-      const settings = together.length * alone + reference;
-      const texts = together.reduce((sum, count) => sum + (count + 1) / 2, 0) * alone + reference; // in runs of one request
-      const set = this.sets.find(({ name }) => name === this.set.value) || { count: 0 };
-      const prompts = Math.min(set.count, Number(this.limit.value) || 0);
-      const runs = settings * prompts * (Number(this.repeats.value) || 0);
-      const time = each ? `, about ${Lab.duration(1.15 * (runs / settings) * texts * each)}` : "";
-      const repeats = Number(this.repeats.value) > 1 ? `, ${this.repeats.value} times` : "";
-      Canopy.ink.write(this.plan, `${counted(settings, "setting")} on ${counted(prompts, "prompt")}${repeats}: ${counted(runs, "run")}${time}.`);
-    }
-
-    // Twice as many prompts: at least twelve, at most what the set has.
-    twice() {
-      const { count } = this.sets.find(({ name }) => name === this.set.value) || { count: 0 };
-      this.limit.value = String(Math.max(1, Math.min(count, Math.max(12, 2 * Number(this.limit.value)))));
-      this.details.open = true;
-      this.limit.focus();
-      this.count();
-    }
-
-    async begin() {
-      this.start.disabled = true;
-      try {
-        const answer = await this.server.lab_start(this.wanted);
-        if (!this.refused(answer)) await this.lab.follow(answer.sweep);
-      } finally {
-        this.start.disabled = false;
-        this.draw();
-      }
-    }
-
-    async ask(what) {
-      const answer = await this.server.lab_control({ do: what, sweep: this.lab.progress.sweep });
-      if (!this.refused(answer)) await this.lab.refresh();
-    }
-
-    refused(answer) {
-      this.fail(answer.error || "");
-      return Boolean(answer.error);
-    }
-
-    fail(message) {
-      Canopy.ink.write(this.error, message);
-      this.error.hidden = !message;
-    }
-
-    draw() {
-      const { state, done, total, seconds_left: left, message, failed, recorded } = this.lab.progress;
-      const busy = BUSY.includes(state);
-      const open = busy || state === "paused";
-      const other = this.lab.progress.busy_elsewhere;
-      this.box.dataset.state = state;
-      this.start.hidden = open;
-      this.start.disabled = Boolean(this.lab.reason) || other;
-      this.pause.hidden = !busy;
-      this.resume.hidden = Boolean(this.lab.reason) || other || !(state === "paused" || (done < total && ["stopped", "error"].includes(state)));
-      this.stop.hidden = !open;
-      this.plan.hidden = open;
-      this.state.hidden = state === "none" || Boolean(recorded);
-      this.bar.max = Math.max(1, total);
-      this.bar.value = done;
-      const remaining = busy && left !== null ? `about ${Lab.duration(left)} left` : STATES[state];
-      const wrong = failed ? `${failed} failed` : "";
-      Canopy.ink.write(this.said, message || [`${done} of ${total} runs`, remaining, wrong].filter(Boolean).join(", "));
-      this.box.classList.toggle("is-busy", busy);
+  atOnce(counts, settled) {
+    this.together = new Chips(this.details, "Requests at once", () => this.count());
+    for (const count of counts) {
+      const title = count > 1 ? `${count} requests share every forward pass; a run writes ${count} texts` : "One request alone";
+      this.together.add(count, String(count), { on: settled.includes(count), title });
     }
   }
 
-  function counted(count, noun) {
-    return `${Lab.whole(count)} ${noun}${count === 1 ? "" : "s"}`;
+  fill(sets, chosen) {
+    this.sets = sets;
+    fillSelect(this.set, sets.map(({ name, title, count }) => [name, `${title} (${count})`]), chosen);
   }
 
-  Lab.Sweep = Sweep;
-})(window.Canopy = window.Canopy || {});
+  addBudgets(field) {
+    const most = this.lab.given.options.limits.budget;
+    const words = field.value.split(/[\s,;]+/).filter(Boolean);
+    const wrong = words.find((word) => !/^\d{1,9}$/.test(word) || Number(word) > most);
+    if (wrong) {
+      this.fail(`“${wrong}” is not a node budget; write whole numbers from 0 to ${most}, for example 24, 48.`);
+      return;
+    }
+    for (const word of words) this.budgets.add(Number(word), word, { on: true });
+    field.value = "";
+    this.fail("");
+    this.count();
+  }
+
+  async upload(input) {
+    const [file] = input.files;
+    input.value = "";
+    if (!file) return;
+    if (file.size > LARGEST_FILE) {
+      this.fail(`${file.name} has ${whole(file.size / 2 ** 20)} MB; at most 8 MB are taken.`);
+      return;
+    }
+    const sent = await send((piece) => this.server.lab_upload(piece), file);
+    const answer = sent.error ? sent : await this.server.lab_prompts({ name: file.name, upload: sent.upload });
+    if (this.refused(answer)) return;
+    this.fill(answer.sets, answer.chosen);
+    this.count();
+  }
+
+  get wanted() {
+    return {
+      methods: this.methods.values, budgets: this.budgets.values, together: this.together.values, set: this.set.value, prompts: this.limit.value,
+      repeats: this.repeats.value, temperature: this.temperature.value, max_tokens: this.tokens.value, split: this.split.value,
+    };
+  }
+
+  // How many runs the form asks for, in words; the server decides whether they can be made.
+  count() {
+    const { options } = this.lab.given;
+    const each = this.lab.secondsPerRun; // of the chosen measurement
+    const { methods, budgets, together } = this.wanted;
+    const drafting = methods.filter((method) => options.heads[method] > 0).length;
+    const alone = drafting * budgets.length + methods.length - drafting;
+    const reference = together.includes(1) ? 0 : 1; // plain decoding of one request, whose texts the others are compared with
+    const settings = together.length * alone + reference;
+    const texts = together.reduce((sum, count) => sum + (count + 1) / 2, 0) * alone + reference; // in runs of one request
+    const set = this.sets.find(({ name }) => name === this.set.value) || { count: 0 };
+    const prompts = Math.min(set.count, Number(this.limit.value) || 0);
+    const runs = settings * prompts * (Number(this.repeats.value) || 0);
+    const time = each ? `, about ${duration(1.15 * (runs / settings) * texts * each)}` : "";
+    const repeats = Number(this.repeats.value) > 1 ? `, ${this.repeats.value} times` : "";
+    write(this.plan, `${counted(settings, "setting")} on ${counted(prompts, "prompt")}${repeats}: ${counted(runs, "run")}${time}.`);
+  }
+
+  // Twice as many prompts: at least twelve, at most what the set has.
+  twice() {
+    const { count } = this.sets.find(({ name }) => name === this.set.value) || { count: 0 };
+    this.limit.value = String(Math.max(1, Math.min(count, Math.max(12, 2 * Number(this.limit.value)))));
+    this.details.open = true;
+    this.limit.focus();
+    this.count();
+  }
+
+  async begin() {
+    this.start.disabled = true;
+    try {
+      const answer = await this.server.lab_start(this.wanted);
+      if (!this.refused(answer)) await this.lab.follow(answer.sweep);
+    } finally {
+      this.start.disabled = false;
+      this.draw();
+    }
+  }
+
+  async ask(what) {
+    const answer = await this.server.lab_control({ do: what, sweep: this.lab.progress.sweep });
+    if (!this.refused(answer)) await this.lab.refresh();
+  }
+
+  refused(answer) {
+    this.fail(answer.error || "");
+    return Boolean(answer.error);
+  }
+
+  fail(message) {
+    write(this.error, message);
+    this.error.hidden = !message;
+  }
+
+  draw() {
+    const { state, done, total, seconds_left: left, message, failed, recorded } = this.lab.progress;
+    const busy = BUSY.includes(state);
+    const open = busy || state === "paused";
+    const other = this.lab.progress.busy_elsewhere;
+    this.box.dataset.state = state;
+    this.start.hidden = open;
+    this.start.disabled = Boolean(this.lab.reason) || other;
+    this.pause.hidden = !busy;
+    this.resume.hidden = Boolean(this.lab.reason) || other || !(state === "paused" || (done < total && ["stopped", "error"].includes(state)));
+    this.stop.hidden = !open;
+    this.plan.hidden = open;
+    this.state.hidden = state === "none" || Boolean(recorded);
+    this.bar.max = Math.max(1, total);
+    this.bar.value = done;
+    const remaining = busy && left !== null ? `about ${duration(left)} left` : STATES[state];
+    const wrong = failed ? `${failed} failed` : "";
+    write(this.said, message || [`${done} of ${total} runs`, remaining, wrong].filter(Boolean).join(", "));
+    this.box.classList.toggle("is-busy", busy);
+  }
+}
+
+function counted(count, noun) {
+  return `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
+}

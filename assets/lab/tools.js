@@ -1,158 +1,289 @@
 // The short measurements: what a pass costs, and what is wrong with the rig. Each is a job of the server.
-(function (Canopy) {
-  "use strict";
 
-  const Lab = (Canopy.lab = Canopy.lab || {});
-  const BETWEEN_LOOKS_MS = 300;
-  const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };
+import { fillSelect, selectField } from "./forms.js";
+import { Plot } from "./plots.js";
+import { button, html, write } from "../panels/ink.js";
 
-  // Begins a job and waits for it. `tell` is called with its progress; returns the result or {error}.
-  Lab.work = async function work(server, begin, tell, look = "lab_job") {
-    const begun = await begin();
-    if (begun.error) return begun;
-    for (;;) {
-      const job = await server[look]({ job: begun.job });
-      if (job.error) return job;
-      if (job.state === "error") return { error: job.message };
-      if (job.state === "done" || job.state === "stopped") return { ...job.result, state: job.state };
-      tell({ ...job, name: begun.job });
-      await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
-    }
-  };
+const BETWEEN_LOOKS_MS = 300;
+const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };
 
-  // A button that begins a measurement, and the line beside it with its progress.
-  class Begin {
-    constructor(server, parent, label, title, act, look = "lab_job") {
-      const { html } = Canopy.ink;
-      this.server = server;
-      this.look = look;
-      this.button = html("button", "lab-primary", parent, label);
-      this.button.type = "button";
-      this.button.title = title;
-      this.cancel = Canopy.ink.button(parent, "Cancel", "Cancel and drop what was measured so far", () => this.stop());
-      this.bar = html("progress", "lab-job-bar", parent);
-      this.bar.setAttribute("aria-label", "Progress");
-      this.cancel.hidden = this.bar.hidden = true;
-      this.said = html("p", "lab-said", parent);
-      this.said.setAttribute("role", "status");
-      this.button.addEventListener("click", act);
-    }
+// Begins a job and waits for it. `tell` is called with its progress; returns the result or {error}.
+export async function work(server, begin, tell, look = "lab_job") {
+  const begun = await begin();
+  if (begun.error) return begun;
+  for (;;) {
+    const job = await server[look]({ job: begun.job });
+    if (job.error) return job;
+    if (job.state === "error") return { error: job.message };
+    if (job.state === "done" || job.state === "stopped") return { ...job.result, state: job.state };
+    tell({ ...job, name: begun.job });
+    await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
+  }
+}
 
-    // A measurement that reports its progress can be cancelled between two steps.
-    hear(job) {
-      const far = job.total ? `${job.done} of ${job.total} runs` : "";
-      Canopy.ink.write(this.said, job.message || far);
-      this.job = job.name;
-      this.bar.hidden = this.cancel.hidden = job.share === null;
-      if (job.share !== null) this.bar.value = job.share;
-    }
+// A button that begins a measurement, and the line beside it with its progress.
+export class Begin {
+  constructor(server, parent, label, title, act, look = "lab_job") {
+    this.server = server;
+    this.look = look;
+    this.button = html("button", "lab-primary", parent, label);
+    this.button.type = "button";
+    this.button.title = title;
+    this.cancel = button(parent, "Cancel", "Cancel and drop what was measured so far", () => this.stop());
+    this.bar = html("progress", "lab-job-bar", parent);
+    this.bar.setAttribute("aria-label", "Progress");
+    this.cancel.hidden = this.bar.hidden = true;
+    this.said = html("p", "lab-said", parent);
+    this.said.setAttribute("role", "status");
+    this.button.addEventListener("click", act);
+  }
 
-    async stop() {
-      this.cancel.hidden = true;
-      Canopy.ink.write(this.said, "Stopping after the current step …");
-      await this.server[this.look]({ job: this.job, stop: true });
-    }
+  // A measurement that reports its progress can be cancelled between two steps.
+  hear(job) {
+    const far = job.total ? `${job.done} of ${job.total} runs` : "";
+    write(this.said, job.message || far);
+    this.job = job.name;
+    this.bar.hidden = this.cancel.hidden = job.share === null;
+    if (job.share !== null) this.bar.value = job.share;
+  }
 
-    async during(measuring) {
-      this.button.disabled = true;
-      this.said.classList.remove("is-error");
-      Canopy.ink.write(this.said, "Asking …");
-      try {
-        const answer = await measuring((job) => this.hear(job));
-        this.tell(answer.error || (answer.state === "stopped" ? "Stopped." : ""), Boolean(answer.error));
-        return answer;
-      } catch {
-        const error = "The server does not answer; try again.";
-        this.tell(error, true);
-        return { error };
-      } finally {
-        this.button.disabled = false;
-        this.bar.hidden = this.cancel.hidden = true;
-      }
-    }
+  async stop() {
+    this.cancel.hidden = true;
+    write(this.said, "Stopping after the current step …");
+    await this.server[this.look]({ job: this.job, stop: true });
+  }
 
-    tell(message, wrong) {
-      this.said.classList.toggle("is-error", wrong);
-      Canopy.ink.write(this.said, message);
+  async during(measuring) {
+    this.button.disabled = true;
+    this.said.classList.remove("is-error");
+    write(this.said, "Asking …");
+    try {
+      const answer = await measuring((job) => this.hear(job));
+      this.tell(answer.error || (answer.state === "stopped" ? "Stopped." : ""), Boolean(answer.error));
+      return answer;
+    } catch {
+      const error = "The server does not answer; try again.";
+      this.tell(error, true);
+      return { error };
+    } finally {
+      this.button.disabled = false;
+      this.bar.hidden = this.cancel.hidden = true;
     }
   }
 
-  class Cost {
-    constructor(lab, parent) {
-      const { html } = Canopy.ink;
-      this.lab = lab;
-      const bar = html("div", "lab-toolbar", parent);
-      this.begin = new Begin(lab.server, bar, "Measure the cost", "Times forward passes of every size at the length of the current run, then replays its text", () => lab.predict());
-      this.line = Lab.select(bar, "Method", "The method whose nodes are shown", () => this.draw());
-      this.line.parentElement.hidden = true;
-      this.about = html("p", "lab-note", bar);
-      this.doubt = html("p", "lab-notice", parent);
-      this.doubt.hidden = true;
-      const grid = html("div", "lab-grid lab-two", parent);
-      this.cost = new Lab.Plot(lab.library, grid, {
-        name: "cost", title: "What a pass costs",
-        caption: "Milliseconds of one forward {pass} of the target by its number of rows, measured on this machine; the band holds eight passes in ten.",
-      });
-      this.gain = new Lab.Plot(lab.library, grid, {
-        name: "gain", title: "What a node gains",
-        caption: "Tokens that one more node adds to a {round}, against what its row costs: nodes pay while the gain is above the cost, and the curves cross at the best budget, {predicted}.",
-      });
-    }
+  tell(message, wrong) {
+    this.said.classList.toggle("is-error", wrong);
+    write(this.said, message);
+  }
+}
 
-    async draw() {
-      const { prediction, server } = this.lab;
-      const answer = prediction ? await server.lab_cost({ what_if: prediction, line: this.line.value }) : { error: "" };
-      if (answer.error !== undefined) {
-        for (const plot of [this.cost, this.gain]) plot.say("Not measured yet", answer.error || "Press Measure the cost: it takes a few seconds and uses the current run.");
-        return;
-      }
-      this.line.parentElement.hidden = false;
-      Lab.options(this.line, answer.lines.map((line) => [line, line]), answer.line);
-      Canopy.ink.write(this.about, answer.about);
-      this.doubt.hidden = !answer.withheld;
-      Canopy.ink.write(this.doubt, answer.withheld);
-      this.cost.draw(answer.cost);
-      this.gain.draw(answer.gain);
+export class Cost {
+  constructor(lab, parent) {
+    this.lab = lab;
+    const bar = html("div", "lab-toolbar", parent);
+    this.begin = new Begin(lab.server, bar, "Measure the cost", "Times forward passes of every size at the length of the current run, then replays its text", () => lab.predict());
+    this.line = selectField(bar, "Method", "The method whose nodes are shown", () => this.draw());
+    this.line.parentElement.hidden = true;
+    this.about = html("p", "lab-note", bar);
+    this.doubt = html("p", "lab-notice", parent);
+    this.doubt.hidden = true;
+    const grid = html("div", "lab-grid lab-two", parent);
+    this.cost = new Plot(lab.library, grid, {
+      name: "cost", title: "What a pass costs",
+      caption: "Milliseconds of one forward {pass} of the target by its number of rows, measured on this machine; the band holds eight passes in ten.",
+    });
+    this.gain = new Plot(lab.library, grid, {
+      name: "gain", title: "What a node gains",
+      caption: "Tokens that one more node adds to a {round}, against what its row costs: nodes pay while the gain is above the cost, and the curves cross at the best budget, {predicted}.",
+    });
+  }
+
+  async draw() {
+    const { prediction, server } = this.lab;
+    const answer = prediction ? await server.lab_cost({ what_if: prediction, line: this.line.value }) : { error: "" };
+    if (answer.error !== undefined) {
+      for (const plot of [this.cost, this.gain]) plot.say("Not measured yet", answer.error || "Press Measure the cost: it takes a few seconds and uses the current run.");
+      return;
+    }
+    this.line.parentElement.hidden = false;
+    fillSelect(this.line, answer.lines.map((line) => [line, line]), answer.line);
+    write(this.about, answer.about);
+    this.doubt.hidden = !answer.withheld;
+    write(this.doubt, answer.withheld);
+    this.cost.draw(answer.cost);
+    this.gain.draw(answer.gain);
+  }
+}
+
+export class Doctor {
+  constructor(lab, parent) {
+    this.lab = lab;
+    const bar = html("div", "lab-toolbar", parent);
+    this.begin = new Begin(lab.server, bar, "Examine the rig", "Runs every drafter as configured and with each common mistake in its configuration; can take minutes", () => this.examine());
+    this.counts = html("p", "lab-note", bar);
+    this.list = html("ul", "lab-findings", parent);
+    this.list.tabIndex = 0;
+    this.list.setAttribute("aria-label", "Findings");
+    html("li", "lab-note", this.list, "Why is τ low? This checks taps, mask token, slot 0, RoPE, dtype, vocabulary, chat template and the acceptance at every position, each with a figure.");
+  }
+
+  draw() {}
+
+  async examine() {
+    const answer = await this.begin.during((tell) => work(this.lab.server, () => this.lab.server.lab_doctor({}), tell));
+    if (answer.error || !answer.findings) return;
+    const count = (status) => answer.findings.filter((finding) => finding.status === status).length;
+    write(this.counts, `${count("wrong")} wrong, ${count("suspicious")} suspicious, ${count("fine")} fine.`);
+    this.list.replaceChildren(...answer.findings.map((finding) => this.finding(finding)));
+  }
+
+  finding({ name, head, status, seen, advice }) {
+    const item = html("li", "lab-finding");
+    item.dataset.status = status;
+    html("span", "lab-verdict-glyph", item, GLYPHS[status]).title = status;
+    const text = html("div", "", item);
+    html("strong", "", text, name);
+    html("span", "lab-tag", text, status);
+    if (head) html("small", "", text, head);
+    html("p", "", text, seen);
+    if (advice) html("p", "lab-advice", text, `→ ${advice}`);
+    return item;
+  }
+}
+
+// What rounds are like: their acceptance lengths, which proposals are accepted, and how well the drafter is calibrated.
+const MOST_SHOWN = 8;
+
+export class Shapes {
+  constructor(lab, parent) {
+    this.lab = lab;
+    this.stage = lab.stage;
+    this.bar = html("div", "lab-toolbar", parent);
+    this.source = selectField(this.bar, "Rounds of", "The measurement or run whose rounds are drawn", () => this.draw());
+    this.budget = selectField(this.bar, "Node budget", "The budget at which methods are compared", () => this.draw());
+    this.method = selectField(this.bar, "Method of the map", "The method whose proposals the plot in the middle shows", () => this.draw());
+    this.grid = html("div", "lab-grid lab-three", parent);
+    this.plots = {
+      histogram: new Plot(lab.library, this.grid, {
+        name: "histogram", title: "Acceptance lengths",
+        caption: "The share of rounds that added so many tokens; the mean of each line is its {τ}.",
+      }),
+      map: new Plot(lab.library, this.grid, {
+        name: "map", title: "Depth and rank",
+        caption: "Of the proposals that verification reached, the percentage that was accepted, by {depth} and {rank}.",
+      }),
+      calibration: new Plot(lab.library, this.grid, {
+        name: "calibration", title: "Calibration",
+        caption: "Expected tokens per round, 1 + {Σq}, against the tokens that were added; below the diagonal the drafter is over-confident.",
+      }),
+    };
+    this.stage.on("state", () => this.plan());
+    lab.on("table", () => this.plan());
+  }
+
+  plan() {
+    if (this.lab.tab !== "shapes" || !this.lab.shown || this.timer) return;
+    this.timer = setTimeout(() => {
+      this.timer = 0;
+      this.draw();
+    }, 600);
+  }
+
+  choices() {
+    const { table, progress } = this.lab;
+    const whence = progress.other_rig || (progress.recorded ? "recorded measurement" : `measurement ${progress.sweep}`);
+    const run = this.stage.header && this.stage.rounds.length && !this.lab.unasked ? [["run", this.lab.runRig ? `current run, of ${this.lab.runRig}` : "current run"]] : [];
+    const sweep = table && table.rows.length ? [["sweep", whence]] : [];
+    fillSelect(this.source, [...sweep, ...run]);
+    const swept = this.source.value === "sweep";
+    this.cells(swept ? table.rows.filter((row) => row.budget > 0) : [], (table && table.best) || { nodes: "", line: "" });
+    this.budget.parentElement.hidden = this.method.parentElement.hidden = !swept;
+  }
+
+  // The budgets of a measurement's rows, and the lines of the chosen one.
+  cells(rows, best) {
+    const rank = (nodes) => (nodes === "auto" ? Infinity : Number(nodes));
+    const budgets = [...new Set(rows.map((row) => row.nodes))].sort((one, other) => rank(one) - rank(other));
+    fillSelect(this.budget, budgets.map((nodes) => [nodes, nodes]), this.budget.value || best.nodes);
+    const lines = rows.filter((row) => row.nodes === this.budget.value).map((row) => row.line);
+    fillSelect(this.method, lines.map((line) => [line, line]), this.method.value || best.line);
+  }
+
+  async draw() {
+    this.choices();
+    if (!this.source.value) {
+      for (const plot of Object.values(this.plots)) plot.say("No rounds yet", "Press Run, or Measure.");
+      return;
+    }
+    this.grid.classList.toggle("is-other-rig", Boolean(this.source.value === "run" ? this.lab.runRig : this.lab.progress.other_rig));
+    const wanted = this.source.value === "run" ? { run: this.stage.value.run }
+      : { sweep: this.lab.progress.sweep, nodes: this.budget.value, line: this.method.value, most: MOST_SHOWN };
+    const answer = await this.lab.server.lab_shapes(wanted);
+    for (const [name, plot] of Object.entries(this.plots)) {
+      if (answer.error) plot.say("Nothing to draw", answer.error);
+      else if (!answer[name] && answer.histogram) plot.say("Not recorded by this engine", "recorder.round(…, logprobs): what the drafter believed of each node.");
+      else if (!answer[name]) plot.say("Nothing was drafted", "Plain decoding has one token a round and no drafter to judge.");
+      else plot.draw(answer[name]);
+    }
+  }
+}
+
+// An attached server: its counters while the tab is open, and its speed by requests at once, measured on request.
+const BETWEEN_COUNTS_MS = 2000;
+
+export class Server {
+  constructor(lab, parent) {
+    this.lab = lab;
+    const bar = html("div", "lab-toolbar", parent);
+    this.begin = new Begin(lab.server, bar, "Measure requests at once",
+      "Sends prompts of the chosen set to this server, 1, 2, 4, 8 and 16 at once, 64 tokens each", () => this.measure(), "lab_server_job");
+    this.set = selectField(bar, "Prompts", "The set whose prompts are sent", () => {});
+    fillSelect(this.set, lab.given.options.sets.map(({ name, title }) => [name, title]), "bench");
+    this.about = html("p", "lab-note", bar);
+    this.about.setAttribute("role", "status");
+    const grid = html("div", "lab-grid lab-three", parent);
+    this.traffic = new Plot(lab.library, grid, {
+      name: "traffic", title: "All requests to the server", caption: "{τ} and tokens per second between two readings of the server's counters.",
+    });
+    this.places = new Plot(lab.library, grid, {
+      name: "places", title: "Acceptance by position", caption: "The share of drafts in which the token at each position was accepted, since this tab was first opened.",
+    });
+    this.load = new Plot(lab.library, grid, {
+      name: "load", title: "Requests at once", caption: "Tokens per second of all requests together, and the median time of one.",
+    });
+    this.load.say("Not measured yet", "Press Measure requests at once: it keeps the server busy for up to a few minutes.");
+  }
+
+  // Reads the counters for as long as the tab is shown.
+  async draw() {
+    clearTimeout(this.timer);
+    if (!this.lab.shown || this.lab.tab !== "server") return;
+    try {
+      const answer = await this.lab.server.lab_server_look({});
+      this.show(answer);
+    } catch {
+      write(this.about, "The page's server does not answer; trying again.");
+    }
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.draw(), BETWEEN_COUNTS_MS);
+  }
+
+  show(answer) {
+    write(this.about, answer.error || answer.about);
+    const figures = [["traffic", "Nothing to compare yet", "This takes two readings, two seconds apart."],
+      ["places", "Not counted by this server", "Or nothing was drafted yet."]];
+    for (const [name, headline, more] of figures) {
+      if (answer[name]) this[name].draw(answer[name]);
+      else this[name].say(headline, answer.error || more);
     }
   }
 
-  class Doctor {
-    constructor(lab, parent) {
-      const { html } = Canopy.ink;
-      this.lab = lab;
-      const bar = html("div", "lab-toolbar", parent);
-      this.begin = new Begin(lab.server, bar, "Examine the rig", "Runs every drafter as configured and with each common mistake in its configuration; can take minutes", () => this.examine());
-      this.counts = html("p", "lab-note", bar);
-      this.list = html("ul", "lab-findings", parent);
-      this.list.tabIndex = 0;
-      this.list.setAttribute("aria-label", "Findings");
-      html("li", "lab-note", this.list, "Why is τ low? This checks taps, mask token, slot 0, RoPE, dtype, vocabulary, chat template and the acceptance at every position, each with a figure.");
-    }
-
-    draw() {}
-
-    async examine() {
-      const answer = await this.begin.during((tell) => Lab.work(this.lab.server, () => this.lab.server.lab_doctor({}), tell));
-      if (answer.error || !answer.findings) return;
-      const count = (status) => answer.findings.filter((finding) => finding.status === status).length;
-      Canopy.ink.write(this.counts, `${count("wrong")} wrong, ${count("suspicious")} suspicious, ${count("fine")} fine.`);
-      this.list.replaceChildren(...answer.findings.map((finding) => this.finding(finding)));
-    }
-
-    finding({ name, head, status, seen, advice }) {
-      const { html } = Canopy.ink;
-      const item = html("li", "lab-finding");
-      item.dataset.status = status;
-      html("span", "lab-verdict-glyph", item, GLYPHS[status]).title = status;
-      const text = html("div", "", item);
-      html("strong", "", text, name);
-      html("span", "lab-tag", text, status);
-      if (head) html("small", "", text, head);
-      html("p", "", text, seen);
-      if (advice) html("p", "lab-advice", text, `→ ${advice}`);
-      return item;
-    }
+  async measure() {
+    const { server } = this.lab;
+    const answer = await this.begin.during((tell) => work(server, () => server.lab_server_load({ set: this.set.value }), tell, "lab_server_job"));
+    if (answer.error) return;
+    if (answer.load) this.load.draw(answer.load);
+    else this.load.say("Nothing was measured", answer.about || "It was stopped.");
+    if (answer.about) this.begin.tell(answer.about, true);
   }
-
-  Object.assign(Lab, { Begin, Cost, Doctor });
-})(window.Canopy = window.Canopy || {});
+}

@@ -1,237 +1,256 @@
+// The cache's rows on a strip: where each is drawn, and their fates in words.
+
+import { clip, Empty, MONO, nameRegion, Pool, put, short, svg, textWidth, Tip, write } from "./ink.js";
+import { stillOfSvg } from "../stage/picture.js";
+import { define } from "../stage/stage.js";
+
+const KEPT = { least: 9, share: 0.6 }; // a kept slot's width and what all of them may take, where slots are narrow
+const WIDEST = 40;
+
+// Where each slot of the pass begins, and where the last ends. A thousand slots leave none wide enough to be seen, so
+// the kept ones are drawn wider then, and the dropped ones share what is left.
+export function edgesOf(round, room) {
+  const even = Math.min(WIDEST, room / round.n);
+  const wide = Math.max(even, Math.min(KEPT.least, (KEPT.share * room) / round.keep.length));
+  const dropped = round.n - round.keep.length;
+  const narrow = dropped ? Math.min(even, (room - wide * round.keep.length) / dropped) : 0;
+  const edges = new Float64Array(round.n + 1);
+  for (let node = 0; node < round.n; node++) edges[node + 1] = edges[node] + (round.kept.has(node) ? wide : narrow);
+  return { edges, uneven: wide > even };
+}
+
+// How many kept rows already lie where they belong, how many are moved there, and how many are dropped.
+export function rowWords(still, moved, dropped, brief) {
+  const where = [still && `${still} in place`, moved && `${moved} moved`, dropped && `${dropped} dropped`].filter(Boolean);
+  return (brief ? "" : "rows: ") + where.join(", ");
+}
+
 // The KV cache around a round: its slots after the verify pass, and after all but the kept rows were dropped.
-(function (Canopy) {
-  "use strict";
+const LEFT = 10;
+const PREFIX = 58;
+const TOP = { y: 31, height: 17 };
+const LOW = { height: 23, least: 84, most: 168, foot: 32, footWithBonus: 50 };
+const CELL = { most: 58 };
+const NUMBER_ROOM = 17; // pixels between two row numbers
 
-  const LEFT = 10;
-  const PREFIX = 58;
-  const TOP = { y: 31, height: 17 };
-  const LOW = { height: 23, least: 84, most: 168, foot: 32, footWithBonus: 50 };
-  const CELL = { most: 58 };
-  const NUMBER_ROOM = 17; // pixels between two row numbers
+function box(x, y, width, height) {
+  return `M${x},${y}h${width}v${height}h${-width}Z`;
+}
 
-  function box(x, y, width, height) {
-    return `M${x},${y}h${width}v${height}h${-width}Z`;
+class CachePanel {
+  constructor(host, stage) {
+    this.host = host;
+    this.stage = stage;
+    this.selection = { node: null };
+    host.classList.add("cp-host", "cp-cache");
+    host.tabIndex = 0; // it scrolls where it is low, so keys have to reach it
+    nameRegion(host, "KV cache (scrollable)");
+    this.canvas = svg("svg", { class: "cp-svg", role: "img" }, host);
+    const pool = (tag, parent) => new Pool(svg("g", {}, parent), () => svg(tag));
+    this.slots = pool("path", this.canvas);
+    this.moved = svg("g", { class: "cp-moved" }, this.canvas);
+    this.moves = pool("path", this.moved);
+    this.cells = pool("rect", this.moved);
+    this.texts = pool("text", this.canvas);
+    this.mark = svg("path", { class: "cp-slot-mark" }, this.canvas);
+    this.empty = new Empty(host);
+    this.tip = new Tip(host);
+    this.canvas.addEventListener("pointermove", (event) => this.point(event));
+    this.canvas.addEventListener("pointerleave", () => this.leave());
+    this.canvas.addEventListener("click", (event) => {
+      const node = this.round ? this.nodeAt(event) : null;
+      stage.pin(node === null ? null : { node });
+    });
   }
 
-  class CachePanel {
-    constructor(host, stage) {
-      const { ink } = Canopy;
-      this.host = host;
-      this.stage = stage;
-      this.selection = { node: null };
-      host.classList.add("cp-host", "cp-cache");
-      host.tabIndex = 0; // it scrolls where it is low, so keys have to reach it
-      ink.name(host, "KV cache (scrollable)");
-      this.canvas = ink.svg("svg", { class: "cp-svg", role: "img" }, host);
-      const pool = (tag, parent) => new ink.Pool(ink.svg("g", {}, parent), () => ink.svg(tag));
-      this.slots = pool("path", this.canvas);
-      this.moved = ink.svg("g", { class: "cp-moved" }, this.canvas);
-      this.moves = pool("path", this.moved);
-      this.cells = pool("rect", this.moved);
-      this.texts = pool("text", this.canvas);
-      this.mark = ink.svg("path", { class: "cp-slot-mark" }, this.canvas);
-      this.empty = new ink.Empty(host);
-      this.tip = new ink.Tip(host);
-      this.canvas.addEventListener("pointermove", (event) => this.point(event));
-      this.canvas.addEventListener("pointerleave", () => this.leave());
-      this.canvas.addEventListener("click", (event) => {
-        const node = this.round ? this.nodeAt(event) : null;
-        stage.pin(node === null ? null : { node });
-      });
+  draw(round) {
+    const fresh = round !== this.round;
+    this.round = round;
+    this.tip.hide();
+    this.canvas.style.display = round ? "" : "none";
+    if (!round) {
+      this.empty.say("No round yet", "Here you see which cache rows stay after a verify pass.");
+      return;
     }
-
-    draw(round) {
-      const fresh = round !== this.round;
-      this.round = round;
-      this.tip.hide();
-      this.canvas.style.display = round ? "" : "none";
-      if (!round) {
-        this.empty.say("No round yet", "Here you see which cache rows stay after a verify pass.");
-        return;
-      }
-      this.empty.hide();
-      this.measure();
-      for (const pool of [this.slots, this.moves, this.cells, this.texts]) pool.begin();
-      this.drawSlots();
-      this.drawKept();
-      this.drawWords();
-      for (const pool of [this.slots, this.moves, this.cells, this.texts]) pool.end();
-      this.select(this.selection);
-      if (fresh && this.stage.animate && !this.stage.reducedMotion) this.slide();
-    }
-
-    measure() {
-      const width = this.host.clientWidth || 360;
-      const height = Math.max(this.host.clientHeight || 240, LOW.least + LOW.height + LOW.foot);
-      this.roomy = height >= LOW.least + LOW.height + LOW.footWithBonus;
-      const foot = this.roomy ? LOW.footWithBonus : LOW.foot;
-      this.low = { y: Math.min(LOW.most, height - LOW.height - foot), height: LOW.height };
-      this.width = width;
-      this.x = LEFT + PREFIX + 3;
-      const strip = Canopy.cacheRows.edgesOf(this.round, width - this.x - LEFT);
-      this.edges = strip.edges;
-      this.uneven = strip.uneven;
-      this.cell = Math.min(CELL.most, (width - this.x - LEFT) / Math.max(1, this.round.keep.length));
-      Canopy.ink.put(this.canvas, { width, height, viewBox: `0 0 ${width} ${height}` });
-    }
-
-    text(words, x, y, className) {
-      const { ink } = Canopy;
-      ink.write(ink.put(this.texts.take(), { x: x.toFixed(1), y: y.toFixed(1), class: className }), words);
-    }
-
-    // All slots of one kind are one path: a strip of a thousand slots is a handful of elements.
-    drawSlots() {
-      const { ink } = Canopy;
-      const { round, edges } = this;
-      const kinds = new Map();
-      for (let node = 0; node < round.n; node++) {
-        const kept = round.kept.has(node);
-        const slot = edges[node + 1] - edges[node];
-        const inset = slot >= 4 ? 0.5 : 0;
-        const key = `${kept ? "is-kept" : "is-dropped"} o-${round.origin(node)}`;
-        const left = (this.x + edges[node] + inset).toFixed(2);
-        const shape = box(left, TOP.y, Math.max(slot - 2 * inset, 0.3).toFixed(2), TOP.height);
-        kinds.set(key, (kinds.get(key) || "") + shape);
-      }
-      const order = [...kinds.keys()].sort((one) => (one.startsWith("is-dropped") ? -1 : 1));
-      for (const strip of [TOP, this.low]) {
-        ink.put(this.slots.take(), { class: "cp-slot is-prefix", d: box(LEFT, strip.y, PREFIX, strip.height) });
-      }
-      for (const key of order) ink.put(this.slots.take(), { class: `cp-slot ${key}`, d: kinds.get(key) });
-      const end = this.x + round.keep.length * this.cell;
-      const free = Math.max(0, Math.min(this.width - LEFT, this.x + edges[round.n]) - end);
-      const rest = free > 6 ? box(end + 2, this.low.y, free - 2, LOW.height) : "";
-      ink.put(this.slots.take(), { class: "cp-slot is-free", d: rest });
-    }
-
-    drawKept() {
-      const { ink } = Canopy;
-      const { round, cell } = this;
-      let last = -Infinity;
-      round.keep.forEach((node, place) => {
-        const from = this.x + (this.edges[node] + this.edges[node + 1]) / 2;
-        const to = this.x + (place + 0.5) * cell;
-        const still = node === place;
-        const origin = round.origin(node);
-        const bend = (TOP.y + TOP.height + this.low.y) / 2;
-        ink.put(this.moves.take(), {
-          class: `cp-move o-${origin} ${still ? "is-still" : ""}`,
-          d: `M${from},${TOP.y + TOP.height + 1}C${from},${bend} ${to},${bend} ${to},${this.low.y - 2}` });
-        ink.put(this.cells.take(), {
-          class: `cp-slot is-kept o-${origin}`, x: (to - cell / 2 + 1).toFixed(1), y: this.low.y,
-          width: Math.max(1, cell - 2).toFixed(1), height: LOW.height, rx: 3 });
-        const token = ink.short(round.show(round.tokens[node]), cell - 4, `10.5px ${ink.MONO}`);
-        if (token) this.text(token, to, this.low.y + 16, "cp-slot-token is-mid");
-        const tight = ink.width(String(node), "700 10px system-ui, sans-serif") > cell - 2 ? "is-tight" : "";
-        this.text(String(node), to, this.low.y + LOW.height + 13, `cp-slot-number is-mid ${tight} ${still ? "" : "is-moved"}`);
-        if (from - last >= NUMBER_ROOM) {
-          this.text(String(node), from, TOP.y - 5, "cp-slot-number is-mid");
-          last = from;
-        }
-      });
-    }
-
-    drawWords() {
-      const { round } = this;
-      const kept = round.keep.length;
-      const still = round.keep.filter((node, place) => node === place).length;
-      const after = round.start + round.n;
-      this.text("after verify", LEFT, TOP.y - 19, "cp-strip-name");
-      const right = this.width - LEFT;
-      const y = this.low.y + LOW.height + 28;
-      const wide = this.uneven ? ", the kept ones drawn wider" : "";
-      this.text(`${round.start} + ${round.n} = ${after} slots${this.width > 330 ? wide : ""}`, right, TOP.y - 19, "cp-strip-size is-end");
-      this.text("after keep", LEFT, this.low.y - 8, "cp-strip-name");
-      for (const strip of [TOP, this.low]) {
-        const middle = strip.y + strip.height / 2 + 3.5;
-        this.text(`prefix ${round.start}`, LEFT + PREFIX / 2, middle, "cp-slot-prefix is-mid");
-      }
-      this.text("row kept", LEFT + PREFIX, this.low.y + LOW.height + 13, "cp-slot-number is-end");
-      this.text(Canopy.cacheRows.say(still, kept - still, round.n - kept, this.width < 380) + `: ${round.start + kept} slots`, LEFT, y, "cp-strip-size");
-      const bonus = Canopy.ink.clip(round.show(round.bonus), 90, `11px ${Canopy.ink.MONO}`);
-      const last = this.stage.value.end && this.stage.value.end.reason === "stop" && round === this.stage.rounds.at(-1);
-      const next = last ? "ends the text: it needs no slot" : "has no slot yet: it is the next root";
-      if (this.roomy) this.text(`◆ ${bonus} ${next}`, LEFT, y + 17, "cp-strip-size");
-      this.canvas.setAttribute("aria-label",
-        `Cache of round ${round.index + 1}: ${round.start} slots before, ${after} after verify, `
-        + `${round.start + kept} after keep; kept rows ${round.keep.join(", ")}; `
-        + Canopy.cacheRows.say(still, kept - still, round.n - kept, false));
-    }
-
-    slide() {
-      this.moved.animate(
-        [{ opacity: 0, transform: `translateY(${TOP.y - this.low.y}px)` }, { opacity: 1, transform: "none" }],
-        { duration: 160, delay: 240, fill: "backwards", easing: "ease-out" });
-    }
-
-    place(event) {
-      const box = this.canvas.getBoundingClientRect();
-      return [event.clientX - box.left, event.clientY - box.top];
-    }
-
-    nodeAt(event) {
-      const [x, y] = this.place(event);
-      const within = (strip) => y >= strip.y - 14 && y <= strip.y + strip.height + 16;
-      const top = within(TOP) ? this.edges.findIndex((edge) => edge > x - this.x) - 1 : -1;
-      const low = Math.floor((x - this.x) / this.cell);
-      if (top >= 0) return top;
-      return within(this.low) && low >= 0 && low < this.round.keep.length ? this.round.keep[low] : null;
-    }
-
-    point(event) {
-      const { round } = this;
-      const node = round ? this.nodeAt(event) : null;
-      this.stage.hover(node === null ? null : { node });
-      if (node === null) {
-        this.tip.hide();
-        return;
-      }
-      const place = round.keep.indexOf(node);
-      const fate = place < 0 ? "dropped" : place === node ? "stays" : `moves to slot ${round.start + place}`;
-      this.tip.show(...this.place(event), [
-        round.show(round.tokens[node]), `row ${node}, slot ${round.start + node}: ${fate}`]);
-    }
-
-    leave() {
-      this.tip.hide();
-      this.stage.hover(null);
-    }
-
-    select(selection) {
-      this.selection = selection || { node: null };
-      const { node } = this.selection;
-      const { round } = this;
-      if (!round || node === null || node === undefined || node >= round.n) {
-        this.mark.setAttribute("d", "");
-        return;
-      }
-      const around = (x, width, strip) => box(x - 1, strip.y - 2, width + 2, strip.height + 4);
-      const place = round.keep.indexOf(node);
-      const slot = Math.max(3, this.edges[node + 1] - this.edges[node]);
-      this.mark.setAttribute("d", around(this.x + this.edges[node], slot, TOP)
-        + (place < 0 ? "" : around(this.x + place * this.cell, this.cell, this.low)));
-    }
-
-    resize() {
-      this.draw(this.round);
-    }
-
-    svg() {
-      return this.round ? Canopy.still.ofSvg(this.canvas) : null;
-    }
+    this.empty.hide();
+    this.measure();
+    for (const pool of [this.slots, this.moves, this.cells, this.texts]) pool.begin();
+    this.drawSlots();
+    this.drawKept();
+    this.drawWords();
+    for (const pool of [this.slots, this.moves, this.cells, this.texts]) pool.end();
+    this.select(this.selection);
+    if (fresh && this.stage.animate && !this.stage.reducedMotion) this.slide();
   }
 
-  Canopy.define({
-    name: "cache",
-    title: "KV cache",
-    caption: "Accepted rows stay, after the prefix.",
-    legend: [
-      { glyph: "■", label: "kept", title: "A row of the accepted path; it stays" },
-      { glyph: "□", label: "dropped", title: "A row of a rejected node; its slot is free again" },
-      { glyph: "━", label: "moves", title: "A kept row that is moved to its place right after the prefix" },
-      { glyph: "┄", label: "in place", title: "A kept row that already lies where it belongs" },
-    ],
-    create: (host, stage) => new CachePanel(host, stage),
-  });
-})(window.Canopy = window.Canopy || {});
+  measure() {
+    const width = this.host.clientWidth || 360;
+    const height = Math.max(this.host.clientHeight || 240, LOW.least + LOW.height + LOW.foot);
+    this.roomy = height >= LOW.least + LOW.height + LOW.footWithBonus;
+    const foot = this.roomy ? LOW.footWithBonus : LOW.foot;
+    this.low = { y: Math.min(LOW.most, height - LOW.height - foot), height: LOW.height };
+    this.width = width;
+    this.x = LEFT + PREFIX + 3;
+    const strip = edgesOf(this.round, width - this.x - LEFT);
+    this.edges = strip.edges;
+    this.uneven = strip.uneven;
+    this.cell = Math.min(CELL.most, (width - this.x - LEFT) / Math.max(1, this.round.keep.length));
+    put(this.canvas, { width, height, viewBox: `0 0 ${width} ${height}` });
+  }
+
+  text(words, x, y, className) {
+    write(put(this.texts.take(), { x: x.toFixed(1), y: y.toFixed(1), class: className }), words);
+  }
+
+  // All slots of one kind are one path: a strip of a thousand slots is a handful of elements.
+  drawSlots() {
+    const { round, edges } = this;
+    const kinds = new Map();
+    for (let node = 0; node < round.n; node++) {
+      const kept = round.kept.has(node);
+      const slot = edges[node + 1] - edges[node];
+      const inset = slot >= 4 ? 0.5 : 0;
+      const key = `${kept ? "is-kept" : "is-dropped"} o-${round.origin(node)}`;
+      const left = (this.x + edges[node] + inset).toFixed(2);
+      const shape = box(left, TOP.y, Math.max(slot - 2 * inset, 0.3).toFixed(2), TOP.height);
+      kinds.set(key, (kinds.get(key) || "") + shape);
+    }
+    const order = [...kinds.keys()].sort((one) => (one.startsWith("is-dropped") ? -1 : 1));
+    for (const strip of [TOP, this.low]) {
+      put(this.slots.take(), { class: "cp-slot is-prefix", d: box(LEFT, strip.y, PREFIX, strip.height) });
+    }
+    for (const key of order) put(this.slots.take(), { class: `cp-slot ${key}`, d: kinds.get(key) });
+    const end = this.x + round.keep.length * this.cell;
+    const free = Math.max(0, Math.min(this.width - LEFT, this.x + edges[round.n]) - end);
+    const rest = free > 6 ? box(end + 2, this.low.y, free - 2, LOW.height) : "";
+    put(this.slots.take(), { class: "cp-slot is-free", d: rest });
+  }
+
+  drawKept() {
+    const { round, cell } = this;
+    let last = -Infinity;
+    round.keep.forEach((node, place) => {
+      const from = this.x + (this.edges[node] + this.edges[node + 1]) / 2;
+      const to = this.x + (place + 0.5) * cell;
+      const still = node === place;
+      const origin = round.origin(node);
+      const bend = (TOP.y + TOP.height + this.low.y) / 2;
+      put(this.moves.take(), {
+        class: `cp-move o-${origin} ${still ? "is-still" : ""}`,
+        d: `M${from},${TOP.y + TOP.height + 1}C${from},${bend} ${to},${bend} ${to},${this.low.y - 2}` });
+      put(this.cells.take(), {
+        class: `cp-slot is-kept o-${origin}`, x: (to - cell / 2 + 1).toFixed(1), y: this.low.y,
+        width: Math.max(1, cell - 2).toFixed(1), height: LOW.height, rx: 3 });
+      const token = short(round.show(round.tokens[node]), cell - 4, `10.5px ${MONO}`);
+      if (token) this.text(token, to, this.low.y + 16, "cp-slot-token is-mid");
+      const tight = textWidth(String(node), "700 10px system-ui, sans-serif") > cell - 2 ? "is-tight" : "";
+      this.text(String(node), to, this.low.y + LOW.height + 13, `cp-slot-number is-mid ${tight} ${still ? "" : "is-moved"}`);
+      if (from - last >= NUMBER_ROOM) {
+        this.text(String(node), from, TOP.y - 5, "cp-slot-number is-mid");
+        last = from;
+      }
+    });
+  }
+
+  drawWords() {
+    const { round } = this;
+    const kept = round.keep.length;
+    const still = round.keep.filter((node, place) => node === place).length;
+    const after = round.start + round.n;
+    this.text("after verify", LEFT, TOP.y - 19, "cp-strip-name");
+    const right = this.width - LEFT;
+    const y = this.low.y + LOW.height + 28;
+    const wide = this.uneven ? ", the kept ones drawn wider" : "";
+    this.text(`${round.start} + ${round.n} = ${after} slots${this.width > 330 ? wide : ""}`, right, TOP.y - 19, "cp-strip-size is-end");
+    this.text("after keep", LEFT, this.low.y - 8, "cp-strip-name");
+    for (const strip of [TOP, this.low]) {
+      const middle = strip.y + strip.height / 2 + 3.5;
+      this.text(`prefix ${round.start}`, LEFT + PREFIX / 2, middle, "cp-slot-prefix is-mid");
+    }
+    this.text("row kept", LEFT + PREFIX, this.low.y + LOW.height + 13, "cp-slot-number is-end");
+    this.text(rowWords(still, kept - still, round.n - kept, this.width < 380) + `: ${round.start + kept} slots`, LEFT, y, "cp-strip-size");
+    const bonus = clip(round.show(round.bonus), 90, `11px ${MONO}`);
+    const last = this.stage.value.end && this.stage.value.end.reason === "stop" && round === this.stage.rounds.at(-1);
+    const next = last ? "ends the text: it needs no slot" : "has no slot yet: it is the next root";
+    if (this.roomy) this.text(`◆ ${bonus} ${next}`, LEFT, y + 17, "cp-strip-size");
+    this.canvas.setAttribute("aria-label",
+      `Cache of round ${round.index + 1}: ${round.start} slots before, ${after} after verify, `
+      + `${round.start + kept} after keep; kept rows ${round.keep.join(", ")}; `
+      + rowWords(still, kept - still, round.n - kept, false));
+  }
+
+  slide() {
+    this.moved.animate(
+      [{ opacity: 0, transform: `translateY(${TOP.y - this.low.y}px)` }, { opacity: 1, transform: "none" }],
+      { duration: 160, delay: 240, fill: "backwards", easing: "ease-out" });
+  }
+
+  place(event) {
+    const box = this.canvas.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  }
+
+  nodeAt(event) {
+    const [x, y] = this.place(event);
+    const within = (strip) => y >= strip.y - 14 && y <= strip.y + strip.height + 16;
+    const top = within(TOP) ? this.edges.findIndex((edge) => edge > x - this.x) - 1 : -1;
+    const low = Math.floor((x - this.x) / this.cell);
+    if (top >= 0) return top;
+    return within(this.low) && low >= 0 && low < this.round.keep.length ? this.round.keep[low] : null;
+  }
+
+  point(event) {
+    const { round } = this;
+    const node = round ? this.nodeAt(event) : null;
+    this.stage.hover(node === null ? null : { node });
+    if (node === null) {
+      this.tip.hide();
+      return;
+    }
+    const place = round.keep.indexOf(node);
+    const fate = place < 0 ? "dropped" : place === node ? "stays" : `moves to slot ${round.start + place}`;
+    this.tip.show(...this.place(event), [
+      round.show(round.tokens[node]), `row ${node}, slot ${round.start + node}: ${fate}`]);
+  }
+
+  leave() {
+    this.tip.hide();
+    this.stage.hover(null);
+  }
+
+  select(selection) {
+    this.selection = selection || { node: null };
+    const { node } = this.selection;
+    const { round } = this;
+    if (!round || node === null || node === undefined || node >= round.n) {
+      this.mark.setAttribute("d", "");
+      return;
+    }
+    const around = (x, width, strip) => box(x - 1, strip.y - 2, width + 2, strip.height + 4);
+    const place = round.keep.indexOf(node);
+    const slot = Math.max(3, this.edges[node + 1] - this.edges[node]);
+    this.mark.setAttribute("d", around(this.x + this.edges[node], slot, TOP)
+      + (place < 0 ? "" : around(this.x + place * this.cell, this.cell, this.low)));
+  }
+
+  resize() {
+    this.draw(this.round);
+  }
+
+  svg() {
+    return this.round ? stillOfSvg(this.canvas) : null;
+  }
+}
+
+define({
+  name: "cache",
+  title: "KV cache",
+  caption: "Accepted rows stay, after the prefix.",
+  legend: [
+    { glyph: "■", label: "kept", title: "A row of the accepted path; it stays" },
+    { glyph: "□", label: "dropped", title: "A row of a rejected node; its slot is free again" },
+    { glyph: "━", label: "moves", title: "A kept row that is moved to its place right after the prefix" },
+    { glyph: "┄", label: "in place", title: "A kept row that already lies where it belongs" },
+  ],
+  create: (host, stage) => new CachePanel(host, stage),
+});

@@ -1,209 +1,201 @@
 // What every panel draws with: elements, pools that reuse them, clipped token text, formatted numbers, a tooltip.
 // Model text passes through `textContent` and `fillText` alone, so a token is always shown as typed.
-(function (Canopy) {
-  "use strict";
 
-  const SVG = "http://www.w3.org/2000/svg";
-  const MONO = '"DejaVu Sans Mono", "Cascadia Mono", Menlo, Consolas, monospace';
-  const ORIGIN = { root: "--target", drafter1: "--drafter1", drafter2: "--drafter2", both: "--both" };
-  const ORIGIN_NAME = { root: "target", drafter1: "drafter 1", drafter2: "drafter 2", both: "both drafters" };
+const SVG = "http://www.w3.org/2000/svg";
+export const MONO = '"DejaVu Sans Mono", "Cascadia Mono", Menlo, Consolas, monospace';
+export const ORIGIN = { root: "--target", drafter1: "--drafter1", drafter2: "--drafter2", both: "--both" };
+export const ORIGIN_NAME = { root: "target", drafter1: "drafter 1", drafter2: "drafter 2", both: "both drafters" };
 
-  const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
-  const ruler = document.createElement("canvas").getContext("2d");
-  const widths = new Map();
+const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+const ruler = document.createElement("canvas").getContext("2d");
+const widths = new Map();
 
-  const written = new WeakMap(); // what `put` wrote last: reading it back from the document would be slower
+const written = new WeakMap(); // what `put` wrote last: reading it back from the document would be slower
 
-  // Sets attributes, null removes one; an attribute that already has the value is left alone.
-  function put(element, attributes) {
-    let known = written.get(element);
-    if (!known) written.set(element, (known = {}));
-    for (const name in attributes) {
-      const value = attributes[name];
-      if (known[name] === value) continue;
-      known[name] = value;
-      if (value === null) element.removeAttribute(name);
-      else element.setAttribute(name, value);
+// Sets attributes, null removes one; an attribute that already has the value is left alone.
+export function put(element, attributes) {
+  let known = written.get(element);
+  if (!known) written.set(element, (known = {}));
+  for (const name in attributes) {
+    const value = attributes[name];
+    if (known[name] === value) continue;
+    known[name] = value;
+    if (value === null) element.removeAttribute(name);
+    else element.setAttribute(name, value);
+  }
+  return element;
+}
+
+export function svg(tag, attributes, parent) {
+  const element = put(document.createElementNS(SVG, tag), attributes || {});
+  if (parent) parent.append(element);
+  return element;
+}
+
+export function html(tag, className, parent, text) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  if (text !== undefined) element.textContent = text;
+  if (parent) parent.append(element);
+  return element;
+}
+
+export function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+  return element;
+}
+
+// Elements of one kind under one parent. A draw takes as many as it needs; the rest leaves the document.
+export class Pool {
+  constructor(parent, make) {
+    this.parent = parent;
+    this.make = make;
+    this.items = [];
+    this.used = 0;
+    this.shown = 0;
+  }
+
+  begin() {
+    this.used = 0;
+  }
+
+  take() {
+    if (this.used === this.items.length) this.items.push(this.make());
+    const item = this.items[this.used++];
+    if (this.used > this.shown) {
+      this.parent.append(item);
+      this.shown = this.used;
     }
-    return element;
+    return item;
   }
 
-  function svg(tag, attributes, parent) {
-    const element = put(document.createElementNS(SVG, tag), attributes || {});
-    if (parent) parent.append(element);
-    return element;
+  end() {
+    while (this.shown > this.used) this.items[--this.shown].remove();
+  }
+}
+
+export function textWidth(text, font) {
+  const key = font + "|" + text;
+  let known = widths.get(key);
+  if (known === undefined) {
+    if (widths.size > 20000) widths.clear();
+    ruler.font = font;
+    known = ruler.measureText(text).width;
+    widths.set(key, known);
+  }
+  return known;
+}
+
+// The longest prefix of `text`, in whole graphemes, that fits into `room` pixels; empty where not even one does.
+export function clip(text, room, font) {
+  if (textWidth(text, font) <= room) return text;
+  const parts = Array.from(graphemes.segment(text), (part) => part.segment);
+  let low = 0;
+  let high = parts.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (textWidth(parts.slice(0, middle).join("") + "…", font) <= room) low = middle;
+    else high = middle - 1;
+  }
+  return low > 0 ? parts.slice(0, low).join("") + "…" : "";
+}
+
+// As `clip`, but a leading space mark is dropped first: where room is short, the word matters more than the space.
+export function short(text, room, font) {
+  if (textWidth(text, font) <= room) return text;
+  return clip(text.replace(/^␣(?=[^␣])/, ""), room, font);
+}
+
+export function probability(value) {
+  if (!Number.isFinite(value)) return "–";
+  if (value > 0 && value < 0.001) return "<0.001";
+  if (value > 0.999 && value < 1) return ">0.999";
+  return value < 0.1 ? value.toFixed(3) : value.toFixed(2);
+}
+
+export function nats(value) {
+  return Number.isFinite(value) ? value.toFixed(2) : "–";
+}
+
+// The opacity of a probability: its square root, because most nodes lie below 0.1; never invisible.
+export function strength(value, least) {
+  if (Number.isNaN(value)) return 1; // it was not recorded
+  return least + (1 - least) * Math.sqrt(Math.min(1, Math.max(0, value)));
+}
+
+// A token as a person reads it aloud: its own text, unless that is only white space or bytes.
+export function spoken(round, id) {
+  const raw = round.text(id);
+  const plain = typeof raw === "string" && /\S/.test(raw) && !/[\u0000-\u001f\ufffd]/.test(raw);
+  return plain ? raw : round.show(id);
+}
+
+export function describe(round, node) {
+  const chance = probability(Math.exp(round.logprobs[node]));
+  const where = `'${spoken(round, round.tokens[node])}', depth ${round.depths[node]}`;
+  if (node === 0) return `${where}, root, the target's own token`;
+  return `${where}, probability ${chance}, ${round.fate[node]}, from ${ORIGIN_NAME[round.origin(node)]}`;
+}
+
+export class Tip {
+  constructor(host) {
+    this.host = host;
+    this.box = html("div", "cp-tip", host);
+    this.box.hidden = true;
   }
 
-  function html(tag, className, parent, text) {
-    const element = document.createElement(tag);
-    if (className) element.className = className;
-    if (text !== undefined) element.textContent = text;
-    if (parent) parent.append(element);
-    return element;
+  show(x, y, lines) {
+    const rows = lines.map((line, place) => html("div", place ? "cp-tip-more" : "cp-tip-first", null, line));
+    this.box.replaceChildren(...rows);
+    this.box.hidden = false;
+    const right = this.host.clientWidth - this.box.offsetWidth - 4;
+    const below = y + 16 + this.box.offsetHeight < this.host.clientHeight;
+    this.box.style.left = `${Math.max(4, Math.min(x + 12, right))}px`;
+    this.box.style.top = `${Math.max(4, below ? y + 16 : y - this.box.offsetHeight - 10)}px`;
   }
 
-  function write(element, text) {
-    if (element.textContent !== text) element.textContent = text;
-    return element;
+  hide() {
+    this.box.hidden = true;
+  }
+}
+
+// A button's visible text is part of its accessible name, so that voice control works with what is on the screen.
+function nameOf(label, title) {
+  const said = /\p{L}/u.test(label) && !title.toLowerCase().includes(label.toLowerCase());
+  return said ? `${label}: ${title}` : title;
+}
+
+export function button(parent, label, title, act) {
+  const made = html("button", "cp-button", parent, label);
+  made.type = "button";
+  made.title = title;
+  made.setAttribute("aria-label", nameOf(label, title));
+  made.addEventListener("click", (event) => {
+    event.stopPropagation();
+    act(made);
+  });
+  return made;
+}
+
+// A region that takes the focus and has a name for screen readers.
+export function nameRegion(element, label) {
+  element.setAttribute("role", "group");
+  element.setAttribute("aria-label", label);
+}
+
+// What a panel shows before there is a round, or where a method has nothing to show in it.
+export class Empty {
+  constructor(host) {
+    this.box = html("div", "cp-empty", host);
+    this.box.hidden = true;
   }
 
-  // Elements of one kind under one parent. A draw takes as many as it needs; the rest leaves the document.
-  class Pool {
-    constructor(parent, make) {
-      this.parent = parent;
-      this.make = make;
-      this.items = [];
-      this.used = 0;
-      this.shown = 0;
-    }
-
-    begin() {
-      this.used = 0;
-    }
-
-    take() {
-      if (this.used === this.items.length) this.items.push(this.make());
-      const item = this.items[this.used++];
-      if (this.used > this.shown) {
-        this.parent.append(item);
-        this.shown = this.used;
-      }
-      return item;
-    }
-
-    end() {
-      while (this.shown > this.used) this.items[--this.shown].remove();
-    }
+  say(headline, more) {
+    this.box.replaceChildren(html("div", "cp-empty-first", null, headline), html("div", "", null, more));
+    this.box.hidden = false;
   }
 
-  function width(text, font) {
-    const key = font + "|" + text;
-    let known = widths.get(key);
-    if (known === undefined) {
-      if (widths.size > 20000) widths.clear();
-      ruler.font = font;
-      known = ruler.measureText(text).width;
-      widths.set(key, known);
-    }
-    return known;
+  hide() {
+    this.box.hidden = true;
   }
-
-  // The longest prefix of `text`, in whole graphemes, that fits into `room` pixels; empty where not even one does.
-  function clip(text, room, font) {
-    if (width(text, font) <= room) return text;
-    const parts = Array.from(graphemes.segment(text), (part) => part.segment);
-    let low = 0;
-    let high = parts.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (width(parts.slice(0, middle).join("") + "…", font) <= room) low = middle;
-      else high = middle - 1;
-    }
-    return low > 0 ? parts.slice(0, low).join("") + "…" : "";
-  }
-
-  // As `clip`, but a leading space mark is dropped first: where room is short, the word matters more than the space.
-  function short(text, room, font) {
-    if (width(text, font) <= room) return text;
-    return clip(text.replace(/^␣(?=[^␣])/, ""), room, font);
-  }
-
-  function probability(value) {
-    if (!Number.isFinite(value)) return "–";
-    if (value > 0 && value < 0.001) return "<0.001";
-    if (value > 0.999 && value < 1) return ">0.999";
-    return value < 0.1 ? value.toFixed(3) : value.toFixed(2);
-  }
-
-  function nats(value) {
-    return Number.isFinite(value) ? value.toFixed(2) : "–";
-  }
-
-  // The opacity of a probability: its square root, because most nodes lie below 0.1; never invisible.
-  function strength(value, least) {
-    if (Number.isNaN(value)) return 1; // it was not recorded
-    return least + (1 - least) * Math.sqrt(Math.min(1, Math.max(0, value)));
-  }
-
-  // A token as a person reads it aloud: its own text, unless that is only white space or bytes.
-  function spoken(round, id) {
-    const raw = round.text(id);
-    const plain = typeof raw === "string" && /\S/.test(raw) && !/[\u0000-\u001f\ufffd]/.test(raw);
-    return plain ? raw : round.show(id);
-  }
-
-  function describe(round, node) {
-    const chance = probability(Math.exp(round.logprobs[node]));
-    const where = `'${spoken(round, round.tokens[node])}', depth ${round.depths[node]}`;
-    if (node === 0) return `${where}, root, the target's own token`;
-    return `${where}, probability ${chance}, ${round.fate[node]}, from ${ORIGIN_NAME[round.origin(node)]}`;
-  }
-
-  class Tip {
-    constructor(host) {
-      this.host = host;
-      this.box = html("div", "cp-tip", host);
-      this.box.hidden = true;
-    }
-
-    show(x, y, lines) {
-      const rows = lines.map((line, place) => html("div", place ? "cp-tip-more" : "cp-tip-first", null, line));
-      this.box.replaceChildren(...rows);
-      this.box.hidden = false;
-      const right = this.host.clientWidth - this.box.offsetWidth - 4;
-      const below = y + 16 + this.box.offsetHeight < this.host.clientHeight;
-      this.box.style.left = `${Math.max(4, Math.min(x + 12, right))}px`;
-      this.box.style.top = `${Math.max(4, below ? y + 16 : y - this.box.offsetHeight - 10)}px`;
-    }
-
-    hide() {
-      this.box.hidden = true;
-    }
-  }
-
-  // A button's visible text is part of its accessible name, so that voice control works with what is on the screen.
-  function nameOf(label, title) {
-    const said = /\p{L}/u.test(label) && !title.toLowerCase().includes(label.toLowerCase());
-    return said ? `${label}: ${title}` : title;
-  }
-
-  function button(parent, label, title, act) {
-    const made = html("button", "cp-button", parent, label);
-    made.type = "button";
-    made.title = title;
-    made.setAttribute("aria-label", nameOf(label, title));
-    made.addEventListener("click", (event) => {
-      event.stopPropagation();
-      act(made);
-    });
-    return made;
-  }
-
-  // A region that takes the focus and has a name for screen readers.
-  function name(element, label) {
-    element.setAttribute("role", "group");
-    element.setAttribute("aria-label", label);
-  }
-
-  // What a panel shows before there is a round, or where a method has nothing to show in it.
-  class Empty {
-    constructor(host) {
-      this.box = html("div", "cp-empty", host);
-      this.box.hidden = true;
-    }
-
-    say(headline, more) {
-      this.box.replaceChildren(html("div", "cp-empty-first", null, headline), html("div", "", null, more));
-      this.box.hidden = false;
-    }
-
-    hide() {
-      this.box.hidden = true;
-    }
-  }
-
-  Canopy.ink = {
-    svg, html, put, write, name, Pool, Tip, Empty, button, clip, short, width, probability, nats, strength, spoken,
-    describe, MONO, ORIGIN, ORIGIN_NAME,
-  };
-})(window.Canopy = window.Canopy || {});
+}

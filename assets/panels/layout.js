@@ -4,78 +4,161 @@
 // (the contours of Reingold and Tilford, hung from the top instead of centred). In every column the nodes keep
 // the order of their parents, which is why curves of one family between two columns cannot cross. The kept path
 // comes first everywhere, so it is a straight line along row 0, and nothing else is on that row.
-(function (Canopy) {
-  "use strict";
 
-  // Children in drawing order: the kept one first, the rest as the tree has them; none under a folded node.
-  function ordered(parents, kept, folded) {
-    const size = parents.length;
-    const children = Array.from({ length: size }, () => []);
-    for (let node = 1; node < size; node++) {
-      const parent = parents[node];
-      if (folded.has(parent)) continue;
-      if (kept.has(node)) children[parent].unshift(node);
-      else children[parent].push(node);
+// Children in drawing order: the kept one first, the rest as the tree has them; none under a folded node.
+function ordered(parents, kept, folded) {
+  const size = parents.length;
+  const children = Array.from({ length: size }, () => []);
+  for (let node = 1; node < size; node++) {
+    const parent = parents[node];
+    if (folded.has(parent)) continue;
+    if (kept.has(node)) children[parent].unshift(node);
+    else children[parent].push(node);
+  }
+  return children;
+}
+
+// How far below its elder siblings a subtree has to start: at every depth under the lowest of theirs.
+function clearance(bottom, top) {
+  let least = 0;
+  const shared = Math.min(bottom.length, top.length);
+  for (let level = 0; level < shared; level++) least = Math.max(least, bottom[level] - top[level] + 1);
+  return least;
+}
+
+function extend(contour, child, shift, isBottom) {
+  for (let level = 0; level < child.length; level++) {
+    if (isBottom || level >= contour.length) contour[level] = child[level] + shift;
+  }
+}
+
+// parents[i] < i. `kept` holds the kept rows; `tail` is the node that carries the bonus, whose row to the
+// right stays free for it. Gives each node's column and row; the row is -1 where a folded ancestor hides it.
+export function layoutOf(parents, kept, tail, folded) {
+  const size = parents.length;
+  const children = ordered(parents, kept, folded);
+  const shift = new Float64Array(size);
+  const tops = new Array(size);
+  const bottoms = new Array(size);
+  for (let node = size - 1; node >= 0; node--) {
+    const top = [];
+    const bottom = node === tail ? [0] : [];
+    if (node === tail) top.push(0);
+    for (const child of children[node]) {
+      shift[child] = clearance(bottom, tops[child]);
+      extend(top, tops[child], shift[child], false);
+      extend(bottom, bottoms[child], shift[child], true);
+      tops[child] = bottoms[child] = null;
     }
-    return children;
+    tops[node] = [0, ...top];
+    bottoms[node] = [0, ...bottom];
   }
+  return settle(parents, children, shift, tail);
+}
 
-  // How far below its elder siblings a subtree has to start: at every depth under the lowest of theirs.
-  function clearance(bottom, top) {
-    let least = 0;
-    const shared = Math.min(bottom.length, top.length);
-    for (let level = 0; level < shared; level++) least = Math.max(least, bottom[level] - top[level] + 1);
-    return least;
-  }
-
-  function extend(contour, child, shift, isBottom) {
-    for (let level = 0; level < child.length; level++) {
-      if (isBottom || level >= contour.length) contour[level] = child[level] + shift;
+function settle(parents, children, shift, tail) {
+  const size = parents.length;
+  const columns = new Int32Array(size);
+  const rows = new Float64Array(size).fill(-1);
+  rows[0] = 0;
+  let deepest = tail === 0 ? 1 : 0;
+  let lowest = 0;
+  for (let node = 0; node < size; node++) {
+    if (rows[node] < 0) continue;
+    for (const child of children[node]) {
+      columns[child] = columns[node] + 1;
+      rows[child] = rows[node] + shift[child];
     }
+    deepest = Math.max(deepest, columns[node] + (node === tail ? 1 : 0));
+    lowest = Math.max(lowest, rows[node]);
+  }
+  return { columns, rows, children, columnCount: deepest + 1, rowCount: lowest + 1 };
+}
+
+
+// Where a tree's columns and rows lie on the screen: a scale per axis and an offset, so that text keeps its size
+// at every zoom. Row 0 (the kept path) has a band of its own, in which its labels stand.
+const LEFT = { flat: 40, staggered: 40, slanted: 16 };
+const RIGHT = { flat: 58, staggered: 58, slanted: 44 };
+const TOP = { flat: 48, staggered: 64, slanted: 92 }; // the kept path's labels stand on one line, on two, or aslant
+const BOTTOM = 14;
+const BAND = 26; // pixels from row 0 to row 1 at least
+const COLUMN = { least: 8, most: 168 };
+const ROW = { least: 0.1, most: 26 };
+
+export class Camera {
+  constructor(stage) {
+    this.column = 80;
+    this.row = 16;
+    this.left = LEFT.flat;
+    this.top = TOP.flat;
+    this.held = false; // true once a person has zoomed or panned: then a new round leaves the view alone
+    stage.on("begin", () => { this.held = false; }); // and a new run does not
   }
 
-  // parents[i] < i. `kept` holds the kept rows; `tail` is the node that carries the bonus, whose row to the
-  // right stays free for it. Gives each node's column and row; the row is -1 where a folded ancestor hides it.
-  function layout(parents, kept, tail, folded) {
-    const size = parents.length;
-    const children = ordered(parents, kept, folded);
-    const shift = new Float64Array(size);
-    const tops = new Array(size);
-    const bottoms = new Array(size);
-    for (let node = size - 1; node >= 0; node--) {
-      const top = [];
-      const bottom = node === tail ? [0] : [];
-      if (node === tail) top.push(0);
-      for (const child of children[node]) {
-        shift[child] = clearance(bottom, tops[child]);
-        extend(top, tops[child], shift[child], false);
-        extend(bottom, bottoms[child], shift[child], true);
-        tops[child] = bottoms[child] = null;
-      }
-      tops[node] = [0, ...top];
-      bottoms[node] = [0, ...bottom];
-    }
-    return settle(parents, children, shift, tail);
+  get band() {
+    return Math.max(BAND, this.row);
   }
 
-  function settle(parents, children, shift, tail) {
-    const size = parents.length;
-    const columns = new Int32Array(size);
-    const rows = new Float64Array(size).fill(-1);
-    rows[0] = 0;
-    let deepest = tail === 0 ? 1 : 0;
-    let lowest = 0;
-    for (let node = 0; node < size; node++) {
-      if (rows[node] < 0) continue;
-      for (const child of children[node]) {
-        columns[child] = columns[node] + 1;
-        rows[child] = rows[node] + shift[child];
-      }
-      deepest = Math.max(deepest, columns[node] + (node === tail ? 1 : 0));
-      lowest = Math.max(lowest, rows[node]);
-    }
-    return { columns, rows, children, columnCount: deepest + 1, rowCount: lowest + 1 };
+  x(column) {
+    return this.left + column * this.column;
   }
 
-  Canopy.layout = layout;
-})(window.Canopy = window.Canopy || {});
+  y(row) {
+    return row <= 0 ? this.top : this.top + this.band + (row - 1) * this.row;
+  }
+
+  // All columns and rows into the panel. `stand` says of a column width how the kept path's labels stand.
+  fit(width, height, columns, rows, stand) {
+    const wide = (form) => (width - LEFT[form] - RIGHT[form]) / Math.max(1, columns - 1);
+    const form = stand(wide("flat"));
+    const top = TOP[form];
+    const high = (height - top - BAND - BOTTOM) / Math.max(1, rows - 2);
+    this.column = Math.min(COLUMN.most, Math.max(COLUMN.least, wide(form)));
+    this.row = Math.min(ROW.most, Math.max(ROW.least, high));
+    this.left = LEFT[form];
+    this.top = top;
+    this.held = false;
+  }
+
+  // Zooms by a factor, with the point (x, y) kept in place. Returns false where nothing would change.
+  zoom(factor, x, y) {
+    const column = Math.min(320, Math.max(12, this.column * factor));
+    const row = Math.min(64, Math.max(ROW.least, this.row * factor));
+    if (column === this.column && row === this.row) return false;
+    const place = (x - this.left) / this.column;
+    const line = 1 + (y - this.y(1)) / this.row;
+    this.column = column;
+    this.row = row;
+    this.left = x - place * column;
+    if (line >= 1) this.top = y - this.band - (line - 1) * row;
+    this.held = true;
+    return true;
+  }
+
+  // The view that a person chose, for an address: column width, row height, and the position of the root.
+  told() {
+    return this.held ? [this.column, this.row, this.left, this.top].map((value) => value.toFixed(1)).join(",") : "";
+  }
+
+  // Returns whether the text holds such a view; without one, the tree is fitted again.
+  recall(text) {
+    const told = (text || "").split(",").map(Number);
+    const before = this.held;
+    this.held = told.length === 4 && told.every((value) => Math.abs(value) < 1e5) && told[0] > 0 && told[1] > 0;
+    if (this.held) [this.column, this.row, this.left, this.top] = told;
+    return this.held || before;
+  }
+
+  pan(right, down) {
+    this.left += right;
+    this.top += down;
+    this.held = true;
+  }
+
+  centre(column, row, width, height) {
+    this.left += width / 2 - this.x(column);
+    this.top += height / 2 - this.y(row);
+    this.held = true;
+  }
+}

@@ -1,113 +1,359 @@
-// What each drafter proposes for every depth: a heat map of depth against rank, the tree's own cells outlined.
-(function (Canopy) {
-  "use strict";
+// Reading a drafter's lattice beside the tree it became: which row the path saw, which cells are nodes.
 
-  class MarginalsPanel {
-    constructor(host, stage) {
-      const { ink } = Canopy;
-      this.host = host;
-      this.stage = stage;
-      this.drawing = new Canopy.MarginalsSheet();
-      this.selection = { node: null };
-      host.classList.add("cp-host", "cp-marginals");
-      host.tabIndex = 0; // it scrolls where it is low, so keys have to reach it
-      ink.name(host, "Marginals (scrollable)");
-      this.sheet = ink.html("canvas", "cp-sheet", host);
-      this.sheet.setAttribute("role", "img");
-      this.marks = ink.svg("svg", { class: "cp-over", "aria-hidden": "true" }, host);
-      this.ring = ink.svg("path", { class: "cp-cell-ring" }, this.marks);
-      this.empty = new ink.Empty(host);
-      this.tip = new ink.Tip(host);
-      Canopy.colour.onTheme(() => this.draw(this.round));
-      this.sheet.addEventListener("pointermove", (event) => this.point(event));
-      this.sheet.addEventListener("pointerleave", () => this.leave());
-      this.sheet.addEventListener("click", () => {
-        if (this.over && this.over.node !== null) stage.pin({ node: this.over.node });
-      });
-    }
+import { clip, Empty, html, MONO, nameRegion, nats, ORIGIN, probability, put, short, svg, textWidth, Tip } from "./ink.js";
+import { freshPen, onTheme, palette, Shade, SvgPen } from "./pen.js";
+import { define } from "../stage/stage.js";
 
-    draw(round) {
-      this.round = round;
-      this.tip.hide();
-      const bare = !round || !round.drafts.length;
-      this.sheet.hidden = bare;
-      if (!round) this.empty.say("No round yet", "Here you see what the drafters propose for each position.");
-      else if (bare && !round.engine) this.empty.say("No drafter", "In plain decoding the target writes alone, one token a pass.");
-      if (!bare) {
-        this.empty.hide();
-        this.drawing.measure(round, this.host);
-        const { width, height } = this.drawing;
-        Canopy.ink.put(this.marks, { width, height });
-        this.drawing.paint(Canopy.pen.fresh(this.sheet, width, height));
-        this.announce();
+// The row of a lattice that the accepted path sees at each depth: 0 for marginals, otherwise the row whose
+// log probabilities are those of the path's own children.
+export function rowsOnPath(draft, round) {
+  const rows = new Int32Array(draft.depth);
+  if (draft.rows === 1) return rows;
+  for (let depth = 0; depth < draft.depth; depth++) {
+    const node = round.keep[depth];
+    if (node === undefined) break;
+    rows[depth] = Math.max(0, matchingRow(draft, depth, node, round));
+  }
+  return rows;
+}
+
+function matchingRow(draft, depth, node, round) {
+  for (let row = 0; row < draft.rows; row++) {
+    const start = (depth * draft.rows + row) * draft.k;
+    const fits = round.children[node].every((child) => {
+      for (let rank = 0; rank < draft.k; rank++) {
+        const here = draft.logprobs[start + rank] - (round.logprobs[child] - round.logprobs[node]);
+        if (draft.tokens[start + rank] === round.tokens[child] && Math.abs(here) < 1e-3) return true;
       }
-      this.select(this.selection);
-    }
+      return false;
+    });
+    if (fits && round.children[node].length) return row;
+  }
+  return -1;
+}
 
-    announce() {
-      const size = (draft, drafter) => `drafter ${drafter + 1}: ${draft.depth} depths, ${draft.k} ranks`;
-      const sizes = this.round.drafts.map(size);
-      const used = this.drawing.hits.filter((hit) => hit.node !== null).length;
-      this.sheet.setAttribute("aria-label",
-        `Marginals of round ${this.round.index + 1}; ${sizes.join("; ")}; ${used} cells shown are in the tree`);
-    }
+// For every cell the node that stands for it: a kept one before others, then the most probable.
+export function nodesOfCells(draft, drafter, round) {
+  const bit = 1 << drafter;
+  const cells = new Map();
+  for (let node = 1; node < round.n; node++) {
+    const depth = round.depths[node] - 1;
+    if (!(round.drafters[node] & bit) || depth >= draft.depth) continue;
+    if (draft.rows > 1 && round.parents[node] !== round.keep[depth]) continue;
+    const key = `${depth} ${round.tokens[node]}`;
+    const known = cells.get(key);
+    const better = known === undefined || (round.kept.has(node) && !round.kept.has(known))
+      || (round.kept.has(node) === round.kept.has(known) && round.logprobs[node] > round.logprobs[known]);
+    if (better) cells.set(key, node);
+  }
+  return cells;
+}
 
-    point(event) {
-      const box = this.sheet.getBoundingClientRect();
-      const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-      const within = (one) => x >= one.x && x < one.x + one.width && y >= one.y && y < one.y + one.height;
-      const hit = this.drawing.hits.find(within);
-      if (hit === this.over) return;
-      this.over = hit;
-      this.stage.hover(hit && hit.node !== null ? { node: hit.node } : null);
-      if (hit) this.tip.show(x, y + box.top - this.host.getBoundingClientRect().top, hit.lines());
-      else this.tip.hide();
-    }
+// Probabilities of a depth's ranks, the probability outside the first `shown`, and a lower bound of the entropy in nats
+// (all probability after the recorded ranks counted as one token).
+export function spread(draft, depth, row, shown) {
+  const start = (depth * draft.rows + row) * draft.k;
+  const chances = Array.from({ length: draft.k }, (_, rank) => Math.exp(draft.logprobs[start + rank]));
+  const outside = (ranks) => Math.max(0, 1 - chances.slice(0, ranks).reduce((sum, chance) => sum + chance, 0));
+  const part = (chance) => (chance > 0 ? -chance * Math.log(chance) : 0);
+  const entropy = chances.reduce((sum, chance) => sum + part(chance), part(outside(draft.k)));
+  return { start, chances, rest: outside(shown), entropy };
+}
 
-    leave() {
-      this.over = undefined;
-      this.tip.hide();
-      this.stage.hover(null);
-    }
-
-    // Every cell that stands for the selected node: one for each drafter that proposes it.
-    select(selection) {
-      this.selection = selection || { node: null };
-      const { round } = this;
-      const { node } = this.selection;
-      const there = Boolean(round) && Number.isInteger(node) && node > 0 && node < round.n;
-      const same = (hit) => hit.depth === round.depths[node] - 1 && hit.id === round.tokens[node]
-        && round.drafters[node] & (1 << hit.drafter);
-      const shapes = there ? this.drawing.hits.filter(same) : [];
-      const outline = (hit) => `M${hit.x},${hit.y}h${hit.width}v${hit.height}h${-hit.width}Z`;
-      this.ring.setAttribute("d", shapes.map(outline).join(""));
-    }
-
-    resize() {
-      this.draw(this.round);
-    }
-
-    svg() {
-      if (this.sheet.hidden) return null;
-      const { width, height, colours } = this.drawing;
-      const pen = new Canopy.pen.SvgPen(width, height, colours["--panel"]);
-      this.drawing.paint(pen);
-      return pen.text();
+// How many ranks to show: those that the tree uses and one more, or as many as there is room for text.
+export function ranksShown(draft, rows, cells, room) {
+  let used = 0;
+  for (let depth = 0; depth < draft.depth; depth++) {
+    const start = (depth * draft.rows + rows[depth]) * draft.k;
+    for (let rank = used; rank < draft.k; rank++) {
+      if (cells.has(`${depth} ${draft.tokens[start + rank]}`)) used = rank + 1;
     }
   }
+  return Math.min(draft.k, Math.max(used + 1, Math.floor(room / 42), 1));
+}
 
-  Canopy.define({
-    name: "marginals",
-    title: "Marginals",
-    place: { row: "lower", share: 1.35 },
-    caption: "Guesses for each depth, likeliest first; outlined: those in the tree.",
-    legend: [
-      { glyph: "▓", label: "probable", title: "The darker a cell, the more probable its token at that depth" },
-      { glyph: "▭", label: "in the tree", title: "Outlined: the guesses that the tree uses; the outline shows where the node budget ran out" },
-      { glyph: "✓", label: "accepted" }, { glyph: "μ", label: "confidence", title: "Mean path probability of the nodes that a drafter drafted" },
-    ],
-    lacks: (round) => (round.engine && !round.drafts.length
-      ? "recorder.round(…, drafts=[{tokens, logprobs}]): the drafter's likeliest tokens by depth, (depth, k)." : ""),
-    create: (host, stage) => new MarginalsPanel(host, stage),
-  });
-})(window.Canopy = window.Canopy || {});
+// Earlier ranks are wider: they hold most of the probability, and so most of the text that is worth reading.
+export function columnEdges(width, count) {
+  const shares = Array.from({ length: count }, (_, rank) => Math.max(0.42, 1.6 * 0.8 ** rank));
+  const whole = shares.reduce((sum, share) => sum + share, 0);
+  const edges = [0];
+  for (const share of shares) edges.push(edges[edges.length - 1] + (width * share) / whole);
+  return edges;
+}
+
+// The drawing of the marginals, on a canvas or an SVG pen, and the places that react to the pointer.
+const GUTTER = { left: 20, right: 78, gap: 14, head: 26, ranks: 15, foot: 4 };
+const ROW = { least: 11, most: 26 };
+const SANS = "system-ui, sans-serif";
+const NAME_FONT = `600 12px ${SANS}`;
+const ORIGINS = ["drafter1", "drafter2"];
+
+export class MarginalsSheet {
+  constructor() {
+    this.hits = [];
+  }
+
+  measure(round, host) {
+    const deepest = Math.max(...round.drafts.map((draft) => draft.depth));
+    const around = GUTTER.head + GUTTER.ranks + GUTTER.foot;
+    const room = (host.clientHeight || 300) - around;
+    this.round = round;
+    this.width = host.clientWidth || 480;
+    this.row = Math.min(ROW.most, Math.max(ROW.least, Math.floor(room / deepest)));
+    this.height = around + this.row * deepest;
+    this.colours = palette(host);
+    this.shade = new Shade(host);
+  }
+
+  paint(pen) {
+    const { drafts } = this.round;
+    this.pen = pen;
+    this.hits = [];
+    const wide = (this.width - GUTTER.gap * (drafts.length + 1)) / drafts.length;
+    drafts.forEach((draft, drafter) => this.drawDrafter(draft, drafter, GUTTER.gap + drafter * (wide + GUTTER.gap), wide));
+  }
+
+  text(words, x, y, colour, align, font) {
+    this.pen.font = font || `10px ${SANS}`;
+    this.pen.fillStyle = this.colours[colour];
+    this.pen.textAlign = align || "start";
+    this.pen.fillText(words, x, y);
+  }
+
+  box(x, y, width, height, colour, alpha) {
+    this.pen.globalAlpha = alpha;
+    this.pen.fillStyle = this.colours[colour];
+    this.pen.fillRect(x, y, Math.max(0, width), height);
+    this.pen.globalAlpha = 1;
+  }
+
+  drawDrafter(draft, drafter, left, wide) {
+    const rows = rowsOnPath(draft, this.round);
+    const cells = nodesOfCells(draft, drafter, this.round);
+    const room = wide - GUTTER.left - GUTTER.right;
+    const shown = ranksShown(draft, rows, cells, room);
+    const edges = columnEdges(room, shown).map((edge) => left + GUTTER.left + edge);
+    const used = [];
+    this.drawTitle(drafter, left, wide);
+    this.drawAxis(edges, shown, left + wide);
+    for (let depth = 0; depth < draft.depth; depth++) {
+      used.push(this.drawDepth({ draft, drafter, depth, cells, edges, shown, row: rows[depth] }, left, wide));
+    }
+    this.drawFrontier(used, edges);
+  }
+
+  drawAxis(edges, shown, right) {
+    const y = GUTTER.head + 10;
+    for (let rank = 0; rank < shown; rank++) {
+      const middle = (edges[rank] + edges[rank + 1]) / 2;
+      if (edges[rank + 1] - edges[rank] >= 13) this.text(String(rank + 1), middle, y, "--quiet", "center");
+    }
+    this.text("rest", edges[shown] + 22, y, "--quiet", "center");
+    this.text("H ≥", right, y, "--quiet", "right");
+  }
+
+  drawTitle(drafter, left, wide) {
+    const { round } = this;
+    const name = round.drafterNames[drafter] || `drafter ${drafter + 1}`;
+    const colour = ORIGIN[ORIGINS[drafter]];
+    const scored = round.drafts.length > 1 && round.scores.length > drafter;
+    const bar = scored ? Math.min(64, wide * 0.18) : 0;
+    const routed = scored && round.method === "routed" && round.drafters.some((mask) => mask & (1 << drafter));
+    const free = wide - bar - (scored ? 76 : 16);
+    const verified = !routed ? "" : free > textWidth(name, NAME_FONT) + 76 ? "✓ verified" : "✓";
+    this.box(left, 7, 9, 9, colour, 1);
+    this.text(clip(name, free - (routed ? 16 : 0), NAME_FONT), left + 14, 16, "--ink", "left", NAME_FONT);
+    if (!scored) return;
+    const end = left + wide;
+    const words = `μ${"₁₂"[drafter]} ${probability(round.scores[drafter])}`;
+    this.box(end - bar, 8, bar, 8, "--line", 0.7);
+    this.box(end - bar, 8, bar * Math.min(1, round.scores[drafter]), 8, colour, 1);
+    this.text(words, end - bar - 6, 16, "--ink", "right", `11px ${SANS}`);
+    if (verified) this.text(verified, end - bar - 60, 16, colour, "right", `600 11px ${SANS}`);
+    this.hits.push({ x: end - bar - 60, y: 2, width: bar + 60, height: 18, node: null, lines: () => [
+      `μ${"₁₂"[drafter]} = ${round.scores[drafter].toFixed(4)}`,
+      "mean path probability of this drafter's nodes: how sure it is"] });
+  }
+
+  drawDepth(at, left, wide) {
+    const { draft, drafter, depth, cells, edges, shown } = at;
+    const { start, chances, rest, entropy } = spread(draft, depth, at.row, shown);
+    const y = GUTTER.head + GUTTER.ranks + depth * this.row;
+    const line = y + this.row / 2 + 3.5;
+    const used = [];
+    this.text(String(depth + 1), left + GUTTER.left - 5, line, "--quiet", "right");
+    for (let rank = 0; rank < shown; rank++) {
+      const id = draft.tokens[start + rank];
+      const node = cells.get(`${depth} ${id}`) ?? null;
+      used.push(node !== null);
+      const place = { x: edges[rank], y, width: edges[rank + 1] - edges[rank], height: this.row };
+      const hit = { ...place, node, id, drafter, depth, rank, chance: chances[rank], lines: () => this.words(hit) };
+      this.cell(hit);
+      this.hits.push(hit);
+    }
+    const right = edges[shown];
+    this.box(right + 4, y + 1, 36, this.row - 2, "--line", 0.5);
+    this.box(right + 4, y + 1, 36 * Math.min(1, rest), this.row - 2, "--quiet", 0.4);
+    this.text(`${Math.round(rest * 100)}%`, right + 22, line, "--ink", "center");
+    this.text(nats(entropy), left + wide, line, "--ink", "right");
+    this.hits.push({ x: right + 2, y, width: left + wide - right, height: this.row, node: null, lines: () => [
+      `depth ${depth + 1}`, `${probability(rest)} of the probability lies outside these ${shown} ranks`,
+      `entropy H at least ${nats(entropy)} nats (all that no rank shows counted as one token)`] });
+    return used;
+  }
+
+  cell(hit) {
+    const alpha = 0.04 + 0.86 * hit.chance;
+    const kept = hit.node !== null && this.round.kept.has(hit.node);
+    const inverse = this.shade.inverts(ORIGINS[hit.drafter], alpha);
+    const tone = inverse ? "--panel" : hit.node === null && alpha < 0.2 ? "--quiet" : "--ink";
+    const room = hit.width - 6 - (kept ? 10 : 0);
+    const font = `${this.row < 13 ? 9 : 10.5}px ${MONO}`;
+    const line = hit.y + hit.height / 2 + 3.5;
+    this.box(hit.x + 0.5, hit.y + 0.5, hit.width - 1, hit.height - 1, ORIGIN[ORIGINS[hit.drafter]], alpha);
+    const text = room > 9 ? short(this.round.show(hit.id), room, font) : "";
+    if (text) this.text(text, hit.x + 4, line, tone, "left", font);
+    const sign = inverse ? "--panel" : "--ink";
+    if (kept) this.text("✓", hit.x + hit.width - 3, line, sign, "right", `700 10.5px ${MONO}`);
+  }
+
+  words(hit) {
+    const chance = probability(hit.chance);
+    const fate = hit.node === null ? "not in the tree" : `in the tree, ${this.round.fate[hit.node]}`;
+    const place = `drafter ${hit.drafter + 1}, depth ${hit.depth + 1}, rank ${hit.rank + 1}`;
+    return [this.round.show(hit.id), `${place}: probability ${chance}`, fate];
+  }
+
+  // The outline of the used cells: a line wherever a used cell meets one that is not.
+  drawFrontier(used, edges) {
+    const top = GUTTER.head + GUTTER.ranks;
+    const is = (depth, rank) => Boolean(used[depth] && used[depth][rank]);
+    const line = (x, y, right, down) => {
+      this.pen.moveTo(x, y);
+      this.pen.lineTo(right, down);
+    };
+    Object.assign(this.pen, { strokeStyle: this.colours["--ink"], lineWidth: 1.6, lineCap: "square" });
+    this.pen.beginPath();
+    for (let depth = 0; depth < used.length; depth++) {
+      const [y, low] = [top + depth * this.row, top + (depth + 1) * this.row];
+      for (let rank = 0; rank < used[depth].length; rank++) {
+        if (!is(depth, rank)) continue;
+        const [x, right] = [edges[rank], edges[rank + 1]];
+        if (!is(depth - 1, rank)) line(x, y, right, y);
+        if (!is(depth + 1, rank)) line(x, low, right, low);
+        if (!is(depth, rank - 1)) line(x, y, x, low);
+        if (!is(depth, rank + 1)) line(right, y, right, low);
+      }
+    }
+    this.pen.stroke();
+  }
+}
+
+// What each drafter proposes for every depth: a heat map of depth against rank, the tree's own cells outlined.
+class MarginalsPanel {
+  constructor(host, stage) {
+    this.host = host;
+    this.stage = stage;
+    this.drawing = new MarginalsSheet();
+    this.selection = { node: null };
+    host.classList.add("cp-host", "cp-marginals");
+    host.tabIndex = 0; // it scrolls where it is low, so keys have to reach it
+    nameRegion(host, "Marginals (scrollable)");
+    this.sheet = html("canvas", "cp-sheet", host);
+    this.sheet.setAttribute("role", "img");
+    this.marks = svg("svg", { class: "cp-over", "aria-hidden": "true" }, host);
+    this.ring = svg("path", { class: "cp-cell-ring" }, this.marks);
+    this.empty = new Empty(host);
+    this.tip = new Tip(host);
+    onTheme(() => this.draw(this.round));
+    this.sheet.addEventListener("pointermove", (event) => this.point(event));
+    this.sheet.addEventListener("pointerleave", () => this.leave());
+    this.sheet.addEventListener("click", () => {
+      if (this.over && this.over.node !== null) stage.pin({ node: this.over.node });
+    });
+  }
+
+  draw(round) {
+    this.round = round;
+    this.tip.hide();
+    const bare = !round || !round.drafts.length;
+    this.sheet.hidden = bare;
+    if (!round) this.empty.say("No round yet", "Here you see what the drafters propose for each position.");
+    else if (bare && !round.engine) this.empty.say("No drafter", "In plain decoding the target writes alone, one token a pass.");
+    if (!bare) {
+      this.empty.hide();
+      this.drawing.measure(round, this.host);
+      const { width, height } = this.drawing;
+      put(this.marks, { width, height });
+      this.drawing.paint(freshPen(this.sheet, width, height));
+      this.announce();
+    }
+    this.select(this.selection);
+  }
+
+  announce() {
+    const size = (draft, drafter) => `drafter ${drafter + 1}: ${draft.depth} depths, ${draft.k} ranks`;
+    const sizes = this.round.drafts.map(size);
+    const used = this.drawing.hits.filter((hit) => hit.node !== null).length;
+    this.sheet.setAttribute("aria-label",
+      `Marginals of round ${this.round.index + 1}; ${sizes.join("; ")}; ${used} cells shown are in the tree`);
+  }
+
+  point(event) {
+    const box = this.sheet.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    const within = (one) => x >= one.x && x < one.x + one.width && y >= one.y && y < one.y + one.height;
+    const hit = this.drawing.hits.find(within);
+    if (hit === this.over) return;
+    this.over = hit;
+    this.stage.hover(hit && hit.node !== null ? { node: hit.node } : null);
+    if (hit) this.tip.show(x, y + box.top - this.host.getBoundingClientRect().top, hit.lines());
+    else this.tip.hide();
+  }
+
+  leave() {
+    this.over = undefined;
+    this.tip.hide();
+    this.stage.hover(null);
+  }
+
+  // Every cell that stands for the selected node: one for each drafter that proposes it.
+  select(selection) {
+    this.selection = selection || { node: null };
+    const { round } = this;
+    const { node } = this.selection;
+    const there = Boolean(round) && Number.isInteger(node) && node > 0 && node < round.n;
+    const same = (hit) => hit.depth === round.depths[node] - 1 && hit.id === round.tokens[node]
+      && round.drafters[node] & (1 << hit.drafter);
+    const shapes = there ? this.drawing.hits.filter(same) : [];
+    const outline = (hit) => `M${hit.x},${hit.y}h${hit.width}v${hit.height}h${-hit.width}Z`;
+    this.ring.setAttribute("d", shapes.map(outline).join(""));
+  }
+
+  resize() {
+    this.draw(this.round);
+  }
+
+  svg() {
+    if (this.sheet.hidden) return null;
+    const { width, height, colours } = this.drawing;
+    const pen = new SvgPen(width, height, colours["--panel"]);
+    this.drawing.paint(pen);
+    return pen.text();
+  }
+}
+
+define({
+  name: "marginals",
+  title: "Marginals",
+  place: { row: "lower", share: 1.35 },
+  caption: "Guesses for each depth, likeliest first; outlined: those in the tree.",
+  legend: [
+    { glyph: "▓", label: "probable", title: "The darker a cell, the more probable its token at that depth" },
+    { glyph: "▭", label: "in the tree", title: "Outlined: the guesses that the tree uses; the outline shows where the node budget ran out" },
+    { glyph: "✓", label: "accepted" }, { glyph: "μ", label: "confidence", title: "Mean path probability of the nodes that a drafter drafted" },
+  ],
+  lacks: (round) => (round.engine && !round.drafts.length
+    ? "recorder.round(…, drafts=[{tokens, logprobs}]): the drafter's likeliest tokens by depth, (depth, k)." : ""),
+  create: (host, stage) => new MarginalsPanel(host, stage),
+});

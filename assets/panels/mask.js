@@ -1,250 +1,275 @@
+// In which order the mask's rows stand, and the blocks that the order shows.
+
+import { button, Empty, html, ORIGIN, Tip } from "./ink.js";
+import { colourOf, freshPen, onTheme, palette, SvgPen } from "./pen.js";
+import { define } from "../stage/stage.js";
+
+export function depthFirst(round) {
+  const order = [];
+  const open = [0];
+  while (open.length) {
+    const node = open.pop();
+    order.push(node);
+    for (let place = round.children[node].length - 1; place >= 0; place--) open.push(round.children[node][place]);
+  }
+  return order;
+}
+
+// Runs of neighbours under the root that come from one drafter alone: the blocks M1 and M2 of a merged tree.
+export function blocksOf(round, order) {
+  const blocks = [];
+  for (let place = 1; place < order.length; place++) {
+    const mask = round.drafters[order[place]];
+    const last = blocks[blocks.length - 1];
+    if (last && last.mask === mask) last.end = place + 1;
+    else blocks.push({ mask, start: place, end: place + 1 });
+  }
+  const pair = blocks.length === 2 && blocks[0].mask + blocks[1].mask === 3;
+  return pair ? blocks : [];
+}
+
 // The ancestor mask of the verify pass: row = query, column = key, derived from the parents (paper 000, section 4).
-(function (Canopy) {
-  "use strict";
+const PREFIX = 15; // width in pixels of the column that stands for the whole prefix
+const GAP = 3;
+const MARGIN = { left: 10, top: 32, right: 10, bottom: 8 };
 
-  const PREFIX = 15; // width in pixels of the column that stands for the whole prefix
-  const GAP = 3;
-  const MARGIN = { left: 10, top: 32, right: 10, bottom: 8 };
+class MaskPanel {
+  constructor(host, stage) {
+    this.host = host;
+    this.stage = stage;
+    this.byDepth = false;
+    this.selection = { node: null };
+    host.classList.add("cp-host", "cp-mask");
+    this.sheet = html("canvas", "cp-canvas", host);
+    this.sheet.setAttribute("role", "img");
+    this.over = html("canvas", "cp-canvas", host);
+    this.over.setAttribute("aria-hidden", "true");
+    this.empty = new Empty(host);
+    this.tip = new Tip(host);
+    this.bar = html("div", "cp-tools", host);
+    const about = "Order the rows depth-first instead of as in the pass";
+    this.orderButton = button(this.bar, "depth-first", about, () => this.toggle());
+    this.over.addEventListener("pointermove", (event) => this.point(event));
+    this.over.addEventListener("pointerleave", () => this.leave());
+    this.over.addEventListener("click", (event) => this.click(event));
+    onTheme(() => this.draw(this.round));
+  }
 
-  class MaskPanel {
-    constructor(host, stage) {
-      const { ink } = Canopy;
-      this.host = host;
-      this.stage = stage;
-      this.byDepth = false;
-      this.selection = { node: null };
-      host.classList.add("cp-host", "cp-mask");
-      this.sheet = ink.html("canvas", "cp-canvas", host);
-      this.sheet.setAttribute("role", "img");
-      this.over = ink.html("canvas", "cp-canvas", host);
-      this.over.setAttribute("aria-hidden", "true");
-      this.empty = new ink.Empty(host);
-      this.tip = new ink.Tip(host);
-      this.bar = ink.html("div", "cp-tools", host);
-      const about = "Order the rows depth-first instead of as in the pass";
-      this.orderButton = ink.button(this.bar, "depth-first", about, () => this.toggle());
-      this.over.addEventListener("pointermove", (event) => this.point(event));
-      this.over.addEventListener("pointerleave", () => this.leave());
-      this.over.addEventListener("click", (event) => this.click(event));
-      Canopy.colour.onTheme(() => this.draw(this.round));
+  toggle() {
+    this.byDepth = !this.byDepth;
+    this.resize();
+  }
+
+  draw(round) {
+    this.round = round;
+    this.tip.hide();
+    this.sheet.hidden = this.over.hidden = this.bar.hidden = !round;
+    if (!round) {
+      this.empty.say("No round yet", "Here you see which rows each row of the verify pass sees.");
+      return;
     }
+    this.empty.hide();
+    this.orderButton.setAttribute("aria-pressed", String(this.byDepth));
+    this.order = this.byDepth ? depthFirst(round) : Array.from(round.tokens.keys());
+    this.place = new Int32Array(round.n);
+    this.order.forEach((node, place) => { this.place[node] = place; });
+    this.blocks = blocksOf(round, this.order);
+    this.measure();
+    this.drawSheet(freshPen(this.sheet, this.width, this.height));
+    this.select(this.selection);
+  }
 
-    toggle() {
-      this.byDepth = !this.byDepth;
-      this.resize();
-    }
+  // A square of whole device pixels, so that cells of one size are drawn as one size.
+  measure() {
+    const width = (this.width = this.host.clientWidth || 280);
+    const height = (this.height = this.host.clientHeight || 280);
+    this.ratio = window.devicePixelRatio || 1;
+    const room = Math.min(width - MARGIN.left - MARGIN.right - PREFIX - GAP, height - MARGIN.top - MARGIN.bottom);
+    const cell = (room * this.ratio) / this.round.n;
+    this.cell = Math.min(36, cell >= 3 ? Math.floor(cell) / this.ratio : Math.max(cell, 0.05) / this.ratio);
+    this.side = this.cell * this.round.n;
+    this.left = Math.max(MARGIN.left + PREFIX + GAP, Math.floor((width - this.side + PREFIX + GAP) / 2));
+    this.top = MARGIN.top;
+  }
 
-    draw(round) {
-      this.round = round;
-      this.tip.hide();
-      this.sheet.hidden = this.over.hidden = this.bar.hidden = !round;
-      if (!round) {
-        this.empty.say("No round yet", "Here you see which rows each row of the verify pass sees.");
-        return;
-      }
-      this.empty.hide();
-      this.orderButton.setAttribute("aria-pressed", String(this.byDepth));
-      this.order = this.byDepth ? Canopy.maskOrder.depthFirst(round) : Array.from(round.tokens.keys());
-      this.place = new Int32Array(round.n);
-      this.order.forEach((node, place) => { this.place[node] = place; });
-      this.blocks = Canopy.maskOrder.blocksOf(round, this.order);
-      this.measure();
-      this.drawSheet(Canopy.pen.fresh(this.sheet, this.width, this.height));
-      this.select(this.selection);
-    }
+  drawSheet(pen) {
+    const colours = palette(this.host);
+    pen.globalAlpha = 0.28;
+    pen.fillStyle = colours["--line"];
+    pen.fillRect(this.left, this.top, this.side, this.side);
+    this.cells = this.drawCells(pen, colours);
+    this.drawPrefix(pen, colours);
+    this.drawNames(pen, colours);
+    this.sheet.setAttribute("aria-label", this.words());
+  }
 
-    // A square of whole device pixels, so that cells of one size are drawn as one size.
-    measure() {
-      const width = (this.width = this.host.clientWidth || 280);
-      const height = (this.height = this.host.clientHeight || 280);
-      this.ratio = window.devicePixelRatio || 1;
-      const room = Math.min(width - MARGIN.left - MARGIN.right - PREFIX - GAP, height - MARGIN.top - MARGIN.bottom);
-      const cell = (room * this.ratio) / this.round.n;
-      this.cell = Math.min(36, cell >= 3 ? Math.floor(cell) / this.ratio : Math.max(cell, 0.05) / this.ratio);
-      this.side = this.cell * this.round.n;
-      this.left = Math.max(MARGIN.left + PREFIX + GAP, Math.floor((width - this.side + PREFIX + GAP) / 2));
-      this.top = MARGIN.top;
-    }
+  words() {
+    const { round } = this;
+    const rows = (block) => `drafter ${block.mask} rows ${block.start} to ${block.end - 1}`;
+    const blocks = this.blocks.map(rows).join(", ");
+    return `Ancestor mask of round ${round.index + 1}: ${round.n} by ${round.n}, ${this.cells} cells seen, `
+      + `all rows see the prefix of ${round.start}${blocks ? `; blocks: ${blocks}` : ""}`;
+  }
 
-    drawSheet(pen) {
-      const colours = Canopy.colour.palette(this.host);
-      pen.globalAlpha = 0.28;
-      pen.fillStyle = colours["--line"];
-      pen.fillRect(this.left, this.top, this.side, this.side);
-      this.cells = this.drawCells(pen, colours);
-      this.drawPrefix(pen, colours);
-      this.drawNames(pen, colours);
-      this.sheet.setAttribute("aria-label", this.words());
-    }
-
-    words() {
-      const { round } = this;
-      const rows = (block) => `drafter ${block.mask} rows ${block.start} to ${block.end - 1}`;
-      const blocks = this.blocks.map(rows).join(", ");
-      return `Ancestor mask of round ${round.index + 1}: ${round.n} by ${round.n}, ${this.cells} cells seen, `
-        + `all rows see the prefix of ${round.start}${blocks ? `; blocks: ${blocks}` : ""}`;
-    }
-
-    // Every pair (row, ancestor-or-self) as a rectangle of at least one device pixel: at a thousand nodes a thin
-    // column would otherwise vanish in the scaling.
-    drawCells(pen, colours) {
-      const { round, cell, ratio } = this;
-      const least = 1 / ratio;
-      const inset = cell >= 5 ? 1 / ratio : 0;
-      const size = Math.max(least, cell - inset);
-      const snap = (value) => Math.round(value * ratio) / ratio;
-      let count = 0;
-      for (const kept of [false, true]) {
-        pen.globalAlpha = kept ? 1 : cell < 2 ? 0.75 : 0.55;
-        for (const node of this.order) {
-          if (round.kept.has(node) !== kept) continue;
-          const y = snap(this.top + this.place[node] * cell);
-          for (let key = node; ; key = round.parents[key]) {
-            pen.fillStyle = colours[Canopy.ink.ORIGIN[round.origin(key)]];
-            pen.fillRect(snap(this.left + this.place[key] * cell), y, size, size);
-            count++;
-            if (key === 0) break;
-          }
+  // Every pair (row, ancestor-or-self) as a rectangle of at least one device pixel: at a thousand nodes a thin
+  // column would otherwise vanish in the scaling.
+  drawCells(pen, colours) {
+    const { round, cell, ratio } = this;
+    const least = 1 / ratio;
+    const inset = cell >= 5 ? 1 / ratio : 0;
+    const size = Math.max(least, cell - inset);
+    const snap = (value) => Math.round(value * ratio) / ratio;
+    let count = 0;
+    for (const kept of [false, true]) {
+      pen.globalAlpha = kept ? 1 : cell < 2 ? 0.75 : 0.55;
+      for (const node of this.order) {
+        if (round.kept.has(node) !== kept) continue;
+        const y = snap(this.top + this.place[node] * cell);
+        for (let key = node; ; key = round.parents[key]) {
+          pen.fillStyle = colours[ORIGIN[round.origin(key)]];
+          pen.fillRect(snap(this.left + this.place[key] * cell), y, size, size);
+          count++;
+          if (key === 0) break;
         }
       }
-      pen.globalAlpha = 1;
-      return count;
     }
+    pen.globalAlpha = 1;
+    return count;
+  }
 
-    drawPrefix(pen, colours) {
-      const x = this.left - GAP - PREFIX;
-      pen.globalAlpha = 0.4;
-      pen.fillStyle = colours["--quiet"];
-      pen.fillRect(x, this.top, PREFIX, this.side);
-      pen.globalAlpha = 1;
-      pen.font = "10.5px system-ui, sans-serif";
-      pen.textBaseline = "alphabetic";
-      const words = `prefix (${this.round.start})${this.side > 170 ? ", seen by every row" : ""}`;
-      if (this.side < 76) {
-        pen.fillText(words, x, this.top + this.side + 14);
-        return;
-      }
-      pen.save();
-      pen.translate(x + PREFIX / 2 + 3.5, this.top + this.side / 2);
-      pen.rotate(-Math.PI / 2);
-      pen.textAlign = "center";
-      pen.fillStyle = colours["--ink"];
-      pen.fillText(words, 0, 0);
-      pen.restore();
+  drawPrefix(pen, colours) {
+    const x = this.left - GAP - PREFIX;
+    pen.globalAlpha = 0.4;
+    pen.fillStyle = colours["--quiet"];
+    pen.fillRect(x, this.top, PREFIX, this.side);
+    pen.globalAlpha = 1;
+    pen.font = "10.5px system-ui, sans-serif";
+    pen.textBaseline = "alphabetic";
+    const words = `prefix (${this.round.start})${this.side > 170 ? ", seen by every row" : ""}`;
+    if (this.side < 76) {
+      pen.fillText(words, x, this.top + this.side + 14);
+      return;
     }
+    pen.save();
+    pen.translate(x + PREFIX / 2 + 3.5, this.top + this.side / 2);
+    pen.rotate(-Math.PI / 2);
+    pen.textAlign = "center";
+    pen.fillStyle = colours["--ink"];
+    pen.fillText(words, 0, 0);
+    pen.restore();
+  }
 
-    drawNames(pen, colours) {
-      const { blocks, cell } = this;
-      pen.lineWidth = 1.2;
-      blocks.forEach((block, number) => {
-        const start = this.left + block.start * cell;
-        const y = this.top + block.start * cell;
-        const size = (block.end - block.start) * cell;
-        const other = blocks[1 - number];
-        pen.strokeStyle = colours[block.mask === 1 ? "--drafter1" : "--drafter2"];
-        pen.strokeRect(start, y, size, size);
-        pen.setLineDash([3, 3]);
-        pen.strokeStyle = colours["--quiet"];
-        pen.strokeRect(this.left + other.start * cell, y, (other.end - other.start) * cell, size);
-        pen.setLineDash([]);
-        const high = y + Math.min(size * 0.28, size - 8);
-        this.name(pen, `M${"₁₂"[block.mask - 1]}`, start + size * 0.72, high, colours, true);
-        this.name(pen, "0", this.left + (other.start + other.end) * cell / 2, y + size / 2, colours, false);
-      });
-      pen.font = "10.5px system-ui, sans-serif";
-      pen.fillStyle = colours["--target"];
-      pen.fillText("root", this.left, this.top - 6);
-    }
+  drawNames(pen, colours) {
+    const { blocks, cell } = this;
+    pen.lineWidth = 1.2;
+    blocks.forEach((block, number) => {
+      const start = this.left + block.start * cell;
+      const y = this.top + block.start * cell;
+      const size = (block.end - block.start) * cell;
+      const other = blocks[1 - number];
+      pen.strokeStyle = colours[block.mask === 1 ? "--drafter1" : "--drafter2"];
+      pen.strokeRect(start, y, size, size);
+      pen.setLineDash([3, 3]);
+      pen.strokeStyle = colours["--quiet"];
+      pen.strokeRect(this.left + other.start * cell, y, (other.end - other.start) * cell, size);
+      pen.setLineDash([]);
+      const high = y + Math.min(size * 0.28, size - 8);
+      this.name(pen, `M${"₁₂"[block.mask - 1]}`, start + size * 0.72, high, colours, true);
+      this.name(pen, "0", this.left + (other.start + other.end) * cell / 2, y + size / 2, colours, false);
+    });
+    pen.font = "10.5px system-ui, sans-serif";
+    pen.fillStyle = colours["--target"];
+    pen.fillText("root", this.left, this.top - 6);
+  }
 
-    name(pen, text, x, y, colours, strong) {
-      pen.font = strong ? "600 15px system-ui, sans-serif" : "11px system-ui, sans-serif";
-      pen.textAlign = "center";
-      pen.textBaseline = "middle";
-      pen.fillStyle = colours[strong ? "--ink" : "--quiet"];
-      pen.fillText(text, x, y);
-      pen.textAlign = "start";
-    }
+  name(pen, text, x, y, colours, strong) {
+    pen.font = strong ? "600 15px system-ui, sans-serif" : "11px system-ui, sans-serif";
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    pen.fillStyle = colours[strong ? "--ink" : "--quiet"];
+    pen.fillText(text, x, y);
+    pen.textAlign = "start";
+  }
 
-    // The selected node's row (what it sees) and column (what sees it), with the cells of both drawn over.
-    select(selection) {
-      this.selection = selection || { node: null };
-      if (!this.round) return;
-      const pen = Canopy.pen.fresh(this.over, this.width, this.height);
-      const { node } = this.selection;
-      if (node === null || node === undefined || node >= this.round.n) return;
-      const size = Math.max(1, this.cell);
-      const along = this.place[node] * this.cell;
-      pen.fillStyle = Canopy.colour.of(this.host, "--accent");
-      pen.globalAlpha = 0.22;
-      pen.fillRect(this.left - GAP - PREFIX, this.top + along, this.side + PREFIX + GAP, size);
-      pen.fillRect(this.left + along, this.top, size, this.side);
-      pen.globalAlpha = 1;
-      for (const key of this.round.path(node)) {
-        pen.fillRect(this.left + this.place[key] * this.cell, this.top + along, size, size);
-      }
-    }
-
-    at(event) {
-      const box = this.over.getBoundingClientRect();
-      const x = event.clientX - box.left - this.left;
-      const y = event.clientY - box.top - this.top;
-      const row = Math.floor(y / this.cell);
-      const column = x < 0 && x >= -PREFIX - GAP ? -1 : Math.floor(x / this.cell);
-      const inside = row >= 0 && row < this.round.n && column >= -1 && column < this.round.n && x < this.side;
-      return inside ? { row, column, x: event.clientX - box.left, y: event.clientY - box.top } : null;
-    }
-
-    point(event) {
-      const { round } = this;
-      const at = round && this.at(event);
-      if (!at) {
-        this.leave();
-        return;
-      }
-      const query = this.order[at.row];
-      this.stage.hover({ node: query });
-      const says = (node) => `row ${node} ${round.show(round.tokens[node])}`;
-      if (at.column < 0) {
-        this.tip.show(at.x, at.y, [says(query), `query; sees the whole prefix of ${round.start} tokens`]);
-        return;
-      }
-      const key = this.order[at.column];
-      const why = key === query ? "sees itself" : round.path(query).includes(key) ? "sees it" : "does not see";
-      this.tip.show(at.x, at.y, [says(query), `query, depth ${round.depths[query]}: ${why}`,
-        key === query ? "" : `key: ${says(key)}, depth ${round.depths[key]}`].filter(Boolean));
-    }
-
-    click(event) {
-      const at = this.round && this.at(event);
-      this.stage.pin(at && { node: this.order[at.row] });
-    }
-
-    leave() {
-      this.tip.hide();
-      this.stage.hover(null);
-    }
-
-    resize() {
-      this.draw(this.round);
-    }
-
-    svg() {
-      if (!this.round) return null;
-      const pen = new Canopy.pen.SvgPen(this.width, this.height, Canopy.colour.of(this.host, "--panel"));
-      this.drawSheet(pen);
-      return pen.text();
+  // The selected node's row (what it sees) and column (what sees it), with the cells of both drawn over.
+  select(selection) {
+    this.selection = selection || { node: null };
+    if (!this.round) return;
+    const pen = freshPen(this.over, this.width, this.height);
+    const { node } = this.selection;
+    if (node === null || node === undefined || node >= this.round.n) return;
+    const size = Math.max(1, this.cell);
+    const along = this.place[node] * this.cell;
+    pen.fillStyle = colourOf(this.host, "--accent");
+    pen.globalAlpha = 0.22;
+    pen.fillRect(this.left - GAP - PREFIX, this.top + along, this.side + PREFIX + GAP, size);
+    pen.fillRect(this.left + along, this.top, size, this.side);
+    pen.globalAlpha = 1;
+    for (const key of this.round.path(node)) {
+      pen.fillRect(this.left + this.place[key] * this.cell, this.top + along, size, size);
     }
   }
 
-  Canopy.define({
-    name: "mask",
-    title: "Ancestor mask",
-    caption: "A row sees its ancestors.",
-    legend: [
-      { glyph: "■", label: "seen", title: "The row's node sees the column's node; in the colour of that node's origin" },
-      { glyph: "□", label: "hidden", title: "Hidden from the row's node: another branch" },
-      { glyph: "▮", label: "prefix", title: "All text written before, drawn as one column: every row sees it" },
-    ],
-    create: (host, stage) => new MaskPanel(host, stage),
-  });
-})(window.Canopy = window.Canopy || {});
+  at(event) {
+    const box = this.over.getBoundingClientRect();
+    const x = event.clientX - box.left - this.left;
+    const y = event.clientY - box.top - this.top;
+    const row = Math.floor(y / this.cell);
+    const column = x < 0 && x >= -PREFIX - GAP ? -1 : Math.floor(x / this.cell);
+    const inside = row >= 0 && row < this.round.n && column >= -1 && column < this.round.n && x < this.side;
+    return inside ? { row, column, x: event.clientX - box.left, y: event.clientY - box.top } : null;
+  }
+
+  point(event) {
+    const { round } = this;
+    const at = round && this.at(event);
+    if (!at) {
+      this.leave();
+      return;
+    }
+    const query = this.order[at.row];
+    this.stage.hover({ node: query });
+    const says = (node) => `row ${node} ${round.show(round.tokens[node])}`;
+    if (at.column < 0) {
+      this.tip.show(at.x, at.y, [says(query), `query; sees the whole prefix of ${round.start} tokens`]);
+      return;
+    }
+    const key = this.order[at.column];
+    const why = key === query ? "sees itself" : round.path(query).includes(key) ? "sees it" : "does not see";
+    this.tip.show(at.x, at.y, [says(query), `query, depth ${round.depths[query]}: ${why}`,
+      key === query ? "" : `key: ${says(key)}, depth ${round.depths[key]}`].filter(Boolean));
+  }
+
+  click(event) {
+    const at = this.round && this.at(event);
+    this.stage.pin(at && { node: this.order[at.row] });
+  }
+
+  leave() {
+    this.tip.hide();
+    this.stage.hover(null);
+  }
+
+  resize() {
+    this.draw(this.round);
+  }
+
+  svg() {
+    if (!this.round) return null;
+    const pen = new SvgPen(this.width, this.height, colourOf(this.host, "--panel"));
+    this.drawSheet(pen);
+    return pen.text();
+  }
+}
+
+define({
+  name: "mask",
+  title: "Ancestor mask",
+  caption: "A row sees its ancestors.",
+  legend: [
+    { glyph: "■", label: "seen", title: "The row's node sees the column's node; in the colour of that node's origin" },
+    { glyph: "□", label: "hidden", title: "Hidden from the row's node: another branch" },
+    { glyph: "▮", label: "prefix", title: "All text written before, drawn as one column: every row sees it" },
+  ],
+  create: (host, stage) => new MaskPanel(host, stage),
+});

@@ -1,101 +1,97 @@
 // The address bar holds the view: #trace=…&round=…&node=…&mode=…&tab=…&panel=…&zoom=…&method=…&budget=…; rounds and
 // nodes as shown.
-(function (Canopy) {
-  "use strict";
 
-  function read() {
-    const named = new URLSearchParams(window.location.hash.slice(1));
-    const whole = (name) => (/^\d+$/.test(named.get(name) || "") ? Number(named.get(name)) : null);
-    return {
-      trace: named.get("trace"), round: whole("round"), node: whole("node"), mode: named.get("mode"), panel: named.get("panel"),
-      method: named.get("method"), budget: whole("budget"), tab: named.get("tab"), zoom: named.get("zoom"),
-    };
+function read() {
+  const named = new URLSearchParams(window.location.hash.slice(1));
+  const whole = (name) => (/^\d+$/.test(named.get(name) || "") ? Number(named.get(name)) : null);
+  return {
+    trace: named.get("trace"), round: whole("round"), node: whole("node"), mode: named.get("mode"), panel: named.get("panel"),
+    method: named.get("method"), budget: whole("budget"), tab: named.get("tab"), zoom: named.get("zoom"),
+  };
+}
+
+export class Address {
+  constructor(stage, lessons, frames) {
+    this.stage = stage;
+    this.frames = frames;
+    this.lessons = lessons;
+    this.first = stage.mode; // the mode of an address that names none
+    this.held = true; // nothing is written until the first view has been restored
+    stage.on("round", ({ push }) => this.write(push));
+    stage.on("mode", ({ push }) => this.write(push));
+    stage.on("opened", ({ push }) => this.write(push));
+    stage.on("pin", () => this.write(false));
+    stage.on("full", (name) => this.write(Boolean(name))); // Back leaves the full screen, not the page
+    for (const event of ["settings", "tab", "camera"]) stage.on(event, () => this.write(false));
+    window.addEventListener("popstate", () => this.restore());
   }
 
-  class Address {
-    constructor(stage, lessons, frames) {
-      this.stage = stage;
-      this.frames = frames;
-      this.lessons = lessons;
-      this.first = stage.mode; // the mode of an address that names none
-      this.held = true; // nothing is written until the first view has been restored
-      stage.on("round", ({ push }) => this.write(push));
-      stage.on("mode", ({ push }) => this.write(push));
-      stage.on("opened", ({ push }) => this.write(push));
-      stage.on("pin", () => this.write(false));
-      stage.on("full", (name) => this.write(Boolean(name))); // Back leaves the full screen, not the page
-      for (const event of ["settings", "tab", "camera"]) stage.on(event, () => this.write(false));
-      window.addEventListener("popstate", () => this.restore());
-    }
+  get tree() {
+    const made = this.frames.made.get("tree");
+    return made && made.panel;
+  }
 
-    get tree() {
-      const made = this.frames.made.get("tree");
-      return made && made.panel;
+  text() {
+    const { stage } = this;
+    const named = new URLSearchParams();
+    if (stage.value.run && stage.round) {
+      named.set("trace", stage.value.run);
+      named.set("round", String(stage.current + 1));
     }
+    if (stage.pinned !== null) named.set("node", String(stage.pinned));
+    named.set("mode", stage.mode);
+    if (stage.mode === "lab" && stage.tab) named.set("tab", stage.tab);
+    if (this.frames.filling) named.set("panel", this.frames.filling);
+    const zoom = this.tree && this.tree.camera.told();
+    if (zoom && stage.mode !== "lab") named.set("zoom", zoom);
+    if (stage.settings.method) named.set("method", stage.settings.method);
+    if (Number.isInteger(stage.settings.budget)) named.set("budget", String(stage.settings.budget));
+    return `#${named}`;
+  }
 
-    text() {
-      const { stage } = this;
-      const named = new URLSearchParams();
-      if (stage.value.run && stage.round) {
-        named.set("trace", stage.value.run);
-        named.set("round", String(stage.current + 1));
-      }
-      if (stage.pinned !== null) named.set("node", String(stage.pinned));
-      named.set("mode", stage.mode);
-      if (stage.mode === "lab" && stage.tab) named.set("tab", stage.tab);
-      if (this.frames.filling) named.set("panel", this.frames.filling);
-      const zoom = this.tree && this.tree.camera.told();
-      if (zoom && stage.mode !== "lab") named.set("zoom", zoom);
-      if (stage.settings.method) named.set("method", stage.settings.method);
-      if (Number.isInteger(stage.settings.budget)) named.set("budget", String(stage.settings.budget));
-      return `#${named}`;
-    }
-
-    // Browsers refuse more than a hundred changes in half a minute, so while a run plays the address is written less often.
-    write(push) {
-      if (this.held) return;
-      if (push) this.note("pushState");
-      else if (!this.timer) {
-        this.timer = setTimeout(() => {
-          this.timer = 0;
-          this.note("replaceState");
-        }, 350);
-      }
-    }
-
-    note(how) {
-      const text = this.text();
-      if (text !== window.location.hash) window.history[how](window.history.state, "", text);
-    }
-
-    // Shows the view that the address names; a run other than the one shown is fetched.
-    async restore() {
-      const asked = read();
-      this.held = true;
-      try {
-        this.stage.setMode(asked.mode || this.first);
-        if (asked.tab) this.stage.setTab(asked.tab);
-        const other = asked.trace && asked.trace !== this.stage.value.run;
-        if (other) await this.lessons.open(asked.trace, { still: true });
-        const known = !asked.trace || asked.trace === this.stage.value.run;
-        if (known) await this.point(asked);
-        if ((asked.panel || null) !== this.frames.filling) this.frames.full(asked.panel);
-        if (this.tree && this.tree.camera.recall(asked.zoom)) this.tree.resize();
-        return known && asked.round !== null;
-      } finally {
-        this.held = false;
-      }
-    }
-
-    async point({ round, node }) {
-      if (round > this.stage.rounds.length) await this.stage.mended; // a long run is still arriving
-      if (round !== null) this.stage.go(round - 1, {});
-      if (node !== null && node !== this.stage.pinned) this.stage.pin({ node });
+  // Browsers refuse more than a hundred changes in half a minute, so while a run plays the address is written less often.
+  write(push) {
+    if (this.held) return;
+    if (push) this.note("pushState");
+    else if (!this.timer) {
+      this.timer = setTimeout(() => {
+        this.timer = 0;
+        this.note("replaceState");
+      }, 350);
     }
   }
 
-  // The address as the page was opened: it restores the controls, however late they load, after the address was rewritten.
-  Address.read = read;
-  Address.opened = read();
-  Canopy.Address = Address;
-})(window.Canopy = window.Canopy || {});
+  note(how) {
+    const text = this.text();
+    if (text !== window.location.hash) window.history[how](window.history.state, "", text);
+  }
+
+  // Shows the view that the address names; a run other than the one shown is fetched.
+  async restore() {
+    const asked = read();
+    this.held = true;
+    try {
+      this.stage.setMode(asked.mode || this.first);
+      if (asked.tab) this.stage.setTab(asked.tab);
+      const other = asked.trace && asked.trace !== this.stage.value.run;
+      if (other) await this.lessons.open(asked.trace, { still: true });
+      const known = !asked.trace || asked.trace === this.stage.value.run;
+      if (known) await this.point(asked);
+      if ((asked.panel || null) !== this.frames.filling) this.frames.full(asked.panel);
+      if (this.tree && this.tree.camera.recall(asked.zoom)) this.tree.resize();
+      return known && asked.round !== null;
+    } finally {
+      this.held = false;
+    }
+  }
+
+  async point({ round, node }) {
+    if (round > this.stage.rounds.length) await this.stage.mended; // a long run is still arriving
+    if (round !== null) this.stage.go(round - 1, {});
+    if (node !== null && node !== this.stage.pinned) this.stage.pin({ node });
+  }
+}
+
+// The address as the page was opened: it restores the controls, however late they load, after the address was rewritten.
+Address.read = read;
+Address.opened = read();

@@ -1,105 +1,191 @@
+// Light and dark: the system's, until the switch says otherwise; the choice is remembered.
+
+import { button, html, svg, write } from "../panels/ink.js";
+import { settingOf } from "./round.js";
+import { modes } from "./stage.js";
+
+const STORE = "canopy-theme";
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const listeners = [];
+
+function chosen() {
+  return localStorage.getItem(STORE);
+}
+
+function isDark() {
+  return chosen() ? chosen() === "dark" : dark.matches;
+}
+
+function apply() {
+  document.body.classList.toggle("dark", isDark());
+  document.documentElement.style.colorScheme = isDark() ? "dark" : "light";
+  for (const listener of listeners) listener();
+}
+
+function flip() {
+  const next = isDark() ? "light" : "dark";
+  if ((next === "dark") === dark.matches) localStorage.removeItem(STORE);
+  else localStorage.setItem(STORE, next);
+  apply();
+}
+
+dark.addEventListener("change", apply);
+
+export const theme = { apply, flip, isDark, on: (listener) => listeners.push(listener) };
+
+// A button that opens a list under it: arrows move, Enter chooses, Esc or a click elsewhere closes.
+export class Menu {
+  // `fill` gives the entries when the list opens: {label, note?, act} or {heading}.
+  constructor(parent, label, title, fill) {
+    this.fill = fill;
+    this.box = html("div", "cs-menu", parent);
+    this.button = button(this.box, label, title, () => (this.list.hidden ? this.open() : this.close()));
+    this.button.setAttribute("aria-haspopup", "menu");
+    this.list = html("div", "cs-menu-list", this.box);
+    this.list.setAttribute("role", "menu");
+    this.list.hidden = true;
+    this.close();
+    this.list.addEventListener("keydown", (event) => this.key(event));
+    document.addEventListener("pointerdown", (event) => {
+      if (!this.box.contains(event.target)) this.close();
+    });
+  }
+
+  open() {
+    for (const other of document.querySelectorAll(".cs-menu-list")) other.hidden = true;
+    this.list.replaceChildren(...this.fill().map((entry) => this.entry(entry)));
+    this.list.hidden = false;
+    this.button.setAttribute("aria-expanded", "true");
+    const first = this.list.querySelector("button");
+    if (first) first.focus({ preventScroll: true });
+  }
+
+  close() {
+    this.list.hidden = true;
+    this.button.setAttribute("aria-expanded", "false");
+  }
+
+  entry(entry) {
+    if (entry.heading) return html("p", "cs-menu-heading", null, entry.heading);
+    const item = html("button", "cs-menu-entry", null);
+    item.type = "button";
+    item.setAttribute("role", "menuitem");
+    html("span", "cs-menu-label", item, entry.label);
+    if (entry.note) html("span", "cs-menu-note", item, entry.note);
+    item.addEventListener("click", () => {
+      this.close();
+      entry.act();
+    });
+    return item;
+  }
+
+  key(event) {
+    const items = Array.from(this.list.querySelectorAll("button"));
+    const at = items.indexOf(document.activeElement);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[event.key];
+    if (event.key === "Escape") {
+      this.close();
+      this.button.focus();
+    } else if (to !== undefined) items[(to + items.length) % items.length].focus();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
 // The head of the page: the run that is shown, recorded or live, the views, and the menus.
-(function (Canopy) {
-  "use strict";
+const MARK = [
+  ["path", { d: "M5 16 14 7h13M14 7l13 9M5 16l9 9h13", fill: "none", stroke: "currentColor", "stroke-width": 1.6, opacity: 0.55 }],
+  ["circle", { cx: 5, cy: 16, r: 3.6, fill: "var(--target)" }],
+  ["circle", { cx: 14, cy: 7, r: 3.4, fill: "var(--drafter1)" }],
+  ["circle", { cx: 27, cy: 7, r: 3.4, fill: "var(--drafter1)" }],
+  ["circle", { cx: 14, cy: 25, r: 3, fill: "var(--drafter2)" }],
+  ["circle", { cx: 27, cy: 25, r: 2.4, fill: "none", stroke: "var(--drafter2)", "stroke-width": 1.6 }],
+  ["circle", { cx: 27, cy: 16, r: 2.4, fill: "none", stroke: "var(--drafter1)", "stroke-width": 1.6 }],
+];
 
-  const MARK = [
-    ["path", { d: "M5 16 14 7h13M14 7l13 9M5 16l9 9h13", fill: "none", stroke: "currentColor", "stroke-width": 1.6, opacity: 0.55 }],
-    ["circle", { cx: 5, cy: 16, r: 3.6, fill: "var(--target)" }],
-    ["circle", { cx: 14, cy: 7, r: 3.4, fill: "var(--drafter1)" }],
-    ["circle", { cx: 27, cy: 7, r: 3.4, fill: "var(--drafter1)" }],
-    ["circle", { cx: 14, cy: 25, r: 3, fill: "var(--drafter2)" }],
-    ["circle", { cx: 27, cy: 25, r: 2.4, fill: "none", stroke: "var(--drafter2)", "stroke-width": 1.6 }],
-    ["circle", { cx: 27, cy: 16, r: 2.4, fill: "none", stroke: "var(--drafter1)", "stroke-width": 1.6 }],
-  ];
+const SAID = { queued: "queued", starting: "starting", running: "live", done: "live, done", stopped: "live, stopped", lost: "live, broken off", error: "refused" };
 
-  const SAID = { queued: "queued", starting: "starting", running: "live", done: "live, done", stopped: "live, stopped", lost: "live, broken off", error: "refused" };
-
-  class Bar {
-    constructor(stage, parent, parts) {
-      const { html, svg, button } = Canopy.ink;
-      this.stage = stage;
-      this.box = html("div", "cs-bar", parent);
-      const brand = html("h1", "cs-brand", this.box);
-      const mark = svg("svg", { viewBox: "0 0 32 32", width: 26, height: 26, "aria-hidden": "true" }, brand);
-      for (const [tag, attributes] of MARK) svg(tag, attributes, mark);
-      brand.append("Canopy");
-      this.badge = html("span", "cs-badge", this.box);
-      this.shared = html("span", "cs-shared", this.box);
-      this.shared.title = "Several runs are answered in the same forward passes; the panel Batch shows which rows belong to which run.";
-      this.title = html("span", "cs-run-title", this.box);
-      this.what = html("span", "", this.title);
-      this.where = html("span", "", this.title);
-      html("span", "cs-gap", this.box);
-      this.modes();
-      const tools = html("div", "cs-bar-tools", this.box);
-      if (parts.rigs) parts.rigs.opener(tools);
-      if (stage.server) new Canopy.Menu(tools, "Recordings", "Open a recorded run", () => parts.lessons.entries());
-      new Canopy.Menu(tools, "Save", "Save or share this run", () => parts.save.entries());
-      if (parts.tour) button(tools, "Tour", "A tour in nine steps", () => parts.tour.start());
-      button(tools, "◐", "Light or dark", () => Canopy.theme.flip());
-      button(tools, "?", "Keys and terms (?)", () => parts.help.toggle());
-      stage.on("state", () => this.draw());
-      stage.on("value", () => this.draw());
-      this.draw();
-    }
-
-    modes() {
-      const { html, button } = Canopy.ink;
-      const group = html("div", "cs-modes", this.box);
-      group.setAttribute("role", "group");
-      group.setAttribute("aria-label", "View");
-      const choices = [["story", "Story", "What happens, in plain words"], ["workbench", "Workbench", "All panels and all settings"],
-        ["lab", "Lab", "Which method and budget are fastest here"]];
-      const made = choices.filter(([mode]) => Canopy.modes.includes(mode)).map(([mode, label, title]) =>
-        [mode, button(group, label, title, () => this.stage.setMode(mode, { push: true }))]);
-      const mark = () => made.forEach(([mode, item]) => item.setAttribute("aria-pressed", String(mode === this.stage.mode)));
-      this.stage.on("mode", mark);
-      mark();
-    }
-
-    draw() {
-      const { write } = Canopy.ink;
-      const { header } = this.stage;
-      const state = standing(this.stage);
-      this.badge.dataset.state = state;
-      this.badge.hidden = state === "empty";
-      const company = this.stage.live && !this.stage.coming ? this.stage.rounds.at(-1).company : null;
-      this.shared.hidden = !company;
-      write(this.shared, company ? `${company.runs} runs share the rounds` : "");
-      write(this.badge, state === "recorded" ? `recorded ${header.recorded.slice(0, 10)}` : SAID[state] || "");
-      this.title.hidden = !header || Boolean(this.stage.coming);
-      this.badge.title = header ? [place(header, header.hardware), header.dtype_words].filter(Boolean).join(": ") : "";
-      if (header) this.entitle(header);
-    }
-
-    // What was asked, and under it of which rig and on which machine; in full on hover.
-    entitle(header) {
-      const asked = Canopy.asked(header);
-      Canopy.ink.write(this.what, header.title || asked);
-      Canopy.ink.write(this.where, place(header, shortened(header.hardware)));
-      this.title.title = [place(header, header.hardware), `${asked}, temperature ${header.temperature}, seed ${header.seed}`,
-        drafted(header), header.note].filter(Boolean).join("\n");
-    }
+export class Bar {
+  constructor(stage, parent, parts) {
+    this.stage = stage;
+    this.box = html("div", "cs-bar", parent);
+    const brand = html("h1", "cs-brand", this.box);
+    const mark = svg("svg", { viewBox: "0 0 32 32", width: 26, height: 26, "aria-hidden": "true" }, brand);
+    for (const [tag, attributes] of MARK) svg(tag, attributes, mark);
+    brand.append("Canopy");
+    this.badge = html("span", "cs-badge", this.box);
+    this.shared = html("span", "cs-shared", this.box);
+    this.shared.title = "Several runs are answered in the same forward passes; the panel Batch shows which rows belong to which run.";
+    this.title = html("span", "cs-run-title", this.box);
+    this.what = html("span", "", this.title);
+    this.where = html("span", "", this.title);
+    html("span", "cs-gap", this.box);
+    this.modes();
+    const tools = html("div", "cs-bar-tools", this.box);
+    if (parts.rigs) parts.rigs.opener(tools);
+    if (stage.server) new Menu(tools, "Recordings", "Open a recorded run", () => parts.lessons.entries());
+    new Menu(tools, "Save", "Save or share this run", () => parts.save.entries());
+    if (parts.tour) button(tools, "Tour", "A tour in nine steps", () => parts.tour.start());
+    button(tools, "◐", "Light or dark", () => theme.flip());
+    button(tools, "?", "Keys and terms (?)", () => parts.help.toggle());
+    stage.on("state", () => this.draw());
+    stage.on("value", () => this.draw());
+    this.draw();
   }
 
-  // A run that is waited for counts as live from its first round on.
-  function standing({ recorded, coming, value }) {
-    if (coming) return coming.state === "queued" ? "queued" : "starting";
-    return recorded ? "recorded" : value.state;
+  modes() {
+    const group = html("div", "cs-modes", this.box);
+    group.setAttribute("role", "group");
+    group.setAttribute("aria-label", "View");
+    const choices = [["story", "Story", "What happens, in plain words"], ["workbench", "Workbench", "All panels and all settings"],
+      ["lab", "Lab", "Which method and budget are fastest here"]];
+    const made = choices.filter(([mode]) => modes.includes(mode)).map(([mode, label, title]) =>
+      [mode, button(group, label, title, () => this.stage.setMode(mode, { push: true }))]);
+    const mark = () => made.forEach(([mode, item]) => item.setAttribute("aria-pressed", String(mode === this.stage.mode)));
+    this.stage.on("mode", mark);
+    mark();
   }
 
-  function place({ rig, dtype }, hardware) {
-    return [rig, hardware, dtype].filter(Boolean).join(", ");
+  draw() {
+    const { header } = this.stage;
+    const state = standing(this.stage);
+    this.badge.dataset.state = state;
+    this.badge.hidden = state === "empty";
+    const company = this.stage.live && !this.stage.coming ? this.stage.rounds.at(-1).company : null;
+    this.shared.hidden = !company;
+    write(this.shared, company ? `${company.runs} runs share the rounds` : "");
+    write(this.badge, state === "recorded" ? `recorded ${header.recorded.slice(0, 10)}` : SAID[state] || "");
+    this.title.hidden = !header || Boolean(this.stage.coming);
+    this.badge.title = header ? [place(header, header.hardware), header.dtype_words].filter(Boolean).join(": ") : "";
+    if (header) this.entitle(header);
   }
 
-  // A processor's name without what its maker adds to all of them.
-  function shortened(hardware) {
-    return (hardware || "").replace(/\((R|TM)\)| (CPU|Processor)\b|\s*@\s*[\d.]+ ?GHz|\s*\b\d+-Core\b/gi, "").trim();
+  // What was asked, and under it of which rig and on which machine; in full on hover.
+  entitle(header) {
+    const asked = settingOf(header);
+    write(this.what, header.title || asked);
+    write(this.where, place(header, shortened(header.hardware)));
+    this.title.title = [place(header, header.hardware), `${asked}, temperature ${header.temperature}, seed ${header.seed}`,
+      drafted(header), header.note].filter(Boolean).join("\n");
   }
+}
 
-  function drafted(header) {
-    return header.heads.length ? `drafted by ${header.heads.join(" and ")}` : "";
-  }
+// A run that is waited for counts as live from its first round on.
+function standing({ recorded, coming, value }) {
+  if (coming) return coming.state === "queued" ? "queued" : "starting";
+  return recorded ? "recorded" : value.state;
+}
 
-  Canopy.Bar = Bar;
-})(window.Canopy = window.Canopy || {});
+function place({ rig, dtype }, hardware) {
+  return [rig, hardware, dtype].filter(Boolean).join(", ");
+}
+
+// A processor's name without what its maker adds to all of them.
+function shortened(hardware) {
+  return (hardware || "").replace(/\((R|TM)\)| (CPU|Processor)\b|\s*@\s*[\d.]+ ?GHz|\s*\b\d+-Core\b/gi, "").trim();
+}
+
+function drafted(header) {
+  return header.heads.length ? `drafted by ${header.heads.join(" and ")}` : "";
+}

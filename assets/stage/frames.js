@@ -1,207 +1,240 @@
+// A panel's legend. It names only what this run has: its drafters by name, and a tree that was not chosen only if there
+// is one.
+
+import { button, Empty, html, write } from "../panels/ink.js";
+import { panels } from "./stage.js";
+
+const PLACES = { drafter1: 0, drafter2: 1 };
+
+export class Legend {
+  // Entries: {glyph, label, color?, title?, origin? (shown where some node has it), ghost? (where a tree was not chosen)}.
+  constructor(stage, frame, entries) {
+    this.stage = stage;
+    this.list = html("ul", "cs-legend", frame);
+    this.list.setAttribute("aria-label", "Legend");
+    this.made = entries.map((entry) => ({ entry, ...this.item(entry) }));
+    stage.on("value", () => this.draw());
+    stage.on("begin", () => this.draw());
+  }
+
+  item({ glyph, label, color, title }) {
+    const item = html("li", "", this.list);
+    item.title = title || label;
+    const sign = html("span", "cs-glyph", item, glyph);
+    if (color) sign.style.color = `var(${color})`;
+    const words = html("span", "", item, label);
+    return { item, words };
+  }
+
+  draw() {
+    const { present, header } = this.stage;
+    for (const { entry, item, words } of this.made) {
+      const { origin, ghost, label } = entry;
+      item.hidden = Boolean((origin && !present.origins.has(origin)) || (ghost && !present.ghosts));
+      const name = origin in PLACES && header ? header.heads[PLACES[origin]] : "";
+      if (!(origin in PLACES)) continue;
+      write(words, name || label);
+      item.title = name ? `${name}, ${label} of this run` : label;
+    }
+  }
+}
+
 // The frames in which panels stand: title, caption, legend, dividers that drag, one panel over the whole window.
-(function (Canopy) {
-  "use strict";
+const STORE = "canopy-sizes";
+const LEAST = 0.12; // of a row, for a panel that a divider squeezes
+const STEPS = { ArrowLeft: -24, ArrowUp: -24, ArrowRight: 24, ArrowDown: 24 }; // pixels that a key moves a divider
 
-  const STORE = "canopy-sizes";
-  const LEAST = 0.12; // of a row, for a panel that a divider squeezes
-  const STEPS = { ArrowLeft: -24, ArrowUp: -24, ArrowRight: 24, ArrowDown: 24 }; // pixels that a key moves a divider
+function stored() {
+  try {
+    return JSON.parse(localStorage.getItem(STORE)) || {};
+  } catch {
+    return {};
+  }
+}
 
-  function stored() {
+export class Frames {
+  constructor(stage, parent) {
+    this.stage = stage;
+    this.made = new Map();
+    this.sizes = stored();
+    this.filling = null; // the panel that fills the window
+    this.area = html("div", "cs-area", parent);
+    this.upper = html("div", "cs-row cs-upper", this.area);
+    this.lower = html("div", "cs-row cs-lower", this.area);
+    this.area.insertBefore(this.divider(this.upper, this.lower, "column"), this.lower);
+    this.watch = new ResizeObserver((entries) => this.resized(entries));
+    stage.on("round", () => this.plan());
+    stage.on("select", (selection) => this.select(selection));
+    stage.on("mode", () => this.plan());
+  }
+
+  // A frame in a row, with a divider before it where it is not the first.
+  frame(row, name, grow, about) {
+    const frame = html("section", `cs-frame cs-frame-${name}`);
+    frame.dataset.panel = name;
+    frame.setAttribute("aria-label", about.title);
+    const before = row.lastElementChild;
+    if (before) row.append(this.divider(before, frame, "row"));
+    row.append(frame);
+    frame.style.flexGrow = this.sizes[name] || grow;
+    const head = html("header", "cs-frame-head", frame);
+    const title = html("div", "cs-frame-title", head, about.title);
+    title.setAttribute("role", "heading");
+    title.setAttribute("aria-level", "2");
+    const caption = html("p", "cs-caption", head, about.caption);
+    caption.title = about.caption;
+    const tools = html("div", "cs-frame-tools", head);
+    const full = button(tools, "⤢", `${about.title}: fill the window, or go back`, () => this.full(name));
+    full.classList.add("cs-full");
+    const body = html("div", "cs-body", frame);
+    if (about.legend) new Legend(this.stage, frame, about.legend);
+    return { frame, body, tools };
+  }
+
+  panel(row, name, grow) {
+    const about = panels.get(name);
+    if (!about) return;
+    const { frame, body, tools } = this.frame(row, name, grow, about);
+    const entry = { frame, body, about, stale: true, panel: null, lack: new Empty(body) };
+    entry.lack.box.classList.add("cs-lack");
+    this.guard(entry, () => { entry.panel = about.create(body, this.stage); });
+    if (!entry.panel) return;
+    tools.prepend(...body.querySelectorAll(".cp-tools.is-low"));
+    this.made.set(name, entry);
+    this.watch.observe(body);
+  }
+
+  shown(entry) {
+    if (this.stage.mode === "lab" || entry.frame.hidden) return false;
+    const upper = entry.frame.parentElement === this.upper;
+    return upper || this.stage.mode === "workbench" || entry.frame.classList.contains("is-full");
+  }
+
+  plan() {
+    for (const entry of this.made.values()) entry.stale = true;
+    if (this.planned) return;
+    this.planned = requestAnimationFrame(() => {
+      this.planned = 0;
+      this.draw();
+    });
+  }
+
+  // A panel that only sometimes has something to show leaves its room to the others until it has.
+  appear() {
+    for (const { frame, about } of this.made.values()) {
+      if (!about.when) continue;
+      const divider = frame.previousElementSibling;
+      frame.hidden = !about.when(this.stage) && !frame.classList.contains("is-full");
+      if (divider) divider.hidden = frame.hidden;
+    }
+  }
+
+  draw() {
+    this.appear();
+    for (const entry of this.made.values()) {
+      if (!entry.stale || !this.shown(entry)) continue;
+      entry.stale = false;
+      this.guard(entry, () => entry.panel.draw(this.stage.round));
+      this.tellOfLack(entry);
+      this.guard(entry, () => entry.panel.select(this.stage.selection));
+    }
+  }
+
+  // A round of another engine may lack what a panel shows: the panel then says so, and how to record it.
+  tellOfLack(entry) {
+    const { round } = this.stage;
+    const remedy = round && entry.about.lacks ? entry.about.lacks(round) : "";
+    entry.lack.hide();
+    const unknown = Boolean(round && round.chunked);
+    entry.frame.classList.toggle("is-unknown", unknown);
+    if (unknown) entry.lack.say("Not known", "This server does not report which of its tokens came in one round.");
+    else if (remedy) entry.lack.say("Not recorded by this engine", remedy);
+  }
+
+  // One panel that fails says so in its place and leaves the others alone.
+  guard(entry, act) {
     try {
-      return JSON.parse(localStorage.getItem(STORE)) || {};
-    } catch {
-      return {};
+      act();
+    } catch (error) {
+      console.error(error);
+      entry.frame.dataset.failed = "This panel could not be drawn; the others still work.";
     }
   }
 
-  class Frames {
-    constructor(stage, parent) {
-      this.stage = stage;
-      this.made = new Map();
-      this.sizes = stored();
-      this.filling = null; // the panel that fills the window
-      const { html } = Canopy.ink;
-      this.area = html("div", "cs-area", parent);
-      this.upper = html("div", "cs-row cs-upper", this.area);
-      this.lower = html("div", "cs-row cs-lower", this.area);
-      this.area.insertBefore(this.divider(this.upper, this.lower, "column"), this.lower);
-      this.watch = new ResizeObserver((entries) => this.resized(entries));
-      stage.on("round", () => this.plan());
-      stage.on("select", (selection) => this.select(selection));
-      stage.on("mode", () => this.plan());
+  select(selection) {
+    for (const entry of this.made.values()) {
+      if (!entry.stale && this.shown(entry)) this.guard(entry, () => entry.panel.select(selection));
     }
+  }
 
-    // A frame in a row, with a divider before it where it is not the first.
-    frame(row, name, grow, about) {
-      const { html, button } = Canopy.ink;
-      const frame = html("section", `cs-frame cs-frame-${name}`);
-      frame.dataset.panel = name;
-      frame.setAttribute("aria-label", about.title);
-      const before = row.lastElementChild;
-      if (before) row.append(this.divider(before, frame, "row"));
-      row.append(frame);
-      frame.style.flexGrow = this.sizes[name] || grow;
-      const head = html("header", "cs-frame-head", frame);
-      const title = html("div", "cs-frame-title", head, about.title);
-      title.setAttribute("role", "heading");
-      title.setAttribute("aria-level", "2");
-      const caption = html("p", "cs-caption", head, about.caption);
-      caption.title = about.caption;
-      const tools = html("div", "cs-frame-tools", head);
-      const full = button(tools, "⤢", `${about.title}: fill the window, or go back`, () => this.full(name));
-      full.classList.add("cs-full");
-      const body = html("div", "cs-body", frame);
-      if (about.legend) new Canopy.Legend(this.stage, frame, about.legend);
-      return { frame, body, tools };
+  resized(entries) {
+    for (const { target } of entries) {
+      const entry = Array.from(this.made.values()).find(({ body }) => body === target);
+      if (!entry || !this.shown(entry)) continue;
+      if (entry.stale) this.draw();
+      else if (entry.panel.resize) this.guard(entry, () => entry.panel.resize());
     }
+  }
 
-    panel(row, name, grow) {
-      const about = Canopy.panels.get(name);
-      if (!about) return;
-      const { frame, body, tools } = this.frame(row, name, grow, about);
-      const entry = { frame, body, about, stale: true, panel: null, lack: new Canopy.ink.Empty(body) };
-      entry.lack.box.classList.add("cs-lack");
-      this.guard(entry, () => { entry.panel = about.create(body, this.stage); });
-      if (!entry.panel) return;
-      tools.prepend(...body.querySelectorAll(".cp-tools.is-low"));
-      this.made.set(name, entry);
-      this.watch.observe(body);
-    }
+  // Lets one panel fill the window, or none; the same name again goes back. Returns whether one filled it before.
+  full(name) {
+    const all = Array.from(this.area.querySelectorAll("[data-panel]"));
+    const open = all.find((frame) => frame.classList.contains("is-full"));
+    const next = all.find((frame) => frame.dataset.panel === name && frame !== open);
+    if (open) open.classList.remove("is-full");
+    if (next) next.classList.add("is-full");
+    this.filling = next ? name : null;
+    document.body.classList.toggle("cs-has-full", Boolean(next));
+    this.plan();
+    this.stage.tell("full", this.filling);
+    return Boolean(open);
+  }
 
-    shown(entry) {
-      if (this.stage.mode === "lab" || entry.frame.hidden) return false;
-      const upper = entry.frame.parentElement === this.upper;
-      return upper || this.stage.mode === "workbench" || entry.frame.classList.contains("is-full");
-    }
-
-    plan() {
-      for (const entry of this.made.values()) entry.stale = true;
-      if (this.planned) return;
-      this.planned = requestAnimationFrame(() => {
-        this.planned = 0;
-        this.draw();
-      });
-    }
-
-    // A panel that only sometimes has something to show leaves its room to the others until it has.
-    appear() {
-      for (const { frame, about } of this.made.values()) {
-        if (!about.when) continue;
-        const divider = frame.previousElementSibling;
-        frame.hidden = !about.when(this.stage) && !frame.classList.contains("is-full");
-        if (divider) divider.hidden = frame.hidden;
-      }
-    }
-
-    draw() {
-      this.appear();
-      for (const entry of this.made.values()) {
-        if (!entry.stale || !this.shown(entry)) continue;
-        entry.stale = false;
-        this.guard(entry, () => entry.panel.draw(this.stage.round));
-        this.tellOfLack(entry);
-        this.guard(entry, () => entry.panel.select(this.stage.selection));
-      }
-    }
-
-    // A round of another engine may lack what a panel shows: the panel then says so, and how to record it.
-    tellOfLack(entry) {
-      const { round } = this.stage;
-      const remedy = round && entry.about.lacks ? entry.about.lacks(round) : "";
-      entry.lack.hide();
-      const unknown = Boolean(round && round.chunked);
-      entry.frame.classList.toggle("is-unknown", unknown);
-      if (unknown) entry.lack.say("Not known", "This server does not report which of its tokens came in one round.");
-      else if (remedy) entry.lack.say("Not recorded by this engine", remedy);
-    }
-
-    // One panel that fails says so in its place and leaves the others alone.
-    guard(entry, act) {
-      try {
-        act();
-      } catch (error) {
-        console.error(error);
-        entry.frame.dataset.failed = "This panel could not be drawn; the others still work.";
-      }
-    }
-
-    select(selection) {
-      for (const entry of this.made.values()) {
-        if (!entry.stale && this.shown(entry)) this.guard(entry, () => entry.panel.select(selection));
-      }
-    }
-
-    resized(entries) {
-      for (const { target } of entries) {
-        const entry = Array.from(this.made.values()).find(({ body }) => body === target);
-        if (!entry || !this.shown(entry)) continue;
-        if (entry.stale) this.draw();
-        else if (entry.panel.resize) this.guard(entry, () => entry.panel.resize());
-      }
-    }
-
-    // Lets one panel fill the window, or none; the same name again goes back. Returns whether one filled it before.
-    full(name) {
-      const all = Array.from(this.area.querySelectorAll("[data-panel]"));
-      const open = all.find((frame) => frame.classList.contains("is-full"));
-      const next = all.find((frame) => frame.dataset.panel === name && frame !== open);
-      if (open) open.classList.remove("is-full");
-      if (next) next.classList.add("is-full");
-      this.filling = next ? name : null;
-      document.body.classList.toggle("cs-has-full", Boolean(next));
-      this.plan();
-      this.stage.tell("full", this.filling);
-      return Boolean(open);
-    }
-
-    divider(before, after, along) {
-      const bar = Canopy.ink.html("div", `cs-divider cs-divider-${along}`);
-      bar.tabIndex = 0;
-      bar.setAttribute("role", "separator");
-      bar.setAttribute("aria-label", "Resize the neighbouring panels");
-      bar.setAttribute("aria-orientation", along === "row" ? "vertical" : "horizontal");
-      bar.setAttribute("aria-valuemin", String(100 * LEAST));
-      bar.setAttribute("aria-valuemax", String(100 * (1 - LEAST)));
-      const size = (element) => element.getBoundingClientRect()[along === "row" ? "width" : "height"];
-      const say = () => bar.setAttribute("aria-valuenow", String(Math.round((100 * size(before)) / (size(before) + size(after) || 1))));
-      const move = (pixels) => {
-        const total = size(before) + size(after);
-        const grow = Number(getComputedStyle(before).flexGrow) + Number(getComputedStyle(after).flexGrow);
-        const share = Math.max(LEAST, Math.min(1 - LEAST, (size(before) + pixels) / total));
-        before.style.flexGrow = share * grow;
-        after.style.flexGrow = (1 - share) * grow;
-        this.keep([before, after]);
-        say();
-      };
+  divider(before, after, along) {
+    const bar = html("div", `cs-divider cs-divider-${along}`);
+    bar.tabIndex = 0;
+    bar.setAttribute("role", "separator");
+    bar.setAttribute("aria-label", "Resize the neighbouring panels");
+    bar.setAttribute("aria-orientation", along === "row" ? "vertical" : "horizontal");
+    bar.setAttribute("aria-valuemin", String(100 * LEAST));
+    bar.setAttribute("aria-valuemax", String(100 * (1 - LEAST)));
+    const size = (element) => element.getBoundingClientRect()[along === "row" ? "width" : "height"];
+    const say = () => bar.setAttribute("aria-valuenow", String(Math.round((100 * size(before)) / (size(before) + size(after) || 1))));
+    const move = (pixels) => {
+      const total = size(before) + size(after);
+      const grow = Number(getComputedStyle(before).flexGrow) + Number(getComputedStyle(after).flexGrow);
+      const share = Math.max(LEAST, Math.min(1 - LEAST, (size(before) + pixels) / total));
+      before.style.flexGrow = share * grow;
+      after.style.flexGrow = (1 - share) * grow;
+      this.keep([before, after]);
       say();
-      bar.addEventListener("focus", say);
-      let last = 0;
-      const place = (event) => (along === "row" ? event.clientX : event.clientY);
-      bar.addEventListener("pointerdown", (event) => {
-        bar.setPointerCapture(event.pointerId);
-        last = place(event);
-      });
-      bar.addEventListener("pointermove", (event) => {
-        if (!bar.hasPointerCapture(event.pointerId)) return;
-        move(place(event) - last);
-        last = place(event);
-      });
-      bar.addEventListener("keydown", (event) => {
-        if (!(event.key in STEPS)) return;
-        event.preventDefault();
-        event.stopPropagation();
-        move(STEPS[event.key]);
-      });
-      return bar;
-    }
-
-    keep(elements) {
-      for (const element of elements) {
-        if (element.dataset.panel) this.sizes[element.dataset.panel] = Number(element.style.flexGrow);
-      }
-      localStorage.setItem(STORE, JSON.stringify(this.sizes));
-    }
+    };
+    say();
+    bar.addEventListener("focus", say);
+    let last = 0;
+    const place = (event) => (along === "row" ? event.clientX : event.clientY);
+    bar.addEventListener("pointerdown", (event) => {
+      bar.setPointerCapture(event.pointerId);
+      last = place(event);
+    });
+    bar.addEventListener("pointermove", (event) => {
+      if (!bar.hasPointerCapture(event.pointerId)) return;
+      move(place(event) - last);
+      last = place(event);
+    });
+    bar.addEventListener("keydown", (event) => {
+      if (!(event.key in STEPS)) return;
+      event.preventDefault();
+      event.stopPropagation();
+      move(STEPS[event.key]);
+    });
+    return bar;
   }
 
-  Canopy.Frames = Frames;
-})(window.Canopy = window.Canopy || {});
+  keep(elements) {
+    for (const element of elements) {
+      if (element.dataset.panel) this.sizes[element.dataset.panel] = Number(element.style.flexGrow);
+    }
+    localStorage.setItem(STORE, JSON.stringify(this.sizes));
+  }
+}

@@ -1,203 +1,198 @@
 // The keyboard, and the page that documents it. One table serves both.
-(function (Canopy) {
-  "use strict";
 
-  const TERMS = [
-    ["target", "The big model whose text it is: it checks every guess and keeps what it would have written itself."],
-    ["drafter", "The small, fast model that guesses ahead. With two of them, each has its own colour."],
-    ["rig", "A target with its drafters, loaded on the server and ready to answer."],
-    ["plain decoding", "One token per pass of the target, without a drafter: the baseline of every speed-up."],
-    ["round", "One draft, one pass of the target over it, and what is kept of it."],
-    ["τ", "Tokens per round on average, the root included. Plain decoding has τ = 1."],
-    ["root", "The token that the target chose last: the round begins with it, and the tree grows from it."],
-    ["bonus", "The target's own token after the last accepted guess. It is the next round's root."],
-    ["node budget", "How many guesses a round may draft. The target verifies one row more, the root's."],
-    ["auto", "The adaptive budget: each round verifies as many nodes as pay on this machine, and none where plain decoding is faster."],
-    ["kept rows", "The rows of the pass that stay in the KV cache, root first; all other rows are dropped."],
-    ["μ", "Mean path probability of a drafter's nodes: how sure it is. The method routed verifies the surer drafter's tree."],
-  ];
+import { button, html } from "../panels/ink.js";
 
-  const SCROLLS = ["ArrowUp", "ArrowDown", "Home", "End"];
+const TERMS = [
+  ["target", "The big model whose text it is: it checks every guess and keeps what it would have written itself."],
+  ["drafter", "The small, fast model that guesses ahead. With two of them, each has its own colour."],
+  ["rig", "A target with its drafters, loaded on the server and ready to answer."],
+  ["plain decoding", "One token per pass of the target, without a drafter: the baseline of every speed-up."],
+  ["round", "One draft, one pass of the target over it, and what is kept of it."],
+  ["τ", "Tokens per round on average, the root included. Plain decoding has τ = 1."],
+  ["root", "The token that the target chose last: the round begins with it, and the tree grows from it."],
+  ["bonus", "The target's own token after the last accepted guess. It is the next round's root."],
+  ["node budget", "How many guesses a round may draft. The target verifies one row more, the root's."],
+  ["auto", "The adaptive budget: each round verifies as many nodes as pay on this machine, and none where plain decoding is faster."],
+  ["kept rows", "The rows of the pass that stay in the KV cache, root first; all other rows are dropped."],
+  ["μ", "Mean path probability of a drafter's nodes: how sure it is. The method routed verifies the surer drafter's tree."],
+];
 
-  class Keys {
-    constructor(parts) {
-      this.parts = parts;
-      const { stage, player } = parts;
-      this.table = [
-        { keys: [" "], shown: "Space", does: "play or pause", act: () => player.toggle() },
-        { keys: ["ArrowLeft"], shown: "←", does: "previous round", act: () => player.step(-1) },
-        { keys: ["ArrowRight"], shown: "→", does: "next round", act: () => player.step(1) },
-        { keys: ["Home"], shown: "Home", does: "first round", act: () => player.go(0, {}) },
-        { keys: ["End"], shown: "End", does: "last round", act: () => player.go(stage.rounds.length - 1, {}) },
-        { keys: ["ArrowUp"], shown: "↑", does: "to the node's parent", act: () => this.climb() },
-        { keys: ["ArrowDown"], shown: "↓", does: "to its child, the accepted one first", act: () => this.descend() },
-        { keys: ["["], shown: "[", does: "play slower", act: () => player.faster(-1) },
-        { keys: ["]"], shown: "]", does: "play faster", act: () => player.faster(1) },
-        { keys: ["f"], shown: "f", does: "fit the tree into its panel", act: () => this.fit() },
-        { keys: ["/"], shown: "/", does: "search for a token in the tree", act: () => parts.search.open() },
-        ...(parts.conversation ? [{ keys: ["c"], shown: "c", does: "continue with the next turn (workbench)",
-          act: () => parts.conversation.goOn() }] : []),
-        { keys: ["?"], shown: "?", does: "keys and terms", act: () => parts.help.toggle() },
-        { keys: ["Escape"], shown: "Esc", does: "close, dismiss, leave full screen, unpin a node", act: () => this.leave() },
-      ];
-      document.addEventListener("keydown", (event) => this.press(event));
+const SCROLLS = ["ArrowUp", "ArrowDown", "Home", "End"];
+
+export class Keys {
+  constructor(parts) {
+    this.parts = parts;
+    const { stage, player } = parts;
+    this.table = [
+      { keys: [" "], shown: "Space", does: "play or pause", act: () => player.toggle() },
+      { keys: ["ArrowLeft"], shown: "←", does: "previous round", act: () => player.step(-1) },
+      { keys: ["ArrowRight"], shown: "→", does: "next round", act: () => player.step(1) },
+      { keys: ["Home"], shown: "Home", does: "first round", act: () => player.go(0, {}) },
+      { keys: ["End"], shown: "End", does: "last round", act: () => player.go(stage.rounds.length - 1, {}) },
+      { keys: ["ArrowUp"], shown: "↑", does: "to the node's parent", act: () => this.climb() },
+      { keys: ["ArrowDown"], shown: "↓", does: "to its child, the accepted one first", act: () => this.descend() },
+      { keys: ["["], shown: "[", does: "play slower", act: () => player.faster(-1) },
+      { keys: ["]"], shown: "]", does: "play faster", act: () => player.faster(1) },
+      { keys: ["f"], shown: "f", does: "fit the tree into its panel", act: () => this.fit() },
+      { keys: ["/"], shown: "/", does: "search for a token in the tree", act: () => parts.search.open() },
+      ...(parts.conversation ? [{ keys: ["c"], shown: "c", does: "continue with the next turn (workbench)",
+        act: () => parts.conversation.goOn() }] : []),
+      { keys: ["?"], shown: "?", does: "keys and terms", act: () => parts.help.toggle() },
+      { keys: ["Escape"], shown: "Esc", does: "close, dismiss, leave full screen, unpin a node", act: () => this.leave() },
+    ];
+    document.addEventListener("keydown", (event) => this.press(event));
+  }
+
+  press(event) {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || taken(event)) return;
+    const entry = this.table.find(({ keys }) => keys.includes(event.key));
+    if (!entry || (this.parts.stage.mode === "lab" && !["?", "Escape"].includes(event.key))) return;
+    event.preventDefault();
+    entry.act();
+  }
+
+  climb() {
+    const { stage } = this.parts;
+    const { round, selection } = stage;
+    if (!round) return;
+    const node = selection.node === null ? round.keep[round.keep.length - 1] : round.parents[selection.node];
+    if (node !== stage.pinned) stage.pin({ node });
+  }
+
+  descend() {
+    const { stage } = this.parts;
+    const { round, selection } = stage;
+    if (!round) return;
+    const children = selection.node === null ? [0] : round.children[selection.node];
+    const node = children.find((child) => round.kept.has(child)) ?? children[0];
+    if (node !== undefined && node !== stage.pinned) stage.pin({ node });
+  }
+
+  fit() {
+    for (const { panel } of this.parts.frames.made.values()) if (panel.fit) panel.fit();
+  }
+
+  leave() {
+    const { help, rigs, search, frames, notices, stage, tour, duel } = this.parts;
+    if (help.close() || duel.close() || (rigs && rigs.close()) || search.close() || (tour && tour.stop()) || frames.full(null) || notices.dismiss()) return;
+    if (stage.pinned !== null) stage.pin(null);
+  }
+}
+
+// Whether the focused element needs the key itself: a field is typed in, a button is pressed, a region is scrolled.
+function taken({ key, target }) {
+  const within = (selector) => target.closest && target.closest(selector);
+  const field = within("input, textarea, select, [contenteditable=true], [role=listbox]");
+  if (field) return !(key === "Escape" && field.closest(".cs-search"));
+  return (key === " " && within("button, [role=button], summary")) || (SCROLLS.includes(key) && scrolling(target));
+}
+
+function scrolling(element) {
+  const region = element.closest && element.closest(".cs-text, .cp-scroll, .cp-marginals, .cp-cache, .cs-lane-text");
+  return Boolean(region) && region.scrollHeight > region.clientHeight + 1;
+}
+
+// Hiding the focused element takes the focus away only at the next frame: until then it would get the keys.
+function letGo(box) {
+  if (box.contains(document.activeElement)) document.activeElement.blur();
+}
+
+export class Help {
+  constructor(parent) {
+    this.box = html("div", "cs-overlay", parent);
+    this.box.hidden = true;
+    this.box.addEventListener("click", (event) => {
+      if (event.target === this.box) this.close();
+    });
+  }
+
+  // Tab goes round inside: the sheet, which scrolls, and its button.
+  hold(event, sheet) {
+    if (event.key !== "Tab") return;
+    event.preventDefault();
+    const close = this.box.querySelector(".cs-close");
+    (document.activeElement === close ? sheet : close).focus();
+  }
+
+  fill(table) {
+    const sheet = html("div", "cs-sheet", this.box);
+    sheet.setAttribute("role", "dialog");
+    sheet.setAttribute("aria-label", "Keys and terms");
+    sheet.setAttribute("aria-modal", "true");
+    sheet.tabIndex = 0; // it may be longer than the window
+    sheet.addEventListener("keydown", (event) => this.hold(event, sheet));
+    button(sheet, "×", "Close (Esc)", () => this.close()).classList.add("cs-close");
+    html("h2", "", sheet, "Keys");
+    const keys = html("dl", "cs-keys", sheet);
+    for (const { shown, does } of table) {
+      html("kbd", "", html("dt", "", keys), shown);
+      html("dd", "", keys, does);
     }
-
-    press(event) {
-      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || taken(event)) return;
-      const entry = this.table.find(({ keys }) => keys.includes(event.key));
-      if (!entry || (this.parts.stage.mode === "lab" && !["?", "Escape"].includes(event.key))) return;
-      event.preventDefault();
-      entry.act();
-    }
-
-    climb() {
-      const { stage } = this.parts;
-      const { round, selection } = stage;
-      if (!round) return;
-      const node = selection.node === null ? round.keep[round.keep.length - 1] : round.parents[selection.node];
-      if (node !== stage.pinned) stage.pin({ node });
-    }
-
-    descend() {
-      const { stage } = this.parts;
-      const { round, selection } = stage;
-      if (!round) return;
-      const children = selection.node === null ? [0] : round.children[selection.node];
-      const node = children.find((child) => round.kept.has(child)) ?? children[0];
-      if (node !== undefined && node !== stage.pinned) stage.pin({ node });
-    }
-
-    fit() {
-      for (const { panel } of this.parts.frames.made.values()) if (panel.fit) panel.fit();
-    }
-
-    leave() {
-      const { help, rigs, search, frames, notices, stage, tour, duel } = this.parts;
-      if (help.close() || duel.close() || (rigs && rigs.close()) || search.close() || (tour && tour.stop()) || frames.full(null) || notices.dismiss()) return;
-      if (stage.pinned !== null) stage.pin(null);
+    html("h2", "", sheet, "Terms");
+    const terms = html("dl", "cs-words", sheet);
+    for (const [term, meaning] of TERMS) {
+      html("dt", "", terms, term);
+      html("dd", "", terms, meaning);
     }
   }
 
-  // Whether the focused element needs the key itself: a field is typed in, a button is pressed, a region is scrolled.
-  function taken({ key, target }) {
-    const within = (selector) => target.closest && target.closest(selector);
-    const field = within("input, textarea, select, [contenteditable=true], [role=listbox]");
-    if (field) return !(key === "Escape" && field.closest(".cs-search"));
-    return (key === " " && within("button, [role=button], summary")) || (SCROLLS.includes(key) && scrolling(target));
+  toggle() {
+    if (!this.box.hidden) {
+      this.close();
+      return;
+    }
+    this.before = document.activeElement;
+    this.box.hidden = false;
+    this.box.querySelector(".cs-close").focus();
   }
 
-  function scrolling(element) {
-    const region = element.closest && element.closest(".cs-text, .cp-scroll, .cp-marginals, .cp-cache, .cs-lane-text");
-    return Boolean(region) && region.scrollHeight > region.clientHeight + 1;
+  // The element that had the focus before gets it back.
+  close() {
+    const open = !this.box.hidden;
+    letGo(this.box);
+    this.box.hidden = true;
+    if (open && this.before && this.before.isConnected) this.before.focus({ preventScroll: true });
+    return open;
+  }
+}
+
+export class Search {
+  constructor(frames, parent) {
+    this.frames = frames;
+    this.box = html("div", "cs-search", parent);
+    this.box.hidden = true;
+    this.field = html("input", "", this.box);
+    this.field.type = "search";
+    this.field.placeholder = "token …";
+    this.field.setAttribute("aria-label", "Search for a token in the tree");
+    this.count = html("span", "", this.box);
+    this.field.addEventListener("input", () => this.find());
+    this.field.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") this.find();
+    });
   }
 
-  // Hiding the focused element takes the focus away only at the next frame: until then it would get the keys.
-  function letGo(box) {
-    if (box.contains(document.activeElement)) document.activeElement.blur();
+  find() {
+    const tree = this.frames.made.get("tree");
+    if (!tree || !tree.panel.search) return;
+    const found = tree.panel.search(this.field.value);
+    this.count.textContent = this.field.value ? `${found.count ? found.place + 1 : 0} of ${found.count}` : "";
   }
 
-  class Help {
-    constructor(parent) {
-      this.box = Canopy.ink.html("div", "cs-overlay", parent);
-      this.box.hidden = true;
-      this.box.addEventListener("click", (event) => {
-        if (event.target === this.box) this.close();
-      });
-    }
-
-    // Tab goes round inside: the sheet, which scrolls, and its button.
-    hold(event, sheet) {
-      if (event.key !== "Tab") return;
-      event.preventDefault();
-      const close = this.box.querySelector(".cs-close");
-      (document.activeElement === close ? sheet : close).focus();
-    }
-
-    fill(table) {
-      const { html, button } = Canopy.ink;
-      const sheet = html("div", "cs-sheet", this.box);
-      sheet.setAttribute("role", "dialog");
-      sheet.setAttribute("aria-label", "Keys and terms");
-      sheet.setAttribute("aria-modal", "true");
-      sheet.tabIndex = 0; // it may be longer than the window
-      sheet.addEventListener("keydown", (event) => this.hold(event, sheet));
-      button(sheet, "×", "Close (Esc)", () => this.close()).classList.add("cs-close");
-      html("h2", "", sheet, "Keys");
-      const keys = html("dl", "cs-keys", sheet);
-      for (const { shown, does } of table) {
-        html("kbd", "", html("dt", "", keys), shown);
-        html("dd", "", keys, does);
-      }
-      html("h2", "", sheet, "Terms");
-      const terms = html("dl", "cs-words", sheet);
-      for (const [term, meaning] of TERMS) {
-        html("dt", "", terms, term);
-        html("dd", "", terms, meaning);
-      }
-    }
-
-    toggle() {
-      if (!this.box.hidden) {
-        this.close();
-        return;
-      }
-      this.before = document.activeElement;
-      this.box.hidden = false;
-      this.box.querySelector(".cs-close").focus();
-    }
-
-    // The element that had the focus before gets it back.
-    close() {
-      const open = !this.box.hidden;
-      letGo(this.box);
-      this.box.hidden = true;
-      if (open && this.before && this.before.isConnected) this.before.focus({ preventScroll: true });
-      return open;
-    }
+  open() {
+    this.box.hidden = false;
+    this.field.focus();
+    this.field.select();
   }
 
-  class Search {
-    constructor(frames, parent) {
-      const { html } = Canopy.ink;
-      this.frames = frames;
-      this.box = html("div", "cs-search", parent);
-      this.box.hidden = true;
-      this.field = html("input", "", this.box);
-      this.field.type = "search";
-      this.field.placeholder = "token …";
-      this.field.setAttribute("aria-label", "Search for a token in the tree");
-      this.count = html("span", "", this.box);
-      this.field.addEventListener("input", () => this.find());
-      this.field.addEventListener("keydown", (event) => {
-        if (event.key === "Enter") this.find();
-      });
+  close() {
+    const open = !this.box.hidden;
+    letGo(this.box);
+    this.box.hidden = true;
+    if (open) {
+      this.field.value = "";
+      this.find();
     }
-
-    find() {
-      const tree = this.frames.made.get("tree");
-      if (!tree || !tree.panel.search) return;
-      const found = tree.panel.search(this.field.value);
-      this.count.textContent = this.field.value ? `${found.count ? found.place + 1 : 0} of ${found.count}` : "";
-    }
-
-    open() {
-      this.box.hidden = false;
-      this.field.focus();
-      this.field.select();
-    }
-
-    close() {
-      const open = !this.box.hidden;
-      letGo(this.box);
-      this.box.hidden = true;
-      if (open) {
-        this.field.value = "";
-        this.find();
-      }
-      return open;
-    }
+    return open;
   }
-
-  Object.assign(Canopy, { Keys, Help, Search });
-})(window.Canopy = window.Canopy || {});
+}

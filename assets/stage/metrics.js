@@ -1,118 +1,244 @@
 // The figures of the run, each with its unit and, on hover, its definition. In the story they read as one line of
 // arithmetic: tokens per round ÷ the cost of a round = the speed-up.
-(function (Canopy) {
-  "use strict";
 
-  const FIGURES = [
-    { name: "tau", label: "tokens per round", note: "τ, root included",
-      title: "τ: tokens that a round adds to the text, on average. The root counts, so a round that accepts no drafted token counts 1. Plain decoding has τ = 1.",
-      text: (run, against) => (against ? against.tau : run.tau.toFixed(2)) },
-    { name: "cost", label: "a plain pass's time", note: "drafting included", compared: true,
-      title: "How long a round takes, in passes of plain decoding, which is tokens per round divided by the speed-up: a pass over many rows takes longer than one over a single row, and drafting takes time too. This is why 12 tokens a round are not 12 times as fast.",
-      text: (run, against) => (against ? `${against.cost}×` : "–") },
-    { name: "gain", label: "plain decoding's speed", note: "measured", compared: true,
-      title: "Tokens per second divided by those of plain decoding (one token a pass), measured after the run: both in turns on the same prompt, machine and precision, with the range that its turns give. One prompt; the lab measures over many.",
-      text: (run, against) => (against ? against.times : "–") },
-    { name: "accepted", label: "accepted", note: "per round",
-      title: "Drafted tokens that the target accepted, per round: τ without the root.",
-      text: (run) => run.accepted.toFixed(2) },
-    { name: "speed", label: "tokens per second", note: "engine time",
-      title: "Tokens divided by engine time: the sum of all rounds, without reading the prompt, the network or this page. Rounds shared with other runs include the waiting for them, so the speed of such a run is its own share of a busy machine and is not compared with plain decoding, which is measured alone.",
-      text: (run) => (run.tokensPerSecond ? Math.round(run.tokensPerSecond).toLocaleString("en") : "–") },
-    { name: "rounds", label: "rounds", note: "",
-      title: "Rounds so far: each is one draft and one pass of the target.",
-      text: (run) => String(run.rounds) },
-    { name: "round", label: "kept this round", note: "",
-      title: "Tokens that this round kept, the rows that the target verified for them, and the engine time of the round.",
-      text: (run, against, made) => String(made.keep.length) },
-  ];
+import { html, write } from "../panels/ink.js";
+import { figuresOf } from "./round.js";
 
-  // What is known of a run whose server does not say which tokens came in one round: the sums that it gives at the end,
-  // `accepted` of `drafted` tokens and about how many passes. null for all other runs.
-  Canopy.sums = function sums({ header, value }, run) {
-    if (!header || !header.chunked) return null;
-    const { drafted = 0, accepted = 0 } = value.end || {};
-    const passes = run.tokens - accepted;
-    return drafted > 0 && passes > 0 ? { drafted, accepted, passes } : { drafted: 0, accepted: 0, passes: 0 };
-  };
+const FIGURES = [
+  { name: "tau", label: "tokens per round", note: "τ, root included",
+    title: "τ: tokens that a round adds to the text, on average. The root counts, so a round that accepts no drafted token counts 1. Plain decoding has τ = 1.",
+    text: (run, against) => (against ? against.tau : run.tau.toFixed(2)) },
+  { name: "cost", label: "a plain pass's time", note: "drafting included", compared: true,
+    title: "How long a round takes, in passes of plain decoding, which is tokens per round divided by the speed-up: a pass over many rows takes longer than one over a single row, and drafting takes time too. This is why 12 tokens a round are not 12 times as fast.",
+    text: (run, against) => (against ? `${against.cost}×` : "–") },
+  { name: "gain", label: "plain decoding's speed", note: "measured", compared: true,
+    title: "Tokens per second divided by those of plain decoding (one token a pass), measured after the run: both in turns on the same prompt, machine and precision, with the range that its turns give. One prompt; the lab measures over many.",
+    text: (run, against) => (against ? against.times : "–") },
+  { name: "accepted", label: "accepted", note: "per round",
+    title: "Drafted tokens that the target accepted, per round: τ without the root.",
+    text: (run) => run.accepted.toFixed(2) },
+  { name: "speed", label: "tokens per second", note: "engine time",
+    title: "Tokens divided by engine time: the sum of all rounds, without reading the prompt, the network or this page. Rounds shared with other runs include the waiting for them, so the speed of such a run is its own share of a busy machine and is not compared with plain decoding, which is measured alone.",
+    text: (run) => (run.tokensPerSecond ? Math.round(run.tokensPerSecond).toLocaleString("en") : "–") },
+  { name: "rounds", label: "rounds", note: "",
+    title: "Rounds so far: each is one draft and one pass of the target.",
+    text: (run) => String(run.rounds) },
+  { name: "round", label: "kept this round", note: "",
+    title: "Tokens that this round kept, the rows that the target verified for them, and the engine time of the round.",
+    text: (run, against, made) => String(made.keep.length) },
+];
 
-  const UNREPORTED = "Not known: this server does not report which of its tokens came in one round.";
+// What is known of a run whose server does not say which tokens came in one round: the sums that it gives at the end,
+// `accepted` of `drafted` tokens and about how many passes. null for all other runs.
+export function sumsOf({ header, value }, run) {
+  if (!header || !header.chunked) return null;
+  const { drafted = 0, accepted = 0 } = value.end || {};
+  const passes = run.tokens - accepted;
+  return drafted > 0 && passes > 0 ? { drafted, accepted, passes } : { drafted: 0, accepted: 0, passes: 0 };
+}
 
-  // A figure of such a run, as {text, note, title}; undefined where it is the same for every run.
-  function unreported(name, { drafted, accepted, passes }) {
-    if (drafted && name === "accepted") return { text: `${accepted} of ${drafted}`, note: "drafted tokens", title: "Drafted tokens that the target accepted, of all that were drafted for this text, as the server counted them." };
-    if (drafted && name === "rounds") return { text: `≈ ${passes}`, note: "", title: "About how many passes of the target wrote this text: its tokens, less the accepted drafted ones." };
-    return ["tau", "accepted", "rounds", "round"].includes(name) ? { text: "–", note: "not reported", title: UNREPORTED } : undefined;
+const UNREPORTED = "Not known: this server does not report which of its tokens came in one round.";
+
+// A figure of such a run, as {text, note, title}; undefined where it is the same for every run.
+function unreported(name, { drafted, accepted, passes }) {
+  if (drafted && name === "accepted") return { text: `${accepted} of ${drafted}`, note: "drafted tokens", title: "Drafted tokens that the target accepted, of all that were drafted for this text, as the server counted them." };
+  if (drafted && name === "rounds") return { text: `≈ ${passes}`, note: "", title: "About how many passes of the target wrote this text: its tokens, less the accepted drafted ones." };
+  return ["tau", "accepted", "rounds", "round"].includes(name) ? { text: "–", note: "not reported", title: UNREPORTED } : undefined;
+}
+
+export class Metrics {
+  constructor(stage, parent) {
+    this.stage = stage;
+    this.box = html("dl", "cs-metrics", parent);
+    this.items = new Map(FIGURES.map((figure) => [figure.name, this.item(figure)]));
+    for (const event of ["value", "round", "mode", "begin", "compared"]) stage.on(event, () => this.draw());
+    this.draw();
   }
 
-  class Metrics {
-    constructor(stage, parent) {
-      const { html } = Canopy.ink;
-      this.stage = stage;
-      this.box = html("dl", "cs-metrics", parent);
-      this.items = new Map(FIGURES.map((figure) => [figure.name, this.item(figure)]));
-      for (const event of ["value", "round", "mode", "begin", "compared"]) stage.on(event, () => this.draw());
-      this.draw();
-    }
+  item(figure) {
+    const item = html("div", `cs-metric cs-metric-${figure.name}`, this.box);
+    item.title = figure.title;
+    item.tabIndex = 0;
+    const number = html("dd", "cs-number", item, "–");
+    const label = html("dt", "", item, figure.label);
+    const note = html("small", "", label, figure.note);
+    return { item, number, note };
+  }
 
-    item(figure) {
-      const { html } = Canopy.ink;
-      const item = html("div", `cs-metric cs-metric-${figure.name}`, this.box);
-      item.title = figure.title;
-      item.tabIndex = 0;
-      const number = html("dd", "cs-number", item, "–");
-      const label = html("dt", "", item, figure.label);
-      const note = html("small", "", label, figure.note);
-      return { item, number, note };
-    }
+  // The figures are those of the run so far, whichever round is shown and in every mode.
+  draw() {
+    const { stage } = this;
+    const { rounds, header } = stage;
+    const run = figuresOf(rounds);
+    const { against } = stage;
+    const plain = !header || header.heads.length === 0;
+    for (const figure of FIGURES) this.drawFigure(figure, run, against, plain);
+    const { classList } = this.items.get("gain").item;
+    classList.toggle("is-slow", Boolean(against && against.standing === "slower"));
+    classList.toggle("is-fast", Boolean(against && against.standing === "faster"));
+    this.items.get("speed").item.classList.toggle("is-shared", run.shared > 0);
+  }
 
-    // The figures are those of the run so far, whichever round is shown and in every mode.
-    draw() {
-      const { stage } = this;
-      const { rounds, header } = stage;
-      const run = Canopy.figures(rounds);
-      const { against } = stage;
-      const plain = !header || header.heads.length === 0;
-      for (const figure of FIGURES) this.drawFigure(figure, run, against, plain);
-      const { classList } = this.items.get("gain").item;
-      classList.toggle("is-slow", Boolean(against && against.standing === "slower"));
-      classList.toggle("is-fast", Boolean(against && against.standing === "faster"));
-      this.items.get("speed").item.classList.toggle("is-shared", run.shared > 0);
-    }
+  // In a word or two; the story has the sentence.
+  uncompared(run) {
+    const { comparison, comparing } = this.stage;
+    if (comparison && comparison.state !== "measuring") return "withheld";
+    if (comparing.endsWith("…")) return comparing;
+    return run.shared ? "not compared" : "not measured";
+  }
 
-    // In a word or two; the story has the sentence.
-    uncompared(run) {
-      const { comparison, comparing } = this.stage;
-      if (comparison && comparison.state !== "measuring") return "withheld";
-      if (comparing.endsWith("…")) return comparing;
-      return run.shared ? "not compared" : "not measured";
-    }
+  drawFigure(figure, run, against, plain) {
+    const { item, number, note } = this.items.get(figure.name);
+    const sums = sumsOf(this.stage, run);
+    const shown = (sums && unreported(figure.name, sums)) || this.known(figure, run, against);
+    item.hidden = Boolean(figure.compared) && (plain || Boolean(sums) || (figure.name === "cost" && !against));
+    item.title = shown.title;
+    write(number, shown.text);
+    write(note, shown.note);
+  }
 
-    drawFigure(figure, run, against, plain) {
-      const { item, number, note } = this.items.get(figure.name);
-      const sums = Canopy.sums(this.stage, run);
-      const shown = (sums && unreported(figure.name, sums)) || this.known(figure, run, against);
-      item.hidden = Boolean(figure.compared) && (plain || Boolean(sums) || (figure.name === "cost" && !against));
-      item.title = shown.title;
-      Canopy.ink.write(number, shown.text);
-      Canopy.ink.write(note, shown.note);
-    }
+  known(figure, run, against) {
+    const { round } = this.stage;
+    const notes = { round: round && cost(round), gain: against ? against.range : this.uncompared(run), speed: this.stage.header && this.stage.header.method === "served" ? "as it arrived here" : timed(run) };
+    return { title: figure.title, text: round ? figure.text(run, against, round) : "–", note: notes[figure.name] || figure.note };
+  }
+}
 
-    known(figure, run, against) {
-      const { round } = this.stage;
-      const notes = { round: round && cost(round), gain: against ? against.range : this.uncompared(run), speed: this.stage.header && this.stage.header.method === "served" ? "as it arrived here" : timed(run) };
-      return { title: figure.title, text: round ? figure.text(run, against, round) : "–", note: notes[figure.name] || figure.note };
+function timed(run) {
+  return run.shared ? `shared ${run.shared} of ${run.rounds} rounds` : "engine time";
+}
+
+function cost(made) {
+  const spent = Object.values(made.seconds).reduce((sum, seconds) => sum + seconds, 0);
+  return `of ${made.n} rows, ${(1000 * spent).toFixed(1)} ms`;
+}
+
+// A sentence under the figures, in every view, where plain decoding is faster: no tree is shown without it then. And
+// where a run with the budget auto fell back to plain rounds, how often it drafted.
+const NEARLY = 0.75; // of its rounds: with drafts in more than this share, auto counts as always drafting
+const MOSTLY = 0.25; // of its rounds: with drafts in at most this share, auto counts as decoding plainly
+
+// Whether the run was slower than plain decoding, and what auto would have done; "" where it was faster. The sentence of
+// a withheld speed-up belongs to the figures too.
+function slower({ against, comparison, mode }) {
+  if (!against) return comparison && comparison.state !== "measuring" && mode !== "story" ? comparison.speed.withheld : "";
+  if (against.standing === "faster") return "";
+  const rates = `${against.plain_speed} against ${against.speed} tokens/s, ${against.times}.`;
+  if (against.standing === "alike") return `No clear difference to plain decoding here: ${rates}`;
+  return [`Plain decoding is faster here: ${rates}`, ...(comparison.others || []).filter(plainly).slice(0, 1)
+    .map(() => "The budget auto would have decoded plainly.")].join(" ");
+}
+
+export function plainly({ pace, rounds, drafted }) {
+  return pace === "auto" && rounds > 0 && drafted <= MOSTLY * rounds;
+}
+
+// How often a run with the budget auto drafted; "" where it nearly always did.
+function paced(header, rounds, busy) {
+  if (!header || header.pace !== "auto" || !header.heads.length || !rounds.length) return "";
+  const drafted = rounds.filter((made) => made.n > 1).length;
+  if (drafted > NEARLY * rounds.length) return "";
+  if (!drafted) return `auto ${busy ? "has decoded plainly so far" : "decoded plainly"}: a draft would have cost more than it brought.`;
+  return `auto ${busy ? "has " : ""}drafted in ${drafted} of ${rounds.length} rounds${busy ? " so far" : ""}; in the others a draft would have cost more than it brought.`;
+}
+
+export class Plainly {
+  constructor(stage, parent) {
+    this.stage = stage;
+    this.box = html("p", "cs-plainly", parent);
+    for (const event of ["value", "round", "begin", "compared", "mode"]) stage.on(event, () => this.draw());
+    this.draw();
+  }
+
+  draw() {
+    const { rounds, header, live } = this.stage;
+    const words = [slower(this.stage), paced(header, rounds, live)];
+    const said = words.filter(Boolean).join(" ");
+    this.box.hidden = !said;
+    write(this.box, said);
+  }
+}
+
+// What a live run is compared with: after the run, the server measures it in turns with plain decoding of the same prompt,
+// only if the queue is empty. A run that shared rounds with others is not compared. Where the run was slower, a notice
+// says so and offers the settings that were faster.
+const BETWEEN_LOOKS_MS = 400;
+
+export class Comparing {
+  constructor(stage, notices, adopt) {
+    this.stage = stage;
+    this.notices = notices;
+    this.adopt = adopt;
+    this.asked = new Set(); // runs: each is compared with plain decoding once
+    stage.on("value", () => this.look());
+    stage.on("state", () => this.look());
+    stage.on("begin", () => this.notices.slow(null));
+  }
+
+  look() {
+    const { stage } = this;
+    const { run, state } = stage.value;
+    const ended = ["done", "stopped"].includes(state) && stage.header && stage.rounds.length > 1;
+    if (!ended || stage.recorded || stage.value.followed || !stage.header.heads.length || !stage.server || this.asked.has(run)) return;
+    this.asked.add(run);
+    if (!stage.comparison && !stage.figures.shared) this.ask(run, stage.header);
+  }
+
+  async ask(run, header) {
+    const { stage } = this;
+    this.say(run, "being measured …");
+    const why = await this.measured(run);
+    this.say(run, why);
+    if (stage.value.run === run && !why) this.advise(header);
+  }
+
+  // Shows what is found as it grows; "" or why nothing was found.
+  async measured(run) {
+    const { server } = this.stage;
+    try {
+      const begun = await server.compare({ run });
+      if (begun.error) return begun.error;
+      for (;;) {
+        const job = await server.compared({ job: begun.job });
+        if (job.result) this.stage.compared(run, job.result);
+        if (job.error || job.state === "error") return job.error || job.message;
+        if (["done", "stopped"].includes(job.state)) return job.result ? "" : "Another run came before it was measured.";
+        await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
+      }
+    } catch {
+      return "The server cannot be reached, so it was not measured.";
     }
   }
 
-  function timed(run) {
-    return run.shared ? `shared ${run.shared} of ${run.rounds} rounds` : "engine time";
+  say(run, words) {
+    if (this.stage.value.run !== run) return;
+    this.stage.comparing = words;
+    this.stage.tell("compared");
   }
 
-  function cost(made) {
-    const spent = Object.values(made.seconds).reduce((sum, seconds) => sum + seconds, 0);
-    return `of ${made.n} rows, ${(1000 * spent).toFixed(1)} ms`;
+  // For a run slower than plain decoding: the other settings that were measured, the fastest first, one click away.
+  advise(header) {
+    const { against, comparison } = this.stage;
+    if (!against || against.standing !== "slower") return;
+    const better = comparison.others.filter((other) => other.ratio > against.ratio && !plainly(other));
+    const setting = (other) => (other.pace === "auto" ? `auto up to ${other.budget} nodes` : `${other.budget} nodes`);
+    const named = (other) => (other.dtype ? `${other.dtype} (start with --dtype ${other.dtype})` : setting(other));
+    const measured = better.length
+      ? `Measured just now on this prompt, in turns with plain decoding: ${better.map((other) => `${named(other)} ${other.times}`).join("; ")}.`
+      : "No other setting that was tried was faster.";
+    const plain = { method: "autoregressive", budget: 0, pace: "fixed", label: "plain decoding" };
+    const [usable] = better.filter((other) => !other.dtype);
+    const first = usable && usable.ratio > 1 ? { ...usable, label: setting(usable) } : plain;
+    this.notices.slow({
+      message: `This run was slower than plain decoding: ${against.times} its speed. ${measured}`,
+      label: `Use ${first.label}`, act: () => this.use(header, first),
+    });
   }
 
-  Canopy.Metrics = Metrics;
-})(window.Canopy = window.Canopy || {});
+  use(header, { method, budget, pace }) {
+    const { prompt, temperature, split, top_k, top_p, seed, max_tokens, heads } = header;
+    this.adopt({ prompt, temperature, split, top_k, top_p, seed, max_tokens, heads, method, budget, pace });
+    this.notices.slow(null);
+    this.notices.brief("The setting is in the bar: press Run.");
+  }
+}

@@ -1,154 +1,170 @@
 // Puts the page together: on the live page over Gradio's props, in a replay file over the data inside it.
-(function (Canopy) {
-  "use strict";
 
-  const PLACE = { row: "lower", share: 1 }; // of a panel that names none
+import { html } from "../panels/ink.js";
+import "../panels/panels.js";
+import { Address } from "./address.js";
+import { Bar, theme } from "./bar.js";
+import { controls, Conversation } from "./controls.js";
+import { Frames } from "./frames.js";
+import { Help, Keys, Search } from "./keys.js";
+import { Lessons } from "./lessons.js";
+import { Comparing, Metrics, Plainly } from "./metrics.js";
+import { Lost, Notices } from "./notices.js";
+import { ModelLine, Rigs, WayOut } from "./rigs.js";
+import { Save } from "./save.js";
+import { panels, Stage } from "./stage.js";
+import { Duel, Story } from "./story.js";
+import { TextPanel } from "./text.js";
+import { Player, Timeline } from "./timeline.js";
+import { Tour } from "./tour.js";
 
-  function build(stage, header, host, given) {
-    const { html } = Canopy.ink;
-    const root = html("div", "cs-stage", host);
-    const notices = new Canopy.Notices(stage, root);
-    if (stage.server) new Canopy.Lost(stage, notices);
-    const duel = new Canopy.Duel(stage, html("div", "", null));
-    new Canopy.Story(stage, root, duel);
-    new Canopy.Metrics(stage, root);
-    new Canopy.Plainly(stage, root);
-    const player = new Canopy.Player(stage);
-    const frames = new Canopy.Frames(stage, root);
-    const text = arrange(stage, frames);
-    frames.area.append(duel.box);
-    new Canopy.Timeline(stage, player, root);
-    const help = new Canopy.Help(document.body);
-    const search = new Canopy.Search(frames, frames.area);
-    const lessons = new Canopy.Lessons(stage, player, notices, given.lessons);
-    const save = new Canopy.Save(stage, frames, lessons, notices);
-    const parts = { stage, player, frames, help, search, lessons, save, notices, duel };
-    parts.conversation = stage.server ? new Canopy.Conversation(stage, text) : null;
-    parts.rigs = stage.server ? new Canopy.Rigs(stage, notices, document.body) : null;
-    parts.tour = Canopy.Tour && stage.server ? new Canopy.Tour(parts) : null;
-    const keys = parts.keys = new Canopy.Keys(parts);
-    help.fill(keys.table);
-    new Canopy.Bar(stage, header, parts);
-    parts.address = new Canopy.Address(stage, lessons, frames);
-    dress(stage, root);
-    return parts;
+const PLACE = { row: "lower", share: 1 }; // of a panel that names none
+
+function build(stage, header, host, given) {
+  const root = html("div", "cs-stage", host);
+  const notices = new Notices(stage, root);
+  if (stage.server) new Lost(stage, notices);
+  const duel = new Duel(stage, html("div", "", null));
+  new Story(stage, root, duel);
+  new Metrics(stage, root);
+  new Plainly(stage, root);
+  const player = new Player(stage);
+  const frames = new Frames(stage, root);
+  const text = arrange(stage, frames);
+  frames.area.append(duel.box);
+  new Timeline(stage, player, root);
+  const help = new Help(document.body);
+  const search = new Search(frames, frames.area);
+  const lessons = new Lessons(stage, player, notices, given.lessons);
+  const save = new Save(stage, frames, lessons, notices);
+  const parts = { stage, player, frames, help, search, lessons, save, notices, duel };
+  parts.conversation = stage.server ? new Conversation(stage, text) : null;
+  parts.rigs = stage.server ? new Rigs(stage, notices, document.body) : null;
+  parts.tour = Tour && stage.server ? new Tour(parts) : null;
+  const keys = parts.keys = new Keys(parts);
+  help.fill(keys.table);
+  new Bar(stage, header, parts);
+  parts.address = new Address(stage, lessons, frames);
+  dress(stage, root);
+  return parts;
+}
+
+function arrange(stage, frames) {
+  const text = frames.frame(frames.upper, "text", 0.72, {
+    title: "Text", caption: "Each token in the colour of who guessed it.",
+    legend: [
+      { glyph: "■", label: "target", color: "--target", title: "The target's own tokens" },
+      { glyph: "■", label: "drafter 1", color: "--drafter1", origin: "drafter1" },
+      { glyph: "■", label: "drafter 2", color: "--drafter2", origin: "drafter2" },
+      { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
+    ],
+  });
+  new TextPanel(stage, text.body);
+  for (const { name, place } of panels.values()) {
+    const { row, share } = { ...PLACE, ...place };
+    frames.panel(frames[row], name, share);
   }
+  return text.frame;
+}
 
-  function arrange(stage, frames) {
-    const text = frames.frame(frames.upper, "text", 0.72, {
-      title: "Text", caption: "Each token in the colour of who guessed it.",
-      legend: [
-        { glyph: "■", label: "target", color: "--target", title: "The target's own tokens" },
-        { glyph: "■", label: "drafter 1", color: "--drafter1", origin: "drafter1" },
-        { glyph: "■", label: "drafter 2", color: "--drafter2", origin: "drafter2" },
-        { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
-      ],
-    });
-    new Canopy.TextPanel(stage, text.body);
-    for (const { name, place } of Canopy.panels.values()) {
-      const { row, share } = { ...PLACE, ...place };
-      frames.panel(frames[row], name, share);
-    }
-    return text.frame;
-  }
-
-  // The mode and the state as attributes, for the style sheet; the stage's height is what the window has left.
-  function dress(stage, root) {
-    const mark = () => {
-      document.body.dataset.canopyMode = root.dataset.mode = stage.mode;
-      document.body.dataset.canopyState = root.dataset.state = stage.state;
-      root.classList.toggle("is-earlier", Boolean(stage.coming) && stage.rounds.length > 0);
-    };
-    const fit = () => {
-      const top = root.getBoundingClientRect().top + window.scrollY;
-      root.style.setProperty("--cs-left", `${Math.max(0, window.innerHeight - top)}px`);
-    };
-    stage.on("mode", () => {
-      mark();
-      fit();
-    });
-    stage.on("state", mark);
-    window.addEventListener("resize", fit);
-    new ResizeObserver(fit).observe(root.parentElement.closest(".gradio-container") || document.body);
-    for (const controls of document.querySelectorAll("#canopy-ask, #canopy-settings")) {
-      new ResizeObserver(fit).observe(controls);
-    }
+// The mode and the state as attributes, for the style sheet; the stage's height is what the window has left.
+function dress(stage, root) {
+  const mark = () => {
+    document.body.dataset.canopyMode = root.dataset.mode = stage.mode;
+    document.body.dataset.canopyState = root.dataset.state = stage.state;
+    root.classList.toggle("is-earlier", Boolean(stage.coming) && stage.rounds.length > 0);
+  };
+  const fit = () => {
+    const top = root.getBoundingClientRect().top + window.scrollY;
+    root.style.setProperty("--cs-left", `${Math.max(0, window.innerHeight - top)}px`);
+  };
+  stage.on("mode", () => {
     mark();
     fit();
+  });
+  stage.on("state", mark);
+  window.addEventListener("resize", fit);
+  new ResizeObserver(fit).observe(root.parentElement.closest(".gradio-container") || document.body);
+  for (const controls of document.querySelectorAll("#canopy-ask, #canopy-settings")) {
+    new ResizeObserver(fit).observe(controls);
   }
+  mark();
+  fit();
+}
 
-  // The view that the address names, else the run that was kept, else the recording that the page opens with.
-  async function begin(parts, value, name) {
-    const { stage, address, lessons, notices } = parts;
-    const asked = Canopy.Address.opened;
-    const { kept } = Canopy.controls;
-    const opening = value && value.header ? { ...value, run: name } : null;
-    stage.settings = { method: asked.method, budget: asked.budget };
-    stage.setMode(asked.mode);
-    if (kept) stage.show(kept);
-    else if (!asked.trace || asked.trace === name) stage.show(opening);
-    const restored = await address.restore();
-    if (!stage.rounds.length && opening) {
-      const gone = notices.failure; // the linked run: what stands in for it does not answer the wish
-      stage.show(opening);
-      if (gone) notices.fail(gone);
-    }
-    if (kept) notices.runAgain("The server answers again; this run broke off with it.");
-    else if (!restored || Canopy.controls.goesOn === "plays") lessons.start();
-    stage.tell("mode", { push: false });
-    parts.ready = true;
+// The view that the address names, else the run that was kept, else the recording that the page opens with.
+async function begin(parts, value, name) {
+  const { stage, address, lessons, notices } = parts;
+  const asked = Address.opened;
+  const { kept } = controls;
+  const opening = value && value.header ? { ...value, run: name } : null;
+  stage.settings = { method: asked.method, budget: asked.budget };
+  stage.setMode(asked.mode);
+  if (kept) stage.show(kept);
+  else if (!asked.trace || asked.trace === name) stage.show(opening);
+  const restored = await address.restore();
+  if (!stage.rounds.length && opening) {
+    const gone = notices.failure; // the linked run: what stands in for it does not answer the wish
+    stage.show(opening);
+    if (gone) notices.fail(gone);
   }
+  if (kept) notices.runAgain("The server answers again; this run broke off with it.");
+  else if (!restored || controls.goesOn === "plays") lessons.start();
+  stage.tell("mode", { push: false });
+  parts.ready = true;
+}
 
-  Canopy.open = function open(element, props, watch, server, tell) {
-    if (element.querySelector(".cs-stage")) return;
-    Canopy.theme.apply();
-    const stage = new Canopy.Stage();
-    stage.server = server;
-    const header = document.querySelector("#canopy-header .canopy-host") || element;
-    const parts = build(stage, header, element.querySelector(".canopy-host"), { lessons: plain(props.lessons) });
-    Canopy.controls.stage = stage;
-    parts.lessons.first = props.opening;
-    // A run that is opened fills the bar, so that Run repeats it live; where an address named it, the setting in that
-    // address takes precedence over the run's own. A recording was made elsewhere: here its budget may cost far more than
-    // it brings, so it becomes the most that auto may use.
-    stage.on("opened", ({ push }) => {
-      const { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, heads } = stage.header;
-      const usual = { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, heads };
-      const asked = { ...usual, pace: stage.header.recorded ? "auto" : pace };
-      if (stage.header.engine) return;
-      if (!push && !parts.ready && Canopy.controls.carried !== null) return; // the bar keeps its values
-      const named = push ? {} : Canopy.Address.read();
-      tell.adopt({ ...asked, method: named.method || method, budget: named.budget ?? budget });
-      parts.conversation.take(stage.header.turns);
-    });
-    new Canopy.Comparing(stage, parts.notices, tell.adopt);
-    new Canopy.WayOut(stage, parts.notices, parts.rigs);
-    new Canopy.ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), plain(props.right) || [], (asked) => {
-      tell.adopt({ ...asked, heads: [] });
-      Canopy.controls.runWhen(asked.prompt);
-    });
-    Canopy.controls.askAgain(tell.adopt);
-    if (Canopy.controls.goesOn === "runs") Canopy.controls.runWhen(Canopy.controls.carried, null, true);
-    stage.on("rig", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
-    Canopy.parts = parts;
-    watch("value", () => stage.show(plain(props.value)));
-    begin(parts, plain(props.value), props.opening);
-  };
+function open(element, props, watch, server, tell) {
+  if (element.querySelector(".cs-stage")) return;
+  theme.apply();
+  const stage = new Stage();
+  stage.server = server;
+  const header = document.querySelector("#canopy-header .canopy-host") || element;
+  const parts = build(stage, header, element.querySelector(".canopy-host"), { lessons: plain(props.lessons) });
+  controls.parts = parts;
+  parts.lessons.first = props.opening;
+  // A run that is opened fills the bar, so that Run repeats it live; where an address named it, the setting in that
+  // address takes precedence over the run's own. A recording was made elsewhere: here its budget may cost far more than
+  // it brings, so it becomes the most that auto may use.
+  stage.on("opened", ({ push }) => {
+    const { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, heads } = stage.header;
+    const usual = { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, heads };
+    const asked = { ...usual, pace: stage.header.recorded ? "auto" : pace };
+    if (stage.header.engine) return;
+    if (!push && !parts.ready && controls.carried !== null) return; // the bar keeps its values
+    const named = push ? {} : Address.read();
+    tell.adopt({ ...asked, method: named.method || method, budget: named.budget ?? budget });
+    parts.conversation.take(stage.header.turns);
+  });
+  new Comparing(stage, parts.notices, tell.adopt);
+  new WayOut(stage, parts.notices, parts.rigs);
+  new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), parts.rigs, plain(props.right) || [], (asked) => {
+    tell.adopt({ ...asked, heads: [] });
+    controls.runWhen(asked.prompt);
+  });
+  controls.askAgain(tell.adopt);
+  if (controls.goesOn === "runs") controls.runWhen(controls.carried, null, true);
+  stage.on("rig", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
+  watch("value", () => stage.show(plain(props.value)));
+  begin(parts, plain(props.value), props.opening);
+}
 
-  Canopy.openReplay = function openReplay() {
-    Canopy.theme.apply();
-    const stage = new Canopy.Stage();
-    const find = (id) => document.getElementById(id);
-    const parts = build(stage, find("canopy-header"), find("canopy-stage"), { lessons: [] });
-    new Canopy.ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), [], () => undefined);
-    Canopy.parts = parts;
-    const value = JSON.parse(find("canopy-data").textContent);
-    begin(parts, value, value && value.run);
-  };
+export function openReplay() {
+  theme.apply();
+  const stage = new Stage();
+  const find = (id) => document.getElementById(id);
+  const parts = build(stage, find("canopy-header"), find("canopy-stage"), { lessons: [] });
+  new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), null, [], () => undefined);
+  controls.parts = parts;
+  const value = JSON.parse(find("canopy-data").textContent);
+  begin(parts, value, value && value.run);
+}
 
-  // A stage value travels as text; other props are proxies, of which a copy of the outermost level is enough.
-  function plain(value) {
-    if (typeof value === "string") return value ? JSON.parse(value) : null;
-    return Array.isArray(value) ? Array.from(value) : value;
-  }
-})(window.Canopy = window.Canopy || {});
+// A stage value travels as text; other props are proxies, of which a copy of the outermost level is enough.
+function plain(value) {
+  if (typeof value === "string") return value ? JSON.parse(value) : null;
+  return Array.isArray(value) ? Array.from(value) : value;
+}
+
+// What Gradio's components, replay files and tests call.
+window.Canopy = { open, openReplay, controls, Stage, panels, get parts() { return controls.parts; } };

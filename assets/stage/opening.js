@@ -1,95 +1,93 @@
 // The page of the first seconds, shown while the server builds the real one: the recording plays, and a prompt that is
 // entered here runs on the real page.
-(function (Canopy) {
-  "use strict";
 
-  const BETWEEN_LOOKS_MS = 500;
-  const NOT_YET = 503;
-  const STILL_MS = 1200; // without a key press, so that the page is not replaced while a person types
-  const WAITS = "The page is almost ready. Your run begins by itself once the rig is loaded.";
+import { button, html, write } from "../panels/ink.js";
+import { controls } from "./controls.js";
+import { openReplay } from "./mount.js";
 
-  class Opening {
-    constructor(parts, rig) {
-      this.parts = parts;
-      this.address = window.location.hash; // as it was opened: the view that the real page restores
-      this.runs = false;
-      this.typed = 0;
-      this.lost = false; // whether the server does not answer
-      this.build();
-      this.badge(rig);
-      this.draw();
-    }
+const BETWEEN_LOOKS_MS = 500;
+const NOT_YET = 503;
+const STILL_MS = 1200; // without a key press, so that the page is not replaced while a person types
+const WAITS = "The page is almost ready. Your run begins by itself once the rig is loaded.";
 
-    build() {
-      const { html, button } = Canopy.ink;
-      const form = html("form", "cs-opening", null);
-      document.getElementById("canopy-stage").before(form);
-      const label = html("label", "", form, "Prompt");
-      this.field = html("textarea", "", label);
-      this.before = this.field.value = this.parts.stage.header ? this.parts.stage.header.prompt : "";
-      Object.assign(this.field, { rows: 1, placeholder: "Ask something …" });
-      this.field.addEventListener("input", () => { this.typed = Date.now(); });
-      this.field.addEventListener("keydown", (event) => {
-        if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-        event.preventDefault();
-        this.run(true);
-      });
-      this.go = button(form, "▶ Run", "Run this prompt as soon as the rig is loaded", () => this.run(true));
-      this.stop = button(form, "■ Stop", "Do not run it", () => this.run(false));
-      this.go.classList.add("cs-opening-run");
-      this.wait = html("p", "", form);
-      this.wait.setAttribute("role", "status");
-    }
-
-    badge(rig) {
-      const { html } = Canopy.ink;
-      document.querySelector(".cs-bar-tools").prepend(html("span", "cs-opening-rig", null, rig ? `Rig: ${rig}, loading …` : "Loading the rig …"));
-    }
-
-    run(wanted) {
-      this.runs = wanted && Boolean(this.field.value.trim());
-      this.draw();
-    }
-
-    draw() {
-      const { html } = Canopy.ink;
-      this.stop.disabled = !this.runs;
-      this.go.disabled = this.runs;
-      this.wait.replaceChildren();
-      if (!this.runs) return;
-      html("progress", "", this.wait).setAttribute("aria-label", "The page is being built");
-      html("span", "", this.wait, WAITS);
-    }
-
-    // The server holds this request back until the real page is built.
-    async follow() {
-      for (;;) {
-        try {
-          const answer = await fetch("gradio_api/app_id");
-          if (this.lost) this.draw(); // it answers again
-          this.lost = false;
-          if (answer.status !== NOT_YET && Date.now() - this.typed > STILL_MS) break;
-        } catch {
-          this.lost = true;
-          Canopy.ink.write(this.wait, "The server does not answer; trying again.");
-        }
-        await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
-      }
-      this.leave();
-    }
-
-    leave() {
-      const { player } = this.parts;
-      if (this.address) window.history.replaceState(null, "", this.address);
-      const asked = this.runs || this.field.value !== this.before;
-      const goesOn = this.runs ? "runs" : !this.address && player.playing && "plays";
-      Canopy.controls.handOver(asked ? this.field.value : null, goesOn);
-    }
+class Opening {
+  constructor(parts, rig) {
+    this.parts = parts;
+    this.address = window.location.hash; // as it was opened: the view that the real page restores
+    this.runs = false;
+    this.typed = 0;
+    this.lost = false; // whether the server does not answer
+    this.build();
+    this.badge(rig);
+    this.draw();
   }
 
-  Canopy.openFirst = function openFirst(rig) {
-    Canopy.openReplay();
-    Canopy.opening = new Opening(Canopy.parts, rig);
-    Canopy.opening.follow();
-  };
-})(window.Canopy = window.Canopy || {});
+  build() {
+    const form = html("form", "cs-opening", null);
+    document.getElementById("canopy-stage").before(form);
+    const label = html("label", "", form, "Prompt");
+    this.field = html("textarea", "", label);
+    this.before = this.field.value = this.parts.stage.header ? this.parts.stage.header.prompt : "";
+    Object.assign(this.field, { rows: 1, placeholder: "Ask something …" });
+    this.field.addEventListener("input", () => { this.typed = Date.now(); });
+    this.field.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      this.run(true);
+    });
+    this.go = button(form, "▶ Run", "Run this prompt as soon as the rig is loaded", () => this.run(true));
+    this.stop = button(form, "■ Stop", "Do not run it", () => this.run(false));
+    this.go.classList.add("cs-opening-run");
+    this.wait = html("p", "", form);
+    this.wait.setAttribute("role", "status");
+  }
+
+  badge(rig) {
+    document.querySelector(".cs-bar-tools").prepend(html("span", "cs-opening-rig", null, rig ? `Rig: ${rig}, loading …` : "Loading the rig …"));
+  }
+
+  run(wanted) {
+    this.runs = wanted && Boolean(this.field.value.trim());
+    this.draw();
+  }
+
+  draw() {
+    this.stop.disabled = !this.runs;
+    this.go.disabled = this.runs;
+    this.wait.replaceChildren();
+    if (!this.runs) return;
+    html("progress", "", this.wait).setAttribute("aria-label", "The page is being built");
+    html("span", "", this.wait, WAITS);
+  }
+
+  // The server holds this request back until the real page is built.
+  async follow() {
+    for (;;) {
+      try {
+        const answer = await fetch("gradio_api/app_id");
+        if (this.lost) this.draw(); // it answers again
+        this.lost = false;
+        if (answer.status !== NOT_YET && Date.now() - this.typed > STILL_MS) break;
+      } catch {
+        this.lost = true;
+        write(this.wait, "The server does not answer; trying again.");
+      }
+      await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
+    }
+    this.leave();
+  }
+
+  leave() {
+    const { player } = this.parts;
+    if (this.address) window.history.replaceState(null, "", this.address);
+    const asked = this.runs || this.field.value !== this.before;
+    const goesOn = this.runs ? "runs" : !this.address && player.playing && "plays";
+    controls.handOver(asked ? this.field.value : null, goesOn);
+  }
+}
+
+window.Canopy.openFirst = function openFirst(rig) {
+  openReplay();
+  window.Canopy.opening = new Opening(controls.parts, rig);
+  window.Canopy.opening.follow();
+};

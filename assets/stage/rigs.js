@@ -1,235 +1,287 @@
 // The rig that answers, and loading another one on the server while the old one goes on answering.
-(function (Canopy) {
-  "use strict";
 
-  const BETWEEN_LOOKS_MS = 500;
-  const BETWEEN_TRIES_MS = 2000;
-  const AWAY = "The server does not answer; trying again.";
-  const FORMS = "TARGET::DRAFTER, each a folder or a Hugging Face model id (with @revision if needed); the target may be "
-    + "a GGUF file, the drafter ngram. Or a folder with a rig.json. Weights are read from safetensors and GGUF alone. "
-    + "Or http://HOST:PORT, a running vLLM, SGLang or llama.cpp server.";
+import { button, html, write } from "../panels/ink.js";
+import { controls } from "./controls.js";
 
-  class Rigs {
-    constructor(stage, notices, parent) {
-      this.stage = stage;
-      this.notices = notices;
-      this.state = null;
-      this.mine = false; // whether this page asked for the rig that is being loaded
-      this.box = Canopy.ink.html("div", "cs-overlay", parent);
-      this.box.hidden = true;
-      this.box.addEventListener("click", (event) => {
-        if (event.target === this.box) this.close();
-      });
-      this.build();
-      stage.on("state", () => {
-        if (["done", "error"].includes(stage.state)) this.look();
-      });
-      document.addEventListener("visibilitychange", () => document.hidden || this.look());
-      this.look();
-    }
+const BETWEEN_LOOKS_MS = 500;
+const BETWEEN_TRIES_MS = 2000;
+const AWAY = "The server does not answer; trying again.";
+const FORMS = "TARGET::DRAFTER, each a folder or a Hugging Face model id (with @revision if needed); the target may be "
+  + "a GGUF file, the drafter ngram. Or a folder with a rig.json. Weights are read from safetensors and GGUF alone. "
+  + "Or http://HOST:PORT, a running vLLM, SGLang or llama.cpp server.";
 
-    // The button in the bar that names the rig that answers.
-    opener(parent) {
-      this.button = Canopy.ink.button(parent, "Rig", "The rig that answers; load another one", () => this.open());
-      this.button.classList.add("cs-rig");
-      this.button.removeAttribute("aria-label"); // what it says is its name
-      this.button.setAttribute("aria-haspopup", "dialog");
-      this.draw();
-    }
-
-    build() {
-      const { html, button } = Canopy.ink;
-      const sheet = html("div", "cs-sheet cs-rigs", this.box);
-      sheet.setAttribute("role", "dialog");
-      sheet.setAttribute("aria-modal", "true");
-      sheet.setAttribute("aria-label", "The rig");
-      sheet.addEventListener("keydown", (event) => this.key(event));
-      button(sheet, "×", "Close (Esc)", () => this.close()).classList.add("cs-close");
-      html("h2", "", sheet, "The rig that answers");
-      this.now = html("p", "cs-rig-now", sheet);
-      this.good = html("p", "cs-rig-note", sheet);
-      this.again = html("p", "cs-rig-note", sheet);
-      this.againSaid = html("span", "", this.again);
-      button(this.again, "Ask again now", "Ask the server that did not answer once more", () => this.ask("rig_retry", {})).removeAttribute("aria-label");
-      html("p", "cs-rig-note", sheet, "A rig is a target model with its drafters. One rig answers everybody who has this page open.");
-      html("h2", "", sheet, "Load another rig");
-      this.closed = html("p", "cs-rig-note", sheet);
-      this.form = html("form", "cs-rig-form", sheet);
-      this.form.addEventListener("submit", (event) => {
-        event.preventDefault();
-        this.choose();
-      });
-      this.list = html("fieldset", "", this.form);
-      html("legend", "cs-spoken", this.list, "Rig to load");
-      this.fields();
-      this.actions();
-    }
-
-    fields() {
-      const { html } = Canopy.ink;
-      this.named = html("div", "", this.list);
-      const own = this.radio(this.list, "", "your own", FORMS);
-      this.typed = html("input", "cs-rig-typed", this.list);
-      Object.assign(this.typed, { type: "text", spellcheck: false, autocomplete: "off", placeholder: "Qwen/Qwen3-8B::/data/my-drafter" });
-      this.typed.setAttribute("aria-label", "Your own rig: TARGET::DRAFTER, or a folder");
-      this.typed.addEventListener("input", () => { own.checked = true; });
-    }
-
-    radio(parent, value, name, note) {
-      const { html } = Canopy.ink;
-      const label = html("label", "cs-rig-choice", parent);
-      const input = html("input", "", label);
-      Object.assign(input, { type: "radio", name: "canopy-rig", value });
-      const words = html("span", "", label);
-      html("strong", "", words, name);
-      html("span", "cs-rig-note", words, ` ${note}`);
-      return input;
-    }
-
-    actions() {
-      const { html, button } = Canopy.ink;
-      const row = html("div", "cs-rig-actions", this.form);
-      this.load = html("button", "cs-rig-load", row, "Load");
-      this.load.type = "submit";
-      this.cancel = button(row, "Cancel", "Stop loading; the present rig goes on answering", () => this.ask("rig_cancel", {}));
-      this.bar = html("progress", "", row);
-      this.bar.setAttribute("aria-label", "Loading progress");
-      this.said = html("p", "cs-rig-said", this.form);
-      this.said.setAttribute("role", "status");
-      this.meanwhile = html("p", "cs-rig-note", this.form);
-      this.failure = html("p", "cs-rig-failure", this.form);
-      this.failure.setAttribute("role", "alert");
-    }
-
-    choose() {
-      const chosen = this.form.querySelector("input[type=radio]:checked");
-      this.mine = true;
-      this.refusal = "";
-      this.state = { ...this.state, failure: "" };
-      this.draw();
-      this.ask("rig_choose", { rig: (chosen && chosen.value) || this.typed.value });
-    }
-
-    look() {
-      return this.ask("rig_state", {});
-    }
-
-    // A refusal stays beside the field until the next request.
-    async ask(name, wanted) {
-      clearTimeout(this.timer);
-      try {
-        const answer = await this.stage.server[name](wanted);
-        if (answer.error === undefined) this.take(answer);
-        if (name !== "rig_state" || answer.error !== undefined) this.refusal = answer.error || "";
-      } catch {
-        this.refusal = AWAY;
-      }
-      this.draw();
-      clearTimeout(this.timer);
-      const waiting = this.refusal === AWAY || (this.state && this.state.loading);
-      const retrying = this.state && this.state.retry;
-      if (waiting || retrying) this.timer = setTimeout(() => this.look(), waiting ? BETWEEN_LOOKS_MS : BETWEEN_TRIES_MS);
-    }
-
-    take(state) {
-      const before = this.state;
-      this.state = state;
-      this.stage.tell("rigs");
-      if (this.refusal === AWAY) this.refusal = "";
-      if (!before) {
-        this.first = state.changes;
-        this.tellOfRetry();
-        return;
-      }
-      const ended = before.loading && !state.loading;
-      if (before.coming && !state.coming) this.arrived();
-      else if (state.changes !== this.first) this.changed();
-      else if (ended && state.failure && this.mine && this.box.hidden) this.notices.fail(state.failure);
-      if (ended) this.ended(state.failure);
-    }
-
-    ended(failure) {
-      this.mine = false;
-      if (failure) Canopy.controls.askAfterReload(null);
-    }
-
-    // The page's first rig is loaded, or has failed to load: the page offers what the rig that answers can do.
-    arrived() {
-      this.first = this.state.changes;
-      this.stage.tell("rig");
-      if (this.state.failure && !this.state.retry) this.notices.fail(this.state.failure);
-      this.tellOfRetry();
-    }
-
-    tellOfRetry() {
-      const { failure, retry } = this.state;
-      if (retry) this.notices.news(`${failure} This page goes on asking it.`, "Ask again now", () => this.ask("rig_retry", {}));
-    }
-
-    // Another rig answers: the page that asked for it reloads, other pages get a notice. The first rig counts as loading
-    // while the state names it as coming, even if it already answers.
-    changed() {
-      if (this.state.coming) return;
-      if (this.mine) Canopy.controls.reload();
-      else this.notices.news(`${this.state.rig} answers now; this page still offers the methods and presets of the former rig.`,
-        "Reload", () => Canopy.controls.reload());
-    }
-
-    draw() {
-      const { write } = Canopy.ink;
-      const { state } = this;
-      if (!state) return;
-      const { loading } = state;
-      if (this.button) write(this.button, loading ? `Rig: ${state.coming || state.rig}, loading …` : `Rig: ${state.rig}`);
-      const opened = state.opened === state.rig ? "" : ` (--rig ${state.opened})`;
-      write(this.now, state.coming ? `${state.coming} is being loaded; runs wait for it.` : `${state.rig}, on ${state.hardware}${opened}`);
-      write(this.good, state.coming ? "" : state.reason || state.good_at);
-      write(this.closed, state.closed);
-      this.form.hidden = Boolean(state.closed);
-      this.closed.hidden = !state.closed;
-      if (!this.named.childElementCount) for (const { name, note } of state.named) this.radio(this.named, name, name, note);
-      this.drawLoading(state);
-      write(this.failure, this.refusal || state.failure);
-    }
-
-    drawLoading({ loading, coming, rig, retry }) {
-      const { write } = Canopy.ink;
-      this.again.hidden = !retry;
-      write(this.againSaid, retry ? `${retry.said} ` : "");
-      this.load.disabled = Boolean(loading);
-      this.cancel.hidden = this.bar.hidden = !loading;
-      if (loading && loading.share !== null) this.bar.value = loading.share;
-      else this.bar.removeAttribute("value");
-      write(this.said, loading ? `${loading.name}: ${loading.message}` : "");
-      write(this.meanwhile, loading && !coming ? `Until it is ready, ${rig} goes on answering; what is measured meanwhile may come out slower.` : "");
-    }
-
-    open() {
-      this.box.hidden = false;
-      this.look();
-      (this.form.querySelector("input:checked") || this.box.querySelector(".cs-close")).focus();
-    }
-
-    // Tab stays inside, Esc closes.
-    key(event) {
-      if (event.key === "Escape") this.close();
-      else if (event.key === "Tab") {
-        const reach = Array.from(this.box.querySelectorAll("button, input")).filter((item) => !item.disabled && item.offsetParent);
-        const at = event.shiftKey ? reach[0] : reach[reach.length - 1];
-        if (document.activeElement !== at) return;
-        (event.shiftKey ? reach[reach.length - 1] : reach[0]).focus();
-      } else return;
-      event.preventDefault();
-      event.stopPropagation();
-    }
-
-    close() {
-      const open = !this.box.hidden;
-      this.box.hidden = true;
-      if (open) this.button.focus();
-      return open;
-    }
+export class Rigs {
+  constructor(stage, notices, parent) {
+    this.stage = stage;
+    this.notices = notices;
+    this.state = null;
+    this.mine = false; // whether this page asked for the rig that is being loaded
+    this.box = html("div", "cs-overlay", parent);
+    this.box.hidden = true;
+    this.box.addEventListener("click", (event) => {
+      if (event.target === this.box) this.close();
+    });
+    this.build();
+    stage.on("state", () => {
+      if (["done", "error"].includes(stage.state)) this.look();
+    });
+    document.addEventListener("visibilitychange", () => document.hidden || this.look());
+    this.look();
   }
 
-  Canopy.Rigs = Rigs;
-})(window.Canopy = window.Canopy || {});
+  // The button in the bar that names the rig that answers.
+  opener(parent) {
+    this.button = button(parent, "Rig", "The rig that answers; load another one", () => this.open());
+    this.button.classList.add("cs-rig");
+    this.button.removeAttribute("aria-label"); // what it says is its name
+    this.button.setAttribute("aria-haspopup", "dialog");
+    this.draw();
+  }
+
+  build() {
+    const sheet = html("div", "cs-sheet cs-rigs", this.box);
+    sheet.setAttribute("role", "dialog");
+    sheet.setAttribute("aria-modal", "true");
+    sheet.setAttribute("aria-label", "The rig");
+    sheet.addEventListener("keydown", (event) => this.key(event));
+    button(sheet, "×", "Close (Esc)", () => this.close()).classList.add("cs-close");
+    html("h2", "", sheet, "The rig that answers");
+    this.now = html("p", "cs-rig-now", sheet);
+    this.good = html("p", "cs-rig-note", sheet);
+    this.again = html("p", "cs-rig-note", sheet);
+    this.againSaid = html("span", "", this.again);
+    button(this.again, "Ask again now", "Ask the server that did not answer once more", () => this.ask("rig_retry", {})).removeAttribute("aria-label");
+    html("p", "cs-rig-note", sheet, "A rig is a target model with its drafters. One rig answers everybody who has this page open.");
+    html("h2", "", sheet, "Load another rig");
+    this.closed = html("p", "cs-rig-note", sheet);
+    this.form = html("form", "cs-rig-form", sheet);
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.choose();
+    });
+    this.list = html("fieldset", "", this.form);
+    html("legend", "cs-spoken", this.list, "Rig to load");
+    this.fields();
+    this.actions();
+  }
+
+  fields() {
+    this.named = html("div", "", this.list);
+    const own = this.radio(this.list, "", "your own", FORMS);
+    this.typed = html("input", "cs-rig-typed", this.list);
+    Object.assign(this.typed, { type: "text", spellcheck: false, autocomplete: "off", placeholder: "Qwen/Qwen3-8B::/data/my-drafter" });
+    this.typed.setAttribute("aria-label", "Your own rig: TARGET::DRAFTER, or a folder");
+    this.typed.addEventListener("input", () => { own.checked = true; });
+  }
+
+  radio(parent, value, name, note) {
+    const label = html("label", "cs-rig-choice", parent);
+    const input = html("input", "", label);
+    Object.assign(input, { type: "radio", name: "canopy-rig", value });
+    const words = html("span", "", label);
+    html("strong", "", words, name);
+    html("span", "cs-rig-note", words, ` ${note}`);
+    return input;
+  }
+
+  actions() {
+    const row = html("div", "cs-rig-actions", this.form);
+    this.load = html("button", "cs-rig-load", row, "Load");
+    this.load.type = "submit";
+    this.cancel = button(row, "Cancel", "Stop loading; the present rig goes on answering", () => this.ask("rig_cancel", {}));
+    this.bar = html("progress", "", row);
+    this.bar.setAttribute("aria-label", "Loading progress");
+    this.said = html("p", "cs-rig-said", this.form);
+    this.said.setAttribute("role", "status");
+    this.meanwhile = html("p", "cs-rig-note", this.form);
+    this.failure = html("p", "cs-rig-failure", this.form);
+    this.failure.setAttribute("role", "alert");
+  }
+
+  choose() {
+    const chosen = this.form.querySelector("input[type=radio]:checked");
+    this.mine = true;
+    this.refusal = "";
+    this.state = { ...this.state, failure: "" };
+    this.draw();
+    this.ask("rig_choose", { rig: (chosen && chosen.value) || this.typed.value });
+  }
+
+  look() {
+    return this.ask("rig_state", {});
+  }
+
+  // A refusal stays beside the field until the next request.
+  async ask(name, wanted) {
+    clearTimeout(this.timer);
+    try {
+      const answer = await this.stage.server[name](wanted);
+      if (answer.error === undefined) this.take(answer);
+      if (name !== "rig_state" || answer.error !== undefined) this.refusal = answer.error || "";
+    } catch {
+      this.refusal = AWAY;
+    }
+    this.draw();
+    clearTimeout(this.timer);
+    const waiting = this.refusal === AWAY || (this.state && this.state.loading);
+    const retrying = this.state && this.state.retry;
+    if (waiting || retrying) this.timer = setTimeout(() => this.look(), waiting ? BETWEEN_LOOKS_MS : BETWEEN_TRIES_MS);
+  }
+
+  take(state) {
+    const before = this.state;
+    this.state = state;
+    this.stage.tell("rigs");
+    if (this.refusal === AWAY) this.refusal = "";
+    if (!before) {
+      this.first = state.changes;
+      this.tellOfRetry();
+      return;
+    }
+    const ended = before.loading && !state.loading;
+    if (before.coming && !state.coming) this.arrived();
+    else if (state.changes !== this.first) this.changed();
+    else if (ended && state.failure && this.mine && this.box.hidden) this.notices.fail(state.failure);
+    if (ended) this.ended(state.failure);
+  }
+
+  ended(failure) {
+    this.mine = false;
+    if (failure) controls.askAfterReload(null);
+  }
+
+  // The page's first rig is loaded, or has failed to load: the page offers what the rig that answers can do.
+  arrived() {
+    this.first = this.state.changes;
+    this.stage.tell("rig");
+    if (this.state.failure && !this.state.retry) this.notices.fail(this.state.failure);
+    this.tellOfRetry();
+  }
+
+  tellOfRetry() {
+    const { failure, retry } = this.state;
+    if (retry) this.notices.news(`${failure} This page goes on asking it.`, "Ask again now", () => this.ask("rig_retry", {}));
+  }
+
+  // Another rig answers: the page that asked for it reloads, other pages get a notice. The first rig counts as loading
+  // while the state names it as coming, even if it already answers.
+  changed() {
+    if (this.state.coming) return;
+    if (this.mine) controls.reload();
+    else this.notices.news(`${this.state.rig} answers now; this page still offers the methods and presets of the former rig.`,
+      "Reload", () => controls.reload());
+  }
+
+  draw() {
+    const { state } = this;
+    if (!state) return;
+    const { loading } = state;
+    if (this.button) write(this.button, loading ? `Rig: ${state.coming || state.rig}, loading …` : `Rig: ${state.rig}`);
+    const opened = state.opened === state.rig ? "" : ` (--rig ${state.opened})`;
+    write(this.now, state.coming ? `${state.coming} is being loaded; runs wait for it.` : `${state.rig}, on ${state.hardware}${opened}`);
+    write(this.good, state.coming ? "" : state.reason || state.good_at);
+    write(this.closed, state.closed);
+    this.form.hidden = Boolean(state.closed);
+    this.closed.hidden = !state.closed;
+    if (!this.named.childElementCount) for (const { name, note } of state.named) this.radio(this.named, name, name, note);
+    this.drawLoading(state);
+    write(this.failure, this.refusal || state.failure);
+  }
+
+  drawLoading({ loading, coming, rig, retry }) {
+    this.again.hidden = !retry;
+    write(this.againSaid, retry ? `${retry.said} ` : "");
+    this.load.disabled = Boolean(loading);
+    this.cancel.hidden = this.bar.hidden = !loading;
+    if (loading && loading.share !== null) this.bar.value = loading.share;
+    else this.bar.removeAttribute("value");
+    write(this.said, loading ? `${loading.name}: ${loading.message}` : "");
+    write(this.meanwhile, loading && !coming ? `Until it is ready, ${rig} goes on answering; what is measured meanwhile may come out slower.` : "");
+  }
+
+  open() {
+    this.box.hidden = false;
+    this.look();
+    (this.form.querySelector("input:checked") || this.box.querySelector(".cs-close")).focus();
+  }
+
+  // Tab stays inside, Esc closes.
+  key(event) {
+    if (event.key === "Escape") this.close();
+    else if (event.key === "Tab") {
+      const reach = Array.from(this.box.querySelectorAll("button, input")).filter((item) => !item.disabled && item.offsetParent);
+      const at = event.shiftKey ? reach[0] : reach[reach.length - 1];
+      if (document.activeElement !== at) return;
+      (event.shiftKey ? reach[reach.length - 1] : reach[0]).focus();
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  close() {
+    const open = !this.box.hidden;
+    this.box.hidden = true;
+    if (open) this.button.focus();
+    return open;
+  }
+}
+
+// The caveat beside every text of the embedded model, and prompts that it answers right, one click away. For a prompt
+// unlike those that it was trained on, another rig is offered.
+const EMBEDDED = "demo"; // what the rig is opened by
+const LARGER = "smollm2";
+
+export class ModelLine {
+  // `right`: {label, prompt, method, budget, temperature} each; `ask` runs one.
+  constructor(stage, frame, rigs, right, ask) {
+    this.stage = stage;
+    this.box = html("p", "cs-model");
+    frame.querySelector(".cs-body").after(this.box);
+    this.words = html("span", "", this.box);
+    this.tries = html("span", "cs-tries", this.box, "It gets these right: ");
+    for (const { label, ...asked } of right) {
+      button(this.tries, label, `Run: ${asked.prompt}`, () => ask({ ...asked, pace: "auto" }));
+    }
+    this.right = right;
+    this.rigs = rigs;
+    for (const event of ["value", "begin", "rig", "rigs"]) stage.on(event, () => this.draw());
+    this.draw();
+  }
+
+  draw() {
+    const { header } = this.stage;
+    const said = (header && header.model) || "";
+    this.box.hidden = !said;
+    write(this.words, said);
+    const { rigs } = this;
+    this.tries.hidden = !this.right.length || !rigs || !rigs.state || rigs.state.opened !== EMBEDDED;
+  }
+}
+
+// The way out of a prompt that the embedded rig was not trained for: the same prompt, answered by a larger rig.
+export class WayOut {
+  constructor(stage, notices, rigs) {
+    this.stage = stage;
+    this.notices = notices;
+    this.rigs = rigs;
+    for (const event of ["value", "begin", "rigs"]) stage.on(event, () => this.draw());
+  }
+
+  draw() {
+    const { header, recorded } = this.stage;
+    const outside = header && header.outside && !recorded;
+    const { state } = this.rigs || {};
+    const open = outside && state && !state.closed && state.opened === EMBEDDED && state.named.some(({ name }) => name === LARGER);
+    this.notices.outside(outside ? {
+      message: header.note, label: open ? `Answer it with ${LARGER}` : "", act: () => this.leave(header.prompt),
+    } : null);
+  }
+
+  // The page reloads once that rig answers, and runs the prompt by itself.
+  leave(prompt) {
+    controls.askAfterReload(prompt);
+    this.rigs.mine = true;
+    this.rigs.ask("rig_choose", { rig: LARGER });
+    this.notices.brief(`${LARGER} is being loaded; this prompt runs again as soon as it is ready.`);
+  }
+}

@@ -1,125 +1,122 @@
 // What leaves the page as a file: forms that the server makes of a run, stills of panels, and the link.
-(function (Canopy) {
-  "use strict";
 
-  const PIECE = 2 ** 20; // bytes of a file in one request
-  const SCALE = 2; // pixels of a PNG per pixel of the screen
-  const FORMS = [
-    { kind: "trace", label: "Trace", note: "the whole run, to open again" },
-    { kind: "replay", label: "Replay page", note: "one HTML file, opens from disk" },
-    { kind: "rounds", label: "Table of rounds", note: "CSV" },
-    { kind: "columns", label: "Table of rounds", note: "Parquet" },
-    { kind: "tree", label: "Tree of this round", note: "GraphML" },
-  ];
+import { picture } from "./picture.js";
+import { panels } from "./stage.js";
 
-  function base64(bytes) {
-    let text = "";
-    for (let place = 0; place < bytes.length; place += 32768) {
-      text += String.fromCharCode(...bytes.subarray(place, place + 32768));
-    }
-    return btoa(text);
+const PIECE = 2 ** 20; // bytes of a file in one request
+const SCALE = 2; // pixels of a PNG per pixel of the screen
+const FORMS = [
+  { kind: "trace", label: "Trace", note: "the whole run, to open again" },
+  { kind: "replay", label: "Replay page", note: "one HTML file, opens from disk" },
+  { kind: "rounds", label: "Table of rounds", note: "CSV" },
+  { kind: "columns", label: "Table of rounds", note: "Parquet" },
+  { kind: "tree", label: "Tree of this round", note: "GraphML" },
+];
+
+function base64(bytes) {
+  let text = "";
+  for (let place = 0; place < bytes.length; place += 32768) {
+    text += String.fromCharCode(...bytes.subarray(place, place + 32768));
+  }
+  return btoa(text);
+}
+
+// A file goes to the server in pieces, since no request may be large: {upload: what the server calls it}, or {error}.
+export async function send(take, file) {
+  let answer = { upload: "" };
+  for (let place = 0; !answer.error && (place < file.size || place === 0); place += PIECE) {
+    const bytes = new Uint8Array(await file.slice(place, place + PIECE).arrayBuffer());
+    answer = await take({ upload: answer.upload, data: base64(bytes) });
+  }
+  return answer;
+}
+
+function hand(name, blob) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+function png(svg) {
+  return new Promise((done, failed) => {
+    const image = new Image();
+    image.onload = () => {
+      const canvas = document.createElement("canvas");
+      canvas.width = image.width * SCALE;
+      canvas.height = image.height * SCALE;
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error("no image"))), "image/png");
+    };
+    image.onerror = () => failed(new Error("the picture could not be drawn"));
+    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+  });
+}
+
+export class Save {
+  constructor(stage, frames, lessons, notices) {
+    this.stage = stage;
+    this.frames = frames;
+    this.lessons = lessons;
+    this.notices = notices;
   }
 
-  // A file goes to the server in pieces, since no request may be large: {upload: what the server calls it}, or {error}.
-  async function send(take, file) {
-    let answer = { upload: "" };
-    for (let place = 0; !answer.error && (place < file.size || place === 0); place += PIECE) {
-      const bytes = new Uint8Array(await file.slice(place, place + PIECE).arrayBuffer());
-      answer = await take({ upload: answer.upload, data: base64(bytes) });
-    }
-    return answer;
+  entries() {
+    const { stage } = this;
+    const forms = stage.server && stage.rounds.length ? FORMS : [];
+    const round = stage.current + 1;
+    const drawn = stage.round ? Array.from(this.frames.made).filter(([, made]) => made.panel.svg && this.frames.shown(made)) : [];
+    const stills = [...drawn.map(([name, made]) => this.pictured(panels.get(name).title, name, () => made.panel.svg())),
+      ...(stage.round ? [this.pictured("Text", "text", () => picture(this.part(".cs-text"))),
+        this.pictured("Timeline", "timeline", () => picture(this.part(".cs-timeline"))),
+        this.pictured("Whole view", stage.mode, () => picture(this.part(".cs-stage")))] : [])].flat();
+    return [
+      { label: "Copy link", note: "to this view", act: () => this.link() },
+      { heading: forms.length ? "This run" : "Nothing else to save yet" },
+      ...forms.map((form) => ({ ...form, act: () => this.form(form.kind) })),
+      ...(stills.length ? [{ heading: `Pictures of round ${round}` }, ...stills] : []),
+    ];
   }
 
-  function hand(name, blob) {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(blob);
-    link.download = name;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  async form(kind) {
+    const { stage } = this;
+    const wanted = { kind, run: stage.value.run, round: Math.max(0, stage.current) };
+    const made = await this.lessons.answer(() => stage.server.export(wanted));
+    if (!made) return;
+    const bytes = Uint8Array.from(atob(made.data), (sign) => sign.charCodeAt(0));
+    hand(made.name, new Blob([bytes], { type: made.media }));
   }
 
-  function png(svg) {
-    return new Promise((done, failed) => {
-      const image = new Image();
-      image.onload = () => {
-        const canvas = document.createElement("canvas");
-        canvas.width = image.width * SCALE;
-        canvas.height = image.height * SCALE;
-        canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-        canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error("no image"))), "image/png");
-      };
-      image.onerror = () => failed(new Error("the picture could not be drawn"));
-      image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
-    });
+  // The entries that save one picture in its two forms.
+  pictured(label, name, draw) {
+    return ["svg", "png"].map((kind) => ({ label, note: kind.toUpperCase(), act: () => this.still(name, kind, draw) }));
   }
 
-  class Save {
-    constructor(stage, frames, lessons, notices) {
-      this.stage = stage;
-      this.frames = frames;
-      this.lessons = lessons;
-      this.notices = notices;
-    }
+  part(selector) {
+    return this.frames.area.closest(".cs-stage").parentElement.querySelector(selector);
+  }
 
-    entries() {
-      const { stage } = this;
-      const forms = stage.server && stage.rounds.length ? FORMS : [];
-      const round = stage.current + 1;
-      const panels = stage.round ? Array.from(this.frames.made).filter(([, made]) => made.panel.svg && this.frames.shown(made)) : [];
-      const stills = [...panels.map(([name, made]) => this.pictured(Canopy.panels.get(name).title, name, () => made.panel.svg())),
-        ...(stage.round ? [this.pictured("Text", "text", () => Canopy.picture(this.part(".cs-text"))),
-          this.pictured("Timeline", "timeline", () => Canopy.picture(this.part(".cs-timeline"))),
-          this.pictured("Whole view", stage.mode, () => Canopy.picture(this.part(".cs-stage")))] : [])].flat();
-      return [
-        { label: "Copy link", note: "to this view", act: () => this.link() },
-        { heading: forms.length ? "This run" : "Nothing else to save yet" },
-        ...forms.map((form) => ({ ...form, act: () => this.form(form.kind) })),
-        ...(stills.length ? [{ heading: `Pictures of round ${round}` }, ...stills] : []),
-      ];
+  async still(name, kind, draw) {
+    const svg = draw();
+    const file = `${name}-round-${this.stage.current + 1}.${kind}`;
+    if (!svg) {
+      this.notices.brief(`Round ${this.stage.current + 1} has nothing to draw there, so no picture was saved.`);
+      return;
     }
-
-    async form(kind) {
-      const { stage } = this;
-      const wanted = { kind, run: stage.value.run, round: Math.max(0, stage.current) };
-      const made = await this.lessons.answer(() => stage.server.export(wanted));
-      if (!made) return;
-      const bytes = Uint8Array.from(atob(made.data), (sign) => sign.charCodeAt(0));
-      hand(made.name, new Blob([bytes], { type: made.media }));
-    }
-
-    // The entries that save one picture in its two forms.
-    pictured(label, name, draw) {
-      return ["svg", "png"].map((kind) => ({ label, note: kind.toUpperCase(), act: () => this.still(name, kind, draw) }));
-    }
-
-    part(selector) {
-      return this.frames.area.closest(".cs-stage").parentElement.querySelector(selector);
-    }
-
-    async still(name, kind, draw) {
-      const svg = draw();
-      const file = `${name}-round-${this.stage.current + 1}.${kind}`;
-      if (!svg) {
-        this.notices.brief(`Round ${this.stage.current + 1} has nothing to draw there, so no picture was saved.`);
-        return;
-      }
-      try {
-        hand(file, kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await png(svg));
-      } catch (error) {
-        this.notices.fail(`${file} could not be made: ${error.message}. The SVG may still work.`);
-      }
-    }
-
-    async link() {
-      try {
-        await navigator.clipboard.writeText(window.location.href);
-        this.notices.brief("Copied: the link to this view.");
-      } catch {
-        this.notices.fail("The browser does not let this page copy; the link is the address in the address bar.");
-      }
+    try {
+      hand(file, kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await png(svg));
+    } catch (error) {
+      this.notices.fail(`${file} could not be made: ${error.message}. The SVG may still work.`);
     }
   }
 
-  Canopy.Save = Save;
-  Canopy.save = { send };
-})(window.Canopy = window.Canopy || {});
+  async link() {
+    try {
+      await navigator.clipboard.writeText(window.location.href);
+      this.notices.brief("Copied: the link to this view.");
+    } catch {
+      this.notices.fail("The browser does not let this page copy; the link is the address in the address bar.");
+    }
+  }
+}

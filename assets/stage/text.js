@@ -1,190 +1,185 @@
 // The text, each token in the colour of its origin. A click goes to the token's round and node.
-(function (Canopy) {
-  "use strict";
 
-  const BYTES = new TextEncoder();
-  const SPEAKERS = { system: "System", user: "You", assistant: "Answer" };
+import { html, write } from "../panels/ink.js";
+import { cutOf } from "./stage.js";
 
-  class TextPanel {
-    constructor(stage, host) {
-      const { html } = Canopy.ink;
-      this.stage = stage;
-      this.host = host;
-      host.classList.add("cs-text");
-      host.tabIndex = 0; // it scrolls, so keys have to reach it
-      host.setAttribute("role", "group");
-      host.setAttribute("aria-label", "Prompt and text");
-      this.turns = html("ol", "cs-turns", host);
-      this.turns.setAttribute("aria-label", "Earlier turns");
-      this.prompt = html("p", "cs-prompt", host);
-      this.body = html("div", "cs-output", host);
-      this.body.setAttribute("aria-label", "The text, coloured by origin");
-      this.cut = html("p", "cs-cut", host);
-      this.cut.hidden = true;
-      this.next = html("div", "cs-coming", host); // the run that is waited for, in place of the one that is shown
-      this.nextTurns = html("ol", "cs-turns", this.next);
-      this.nextPrompt = html("p", "cs-coming-prompt", this.next);
-      this.nextState = html("p", "cs-coming-state", this.next);
-      this.spans = [];
-      stage.on("begin", () => this.clear());
-      stage.on("value", () => this.append());
-      stage.on("round", () => this.mark());
-      stage.on("mode", () => this.turns.childElementCount && this.mark()); // earlier turns may fill the view
-      stage.on("select", (selection) => this.light(selection));
-      stage.on("state", () => this.drawState());
-      new ResizeObserver(() => this.reveal(this.spans[stage.current])).observe(host);
-      this.body.addEventListener("click", (event) => this.click(event));
-      this.body.addEventListener("pointerover", (event) => this.over(event));
-      this.body.addEventListener("pointerleave", () => this.stage.hover(null));
+const BYTES = new TextEncoder();
+const SPEAKERS = { system: "System", user: "You", assistant: "Answer" };
+
+export class TextPanel {
+  constructor(stage, host) {
+    this.stage = stage;
+    this.host = host;
+    host.classList.add("cs-text");
+    host.tabIndex = 0; // it scrolls, so keys have to reach it
+    host.setAttribute("role", "group");
+    host.setAttribute("aria-label", "Prompt and text");
+    this.turns = html("ol", "cs-turns", host);
+    this.turns.setAttribute("aria-label", "Earlier turns");
+    this.prompt = html("p", "cs-prompt", host);
+    this.body = html("div", "cs-output", host);
+    this.body.setAttribute("aria-label", "The text, coloured by origin");
+    this.cut = html("p", "cs-cut", host);
+    this.cut.hidden = true;
+    this.next = html("div", "cs-coming", host); // the run that is waited for, in place of the one that is shown
+    this.nextTurns = html("ol", "cs-turns", this.next);
+    this.nextPrompt = html("p", "cs-coming-prompt", this.next);
+    this.nextState = html("p", "cs-coming-state", this.next);
+    this.spans = [];
+    stage.on("begin", () => this.clear());
+    stage.on("value", () => this.append());
+    stage.on("round", () => this.mark());
+    stage.on("mode", () => this.turns.childElementCount && this.mark()); // earlier turns may fill the view
+    stage.on("select", (selection) => this.light(selection));
+    stage.on("state", () => this.drawState());
+    new ResizeObserver(() => this.reveal(this.spans[stage.current])).observe(host);
+    this.body.addEventListener("click", (event) => this.click(event));
+    this.body.addEventListener("pointerover", (event) => this.over(event));
+    this.body.addEventListener("pointerleave", () => this.stage.hover(null));
+  }
+
+  drawState() {
+    const { stage, host } = this;
+    const { coming } = stage;
+    host.classList.toggle("is-busy", stage.live);
+    host.classList.toggle("is-coming", Boolean(coming));
+    this.nextTurns.replaceChildren();
+    host.classList.toggle("has-turns", this.turns.childElementCount > 0);
+    if (coming) {
+      this.before(coming.turns, this.nextTurns);
+      this.nextPrompt.textContent = coming.prompt;
+      write(this.nextState, coming.message);
+      host.scrollTop = host.scrollHeight;
     }
+    this.drawCut();
+  }
 
-    drawState() {
-      const { stage, host } = this;
-      const { coming } = stage;
-      host.classList.toggle("is-busy", stage.live);
-      host.classList.toggle("is-coming", Boolean(coming));
-      this.nextTurns.replaceChildren();
-      host.classList.toggle("has-turns", this.turns.childElementCount > 0);
-      if (coming) {
-        this.before(coming.turns, this.nextTurns);
-        this.nextPrompt.textContent = coming.prompt;
-        Canopy.ink.write(this.nextState, coming.message);
-        host.scrollTop = host.scrollHeight;
-      }
-      this.drawCut();
-    }
+  // Under the last round of a text that did not end by itself.
+  drawCut() {
+    const { stage } = this;
+    const cut = stage.current === stage.rounds.length - 1 ? cutOf(stage) : null;
+    this.cut.hidden = !cut;
+    write(this.cut, cut ? cut.words : "");
+  }
 
-    // Under the last round of a text that did not end by itself.
-    drawCut() {
-      const { stage } = this;
-      const cut = stage.current === stage.rounds.length - 1 ? Canopy.cut(stage) : null;
-      this.cut.hidden = !cut;
-      Canopy.ink.write(this.cut, cut ? cut.words : "");
-    }
+  clear() {
+    this.spans = [];
+    this.marked = -1;
+    this.body.replaceChildren();
+    this.decoder = new TextDecoder();
+    this.turns.replaceChildren();
+  }
 
-    clear() {
-      this.spans = [];
-      this.marked = -1;
-      this.body.replaceChildren();
-      this.decoder = new TextDecoder();
-      this.turns.replaceChildren();
-    }
-
-    // The conversation before the prompt, drawn once per run.
-    before(turns, list) {
-      const { html } = Canopy.ink;
-      this.host.classList.toggle("has-turns", turns.length > 0);
-      if (list.childElementCount === turns.length) return;
-      list.replaceChildren();
-      for (const [role, text] of turns) {
-        const turn = html("li", `cs-said is-${role}`, list);
-        html("span", "cs-speaker", turn, SPEAKERS[role]);
-        html("p", "", turn, text);
-      }
-    }
-
-    append() {
-      const { stage } = this;
-      this.before((stage.header && stage.header.turns) || [], this.turns);
-      this.prompt.textContent = stage.header ? stage.header.prompt : "";
-      for (let index = this.spans.length; index < stage.rounds.length; index++) {
-        const part = this.round(index);
-        part.classList.toggle("is-future", index > stage.current);
-        this.spans.push(part);
-        this.body.append(part);
-      }
-    }
-
-    round(index) {
-      const { html } = Canopy.ink;
-      const made = this.stage.rounds[index];
-      const part = html("span", "cs-part");
-      part.dataset.round = index;
-      const missing = this.missing(index);
-      const cut = missing ? this.decoder.decode() : ""; // what began before a gap does not go on behind it
-      for (const node of made.keep) {
-        const token = html("span", `cs-token is-${made.origin(node)}`, part, this.text(made, node));
-        token.dataset.node = node;
-        if (/^\s+$/.test(made.text(made.tokens[node])) && token.textContent.includes("\n")) token.classList.add("is-break");
-      }
-      part.firstChild.classList.add("is-first");
-      if (missing) {
-        const gap = html("span", "cs-missing", null, `${cut}[…]`);
-        gap.title = missing === 1 ? "One round is not in the recording" : `${missing} rounds are not in the recording`;
-        part.prepend(gap);
-      }
-      part.title = `Round ${made.index + 1}: ${made.keep.length} tokens from one pass`;
-      return part;
-    }
-
-    // How many rounds before this one were not recorded.
-    missing(index) {
-      const before = this.stage.rounds[index - 1];
-      return Math.max(0, this.stage.rounds[index].index - (before ? before.index + 1 : 0));
-    }
-
-    // A character that several tokens share stands in the token that completes it.
-    text(made, node) {
-      const piece = this.stage.pieces.get(made.tokens[node]);
-      if (piece === undefined) return made.show(made.tokens[node]);
-      const bytes = typeof piece === "string" ? BYTES.encode(piece) : new Uint8Array(piece);
-      return this.decoder.decode(bytes, { stream: true });
-    }
-
-    // Only the parts between the round shown before and the one shown now change.
-    mark() {
-      const { current } = this.stage;
-      const last = Math.min(this.spans.length - 1, Math.max(current, this.marked));
-      for (let index = Math.max(0, Math.min(current, this.marked)); index <= last; index++) {
-        this.spans[index].classList.toggle("is-current", index === current);
-        this.spans[index].classList.toggle("is-future", index > current);
-      }
-      this.marked = current;
-      this.drawCut();
-      cancelAnimationFrame(this.frame);
-      this.frame = requestAnimationFrame(() => this.reveal(this.spans[current]));
-    }
-
-    // Scrolls the text alone, never the page.
-    reveal(part) {
-      if (!part) return;
-      const { host } = this;
-      const bottom = part.offsetTop + part.offsetHeight;
-      if (bottom > host.scrollTop + host.clientHeight - 24) host.scrollTop = bottom - host.clientHeight + 48;
-      else if (part.offsetTop < host.scrollTop) host.scrollTop = Math.max(0, this.above(part) - 24);
-    }
-
-    // The first words of an answer come with a short question, where that stands after earlier turns.
-    above(part) {
-      const asked = this.turns.childElementCount && part === this.spans[0] && this.prompt.offsetHeight < this.host.clientHeight / 3;
-      return (asked ? this.prompt : part).offsetTop;
-    }
-
-    light({ node, pinned }) {
-      const part = this.spans[this.stage.current];
-      for (const old of this.body.querySelectorAll(".is-lit")) old.classList.remove("is-lit", "is-pinned");
-      const token = part && node !== null && part.querySelector(`[data-node="${node}"]`);
-      if (token) token.classList.add("is-lit", ...(pinned ? ["is-pinned"] : []));
-    }
-
-    place(event) {
-      const token = event.target.closest(".cs-token");
-      return token && { round: Number(token.parentElement.dataset.round), node: Number(token.dataset.node) };
-    }
-
-    click(event) {
-      const at = this.place(event);
-      if (!at) return;
-      this.stage.tell("hand");
-      if (at.round !== this.stage.current) this.stage.go(at.round, { animate: true, push: true });
-      this.stage.pin({ node: at.node });
-    }
-
-    over(event) {
-      const at = this.place(event);
-      this.stage.hover(at && at.round === this.stage.current ? { node: at.node } : null);
+  // The conversation before the prompt, drawn once per run.
+  before(turns, list) {
+    this.host.classList.toggle("has-turns", turns.length > 0);
+    if (list.childElementCount === turns.length) return;
+    list.replaceChildren();
+    for (const [role, text] of turns) {
+      const turn = html("li", `cs-said is-${role}`, list);
+      html("span", "cs-speaker", turn, SPEAKERS[role]);
+      html("p", "", turn, text);
     }
   }
 
-  Canopy.TextPanel = TextPanel;
-})(window.Canopy = window.Canopy || {});
+  append() {
+    const { stage } = this;
+    this.before((stage.header && stage.header.turns) || [], this.turns);
+    this.prompt.textContent = stage.header ? stage.header.prompt : "";
+    for (let index = this.spans.length; index < stage.rounds.length; index++) {
+      const part = this.round(index);
+      part.classList.toggle("is-future", index > stage.current);
+      this.spans.push(part);
+      this.body.append(part);
+    }
+  }
+
+  round(index) {
+    const made = this.stage.rounds[index];
+    const part = html("span", "cs-part");
+    part.dataset.round = index;
+    const missing = this.missing(index);
+    const cut = missing ? this.decoder.decode() : ""; // what began before a gap does not go on behind it
+    for (const node of made.keep) {
+      const token = html("span", `cs-token is-${made.origin(node)}`, part, this.text(made, node));
+      token.dataset.node = node;
+      if (/^\s+$/.test(made.text(made.tokens[node])) && token.textContent.includes("\n")) token.classList.add("is-break");
+    }
+    part.firstChild.classList.add("is-first");
+    if (missing) {
+      const gap = html("span", "cs-missing", null, `${cut}[…]`);
+      gap.title = missing === 1 ? "One round is not in the recording" : `${missing} rounds are not in the recording`;
+      part.prepend(gap);
+    }
+    part.title = `Round ${made.index + 1}: ${made.keep.length} tokens from one pass`;
+    return part;
+  }
+
+  // How many rounds before this one were not recorded.
+  missing(index) {
+    const before = this.stage.rounds[index - 1];
+    return Math.max(0, this.stage.rounds[index].index - (before ? before.index + 1 : 0));
+  }
+
+  // A character that several tokens share stands in the token that completes it.
+  text(made, node) {
+    const piece = this.stage.pieces.get(made.tokens[node]);
+    if (piece === undefined) return made.show(made.tokens[node]);
+    const bytes = typeof piece === "string" ? BYTES.encode(piece) : new Uint8Array(piece);
+    return this.decoder.decode(bytes, { stream: true });
+  }
+
+  // Only the parts between the round shown before and the one shown now change.
+  mark() {
+    const { current } = this.stage;
+    const last = Math.min(this.spans.length - 1, Math.max(current, this.marked));
+    for (let index = Math.max(0, Math.min(current, this.marked)); index <= last; index++) {
+      this.spans[index].classList.toggle("is-current", index === current);
+      this.spans[index].classList.toggle("is-future", index > current);
+    }
+    this.marked = current;
+    this.drawCut();
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => this.reveal(this.spans[current]));
+  }
+
+  // Scrolls the text alone, never the page.
+  reveal(part) {
+    if (!part) return;
+    const { host } = this;
+    const bottom = part.offsetTop + part.offsetHeight;
+    if (bottom > host.scrollTop + host.clientHeight - 24) host.scrollTop = bottom - host.clientHeight + 48;
+    else if (part.offsetTop < host.scrollTop) host.scrollTop = Math.max(0, this.above(part) - 24);
+  }
+
+  // The first words of an answer come with a short question, where that stands after earlier turns.
+  above(part) {
+    const asked = this.turns.childElementCount && part === this.spans[0] && this.prompt.offsetHeight < this.host.clientHeight / 3;
+    return (asked ? this.prompt : part).offsetTop;
+  }
+
+  light({ node, pinned }) {
+    const part = this.spans[this.stage.current];
+    for (const old of this.body.querySelectorAll(".is-lit")) old.classList.remove("is-lit", "is-pinned");
+    const token = part && node !== null && part.querySelector(`[data-node="${node}"]`);
+    if (token) token.classList.add("is-lit", ...(pinned ? ["is-pinned"] : []));
+  }
+
+  place(event) {
+    const token = event.target.closest(".cs-token");
+    return token && { round: Number(token.parentElement.dataset.round), node: Number(token.dataset.node) };
+  }
+
+  click(event) {
+    const at = this.place(event);
+    if (!at) return;
+    this.stage.tell("hand");
+    if (at.round !== this.stage.current) this.stage.go(at.round, { animate: true, push: true });
+    this.stage.pin({ node: at.node });
+  }
+
+  over(event) {
+    const at = this.place(event);
+    this.stage.hover(at && at.round === this.stage.current ? { node: at.node } : null);
+  }
+}

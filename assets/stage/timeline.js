@@ -1,222 +1,297 @@
+// Playing: one round after the other at a pace for the eye. The engine's own times are in the figures, not in the pace.
+
+import { button, html, svg, write } from "../panels/ink.js";
+import { theme } from "./bar.js";
+
+const PACE_MS = 1000; // a round at speed 1
+const FINALE_MS = 11000; // for the end of the story, before it starts over
+const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16];
+
+export class Player {
+  constructor(stage) {
+    this.stage = stage;
+    this.playing = false;
+    this.speed = 1;
+    for (const event of ["asked", "begin"]) stage.on(event, () => this.pause());
+  }
+
+  toggle() {
+    if (this.playing) this.pause();
+    else this.play();
+  }
+
+  play() {
+    const { stage } = this;
+    if (stage.rounds.length < 2) return;
+    if (stage.current >= stage.rounds.length - 1) stage.go(0, { animate: true });
+    this.playing = true;
+    this.stage.tell("play", this);
+    this.wait();
+  }
+
+  pause() {
+    clearTimeout(this.timer);
+    if (!this.playing) return;
+    this.playing = false;
+    this.stage.tell("play", this);
+  }
+
+  wait() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.tick(), PACE_MS / this.speed);
+  }
+
+  tick() {
+    const { stage } = this;
+    const last = stage.current >= stage.rounds.length - 1;
+    if (last && !stage.live) {
+      this.finish();
+      return;
+    }
+    if (!last) stage.go(stage.current + 1, { animate: this.speed <= 2 });
+    this.wait();
+  }
+
+  // The story shows its outcome and starts over by itself; in the other views a run is played once.
+  finish() {
+    if (this.stage.mode !== "story") {
+      this.pause();
+      return;
+    }
+    this.stage.tell("finale");
+    this.timer = setTimeout(() => this.playing && this.play(), FINALE_MS);
+  }
+
+  // A step by hand ends playback.
+  step(by) {
+    this.pause();
+    this.stage.step(by);
+  }
+
+  go(index, how) {
+    this.pause();
+    this.stage.go(index, how);
+  }
+
+  faster(by) {
+    const place = SPEEDS.indexOf(this.speed) + by;
+    this.speed = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, place))];
+    this.stage.tell("play", this);
+    if (this.playing) this.wait();
+  }
+}
+
 // A bar per round: as high as the tokens it kept, divided by where its time went. Click, drag, or the arrow keys.
-(function (Canopy) {
-  "use strict";
+const STAGES = ["draft", "build", "pack", "verify", "accept", "keep", "other", "loop", "wait"];
+const ICONS = {
+  first: "M2 2h2.4v12H2zM14 2v12L5.4 8z", back: "M12.5 2v12L3.5 8z", play: "M3.5 1.5v13L14 8z",
+  pause: "M3 2h3.6v12H3zM9.4 2H13v12H9.4z", on: "M3.5 2v12l9-6z", last: "M11.6 2H14v12h-2.4zM2 2v12l8.6-6z",
+};
+const WIDEST = 64;
+const TOP = 6;
+const BOTTOM = 4;
+const LEFT = 30;
 
-  const STAGES = ["draft", "build", "pack", "verify", "accept", "keep", "other", "loop", "wait"];
-  const ICONS = {
-    first: "M2 2h2.4v12H2zM14 2v12L5.4 8z", back: "M12.5 2v12L3.5 8z", play: "M3.5 1.5v13L14 8z",
-    pause: "M3 2h3.6v12H3zM9.4 2H13v12H9.4z", on: "M3.5 2v12l9-6z", last: "M11.6 2H14v12h-2.4zM2 2v12l8.6-6z",
-  };
-  const WIDEST = 64;
-  const TOP = 6;
-  const BOTTOM = 4;
-  const LEFT = 30;
+export class Timeline {
+  constructor(stage, player, parent) {
+    this.stage = stage;
+    this.player = player;
+    this.box = html("section", "cs-timeline", parent);
+    this.box.setAttribute("aria-label", "Timeline");
+    this.chart = html("div", "cs-chart", this.box);
+    this.canvas = html("canvas", "cs-bars", this.chart);
+    this.canvas.tabIndex = 0;
+    this.canvas.setAttribute("role", "slider");
+    this.canvas.setAttribute("aria-label", "Round");
+    this.tip = html("div", "cs-bar-tip", this.chart);
+    this.tip.hidden = true;
+    this.transport();
+    for (const event of ["value", "round", "begin"]) stage.on(event, () => this.plan());
+    stage.on("play", () => this.playing());
+    stage.on("state", () => this.playing());
+    stage.on("round", () => this.playing());
+    new ResizeObserver(() => this.plan()).observe(this.chart);
+    theme.on(() => this.plan());
+    this.hands();
+  }
 
-  class Timeline {
-    constructor(stage, player, parent) {
-      const { html } = Canopy.ink;
-      this.stage = stage;
-      this.player = player;
-      this.box = html("section", "cs-timeline", parent);
-      this.box.setAttribute("aria-label", "Timeline");
-      this.chart = html("div", "cs-chart", this.box);
-      this.canvas = html("canvas", "cs-bars", this.chart);
-      this.canvas.tabIndex = 0;
-      this.canvas.setAttribute("role", "slider");
-      this.canvas.setAttribute("aria-label", "Round");
-      this.tip = html("div", "cs-bar-tip", this.chart);
-      this.tip.hidden = true;
-      this.transport();
-      for (const event of ["value", "round", "begin"]) stage.on(event, () => this.plan());
-      stage.on("play", () => this.playing());
-      stage.on("state", () => this.playing());
-      stage.on("round", () => this.playing());
-      new ResizeObserver(() => this.plan()).observe(this.chart);
-      Canopy.theme.on(() => this.plan());
-      this.hands();
+  transport() {
+    const row = html("div", "cs-transport", this.box);
+    const { player, stage } = this;
+    const icon = (name, title, act) => {
+      const made = button(row, "", title, act);
+      draw(made, name);
+      return made;
+    };
+    icon("first", "First round (Home)", () => player.go(0, {}));
+    icon("back", "Previous round (←)", () => player.step(-1));
+    this.toggle = icon("play", "Play (Space)", () => player.toggle());
+    this.toggle.classList.add("cs-play");
+    icon("on", "Next round (→)", () => player.step(1));
+    icon("last", "Last round (End)", () => player.go(stage.rounds.length - 1, {}));
+    this.place = html("span", "cs-place", row);
+    button(row, "−", "Slower ([)", () => player.faster(-1)).classList.add("cs-slower");
+    this.speed = html("span", "cs-speed", row);
+    this.speed.title = "Playback speed; 1× is one round a second. Measured times do not depend on it.";
+    button(row, "+", "Faster (])", () => player.faster(1));
+    this.newest = button(row, "● newest", "Follow the newest round", () => {
+      player.pause();
+      stage.go(stage.rounds.length - 1, { follow: true, animate: true });
+    });
+    this.newest.classList.add("cs-newest");
+    this.key = html("div", "cs-stage-key", row);
+    for (const name of STAGES.slice(0, -2)) {
+      const item = html("span", "", this.key);
+      html("i", "", item);
+      item.append(name);
+      item.style.setProperty("--key", `var(--stage-${name})`);
     }
+    this.key.title = "The parts of each bar: the share of the round's engine time that each stage took.";
+    this.playing();
+  }
 
-    transport() {
-      const { html, button } = Canopy.ink;
-      const row = html("div", "cs-transport", this.box);
-      const { player, stage } = this;
-      const icon = (name, title, act) => {
-        const made = button(row, "", title, act);
-        draw(made, name);
-        return made;
-      };
-      icon("first", "First round (Home)", () => player.go(0, {}));
-      icon("back", "Previous round (←)", () => player.step(-1));
-      this.toggle = icon("play", "Play (Space)", () => player.toggle());
-      this.toggle.classList.add("cs-play");
-      icon("on", "Next round (→)", () => player.step(1));
-      icon("last", "Last round (End)", () => player.go(stage.rounds.length - 1, {}));
-      this.place = html("span", "cs-place", row);
-      button(row, "−", "Slower ([)", () => player.faster(-1)).classList.add("cs-slower");
-      this.speed = html("span", "cs-speed", row);
-      this.speed.title = "Playback speed; 1× is one round a second. Measured times do not depend on it.";
-      button(row, "+", "Faster (])", () => player.faster(1));
-      this.newest = button(row, "● newest", "Follow the newest round", () => {
-        player.pause();
-        stage.go(stage.rounds.length - 1, { follow: true, animate: true });
-      });
-      this.newest.classList.add("cs-newest");
-      this.key = html("div", "cs-stage-key", row);
-      for (const name of STAGES.slice(0, -2)) {
-        const item = html("span", "", this.key);
-        html("i", "", item);
-        item.append(name);
-        item.style.setProperty("--key", `var(--stage-${name})`);
-      }
-      this.key.title = "The parts of each bar: the share of the round's engine time that each stage took.";
-      this.playing();
+  playing() {
+    const { player, stage } = this;
+    draw(this.toggle, player.playing ? "pause" : "play");
+    this.toggle.title = player.playing ? "Pause (Space)" : "Play (Space)";
+    this.toggle.setAttribute("aria-label", this.toggle.title);
+    write(this.speed, `${player.speed}×`);
+    const what = stage.header && stage.header.chunked ? "chunk" : "round";
+    write(this.place, stage.rounds.length ? `${what} ${stage.current + 1} of ${stage.rounds.length}` : "no round yet");
+    this.newest.hidden = !stage.live || stage.following;
+  }
+
+  hands() {
+    const { canvas, player, stage } = this;
+    const seek = (event) => {
+      const index = this.at(event);
+      if (index !== null && index !== stage.current) player.go(index, { push: event.type === "pointerdown" });
+    };
+    canvas.addEventListener("pointerdown", (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      player.pause();
+      seek(event);
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      if (canvas.hasPointerCapture(event.pointerId)) seek(event);
+      this.say(event);
+    });
+    canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
+  }
+
+  geometry() {
+    const count = this.stage.rounds.length;
+    const room = Math.max(1, this.chart.clientWidth - LEFT - 4);
+    return { count, step: Math.min(WIDEST, room / Math.max(1, count)) };
+  }
+
+  at(event) {
+    const { count, step } = this.geometry();
+    if (!count) return null;
+    const x = event.clientX - this.canvas.getBoundingClientRect().left - LEFT;
+    return Math.max(0, Math.min(count - 1, Math.floor(x / step)));
+  }
+
+  say(event) {
+    const place = this.at(event);
+    const made = this.stage.rounds[place];
+    this.tip.hidden = !made;
+    if (!made) return;
+    const spent = Object.values(made.seconds).reduce((sum, seconds) => sum + seconds, 0);
+    this.tip.textContent = made.chunked
+      ? `chunk ${made.index + 1}: ${made.keep.length} tokens, ${(1000 * spent).toFixed(1)} ms after the one before`
+      : `round ${made.index + 1}: ${made.keep.length} tokens kept of ${made.n} rows verified, `
+        + `${(1000 * spent).toFixed(1)} ms, most of it ${largest(made.seconds)}`;
+    const x = LEFT + (place + 0.5) * this.geometry().step;
+    this.tip.style.left = `${Math.max(4, Math.min(x - 40, this.chart.clientWidth - this.tip.offsetWidth - 4))}px`;
+  }
+
+  plan() {
+    if (this.planned) return;
+    this.planned = requestAnimationFrame(() => {
+      this.planned = 0;
+      this.draw();
+    });
+  }
+
+  draw() {
+    const { canvas, stage } = this;
+    const [width, height] = [this.chart.clientWidth, this.chart.clientHeight];
+    if (!width || !height) return;
+    const scale = window.devicePixelRatio || 1;
+    canvas.width = Math.round(width * scale);
+    canvas.height = Math.round(height * scale);
+    const pen = canvas.getContext("2d");
+    pen.scale(scale, scale);
+    const style = getComputedStyle(canvas);
+    const known = new Map(); // asked once a drawing: a thousand bars have seven colours
+    const colour = (name) => {
+      if (!known.has(name)) known.set(name, style.getPropertyValue(name).trim());
+      return known.get(name);
+    };
+    const { step } = this.geometry();
+    const most = Math.max(4, ...stage.rounds.map((made) => made.keep.length));
+    const high = height - TOP - BOTTOM;
+    this.axis(pen, most, high, width, colour);
+    stage.rounds.forEach((made, index) => {
+      pen.globalAlpha = index > stage.current ? 0.4 : 1;
+      this.bar(pen, made, { x: LEFT + index * step, wide: Math.max(1, step - (step > 4 ? 2 : 0.5)), unit: high / most, high }, colour);
+    });
+    pen.globalAlpha = 1;
+    if (stage.round) {
+      pen.strokeStyle = colour("--ink");
+      pen.lineWidth = 1.5;
+      pen.strokeRect(LEFT + stage.current * step - 1, TOP - 3, Math.max(3, step), high + 5);
     }
+    this.announce();
+  }
 
-    playing() {
-      const { player, stage } = this;
-      draw(this.toggle, player.playing ? "pause" : "play");
-      this.toggle.title = player.playing ? "Pause (Space)" : "Play (Space)";
-      this.toggle.setAttribute("aria-label", this.toggle.title);
-      Canopy.ink.write(this.speed, `${player.speed}×`);
-      const what = stage.header && stage.header.chunked ? "chunk" : "round";
-      Canopy.ink.write(this.place, stage.rounds.length ? `${what} ${stage.current + 1} of ${stage.rounds.length}` : "no round yet");
-      this.newest.hidden = !stage.live || stage.following;
-    }
-
-    hands() {
-      const { canvas, player, stage } = this;
-      const seek = (event) => {
-        const index = this.at(event);
-        if (index !== null && index !== stage.current) player.go(index, { push: event.type === "pointerdown" });
-      };
-      canvas.addEventListener("pointerdown", (event) => {
-        canvas.setPointerCapture(event.pointerId);
-        player.pause();
-        seek(event);
-      });
-      canvas.addEventListener("pointermove", (event) => {
-        if (canvas.hasPointerCapture(event.pointerId)) seek(event);
-        this.say(event);
-      });
-      canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
-    }
-
-    geometry() {
-      const count = this.stage.rounds.length;
-      const room = Math.max(1, this.chart.clientWidth - LEFT - 4);
-      return { count, step: Math.min(WIDEST, room / Math.max(1, count)) };
-    }
-
-    at(event) {
-      const { count, step } = this.geometry();
-      if (!count) return null;
-      const x = event.clientX - this.canvas.getBoundingClientRect().left - LEFT;
-      return Math.max(0, Math.min(count - 1, Math.floor(x / step)));
-    }
-
-    say(event) {
-      const place = this.at(event);
-      const made = this.stage.rounds[place];
-      this.tip.hidden = !made;
-      if (!made) return;
-      const spent = Object.values(made.seconds).reduce((sum, seconds) => sum + seconds, 0);
-      this.tip.textContent = made.chunked
-        ? `chunk ${made.index + 1}: ${made.keep.length} tokens, ${(1000 * spent).toFixed(1)} ms after the one before`
-        : `round ${made.index + 1}: ${made.keep.length} tokens kept of ${made.n} rows verified, `
-          + `${(1000 * spent).toFixed(1)} ms, most of it ${largest(made.seconds)}`;
-      const x = LEFT + (place + 0.5) * this.geometry().step;
-      this.tip.style.left = `${Math.max(4, Math.min(x - 40, this.chart.clientWidth - this.tip.offsetWidth - 4))}px`;
-    }
-
-    plan() {
-      if (this.planned) return;
-      this.planned = requestAnimationFrame(() => {
-        this.planned = 0;
-        this.draw();
-      });
-    }
-
-    draw() {
-      const { canvas, stage } = this;
-      const [width, height] = [this.chart.clientWidth, this.chart.clientHeight];
-      if (!width || !height) return;
-      const scale = window.devicePixelRatio || 1;
-      canvas.width = Math.round(width * scale);
-      canvas.height = Math.round(height * scale);
-      const pen = canvas.getContext("2d");
-      pen.scale(scale, scale);
-      const style = getComputedStyle(canvas);
-      const known = new Map(); // asked once a drawing: a thousand bars have seven colours
-      const colour = (name) => {
-        if (!known.has(name)) known.set(name, style.getPropertyValue(name).trim());
-        return known.get(name);
-      };
-      const { step } = this.geometry();
-      const most = Math.max(4, ...stage.rounds.map((made) => made.keep.length));
-      const high = height - TOP - BOTTOM;
-      this.axis(pen, most, high, width, colour);
-      stage.rounds.forEach((made, index) => {
-        pen.globalAlpha = index > stage.current ? 0.4 : 1;
-        this.bar(pen, made, { x: LEFT + index * step, wide: Math.max(1, step - (step > 4 ? 2 : 0.5)), unit: high / most, high }, colour);
-      });
-      pen.globalAlpha = 1;
-      if (stage.round) {
-        pen.strokeStyle = colour("--ink");
-        pen.lineWidth = 1.5;
-        pen.strokeRect(LEFT + stage.current * step - 1, TOP - 3, Math.max(3, step), high + 5);
-      }
-      this.announce();
-    }
-
-    axis(pen, most, high, width, colour) {
-      pen.fillStyle = colour("--quiet");
-      pen.strokeStyle = colour("--line");
-      pen.font = "11px system-ui, sans-serif";
-      pen.textAlign = "right";
-      pen.textBaseline = "middle";
-      for (const tokens of [0, most]) {
-        const y = Math.round(TOP + high * (1 - tokens / most)) + 0.5;
-        pen.fillText(String(tokens), LEFT - 8, Math.min(y, TOP + high - 3) + (tokens ? 4 : 0));
-        pen.beginPath();
-        pen.moveTo(LEFT - 4, y);
-        pen.lineTo(width, y);
-        pen.stroke();
-      }
-    }
-
-    bar(pen, made, { x, wide, unit, high }, colour) {
-      const spent = STAGES.reduce((sum, name) => sum + (made.seconds[name] || 0), 0);
-      const share = (name) => (spent ? (made.seconds[name] || 0) / spent : Number(name === "loop"));
-      let bottom = TOP + high;
-      for (const name of STAGES) {
-        const tall = unit * made.keep.length * share(name);
-        pen.fillStyle = colour(`--stage-${name}`);
-        pen.fillRect(x, bottom - tall, wide, tall);
-        bottom -= tall;
-      }
-    }
-
-    announce() {
-      const { canvas, stage } = this;
-      canvas.setAttribute("aria-valuemin", "1");
-      canvas.setAttribute("aria-valuemax", String(Math.max(1, stage.rounds.length)));
-      canvas.setAttribute("aria-valuenow", String(Math.max(1, stage.current + 1)));
-      canvas.setAttribute("aria-valuetext", this.place.textContent);
+  axis(pen, most, high, width, colour) {
+    pen.fillStyle = colour("--quiet");
+    pen.strokeStyle = colour("--line");
+    pen.font = "11px system-ui, sans-serif";
+    pen.textAlign = "right";
+    pen.textBaseline = "middle";
+    for (const tokens of [0, most]) {
+      const y = Math.round(TOP + high * (1 - tokens / most)) + 0.5;
+      pen.fillText(String(tokens), LEFT - 8, Math.min(y, TOP + high - 3) + (tokens ? 4 : 0));
+      pen.beginPath();
+      pen.moveTo(LEFT - 4, y);
+      pen.lineTo(width, y);
+      pen.stroke();
     }
   }
 
-  // Icons are drawn because not every system has them in its fonts.
-  function draw(button, name) {
-    if (button.dataset.icon === name) return;
-    button.dataset.icon = name;
-    const picture = Canopy.ink.svg("svg", { viewBox: "0 0 16 16", width: 15, height: 15, "aria-hidden": "true" });
-    Canopy.ink.svg("path", { d: ICONS[name], fill: "currentColor" }, picture);
-    button.replaceChildren(picture);
+  bar(pen, made, { x, wide, unit, high }, colour) {
+    const spent = STAGES.reduce((sum, name) => sum + (made.seconds[name] || 0), 0);
+    const share = (name) => (spent ? (made.seconds[name] || 0) / spent : Number(name === "loop"));
+    let bottom = TOP + high;
+    for (const name of STAGES) {
+      const tall = unit * made.keep.length * share(name);
+      pen.fillStyle = colour(`--stage-${name}`);
+      pen.fillRect(x, bottom - tall, wide, tall);
+      bottom -= tall;
+    }
   }
 
-  function largest(seconds) {
-    return Object.entries(seconds).reduce((best, entry) => (entry[1] > best[1] ? entry : best), ["nothing", 0])[0];
+  announce() {
+    const { canvas, stage } = this;
+    canvas.setAttribute("aria-valuemin", "1");
+    canvas.setAttribute("aria-valuemax", String(Math.max(1, stage.rounds.length)));
+    canvas.setAttribute("aria-valuenow", String(Math.max(1, stage.current + 1)));
+    canvas.setAttribute("aria-valuetext", this.place.textContent);
   }
+}
 
-  Canopy.Timeline = Timeline;
-})(window.Canopy = window.Canopy || {});
+// Icons are drawn because not every system has them in its fonts.
+function draw(button, name) {
+  if (button.dataset.icon === name) return;
+  button.dataset.icon = name;
+  const picture = svg("svg", { viewBox: "0 0 16 16", width: 15, height: 15, "aria-hidden": "true" });
+  svg("path", { d: ICONS[name], fill: "currentColor" }, picture);
+  button.replaceChildren(picture);
+}
+
+function largest(seconds) {
+  return Object.entries(seconds).reduce((best, entry) => (entry[1] > best[1] ? entry : best), ["nothing", 0])[0];
+}

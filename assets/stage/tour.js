@@ -1,101 +1,128 @@
+// The tour's texts: what to look at, what it means, and something to try.
+
+import { button, html } from "../panels/ink.js";
+
+const STEPS = [
+  { mode: "story", at: ".cs-story", title: "One pass, many tokens",
+    text: "A language model usually writes one token (a word or a piece of one) per pass. Here a drafter, a small model, guesses ahead; the big model, the target, checks all guesses at once and keeps those that it would have written itself.",
+    exercise: "Press → a few times. Which round kept most?" },
+  { mode: "story", at: ".cs-frame-text", title: "Where each token came from",
+    text: "Purple tokens are the target's own. Blue and orange ones were guessed by one of the two drafters, green ones by both. A bar marks where a round begins.",
+    exercise: "Click a token in the middle of the text: the page goes to the round that wrote it." },
+  { mode: "workbench", at: "[data-panel=tree]", title: "The draft tree",
+    text: "Guesses share their beginnings, so they form a tree. The accepted path runs straight along the top and ends in the bonus, a diamond: the target's own next token.",
+    exercise: "Press / and search for a token that was rejected. How deep was it in the tree?" },
+  { mode: "workbench", at: "[data-panel=marginals]", title: "Why this tree",
+    text: "Each drafter gives probabilities for every position ahead. The node budget is spent on the most probable beginnings; the outline shows where it ran out.",
+    exercise: "Set the budget to 8 and press Run, then 256. Where does the outline move?" },
+  { mode: "workbench", at: "[data-panel=mask]", title: "One pass over all branches",
+    text: "The tree is verified as one sequence. The mask lets each row see its own ancestors and nothing else; with merged, two blocks stand side by side.",
+    exercise: "Run the method merged and find the two empty blocks off the diagonal." },
+  { mode: "workbench", at: "[data-panel=verifier]", title: "The walk",
+    text: "At each node the target names its own next token. If a child carries it, the walk goes on; if none does, that token is the bonus and the round ends.",
+    exercise: "Find a step with a small gap: there the model nearly chose otherwise." },
+  { mode: "workbench", at: "[data-panel=cache]", title: "What stays",
+    text: "The pass wrote a row of the KV cache for every node. The rows of the accepted path are moved together and kept; all others are dropped.",
+    exercise: "Hover a kept row and find the same node in the tree and in the mask." },
+  { mode: "workbench", at: ".cs-metrics", title: "Is it worth it?",
+    text: "τ is the mean number of tokens per round, the root included. A larger tree raises τ, but each pass takes longer, so one budget is the fastest.",
+    exercise: "Raise the budget step by step and press Run each time. Where do tokens per second fall although τ still grows?" },
+  { mode: "lab", at: ".lab-sweep", title: "The fastest setting here",
+    text: "The lab measures methods and node budgets on this machine, in mixed order beside plain decoding, and names the fastest with its interval. With the budget auto, each round verifies as many nodes as pay.",
+    exercise: "Press ▶ Measure and watch the points arrive. Is auto the fastest?" },
+];
+
 // The tour: a card beside the part it speaks of. It can be left at any step; where it was left is remembered.
-(function (Canopy) {
-  "use strict";
+const STORE = "canopy-tour";
+const GAP = 12;
 
-  const STORE = "canopy-tour";
-  const GAP = 12;
-
-  class Tour {
-    constructor(parts) {
-      const { html, button } = Canopy.ink;
-      this.parts = parts;
-      this.steps = Canopy.tourSteps;
-      this.box = html("div", "cs-tour", document.body);
-      this.box.hidden = true;
-      this.box.setAttribute("role", "dialog");
-      this.box.setAttribute("aria-label", "Tour");
-      this.title = html("h2", "", this.box);
-      this.text = html("p", "", this.box);
-      this.exercise = html("p", "cs-exercise", this.box);
-      const foot = html("footer", "", this.box);
-      this.place = html("span", "", foot);
-      button(foot, "Leave", "Leave the tour (Esc)", () => this.stop());
-      this.back = button(foot, "Back", "Previous step", () => this.go(this.step - 1));
-      this.next = button(foot, "Next", "Next step", () => this.go(this.step + 1));
-      window.addEventListener("resize", () => this.settle());
-    }
-
-    // From where it was left; a tour that was finished starts over.
-    async start() {
-      const left = Number(localStorage.getItem(STORE)) || 0;
-      this.parts.player.go(0, {});
-      await this.go(left < this.steps.length ? left : 0);
-      this.next.focus();
-    }
-
-    // Over the recording that the page opens with, which its texts speak of: a person's run, which an exercise asks for,
-    // is over with the next step.
-    async welcome() {
-      const { stage, lessons, player } = this.parts;
-      if (!lessons.first || (stage.value.run === lessons.first && !stage.coming)) return;
-      if (stage.busy) document.querySelector("#canopy-stop").click();
-      await lessons.open(lessons.first, { still: true });
-      player.go(0, {});
-    }
-
-    async go(step) {
-      localStorage.setItem(STORE, String(step));
-      if (step < this.steps.length) await this.welcome();
-      this.unmark();
-      if (step >= this.steps.length) {
-        this.box.hidden = true;
-        return;
-      }
-      const { mode, at, title, text, exercise } = this.steps[step];
-      this.step = step;
-      this.parts.player.pause();
-      this.parts.stage.setMode(mode);
-      this.title.textContent = title;
-      this.text.textContent = text;
-      this.exercise.textContent = `Try it: ${exercise}`;
-      this.place.textContent = `${step + 1} of ${this.steps.length}`;
-      this.back.hidden = step === 0;
-      this.next.textContent = step === this.steps.length - 1 ? "Done" : "Next";
-      this.box.hidden = false;
-      this.target = document.querySelector(at);
-      if (this.target) this.target.classList.add("cs-toured");
-      requestAnimationFrame(() => this.settle());
-    }
-
-    // Beside its part where there is room, else over its lower end; never outside the window.
-    settle() {
-      if (this.box.hidden || !this.target) return;
-      this.target.scrollIntoView({ block: "nearest" });
-      const part = this.target.getBoundingClientRect();
-      const { offsetWidth: width, offsetHeight: height } = this.box;
-      const right = part.right + GAP + width < window.innerWidth;
-      const left = part.left - GAP - width > 0;
-      const x = right ? part.right + GAP : left ? part.left - GAP - width : part.right - width - GAP;
-      const below = part.bottom + GAP + height < window.innerHeight;
-      const y = right || left ? part.top : below ? part.bottom + GAP : part.top - height - GAP;
-      const inside = (value, most) => Math.max(GAP, Math.min(value, most - GAP));
-      this.box.style.left = `${inside(x, window.innerWidth - width)}px`;
-      this.box.style.top = `${inside(y, window.innerHeight - height)}px`;
-    }
-
-    unmark() {
-      if (this.target) this.target.classList.remove("cs-toured");
-      this.target = null;
-    }
-
-    // True where there was a tour to leave.
-    stop() {
-      const open = !this.box.hidden;
-      this.box.hidden = true;
-      this.unmark();
-      return open;
-    }
+export class Tour {
+  constructor(parts) {
+    this.parts = parts;
+    this.steps = STEPS;
+    this.box = html("div", "cs-tour", document.body);
+    this.box.hidden = true;
+    this.box.setAttribute("role", "dialog");
+    this.box.setAttribute("aria-label", "Tour");
+    this.title = html("h2", "", this.box);
+    this.text = html("p", "", this.box);
+    this.exercise = html("p", "cs-exercise", this.box);
+    const foot = html("footer", "", this.box);
+    this.place = html("span", "", foot);
+    button(foot, "Leave", "Leave the tour (Esc)", () => this.stop());
+    this.back = button(foot, "Back", "Previous step", () => this.go(this.step - 1));
+    this.next = button(foot, "Next", "Next step", () => this.go(this.step + 1));
+    window.addEventListener("resize", () => this.settle());
   }
 
-  Canopy.Tour = Tour;
-})(window.Canopy = window.Canopy || {});
+  // From where it was left; a tour that was finished starts over.
+  async start() {
+    const left = Number(localStorage.getItem(STORE)) || 0;
+    this.parts.player.go(0, {});
+    await this.go(left < this.steps.length ? left : 0);
+    this.next.focus();
+  }
+
+  // Over the recording that the page opens with, which its texts speak of: a person's run, which an exercise asks for,
+  // is over with the next step.
+  async welcome() {
+    const { stage, lessons, player } = this.parts;
+    if (!lessons.first || (stage.value.run === lessons.first && !stage.coming)) return;
+    if (stage.busy) document.querySelector("#canopy-stop").click();
+    await lessons.open(lessons.first, { still: true });
+    player.go(0, {});
+  }
+
+  async go(step) {
+    localStorage.setItem(STORE, String(step));
+    if (step < this.steps.length) await this.welcome();
+    this.unmark();
+    if (step >= this.steps.length) {
+      this.box.hidden = true;
+      return;
+    }
+    const { mode, at, title, text, exercise } = this.steps[step];
+    this.step = step;
+    this.parts.player.pause();
+    this.parts.stage.setMode(mode);
+    this.title.textContent = title;
+    this.text.textContent = text;
+    this.exercise.textContent = `Try it: ${exercise}`;
+    this.place.textContent = `${step + 1} of ${this.steps.length}`;
+    this.back.hidden = step === 0;
+    this.next.textContent = step === this.steps.length - 1 ? "Done" : "Next";
+    this.box.hidden = false;
+    this.target = document.querySelector(at);
+    if (this.target) this.target.classList.add("cs-toured");
+    requestAnimationFrame(() => this.settle());
+  }
+
+  // Beside its part where there is room, else over its lower end; never outside the window.
+  settle() {
+    if (this.box.hidden || !this.target) return;
+    this.target.scrollIntoView({ block: "nearest" });
+    const part = this.target.getBoundingClientRect();
+    const { offsetWidth: width, offsetHeight: height } = this.box;
+    const right = part.right + GAP + width < window.innerWidth;
+    const left = part.left - GAP - width > 0;
+    const x = right ? part.right + GAP : left ? part.left - GAP - width : part.right - width - GAP;
+    const below = part.bottom + GAP + height < window.innerHeight;
+    const y = right || left ? part.top : below ? part.bottom + GAP : part.top - height - GAP;
+    const inside = (value, most) => Math.max(GAP, Math.min(value, most - GAP));
+    this.box.style.left = `${inside(x, window.innerWidth - width)}px`;
+    this.box.style.top = `${inside(y, window.innerHeight - height)}px`;
+  }
+
+  unmark() {
+    if (this.target) this.target.classList.remove("cs-toured");
+    this.target = null;
+  }
+
+  // True where there was a tour to leave.
+  stop() {
+    const open = !this.box.hidden;
+    this.box.hidden = true;
+    this.unmark();
+    return open;
+  }
+}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from engine.decoding.builders.best_first import best_first
 from engine.decoding.builders.chain import chain
 from engine.records import Acceptance, DraftTree, Lattice, Request, Round, Trials, Verification
 from engine.trace import Entry, Header
+from explorer.bundle import STAGE, script, style
 from explorer.view import entry_view, header_view
 
-ASSETS = Path(__file__).resolve().parents[2] / "assets"
 ODD = ("${7*6}", "</script><script>window.ran=1</script>", "\n", "\t", " שלום", "👩‍👩‍👧", "<b>bold</b>", (0xE2, 0x82))
 VOCABULARY = 160
 DEPTH = 12
@@ -130,23 +129,14 @@ def make(method: str, budget: int, steps: int = 4) -> Made:
     return Made(made, value)
 
 
-def scripts() -> list[Path]:
-    """The stage's model and the panels, in loading order; nothing of the page around them."""
-    panels = sorted((ASSETS / "panels").glob("*.js"))
-    defines = [path for path in panels if "Canopy.define(" in path.read_text("utf8")]
-    stage = [ASSETS / "stage" / "latest.js", ASSETS / "stage.js", ASSETS / "stage" / "decode.js"]
-    return [*stage, *(path for path in panels if path not in defines), *defines]
-
-
 @contextmanager
 def drawing_page(browser: Any) -> Iterator[Any]:
     """A page with the panels and nothing around them. An error in it fails the tests that drew there."""
     page, errors = browser.new_page(viewport={"width": 960, "height": 800}, reduced_motion="reduce"), []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.set_content("<!doctype html><body></body>")
-    page.add_style_tag(content=(ASSETS / "panels" / "panels.css").read_text("utf8"))
-    for path in scripts():
-        page.add_script_tag(content=path.read_text("utf8"))
+    text = f"<!doctype html><style>{style('panels/panels.css')}</style><body></body>{script(STAGE)}"
+    page.route("http://panels.test/", lambda route: route.fulfill(body=text, content_type="text/html; charset=utf-8"))
+    page.goto("http://panels.test/")
     yield page
     page.close()
     assert errors == []

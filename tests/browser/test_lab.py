@@ -130,7 +130,7 @@ def test_a_run_draws_itself_and_leaves_a_point_that_stays_until_cleared(lab: Any
                           " && div.data[1].x.length < 20")
     lab.wait_for_function("Canopy.parts.stage.state === 'done'")
     lab.wait_for_function("div.data[1].x.length === Canopy.parts.stage.rounds.length")
-    tau = lab.evaluate("Canopy.figures(Canopy.parts.stage.rounds).tau")
+    tau = lab.evaluate("Canopy.parts.stage.figures.tau")
     assert lab.evaluate("div.data[1].y.at(-1)") == pytest.approx(tau)
     assert lab.evaluate("div.isConnected")
     lab.wait_for_function(f"{LAB}.curves.count === {count + 1}")

@@ -77,7 +77,7 @@ def test_verifier_takes_a_step_per_kept_row_and_ends_with_the_bonus(drawings: An
     made = make(method, budget)
     show(drawings, made)
     keep, tree = made.round.acceptance.keep.tolist(), made.round.tree
-    steps = drawings.evaluate("Canopy.walkOf(stage.round)")
+    steps = drawings.evaluate("panels.verifier.steps")
     assert [step["node"] for step in steps] == keep
     assert [step["outcome"] for step in steps] == ["match"] * (len(keep) - 1) + ["bonus"]
     assert drawings.locator(".cp-step").count() == len(keep)

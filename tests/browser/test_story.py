@@ -12,7 +12,7 @@ from tests.browser.doing import STAGE
 def test_it_ends_on_the_total_and_says_why(watched: Watched, address: str) -> None:
     page = watched.open(address)
     page.keyboard.press("End")
-    run, against = page.evaluate(f"[Canopy.figures({STAGE}.rounds), {STAGE}.against]")
+    run, against = page.evaluate(f"[{STAGE}.figures, {STAGE}.against]")
     headline = page.locator(".cs-headline").inner_text()
     assert headline.startswith(f"{run['tokens']} tokens in {run['rounds']} passes, ") and against["times"] in headline
     more = page.locator(".cs-more")

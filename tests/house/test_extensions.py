@@ -77,14 +77,12 @@ mine = ServerKind(title="Mine", owner="me", report=_report)
 ''',
     "assets/panels/pulse.js": '''
 // A panel that says how many rows the round verified.
-(function (Canopy) {
-  "use strict";
+import { define } from "../stage/stage.js";
 
-  Canopy.define({
-    name: "pulse", title: "Pulse", caption: "Rows of the round.", place: { row: "lower", share: 0.5 },
-    create: (host) => ({ draw(round) { host.textContent = round ? `${round.n} rows` : ""; }, select() {} }),
-  });
-})(window.Canopy = window.Canopy || {});
+define({
+  name: "pulse", title: "Pulse", caption: "Rows of the round.", place: { row: "lower", share: 0.5 },
+  create: (host) => ({ draw(round) { host.textContent = round ? `${round.n} rows` : ""; }, select() {} }),
+});
 ''',
 }
 # What a registration line said before, and what it says then.
@@ -96,7 +94,7 @@ NEW_LINES = {
     "engine/servers/__init__.py": ('"sglang", "llama_cpp"', '"sglang", "llama_cpp", "mine"'),
     "engine/decoding/methods.py": ('    "expand": Method(', '    "paired": Method(1, build="pair", combine="first", '
                           'accept="strolling", summary="Two guesses a round."),\n    "expand": Method('),
-    "explorer/panels.py": ('"verifier", "cache"', '"verifier", "cache", "pulse"'),
+    "assets/panels/panels.js": ('import "./cache.js";\n', 'import "./cache.js";\nimport "./pulse.js";\n'),
 }
 
 
@@ -225,22 +223,25 @@ def test_a_kind_of_server_is_one_file(extended: Path) -> None:
 
 ON_THE_PAGE = """
 import json
-from explorer.bundle import scripts
+import re
+from explorer.bundle import STAGE, script
 from explorer.lessons import Library
 from explorer.page import build
 from tests.explorer.scripted_rigs import answering
 
 page = build(answering(), Library([]))
 method = next(block for block in page.blocks.values() if getattr(block, "elem_id", "") == "canopy-method")
-print(json.dumps({"methods": [value for _, value in method.choices], "scripts": [path.name for path in scripts()]}))
+print(json.dumps({"methods": [value for _, value in method.choices],
+                  "modules": re.findall(r'^modules\\["(.+?)"\\] = ', script(STAGE), re.M)}))
 """
 
 
 def test_the_page_offers_the_method_and_carries_the_panel(extended: Path) -> None:
     found = told(extended, ON_THE_PAGE)
     assert "paired" in found["methods"]
-    order = [found["scripts"].index(name) for name in ("stage.js", "ink.js", "cache.js", "pulse.js", "mount.js")]
-    assert order == sorted(order)
+    order = ["stage/stage.js", "panels/ink.js", "panels/cache.js", "panels/pulse.js", "stage/mount.js"]
+    places = [found["modules"].index(name) for name in order]
+    assert places[1] < places[2] < places[3] < places[4] and places[0] < places[3]
     mount = (extended / "assets" / "stage" / "mount.js").read_text("utf8")
     assert not [name for name in ("tree", "marginals", "mask", "verifier", "cache", "batch") if f'"{name}"' in mount]
 

@@ -1,0 +1,153 @@
+// From the server's JSON to the model of a round that panels draw: typed arrays, and what follows from them.
+
+const KINDS = { "<i4": Int32Array, "<i2": Int16Array, "<f4": Float32Array };
+const ORIGINS = ["root", "drafter1", "drafter2", "both"];
+const SIGNS = { " ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥" };
+
+function bytesOf(text) {
+  const raw = atob(text);
+  const bytes = new Uint8Array(raw.length);
+  for (let place = 0; place < raw.length; place++) bytes[place] = raw.charCodeAt(place);
+  return bytes;
+}
+
+export function array(packed) {
+  return new KINDS[packed.dtype](bytesOf(packed.data).buffer);
+}
+
+function integers(packed) {
+  return Int32Array.from(array(packed));
+}
+
+export function readPieces(named, into) {
+  for (const id in named) {
+    const piece = named[id];
+    into.set(Number(id), typeof piece === "string" ? piece : Array.from(piece));
+  }
+}
+
+export function text(piece, id) {
+  if (piece === undefined) return `⟨${id}⟩`;
+  return typeof piece === "string" ? piece : new TextDecoder().decode(new Uint8Array(piece));
+}
+
+// White space and control characters as signs, bytes that are no whole character as ⟨e2⟩.
+export function show(piece, id) {
+  if (piece === undefined) return `⟨${id}⟩`;
+  if (typeof piece !== "string") return piece.map((byte) => `⟨${byte.toString(16).padStart(2, "0")}⟩`).join("");
+  if (piece === "") return "⟨⟩";
+  return piece.replace(/[\u0000-\u0020\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g, (sign) =>
+    SIGNS[sign] || `⟨${sign.codePointAt(0).toString(16).padStart(2, "0")}⟩`);
+}
+
+function tree(view) {
+  const parents = integers(view.parents);
+  const n = parents.length;
+  const depths = new Int32Array(n);
+  const children = Array.from({ length: n }, () => []);
+  for (let node = 1; node < n; node++) {
+    depths[node] = depths[parents[node]] + 1;
+    children[parents[node]].push(node);
+  }
+  return { n, tokens: integers(view.tokens), parents, depths, children,
+    logprobs: array(view.logprobs), drafters: integers(view.heads) };
+}
+
+function draft(view) {
+  const [depth, rows, k] = view.tokens.shape;
+  return { depth, rows, k, tokens: integers(view.tokens), logprobs: array(view.logprobs) };
+}
+
+function trials(view) {
+  return view && { nodes: integers(view.nodes), chances: array(view.chances), draws: array(view.draws) };
+}
+
+// `before` is the previous round, where there is one.
+export function readRound(view, header, named, before) {
+  const made = tree(view.tree);
+  const kept = new Set(view.keep);
+  const verification = view.verification;
+  return {
+    ...made,
+    company: company(view.company),
+    index: view.index, start: view.start, elapsed: view.elapsed,
+    choice: integers(verification.choice), choiceLogprobs: array(verification.logprobs),
+    entropy: array(verification.entropy), gap: array(verification.gap), offered: array(verification.offered),
+    keep: Array.from(view.keep), kept,
+    fate: Array.from(made.parents, (_, node) => (node === 0 ? "root" : kept.has(node) ? "accepted" : "rejected")),
+    bonus: view.bonus, trials: trials(view.trials),
+    ghosts: view.ghosts.map((ghost) => ({ drafter: ghost.head, ...tree(ghost) })),
+    drafts: view.drafts.map(draft), scores: Array.from(view.scores, (score) => (score === null ? NaN : score)),
+    seconds: secondsOf(view, before), method: header.method, budget: header.budget, engine: header.engine || "",
+    chunked: Boolean(header.chunked),
+    drafterNames: Array.from(header.heads),
+    path(node) {
+      const steps = [node];
+      while (steps[0] !== 0) steps.unshift(made.parents[steps[0]]);
+      return steps;
+    },
+    text: (id) => text(named.get(id), id),
+    show: (id) => show(named.get(id), id),
+    origin: (node) => ORIGINS[made.drafters[node] & 3],
+  };
+}
+
+// The runs that shared the round: shapes of trees and what was kept; null where none did, or where it is not known.
+function company(view) {
+  if (!view) return null;
+  const blocks = view.blocks.map((block) => ({
+    seat: block.seat, parents: integers(block.parents), keep: block.keep, shares: block.shares }));
+  return { runs: view.runs, own: view.own, blocks };
+}
+
+// Where an engine recorded no seconds by stage, the time since the previous round stands for all of them.
+function secondsOf(view, before) {
+  if (!before || Object.keys(view.seconds).length || view.index <= before.index) return { ...view.seconds };
+  return { loop: (view.elapsed - before.elapsed) / (view.index - before.index) };
+}
+
+// What was asked, in a few words; another engine may not have recorded how many nodes.
+export function settingOf(header) {
+  return header.budget === null ? header.method : `${header.method}, ${header.budget} nodes`;
+}
+
+// τ: tokens committed per round, the root of each included; 0 where there was no round.
+export function meanLength(tokens, rounds) {
+  return rounds ? tokens / rounds : 0;
+}
+
+// The figures of some rounds: engine time alone, the root of each round included in τ. Speed is that of the rounds
+// whose time is known; rounds that were shared with other runs include the waiting.
+export function figuresOf(rounds) {
+  let tokens = 0;
+  let timedTokens = 0;
+  let seconds = 0;
+  let shared = 0;
+  for (const made of rounds) {
+    const spent = Object.values(made.seconds);
+    tokens += made.keep.length;
+    if (made.seconds.wait !== undefined) shared++;
+    if (spent.length) timedTokens += made.keep.length;
+    for (const part of spent) seconds += part;
+  }
+  const tau = meanLength(tokens, rounds.length);
+  return {
+    tokens, seconds, shared, rounds: rounds.length, tau, accepted: Math.max(0, tau - 1),
+    tokensPerSecond: seconds > 0 ? timedTokens / seconds : 0,
+  };
+}
+
+// What the trees of a run contain: origins of nodes, trees that were not chosen, and whether rounds were shared.
+export class Present {
+  constructor() {
+    this.origins = new Set();
+    this.ghosts = false;
+    this.company = false;
+  }
+
+  note(made) {
+    for (let node = 0; node < made.n; node++) this.origins.add(made.origin(node));
+    this.ghosts = this.ghosts || made.ghosts.length > 0;
+    this.company = this.company || Boolean(made.company);
+  }
+}

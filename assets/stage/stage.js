@@ -1,0 +1,348 @@
+// What becomes of the latest run before and beside its rounds: asked for, waited for, refused, stopped, lost. Part of the
+// stage, which shows the rounds.
+
+import { figuresOf, Present, readPieces, readRound } from "./round.js";
+
+const BUSY = ["queued", "running"];
+const BLANK = { run: "", state: "empty", message: "", header: null, from: 0, rounds: [], end: null };
+const NOTHING = "The text ended before its first token; ask something else, or change the temperature or the seed.";
+
+// Whether a stage value is that of a run in progress.
+export const goesOn = ({ state }) => BUSY.includes(state);
+
+export class Latest {
+  constructor() {
+    this.listeners = new Map();
+    this.value = BLANK; // of the run that is shown
+    this.rounds = [];
+    this.views = []; // the rounds of a live run as they were sent
+    this.elsewhere = false; // whether a run is shown that is not the followed one
+    this.coming = null; // {run, prompt, turns, state, message} of a run that was asked for and has no round yet
+    this.refusal = ""; // why the latest run did not come or did not go on
+    this.halted = null; // the run that Stop was pressed for
+  }
+
+  on(event, listener) {
+    if (!this.listeners.has(event)) this.listeners.set(event, []);
+    this.listeners.get(event).push(listener);
+    return () => this.listeners.set(event, this.listeners.get(event).filter((other) => other !== listener));
+  }
+
+  tell(event, detail) {
+    for (const listener of this.listeners.get(event) || []) listener(detail);
+  }
+
+  // Whether the run that is shown goes on.
+  get live() {
+    return goesOn(this.value);
+  }
+
+  // Whether a run goes on or is waited for.
+  get busy() {
+    return Boolean(this.coming) || this.live;
+  }
+
+  // Of the latest run: the one that is waited for, where there is one, else the one that is shown.
+  get state() {
+    return (this.coming || this.value).state;
+  }
+
+  // A run was asked for: from now on its prompt stands for it, and the run that is shown is the earlier one.
+  ask(prompt, turns) {
+    this.refusal = "";
+    this.halted = null;
+    this.coming = { run: "", prompt, turns, state: "running", message: "Waiting for the server …" };
+    this.tell("asked");
+    this.tell("state");
+  }
+
+  // A run without a round is waited for, or has ended so.
+  expect({ run, state, message, header, end }) {
+    if (!BUSY.includes(state)) {
+      this.refuse(end ? NOTHING : message);
+      return;
+    }
+    const { prompt, turns } = header || this.coming || { prompt: "", turns: [] };
+    this.coming = { run, prompt, turns, state, message: message || "Reading the prompt …" };
+    this.tell("state");
+  }
+
+  // The run that was waited for will not come.
+  refuse(message) {
+    this.coming = null;
+    this.refusal = message;
+    this.tell("refused", message);
+    this.tell("state");
+  }
+
+  // Whether to skip an update: of a followed run while another one is shown, or a late one of a run that was halted,
+  // whose name may not have been known then.
+  passesBy(value) {
+    if (value.followed) this.tell("followed", value);
+    if (this.halted === "" && goesOn(value)) this.halted = value.run;
+    return (value.followed && this.elsewhere) || (value.run === this.halted && goesOn(value));
+  }
+
+  // The server is gone. What it wrote stays, as a run that broke off there.
+  lose(message) {
+    this.coming = null;
+    this.refusal = message;
+    if (this.live) this.say("lost", "");
+    else this.tell("state");
+  }
+
+  // The run that is shown, whole, as the server would send it.
+  whole() {
+    return { ...this.value, from: 0, rounds: this.views };
+  }
+
+  // Sets the state and the message of the run that is shown, without an update of the server.
+  say(state, message) {
+    this.value = { ...this.value, state, message };
+    this.tell("state");
+  }
+}
+
+// The stage: what is shown, which round, which node. Panels are defined here and drawn from here; nothing in this
+// file touches the document, so that a live page and a replay file share it.
+export const panels = new Map();
+export const modes = ["story", "workbench"]; // the views; the lab adds its own where there is a server
+
+// A panel: {name, title, caption, legend?, place?, when?(stage): whether it is there at all, create(host, stage) -> {draw, select, resize?, svg?, fit?, search?}}.
+// Its place: {row: "upper" (beside the text) or "lower", share: of the row's width, against its neighbours'}; in a row
+// panels stand in the order in which they are defined.
+export function define(panel) {
+  panels.set(panel.name, panel);
+}
+
+export class Stage extends Latest {
+  constructor() {
+    super();
+    this.present = new Present(); // whose nodes are in the run's trees
+    this.pieces = new Map();
+    this.current = -1;
+    this.selection = { node: null, pinned: false };
+    this.hovered = this.pinned = null;
+    this.following = true; // a live run shows its newest round until a person chooses another
+    this.animate = false; // true for a step that is to be animated, false while scrubbing
+    this.mode = "story";
+    this.tab = ""; // of the lab
+    this.settings = {}; // method and budget as the controls have them
+    this.server = null;
+    this.comparison = null; // what the server found of this run beside plain decoding: see explorer/claims.py
+    this.comparing = ""; // that this is going on, or why nothing was found
+  }
+
+  // Its figures so far: see ``figuresOf``.
+  get figures() {
+    return figuresOf(this.rounds);
+  }
+
+  get header() {
+    return this.value.header;
+  }
+
+  get round() {
+    return this.rounds[this.current] || null;
+  }
+
+  get recorded() {
+    return Boolean(this.header && this.header.recorded);
+  }
+
+  get reducedMotion() {
+    return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+  }
+
+  // Takes what the server sends: the latest rounds of the same run, or another run. The old run stays until the new
+  // one has a round: a run that fails before its first round leaves the stage as it was.
+  show(value) {
+    if (!value?.state || this.passesBy(value)) return;
+    const other = value.run !== this.value.run;
+    if (other && value.rounds.length === 0) {
+      this.expect(value);
+      return;
+    }
+    this.coming = null;
+    if (other) this.begin(value);
+    this.value = value;
+    this.append(value);
+    this.tell("value", { other });
+    this.tell("state");
+    this.settle(other);
+  }
+
+  begin(value) {
+    this.elsewhere = !value.followed && Boolean(value.header); // a run is shown that is not the followed one
+    this.rounds = [];
+    this.views = [];
+    this.present = new Present();
+    this.pieces = new Map();
+    this.current = -1;
+    this.pinned = this.hovered = null;
+    this.selection = { node: null, pinned: false };
+    this.comparison = null;
+    this.comparing = "";
+    this.following = goesOn(value);
+    this.tell("begin", value);
+  }
+
+  append(value) {
+    if (!value.header) return;
+    if (this.rounds.length === 0) readPieces(value.header.pieces, this.pieces);
+    const first = value.from || 0;
+    if (first > this.rounds.length) this.mend(value.run);
+    else this.add(value.rounds.slice(this.rounds.length - first));
+    if (value.total > this.rounds.length) this.mended = this.mend(value.run);
+    if (value.comparison) this.comparison = value.comparison;
+  }
+
+  add(views) {
+    for (const view of views) {
+      readPieces(view.pieces, this.pieces);
+      const made = readRound(view, this.value.header, this.pieces, this.rounds.at(-1));
+      this.rounds.push(made);
+      if (!this.recorded) this.views.push(view);
+      this.present.note(made);
+    }
+  }
+
+  // An update carries the latest rounds, a long recording its first ones: the others are asked for, in pieces.
+  async mend(run) {
+    if (this.mending || !this.server) return;
+    this.mending = true;
+    try {
+      let whole;
+      do {
+        whole = await this.server.replay({ run, from: this.rounds.length });
+        if (whole.error || this.value.run !== run) return;
+        this.add(whole.rounds.slice(this.rounds.length - whole.from));
+      } while (whole.rounds.length && this.rounds.length < whole.total);
+      this.tell("value", { other: false });
+      if (run === this.halted && whole.end) {
+        this.value = { ...this.value, end: whole.end };
+        this.say(whole.state, "");
+      }
+      this.settle(this.current < 0);
+    } finally {
+      this.mending = false;
+    }
+  }
+
+  // The server's comparison of a run, which may not be shown any more.
+  compared(run, comparison) {
+    if (run === this.value.run) this.comparison = comparison;
+    this.tell("compared");
+  }
+
+  // The run's speed beside plain decoding's, as printed; null where it is not known, or withheld.
+  get against() {
+    const { comparison } = this;
+    return comparison && comparison.state !== "measuring" && !comparison.speed.withheld ? comparison.speed : null;
+  }
+
+  settle(other) {
+    const last = this.rounds.length - 1;
+    if (this.following && last >= 0 && last !== this.current) this.go(last, { follow: true, animate: true });
+    else if (other) this.go(0, { follow: this.following });
+  }
+
+  // Shows a round. `follow` keeps up with a live run, `animate` shows it growing, `push` lets Back return here.
+  go(index, how) {
+    const { follow = false, animate = false, push = false } = how || {};
+    const place = Math.max(Math.min(0, this.rounds.length - 1), Math.min(this.rounds.length - 1, index));
+    const moved = place !== this.current;
+    this.following = follow;
+    this.animate = animate;
+    if (moved) {
+      this.current = place;
+      this.pinned = this.hovered = null;
+      this.selection = { node: null, pinned: false };
+    }
+    this.tell("round", { moved, push });
+    if (moved) this.tell("select", this.selection);
+  }
+
+  step(by) {
+    this.go(this.current + by, { animate: true });
+  }
+
+  hover(what) {
+    this.hovered = what && this.has(what.node) ? what.node : null;
+    this.choose();
+  }
+
+  // Pinning the pinned node again lets it go.
+  pin(what) {
+    const node = what && this.has(what.node) ? what.node : null;
+    this.pinned = node === this.pinned ? null : node;
+    this.hovered = null;
+    this.choose();
+    this.tell("pin", this.pinned);
+  }
+
+  has(node) {
+    return this.round !== null && Number.isInteger(node) && node >= 0 && node < this.round.n;
+  }
+
+  choose() {
+    const node = this.hovered === null ? this.pinned : this.hovered;
+    const pinned = node !== null && node === this.pinned;
+    if (node === this.selection.node && pinned === this.selection.pinned) return;
+    this.selection = { node, pinned };
+    this.tell("select", this.selection);
+  }
+
+  setMode(mode, how) {
+    if (!modes.includes(mode)) return;
+    const moved = mode !== this.mode;
+    this.mode = mode;
+    this.tell("mode", { moved, push: Boolean(how && how.push) });
+  }
+
+  setTab(tab) {
+    this.tab = tab;
+    this.tell("tab", tab);
+  }
+
+  // The person pressed Stop. Updates still on their way are skipped: the server is asked how the run ended, since it
+  // may have ended by itself a moment before.
+  halt() {
+    const { coming, value } = this;
+    if (coming) {
+      this.halted = coming.run;
+      this.coming = null;
+      this.tell("withdrawn");
+      this.tell("state");
+    } else if (this.live) {
+      this.halted = value.run;
+      this.say("stopped", "");
+      this.mend(value.run);
+    }
+  }
+}
+
+// What is said of a run before its first round, and of a text that did not end by itself.
+const BELOW = "Until its first round, the tree and the figures are those of the run before.";
+
+// {headline, more} for a run that has no round yet.
+export function waitingWords({ coming, rounds }) {
+  const queued = coming.state === "queued";
+  return { headline: queued ? "Your run waits." : coming.message, more: [queued && coming.message, rounds.length && BELOW].filter(Boolean).join(" ") };
+}
+
+const CUTS = {
+  stopped: { lead: "Stopped after ", words: () => "■ Stopped here." },
+  lost: { lead: "Broken off after ", words: () => "▲ Broken off here: the server stopped answering." },
+  error: { lead: "Broken off after ", words: () => "▲ Broken off here by an error." },
+  length: { lead: "Cut off after ", words: ({ max_tokens }) => `✂ Cut off here: Max tokens is ${max_tokens} (workbench, More).` },
+  context: { lead: "Cut off after ", words: ({ context_limit }) => `✂ Cut off here: the context of ${context_limit} positions is full.` },
+};
+
+// {lead, words} where the text that is shown did not end by itself; null where it did, or goes on.
+export function cutOf({ value, header, live }) {
+  if (live || !header) return null;
+  const reason = value.end ? value.end.reason : value.state;
+  const made = CUTS[reason];
+  return made ? { lead: made.lead, words: made.words(header) } : null;
+}

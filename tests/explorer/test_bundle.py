@@ -1,0 +1,60 @@
+"""Modules and style sheets are put together as their imports say, and what is not understood is refused by name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from explorer import bundle
+
+
+@pytest.fixture
+def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder in the place of ``assets/``."""
+    monkeypatch.setattr(bundle, "ASSETS", tmp_path)
+    (tmp_path / "panels").mkdir()
+    return tmp_path
+
+
+def test_a_module_runs_once_after_those_that_it_imports(assets: Path) -> None:
+    (assets / "page.js").write_text('import { draw, WIDE as width } from "./panels/ink.js";\n'
+                                    'import "./panels/mask.js";\n\n'
+                                    "export async function open() { draw(width); }\nconst own = 1;\n")
+    (assets / "panels" / "mask.js").write_text('import { draw } from "./ink.js";\ndraw();\n')
+    (assets / "panels" / "ink.js").write_text("export function draw() {}\nexport const WIDE = 3;\n"
+                                              "export class Pen {}\n")
+    text = bundle.script("page.js")
+    assert re.findall(r'^modules\["(.+)"\] = ', text, re.MULTILINE) == ["panels/ink.js", "panels/mask.js", "page.js"]
+    assert 'const { draw, WIDE: width } = modules["panels/ink.js"];' in text
+    assert "return { draw, WIDE, Pen };" in text and "return { open };" in text
+    assert not re.search(r"^\s*(import|export)\b", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("page", "says"), [
+    ('import { loop } from "./panels/ink.js";\nexport const back = 1;\n', "page.js imports ink.js imports page.js"),
+    ("export default 3;\n", "page.js: 'export default 3;' is not understood"),
+    ('import * as ink from "./panels/ink.js";\n', "is not understood"),
+    ('import { nothing } from "./panels/pen.js";\n', "page.js imports nothing, which pen.js does not export"),
+    ('const mark = "</script>";\n', "closing script tag")])
+def test_what_cannot_be_put_together_is_named(assets: Path, page: str, says: str) -> None:
+    (assets / "page.js").write_text(page)
+    (assets / "panels" / "ink.js").write_text('import { back } from "../page.js";\nexport const loop = 1;\n')
+    (assets / "panels" / "pen.js").write_text("export const pen = 1;\n")
+    with pytest.raises(ValueError, match=re.escape(says)):
+        bundle.script("page.js")
+
+
+def test_style_sheets_stand_where_they_are_imported(assets: Path) -> None:
+    (assets / "page.css").write_text('@import "panels/all.css";\np { color: red; }\n')
+    (assets / "panels" / "all.css").write_text('@import "one.css";\n@import "two.css";\n')
+    for name in ("one", "two"):
+        (assets / "panels" / f"{name}.css").write_text(f".{name} {{ margin: 0; }}\n")
+    assert bundle.style("page.css") == ".one { margin: 0; }\n.two { margin: 0; }\np { color: red; }\n"
+
+
+def test_the_live_page_alone_has_the_lab() -> None:
+    for entry in (bundle.STAGE, bundle.OPENING):
+        assert 'modules["stage/mount.js"]' in bundle.script(entry) and 'modules["lab/' not in bundle.script(entry)
+    assert 'modules["lab/mount.js"]' in bundle.script(bundle.STAGE, bundle.LAB)
