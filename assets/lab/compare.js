@@ -1,10 +1,10 @@
 // Two runs side by side: their figures, their texts, and the trees that wrote the chosen token of each text.
 
 import { fillSelect, selectField, whole } from "./forms.js";
-import { html, write } from "../panels/ink.js";
+import { action, html, write } from "../panels/ink.js";
 import { controls } from "../stage/controls.js";
 import { wholeRun } from "../stage/lessons.js";
-import { figuresOf, settingOf } from "../stage/round.js";
+import { settingOf } from "../stage/round.js";
 import { panels, Stage } from "../stage/stage.js";
 import { TextPanel } from "../stage/text.js";
 
@@ -21,8 +21,7 @@ const FIGURES = [
 class Side {
   constructor(lab, parent, place, changed) {
     this.lab = lab;
-    this.box = html("section", "lab-plot lab-side-run", parent);
-    this.box.setAttribute("aria-label", `The ${SIDES[place]} run`);
+    this.box = html("section", { class: "lab-plot lab-side-run", "aria-label": `The ${SIDES[place]} run` }, parent);
     this.choice = selectField(html("div", "lab-toolbar", this.box), `The ${SIDES[place]} run`, "A recording, or the current run", () => this.open(changed));
     this.title = html("p", "lab-caption", this.box);
     this.figures = html("dl", "lab-pair-figures", this.box);
@@ -96,22 +95,17 @@ export class Compare {
     this.lab = lab;
     const bar = html("div", "lab-race-bar lab-pair-bar", parent);
     this.said = html("p", "lab-note", bar);
-    this.part = html("button", "", bar, "Go to where the texts differ");
-    this.part.type = "button";
-    this.part.hidden = true;
-    this.part.addEventListener("click", () => {
+    this.part = action(bar, "Go to where the texts differ", "", () => {
       this.slider.value = String(this.held.texts_part[0]);
       this.go(Number(this.slider.value));
     });
-    this.slider = html("input", "", bar);
-    Object.assign(this.slider, { type: "range", min: 0, max: 0, step: 1, value: 0 });
-    this.slider.setAttribute("aria-label", "Place in the text");
+    this.part.hidden = true;
+    this.slider = html("input", { type: "range", min: 0, max: 0, step: 1, value: 0, "aria-label": "Place in the text" }, bar);
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
     this.place = html("span", "lab-clock", bar);
     const grid = html("div", "lab-grid lab-two", parent);
     this.sides = SIDES.map((_, place) => new Side(lab, grid, place, () => this.changed()));
-    this.depths = html("div", "lab-pair-depths", parent);
-    this.depths.setAttribute("role", "img");
+    this.depths = html("div", { class: "lab-pair-depths", role: "img" }, parent);
   }
 
   // Everything that can be compared: the current run, then the recordings.

@@ -100,8 +100,7 @@ export class Live {
     });
     this.headline = html("p", "lab-live-headline");
     this.plot.body.before(this.headline);
-    this.notice = html("p", "lab-notice");
-    this.notice.setAttribute("role", "status");
+    this.notice = html("p", { class: "lab-notice", role: "status" });
     this.headline.before(this.notice);
     for (const event of ["value", "state", "begin"]) this.stage.on(event, () => this.plan());
     lab.on("shown", () => this.draw());

@@ -19,8 +19,7 @@ export class Chips {
       return;
     }
     const label = html("label", "lab-chip");
-    const input = html("input", "", label);
-    input.type = "checkbox";
+    const input = html("input", { type: "checkbox" }, label);
     input.checked = on || fixed;
     input.disabled = fixed;
     input.value = String(value);
@@ -105,8 +104,7 @@ export class Command {
   constructor(parent, label) {
     this.box = html("div", "lab-command", parent);
     html("div", "lab-command-label", this.box, label);
-    this.text = html("code", "", this.box);
-    this.text.tabIndex = 0;
+    this.text = html("code", { tabIndex: 0 }, this.box);
     this.copied = button(this.box, "Copy", `Copy: ${label}`, () => this.copy());
     this.box.hidden = true;
   }
@@ -139,13 +137,4 @@ export function duration(seconds) {
 
 export function whole(value) {
   return Math.round(value).toLocaleString("en");
-}
-
-export function download(file) {
-  const bytes = Uint8Array.from(atob(file.data), (sign) => sign.charCodeAt(0));
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([bytes], { type: file.media }));
-  link.download = file.name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }

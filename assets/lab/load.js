@@ -24,8 +24,7 @@ export class Load {
     this.line = selectField(bar, "Method", "The method whose budgets are drawn", () => this.draw());
     this.line.parentElement.hidden = true;
     this.predicting(bar);
-    this.words = html("ul", "lab-card lab-load-words", parent);
-    this.words.setAttribute("aria-label", "What the figures show");
+    this.words = html("ul", { class: "lab-card lab-load-words", "aria-label": "What the figures show" }, parent);
     const grid = html("div", "lab-grid lab-two", parent);
     this.heat = new Plot(lab.library, grid, {
       name: "heat", title: "All requests together",
@@ -48,10 +47,8 @@ export class Load {
   }
 
   table(parent) {
-    this.box = html("section", "lab-plot lab-load-table", parent);
-    this.box.setAttribute("aria-label", "Table of requests at once");
-    const scroll = html("div", "lab-scroll", this.box);
-    scroll.tabIndex = 0;
+    this.box = html("section", { class: "lab-plot lab-load-table", "aria-label": "Table of requests at once" }, parent);
+    const scroll = html("div", { class: "lab-scroll", tabIndex: 0 }, this.box);
     this.cells = html("table", "lab-table", scroll);
     html("caption", "lab-load-caption", this.cells, "Total tokens/s with the 95 % interval (the range, with fewer than six prompts), and tokens/s of each request, by requests at once and node budget.");
     this.head = html("tr", "", html("thead", "", this.cells));
@@ -165,8 +162,7 @@ export class People {
   constructor(lab, parent) {
     this.lab = lab;
     this.field = sliderField(parent, "Requests at once", "How many requests are answered at once; the curves, the table and the recommendation follow", () => this.moved());
-    this.said = html("output", "", this.field.parentElement);
-    this.said.htmlFor = this.field.id;
+    this.said = html("output", { htmlFor: this.field.id }, this.field.parentElement);
     lab.on("table", () => this.draw());
     this.draw();
   }

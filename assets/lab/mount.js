@@ -19,28 +19,21 @@ export class Tabs {
     this.lab = lab;
     this.parent = parent;
     const bar = html("div", "lab-tabs", parent);
-    this.list = html("div", "lab-tablist", bar);
-    this.list.setAttribute("role", "tablist");
-    this.list.setAttribute("aria-label", "Parts of the lab");
+    this.list = html("div", { class: "lab-tablist", role: "tablist", "aria-label": "Parts of the lab" }, bar);
     this.list.addEventListener("keydown", (event) => this.key(event));
-    lab.said = html("span", "lab-applied", bar);
-    lab.said.setAttribute("role", "status");
+    lab.said = html("span", { class: "lab-applied", role: "status" }, bar);
     this.made = new Map();
   }
 
   add(name, label, title) {
-    const tab = html("button", "lab-tab", null, label);
-    tab.type = "button";
-    tab.title = title;
-    tab.id = `lab-tab-${name}`;
-    tab.setAttribute("role", "tab");
-    tab.setAttribute("aria-controls", `lab-pane-${name}`);
+    const tab = html("button", {
+      class: "lab-tab", type: "button", title, id: `lab-tab-${name}`, role: "tab", "aria-controls": `lab-pane-${name}`,
+    }, null, label);
     tab.addEventListener("click", () => this.go(name));
     this.list.append(tab);
-    const pane = html("div", `lab-pane lab-pane-${name}`, this.parent);
-    pane.id = `lab-pane-${name}`;
-    pane.setAttribute("role", "tabpanel");
-    pane.setAttribute("aria-labelledby", tab.id);
+    const pane = html("div", {
+      class: `lab-pane lab-pane-${name}`, id: `lab-pane-${name}`, role: "tabpanel", "aria-labelledby": tab.id,
+    }, this.parent);
     this.made.set(name, { tab, pane });
     return pane;
   }
@@ -92,13 +85,11 @@ export class History {
   // Asks before it deletes, since a deleted measurement cannot be restored.
   remove() {
     this.open = button(this.box, "Delete …", "Delete the measurement that is chosen", () => this.ask(true));
-    this.sure = html("div", "lab-sure", this.box);
-    this.sure.setAttribute("role", "group");
-    this.question = html("p", "", this.sure);
-    this.question.id = "lab-sure-question";
+    this.sure = html("div", { class: "lab-sure", role: "group" }, this.box);
+    this.question = html("p", { id: "lab-sure-question" }, this.sure);
     this.sure.setAttribute("aria-labelledby", this.question.id);
     const row = html("div", "lab-row", this.sure);
-    button(row, "Delete", "Delete it for good", () => this.confirmed()).classList.add("lab-danger");
+    button(row, "Delete", "Delete it for good", () => this.confirmed(), "lab-danger");
     this.keep = button(row, "Keep", "Keep the measurement", () => this.ask(false));
     this.sure.hidden = true;
   }

@@ -1,6 +1,6 @@
 // Plots of the lab: plotly.js once, figures from Python, the page's colours at the moment of drawing.
 
-import { button, Empty, html } from "../panels/ink.js";
+import { button, bytesOf, Empty, html } from "../panels/ink.js";
 import { onTheme } from "../panels/pen.js";
 import { Menu } from "../stage/bar.js";
 import { modes } from "../stage/stage.js";
@@ -38,8 +38,7 @@ export function prose(parent, text) {
 }
 
 async function unpacked(data) {
-  const bytes = Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0));
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  return new Response(new Blob([bytesOf(data)]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
 // plotly.js, fetched from the page's own server when the lab is first looked at. Our own reference to it is kept:

@@ -19,13 +19,11 @@ export class Race {
     this.stop = button(bar, "■ Stop", "End the race after the current run", () => this.end());
     this.stop.hidden = true;
     this.form(html("details", "lab-form lab-race-form", parent));
-    this.box = html("section", "lab-plot lab-race", parent);
-    this.box.setAttribute("aria-label", "Race");
+    this.box = html("section", { class: "lab-plot lab-race", "aria-label": "Race" }, parent);
     this.caption = prose(html("p", "lab-caption lab-race-caption", this.box),
       "Measured one after the other, each with the machine to itself, then replayed on one clock; medians with their {spread}, speed-up over {plain decoding}.");
     this.transport();
-    this.scroll = html("div", "lab-scroll", this.box);
-    this.scroll.tabIndex = 0;
+    this.scroll = html("div", { class: "lab-scroll", tabIndex: 0 }, this.box);
     this.empty = html("p", "lab-note", this.scroll, "Press Race: every method answers the prompt in the bar above, at the node budget set there or at auto.");
     this.lanes = html("div", "lab-lanes", this.scroll);
   }
@@ -51,16 +49,13 @@ export class Race {
   transport() {
     this.bar = html("div", "lab-race-bar", this.box);
     this.play = button(this.bar, "▶", "Play or pause the race", () => (this.playing ? this.pause() : this.run()));
-    this.range = html("input", "", this.bar);
-    Object.assign(this.range, { type: "range", min: 0, max: 1000, value: 0 });
-    this.range.setAttribute("aria-label", "Wall clock of the race");
+    this.range = html("input", { type: "range", min: 0, max: 1000, value: 0, "aria-label": "Wall clock of the race" }, this.bar);
     this.range.addEventListener("input", () => {
       this.pause();
       this.show((this.race.seconds * this.range.value) / 1000);
     });
     this.clock = html("output", "lab-clock", this.bar);
-    this.speed = html("select", "", this.bar);
-    this.speed.setAttribute("aria-label", "Speed of the replay");
+    this.speed = html("select", { "aria-label": "Speed of the replay" }, this.bar);
     for (const [value, text] of SPEEDS) this.speed.append(new Option(text, value));
     this.bar.hidden = true;
   }

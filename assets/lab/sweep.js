@@ -2,7 +2,7 @@
 
 import { Chips, duration, fillSelect, numberField, selectField, textField, whole } from "./forms.js";
 import { WORDS } from "./plots.js";
-import { button, html, write } from "../panels/ink.js";
+import { action, button, html, write } from "../panels/ink.js";
 import { send } from "../stage/save.js";
 
 const BUSY = ["queued", "running"];
@@ -15,8 +15,7 @@ export class Sweep {
   constructor(lab, parent) {
     this.lab = lab;
     this.server = lab.server;
-    this.box = html("section", "lab-card lab-sweep", parent);
-    this.box.setAttribute("aria-label", "Measure");
+    this.box = html("section", { class: "lab-card lab-sweep", "aria-label": "Measure" }, parent);
     this.buttons();
     this.progress();
     this.form();
@@ -26,13 +25,7 @@ export class Sweep {
   }
 
   buttons() {
-    const act = (label, look, title, does) => {
-      const made = html("button", look, this.row, label);
-      made.type = "button";
-      made.title = title;
-      made.addEventListener("click", does);
-      return made;
-    };
+    const act = (label, look, title, does) => action(this.row, label, title, does, look);
     this.plan = html("p", "lab-plan", this.box);
     this.row = html("div", "lab-row", this.box);
     this.start = act("▶ Measure", "lab-primary", "Measure these settings one at a time, in mixed order", () => this.begin());
@@ -43,13 +36,9 @@ export class Sweep {
 
   progress() {
     this.state = html("div", "lab-progress", this.box);
-    this.bar = html("progress", "", this.state);
-    this.bar.setAttribute("aria-label", "Progress of the measurement");
-    this.said = html("p", "lab-said", this.state);
-    this.said.setAttribute("role", "status");
-    this.error = html("p", "lab-error", this.box);
-    this.error.setAttribute("role", "alert");
-    this.error.hidden = true;
+    this.bar = html("progress", { "aria-label": "Progress of the measurement" }, this.state);
+    this.said = html("p", { class: "lab-said", role: "status" }, this.state);
+    this.error = html("p", { class: "lab-error", role: "alert", hidden: true }, this.box);
   }
 
   form() {
@@ -76,10 +65,7 @@ export class Sweep {
     const prompts = html("div", "lab-row", this.details);
     this.set = selectField(prompts, "Prompts", "The prompts that every setting answers", changed);
     this.limit = numberField(prompts, "How many", { value: settled.prompts, least: 1, most: limits.prompts, title: "How many prompts of the set, from the first on; intervals need at least six" }, changed);
-    const file = html("input", "cs-file", this.details);
-    file.type = "file";
-    file.accept = ".jsonl,.json,.txt";
-    file.setAttribute("aria-label", "A prompt file");
+    const file = html("input", { class: "cs-file", type: "file", accept: ".jsonl,.json,.txt", "aria-label": "A prompt file" }, this.details);
     file.addEventListener("change", () => this.upload(file));
     button(this.details, "Upload prompts …", "A JSONL file: every line has a “prompt”, or “turns”, of which the first is used", () => file.click());
     const more = html("div", "lab-row lab-fine", this.details);

@@ -2,7 +2,7 @@
 
 import { fillSelect, selectField } from "./forms.js";
 import { Plot } from "./plots.js";
-import { button, html, write } from "../panels/ink.js";
+import { action, button, html, write } from "../panels/ink.js";
 
 const BETWEEN_LOOKS_MS = 300;
 const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };
@@ -26,16 +26,11 @@ export class Begin {
   constructor(server, parent, label, title, act, look = "lab_job") {
     this.server = server;
     this.look = look;
-    this.button = html("button", "lab-primary", parent, label);
-    this.button.type = "button";
-    this.button.title = title;
+    this.button = action(parent, label, title, act, "lab-primary");
     this.cancel = button(parent, "Cancel", "Cancel and drop what was measured so far", () => this.stop());
-    this.bar = html("progress", "lab-job-bar", parent);
-    this.bar.setAttribute("aria-label", "Progress");
+    this.bar = html("progress", { class: "lab-job-bar", "aria-label": "Progress" }, parent);
     this.cancel.hidden = this.bar.hidden = true;
-    this.said = html("p", "lab-said", parent);
-    this.said.setAttribute("role", "status");
-    this.button.addEventListener("click", act);
+    this.said = html("p", { class: "lab-said", role: "status" }, parent);
   }
 
   // A measurement that reports its progress can be cancelled between two steps.
@@ -85,8 +80,7 @@ export class Cost {
     this.line = selectField(bar, "Method", "The method whose nodes are shown", () => this.draw());
     this.line.parentElement.hidden = true;
     this.about = html("p", "lab-note", bar);
-    this.doubt = html("p", "lab-notice", parent);
-    this.doubt.hidden = true;
+    this.doubt = html("p", { class: "lab-notice", hidden: true }, parent);
     const grid = html("div", "lab-grid lab-two", parent);
     this.cost = new Plot(lab.library, grid, {
       name: "cost", title: "What a pass costs",
@@ -121,9 +115,7 @@ export class Doctor {
     const bar = html("div", "lab-toolbar", parent);
     this.begin = new Begin(lab.server, bar, "Examine the rig", "Runs every drafter as configured and with each common mistake in its configuration; can take minutes", () => this.examine());
     this.counts = html("p", "lab-note", bar);
-    this.list = html("ul", "lab-findings", parent);
-    this.list.tabIndex = 0;
-    this.list.setAttribute("aria-label", "Findings");
+    this.list = html("ul", { class: "lab-findings", tabIndex: 0, "aria-label": "Findings" }, parent);
     html("li", "lab-note", this.list, "Why is τ low? This checks taps, mask token, slot 0, RoPE, dtype, vocabulary, chat template and the acceptance at every position, each with a figure.");
   }
 
@@ -239,8 +231,7 @@ export class Server {
       "Sends prompts of the chosen set to this server, 1, 2, 4, 8 and 16 at once, 64 tokens each", () => this.measure(), "lab_server_job");
     this.set = selectField(bar, "Prompts", "The set whose prompts are sent", () => {});
     fillSelect(this.set, lab.given.options.sets.map(({ name, title }) => [name, title]), "bench");
-    this.about = html("p", "lab-note", bar);
-    this.about.setAttribute("role", "status");
+    this.about = html("p", { class: "lab-note", role: "status" }, bar);
     const grid = html("div", "lab-grid lab-three", parent);
     this.traffic = new Plot(lab.library, grid, {
       name: "traffic", title: "All requests to the server", caption: "{τ} and tokens per second between two readings of the server's counters.",

@@ -1,9 +1,10 @@
 // The result of the measurement: the fastest setting, how certain it is, one click to use it, the figures behind it.
 
-import { Command, download, whole } from "./forms.js";
+import { Command, whole } from "./forms.js";
 import { prose, WORDS } from "./plots.js";
-import { button, html, write } from "../panels/ink.js";
+import { action, button, html, write } from "../panels/ink.js";
 import { Menu } from "../stage/bar.js";
+import { download } from "../stage/save.js";
 
 const SURE = {
   plain: "Plain decoding is fastest here", few: "Fastest so far, over too few prompts to be sure",
@@ -13,26 +14,19 @@ const SURE = {
 export class Verdict {
   constructor(lab, parent) {
     this.lab = lab;
-    this.box = html("section", "lab-card lab-verdict", parent);
-    this.box.setAttribute("aria-label", "Recommended setting");
+    this.box = html("section", { class: "lab-card lab-verdict", "aria-label": "Recommended setting" }, parent);
     this.eyebrow = html("p", "lab-eyebrow", this.box);
     this.headline = html("h2", "lab-headline", this.box);
     this.figures = html("dl", "lab-figures", this.box);
     this.note = html("p", "lab-note", this.box);
     this.row = html("div", "lab-row", this.box);
-    this.use = html("button", "lab-primary", this.row, "Use it");
-    this.use.type = "button";
-    this.use.title = "Set the controls of the page to this method and budget";
-    this.use.addEventListener("click", () => this.lab.apply(this.best));
+    this.use = action(this.row, "Use it", "Set the controls of the page to this method and budget", () => lab.apply(this.best), "lab-primary");
     this.report = new Menu(this.row, "Report ▾", "Save what was measured", () => [
       { label: "HTML page", note: "self-contained", act: () => this.save("html") },
       { label: "CSV table", note: "every setting", act: () => this.save("csv") },
       { label: "Parquet", note: "every run", act: () => this.save("parquet") },
     ]);
-    this.more = html("button", "", this.row, "More prompts");
-    this.more.type = "button";
-    this.more.title = "Sets the form to twice as many prompts; then press Measure";
-    this.more.addEventListener("click", () => this.lab.sweep.twice());
+    this.more = action(this.row, "More prompts", "Sets the form to twice as many prompts; then press Measure", () => lab.sweep.twice());
     this.command = new Command(this.box, "The same measurement on the command line");
     this.own = new Command(this.box, "The recommended setting on the command line");
     this.draw();
@@ -100,8 +94,7 @@ export class Verdict {
       [best.tau.median.toFixed(2), "τ", spread(best.tau, 2), WORDS["τ"]],
     ];
     this.figures.replaceChildren(...figures.map(([number, name, range, title]) => {
-      const item = html("div", "");
-      item.title = title;
+      const item = html("div", { title });
       html("dd", "lab-number", item, number);
       const label = html("dt", "", item, name);
       html("small", "", label, range);
@@ -124,23 +117,18 @@ export function spread({ low, high, least, most, prompts }, digits) {
 export class Table {
   constructor(lab, parent) {
     this.lab = lab;
-    this.box = html("section", "lab-plot lab-table-box", parent);
-    this.box.setAttribute("aria-label", "Table of settings");
+    this.box = html("section", { class: "lab-plot lab-table-box", "aria-label": "Table of settings" }, parent);
     const head = html("header", "lab-plot-head", this.box);
     html("h3", "", head, "All settings");
     prose(html("p", "lab-caption", head), "Medians over prompts with their {95 %} intervals, the fastest setting first.");
-    const scroll = html("div", "lab-scroll", this.box);
-    scroll.tabIndex = 0;
+    const scroll = html("div", { class: "lab-scroll", tabIndex: 0 }, this.box);
     this.empty = html("p", "lab-note", scroll, "Nothing measured yet: press Measure.");
     this.table = html("table", "lab-table", scroll);
     const row = html("tr", "", html("thead", "", this.table));
     for (const [name, title] of [["setting", ""], ["tokens/s", WORDS["tokens/s"]], ["× plain", WORDS["plain decoding"]],
       ["τ", WORDS["τ"]], ["runs", "Measured runs; failed ones in brackets"],
-      ["same text", "How many of the compared runs wrote exactly what plain decoding wrote; in bfloat16, near-ties may differ"], ["use", "Set the controls of the page to this setting"]]) {
-      const cell = html("th", "", row, name);
-      cell.scope = "col";
-      cell.title = title;
-    }
+      ["same text", "How many of the compared runs wrote exactly what plain decoding wrote; in bfloat16, near-ties may differ"],
+      ["use", "Set the controls of the page to this setting"]]) html("th", { scope: "col", title }, row, name);
     this.body = html("tbody", "", this.table);
   }
 
@@ -153,8 +141,7 @@ export class Table {
 
   row(row) {
     const line = html("tr", row.best ? "is-best" : "");
-    const name = html("th", "", line);
-    name.scope = "row";
+    const name = html("th", { scope: "row" }, line);
     html("span", "lab-swatch", name).style.background = this.lab.look(row.method).color;
     name.append(row.label, ...(row.best ? [" ", html("span", "lab-tag", null, "fastest")] : []), ...(row.lossless ? [] : [" ", html("span", "lab-tag is-warning", null, "biased")]));
     for (const [value, digits] of [[row.speed, 0], [row.speedup, 2], [row.tau, 2]]) {

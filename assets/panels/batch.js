@@ -43,12 +43,9 @@ class BatchPanel {
     this.stage = stage;
     this.selection = { node: null };
     host.classList.add("cp-host", "cp-batch");
-    this.sheet = html("canvas", "cp-canvas", host);
-    this.sheet.setAttribute("role", "img");
-    this.over = html("canvas", "cp-canvas", host);
-    this.over.setAttribute("aria-hidden", "true");
-    this.list = html("div", "cp-scroll cp-batch-list", host);
-    this.list.tabIndex = 0;
+    this.sheet = html("canvas", { class: "cp-canvas", role: "img" }, host);
+    this.over = html("canvas", { class: "cp-canvas", "aria-hidden": "true" }, host);
+    this.list = html("div", { class: "cp-scroll cp-batch-list", tabIndex: 0 }, host);
     nameRegion(this.list, "Runs of this pass (scrollable)");
     this.empty = new Empty(host);
     this.tip = new Tip(host);
@@ -144,8 +141,7 @@ class BatchPanel {
     const body = html("tbody", "", table);
     for (const block of this.blocks) {
       const row = html("tr", block.own ? "is-own" : "", body);
-      const name = html("th", "", row);
-      name.scope = "row";
+      const name = html("th", { scope: "row" }, row);
       html("i", "cp-batch-sign", name).style.background = this.colour(block);
       name.append(named(block));
       html("td", "", row, String(block.rows));

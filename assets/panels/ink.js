@@ -7,8 +7,8 @@ export const ORIGIN = { root: "--target", drafter1: "--drafter1", drafter2: "--d
 export const ORIGIN_NAME = { root: "target", drafter1: "drafter 1", drafter2: "drafter 2", both: "both drafters" };
 
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
-const ruler = document.createElement("canvas").getContext("2d");
 const widths = new Map();
+let ruler = null; // made at first use
 
 const written = new WeakMap(); // what `put` wrote last: reading it back from the document would be slower
 
@@ -32,9 +32,16 @@ export function svg(tag, attributes, parent) {
   return element;
 }
 
-export function html(tag, className, parent, text) {
+// An element of the page. `look` is its class, or {class, and other attributes and properties}.
+export function html(tag, look, parent, text) {
   const element = document.createElement(tag);
-  if (className) element.className = className;
+  const given = typeof look === "string" ? { class: look } : look || {};
+  for (const [name, value] of Object.entries(given)) {
+    if (value === "") continue;
+    if (name === "class") element.className = value;
+    else if (name in element) element[name] = value;
+    else element.setAttribute(name, value);
+  }
   if (text !== undefined) element.textContent = text;
   if (parent) parent.append(element);
   return element;
@@ -79,6 +86,7 @@ export function textWidth(text, font) {
   let known = widths.get(key);
   if (known === undefined) {
     if (widths.size > 20000) widths.clear();
+    ruler = ruler || document.createElement("canvas").getContext("2d");
     ruler.font = font;
     known = ruler.measureText(text).width;
     widths.set(key, known);
@@ -140,8 +148,7 @@ export function describe(round, node) {
 export class Tip {
   constructor(host) {
     this.host = host;
-    this.box = html("div", "cp-tip", host);
-    this.box.hidden = true;
+    this.box = html("div", { class: "cp-tip", hidden: true }, host);
   }
 
   show(x, y, lines) {
@@ -165,15 +172,19 @@ function nameOf(label, title) {
   return said ? `${label}: ${title}` : title;
 }
 
-export function button(parent, label, title, act) {
-  const made = html("button", "cp-button", parent, label);
-  made.type = "button";
-  made.title = title;
-  made.setAttribute("aria-label", nameOf(label, title));
+export function button(parent, label, title, act, look = "") {
+  const made = html("button", { class: `cp-button ${look}`, type: "button", title, "aria-label": nameOf(label, title) }, parent, label);
   made.addEventListener("click", (event) => {
     event.stopPropagation();
     act(made);
   });
+  return made;
+}
+
+// A button whose name is what it says.
+export function action(parent, label, title, act, look = "") {
+  const made = html("button", { class: look, type: "button", title }, parent, label);
+  made.addEventListener("click", () => act());
   return made;
 }
 
@@ -186,8 +197,7 @@ export function nameRegion(element, label) {
 // What a panel shows before there is a round, or where a method has nothing to show in it.
 export class Empty {
   constructor(host) {
-    this.box = html("div", "cp-empty", host);
-    this.box.hidden = true;
+    this.box = html("div", { class: "cp-empty", hidden: true }, host);
   }
 
   say(headline, more) {
@@ -198,4 +208,28 @@ export class Empty {
   hide() {
     this.box.hidden = true;
   }
+}
+
+// Calls `act` a while after it is asked for, once, however often it was asked for meanwhile; at the next frame where no
+// milliseconds are given.
+export function sparing(act, milliseconds) {
+  let planned = false;
+  const run = () => {
+    planned = false;
+    act();
+  };
+  return () => {
+    if (planned) return;
+    planned = true;
+    if (milliseconds) setTimeout(run, milliseconds);
+    else requestAnimationFrame(run);
+  };
+}
+
+export function pause(milliseconds) {
+  return new Promise((done) => setTimeout(done, milliseconds));
+}
+
+export function bytesOf(base64) {
+  return Uint8Array.from(atob(base64), (sign) => sign.charCodeAt(0));
 }

@@ -259,8 +259,7 @@ class MarginalsPanel {
     host.classList.add("cp-host", "cp-marginals");
     host.tabIndex = 0; // it scrolls where it is low, so keys have to reach it
     nameRegion(host, "Marginals (scrollable)");
-    this.sheet = html("canvas", "cp-sheet", host);
-    this.sheet.setAttribute("role", "img");
+    this.sheet = html("canvas", { class: "cp-sheet", role: "img" }, host);
     this.marks = svg("svg", { class: "cp-over", "aria-hidden": "true" }, host);
     this.ring = svg("path", { class: "cp-cell-ring" }, this.marks);
     this.empty = new Empty(host);

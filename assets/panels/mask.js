@@ -40,10 +40,8 @@ class MaskPanel {
     this.byDepth = false;
     this.selection = { node: null };
     host.classList.add("cp-host", "cp-mask");
-    this.sheet = html("canvas", "cp-canvas", host);
-    this.sheet.setAttribute("role", "img");
-    this.over = html("canvas", "cp-canvas", host);
-    this.over.setAttribute("aria-hidden", "true");
+    this.sheet = html("canvas", { class: "cp-canvas", role: "img" }, host);
+    this.over = html("canvas", { class: "cp-canvas", "aria-hidden": "true" }, host);
     this.empty = new Empty(host);
     this.tip = new Tip(host);
     this.bar = html("div", "cp-tools", host);

@@ -2,25 +2,19 @@
 
 import { ORIGIN, svg } from "./ink.js";
 
-// The page's own variables take precedence; these are for a panel outside the page.
-const FALLBACK = {
-  "--drafter1": "#0072B2", "--drafter2": "#D55E00", "--both": "#009E73", "--target": "#8E5AA8",
-  "--ink": "#1c2430", "--quiet": "#5b6675", "--line": "#d5dae1", "--panel": "#ffffff", "--accent": "#b8860b",
-};
-
-const pen = document.createElement("canvas").getContext("2d"); // turns any CSS colour into #rrggbb
+const NAMES = ["--drafter1", "--drafter2", "--both", "--target", "--ink", "--quiet", "--line", "--panel", "--accent"];
 
 export function colourOf(host, name) {
-  return getComputedStyle(host).getPropertyValue(name).trim() || FALLBACK[name];
+  return getComputedStyle(host).getPropertyValue(name).trim();
 }
 
 export function palette(host) {
   const style = getComputedStyle(host);
-  const names = Object.keys(FALLBACK);
-  return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(name).trim() || FALLBACK[name]]));
+  return Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(name).trim()]));
 }
 
-function channels(value) {
+// Red, green and blue of any CSS colour: a canvas turns it into #rrggbb.
+function channels(value, pen) {
   pen.fillStyle = "#000000";
   pen.fillStyle = value;
   const hex = /^#(..)(..)(..)$/.exec(String(pen.fillStyle));
@@ -39,10 +33,11 @@ function luminance(rgb) {
 export class Shade {
   constructor(host) {
     const colours = palette(host);
+    const pen = document.createElement("canvas").getContext("2d");
     this.colour = {};
-    for (const [name, variable] of Object.entries(ORIGIN)) this.colour[name] = channels(colours[variable]);
-    this.panel = channels(colours["--panel"]);
-    this.ink = luminance(channels(colours["--ink"]));
+    for (const [name, variable] of Object.entries(ORIGIN)) this.colour[name] = channels(colours[variable], pen);
+    this.panel = channels(colours["--panel"], pen);
+    this.ink = luminance(channels(colours["--ink"], pen));
   }
 
   inverts(origin, alpha) {

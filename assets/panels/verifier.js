@@ -1,7 +1,7 @@
 // The verifier's walk as steps, read from a round; nothing is drawn here.
 
 import { Empty, html, MONO, nats, probability, short } from "./ink.js";
-import { stillOfHtml } from "../stage/picture.js";
+import { picture } from "../stage/picture.js";
 import { define } from "../stage/stage.js";
 
 function trialsOf(round) {
@@ -74,8 +74,7 @@ class VerifierPanel {
     this.rest = [];
     host.classList.add("cp-host", "cp-verifier");
     this.scroll = html("div", "cp-scroll", host);
-    this.list = html("ol", "cp-steps", this.scroll);
-    this.list.setAttribute("aria-label", "The verifier's walk");
+    this.list = html("ol", { class: "cp-steps", "aria-label": "The verifier's walk" }, this.scroll);
     this.empty = new Empty(host);
     for (const name of ["mouseover", "focusin"]) this.list.addEventListener(name, (event) => this.hover(event));
     this.list.addEventListener("mouseleave", () => stage.hover(null));
@@ -119,16 +118,14 @@ class VerifierPanel {
   }
 
   stat(parent, name, value, title) {
-    const made = html("span", "cp-stat", parent);
-    made.title = title;
+    const made = html("span", { class: "cp-stat", title }, parent);
     html("span", "cp-stat-name", made, name);
     html("span", "", made, value);
   }
 
   step(step) {
     const { round } = this;
-    const row = html("li", `cp-step is-${step.outcome}`);
-    row.tabIndex = 0;
+    const row = html("li", { class: `cp-step is-${step.outcome}`, tabIndex: 0 });
     row.dataset.node = step.node;
     const line = html("div", "cp-step-line", row);
     html("span", "cp-step-number", line, String(step.place + 1));
@@ -250,7 +247,7 @@ class VerifierPanel {
   svg() {
     if (!this.round) return null;
     this.finish();
-    return stillOfHtml(this.list);
+    return picture(this.list, "--panel");
   }
 }
 

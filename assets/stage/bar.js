@@ -5,33 +5,32 @@ import { settingOf } from "./round.js";
 import { modes } from "./stage.js";
 
 const STORE = "canopy-theme";
-const dark = window.matchMedia("(prefers-color-scheme: dark)");
-const listeners = [];
 
-function chosen() {
-  return localStorage.getItem(STORE);
+function system() {
+  return window.matchMedia("(prefers-color-scheme: dark)");
 }
 
 function isDark() {
-  return chosen() ? chosen() === "dark" : dark.matches;
+  const chosen = localStorage.getItem(STORE);
+  return chosen ? chosen === "dark" : system().matches;
 }
 
-function apply() {
+function dress() {
   document.body.classList.toggle("dark", isDark());
   document.documentElement.style.colorScheme = isDark() ? "dark" : "light";
-  for (const listener of listeners) listener();
 }
 
-function flip() {
-  const next = isDark() ? "light" : "dark";
-  if ((next === "dark") === dark.matches) localStorage.removeItem(STORE);
-  else localStorage.setItem(STORE, next);
-  apply();
+export function followTheme() {
+  system().addEventListener("change", dress);
+  dress();
 }
 
-dark.addEventListener("change", apply);
-
-export const theme = { apply, flip, isDark, on: (listener) => listeners.push(listener) };
+function flipTheme() {
+  const dark = !isDark();
+  if (dark === system().matches) localStorage.removeItem(STORE);
+  else localStorage.setItem(STORE, dark ? "dark" : "light");
+  dress();
+}
 
 // A button that opens a list under it: arrows move, Enter chooses, Esc or a click elsewhere closes.
 export class Menu {
@@ -41,9 +40,7 @@ export class Menu {
     this.box = html("div", "cs-menu", parent);
     this.button = button(this.box, label, title, () => (this.list.hidden ? this.open() : this.close()));
     this.button.setAttribute("aria-haspopup", "menu");
-    this.list = html("div", "cs-menu-list", this.box);
-    this.list.setAttribute("role", "menu");
-    this.list.hidden = true;
+    this.list = html("div", { class: "cs-menu-list", role: "menu", hidden: true }, this.box);
     this.close();
     this.list.addEventListener("keydown", (event) => this.key(event));
     document.addEventListener("pointerdown", (event) => {
@@ -67,9 +64,7 @@ export class Menu {
 
   entry(entry) {
     if (entry.heading) return html("p", "cs-menu-heading", null, entry.heading);
-    const item = html("button", "cs-menu-entry", null);
-    item.type = "button";
-    item.setAttribute("role", "menuitem");
+    const item = html("button", { class: "cs-menu-entry", type: "button", role: "menuitem" }, null);
     html("span", "cs-menu-label", item, entry.label);
     if (entry.note) html("span", "cs-menu-note", item, entry.note);
     item.addEventListener("click", () => {
@@ -88,6 +83,50 @@ export class Menu {
       this.button.focus();
     } else if (to !== undefined) items[(to + items.length) % items.length].focus();
     else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+// Hiding the focused element takes the focus away only at the next frame: until then it would get the keys.
+export function letGo(box) {
+  if (box.contains(document.activeElement)) document.activeElement.blur();
+}
+
+// A sheet over the page. Tab goes round inside, Esc and a click beside it close it; then the element that had the focus
+// before gets it back.
+export class Sheet {
+  constructor(label, look = "") {
+    this.box = html("div", { class: "cs-overlay", hidden: true }, document.body);
+    this.body = html("div", { class: `cs-sheet ${look}`, role: "dialog", "aria-modal": "true", "aria-label": label, tabIndex: 0 }, this.box);
+    this.shut = button(this.body, "×", "Close (Esc)", () => this.close(), "cs-close");
+    this.box.addEventListener("click", (event) => event.target === this.box && this.close());
+    this.box.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  open(first) {
+    this.before = document.activeElement;
+    this.box.hidden = false;
+    (first || this.shut).focus();
+  }
+
+  // Returns whether it was open.
+  close() {
+    const open = !this.box.hidden;
+    letGo(this.box);
+    this.box.hidden = true;
+    if (open && this.before && this.before.isConnected) this.before.focus({ preventScroll: true });
+    return open;
+  }
+
+  key(event) {
+    if (event.key === "Escape") this.close();
+    else if (event.key === "Tab") {
+      const reach = [this.body, ...this.body.querySelectorAll("button, input")].filter((item) => !item.disabled && item.offsetParent);
+      const [end, other] = event.shiftKey ? [reach[0], reach.at(-1)] : [reach.at(-1), reach[0]];
+      if (document.activeElement !== end) return;
+      other.focus();
+    } else return;
     event.preventDefault();
     event.stopPropagation();
   }
@@ -127,7 +166,7 @@ export class Bar {
     if (stage.server) new Menu(tools, "Recordings", "Open a recorded run", () => parts.lessons.entries());
     new Menu(tools, "Save", "Save or share this run", () => parts.save.entries());
     if (parts.tour) button(tools, "Tour", "A tour in nine steps", () => parts.tour.start());
-    button(tools, "◐", "Light or dark", () => theme.flip());
+    button(tools, "◐", "Light or dark", flipTheme);
     button(tools, "?", "Keys and terms (?)", () => parts.help.toggle());
     stage.on("state", () => this.draw());
     stage.on("value", () => this.draw());
@@ -135,9 +174,7 @@ export class Bar {
   }
 
   modes() {
-    const group = html("div", "cs-modes", this.box);
-    group.setAttribute("role", "group");
-    group.setAttribute("aria-label", "View");
+    const group = html("div", { class: "cs-modes", role: "group", "aria-label": "View" }, this.box);
     const choices = [["story", "Story", "What happens, in plain words"], ["workbench", "Workbench", "All panels and all settings"],
       ["lab", "Lab", "Which method and budget are fastest here"]];
     const made = choices.filter(([mode]) => modes.includes(mode)).map(([mode, label, title]) =>

@@ -1,6 +1,6 @@
 // The bridge to the controls of the bar: the budget's steps, what the address restores, what Stop does in the browser.
 
-import { button, html, write } from "../panels/ink.js";
+import { action, html, write } from "../panels/ink.js";
 import { Address } from "./address.js";
 
 const PROMPT = "canopy-prompt";
@@ -164,16 +164,12 @@ function answer(stage) {
 export class Conversation {
   constructor(stage, frame) {
     this.stage = stage;
-    this.next = button(frame, "Continue", GO_ON, () => this.goOn());
-    this.next.classList.add("cs-continue");
-    this.next.removeAttribute("aria-label"); // what it says is its name
+    this.next = action(frame, "Continue", GO_ON, () => this.goOn(), "cs-continue");
     this.mark = html("div", "cs-turn");
-    this.place = html("span", "cs-turn-place", this.mark);
-    this.place.setAttribute("role", "status");
+    this.place = html("span", { class: "cs-turn-place", role: "status" }, this.mark);
     this.number = html("span", "", this.place);
     html("span", "cs-turn-more", this.place, " of a conversation");
-    const fresh = button(this.mark, "Start afresh", "Forget the earlier turns: the next run begins a new conversation", () => this.leave());
-    fresh.removeAttribute("aria-label");
+    action(this.mark, "Start afresh", "Forget the earlier turns: the next run begins a new conversation", () => this.leave());
     for (const event of ["state", "mode"]) stage.on(event, () => this.draw());
     this.take(controls.keptTurns());
   }

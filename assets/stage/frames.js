@@ -10,16 +10,14 @@ export class Legend {
   // Entries: {glyph, label, color?, title?, origin? (shown where some node has it), ghost? (where a tree was not chosen)}.
   constructor(stage, frame, entries) {
     this.stage = stage;
-    this.list = html("ul", "cs-legend", frame);
-    this.list.setAttribute("aria-label", "Legend");
+    this.list = html("ul", { class: "cs-legend", "aria-label": "Legend" }, frame);
     this.made = entries.map((entry) => ({ entry, ...this.item(entry) }));
     stage.on("value", () => this.draw());
     stage.on("begin", () => this.draw());
   }
 
   item({ glyph, label, color, title }) {
-    const item = html("li", "", this.list);
-    item.title = title || label;
+    const item = html("li", { title: title || label }, this.list);
     const sign = html("span", "cs-glyph", item, glyph);
     if (color) sign.style.color = `var(${color})`;
     const words = html("span", "", item, label);
@@ -78,14 +76,10 @@ export class Frames {
     row.append(frame);
     frame.style.flexGrow = this.sizes[name] || grow;
     const head = html("header", "cs-frame-head", frame);
-    const title = html("div", "cs-frame-title", head, about.title);
-    title.setAttribute("role", "heading");
-    title.setAttribute("aria-level", "2");
-    const caption = html("p", "cs-caption", head, about.caption);
-    caption.title = about.caption;
+    html("div", { class: "cs-frame-title", role: "heading", "aria-level": "2" }, head, about.title);
+    html("p", { class: "cs-caption", title: about.caption }, head, about.caption);
     const tools = html("div", "cs-frame-tools", head);
-    const full = button(tools, "⤢", `${about.title}: fill the window, or go back`, () => this.full(name));
-    full.classList.add("cs-full");
+    button(tools, "⤢", `${about.title}: fill the window, or go back`, () => this.full(name), "cs-full");
     const body = html("div", "cs-body", frame);
     if (about.legend) new Legend(this.stage, frame, about.legend);
     return { frame, body, tools };

@@ -1,6 +1,7 @@
 // The keyboard, and the page that documents it. One table serves both.
 
-import { button, html } from "../panels/ink.js";
+import { html } from "../panels/ink.js";
+import { letGo, Sheet } from "./bar.js";
 
 const TERMS = [
   ["target", "The big model whose text it is: it checks every guess and keeps what it would have written itself."],
@@ -74,7 +75,7 @@ export class Keys {
 
   leave() {
     const { help, rigs, search, frames, notices, stage, tour, duel } = this.parts;
-    if (help.close() || duel.close() || (rigs && rigs.close()) || search.close() || (tour && tour.stop()) || frames.full(null) || notices.dismiss()) return;
+    if (help.close() || duel.close() || (rigs && rigs.sheet.close()) || search.close() || (tour && tour.stop()) || frames.full(null) || notices.dismiss()) return;
     if (stage.pinned !== null) stage.pin(null);
   }
 }
@@ -92,44 +93,18 @@ function scrolling(element) {
   return Boolean(region) && region.scrollHeight > region.clientHeight + 1;
 }
 
-// Hiding the focused element takes the focus away only at the next frame: until then it would get the keys.
-function letGo(box) {
-  if (box.contains(document.activeElement)) document.activeElement.blur();
-}
-
-export class Help {
-  constructor(parent) {
-    this.box = html("div", "cs-overlay", parent);
-    this.box.hidden = true;
-    this.box.addEventListener("click", (event) => {
-      if (event.target === this.box) this.close();
-    });
-  }
-
-  // Tab goes round inside: the sheet, which scrolls, and its button.
-  hold(event, sheet) {
-    if (event.key !== "Tab") return;
-    event.preventDefault();
-    const close = this.box.querySelector(".cs-close");
-    (document.activeElement === close ? sheet : close).focus();
-  }
-
-  fill(table) {
-    const sheet = html("div", "cs-sheet", this.box);
-    sheet.setAttribute("role", "dialog");
-    sheet.setAttribute("aria-label", "Keys and terms");
-    sheet.setAttribute("aria-modal", "true");
-    sheet.tabIndex = 0; // it may be longer than the window
-    sheet.addEventListener("keydown", (event) => this.hold(event, sheet));
-    button(sheet, "×", "Close (Esc)", () => this.close()).classList.add("cs-close");
-    html("h2", "", sheet, "Keys");
-    const keys = html("dl", "cs-keys", sheet);
+// The keys and terms of the page, on a sheet.
+export class Help extends Sheet {
+  constructor(table) {
+    super("Keys and terms");
+    html("h2", "", this.body, "Keys");
+    const keys = html("dl", "cs-keys", this.body);
     for (const { shown, does } of table) {
       html("kbd", "", html("dt", "", keys), shown);
       html("dd", "", keys, does);
     }
-    html("h2", "", sheet, "Terms");
-    const terms = html("dl", "cs-words", sheet);
+    html("h2", "", this.body, "Terms");
+    const terms = html("dl", "cs-words", this.body);
     for (const [term, meaning] of TERMS) {
       html("dt", "", terms, term);
       html("dd", "", terms, meaning);
@@ -137,34 +112,15 @@ export class Help {
   }
 
   toggle() {
-    if (!this.box.hidden) {
-      this.close();
-      return;
-    }
-    this.before = document.activeElement;
-    this.box.hidden = false;
-    this.box.querySelector(".cs-close").focus();
-  }
-
-  // The element that had the focus before gets it back.
-  close() {
-    const open = !this.box.hidden;
-    letGo(this.box);
-    this.box.hidden = true;
-    if (open && this.before && this.before.isConnected) this.before.focus({ preventScroll: true });
-    return open;
+    if (!this.close()) this.open();
   }
 }
 
 export class Search {
   constructor(frames, parent) {
     this.frames = frames;
-    this.box = html("div", "cs-search", parent);
-    this.box.hidden = true;
-    this.field = html("input", "", this.box);
-    this.field.type = "search";
-    this.field.placeholder = "token …";
-    this.field.setAttribute("aria-label", "Search for a token in the tree");
+    this.box = html("div", { class: "cs-search", hidden: true }, parent);
+    this.field = html("input", { type: "search", placeholder: "token …", "aria-label": "Search for a token in the tree" }, this.box);
     this.count = html("span", "", this.box);
     this.field.addEventListener("input", () => this.find());
     this.field.addEventListener("keydown", (event) => {

@@ -20,7 +20,7 @@ export class Followed {
     if (!this.stage.elsewhere || !value.header) this.told = false;
     else if (!this.told) {
       this.told = true;
-      this.notices.news(`${value.run} goes on.`, "Follow it", () => this.follow(value.run));
+      this.notices.news.say(`${value.run} goes on.`, "Follow it", () => this.follow(value.run));
     }
   }
 
@@ -29,7 +29,7 @@ export class Followed {
     const whole = await this.lessons.answer(() => wholeRun(this.stage.server, run));
     if (!whole) return;
     this.stage.elsewhere = false;
-    this.notices.told.hidden = true;
+    this.notices.news.say("");
     const { state, end } = this.latest.run === run ? this.latest : whole;
     this.stage.show({ ...whole, run, state, end, followed: true });
     this.stage.go(this.stage.rounds.length - 1, { follow: true });
@@ -67,10 +67,7 @@ export class Lessons {
     this.notices = notices;
     this.listed = listed || [];
     this.first = ""; // the recording that the page opens with
-    this.input = html("input", "cs-file", document.body);
-    this.input.type = "file";
-    this.input.hidden = true;
-    this.input.setAttribute("aria-label", "Trace file to open");
+    this.input = html("input", { class: "cs-file", type: "file", hidden: true, "aria-label": "Trace file to open" }, document.body);
     this.input.addEventListener("change", () => this.read(this.input.files[0]));
     this.drop();
     this.followed = new Followed(stage, this, notices);

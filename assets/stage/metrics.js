@@ -56,9 +56,7 @@ export class Metrics {
   }
 
   item(figure) {
-    const item = html("div", `cs-metric cs-metric-${figure.name}`, this.box);
-    item.title = figure.title;
-    item.tabIndex = 0;
+    const item = html("div", { class: `cs-metric cs-metric-${figure.name}`, title: figure.title, tabIndex: 0 }, this.box);
     const number = html("dd", "cs-number", item, "–");
     const label = html("dt", "", item, figure.label);
     const note = html("small", "", label, figure.note);
@@ -109,8 +107,7 @@ function timed(run) {
 }
 
 function cost(made) {
-  const spent = Object.values(made.seconds).reduce((sum, seconds) => sum + seconds, 0);
-  return `of ${made.n} rows, ${(1000 * spent).toFixed(1)} ms`;
+  return `of ${made.n} rows, ${(1000 * made.spent).toFixed(1)} ms`;
 }
 
 // A sentence under the figures, in every view, where plain decoding is faster: no tree is shown without it then. And
@@ -172,7 +169,7 @@ export class Comparing {
     this.asked = new Set(); // runs: each is compared with plain decoding once
     stage.on("value", () => this.look());
     stage.on("state", () => this.look());
-    stage.on("begin", () => this.notices.slow(null));
+    stage.on("begin", () => this.notices.slower.say(""));
   }
 
   look() {
@@ -229,16 +226,14 @@ export class Comparing {
     const plain = { method: "autoregressive", budget: 0, pace: "fixed", label: "plain decoding" };
     const [usable] = better.filter((other) => !other.dtype);
     const first = usable && usable.ratio > 1 ? { ...usable, label: setting(usable) } : plain;
-    this.notices.slow({
-      message: `This run was slower than plain decoding: ${against.times} its speed. ${measured}`,
-      label: `Use ${first.label}`, act: () => this.use(header, first),
-    });
+    this.notices.slower.say(`This run was slower than plain decoding: ${against.times} its speed. ${measured}`,
+      `Use ${first.label}`, () => this.use(header, first));
   }
 
   use(header, { method, budget, pace }) {
     const { prompt, temperature, split, top_k, top_p, seed, max_tokens, heads } = header;
     this.adopt({ prompt, temperature, split, top_k, top_p, seed, max_tokens, heads, method, budget, pace });
-    this.notices.slow(null);
+    this.notices.slower.say("");
     this.notices.brief("The setting is in the bar: press Run.");
   }
 }

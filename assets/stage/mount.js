@@ -3,7 +3,7 @@
 import { html } from "../panels/ink.js";
 import "../panels/panels.js";
 import { Address } from "./address.js";
-import { Bar, theme } from "./bar.js";
+import { Bar, followTheme } from "./bar.js";
 import { controls, Conversation } from "./controls.js";
 import { Frames } from "./frames.js";
 import { Help, Keys, Search } from "./keys.js";
@@ -33,16 +33,15 @@ function build(stage, header, host, given) {
   const text = arrange(stage, frames);
   frames.area.append(duel.box);
   new Timeline(stage, player, root);
-  const help = new Help(document.body);
   const search = new Search(frames, frames.area);
   const lessons = new Lessons(stage, player, notices, given.lessons);
   const save = new Save(stage, frames, lessons, notices);
-  const parts = { stage, player, frames, help, search, lessons, save, notices, duel };
+  const parts = { stage, player, frames, search, lessons, save, notices, duel };
   parts.conversation = stage.server ? new Conversation(stage, text) : null;
-  parts.rigs = stage.server ? new Rigs(stage, notices, document.body) : null;
+  parts.rigs = stage.server ? new Rigs(stage, notices) : null;
   parts.tour = Tour && stage.server ? new Tour(parts) : null;
-  const keys = parts.keys = new Keys(parts);
-  help.fill(keys.table);
+  parts.keys = new Keys(parts);
+  parts.help = new Help(parts.keys.table);
   new Bar(stage, header, parts);
   parts.address = new Address(stage, lessons, frames);
   dress(stage, root);
@@ -104,7 +103,7 @@ async function begin(parts, value, name) {
   else if (!asked.trace || asked.trace === name) stage.show(opening);
   const restored = await address.restore();
   if (!stage.rounds.length && opening) {
-    const gone = notices.failure; // the linked run: what stands in for it does not answer the wish
+    const gone = notices.error.said; // the linked run: what stands in for it does not answer the wish
     stage.show(opening);
     if (gone) notices.fail(gone);
   }
@@ -116,7 +115,7 @@ async function begin(parts, value, name) {
 
 function open(element, props, watch, server, tell) {
   if (element.querySelector(".cs-stage")) return;
-  theme.apply();
+  followTheme();
   const stage = new Stage();
   stage.server = server;
   const header = document.querySelector("#canopy-header .canopy-host") || element;
@@ -150,7 +149,7 @@ function open(element, props, watch, server, tell) {
 }
 
 export function openReplay() {
-  theme.apply();
+  followTheme();
   const stage = new Stage();
   const find = (id) => document.getElementById(id);
   const parts = build(stage, find("canopy-header"), find("canopy-stage"), { lessons: [] });

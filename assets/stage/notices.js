@@ -1,68 +1,67 @@
 // Messages around the stage: waiting, refused, outside the rig's domains; and those for screen readers.
 
-import { button, html, spoken, write } from "../panels/ink.js";
+import { action, button, html, sparing, spoken, write } from "../panels/ink.js";
 import { controls } from "./controls.js";
 import { waitingWords } from "./stage.js";
 
 const SPOKEN_EVERY_MS = 1200;
 const BRIEFLY_MS = 3500;
 
+// A box that is hidden until it has something to say.
+class Notice {
+  constructor(parent, look, role = "") {
+    this.box = html("div", { class: `cs-notice is-${look}`, role, hidden: true }, parent);
+    this.words = html("p", "", this.box);
+  }
+
+  // With a button for what can be done about it, which every message names anew.
+  offering() {
+    this.choice = action(this.box, "", "", () => this.act());
+    return this;
+  }
+
+  get said() {
+    return this.box.hidden ? "" : this.words.textContent;
+  }
+
+  // Nothing said takes it away.
+  say(message, label = "", act = null) {
+    this.box.hidden = !message;
+    write(this.words, message);
+    if (!this.choice) return;
+    this.act = act;
+    this.choice.hidden = !label;
+    write(this.choice, label);
+  }
+}
+
 export class Notices {
   constructor(stage, parent) {
     this.stage = stage;
     this.box = html("div", "cs-notices", parent);
-    this.gone = this.notice("lost", "alert");
-    this.goneText = this.gone.firstElementChild;
-    button(this.gone, "Retry", "Ask the server again now", () => this.retry());
-    this.error = this.notice("error", "alert");
-    this.errorText = this.error.firstElementChild;
-    button(this.error, "Dismiss", "Dismiss this message (Esc)", () => this.dismiss());
-    this.wait = html("div", "cs-notice is-wait", this.box);
-    this.wait.hidden = true;
-    this.note = this.notice("note");
-    this.noteText = this.note.firstElementChild;
-    button(this.note, "×", "Hide this note", () => {
-      this.hiddenNote = this.noteText.textContent;
-      this.note.hidden = true;
+    this.lost = new Notice(this.box, "lost", "alert"); // the server is gone: as long as it is, this stays
+    button(this.lost.box, "Retry", "Ask the server again now", () => this.retry());
+    this.error = new Notice(this.box, "error", "alert");
+    button(this.error.box, "Dismiss", "Dismiss this message (Esc)", () => this.dismiss());
+    this.wait = html("div", { class: "cs-notice is-wait", hidden: true }, this.box);
+    this.note = new Notice(this.box, "note");
+    button(this.note.box, "×", "Hide this note", () => {
+      this.hiddenNote = this.note.said;
+      this.note.say("");
     });
-    this.told = this.notice("news", "status");
-    this.toldText = this.told.firstElementChild;
-    this.toldAct = this.acting(this.told, () => this.act());
-    this.slower = this.notice("slower", "status");
-    this.slowerText = this.slower.firstElementChild;
-    this.slowerAct = this.acting(this.slower, () => this.better());
-    button(this.slower, "×", "Hide this message", () => this.slow(null));
-    this.strange = this.notice("outside", "status");
-    this.strangeText = this.strange.firstElementChild;
-    this.strangeAct = this.acting(this.strange, () => this.elsewhere());
-    this.live = html("div", "cs-spoken", this.box);
-    this.live.setAttribute("aria-live", "polite");
-    this.toast = html("div", "cs-toast", document.body);
-    this.toast.setAttribute("role", "status");
-    this.toast.hidden = true;
+    this.news = new Notice(this.box, "news", "status").offering(); // something happened elsewhere
+    this.slower = new Notice(this.box, "slower", "status").offering(); // than plain decoding, and a setting that is faster
+    button(this.slower.box, "×", "Hide this message", () => this.slower.say(""));
+    this.outside = new Notice(this.box, "outside", "status").offering(); // of what the rig was trained on, and another rig
+    this.live = html("div", { class: "cs-spoken", "aria-live": "polite" }, this.box);
+    this.toast = html("div", { class: "cs-toast", role: "status", hidden: true }, document.body);
     this.listen();
-  }
-
-  // A box with a text, hidden until there is something to say.
-  notice(look, role) {
-    const box = html("div", `cs-notice is-${look}`, this.box);
-    if (role) box.setAttribute("role", role);
-    box.hidden = true;
-    html("p", "", box);
-    return box;
-  }
-
-  // A button whose name is what it says.
-  acting(parent, act) {
-    const made = button(parent, "", "", act);
-    made.removeAttribute("aria-label");
-    return made;
   }
 
   listen() {
     const { stage } = this;
     stage.on("state", () => this.state());
-    stage.on("round", () => this.speak());
+    stage.on("round", sparing(() => this.speak(), SPOKEN_EVERY_MS));
     for (const event of ["asked", "begin"]) stage.on(event, () => this.pass());
     stage.on("refused", (message) => this.fail(message));
     stage.on("withdrawn", () => this.runAgain("Stopped before its first token; what is shown is the run before."));
@@ -82,56 +81,20 @@ export class Notices {
   // What was said of an earlier request is past.
   pass() {
     this.dismiss();
-    this.told.hidden = true;
+    this.news.say("");
   }
 
-  // The server is gone: as long as it is, this stays.
   lose(message, retry) {
     this.retry = retry;
-    this.gone.hidden = false;
-    write(this.goneText, message);
+    this.lost.say(message);
   }
 
   fail(message) {
-    write(this.errorText, message);
-    this.error.hidden = false;
-  }
-
-  // What is wrong, as long as it is shown.
-  get failure() {
-    return this.error.hidden ? "" : this.errorText.textContent;
-  }
-
-  // Something happened elsewhere; `label` and `act` are what can be done about it.
-  news(message, label, act) {
-    this.told.hidden = false;
-    this.act = act;
-    write(this.toldAct, label);
-    write(this.toldText, message);
+    this.error.say(message);
   }
 
   runAgain(message) {
-    this.news(message, "Run again", () => document.querySelector("#canopy-run").click());
-  }
-
-  // {message, label, act}: a run was slower than plain decoding, and a setting that is faster; null takes it away.
-  slow(said) {
-    this.slower.hidden = !said;
-    if (!said) return;
-    this.better = said.act;
-    write(this.slowerText, said.message);
-    write(this.slowerAct, said.label);
-  }
-
-  // {message, label, act}: the prompt is unlike those that the rig was trained on, and a rig that could answer it;
-  // null takes it away.
-  outside(said) {
-    this.strange.hidden = !said;
-    if (!said) return;
-    this.elsewhere = said.act;
-    this.strangeAct.hidden = !said.label;
-    write(this.strangeText, said.message);
-    write(this.strangeAct, said.label);
+    this.news.say(message, "Run again", () => document.querySelector("#canopy-run").click());
   }
 
   // Something was done that needs no answer: the message goes away by itself.
@@ -144,28 +107,22 @@ export class Notices {
 
   // Returns whether there was a message to dismiss.
   dismiss() {
-    const open = !this.error.hidden;
-    this.error.hidden = true;
-    return open;
+    const { said } = this.error;
+    this.error.say("");
+    return said !== "";
   }
 
   remark() {
     const { header, value } = this.stage;
     const note = [header && !header.outside && header.note, value.end && value.end.remark].filter(Boolean).join(" ");
-    write(this.noteText, note);
-    this.note.hidden = !note || note === this.hiddenNote;
+    this.note.say(note === this.hiddenNote ? "" : note);
   }
 
   speak() {
-    if (this.timer) return;
-    this.timer = setTimeout(() => {
-      this.timer = 0;
-      const made = this.stage.round;
-      if (!made || made.chunked) return;
-      const kept = made.keep.length - 1;
-      write(this.live, `Round ${made.index + 1}: ${made.n - 1} nodes drafted, ${kept} accepted, `
-        + `bonus '${spoken(made, made.bonus)}'`);
-    }, SPOKEN_EVERY_MS);
+    const made = this.stage.round;
+    if (!made || made.chunked) return;
+    write(this.live, `Round ${made.index + 1}: ${made.n - 1} nodes drafted, ${made.keep.length - 1} accepted, `
+      + `bonus '${spoken(made, made.bonus)}'`);
   }
 }
 

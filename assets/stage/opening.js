@@ -38,8 +38,7 @@ class Opening {
     this.go = button(form, "▶ Run", "Run this prompt as soon as the rig is loaded", () => this.run(true));
     this.stop = button(form, "■ Stop", "Do not run it", () => this.run(false));
     this.go.classList.add("cs-opening-run");
-    this.wait = html("p", "", form);
-    this.wait.setAttribute("role", "status");
+    this.wait = html("p", { role: "status" }, form);
   }
 
   badge(rig) {

@@ -1,4 +1,4 @@
-// A still picture of a panel, for export: a standalone SVG string with every colour and font written out.
+// Pictures for export: standalone SVG with every colour and font written out.
 
 import { svg } from "../panels/ink.js";
 import { colourOf } from "../panels/pen.js";
@@ -10,17 +10,14 @@ const INKED = [
 ];
 const SHAPES = new Set(["circle", "path", "rect", "line", "text", "tspan", "polyline", "polygon", "g"]);
 
-function background(host) {
-  return colourOf(host, "--panel");
-}
-
-function frame(width, height, host) {
-  const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}` });
-  svg("rect", { width, height, fill: background(host) }, root);
+// A drawing to be filled, as large as the part (x, y, width, height) of the page that it shows.
+function paper(x, y, width, height, ground) {
+  const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `${x} ${y} ${width} ${height}` });
+  svg("rect", { x, y, width, height, fill: ground }, root);
   return root;
 }
 
-export function inline(from, to) {
+function inline(from, to) {
   if (SHAPES.has(from.tagName)) {
     const style = getComputedStyle(from);
     for (const name of INKED) {
@@ -34,68 +31,20 @@ export function inline(from, to) {
   for (let place = 0; place < from.children.length; place++) inline(from.children[place], to.children[place]);
 }
 
-export function stillOfSvg(canvas) {
-  const width = Number(canvas.getAttribute("width"));
-  const height = Number(canvas.getAttribute("height"));
-  const root = frame(width, height, canvas);
+// What is drawn in an SVG of the page, with its style written out.
+function marksOf(canvas) {
   const copy = canvas.cloneNode(true);
   inline(canvas, copy);
   for (const gone of copy.querySelectorAll('[display="none"], .cp-items')) gone.remove();
-  root.append(...copy.childNodes);
+  return copy.childNodes;
+}
+
+export function stillOfSvg(canvas) {
+  const root = paper(0, 0, canvas.getAttribute("width"), canvas.getAttribute("height"), colourOf(canvas, "--panel"));
+  root.append(...marksOf(canvas));
   return new XMLSerializer().serializeToString(root);
 }
 
-function visible(colour) {
-  return Boolean(colour) && colour !== "transparent" && !/^rgba\(.*,\s*0\)$/.test(colour);
-}
-
-function drawBox(element, origin, root) {
-  const style = getComputedStyle(element);
-  const box = element.getBoundingClientRect();
-  const edge = parseFloat(style.borderTopWidth) || 0;
-  const filled = visible(style.backgroundColor);
-  if (!box.width || (!filled && !(edge && visible(style.borderTopColor)))) return;
-  svg("rect", {
-    x: box.left - origin.left + edge / 2, y: box.top - origin.top + edge / 2,
-    width: Math.max(0, box.width - edge), height: Math.max(0, box.height - edge),
-    rx: parseFloat(style.borderTopLeftRadius) || 0, opacity: style.opacity,
-    fill: filled ? style.backgroundColor : "none", stroke: edge ? style.borderTopColor : "none",
-    "stroke-width": edge, "stroke-dasharray": style.borderTopStyle === "dashed" ? "3 2" : "none",
-  }, root);
-}
-
-function drawText(node, origin, root) {
-  const text = node.textContent;
-  if (!text.trim()) return;
-  const range = document.createRange();
-  range.selectNodeContents(node);
-  const box = range.getClientRects()[0];
-  if (!box) return;
-  const style = getComputedStyle(node.parentElement);
-  const mark = svg("text", {
-    x: box.left - origin.left, y: box.top - origin.top + box.height / 2, "dominant-baseline": "central",
-    fill: style.color, "font-family": style.fontFamily, "font-size": style.fontSize,
-    "font-weight": style.fontWeight, "xml:space": "preserve",
-  }, root);
-  mark.textContent = text;
-}
-
-// A panel made of HTML, as boxes and lines of text where they stand on the screen. `content` may be scrolled:
-// the still shows the whole of it.
-export function stillOfHtml(content) {
-  const origin = content.getBoundingClientRect();
-  const root = frame(Math.ceil(content.scrollWidth), Math.ceil(content.scrollHeight), content);
-  const walker = document.createTreeWalker(content, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const node = walker.currentNode;
-    if (node.nodeType === Node.TEXT_NODE) drawText(node, origin, root);
-    else drawBox(node, origin, root);
-  }
-  return new XMLSerializer().serializeToString(root);
-}
-
-// A picture of a part of the page as it is on the screen, as one SVG: boxes, lines of text, drawings; scrolled content is
-// cut off at its edge. Panels have stills of their own (panels/still.js); this is for the text and for the whole view.
 const SIDES = ["Top", "Right", "Bottom", "Left"];
 const UNSEEN = new Set(["SCRIPT", "STYLE", "TEMPLATE"]);
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
@@ -123,7 +72,8 @@ function filled(box, style, into) {
   if (box.width && box.height && (fill !== "none" || line)) {
     svg("rect", {
       x: box.left + line / 2, y: box.top + line / 2, width: Math.max(0, box.width - line), height: Math.max(0, box.height - line),
-      rx: Math.min(parseFloat(style.borderTopLeftRadius) || 0, box.height / 2), fill, stroke: line ? first.colour : "none", "stroke-width": line,
+      rx: Math.min(parseFloat(style.borderTopLeftRadius) || 0, box.height / 2), opacity: style.opacity,
+      fill, stroke: line ? first.colour : "none", "stroke-width": line, "stroke-dasharray": first.dashed ? "3 2" : "none",
     }, into);
   }
   if (!even) edges.forEach((each, place) => rule(each, SIDES[place], box, into));
@@ -169,12 +119,9 @@ function words(node, style, into) {
 
 function drawing(element, into) {
   const { left: x, top: y, width, height } = element.getBoundingClientRect();
-  const copy = element.cloneNode(true);
-  inline(element, copy);
-  for (const gone of copy.querySelectorAll('[display="none"], .cp-items')) gone.remove();
   const viewBox = element.getAttribute("viewBox") || `0 0 ${width} ${height}`;
   const part = svg("svg", { x, y, width, height, viewBox, overflow: "hidden", color: getComputedStyle(element).color }, into);
-  part.append(...copy.childNodes);
+  part.append(...marksOf(element));
 }
 
 function painted(element, into) {
@@ -211,13 +158,12 @@ function addChildren(element, style, inside) {
   }
 }
 
-// The element as a standalone SVG: what it scrolls is shown whole, what its parts scroll only as far as it is in view.
-export function picture(element) {
+// A part of the page as it is on the screen: boxes, lines of text, drawings. What it scrolls is shown whole, what its parts
+// scroll only as far as it is in view.
+export function picture(element, ground = "--surface") {
   const { left, top } = element.getBoundingClientRect();
   const [width, height] = [Math.ceil(element.scrollWidth), Math.ceil(element.scrollHeight)];
-  const [x, y] = [left - element.scrollLeft, top - element.scrollTop];
-  const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `${x} ${y} ${width} ${height}` });
-  svg("rect", { x, y, width, height, fill: colourOf(element, "--surface") }, root);
+  const root = paper(left - element.scrollLeft, top - element.scrollTop, width, height, colourOf(element, ground));
   add(element, root, true);
   return new XMLSerializer().serializeToString(root);
 }

@@ -1,6 +1,7 @@
 // The rig that answers, and loading another one on the server while the old one goes on answering.
 
-import { button, html, write } from "../panels/ink.js";
+import { action, button, html, write } from "../panels/ink.js";
+import { Sheet } from "./bar.js";
 import { controls } from "./controls.js";
 
 const BETWEEN_LOOKS_MS = 500;
@@ -11,17 +12,13 @@ const FORMS = "TARGET::DRAFTER, each a folder or a Hugging Face model id (with @
   + "Or http://HOST:PORT, a running vLLM, SGLang or llama.cpp server.";
 
 export class Rigs {
-  constructor(stage, notices, parent) {
+  constructor(stage, notices) {
     this.stage = stage;
     this.notices = notices;
     this.state = null;
     this.mine = false; // whether this page asked for the rig that is being loaded
-    this.box = html("div", "cs-overlay", parent);
-    this.box.hidden = true;
-    this.box.addEventListener("click", (event) => {
-      if (event.target === this.box) this.close();
-    });
-    this.build();
+    this.sheet = new Sheet("The rig", "cs-rigs");
+    this.build(this.sheet.body);
     stage.on("state", () => {
       if (["done", "error"].includes(stage.state)) this.look();
     });
@@ -31,26 +28,18 @@ export class Rigs {
 
   // The button in the bar that names the rig that answers.
   opener(parent) {
-    this.button = button(parent, "Rig", "The rig that answers; load another one", () => this.open());
-    this.button.classList.add("cs-rig");
-    this.button.removeAttribute("aria-label"); // what it says is its name
+    this.button = action(parent, "Rig", "The rig that answers; load another one", () => this.open(), "cs-rig");
     this.button.setAttribute("aria-haspopup", "dialog");
     this.draw();
   }
 
-  build() {
-    const sheet = html("div", "cs-sheet cs-rigs", this.box);
-    sheet.setAttribute("role", "dialog");
-    sheet.setAttribute("aria-modal", "true");
-    sheet.setAttribute("aria-label", "The rig");
-    sheet.addEventListener("keydown", (event) => this.key(event));
-    button(sheet, "×", "Close (Esc)", () => this.close()).classList.add("cs-close");
+  build(sheet) {
     html("h2", "", sheet, "The rig that answers");
     this.now = html("p", "cs-rig-now", sheet);
     this.good = html("p", "cs-rig-note", sheet);
     this.again = html("p", "cs-rig-note", sheet);
     this.againSaid = html("span", "", this.again);
-    button(this.again, "Ask again now", "Ask the server that did not answer once more", () => this.ask("rig_retry", {})).removeAttribute("aria-label");
+    action(this.again, "Ask again now", "Ask the server that did not answer once more", () => this.ask("rig_retry", {}));
     html("p", "cs-rig-note", sheet, "A rig is a target model with its drafters. One rig answers everybody who has this page open.");
     html("h2", "", sheet, "Load another rig");
     this.closed = html("p", "cs-rig-note", sheet);
@@ -76,8 +65,7 @@ export class Rigs {
 
   radio(parent, value, name, note) {
     const label = html("label", "cs-rig-choice", parent);
-    const input = html("input", "", label);
-    Object.assign(input, { type: "radio", name: "canopy-rig", value });
+    const input = html("input", { type: "radio", name: "canopy-rig", value }, label);
     const words = html("span", "", label);
     html("strong", "", words, name);
     html("span", "cs-rig-note", words, ` ${note}`);
@@ -86,16 +74,12 @@ export class Rigs {
 
   actions() {
     const row = html("div", "cs-rig-actions", this.form);
-    this.load = html("button", "cs-rig-load", row, "Load");
-    this.load.type = "submit";
+    this.load = html("button", { class: "cs-rig-load", type: "submit" }, row, "Load");
     this.cancel = button(row, "Cancel", "Stop loading; the present rig goes on answering", () => this.ask("rig_cancel", {}));
-    this.bar = html("progress", "", row);
-    this.bar.setAttribute("aria-label", "Loading progress");
-    this.said = html("p", "cs-rig-said", this.form);
-    this.said.setAttribute("role", "status");
+    this.bar = html("progress", { "aria-label": "Loading progress" }, row);
+    this.said = html("p", { class: "cs-rig-said", role: "status" }, this.form);
     this.meanwhile = html("p", "cs-rig-note", this.form);
-    this.failure = html("p", "cs-rig-failure", this.form);
-    this.failure.setAttribute("role", "alert");
+    this.failure = html("p", { class: "cs-rig-failure", role: "alert" }, this.form);
   }
 
   choose() {
@@ -141,7 +125,7 @@ export class Rigs {
     const ended = before.loading && !state.loading;
     if (before.coming && !state.coming) this.arrived();
     else if (state.changes !== this.first) this.changed();
-    else if (ended && state.failure && this.mine && this.box.hidden) this.notices.fail(state.failure);
+    else if (ended && state.failure && this.mine && this.sheet.box.hidden) this.notices.fail(state.failure);
     if (ended) this.ended(state.failure);
   }
 
@@ -160,7 +144,7 @@ export class Rigs {
 
   tellOfRetry() {
     const { failure, retry } = this.state;
-    if (retry) this.notices.news(`${failure} This page goes on asking it.`, "Ask again now", () => this.ask("rig_retry", {}));
+    if (retry) this.notices.news.say(`${failure} This page goes on asking it.`, "Ask again now", () => this.ask("rig_retry", {}));
   }
 
   // Another rig answers: the page that asked for it reloads, other pages get a notice. The first rig counts as loading
@@ -168,7 +152,7 @@ export class Rigs {
   changed() {
     if (this.state.coming) return;
     if (this.mine) controls.reload();
-    else this.notices.news(`${this.state.rig} answers now; this page still offers the methods and presets of the former rig.`,
+    else this.notices.news.say(`${this.state.rig} answers now; this page still offers the methods and presets of the former rig.`,
       "Reload", () => controls.reload());
   }
 
@@ -200,29 +184,8 @@ export class Rigs {
   }
 
   open() {
-    this.box.hidden = false;
     this.look();
-    (this.form.querySelector("input:checked") || this.box.querySelector(".cs-close")).focus();
-  }
-
-  // Tab stays inside, Esc closes.
-  key(event) {
-    if (event.key === "Escape") this.close();
-    else if (event.key === "Tab") {
-      const reach = Array.from(this.box.querySelectorAll("button, input")).filter((item) => !item.disabled && item.offsetParent);
-      const at = event.shiftKey ? reach[0] : reach[reach.length - 1];
-      if (document.activeElement !== at) return;
-      (event.shiftKey ? reach[reach.length - 1] : reach[0]).focus();
-    } else return;
-    event.preventDefault();
-    event.stopPropagation();
-  }
-
-  close() {
-    const open = !this.box.hidden;
-    this.box.hidden = true;
-    if (open) this.button.focus();
-    return open;
+    this.sheet.open(this.form.querySelector("input:checked"));
   }
 }
 
@@ -272,9 +235,7 @@ export class WayOut {
     const outside = header && header.outside && !recorded;
     const { state } = this.rigs || {};
     const open = outside && state && !state.closed && state.opened === EMBEDDED && state.named.some(({ name }) => name === LARGER);
-    this.notices.outside(outside ? {
-      message: header.note, label: open ? `Answer it with ${LARGER}` : "", act: () => this.leave(header.prompt),
-    } : null);
+    this.notices.outside.say(outside ? header.note : "", open ? `Answer it with ${LARGER}` : "", () => this.leave(header.prompt));
   }
 
   // The page reloads once that rig answers, and runs the prompt by itself.

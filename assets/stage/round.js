@@ -1,15 +1,10 @@
 // From the server's JSON to the model of a round that panels draw: typed arrays, and what follows from them.
 
+import { bytesOf } from "../panels/ink.js";
+
 const KINDS = { "<i4": Int32Array, "<i2": Int16Array, "<f4": Float32Array };
 const ORIGINS = ["root", "drafter1", "drafter2", "both"];
 const SIGNS = { " ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥" };
-
-function bytesOf(text) {
-  const raw = atob(text);
-  const bytes = new Uint8Array(raw.length);
-  for (let place = 0; place < raw.length; place++) bytes[place] = raw.charCodeAt(place);
-  return bytes;
-}
 
 export function array(packed) {
   return new KINDS[packed.dtype](bytesOf(packed.data).buffer);
@@ -67,6 +62,7 @@ export function readRound(view, header, named, before) {
   const made = tree(view.tree);
   const kept = new Set(view.keep);
   const verification = view.verification;
+  const seconds = secondsOf(view, before);
   return {
     ...made,
     company: company(view.company),
@@ -78,7 +74,7 @@ export function readRound(view, header, named, before) {
     bonus: view.bonus, trials: trials(view.trials),
     ghosts: view.ghosts.map((ghost) => ({ drafter: ghost.head, ...tree(ghost) })),
     drafts: view.drafts.map(draft), scores: Array.from(view.scores, (score) => (score === null ? NaN : score)),
-    seconds: secondsOf(view, before), method: header.method, budget: header.budget, engine: header.engine || "",
+    seconds, spent: Object.values(seconds).reduce((sum, part) => sum + part, 0), method: header.method, budget: header.budget, engine: header.engine || "",
     chunked: Boolean(header.chunked),
     drafterNames: Array.from(header.heads),
     path(node) {

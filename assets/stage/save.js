@@ -1,5 +1,6 @@
 // What leaves the page as a file: forms that the server makes of a run, stills of panels, and the link.
 
+import { bytesOf } from "../panels/ink.js";
 import { picture } from "./picture.js";
 import { panels } from "./stage.js";
 
@@ -29,6 +30,11 @@ export async function send(take, file) {
     answer = await take({ upload: answer.upload, data: base64(bytes) });
   }
   return answer;
+}
+
+// Hands a file of the server, {name, media, data}, or one made here to the person.
+export function download({ name, media, data }) {
+  hand(name, new Blob([bytesOf(data)], { type: media }));
 }
 
 function hand(name, blob) {
@@ -82,10 +88,8 @@ export class Save {
   async form(kind) {
     const { stage } = this;
     const wanted = { kind, run: stage.value.run, round: Math.max(0, stage.current) };
-    const made = await this.lessons.answer(() => stage.server.export(wanted));
-    if (!made) return;
-    const bytes = Uint8Array.from(atob(made.data), (sign) => sign.charCodeAt(0));
-    hand(made.name, new Blob([bytes], { type: made.media }));
+    const file = await this.lessons.answer(() => stage.server.export(wanted));
+    if (file) download(file);
   }
 
   // The entries that save one picture in its two forms.

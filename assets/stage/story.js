@@ -1,9 +1,8 @@
 // The end of the story: what plain decoding and the run with trees wrote, typed on one clock. The times are those of
 // the comparison, in which both took turns, slowed down for the eye; each lane shows the tokens of its own text.
 
-import { button, html, write } from "../panels/ink.js";
+import { action, button, html, write } from "../panels/ink.js";
 import { sumsOf } from "./metrics.js";
-import { figuresOf } from "./round.js";
 import { cutOf, waitingWords } from "./stage.js";
 
 const WATCHED_SECONDS = 6; // how long the slower lane takes on the screen
@@ -20,12 +19,9 @@ function drafted(stage, count) {
 export class Duel {
   constructor(stage, parent) {
     this.stage = stage;
-    this.box = html("section", "cs-duel", parent);
-    this.box.setAttribute("aria-label", "Both texts, typed on one clock");
+    this.box = html("section", { class: "cs-duel", "aria-label": "Both texts, typed on one clock" }, parent);
     const head = html("header", "", this.box);
-    this.title = html("div", "cs-duel-title", head);
-    this.title.setAttribute("role", "heading");
-    this.title.setAttribute("aria-level", "2");
+    this.title = html("div", { class: "cs-duel-title", role: "heading", "aria-level": "2" }, head);
     this.clock = html("span", "cs-duel-clock", head);
     button(head, "×", "Back to text and tree", () => this.close());
     this.lanes = [this.lane("One token a pass", "is-plain"), this.lane("With the draft tree", "is-tree")];
@@ -38,16 +34,11 @@ export class Duel {
   lane(name, look) {
     const box = html("article", `cs-lane ${look}`, this.box);
     const head = html("header", "", box);
-    const title = html("div", "cs-lane-name", head, name);
-    title.setAttribute("role", "heading");
-    title.setAttribute("aria-level", "3");
+    html("div", { class: "cs-lane-name", role: "heading", "aria-level": "3" }, head, name);
     const flag = html("span", "cs-lane-flag", head);
     const track = html("div", "cs-lane-track", box);
     const fill = html("div", "cs-lane-fill", track);
-    const text = html("div", "cs-lane-text", box);
-    text.tabIndex = 0;
-    text.setAttribute("role", "group");
-    text.setAttribute("aria-label", name);
+    const text = html("div", { class: "cs-lane-text", tabIndex: 0, role: "group", "aria-label": name }, box);
     return { box, flag, fill, text };
   }
 
@@ -126,9 +117,7 @@ export class Story {
     this.headline = html("p", "cs-headline", this.box);
     this.more = html("p", "cs-more", this.box);
     this.words = html("span", "", this.more);
-    this.race = button(this.more, "▶ Watch both", "What each wrote, typed on one clock: one token a pass, and with the draft tree", () => duel.open());
-    this.race.classList.add("cs-watch");
-    this.race.removeAttribute("aria-label"); // what it says is its name
+    this.race = action(this.more, "▶ Watch both", "What each wrote, typed on one clock: one token a pass, and with the draft tree", () => duel.open(), "cs-watch");
     for (const event of ["round", "value", "begin", "mode", "state", "compared"]) stage.on(event, () => this.draw());
     this.draw();
   }

@@ -14,13 +14,10 @@ export class TextPanel {
     host.tabIndex = 0; // it scrolls, so keys have to reach it
     host.setAttribute("role", "group");
     host.setAttribute("aria-label", "Prompt and text");
-    this.turns = html("ol", "cs-turns", host);
-    this.turns.setAttribute("aria-label", "Earlier turns");
+    this.turns = html("ol", { class: "cs-turns", "aria-label": "Earlier turns" }, host);
     this.prompt = html("p", "cs-prompt", host);
-    this.body = html("div", "cs-output", host);
-    this.body.setAttribute("aria-label", "The text, coloured by origin");
-    this.cut = html("p", "cs-cut", host);
-    this.cut.hidden = true;
+    this.body = html("div", { class: "cs-output", "aria-label": "The text, coloured by origin" }, host);
+    this.cut = html("p", { class: "cs-cut", hidden: true }, host);
     this.next = html("div", "cs-coming", host); // the run that is waited for, in place of the one that is shown
     this.nextTurns = html("ol", "cs-turns", this.next);
     this.nextPrompt = html("p", "cs-coming-prompt", this.next);

@@ -1,7 +1,7 @@
 // Playing: one round after the other at a pace for the eye. The engine's own times are in the figures, not in the pace.
 
-import { button, html, svg, write } from "../panels/ink.js";
-import { theme } from "./bar.js";
+import { button, html, put, sparing, svg, write } from "../panels/ink.js";
+import { freshPen, onTheme } from "../panels/pen.js";
 
 const PACE_MS = 1000; // a round at speed 1
 const FINALE_MS = 11000; // for the end of the story, before it starts over
@@ -96,57 +96,49 @@ export class Timeline {
   constructor(stage, player, parent) {
     this.stage = stage;
     this.player = player;
-    this.box = html("section", "cs-timeline", parent);
-    this.box.setAttribute("aria-label", "Timeline");
+    this.plan = sparing(() => this.draw());
+    this.box = html("section", { class: "cs-timeline", "aria-label": "Timeline" }, parent);
     this.chart = html("div", "cs-chart", this.box);
-    this.canvas = html("canvas", "cs-bars", this.chart);
-    this.canvas.tabIndex = 0;
-    this.canvas.setAttribute("role", "slider");
-    this.canvas.setAttribute("aria-label", "Round");
-    this.tip = html("div", "cs-bar-tip", this.chart);
-    this.tip.hidden = true;
+    this.canvas = html("canvas", { class: "cs-bars", tabIndex: 0, role: "slider", "aria-label": "Round" }, this.chart);
+    this.tip = html("div", { class: "cs-bar-tip", hidden: true }, this.chart);
     this.transport();
-    for (const event of ["value", "round", "begin"]) stage.on(event, () => this.plan());
-    stage.on("play", () => this.playing());
-    stage.on("state", () => this.playing());
-    stage.on("round", () => this.playing());
-    new ResizeObserver(() => this.plan()).observe(this.chart);
-    theme.on(() => this.plan());
+    for (const event of ["value", "round", "begin"]) stage.on(event, this.plan);
+    for (const event of ["play", "state", "round"]) stage.on(event, () => this.playing());
+    new ResizeObserver(this.plan).observe(this.chart);
+    onTheme(this.plan);
     this.hands();
   }
 
   transport() {
     const row = html("div", "cs-transport", this.box);
     const { player, stage } = this;
-    const icon = (name, title, act) => {
-      const made = button(row, "", title, act);
+    const icon = (name, title, act, look) => {
+      const made = button(row, "", title, act, look);
       draw(made, name);
       return made;
     };
     icon("first", "First round (Home)", () => player.go(0, {}));
     icon("back", "Previous round (←)", () => player.step(-1));
-    this.toggle = icon("play", "Play (Space)", () => player.toggle());
-    this.toggle.classList.add("cs-play");
+    this.toggle = icon("play", "Play (Space)", () => player.toggle(), "cs-play");
     icon("on", "Next round (→)", () => player.step(1));
     icon("last", "Last round (End)", () => player.go(stage.rounds.length - 1, {}));
     this.place = html("span", "cs-place", row);
-    button(row, "−", "Slower ([)", () => player.faster(-1)).classList.add("cs-slower");
-    this.speed = html("span", "cs-speed", row);
-    this.speed.title = "Playback speed; 1× is one round a second. Measured times do not depend on it.";
+    button(row, "−", "Slower ([)", () => player.faster(-1), "cs-slower");
+    this.speed = html("span", { class: "cs-speed", title: "Playback speed; 1× is one round a second. Measured times do not depend on it." }, row);
     button(row, "+", "Faster (])", () => player.faster(1));
     this.newest = button(row, "● newest", "Follow the newest round", () => {
       player.pause();
       stage.go(stage.rounds.length - 1, { follow: true, animate: true });
-    });
-    this.newest.classList.add("cs-newest");
-    this.key = html("div", "cs-stage-key", row);
+    }, "cs-newest");
+    this.key = html("div", {
+      class: "cs-stage-key", title: "The parts of each bar: the share of the round's engine time that each stage took.",
+    }, row);
     for (const name of STAGES.slice(0, -2)) {
       const item = html("span", "", this.key);
       html("i", "", item);
       item.append(name);
       item.style.setProperty("--key", `var(--stage-${name})`);
     }
-    this.key.title = "The parts of each bar: the share of the round's engine time that each stage took.";
     this.playing();
   }
 
@@ -197,32 +189,19 @@ export class Timeline {
     const made = this.stage.rounds[place];
     this.tip.hidden = !made;
     if (!made) return;
-    const spent = Object.values(made.seconds).reduce((sum, seconds) => sum + seconds, 0);
+    const spent = (1000 * made.spent).toFixed(1);
     this.tip.textContent = made.chunked
-      ? `chunk ${made.index + 1}: ${made.keep.length} tokens, ${(1000 * spent).toFixed(1)} ms after the one before`
-      : `round ${made.index + 1}: ${made.keep.length} tokens kept of ${made.n} rows verified, `
-        + `${(1000 * spent).toFixed(1)} ms, most of it ${largest(made.seconds)}`;
+      ? `chunk ${made.index + 1}: ${made.keep.length} tokens, ${spent} ms after the one before`
+      : `round ${made.index + 1}: ${made.keep.length} tokens kept of ${made.n} rows verified, ${spent} ms, most of it ${largest(made.seconds)}`;
     const x = LEFT + (place + 0.5) * this.geometry().step;
     this.tip.style.left = `${Math.max(4, Math.min(x - 40, this.chart.clientWidth - this.tip.offsetWidth - 4))}px`;
-  }
-
-  plan() {
-    if (this.planned) return;
-    this.planned = requestAnimationFrame(() => {
-      this.planned = 0;
-      this.draw();
-    });
   }
 
   draw() {
     const { canvas, stage } = this;
     const [width, height] = [this.chart.clientWidth, this.chart.clientHeight];
     if (!width || !height) return;
-    const scale = window.devicePixelRatio || 1;
-    canvas.width = Math.round(width * scale);
-    canvas.height = Math.round(height * scale);
-    const pen = canvas.getContext("2d");
-    pen.scale(scale, scale);
+    const pen = freshPen(canvas, width, height);
     const style = getComputedStyle(canvas);
     const known = new Map(); // asked once a drawing: a thousand bars have seven colours
     const colour = (name) => {
@@ -276,10 +255,10 @@ export class Timeline {
 
   announce() {
     const { canvas, stage } = this;
-    canvas.setAttribute("aria-valuemin", "1");
-    canvas.setAttribute("aria-valuemax", String(Math.max(1, stage.rounds.length)));
-    canvas.setAttribute("aria-valuenow", String(Math.max(1, stage.current + 1)));
-    canvas.setAttribute("aria-valuetext", this.place.textContent);
+    put(canvas, {
+      "aria-valuemin": 1, "aria-valuemax": Math.max(1, stage.rounds.length), "aria-valuenow": Math.max(1, stage.current + 1),
+      "aria-valuetext": this.place.textContent,
+    });
   }
 }
 

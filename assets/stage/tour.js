@@ -40,10 +40,7 @@ export class Tour {
   constructor(parts) {
     this.parts = parts;
     this.steps = STEPS;
-    this.box = html("div", "cs-tour", document.body);
-    this.box.hidden = true;
-    this.box.setAttribute("role", "dialog");
-    this.box.setAttribute("aria-label", "Tour");
+    this.box = html("div", { class: "cs-tour", hidden: true, role: "dialog", "aria-label": "Tour" }, document.body);
     this.title = html("h2", "", this.box);
     this.text = html("p", "", this.box);
     this.exercise = html("p", "cs-exercise", this.box);

@@ -134,7 +134,7 @@ def drawing_page(browser: Any) -> Iterator[Any]:
     """A page with the panels and nothing around them. An error in it fails the tests that drew there."""
     page, errors = browser.new_page(viewport={"width": 960, "height": 800}, reduced_motion="reduce"), []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    text = f"<!doctype html><style>{style('panels/panels.css')}</style><body></body>{script(STAGE)}"
+    text = f"<!doctype html><style>{style('page.css')}</style><body></body>{script(STAGE)}"
     page.route("http://panels.test/", lambda route: route.fulfill(body=text, content_type="text/html; charset=utf-8"))
     page.goto("http://panels.test/")
     yield page
