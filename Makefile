@@ -20,7 +20,7 @@ QUICK := $(BIN)/python -m pytest -p no:xdist -p tests.without_torch --no-header 
 
 VLLM := $(HOME)/.cache/canopy/venv-vllm
 
-.PHONY: setup run test test-long test-servers quick quick-engine quick-explorer lint lint-browser bench chromium attack lock audit
+.PHONY: setup run test test-long test-servers quick quick-engine quick-explorer lint lint-browser test-node bench chromium attack lock audit
 
 setup: $(VENV)/.ready
 
@@ -67,15 +67,23 @@ lint: setup lint-browser
 # machine without Node.js skips them; CI may not.
 lint-browser:
 	@if command -v npm >/dev/null; then $(MAKE) --silent node_modules/.ready && \
-	    node_modules/.bin/eslint --cache --cache-location node_modules/.cache/eslint assets && node_modules/.bin/tsc --project .; \
+	    node_modules/.bin/eslint --cache --cache-location node_modules/.cache/eslint assets tests/node && node_modules/.bin/tsc --project .; \
 	  elif [ -z "$$CI" ]; then echo "NOT CHECKED: assets/**/*.js, because npm is not installed."; \
 	  else echo "npm is not installed, and the browser's half cannot be checked without it." >&2; exit 1; fi
+
+# What of the browser's half needs no browser: layout, decoding, orders, figures. Without Node.js as ``lint-browser``.
+test-node:
+	@if command -v node >/dev/null; then \
+	    said=$$(node --test tests/node/*.test.js 2>&1) && echo "tests/node: $$(echo "$$said" | grep -c '^ok\|^✔') tests pass." \
+	      || { echo "$$said"; exit 1; }; \
+	  elif [ -z "$$CI" ]; then echo "NOT TESTED: tests/node, because node is not installed."; \
+	  else echo "node is not installed, and tests/node cannot be run without it." >&2; exit 1; fi
 
 node_modules/.ready: package.json package-lock.json .npmrc
 	npm ci --silent
 	@touch $@
 
-test: lint chromium
+test: lint test-node chromium
 	$(PYTEST) -m "not long"
 
 test-long: chromium audit
@@ -96,7 +104,7 @@ $(VLLM)/.ready: tests/servers/vllm_metadata.py
 # how many it leaves out). Each part is one process, since a worker of xdist would load everything again; its output stays
 # together.
 quick: setup
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target quick-engine quick-explorer lint
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target quick-engine quick-explorer lint test-node
 
 quick-engine:
 	@$(QUICK) tests/house $(addprefix tests/engine/,decoding lab machine requests) $(wildcard tests/engine/test_*.py)

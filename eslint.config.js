@@ -5,7 +5,7 @@ import globals from "globals";
 export default [
   js.configs.recommended,
   {
-    files: ["assets/**/*.js"],
+    files: ["assets/**/*.js", "tests/node/*.js"],
     languageOptions: { ecmaVersion: 2023, sourceType: "module", globals: { ...globals.browser, Plotly: "readonly" } },
     linterOptions: { reportUnusedDisableDirectives: "error" },
     rules: {
@@ -18,6 +18,7 @@ export default [
       "no-eval": "error",
       "no-implied-eval": "error",
       "no-new-func": "error",
+      "no-unused-vars": ["error", { args: "none" }], // what a panel overrides names its arguments
       "no-var": "error",
       "prefer-const": "error",
     },

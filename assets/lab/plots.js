@@ -1,6 +1,7 @@
 // Plots of the lab: plotly.js once, figures from Python, the page's colours at the moment of drawing.
 
-import { button, bytesOf, Empty, html } from "../panels/ink.js";
+import { button, bytesOf, html } from "../panels/ink.js";
+import { Empty } from "../panels/panel.js";
 import { onTheme } from "../panels/pen.js";
 import { Menu } from "../stage/bar.js";
 import { modes } from "../stage/stage.js";

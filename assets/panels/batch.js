@@ -1,8 +1,9 @@
 // The forward pass of a round, where several runs share passes: the rows of all runs as blocks of one mask, one colour
 // per run. Of other people's runs only the shapes of their trees and the kept rows arrive here, never their text.
 
-import { Empty, html, nameRegion, Tip } from "./ink.js";
-import { colourOf, freshPen, onTheme, SvgPen } from "./pen.js";
+import { html } from "./ink.js";
+import { Panel, placeIn } from "./panel.js";
+import { colourOf, drawnAsSvg, freshPen, onTheme } from "./pen.js";
 import { define } from "../stage/stage.js";
 
 const MARGIN = { left: 10, top: 10, bottom: 10, gap: 14 };
@@ -37,43 +38,33 @@ function sharing(blocks) {
   return `${words[0].toUpperCase()}${words.slice(1)} (auto) share one total of rows.`;
 }
 
-class BatchPanel {
+class BatchPanel extends Panel {
   constructor(host, stage) {
-    this.host = host;
-    this.stage = stage;
-    this.selection = { node: null };
-    host.classList.add("cp-host", "cp-batch");
+    super(host, stage, "batch");
     this.sheet = html("canvas", { class: "cp-canvas", role: "img" }, host);
     this.over = html("canvas", { class: "cp-canvas", "aria-hidden": "true" }, host);
-    this.list = html("div", { class: "cp-scroll cp-batch-list", tabIndex: 0 }, host);
-    nameRegion(this.list, "Runs of this pass (scrollable)");
-    this.empty = new Empty(host);
-    this.tip = new Tip(host);
-    this.over.addEventListener("pointermove", (event) => this.point(event));
-    this.over.addEventListener("pointerleave", () => this.leave());
-    this.over.addEventListener("click", (event) => this.stage.pin(this.nodeAt(event)));
+    this.list = html("div", {
+      class: "cp-scroll cp-batch-list", tabIndex: 0, role: "group", "aria-label": "Runs of this pass (scrollable)",
+    }, host);
+    this.listen(this.over);
     onTheme(() => this.draw(this.round));
   }
 
   draw(round) {
-    this.round = round;
+    const there = this.begin(round, "Where several runs share the passes, the rows of all of them are shown here.");
     this.company = round && round.company;
-    this.tip.hide();
     this.sheet.hidden = this.over.hidden = this.list.hidden = !this.company;
-    if (!this.company) {
-      this.empty.say(round ? "This round was not shared" : "No round yet", round
-        ? "The run had the pass to itself, or it is a recording: only a live run shows who shared it."
-        : "Where several runs share the passes, the rows of all of them are shown here.");
-      return;
+    if (there && !this.company) {
+      this.empty.say("This round was not shared", "The run had the pass to itself, or it is a recording: only a live run shows who shared it.");
     }
-    this.empty.hide();
+    if (!this.company) return;
     const found = placed(this.company);
     this.blocks = found.blocks;
     this.rows = found.rows;
     this.measure();
     this.drawSheet(freshPen(this.sheet, this.width, this.height));
     this.drawList();
-    this.select(this.selection);
+    this.select(this.stage.selection);
   }
 
   // A square of whole device pixels on the left, the list on what is left of the width.
@@ -155,8 +146,7 @@ class BatchPanel {
   }
 
   blockAt(event) {
-    const box = this.over.getBoundingClientRect();
-    const [x, y] = [event.clientX - box.left - MARGIN.left, event.clientY - box.top - MARGIN.top];
+    const [x, y] = placeIn(this.over, event).map((place, axis) => place - (axis ? MARGIN.top : MARGIN.left));
     const row = Math.floor(y / this.cell);
     const inside = this.company && x >= 0 && x < this.side && row >= 0 && row < this.rows;
     const block = inside ? this.blocks.find(({ first, rows }) => row < first + rows) : null;
@@ -165,7 +155,7 @@ class BatchPanel {
 
   nodeAt(event) {
     const at = this.blockAt(event);
-    return at && at.block.own ? { node: at.row } : null;
+    return at && at.block.own ? at.row : null;
   }
 
   point(event) {
@@ -175,33 +165,19 @@ class BatchPanel {
     else this.tip.show(at.x, at.y, [named(at.block), counted(at.block), at.block.own ? "" : "its text is not sent here"].filter(Boolean));
   }
 
-  leave() {
-    this.tip.hide();
-    this.stage.hover(null);
-  }
-
   // The selected node's row, in the run's own block.
-  select(selection) {
-    this.selection = selection || { node: null };
+  select({ node }) {
     if (!this.company) return;
     const pen = freshPen(this.over, this.width, this.height);
-    const { node } = this.selection;
     const own = this.blocks.find((block) => block.own);
-    if (node === null || node === undefined || !own || node >= own.rows) return;
+    if (node === null || !own || node >= own.rows) return;
     pen.fillStyle = colourOf(this.host, "--ink");
     pen.globalAlpha = 0.3;
     pen.fillRect(MARGIN.left, MARGIN.top + (own.first + node) * this.cell, this.side, Math.max(2, this.cell));
   }
 
-  resize() {
-    this.draw(this.round);
-  }
-
   svg() {
-    if (!this.company) return null;
-    const pen = new SvgPen(this.width, this.height, colourOf(this.host, "--panel"));
-    this.drawSheet(pen);
-    return pen.text();
+    return this.company && drawnAsSvg(this.width, this.height, colourOf(this.host, "--panel"), (pen) => this.drawSheet(pen));
   }
 }
 

@@ -1,6 +1,7 @@
 // The cache's rows on a strip: where each is drawn, and their fates in words.
 
-import { clip, Empty, MONO, nameRegion, Pool, put, short, svg, textWidth, Tip, write } from "./ink.js";
+import { clip, MONO, Pool, put, short, svg, textWidth, write } from "./ink.js";
+import { Panel, placeIn } from "./panel.js";
 import { stillOfSvg } from "../stage/picture.js";
 import { define } from "../stage/stage.js";
 
@@ -37,14 +38,9 @@ function box(x, y, width, height) {
   return `M${x},${y}h${width}v${height}h${-width}Z`;
 }
 
-class CachePanel {
+class CachePanel extends Panel {
   constructor(host, stage) {
-    this.host = host;
-    this.stage = stage;
-    this.selection = { node: null };
-    host.classList.add("cp-host", "cp-cache");
-    host.tabIndex = 0; // it scrolls where it is low, so keys have to reach it
-    nameRegion(host, "KV cache (scrollable)");
+    super(host, stage, "cache", "KV cache");
     this.canvas = svg("svg", { class: "cp-svg", role: "img" }, host);
     const pool = (tag, parent) => new Pool(svg("g", {}, parent), () => svg(tag));
     this.slots = pool("path", this.canvas);
@@ -53,33 +49,20 @@ class CachePanel {
     this.cells = pool("rect", this.moved);
     this.texts = pool("text", this.canvas);
     this.mark = svg("path", { class: "cp-slot-mark" }, this.canvas);
-    this.empty = new Empty(host);
-    this.tip = new Tip(host);
-    this.canvas.addEventListener("pointermove", (event) => this.point(event));
-    this.canvas.addEventListener("pointerleave", () => this.leave());
-    this.canvas.addEventListener("click", (event) => {
-      const node = this.round ? this.nodeAt(event) : null;
-      stage.pin(node === null ? null : { node });
-    });
+    this.listen(this.canvas);
   }
 
   draw(round) {
     const fresh = round !== this.round;
-    this.round = round;
-    this.tip.hide();
     this.canvas.style.display = round ? "" : "none";
-    if (!round) {
-      this.empty.say("No round yet", "Here you see which cache rows stay after a verify pass.");
-      return;
-    }
-    this.empty.hide();
+    if (!this.begin(round, "Here you see which cache rows stay after a verify pass.")) return;
     this.measure();
     for (const pool of [this.slots, this.moves, this.cells, this.texts]) pool.begin();
     this.drawSlots();
     this.drawKept();
     this.drawWords();
     for (const pool of [this.slots, this.moves, this.cells, this.texts]) pool.end();
-    this.select(this.selection);
+    this.select(this.stage.selection);
     if (fresh && this.stage.animate && !this.stage.reducedMotion) this.slide();
   }
 
@@ -185,13 +168,8 @@ class CachePanel {
       { duration: 160, delay: 240, fill: "backwards", easing: "ease-out" });
   }
 
-  place(event) {
-    const box = this.canvas.getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
-  }
-
   nodeAt(event) {
-    const [x, y] = this.place(event);
+    const [x, y] = placeIn(this.canvas, event);
     const within = (strip) => y >= strip.y - 14 && y <= strip.y + strip.height + 16;
     const top = within(TOP) ? this.edges.findIndex((edge) => edge > x - this.x) - 1 : -1;
     const low = Math.floor((x - this.x) / this.cell);
@@ -201,28 +179,21 @@ class CachePanel {
 
   point(event) {
     const { round } = this;
-    const node = round ? this.nodeAt(event) : null;
-    this.stage.hover(node === null ? null : { node });
+    const node = this.nodeAt(event);
+    this.stage.hover(node);
     if (node === null) {
       this.tip.hide();
       return;
     }
     const place = round.keep.indexOf(node);
     const fate = place < 0 ? "dropped" : place === node ? "stays" : `moves to slot ${round.start + place}`;
-    this.tip.show(...this.place(event), [
+    this.tip.show(...placeIn(this.canvas, event), [
       round.show(round.tokens[node]), `row ${node}, slot ${round.start + node}: ${fate}`]);
   }
 
-  leave() {
-    this.tip.hide();
-    this.stage.hover(null);
-  }
-
-  select(selection) {
-    this.selection = selection || { node: null };
-    const { node } = this.selection;
+  select({ node }) {
     const { round } = this;
-    if (!round || node === null || node === undefined || node >= round.n) {
+    if (!round || node === null || node >= round.n) {
       this.mark.setAttribute("d", "");
       return;
     }
@@ -231,10 +202,6 @@ class CachePanel {
     const slot = Math.max(3, this.edges[node + 1] - this.edges[node]);
     this.mark.setAttribute("d", around(this.x + this.edges[node], slot, TOP)
       + (place < 0 ? "" : around(this.x + place * this.cell, this.cell, this.low)));
-  }
-
-  resize() {
-    this.draw(this.round);
   }
 
   svg() {

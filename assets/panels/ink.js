@@ -145,27 +145,6 @@ export function describe(round, node) {
   return `${where}, probability ${chance}, ${round.fate[node]}, from ${ORIGIN_NAME[round.origin(node)]}`;
 }
 
-export class Tip {
-  constructor(host) {
-    this.host = host;
-    this.box = html("div", { class: "cp-tip", hidden: true }, host);
-  }
-
-  show(x, y, lines) {
-    const rows = lines.map((line, place) => html("div", place ? "cp-tip-more" : "cp-tip-first", null, line));
-    this.box.replaceChildren(...rows);
-    this.box.hidden = false;
-    const right = this.host.clientWidth - this.box.offsetWidth - 4;
-    const below = y + 16 + this.box.offsetHeight < this.host.clientHeight;
-    this.box.style.left = `${Math.max(4, Math.min(x + 12, right))}px`;
-    this.box.style.top = `${Math.max(4, below ? y + 16 : y - this.box.offsetHeight - 10)}px`;
-  }
-
-  hide() {
-    this.box.hidden = true;
-  }
-}
-
 // A button's visible text is part of its accessible name, so that voice control works with what is on the screen.
 function nameOf(label, title) {
   const said = /\p{L}/u.test(label) && !title.toLowerCase().includes(label.toLowerCase());
@@ -186,28 +165,6 @@ export function action(parent, label, title, act, look = "") {
   const made = html("button", { class: look, type: "button", title }, parent, label);
   made.addEventListener("click", () => act());
   return made;
-}
-
-// A region that takes the focus and has a name for screen readers.
-export function nameRegion(element, label) {
-  element.setAttribute("role", "group");
-  element.setAttribute("aria-label", label);
-}
-
-// What a panel shows before there is a round, or where a method has nothing to show in it.
-export class Empty {
-  constructor(host) {
-    this.box = html("div", { class: "cp-empty", hidden: true }, host);
-  }
-
-  say(headline, more) {
-    this.box.replaceChildren(html("div", "cp-empty-first", null, headline), html("div", "", null, more));
-    this.box.hidden = false;
-  }
-
-  hide() {
-    this.box.hidden = true;
-  }
 }
 
 // Calls `act` a while after it is asked for, once, however often it was asked for meanwhile; at the next frame where no

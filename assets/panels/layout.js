@@ -76,6 +76,29 @@ function settle(parents, children, shift, tail) {
 }
 
 
+// The node to which a key leads from another one: left to the parent, right to the first child, up and down in its column,
+// Home to the root, End to the last kept one. null where there is none, undefined for every other key.
+export function neighbour(round, { columns, rows, children }, node, key) {
+  const beside = (step) => {
+    let best = null;
+    for (let other = 0; other < round.n; other++) {
+      const far = (rows[other] - rows[node]) * step;
+      if (columns[other] !== columns[node] || rows[other] < 0 || far <= 0) continue;
+      if (best === null || far < (rows[best] - rows[node]) * step) best = other;
+    }
+    return best;
+  };
+  switch (key) {
+    case "ArrowLeft": return node === 0 ? null : round.parents[node];
+    case "ArrowRight": return children[node].find((child) => child < round.n) ?? null;
+    case "ArrowUp": return beside(-1);
+    case "ArrowDown": return beside(1);
+    case "Home": return 0;
+    case "End": return round.keep.at(-1);
+    default: return undefined;
+  }
+}
+
 // Where a tree's columns and rows lie on the screen: a scale per axis and an offset, so that text keeps its size
 // at every zoom. Row 0 (the kept path) has a band of its own, in which its labels stand.
 const LEFT = { flat: 40, staggered: 40, slanted: 16 };

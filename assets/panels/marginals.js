@@ -1,7 +1,8 @@
 // Reading a drafter's lattice beside the tree it became: which row the path saw, which cells are nodes.
 
-import { clip, Empty, html, MONO, nameRegion, nats, ORIGIN, probability, put, short, svg, textWidth, Tip } from "./ink.js";
-import { freshPen, onTheme, palette, Shade, SvgPen } from "./pen.js";
+import { clip, html, MONO, nats, ORIGIN, probability, put, short, svg, textWidth } from "./ink.js";
+import { Panel, placeIn } from "./panel.js";
+import { drawnAsSvg, freshPen, onTheme, palette, Shade } from "./pen.js";
 import { define } from "../stage/stage.js";
 
 // The row of a lattice that the accepted path sees at each depth: 0 for marginals, otherwise the row whose
@@ -250,44 +251,30 @@ export class MarginalsSheet {
 }
 
 // What each drafter proposes for every depth: a heat map of depth against rank, the tree's own cells outlined.
-class MarginalsPanel {
+class MarginalsPanel extends Panel {
   constructor(host, stage) {
-    this.host = host;
-    this.stage = stage;
+    super(host, stage, "marginals", "Marginals");
     this.drawing = new MarginalsSheet();
-    this.selection = { node: null };
-    host.classList.add("cp-host", "cp-marginals");
-    host.tabIndex = 0; // it scrolls where it is low, so keys have to reach it
-    nameRegion(host, "Marginals (scrollable)");
     this.sheet = html("canvas", { class: "cp-sheet", role: "img" }, host);
     this.marks = svg("svg", { class: "cp-over", "aria-hidden": "true" }, host);
     this.ring = svg("path", { class: "cp-cell-ring" }, this.marks);
-    this.empty = new Empty(host);
-    this.tip = new Tip(host);
     onTheme(() => this.draw(this.round));
-    this.sheet.addEventListener("pointermove", (event) => this.point(event));
-    this.sheet.addEventListener("pointerleave", () => this.leave());
-    this.sheet.addEventListener("click", () => {
-      if (this.over && this.over.node !== null) stage.pin({ node: this.over.node });
-    });
+    this.listen(this.sheet);
   }
 
   draw(round) {
-    this.round = round;
-    this.tip.hide();
-    const bare = !round || !round.drafts.length;
+    const there = this.begin(round, "Here you see what the drafters propose for each position.");
+    const bare = !there || !round.drafts.length;
     this.sheet.hidden = bare;
-    if (!round) this.empty.say("No round yet", "Here you see what the drafters propose for each position.");
-    else if (bare && !round.engine) this.empty.say("No drafter", "In plain decoding the target writes alone, one token a pass.");
+    if (there && bare && !round.engine) this.empty.say("No drafter", "In plain decoding the target writes alone, one token a pass.");
     if (!bare) {
-      this.empty.hide();
       this.drawing.measure(round, this.host);
       const { width, height } = this.drawing;
       put(this.marks, { width, height });
       this.drawing.paint(freshPen(this.sheet, width, height));
       this.announce();
     }
-    this.select(this.selection);
+    this.select(this.stage.selection);
   }
 
   announce() {
@@ -299,29 +286,29 @@ class MarginalsPanel {
   }
 
   point(event) {
-    const box = this.sheet.getBoundingClientRect();
-    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    const [x, y] = placeIn(this.sheet, event);
     const within = (one) => x >= one.x && x < one.x + one.width && y >= one.y && y < one.y + one.height;
     const hit = this.drawing.hits.find(within);
     if (hit === this.over) return;
     this.over = hit;
-    this.stage.hover(hit && hit.node !== null ? { node: hit.node } : null);
-    if (hit) this.tip.show(x, y + box.top - this.host.getBoundingClientRect().top, hit.lines());
+    this.stage.hover(hit ? hit.node : null);
+    if (hit) this.tip.show(x, placeIn(this.host, event)[1], hit.lines());
     else this.tip.hide();
+  }
+
+  press() {
+    if (this.over && this.over.node !== null) this.stage.pin(this.over.node);
   }
 
   leave() {
     this.over = undefined;
-    this.tip.hide();
-    this.stage.hover(null);
+    super.leave();
   }
 
   // Every cell that stands for the selected node: one for each drafter that proposes it.
-  select(selection) {
-    this.selection = selection || { node: null };
+  select({ node }) {
     const { round } = this;
-    const { node } = this.selection;
-    const there = Boolean(round) && Number.isInteger(node) && node > 0 && node < round.n;
+    const there = round && node !== null && node > 0 && node < round.n;
     const same = (hit) => hit.depth === round.depths[node] - 1 && hit.id === round.tokens[node]
       && round.drafters[node] & (1 << hit.drafter);
     const shapes = there ? this.drawing.hits.filter(same) : [];
@@ -329,16 +316,10 @@ class MarginalsPanel {
     this.ring.setAttribute("d", shapes.map(outline).join(""));
   }
 
-  resize() {
-    this.draw(this.round);
-  }
-
   svg() {
     if (this.sheet.hidden) return null;
     const { width, height, colours } = this.drawing;
-    const pen = new SvgPen(width, height, colours["--panel"]);
-    this.drawing.paint(pen);
-    return pen.text();
+    return drawnAsSvg(width, height, colours["--panel"], (pen) => this.drawing.paint(pen));
   }
 }
 

@@ -1,7 +1,8 @@
 // In which order the mask's rows stand, and the blocks that the order shows.
 
-import { button, Empty, html, ORIGIN, Tip } from "./ink.js";
-import { colourOf, freshPen, onTheme, palette, SvgPen } from "./pen.js";
+import { button, html, ORIGIN } from "./ink.js";
+import { Panel, placeIn } from "./panel.js";
+import { colourOf, drawnAsSvg, freshPen, onTheme, palette } from "./pen.js";
 import { define } from "../stage/stage.js";
 
 export function depthFirst(round) {
@@ -33,23 +34,15 @@ const PREFIX = 15; // width in pixels of the column that stands for the whole pr
 const GAP = 3;
 const MARGIN = { left: 10, top: 32, right: 10, bottom: 8 };
 
-class MaskPanel {
+class MaskPanel extends Panel {
   constructor(host, stage) {
-    this.host = host;
-    this.stage = stage;
+    super(host, stage, "mask");
     this.byDepth = false;
-    this.selection = { node: null };
-    host.classList.add("cp-host", "cp-mask");
     this.sheet = html("canvas", { class: "cp-canvas", role: "img" }, host);
     this.over = html("canvas", { class: "cp-canvas", "aria-hidden": "true" }, host);
-    this.empty = new Empty(host);
-    this.tip = new Tip(host);
     this.bar = html("div", "cp-tools", host);
-    const about = "Order the rows depth-first instead of as in the pass";
-    this.orderButton = button(this.bar, "depth-first", about, () => this.toggle());
-    this.over.addEventListener("pointermove", (event) => this.point(event));
-    this.over.addEventListener("pointerleave", () => this.leave());
-    this.over.addEventListener("click", (event) => this.click(event));
+    this.orderButton = button(this.bar, "depth-first", "Order the rows depth-first instead of as in the pass", () => this.toggle());
+    this.listen(this.over);
     onTheme(() => this.draw(this.round));
   }
 
@@ -59,14 +52,8 @@ class MaskPanel {
   }
 
   draw(round) {
-    this.round = round;
-    this.tip.hide();
     this.sheet.hidden = this.over.hidden = this.bar.hidden = !round;
-    if (!round) {
-      this.empty.say("No round yet", "Here you see which rows each row of the verify pass sees.");
-      return;
-    }
-    this.empty.hide();
+    if (!this.begin(round, "Here you see which rows each row of the verify pass sees.")) return;
     this.orderButton.setAttribute("aria-pressed", String(this.byDepth));
     this.order = this.byDepth ? depthFirst(round) : Array.from(round.tokens.keys());
     this.place = new Int32Array(round.n);
@@ -74,7 +61,7 @@ class MaskPanel {
     this.blocks = blocksOf(round, this.order);
     this.measure();
     this.drawSheet(freshPen(this.sheet, this.width, this.height));
-    this.select(this.selection);
+    this.select(this.stage.selection);
   }
 
   // A square of whole device pixels, so that cells of one size are drawn as one size.
@@ -190,12 +177,10 @@ class MaskPanel {
   }
 
   // The selected node's row (what it sees) and column (what sees it), with the cells of both drawn over.
-  select(selection) {
-    this.selection = selection || { node: null };
+  select({ node }) {
     if (!this.round) return;
     const pen = freshPen(this.over, this.width, this.height);
-    const { node } = this.selection;
-    if (node === null || node === undefined || node >= this.round.n) return;
+    if (node === null || node >= this.round.n) return;
     const size = Math.max(1, this.cell);
     const along = this.place[node] * this.cell;
     pen.fillStyle = colourOf(this.host, "--accent");
@@ -209,24 +194,23 @@ class MaskPanel {
   }
 
   at(event) {
-    const box = this.over.getBoundingClientRect();
-    const x = event.clientX - box.left - this.left;
-    const y = event.clientY - box.top - this.top;
-    const row = Math.floor(y / this.cell);
-    const column = x < 0 && x >= -PREFIX - GAP ? -1 : Math.floor(x / this.cell);
-    const inside = row >= 0 && row < this.round.n && column >= -1 && column < this.round.n && x < this.side;
-    return inside ? { row, column, x: event.clientX - box.left, y: event.clientY - box.top } : null;
+    const [x, y] = placeIn(this.over, event);
+    const [right, down] = [x - this.left, y - this.top];
+    const row = Math.floor(down / this.cell);
+    const column = right < 0 && right >= -PREFIX - GAP ? -1 : Math.floor(right / this.cell);
+    const inside = row >= 0 && row < this.round.n && column >= -1 && column < this.round.n && right < this.side;
+    return inside ? { row, column, x, y } : null;
   }
 
   point(event) {
     const { round } = this;
-    const at = round && this.at(event);
+    const at = this.at(event);
     if (!at) {
       this.leave();
       return;
     }
     const query = this.order[at.row];
-    this.stage.hover({ node: query });
+    this.stage.hover(query);
     const says = (node) => `row ${node} ${round.show(round.tokens[node])}`;
     if (at.column < 0) {
       this.tip.show(at.x, at.y, [says(query), `query; sees the whole prefix of ${round.start} tokens`]);
@@ -238,25 +222,13 @@ class MaskPanel {
       key === query ? "" : `key: ${says(key)}, depth ${round.depths[key]}`].filter(Boolean));
   }
 
-  click(event) {
-    const at = this.round && this.at(event);
-    this.stage.pin(at && { node: this.order[at.row] });
-  }
-
-  leave() {
-    this.tip.hide();
-    this.stage.hover(null);
-  }
-
-  resize() {
-    this.draw(this.round);
+  nodeAt(event) {
+    const at = this.at(event);
+    return at && this.order[at.row];
   }
 
   svg() {
-    if (!this.round) return null;
-    const pen = new SvgPen(this.width, this.height, colourOf(this.host, "--panel"));
-    this.drawSheet(pen);
-    return pen.text();
+    return this.round && drawnAsSvg(this.width, this.height, colourOf(this.host, "--panel"), (pen) => this.drawSheet(pen));
   }
 }
 

@@ -157,6 +157,13 @@ export class SvgPen {
   }
 }
 
+// What `draw` draws on such a pen, as text.
+export function drawnAsSvg(width, height, ground, draw) {
+  const pen = new SvgPen(width, height, ground);
+  draw(pen);
+  return pen.text();
+}
+
 // A canvas of the size of its host in device pixels, its 2D context scaled to CSS pixels.
 export function freshPen(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;

@@ -1,8 +1,8 @@
 // The draft tree: left to right by depth, the kept path straight along the top.
 
-import { button, Empty, html, put, spoken, svg, Tip } from "./ink.js";
-import { Camera, layoutOf } from "./layout.js";
-import { TreeHands } from "./tree_hands.js";
+import { button, html, ORIGIN_NAME, probability, put, sparing, spoken, svg } from "./ink.js";
+import { Camera, layoutOf, neighbour } from "./layout.js";
+import { Panel, placeIn } from "./panel.js";
 import { TreeLabels, TreeMarks } from "./tree_marks.js";
 import { stillOfSvg } from "../stage/picture.js";
 import { define } from "../stage/stage.js";
@@ -11,22 +11,17 @@ const GROW_MS = 250;
 const WALK_MS = 150;
 const NEAR = 14; // pixels within which the pointer means a node
 
-class TreePanel {
+class TreePanel extends Panel {
   constructor(host, stage) {
-    this.host = host;
-    this.stage = stage;
-    host.classList.add("cp-host", "cp-tree");
+    super(host, stage, "tree");
     this.canvas = svg("svg", { class: "cp-svg", role: "tree", "aria-label": "Draft tree" }, host);
     this.marks = new TreeMarks(this.canvas);
     this.camera = new Camera(stage);
-    this.empty = new Empty(host);
-    this.tip = new Tip(host);
     this.folded = new Set();
-    this.selection = { node: null, pinned: false };
     this.focus = 0;
     this.ghostShown = false;
     this.addButtons();
-    new TreeHands(this);
+    this.listen();
   }
 
   addButtons() {
@@ -42,26 +37,22 @@ class TreePanel {
   draw(round) {
     cancelAnimationFrame(this.frame);
     const fresh = round !== this.round;
-    this.round = round;
     this.canvas.style.display = round ? "" : "none";
     this.bar.hidden = !round;
-    if (!round) {
+    if (!this.begin(round, "Press Run, or open a recording: the tree of each round grows here.")) {
       this.marks.items.clear();
-      this.empty.say("No round yet", "Press Run, or open a recording: the tree of each round grows here.");
       return;
     }
-    this.empty.hide();
-    if (fresh) this.begin(round);
+    if (fresh) this.start(round);
     this.arrange();
     if (fresh && this.stage.animate && !this.stage.reducedMotion && round.n > 1) this.grow();
     else this.paint(null, Infinity);
   }
 
-  begin(round) {
+  start(round) {
     this.folded.clear();
     this.focus = 0;
     this.matches = [];
-    this.tip.hide();
     const kept = round.keep.length - 1;
     this.canvas.setAttribute("aria-label",
       `Draft tree of round ${round.index + 1}: ${round.n - 1} drafted nodes, ${kept} accepted, `
@@ -113,7 +104,7 @@ class TreePanel {
       tokens: (node) => (node < round.n ? round.tokens[node] : ghost.tokens[node - round.n + 1]),
       hidden: (node) => this.below(node), quiet: this.quiet,
     });
-    this.marks.select(this.selection.node);
+    this.marks.select(this.stage.selection.node);
     this.marks.find(this.matches);
   }
 
@@ -144,10 +135,9 @@ class TreePanel {
     this.frame = requestAnimationFrame(step);
   }
 
-  select(selection) {
-    this.selection = selection || { node: null, pinned: false };
-    this.canvas.classList.toggle("is-pinned", Boolean(this.selection.pinned));
-    if (this.round && this.layout) this.marks.select(this.selection.node);
+  select({ node, pinned }) {
+    this.canvas.classList.toggle("is-pinned", pinned);
+    if (this.round) this.marks.select(node);
   }
 
   resize() {
@@ -227,12 +217,127 @@ class TreePanel {
     const [width, height] = this.size();
     const seen = x > 10 && x < width - 10 && y > 10 && y < height - 10;
     if (!seen) this.camera.centre(this.layout.columns[node], this.layout.rows[node], width, height);
-    this.stage.hover({ node });
+    this.stage.hover(node);
+  }
+
+  // A click pins a node but leaves the focus where it was, so the page's own keys go on working; Tab enters the tree, and
+  // then the arrows follow its shape.
+  listen() {
+    this.grip = null; // what the pointer drags
+    this.later = sparing(() => this.repaint()); // one repaint a frame, however many events arrive in it
+    const on = (name, act, options) => this.canvas.addEventListener(name, (event) => this.round && act(event), options);
+    on("pointerdown", (event) => this.take(event));
+    on("pointermove", (event) => this.move(event));
+    on("pointerup", (event) => this.release(event));
+    on("pointercancel", () => { this.grip = null; });
+    on("pointerleave", () => this.leave());
+    on("mousedown", (event) => event.preventDefault());
+    on("dblclick", (event) => this.flip(this.nodeAt(event)));
+    on("wheel", (event) => this.wheel(event), { passive: false });
+    on("keydown", (event) => this.key(event));
+    on("focusin", (event) => this.focused(event));
+  }
+
+  nodeAt(event) {
+    return this.nearest(...placeIn(this.canvas, event));
+  }
+
+  take(event) {
+    if (event.button !== 0) return;
+    this.grip = { x: event.clientX, y: event.clientY, moved: false, id: event.pointerId };
+  }
+
+  move(event) {
+    if (!this.grip) return this.point(event);
+    const right = event.clientX - this.grip.x;
+    const down = event.clientY - this.grip.y;
+    if (!this.grip.moved && Math.hypot(right, down) < 4) return undefined;
+    if (!this.grip.moved) this.canvas.setPointerCapture(this.grip.id);
+    Object.assign(this.grip, { x: event.clientX, y: event.clientY, moved: true });
+    this.tip.hide();
+    this.camera.pan(right, down);
+    return this.later();
+  }
+
+  release(event) {
+    const dragged = this.grip && this.grip.moved;
+    this.grip = null;
+    if (dragged || event.button !== 0) return;
+    this.press(event);
+  }
+
+  point(event) {
+    const node = this.nodeAt(event);
+    if (node === this.over) return;
+    this.over = node;
+    this.stage.hover(node);
+    if (node === null) this.tip.hide();
+    else this.tip.show(...placeIn(this.canvas, event), wordsOf(this.round, node));
+  }
+
+  leave() {
+    if (this.grip) return;
+    this.over = undefined;
+    super.leave();
+  }
+
+  flip(node) {
+    if (node !== null) this.fold(node, !this.folded.has(node));
+  }
+
+  wheel(event) {
+    const steps = event.deltaMode === 1 ? event.deltaY * 16 : event.deltaY;
+    const [x, y] = placeIn(this.canvas, event);
+    if (!this.camera.zoom(Math.exp(-steps * 0.0016), x, y)) return;
+    event.preventDefault();
+    this.tip.hide();
+    this.later();
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const node = this.focus;
+    const next = neighbour(this.round, this.layout, node, event.key);
+    if (next !== undefined) this.go(next);
+    else if (event.key === "+" || event.key === "=") this.fold(node, false);
+    else if (event.key === "-") this.fold(node, true);
+    else if (event.key === "Enter") this.stage.pin(node);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  go(node) {
+    if (node === null) return;
+    this.focus = node;
+    this.marks.items.draw(this.marks);
+    this.marks.items.focus(node);
+  }
+
+  focused(event) {
+    const node = Number(event.target.getAttribute("data-node"));
+    if (!event.target.hasAttribute("data-node")) return;
+    this.focus = node;
+    this.stage.hover(node);
   }
 
   svg() {
     return this.round ? stillOfSvg(this.canvas) : null;
   }
+}
+
+// A node in words, for its tooltip.
+function wordsOf(round, node) {
+  const chance = Math.exp(round.logprobs[node]);
+  const depth = round.depths[node];
+  const lines = [round.show(round.tokens[node]), `row ${node}, depth ${depth}, position ${round.start + depth}`];
+  if (node === 0) return [...lines, "root: the target's own token from the round before"];
+  const parent = round.parents[node];
+  const step = Math.exp(round.logprobs[node] - round.logprobs[parent]);
+  const given = probability(Math.exp(round.offered[node]));
+  lines.push(`path probability ${probability(chance)}, this step ${probability(step)}`);
+  lines.push(`${ORIGIN_NAME[round.origin(node)]}, ${round.fate[node]}; the target gives it ${given}`);
+  return lines;
 }
 
 define({

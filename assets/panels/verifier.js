@@ -1,6 +1,7 @@
 // The verifier's walk as steps, read from a round; nothing is drawn here.
 
-import { Empty, html, MONO, nats, probability, short } from "./ink.js";
+import { html, MONO, nats, probability, short } from "./ink.js";
+import { Panel } from "./panel.js";
 import { picture } from "../stage/picture.js";
 import { define } from "../stage/stage.js";
 
@@ -66,29 +67,20 @@ function brief(value) {
   return probability(value).replace("0.", ".");
 }
 
-class VerifierPanel {
+class VerifierPanel extends Panel {
   constructor(host, stage) {
-    this.host = host;
-    this.stage = stage;
-    this.selection = { node: null };
+    super(host, stage, "verifier");
     this.rest = [];
-    host.classList.add("cp-host", "cp-verifier");
     this.scroll = html("div", "cp-scroll", host);
     this.list = html("ol", { class: "cp-steps", "aria-label": "The verifier's walk" }, this.scroll);
-    this.empty = new Empty(host);
-    for (const name of ["mouseover", "focusin"]) this.list.addEventListener(name, (event) => this.hover(event));
+    for (const name of ["mouseover", "focusin"]) this.list.addEventListener(name, (event) => stage.hover(this.nodeAt(event)));
     this.list.addEventListener("mouseleave", () => stage.hover(null));
-    this.list.addEventListener("click", (event) => this.pin(event));
+    this.list.addEventListener("click", (event) => this.press(event));
   }
 
   draw(round) {
-    this.round = round;
     this.scroll.hidden = !round;
-    if (!round) {
-      this.empty.say("No round yet", "Here you see how the target walks through the tree, choice by choice.");
-      return;
-    }
-    this.empty.hide();
+    if (!this.begin(round, "Here you see how the target walks through the tree, choice by choice.")) return;
     const width = this.host.clientWidth || 360;
     const free = width * (width < 660 ? 1 : 0.64) - 50;
     this.room = Math.max(2, Math.floor(free / (round.trials ? TRIAL_WIDTH : OFFER_WIDTH)));
@@ -99,7 +91,7 @@ class VerifierPanel {
     this.rest = steps.slice(seen);
     clearTimeout(this.waiting);
     this.waiting = setTimeout(() => this.finish(), REST_MS);
-    this.select(this.selection);
+    this.select(this.stage.selection);
   }
 
   // What lies below the fold follows once the drawing rests, so that scrubbing pays for what is seen.
@@ -108,7 +100,7 @@ class VerifierPanel {
     if (!this.rest.length) return;
     this.list.append(...this.rest.map((step) => this.step(step)));
     this.rest = [];
-    this.select(this.selection);
+    this.select(this.stage.selection);
   }
 
   token(id, origin, parent, node) {
@@ -218,30 +210,15 @@ class VerifierPanel {
     return made;
   }
 
-  nodeOf(event) {
+  nodeAt(event) {
     const mark = event.target.closest("[data-node]");
     return mark && this.list.contains(mark) ? Number(mark.dataset.node) : null;
   }
 
-  hover(event) {
-    const node = this.nodeOf(event);
-    this.stage.hover(node === null ? null : { node });
-  }
-
-  pin(event) {
-    const node = this.nodeOf(event);
-    this.stage.pin(node === null ? null : { node });
-  }
-
-  select(selection) {
-    this.selection = selection || { node: null };
+  select({ node }) {
     for (const mark of this.list.querySelectorAll("[data-node]")) {
-      mark.classList.toggle("is-selected", Number(mark.dataset.node) === this.selection.node);
+      mark.classList.toggle("is-selected", Number(mark.dataset.node) === node);
     }
-  }
-
-  resize() {
-    this.draw(this.round);
   }
 
   svg() {

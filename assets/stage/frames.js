@@ -1,7 +1,8 @@
 // A panel's legend. It names only what this run has: its drafters by name, and a tree that was not chosen only if there
 // is one.
 
-import { button, Empty, html, write } from "../panels/ink.js";
+import { button, html, write } from "../panels/ink.js";
+import { Empty } from "../panels/panel.js";
 import { panels } from "./stage.js";
 
 const PLACES = { drafter1: 0, drafter2: 1 };

@@ -57,7 +57,7 @@ export class Keys {
     const { round, selection } = stage;
     if (!round) return;
     const node = selection.node === null ? round.keep[round.keep.length - 1] : round.parents[selection.node];
-    if (node !== stage.pinned) stage.pin({ node });
+    if (node !== stage.pinned) stage.pin(node);
   }
 
   descend() {
@@ -66,7 +66,7 @@ export class Keys {
     if (!round) return;
     const children = selection.node === null ? [0] : round.children[selection.node];
     const node = children.find((child) => round.kept.has(child)) ?? children[0];
-    if (node !== undefined && node !== stage.pinned) stage.pin({ node });
+    if (node !== undefined && node !== stage.pinned) stage.pin(node);
   }
 
   fit() {

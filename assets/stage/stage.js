@@ -267,15 +267,14 @@ export class Stage extends Latest {
     this.go(this.current + by, { animate: true });
   }
 
-  hover(what) {
-    this.hovered = what && this.has(what.node) ? what.node : null;
+  hover(node) {
+    this.hovered = this.has(node) ? node : null;
     this.choose();
   }
 
   // Pinning the pinned node again lets it go.
-  pin(what) {
-    const node = what && this.has(what.node) ? what.node : null;
-    this.pinned = node === this.pinned ? null : node;
+  pin(node) {
+    this.pinned = this.has(node) && node !== this.pinned ? node : null;
     this.hovered = null;
     this.choose();
     this.tell("pin", this.pinned);

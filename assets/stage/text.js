@@ -172,11 +172,11 @@ export class TextPanel {
     if (!at) return;
     this.stage.tell("hand");
     if (at.round !== this.stage.current) this.stage.go(at.round, { animate: true, push: true });
-    this.stage.pin({ node: at.node });
+    this.stage.pin(at.node);
   }
 
   over(event) {
     const at = this.place(event);
-    this.stage.hover(at && at.round === this.stage.current ? { node: at.node } : null);
+    this.stage.hover(at && at.round === this.stage.current ? at.node : null);
   }
 }

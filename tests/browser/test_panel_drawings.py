@@ -112,7 +112,7 @@ def test_selection_reaches_every_panel_and_keys_walk_the_tree(drawings: Any) -> 
     made = make("ddtree", 64)
     show(drawings, made)
     node = int(made.round.acceptance.keep[1])
-    drawings.evaluate("(node) => stage.hover({ node })", node)
+    drawings.evaluate("(node) => stage.hover(node)", node)
     assert drawings.locator(".cp-ring").get_attribute("display") == "inline"
     assert drawings.locator(".cp-cell-ring").get_attribute("d")
     assert drawings.locator(".cp-slot-mark").get_attribute("d")

@@ -1,0 +1,97 @@
+// What every panel has: its host, a tip at the pointer, and a sentence for where it has nothing to show.
+
+import { html, put } from "./ink.js";
+
+export class Tip {
+  constructor(host) {
+    this.host = host;
+    this.box = html("div", { class: "cp-tip", hidden: true }, host);
+  }
+
+  show(x, y, lines) {
+    const rows = lines.map((line, place) => html("div", place ? "cp-tip-more" : "cp-tip-first", null, line));
+    this.box.replaceChildren(...rows);
+    this.box.hidden = false;
+    const right = this.host.clientWidth - this.box.offsetWidth - 4;
+    const below = y + 16 + this.box.offsetHeight < this.host.clientHeight;
+    this.box.style.left = `${Math.max(4, Math.min(x + 12, right))}px`;
+    this.box.style.top = `${Math.max(4, below ? y + 16 : y - this.box.offsetHeight - 10)}px`;
+  }
+
+  hide() {
+    this.box.hidden = true;
+  }
+}
+
+// What a panel shows before there is a round, or where a method has nothing to show in it.
+export class Empty {
+  constructor(host) {
+    this.box = html("div", { class: "cp-empty", hidden: true }, host);
+  }
+
+  say(headline, more) {
+    this.box.replaceChildren(html("div", "cp-empty-first", null, headline), html("div", "", null, more));
+    this.box.hidden = false;
+  }
+
+  hide() {
+    this.box.hidden = true;
+  }
+}
+
+// A panel has draw(round) and select({node, pinned}); point(event) and nodeAt(event) where it listens to the pointer.
+export class Panel {
+  // `label` names the host where it scrolls: then keys have to reach it.
+  constructor(host, stage, name, label = "") {
+    this.host = host;
+    this.stage = stage;
+    host.classList.add("cp-host", `cp-${name}`);
+    if (label) put(host, { tabindex: 0, role: "group", "aria-label": `${label} (scrollable)` });
+    this.empty = new Empty(host);
+    this.tip = new Tip(host);
+  }
+
+  // Whether there is a round to draw; where there is none, the panel says what will be here.
+  begin(round, words) {
+    this.round = round;
+    this.tip.hide();
+    if (round) this.empty.hide();
+    else this.empty.say("No round yet", words);
+    return Boolean(round);
+  }
+
+  listen(drawing) {
+    const on = (name, act) => drawing.addEventListener(name, (event) => this.round && act(event));
+    on("pointermove", (event) => this.point(event));
+    on("pointerleave", () => this.leave());
+    on("click", (event) => this.press(event));
+  }
+
+  press(event) {
+    this.stage.pin(this.nodeAt(event));
+  }
+
+  // What lies under the pointer: its node, or null.
+  nodeAt(event) {
+    return null;
+  }
+
+  point(event) {}
+
+  leave() {
+    this.tip.hide();
+    this.stage.hover(null);
+  }
+
+  draw(round) {}
+
+  resize() {
+    this.draw(this.round);
+  }
+}
+
+// Where an event took place, in pixels of an element.
+export function placeIn(element, event) {
+  const box = element.getBoundingClientRect();
+  return [event.clientX - box.left, event.clientY - box.top];
+}

@@ -1,0 +1,56 @@
+// The tree's layout: nothing crosses, the kept path is one straight line; and the camera over it.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Camera, layoutOf } from "../../assets/panels/layout.js";
+import { random, tree } from "./rounds.js";
+
+function depthsOf(parents) {
+  return parents.reduce((depths, parent) => [...depths, parent < 0 ? 0 : depths[parent] + 1], []);
+}
+
+test("every node has a place of its own at its depth, and no two edges cross", () => {
+  const next = random(1);
+  for (let size = 1; size < 60; size++) {
+    const { parents, keep } = tree(size, next);
+    const { columns, rows, columnCount, rowCount } = layoutOf(parents, new Set(keep), keep.at(-1), new Set());
+    assert.deepEqual(Array.from(columns), depthsOf(parents));
+    assert.equal(new Set(parents.map((_, node) => `${columns[node]} ${rows[node]}`)).size, size);
+    for (let depth = 1; depth < columnCount; depth++) {
+      const ends = [...parents.keys()].filter((node) => columns[node] === depth).sort((one, other) => rows[one] - rows[other]);
+      for (const [place, node] of ends.slice(1).entries()) assert.ok(rows[parents[ends[place]]] <= rows[parents[node]]);
+    }
+    assert.ok(Math.max(...rows) < rowCount && Math.min(...rows) === 0);
+  }
+});
+
+test("the kept path is alone on the first row, and the place behind it is free for the bonus", () => {
+  const next = random(2);
+  for (let turn = 0; turn < 50; turn++) {
+    const { parents, keep } = tree(40, next);
+    const { columns, rows, columnCount } = layoutOf(parents, new Set(keep), keep.at(-1), new Set());
+    assert.deepEqual([...parents.keys()].filter((node) => rows[node] === 0).sort((one, other) => columns[one] - columns[other]), keep);
+    assert.ok(columnCount > keep.length);
+  }
+});
+
+test("a folded node hides what is under it", () => {
+  //   0 ─ 1 ─ 2 ─ 3,  1 ─ 4,  0 ─ 5
+  const { rows, rowCount } = layoutOf([-1, 0, 1, 2, 1, 0], new Set([0, 1, 2, 3]), 3, new Set([1]));
+  assert.deepEqual(Array.from(rows), [0, 0, -1, -1, -1, 1]);
+  assert.equal(rowCount, 2);
+});
+
+test("a camera fits, keeps the point it zooms at, and comes back from an address", () => {
+  const camera = new Camera({ on() {} });
+  camera.fit(800, 400, 9, 20, () => "flat");
+  assert.ok(camera.x(0) > 0 && camera.x(8) < 800 && camera.y(19) < 400);
+  assert.equal(camera.told(), "");
+  const place = (camera.x(5) - camera.left) / camera.column;
+  const x = camera.x(5);
+  assert.ok(camera.zoom(1.5, x, camera.y(4)));
+  assert.equal(Math.round(1e6 * (camera.left + place * camera.column)), Math.round(1e6 * x));
+  const other = new Camera({ on() {} });
+  assert.ok(other.recall(camera.told()) && other.told() === camera.told());
+  for (const wrong of ["", "1,2,3", "1,2,3,x", "0,1,2,3", "1,1,1,1e9"]) assert.equal(new Camera({ on() {} }).recall(wrong), false);
+});

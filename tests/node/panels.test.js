@@ -1,0 +1,94 @@
+// What the panels read from a round before they draw: order, blocks, rows, cells, steps.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { edgesOf, rowWords } from "../../assets/panels/cache.js";
+import { describe, nats, probability, spoken, strength } from "../../assets/panels/ink.js";
+import { columnEdges, nodesOfCells, ranksShown, rowsOnPath, spread } from "../../assets/panels/marginals.js";
+import { blocksOf, depthFirst } from "../../assets/panels/mask.js";
+import { walkOf } from "../../assets/panels/verifier.js";
+import { packed, random, round, tree } from "./rounds.js";
+
+test("depth-first order puts every subtree in one piece, parents first", () => {
+  const made = round(tree(50, random(4)));
+  const order = depthFirst(made);
+  assert.deepEqual([...order].sort((one, other) => one - other), [...made.tokens.keys()]);
+  const place = new Map(order.map((node, at) => [node, at]));
+  for (let node = 0; node < made.n; node++) {
+    const under = order.filter((other) => made.path(other).includes(node)).map((other) => place.get(other));
+    assert.equal(Math.max(...under) - Math.min(...under) + 1, under.length);
+    assert.equal(Math.min(...under), place.get(node));
+  }
+});
+
+test("the blocks of a merged mask are the drafters; a mixed tree has none", () => {
+  const merged = round({ parents: [-1, 0, 1, 0, 3], keep: [0], drafters: [0, 1, 1, 2, 2] });
+  assert.deepEqual(blocksOf(merged, [0, 1, 2, 3, 4]), [{ mask: 1, start: 1, end: 3 }, { mask: 2, start: 3, end: 5 }]);
+  assert.deepEqual(blocksOf(round({ parents: [-1, 0, 0, 0], keep: [0], drafters: [0, 1, 2, 1] }), [0, 1, 2, 3]), []);
+  assert.deepEqual(blocksOf(round({ parents: [-1, 0], keep: [0] }), [0, 1]), []);
+});
+
+test("a walk has a step for each kept row and ends with the bonus", () => {
+  //  0 ─ 1 ─ 3,  0 ─ 2;  kept 0, 2
+  const made = round({ parents: [-1, 0, 0, 1], keep: [0, 2], tokens: [5, 6, 7, 8], choice: [7, 0, 99, 0],
+    logprobs: [0, -1, -0.5, -2], offered: [0, -3, -0.25, -1] });
+  const [first, last] = walkOf(made);
+  assert.deepEqual([first.outcome, first.choice, first.next], ["match", 7, 2]);
+  assert.deepEqual(first.offers.map(({ node, kept, match }) => [node, kept, match]), [[2, true, true], [1, false, false]]);
+  assert.ok(Math.abs(first.offers[0].q - Math.exp(-0.5)) < 1e-6 && Math.abs(first.offers[0].p - Math.exp(-0.25)) < 1e-6);
+  assert.deepEqual([last.node, last.outcome, last.choice, last.offers], [2, "bonus", 99, []]);
+  const ended = round({ parents: [-1, 0], keep: [0], tokens: [5, 99], choice: [99, 0] });
+  assert.equal(walkOf(ended)[0].outcome, "end"); // a child matched, but the text ended before it
+});
+
+test("trials stand in their order, and passed where the draw lies below the chance", () => {
+  const made = round({ parents: [-1, 0, 0, 0], keep: [0, 3], view: { trials: {
+    nodes: packed([2, 3]), chances: packed([0.5, 0.5], Float32Array), draws: packed([0.75, 0.25], Float32Array) } } });
+  const offers = walkOf(made)[0].offers.map(({ node, trial }) => [node, trial && trial.passed]);
+  assert.deepEqual(offers, [[2, false], [3, true], [1, null]]);
+});
+
+test("kept slots stay wide among a thousand rows, and all fit the strip", () => {
+  for (const [size, keep] of [[8, [0, 1]], [1000, [0, 5, 900]], [1000, [...Array(200).keys()]]]) {
+    const made = round({ parents: [-1, ...Array(size - 1).fill(0)], keep });
+    const { edges, uneven } = edgesOf(made, 300);
+    const wide = keep.map((node) => edges[node + 1] - edges[node]);
+    assert.ok(edges[size] <= 300 + 1e-6 && Math.min(...wide) >= Math.min(9, 0.6 * 300 / keep.length) - 1e-9);
+    assert.equal(uneven, size === 1000);
+  }
+  assert.equal(rowWords(1, 2, 5, false), "rows: 1 in place, 2 moved, 5 dropped");
+  assert.equal(rowWords(3, 0, 0, true), "3 in place");
+});
+
+const DRAFT = { depth: 2, rows: 2, k: 3, tokens: Int32Array.from([1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6]),
+  logprobs: Float32Array.from([0.5, 0.3, 0.1, 0.5, 0.3, 0.1, 0.4, 0.3, 0.2, 0.7, 0.2, 0.05].map(Math.log)) };
+
+test("cells of the marginals are the nodes that carry them, on the row that the path saw", () => {
+  const ln = Math.log;
+  const made = round({ parents: [-1, 0, 0, 1, 1], keep: [0, 1, 3], tokens: [9, 1, 2, 4, 5], drafters: [0, 1, 3, 1, 2],
+    logprobs: [0, ln(0.5), ln(0.3), ln(0.5) + ln(0.7), ln(0.5) + ln(0.2)] });
+  assert.deepEqual([...rowsOnPath(DRAFT, made)], [0, 1]);
+  assert.deepEqual([...nodesOfCells(DRAFT, 0, made)], [["0 1", 1], ["0 2", 2], ["1 4", 3]]);
+  assert.deepEqual([...nodesOfCells(DRAFT, 1, made)], [["0 2", 2], ["1 5", 4]]);
+  const { chances, rest, entropy } = spread(DRAFT, 1, 1, 2);
+  assert.ok(Math.abs(chances[0] - 0.7) < 1e-6 && Math.abs(rest - 0.1) < 1e-6);
+  const part = (chance) => -chance * ln(chance);
+  assert.ok(Math.abs(entropy - (part(0.7) + part(0.2) + 2 * part(0.05))) < 1e-5);
+  assert.equal(ranksShown(DRAFT, [0, 1], new Map([["1 4", 3]]), 10), 2);
+  assert.equal(ranksShown(DRAFT, [0, 1], new Map(), 500), 3);
+  const edges = columnEdges(100, 4);
+  assert.ok(edges[0] === 0 && Math.abs(edges[4] - 100) < 1e-9 && edges[1] > edges[4] - edges[3]);
+});
+
+test("numbers are never rounded to nothing or to certainty", () => {
+  assert.deepEqual([0, 0.0004, 0.05, 0.5, 0.9995, 1, NaN].map(probability), ["0.000", "<0.001", "0.050", "0.50", ">0.999", "1.00", "–"]);
+  assert.deepEqual([nats(1.234), nats(NaN)], ["1.23", "–"]);
+  assert.deepEqual([strength(0, 0.4), strength(1, 0.4), strength(NaN, 0.4)], [0.4, 1, 1]);
+});
+
+test("a node is described as a person would read it aloud", () => {
+  const made = round({ parents: [-1, 0], keep: [0, 1], tokens: [1, 2], logprobs: [0, Math.log(0.25)], pieces: new Map([[1, "\n"], [2, " and"]]) });
+  assert.equal(describe(made, 0), "'⏎', depth 0, root, the target's own token");
+  assert.equal(describe(made, 1), "' and', depth 1, probability 0.25, accepted, from drafter 1");
+  assert.equal(spoken(made, 1), "⏎");
+});

@@ -1,0 +1,66 @@
+// From the server's JSON to a round, and the figures of rounds.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { array, figuresOf, Present, readPieces, settingOf, show, text } from "../../assets/stage/round.js";
+import { packed, random, round, tree } from "./rounds.js";
+
+test("arrays arrive as they were packed", () => {
+  assert.deepEqual(array(packed([1, -2, 70000])), Int32Array.from([1, -2, 70000]));
+  assert.deepEqual(array(packed([1, -2], Int16Array)), Int16Array.from([1, -2]));
+  assert.deepEqual(array(packed([0.5, -Infinity, NaN], Float32Array)), Float32Array.from([0.5, -Infinity, NaN]));
+  assert.throws(() => array({ dtype: "<f8", data: "" }));
+});
+
+test("depths, children, fates and paths follow from the parents", () => {
+  const next = random(3);
+  for (let turn = 0; turn < 20; turn++) {
+    const { parents, keep } = tree(30, next);
+    const made = round({ parents, keep });
+    for (let node = 1; node < made.n; node++) {
+      assert.equal(made.depths[node], made.depths[parents[node]] + 1);
+      assert.ok(made.children[parents[node]].includes(node));
+      assert.deepEqual(made.path(node), [...made.path(parents[node]), node]);
+      assert.equal(made.fate[node], keep.includes(node) ? "accepted" : "rejected");
+    }
+    assert.deepEqual(made.path(keep.at(-1)), keep);
+  }
+  const made = round({ parents: [-1, 0, 0, 0], keep: [0], drafters: [0, 1, 2, 3] });
+  assert.deepEqual([0, 1, 2, 3].map(made.origin), ["root", "drafter1", "drafter2", "both"]);
+});
+
+test("tokens are shown as typed, white space and lone bytes as signs", () => {
+  const shown = ["${7*6}", "</script>", " a", "\n", "\t", "\u200d", "", [0xe2, 0x82], undefined].map((piece) => show(piece, 7));
+  assert.deepEqual(shown, ["${7*6}", "</script>", "␣a", "⏎", "⇥", "⟨200d⟩", "⟨⟩", "⟨e2⟩⟨82⟩", "⟨7⟩"]);
+  const named = new Map();
+  readPieces({ 3: "x", 4: [0xe2, 0x82, 0xac] }, named);
+  assert.equal(text(named.get(4), 4), "€");
+  assert.equal(text(named.get(3), 3), "x");
+});
+
+test("the figures count the root, and only rounds whose time is known in the speed", () => {
+  const rounds = [
+    round({ parents: [-1, 0, 1], keep: [0, 1, 2], view: { seconds: { draft: 0.1, verify: 0.2 } } }),
+    round({ parents: [-1, 0], keep: [0], view: { seconds: { verify: 0.1, wait: 0.1 } } }),
+    round({ parents: [-1], keep: [0] })];
+  const run = figuresOf(rounds);
+  assert.deepEqual([run.tokens, run.rounds, run.shared], [5, 3, 1]);
+  assert.ok(Math.abs(run.tau - 5 / 3) < 1e-12 && Math.abs(run.accepted - 2 / 3) < 1e-12);
+  assert.ok(Math.abs(run.tokensPerSecond - 4 / 0.5) < 1e-9);
+  assert.deepEqual([figuresOf([]).tau, figuresOf([]).tokensPerSecond], [0, 0]);
+});
+
+test("the time since the round before stands for stages that were not recorded, gaps included", () => {
+  const first = round({ parents: [-1], keep: [0] });
+  const third = round({ parents: [-1], keep: [0], index: 2 }, first);
+  assert.ok(Math.abs(third.seconds.loop - 0.1) < 1e-9 && Math.abs(third.spent - 0.1) < 1e-9);
+  assert.deepEqual(first.seconds, {});
+});
+
+test("what a run's trees contain is noted, and its setting is said in words", () => {
+  const present = new Present();
+  present.note(round({ parents: [-1, 0], keep: [0], drafters: [0, 2] }));
+  assert.deepEqual([[...present.origins], present.ghosts, present.company], [["root", "drafter2"], false, false]);
+  assert.equal(settingOf({ method: "ddtree", budget: 64 }), "ddtree, 64 nodes");
+  assert.equal(settingOf({ method: "served", budget: null }), "served");
+});
