@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -116,7 +115,7 @@ class Controls:
             # all methods, until the page has asked which of them the rig can run
             self.method = gr.Dropdown(list(METHODS), value=method, label="Method", elem_id="canopy-method")
             self.steps = gr.Slider(
-                0, LARGEST_STEP, value=step_of(first["budget"]), step=1, label="Node budget", elem_id="canopy-steps")
+                0, LARGEST_STEP, step=1, label="Node budget", elem_id="canopy-steps")
             self.budget = gr.Number(first["budget"], precision=0, label="Nodes", elem_id="canopy-budget")
             self.pace = gr.Dropdown(
                 [("in full", FIXED), ("auto: as many as pay", AUTO)], value=first["pace"], label="Budget use",
@@ -139,7 +138,7 @@ class Controls:
 
     def setting(self) -> list[Any]:
         """The components that the lab's recommended setting fills in."""
-        return [self.method, self.budget, self.steps, self.split, self.pace]
+        return [self.method, self.budget, self.split, self.pace]
 
     def inputs(self) -> list[Any]:
         """The components whose values make a ``RunForm``: one for each field, in the order of the fields."""
@@ -151,12 +150,7 @@ class Controls:
 
     def asked(self) -> list[Any]:
         """The components that a preset or an opened recording fills in: those of ``_values``, and the drafters."""
-        return [*(getattr(self, name) for name in FILLED), self.steps, self.drafters]
-
-
-def step_of(budget: int) -> int:
-    """The slider's step nearest to a budget: 0 for a budget of 0, else one more than its base-2 logarithm."""
-    return min(LARGEST_STEP, round(math.log2(budget)) + 1) if budget >= 1 else 0
+        return [*(getattr(self, name) for name in FILLED), self.drafters]
 
 
 def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -> None:
@@ -179,8 +173,8 @@ def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -
     running.then(**in_browser, js="() => Canopy.controls.over()")
     controls.steps.input(**in_browser, inputs=controls.steps, outputs=controls.budget,
                          js="(step) => Canopy.controls.budgetOf(step)")
-    controls.budget.input(**in_browser, inputs=controls.budget, outputs=controls.steps,
-                          js="(budget) => Canopy.controls.stepOf(budget)")
+    controls.budget.change(**in_browser, inputs=controls.budget, outputs=controls.steps,
+                           js="(budget) => Canopy.controls.stepOf(budget)")
     told: list[Any] = [controls.method, controls.budget]
     for control in (noted := [*told, controls.pace]):
         control.change(**in_browser, inputs=noted, js="(...setting) => Canopy.controls.note(...setting)")
@@ -198,9 +192,9 @@ def _follow_rig(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Answer
         return [gr.Dropdown(choices=methods, **kept), gr.Dropdown(choices=titles(presets.of(rig))),
                 gr.Dropdown(**drafters), *(gr.update(interactive=ours) for _ in controls.drafting())]
 
-    asked = [controls.method, controls.budget, controls.steps, controls.prompt]
+    asked = [controls.method, controls.budget, controls.prompt]
     restored = page.load(
-        None, asked, asked, js="(...values) => Canopy.controls.restore(...values)", queue=False,
+        None, asked, [*asked, controls.steps], js="(...values) => Canopy.controls.restore(...values)", queue=False,
         api_visibility="private")
     given = [controls.method, controls.drafters]
     shown = [controls.method, controls.preset, controls.drafters, *controls.drafting()]
@@ -240,12 +234,12 @@ def _follow_drafters(controls: Controls, stage: gr.HTML, rig: AnsweringRig) -> N
 def _setting_values(event: gr.EventData) -> list[Any]:
     """Method, budget, split and pace as the lab measured them; the prompt and everything else stay."""
     method, budget, split, pace = (event._data.get(name) for name in ("method", "budget", "split", "pace"))
-    return [method, budget, step_of(budget), split or gr.skip(), pace or FIXED]
+    return [method, budget, split or gr.skip(), pace or FIXED]
 
 
 def _values(run: dict[str, Any]) -> list[Any]:
     run = {**USUAL, **run}
-    return [*(run[name] for name in FILLED), step_of(run["budget"])]
+    return [run[name] for name in FILLED]
 
 
 def _farewell() -> None:

@@ -253,7 +253,7 @@ export class Curves {
     const { zero, auto } = this.lab.curves.figure;
     if (pace === "auto") return auto;
     if (!Number.isInteger(budget)) return null;
-    return budget >= 1 ? Math.log2(budget) : zero;
+    return budget >= 1 ? budget : zero;
   }
 
   rule(x) {

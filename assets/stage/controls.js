@@ -8,7 +8,6 @@ const TURNS = "canopy-turns";
 const AGAIN = "canopy-again";
 const ON = "canopy-on";
 const KEPT = "canopy-kept";
-const LARGEST_STEP = 11; // 2^10 nodes
 const LOOKS = 100; // at the bar, until it is as it was asked to be
 const BETWEEN_LOOKS_MS = 100;
 
@@ -28,7 +27,11 @@ export const controls = {
   kept: JSON.parse(taken(KEPT)), // the run that was shown when the server was lost, else null
   goesOn: taken(ON), // what the first page was doing when this one took its place: "runs", "plays", or null
   budgetOf: (step) => (step <= 0 ? 0 : 2 ** (step - 1)),
-  stepOf: (budget) => (budget >= 1 ? Math.min(LARGEST_STEP, Math.round(Math.log2(budget)) + 1) : 0),
+  // The slider's step nearest to a budget: 0 for a budget of 0, else one more than its base-2 logarithm.
+  stepOf(budget) {
+    const most = Number(document.querySelector("#canopy-steps input[type=range]").max);
+    return budget >= 1 ? Math.min(most, Math.round(Math.log2(budget)) + 1) : 0;
+  },
 
   note(method, budget, pace) {
     if (!controls.parts) return;
@@ -42,14 +45,14 @@ export const controls = {
     stage.tell("settings");
   },
 
-  // The values that method, budget, step and prompt have to take when the page opens.
-  restore(method, budget, step, prompt) {
+  // The values that method, budget, prompt and step have to take when the page opens.
+  restore(method, budget, prompt) {
     const asked = Address.opened;
     document.querySelector("#canopy-preset input").placeholder = "Pick a prompt …"; // Gradio's list takes none
     const wanted = [asked.method || method, asked.budget === null ? budget : asked.budget];
     controls.note(...wanted);
     if (controls.parts) controls.parts.conversation.draw(); // the prompt is here now, whichever came first
-    return [...wanted, asked.budget === null ? step : controls.stepOf(asked.budget), controls.carried ?? controls.restored() ?? prompt];
+    return [...wanted, controls.carried ?? controls.restored() ?? prompt, controls.stepOf(wanted[1])];
   },
 
   // What Run sends: the bar's values, the first of which is the prompt, the last replaced by the turns.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -75,8 +74,8 @@ def predicted(points: Sequence[CurvePoint], *, speed: bool = True) -> CurveLayer
 
 @dataclass(frozen=True)
 class Scale:
-    """The shared axis: the logarithm of the budget, with 0 one step left of the smallest budget and ``auto``, which has
-    no number, in a place of its own after the largest."""
+    """The shared axis, which Plotly draws logarithmic: budgets in their own places, 0 in that of half the smallest
+    budget, and ``auto``, which has no number, in that of twice the largest."""
 
     budgets: tuple[int, ...]
     paced: bool = False
@@ -85,16 +84,16 @@ class Scale:
     def zero(self) -> float:
         """Where a budget of 0 stands."""
         positive = [budget for budget in self.budgets if budget > 0]
-        return math.log2(min(positive)) - 1 if positive else 0.0
+        return min(positive) / 2 if positive else 1.0
 
     def place(self, budget: int) -> float:
         """Where a budget stands."""
-        return math.log2(budget) if budget > 0 else self.zero
+        return budget if budget > 0 else self.zero
 
     @property
     def auto(self) -> float | None:
         """Where ``auto`` stands, if anything does."""
-        return self.place(max(self.budgets, default=1)) + 1 if self.paced else None
+        return 2 * self.place(max(self.budgets, default=1)) if self.paced else None
 
     def at(self, point: CurvePoint) -> float:
         """Where a point stands."""

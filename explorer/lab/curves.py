@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby, product
 from typing import Any
@@ -25,8 +26,8 @@ def curves_figure(
     ticks = scale.ticks()
     speed = f"tokens per second, {together} at once" if together > 1 else "tokens per second"
     figure = paper(
-        xaxis=axis("", anchor="y", matches="x2", showticklabels=False, **ticks),
-        xaxis2=axis("node budget, log₂", anchor="y2", **ticks),
+        xaxis=axis("", type="log", anchor="y", matches="x2", showticklabels=False, **ticks),
+        xaxis2=axis("node budget, log₂", type="log", anchor="y2", **ticks),
         yaxis=axis("τ, tokens per round", domain=[0.54, 1], rangemode="tozero"),
         yaxis2=axis(speed, domain=[0, 0.46], anchor="x2", rangemode="tozero"))
     named: set[str] = set()
@@ -134,7 +135,7 @@ def _mark(figure: go.Figure, best: CurvePoint, place: float) -> None:
         showlegend=False, hoverinfo="skip",
         marker={"symbol": "circle-open", "size": 19, "color": ACCENT, "line": {"width": 2.5}}))
     figure.add_annotation(
-        x=place, y=best.speed.median, xref="x2", yref="y2", text=f"fastest: {best.label}", showarrow=True,
+        x=math.log10(place), y=best.speed.median, xref="x2", yref="y2", text=f"fastest: {best.label}", showarrow=True,
         arrowhead=0, arrowcolor=ACCENT, arrowwidth=1, ax=0, ay=-28, font={"color": ACCENT, "size": 12},
         bgcolor="var(--panel)", borderpad=2)
 

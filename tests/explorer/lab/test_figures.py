@@ -42,9 +42,9 @@ POINTS = [point("ddtree", 8, 3, 300), point("ddtree", 64, 5, 450), point("joint"
 
 def test_the_axis_is_logarithmic_and_zero_stands_left_of_it() -> None:
     scale = Scale((0, 8, 64))
-    assert [scale.place(budget) for budget in (0, 8, 64)] == [2.0, 3.0, 6.0]
+    assert [scale.place(budget) for budget in (0, 8, 64)] == [4, 8, 64]
     assert scale.ticks()["ticktext"] == ["0", "8", "64"]
-    assert Scale(()).place(0) == Scale((0,)).place(0) == 0.0
+    assert Scale(()).place(0) == Scale((0,)).place(0) == 1
 
 
 def test_a_method_has_a_trace_in_each_plot_and_the_best_is_marked() -> None:
@@ -52,35 +52,37 @@ def test_a_method_has_a_trace_in_each_plot_and_the_best_is_marked() -> None:
     named = [(trace["name"], trace["yaxis"]) for trace in figure["data"] if trace.get("meta") == "swept"]
     assert named == [(name, axis) for name in ("autoregressive", "ddtree", "joint") for axis in ("y", "y2")]
     best = next(trace for trace in figure["data"] if trace.get("meta") == "best")
-    assert (best["x"], best["y"], best["yaxis"]) == ([6.0], [500], "y2")
+    assert (best["x"], best["y"], best["yaxis"]) == ([64], [500], "y2")
     assert "joint, 64 nodes" in figure["layout"]["annotations"][0]["text"] and "joint, 64 nodes" in figure["summary"]
     plain = next(trace for trace in figure["data"] if trace["name"] == "autoregressive")
-    assert plain["x"] == [figure["zero"], 6.0] and plain["y"] == [1, 1]
+    assert plain["x"] == [figure["zero"], 64] and plain["y"] == [1, 1]
 
 
 def test_auto_is_a_line_across_with_its_marker_in_a_place_without_a_number() -> None:
     fastest = auto("joint", 7, 600)
     figure = curves_figure([swept([*POINTS, auto("ddtree", 4, 440), fastest])], fastest)
-    assert (figure["zero"], figure["auto"]) == (2.0, 7.0)
+    assert (figure["zero"], figure["auto"]) == (4, 128)
     axis = figure["layout"]["xaxis2"]
-    assert (axis["tickvals"][-2:], axis["ticktext"][-2:]) == ([6.0, 7.0], ["64", "auto"])
+    assert (axis["tickvals"][-2:], axis["ticktext"][-2:]) == ([64, 128], ["64", "auto"])
     paced = [trace for trace in figure["data"] if trace["meta"] == "swept" and trace["customdata"][0][3] == "auto"]
     marks, lines = paced[::2], paced[1::2]
     assert [(trace["legendgroup"], trace["x"], trace["y"]) for trace in marks] == [
-        ("ddtree", [7.0], [4]), ("ddtree", [7.0], [440]), ("joint", [7.0], [7]), ("joint", [7.0], [600])]
+        ("ddtree", [128], [4]), ("ddtree", [128], [440]), ("joint", [128], [7]), ("joint", [128], [600])]
     assert [(trace["x"], trace["y"]) for trace in lines] == [
-        ([2.0, 7.0], 2 * trace["y"]) for trace in marks]
+        ([4, 128], 2 * trace["y"]) for trace in marks]
     assert all("array" in trace["error_y"] and trace["marker"]["size"] == 8 for trace in marks)
     assert all("error_y" not in trace and trace["marker"]["size"] == [0, 0] for trace in lines)
     assert len({trace["marker"]["symbol"] for trace in marks}) == 2  # colour is not the only code
     assert "<b>joint, auto</b>" in marks[-1]["customdata"][0][2]
     curve = next(trace for trace in figure["data"] if trace["name"] == "ddtree")
-    assert curve["x"] == [3.0, 6.0]  # auto is no point of the curve
+    assert curve["x"] == [8, 64]  # auto is no point of the curve
     best = next(trace for trace in figure["data"] if trace.get("meta") == "best")
-    assert (best["x"], best["y"]) == ([7.0], [600])
-    assert "fastest: joint, auto" in figure["layout"]["annotations"][0]["text"]
+    assert (best["x"], best["y"]) == ([128], [600])
+    named = figure["layout"]["annotations"][0]
+    assert "fastest: joint, auto" in named["text"]
+    assert named["x"] == math.log10(128)  # where Plotly wants it on a logarithmic axis
     plain = next(trace for trace in figure["data"] if trace["name"] == "autoregressive")
-    assert plain["x"] == [2.0, 7.0]
+    assert plain["x"] == [4, 128]
     legend = [trace["name"] for trace in figure["data"] if trace.get("showlegend", True)]
     assert legend == ["autoregressive", "ddtree", "joint"]
 
@@ -90,7 +92,7 @@ def test_auto_alone_has_a_place_and_without_it_there_is_none() -> None:
     alone = curves_figure([swept([point("autoregressive", 0, 1, 100), auto("ddtree", 4, 440)])], None)
     assert alone["layout"]["xaxis2"]["ticktext"] == ["0", "auto"] and alone["auto"] > alone["zero"]
     guessed = curves_figure([predicted([*POINTS[:2], auto("ddtree", 4, 440)])], None)["data"]
-    line = next(trace for trace in guessed if trace["x"] == [2.0, 7.0])
+    line = next(trace for trace in guessed if trace["x"] == [4, 128])
     assert line["mode"] == "lines" and line["hovertemplate"].endswith(", predicted<extra></extra>")
 
 
