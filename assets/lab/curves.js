@@ -4,7 +4,7 @@ import { fillSelect, selectField } from "./forms.js";
 import { People } from "./load.js";
 import { Plot } from "./plots.js";
 import { recordedOn } from "./verdict.js";
-import { button, html, write } from "../panels/ink.js";
+import { button, html, sparing, write } from "../panels/ink.js";
 import { figuresOf, meanLength, settingOf } from "../stage/round.js";
 
 const STORE = "canopy-lab-points";
@@ -20,15 +20,11 @@ function stored() {
 }
 
 export class Points {
-  constructor(stage) {
+  constructor(stage, changed) {
     this.stage = stage;
     this.all = stored();
-    this.listeners = [];
+    this.changed = changed;
     stage.on("state", () => this.take());
-  }
-
-  on(listener) {
-    this.listeners.push(listener);
   }
 
   // A run that ended by itself; a stopped one or a recording says nothing about this machine.
@@ -57,7 +53,7 @@ export class Points {
     } catch {
       // A browser that stores nothing still shows the points until it is closed.
     }
-    for (const listener of this.listeners) listener();
+    this.changed();
   }
 }
 
@@ -102,17 +98,10 @@ export class Live {
     this.plot.body.before(this.headline);
     this.notice = html("p", { class: "lab-notice", role: "status" });
     this.headline.before(this.notice);
-    for (const event of ["value", "state", "begin"]) this.stage.on(event, () => this.plan());
+    // A run reports every update; a plot is drawn a few times a second, and only while it is on the screen.
+    const plan = sparing(() => lab.shown && this.draw(), BETWEEN_DRAWS_MS);
+    for (const event of ["value", "state", "begin"]) this.stage.on(event, plan);
     lab.on("shown", () => this.draw());
-  }
-
-  // A run reports every update; a plot is drawn a few times a second, and only while it is on the screen.
-  plan() {
-    if (this.timer || !this.lab.shown) return;
-    this.timer = setTimeout(() => {
-      this.timer = 0;
-      this.draw();
-    }, BETWEEN_DRAWS_MS);
   }
 
   draw() {
@@ -179,7 +168,8 @@ export class Curves {
     this.line = selectField(this.tools, "Predicted", "The method whose prediction is drawn", () => lab.load());
     this.line.parentElement.hidden = this.doubt.hidden = true;
     this.plot.onPoint = (point) => this.chosen(point);
-    for (const event of ["value", "settings", "begin"]) this.stage.on(event, () => this.plan());
+    const plan = sparing(() => lab.shown && this.draw(), 250);
+    for (const event of ["value", "settings", "begin"]) this.stage.on(event, plan);
     lab.on("shown", () => this.draw());
   }
 
@@ -196,14 +186,6 @@ export class Curves {
     if (!customdata) return;
     const [budget, method, , pace] = customdata;
     if (Number.isInteger(budget) && !this.lab.progress.other_rig) this.lab.apply({ method, budget, pace });
-  }
-
-  plan() {
-    if (this.timer || !this.lab.shown || !this.lab.curves) return;
-    this.timer = setTimeout(() => {
-      this.timer = 0;
-      this.draw();
-    }, 250);
   }
 
   draw() {

@@ -2,9 +2,9 @@
 
 import { fillSelect, selectField, sliderField } from "./forms.js";
 import { Plot } from "./plots.js";
-import { Begin, work } from "./tools.js";
+import { Begin } from "./tools.js";
 import { recordedOn } from "./verdict.js";
-import { html, write } from "../panels/ink.js";
+import { html, inTurn, write } from "../panels/ink.js";
 
 const NARROW = 420; // pixels: below, the labels are short, and the scale of colours is left out
 
@@ -19,7 +19,7 @@ function narrowed(figure) {
 export class Load {
   constructor(lab, parent) {
     this.lab = lab;
-    this.asking = this.again = false;
+    this.draw = inTurn(() => this.redraw()); // one question at a time, so that no answer is overtaken by an older one
     const bar = html("div", "lab-toolbar", parent);
     this.line = selectField(bar, "Method", "The method whose budgets are drawn", () => this.draw());
     this.line.parentElement.hidden = true;
@@ -77,26 +77,16 @@ export class Load {
       this.begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
       return;
     }
-    const answer = await this.begin.during((tell) => work(this.lab.server, () => this.lab.server.lab_load_cost({ run: value.run }), tell));
+    const answer = await this.begin.run(() => this.lab.server.lab_load_cost({ run: value.run }));
     if (!answer.load) return;
     this.prediction = answer.load;
     await this.draw();
   }
 
-  // One question at a time, so that no answer is overtaken by an older one.
-  async draw() {
-    if (this.asking) {
-      this.again = true;
-      return;
-    }
-    this.asking = true;
+  async redraw() {
     const answer = await this.answered();
-    this.asking = false;
     if (answer.error) this.nothing(answer.error);
     else this.drawn(answer);
-    if (!this.again) return;
-    this.again = false;
-    await this.draw();
   }
 
   async answered() {

@@ -6,18 +6,18 @@ import { fillSelect, selectField } from "./forms.js";
 import { Load } from "./load.js";
 import { Library } from "./plots.js";
 import { Race } from "./race.js";
-import { Sweep } from "./sweep.js";
-import { Cost, Doctor, Server, Shapes, work } from "./tools.js";
+import { STATES, Sweep } from "./sweep.js";
+import { Cost, Doctor, Server, Shapes } from "./tools.js";
 import { Table, Verdict } from "./verdict.js";
-import { button, html, write } from "../panels/ink.js";
+import { button, html, inTurn, pause, write } from "../panels/ink.js";
 import { controls } from "../stage/controls.js";
-
-const STATES = { queued: "waiting", running: "measuring", paused: "paused", stopped: "stopped", done: "done", error: "error" };
+import { Teller } from "../stage/stage.js";
 
 export class Tabs {
   constructor(lab, parent) {
     this.lab = lab;
     this.parent = parent;
+    this.parts = {}; // by name; one that has a method draw is drawn whenever its tab is opened
     const bar = html("div", "lab-tabs", parent);
     this.list = html("div", { class: "lab-tablist", role: "tablist", "aria-label": "Parts of the lab" }, bar);
     this.list.addEventListener("keydown", (event) => this.key(event));
@@ -25,7 +25,8 @@ export class Tabs {
     this.made = new Map();
   }
 
-  add(name, label, title) {
+  // `make` puts the part of the lab into its pane.
+  add(name, label, title, make) {
     const tab = html("button", {
       class: "lab-tab", type: "button", title, id: `lab-tab-${name}`, role: "tab", "aria-controls": `lab-pane-${name}`,
     }, null, label);
@@ -35,7 +36,7 @@ export class Tabs {
       class: `lab-pane lab-pane-${name}`, id: `lab-pane-${name}`, role: "tabpanel", "aria-labelledby": tab.id,
     }, this.parent);
     this.made.set(name, { tab, pane });
-    return pane;
+    return (this.parts[name] = make(pane));
   }
 
   go(name) {
@@ -47,8 +48,8 @@ export class Tabs {
       tab.tabIndex = on ? 0 : -1;
       pane.hidden = !on;
     }
-    const opened = { load: this.lab.people, shapes: this.lab.shapes, cost: this.lab.cost, race: this.lab.race, compare: this.lab.compare, doctor: this.lab.doctor, server: this.lab.served }[name];
-    if (opened) opened.draw();
+    const { [name]: part } = this.parts;
+    if (part.draw) part.draw();
   }
 
   key(event) {
@@ -67,7 +68,7 @@ export class Tabs {
 function named({ number, started, rig, together, state, done, total, other_rig: otherRig }) {
   if (number <= 0) return [String(number), `recorded ${started.slice(0, 10)}: ${rig}${together > 1 ? `, up to ${together} at once` : ""}`];
   const when = new Date(started).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
-  const far = state === "done" ? `${total} runs` : `${done} of ${total} runs, ${STATES[state]}`;
+  const far = state === "done" ? `${total} runs` : `${done} of ${total} runs, ${STATES[state] || state}`;
   return [String(number), `${number}: ${otherRig ? `${rig}, ` : ""}${when}, ${far}`];
 }
 
@@ -85,9 +86,8 @@ export class History {
   // Asks before it deletes, since a deleted measurement cannot be restored.
   remove() {
     this.open = button(this.box, "Delete …", "Delete the measurement that is chosen", () => this.ask(true));
-    this.sure = html("div", { class: "lab-sure", role: "group" }, this.box);
+    this.sure = html("div", { class: "lab-sure", role: "group", "aria-labelledby": "lab-sure-question" }, this.box);
     this.question = html("p", { id: "lab-sure-question" }, this.sure);
-    this.sure.setAttribute("aria-labelledby", this.question.id);
     const row = html("div", "lab-row", this.sure);
     button(row, "Delete", "Delete it for good", () => this.confirmed(), "lab-danger");
     this.keep = button(row, "Keep", "Keep the measurement", () => this.ask(false));
@@ -131,38 +131,30 @@ const BUSY_MS = 500;
 const IDLE_MS = 4000;
 const NOTHING = { sweep: null, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, other_rig: "", sweeps: [], command: "" };
 
-class View {
+class View extends Teller {
   constructor(stage, host, server, given, adopt) {
+    super();
     this.stage = stage;
     this.host = host;
     this.server = server;
     this.given = given;
     this.adopt = adopt;
     this.said = null; // where the bar of the tabs tells what was done
-    this.listeners = new Map();
     this.live = given.live;
     this.reason = given.reason;
     this.library = new Library(server);
-    this.points = new Points(stage);
+    this.load = inTurn(() => this.ask());
+    this.points = new Points(stage, () => this.load());
     this.progress = NOTHING;
     this.table = this.curves = null;
     this.counts = [1]; // the measured numbers of requests at once; below, the one shown and the one asked for
     this.together = 1;
     this.asked = null;
     this.build();
-    this.points.on(() => this.load());
     stage.on("mode", () => this.show());
     new ResizeObserver(() => this.fit()).observe(document.getElementById("canopy-settings") || document.body);
     window.addEventListener("resize", () => this.fit());
     this.show();
-  }
-
-  on(event, listener) {
-    this.listeners.set(event, [...(this.listeners.get(event) || []), listener]);
-  }
-
-  tell(event) {
-    for (const listener of this.listeners.get(event) || []) listener();
   }
 
   look(method) {
@@ -197,18 +189,20 @@ class View {
     this.sweep = new Sweep(this, side);
     this.history = new History(this, side);
     this.tabs = new Tabs(this, this.main);
-    const curves = this.tabs.add("curves", "Curves", "The fastest setting, and the current run");
-    const pair = html("div", "lab-grid lab-pair", curves);
-    this.budget = new Curves(this, pair);
-    this.running = new Live(this, pair);
-    this.people = new Load(this, this.tabs.add("load", "Under load", "Several requests at once: which budget is fastest, and where drafting stops paying"));
-    this.settings = new Table(this, this.tabs.add("table", "Table", "Every setting with its figures"));
-    this.shapes = new Shapes(this, this.tabs.add("shapes", "Acceptance", "How many tokens rounds add, and which guesses are accepted"));
-    if (this.can("cost")) this.cost = new Cost(this, this.tabs.add("cost", "Cost", "What a forward pass costs, and what one more node gains"));
-    if (this.can("race")) this.race = new Race(this, this.tabs.add("race", "Race", "Several methods answer one prompt, side by side"));
-    if (this.can("doctor")) this.doctor = new Doctor(this, this.tabs.add("doctor", "Doctor", "Why is τ low? Checks every drafter's configuration"));
-    this.compare = new Compare(this, this.tabs.add("compare", "Compare", "Two runs side by side"));
-    if (this.can("server")) this.served = new Server(this, this.tabs.add("server", "Server", "The attached server: counters of all its requests, and its speed with several at once"));
+    const tab = (name, label, title, Part) => this.tabs.add(name, label, title, (pane) => new Part(this, pane));
+    this.tabs.add("curves", "Curves", "The fastest setting, and the current run", (pane) => {
+      const pair = html("div", "lab-grid lab-pair", pane);
+      this.budget = new Curves(this, pair);
+      return new Live(this, pair);
+    });
+    this.people = tab("load", "Under load", "Several requests at once: which budget is fastest, and where drafting stops paying", Load);
+    this.settings = tab("table", "Table", "Every setting with its figures", Table);
+    this.shapes = tab("shapes", "Acceptance", "How many tokens rounds add, and which guesses are accepted", Shapes);
+    if (this.can("cost")) this.cost = tab("cost", "Cost", "What a forward pass costs, and what one more node gains", Cost);
+    if (this.can("race")) this.race = tab("race", "Race", "Several methods answer one prompt, side by side", Race);
+    if (this.can("doctor")) tab("doctor", "Doctor", "Why is τ low? Checks every drafter's configuration", Doctor);
+    this.compare = tab("compare", "Compare", "Two runs side by side", Compare);
+    if (this.can("server")) this.served = tab("server", "Server", "The attached server: counters of all its requests, and its speed with several at once", Server);
     const { stage, tabs } = this;
     tabs.go(tabs.made.has(stage.tab) ? stage.tab : "curves");
     stage.on("tab", (name) => name !== tabs.current && tabs.made.has(name) && tabs.go(name));
@@ -266,12 +260,7 @@ class View {
   }
 
   // Redraws curves and table: something was measured, a run has ended, or another sweep was chosen.
-  async load() {
-    if (this.loading) {
-      this.again = true;
-      return;
-    }
-    this.loading = true;
+  async ask() {
     try {
       const answer = await this.server.lab_curves({
         sweep: this.progress.sweep, points: this.points.all, what_if: this.prediction || null, line: this.budget.line.value, together: this.asked });
@@ -279,12 +268,6 @@ class View {
       else this.drawn(answer);
     } catch {
       // The next refresh says so.
-    } finally {
-      this.loading = false;
-    }
-    if (this.again) {
-      this.again = false;
-      this.load();
     }
   }
 
@@ -316,7 +299,7 @@ class View {
       return;
     }
     this.budget.predicting(true);
-    const answer = await begin.during((tell) => work(this.server, () => this.server.lab_what_if({ run: value.run }), tell));
+    const answer = await begin.run(() => this.server.lab_what_if({ run: value.run }));
     this.budget.predicting(false);
     this.sweep.fail(answer.error || "");
     if (!answer.what_if) return;
@@ -340,12 +323,8 @@ async function openLab(element, server, adopt) {
   const waiting = html("p", "lab-note lab-waiting", host);
   const given = await asked(server, waiting); // of the rig that answers now: another one may have been chosen
   waiting.remove();
-  const begin = () => {
-    if (!controls.parts) return setTimeout(begin, 30);
-    if (!host.querySelector(".lab")) window.Canopy.laboratory = new View(controls.parts.stage, host, server, given, adopt);
-    return 0;
-  };
-  begin();
+  while (!controls.parts) await pause(30);
+  if (!host.querySelector(".lab")) window.Canopy.laboratory = new View(controls.parts.stage, host, server, given, adopt);
 }
 
 // Asks until the page's first rig is there.
@@ -358,7 +337,7 @@ async function asked(server, waiting) {
     } catch {
       // The server starts or is away for a moment.
     }
-    await new Promise((done) => setTimeout(done, BUSY_MS));
+    await pause(BUSY_MS);
   }
 }
 

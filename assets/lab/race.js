@@ -2,7 +2,7 @@
 
 import { Chips, numberField, whole } from "./forms.js";
 import { prose, WORDS } from "./plots.js";
-import { Begin, work } from "./tools.js";
+import { Begin } from "./tools.js";
 import { button, html } from "../panels/ink.js";
 import { controls } from "../stage/controls.js";
 
@@ -60,19 +60,17 @@ export class Race {
     this.bar.hidden = true;
   }
 
-  draw() {}
-
   async start() {
     this.pause();
     const value = (selector) => (document.querySelector(selector) || {}).value;
     const wanted = {
       prompt: value("#canopy-prompt textarea"), turns: controls.turns, budget: value("#canopy-budget input"), temperature: value("#canopy-temperature input") || 0,
       split: SPLITS[value("#canopy-split input")] || "total", methods: this.methods.values, auto: this.auto.values, repeats: this.repeats.value, max_tokens: this.tokens.value };
-    const answer = await this.begin.during((tell) => work(this.lab.server, () => this.lab.server.lab_race(wanted), (job) => {
+    const answer = await this.begin.run(() => this.lab.server.lab_race(wanted), (job) => {
       this.job = job.name;
       this.stop.hidden = false;
-      tell(job);
-    }));
+      this.begin.hear(job);
+    });
     this.stop.hidden = true;
     if (!answer.error && answer.lanes) this.open(answer);
   }

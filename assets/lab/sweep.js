@@ -7,7 +7,7 @@ import { send } from "../stage/save.js";
 
 const BUSY = ["queued", "running"];
 const LARGEST_FILE = 8 * 2 ** 20; // as on the server
-const STATES = {
+export const STATES = {
   none: "", queued: "waiting", running: "measuring", paused: "paused", stopped: "stopped", done: "done", error: "ended by an error",
 };
 

@@ -2,24 +2,10 @@
 
 import { fillSelect, selectField } from "./forms.js";
 import { Plot } from "./plots.js";
-import { action, button, html, write } from "../panels/ink.js";
+import { action, button, html, pause, sparing, write } from "../panels/ink.js";
 
 const BETWEEN_LOOKS_MS = 300;
 const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };
-
-// Begins a job and waits for it. `tell` is called with its progress; returns the result or {error}.
-export async function work(server, begin, tell, look = "lab_job") {
-  const begun = await begin();
-  if (begun.error) return begun;
-  for (;;) {
-    const job = await server[look]({ job: begun.job });
-    if (job.error) return job;
-    if (job.state === "error") return { error: job.message };
-    if (job.state === "done" || job.state === "stopped") return { ...job.result, state: job.state };
-    tell({ ...job, name: begun.job });
-    await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
-  }
-}
 
 // A button that begins a measurement, and the line beside it with its progress.
 export class Begin {
@@ -48,21 +34,32 @@ export class Begin {
     await this.server[this.look]({ job: this.job, stop: true });
   }
 
-  async during(measuring) {
+  // Begins a job and waits for it; `hear` is called with its progress. Returns the result or {error}, which is said.
+  async run(begin, hear = (job) => this.hear(job)) {
     this.button.disabled = true;
     this.said.classList.remove("is-error");
     write(this.said, "Asking …");
+    const answer = await this.answered(begin, hear);
+    this.tell(answer.error || (answer.state === "stopped" ? "Stopped." : ""), Boolean(answer.error));
+    this.button.disabled = false;
+    this.bar.hidden = this.cancel.hidden = true;
+    return answer;
+  }
+
+  async answered(begin, hear) {
     try {
-      const answer = await measuring((job) => this.hear(job));
-      this.tell(answer.error || (answer.state === "stopped" ? "Stopped." : ""), Boolean(answer.error));
-      return answer;
+      const begun = await begin();
+      if (begun.error) return begun;
+      for (;;) {
+        const job = await this.server[this.look]({ job: begun.job });
+        if (job.error) return job;
+        if (job.state === "error") return { error: job.message };
+        if (job.state === "done" || job.state === "stopped") return { ...job.result, state: job.state };
+        hear({ ...job, name: begun.job });
+        await pause(BETWEEN_LOOKS_MS);
+      }
     } catch {
-      const error = "The server does not answer; try again.";
-      this.tell(error, true);
-      return { error };
-    } finally {
-      this.button.disabled = false;
-      this.bar.hidden = this.cancel.hidden = true;
+      return { error: "The server does not answer; try again." };
     }
   }
 
@@ -119,10 +116,8 @@ export class Doctor {
     html("li", "lab-note", this.list, "Why is τ low? This checks taps, mask token, slot 0, RoPE, dtype, vocabulary, chat template and the acceptance at every position, each with a figure.");
   }
 
-  draw() {}
-
   async examine() {
-    const answer = await this.begin.during((tell) => work(this.lab.server, () => this.lab.server.lab_doctor({}), tell));
+    const answer = await this.begin.run(() => this.lab.server.lab_doctor({}));
     if (answer.error || !answer.findings) return;
     const count = (status) => answer.findings.filter((finding) => finding.status === status).length;
     write(this.counts, `${count("wrong")} wrong, ${count("suspicious")} suspicious, ${count("fine")} fine.`);
@@ -169,16 +164,9 @@ export class Shapes {
         caption: "Expected tokens per round, 1 + {Σq}, against the tokens that were added; below the diagonal the drafter is over-confident.",
       }),
     };
-    this.stage.on("state", () => this.plan());
-    lab.on("table", () => this.plan());
-  }
-
-  plan() {
-    if (this.lab.tab !== "shapes" || !this.lab.shown || this.timer) return;
-    this.timer = setTimeout(() => {
-      this.timer = 0;
-      this.draw();
-    }, 600);
+    const plan = sparing(() => lab.shown && lab.tab === "shapes" && this.draw(), 600);
+    this.stage.on("state", plan);
+    lab.on("table", plan);
   }
 
   choices() {
@@ -271,7 +259,7 @@ export class Server {
 
   async measure() {
     const { server } = this.lab;
-    const answer = await this.begin.during((tell) => work(server, () => server.lab_server_load({ set: this.set.value }), tell, "lab_server_job"));
+    const answer = await this.begin.run(() => server.lab_server_load({ set: this.set.value }));
     if (answer.error) return;
     if (answer.load) this.load.draw(answer.load);
     else this.load.say("Nothing was measured", answer.about || "It was stopped.");

@@ -190,3 +190,20 @@ export function pause(milliseconds) {
 export function bytesOf(base64) {
   return Uint8Array.from(atob(base64), (sign) => sign.charCodeAt(0));
 }
+
+// Runs what is asynchronous one at a time, and once more where it was asked for meanwhile.
+export function inTurn(act) {
+  let running = false;
+  let again = false;
+  return async function run() {
+    again = running;
+    if (running) return;
+    running = true;
+    try {
+      await act();
+    } finally {
+      running = false;
+    }
+    if (again) await run();
+  };
+}

@@ -1,5 +1,5 @@
-// What becomes of the latest run before and beside its rounds: asked for, waited for, refused, stopped, lost. Part of the
-// stage, which shows the rounds.
+// The stage: what is shown, which round, which node. Panels are defined here and drawn from here; nothing in this file
+// touches the document, so that a live page and a replay file share it.
 
 import { figuresOf, Present, readPieces, readRound } from "./round.js";
 
@@ -10,9 +10,23 @@ const NOTHING = "The text ended before its first token; ask something else, or c
 // Whether a stage value is that of a run in progress.
 export const goesOn = ({ state }) => BUSY.includes(state);
 
-export class Latest {
+// Somebody whose news others hear.
+export class Teller {
+  listeners = new Map();
+
+  on(event, listener) {
+    this.listeners.set(event, [...(this.listeners.get(event) || []), listener]);
+  }
+
+  tell(event, detail) {
+    for (const listener of this.listeners.get(event) || []) listener(detail);
+  }
+}
+
+// What becomes of the latest run before and beside its rounds: asked for, waited for, refused, stopped, lost.
+class Latest extends Teller {
   constructor() {
-    this.listeners = new Map();
+    super();
     this.value = BLANK; // of the run that is shown
     this.rounds = [];
     this.views = []; // the rounds of a live run as they were sent
@@ -20,16 +34,6 @@ export class Latest {
     this.coming = null; // {run, prompt, turns, state, message} of a run that was asked for and has no round yet
     this.refusal = ""; // why the latest run did not come or did not go on
     this.halted = null; // the run that Stop was pressed for
-  }
-
-  on(event, listener) {
-    if (!this.listeners.has(event)) this.listeners.set(event, []);
-    this.listeners.get(event).push(listener);
-    return () => this.listeners.set(event, this.listeners.get(event).filter((other) => other !== listener));
-  }
-
-  tell(event, detail) {
-    for (const listener of this.listeners.get(event) || []) listener(detail);
   }
 
   // Whether the run that is shown goes on.
@@ -103,8 +107,6 @@ export class Latest {
   }
 }
 
-// The stage: what is shown, which round, which node. Panels are defined here and drawn from here; nothing in this
-// file touches the document, so that a live page and a replay file share it.
 export const panels = new Map();
 export const modes = ["story", "workbench"]; // the views; the lab adds its own where there is a server
 
@@ -144,6 +146,17 @@ export class Stage extends Latest {
 
   get round() {
     return this.rounds[this.current] || null;
+  }
+
+  // Whether the last round of a run that has ended is shown.
+  get atEnd() {
+    return !this.busy && this.rounds.length > 1 && this.current === this.rounds.length - 1;
+  }
+
+  // How many rounds before this one were not recorded.
+  missing(place) {
+    const before = this.rounds[place - 1];
+    return Math.max(0, this.rounds[place].index - (before ? before.index + 1 : 0));
   }
 
   get recorded() {
@@ -344,4 +357,8 @@ export function cutOf({ value, header, live }) {
   const reason = value.end ? value.end.reason : value.state;
   const made = CUTS[reason];
   return made ? { lead: made.lead, words: made.words(header) } : null;
+}
+
+export function missingWords(count) {
+  return count === 1 ? "One round is not in the recording" : `${count} rounds are not in the recording`;
 }

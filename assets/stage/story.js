@@ -125,7 +125,7 @@ export class Story {
   draw() {
     const { stage } = this;
     const made = stage.round;
-    const over = Boolean(made) && !stage.busy && stage.rounds.length > 1 && made.index + 1 === stage.rounds.length;
+    const over = stage.atEnd;
     this.race.hidden = !over || !stage.against;
     if (stage.coming) {
       const { headline, more } = waitingWords(stage);

@@ -1,7 +1,7 @@
 // The text, each token in the colour of its origin. A click goes to the token's round and node.
 
 import { html, write } from "../panels/ink.js";
-import { cutOf } from "./stage.js";
+import { cutOf, missingWords } from "./stage.js";
 
 const BYTES = new TextEncoder();
 const SPEAKERS = { system: "System", user: "You", assistant: "Answer" };
@@ -95,7 +95,7 @@ export class TextPanel {
     const made = this.stage.rounds[index];
     const part = html("span", "cs-part");
     part.dataset.round = index;
-    const missing = this.missing(index);
+    const missing = this.stage.missing(index);
     const cut = missing ? this.decoder.decode() : ""; // what began before a gap does not go on behind it
     for (const node of made.keep) {
       const token = html("span", `cs-token is-${made.origin(node)}`, part, this.text(made, node));
@@ -105,17 +105,11 @@ export class TextPanel {
     part.firstChild.classList.add("is-first");
     if (missing) {
       const gap = html("span", "cs-missing", null, `${cut}[…]`);
-      gap.title = missing === 1 ? "One round is not in the recording" : `${missing} rounds are not in the recording`;
+      gap.title = missingWords(missing);
       part.prepend(gap);
     }
     part.title = `Round ${made.index + 1}: ${made.keep.length} tokens from one pass`;
     return part;
-  }
-
-  // How many rounds before this one were not recorded.
-  missing(index) {
-    const before = this.stage.rounds[index - 1];
-    return Math.max(0, this.stage.rounds[index].index - (before ? before.index + 1 : 0));
   }
 
   // A character that several tokens share stands in the token that completes it.

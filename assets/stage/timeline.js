@@ -2,6 +2,7 @@
 
 import { button, html, put, sparing, svg, write } from "../panels/ink.js";
 import { freshPen, onTheme } from "../panels/pen.js";
+import { missingWords } from "./stage.js";
 
 const PACE_MS = 1000; // a round at speed 1
 const FINALE_MS = 11000; // for the end of the story, before it starts over
@@ -148,8 +149,7 @@ export class Timeline {
     this.toggle.title = player.playing ? "Pause (Space)" : "Play (Space)";
     this.toggle.setAttribute("aria-label", this.toggle.title);
     write(this.speed, `${player.speed}×`);
-    const what = stage.header && stage.header.chunked ? "chunk" : "round";
-    write(this.place, stage.rounds.length ? `${what} ${stage.current + 1} of ${stage.rounds.length}` : "no round yet");
+    write(this.place, stage.round ? whereabouts(stage) : "no round yet");
     this.newest.hidden = !stage.live || stage.following;
   }
 
@@ -193,6 +193,8 @@ export class Timeline {
     this.tip.textContent = made.chunked
       ? `chunk ${made.index + 1}: ${made.keep.length} tokens, ${spent} ms after the one before`
       : `round ${made.index + 1}: ${made.keep.length} tokens kept of ${made.n} rows verified, ${spent} ms, most of it ${largest(made.seconds)}`;
+    const missing = this.stage.missing(place);
+    if (missing) this.tip.append(`. Before it, ${missingWords(missing).toLowerCase()}`);
     const x = LEFT + (place + 0.5) * this.geometry().step;
     this.tip.style.left = `${Math.max(4, Math.min(x - 40, this.chart.clientWidth - this.tip.offsetWidth - 4))}px`;
   }
@@ -214,6 +216,7 @@ export class Timeline {
     this.axis(pen, most, high, width, colour);
     stage.rounds.forEach((made, index) => {
       pen.globalAlpha = index > stage.current ? 0.4 : 1;
+      if (stage.missing(index)) this.gap(pen, LEFT + index * step, high, colour);
       this.bar(pen, made, { x: LEFT + index * step, wide: Math.max(1, step - (step > 4 ? 2 : 0.5)), unit: high / most, high }, colour);
     });
     pen.globalAlpha = 1;
@@ -253,6 +256,18 @@ export class Timeline {
     }
   }
 
+  // Before a round whose predecessor was not recorded.
+  gap(pen, x, high, colour) {
+    pen.strokeStyle = colour("--ink");
+    pen.lineWidth = 1;
+    pen.setLineDash([2, 2]);
+    pen.beginPath();
+    pen.moveTo(x - 1.5, TOP - 4);
+    pen.lineTo(x - 1.5, TOP + high + 3);
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+
   announce() {
     const { canvas, stage } = this;
     put(canvas, {
@@ -260,6 +275,13 @@ export class Timeline {
       "aria-valuetext": this.place.textContent,
     });
   }
+}
+
+// Which round is shown; of a recording with gaps also which of those that it has.
+function whereabouts({ round, current, rounds }) {
+  const what = round.chunked ? "chunk" : "round";
+  const whole = round.index === current && rounds.at(-1).index === rounds.length - 1;
+  return whole ? `${what} ${current + 1} of ${rounds.length}` : `${what} ${round.index + 1}, ${current + 1} of ${rounds.length} recorded`;
 }
 
 // Icons are drawn because not every system has them in its fonts.

@@ -93,6 +93,9 @@ def test_a_recording_with_gaps_shows_them_and_characters_of_several_tokens(
     assert "3 rounds were refused as wrong." in page.evaluate(f"{STAGE}.value.end.remark")
     page.click(".cs-part:last-child .cs-token")
     page.wait_for_function(f"{STAGE}.current === 3")
+    assert page.inner_text(".cs-place") == "round 7, 4 of 4 recorded"
+    page.get_by_role("button", name="Story").click()
+    assert "8 tokens in 4 passes" in page.inner_text(".cs-headline")  # it is the last, whatever its number
 
 
 def test_a_file_with_an_unsound_round_opens_and_says_so(watched: Watched, address: str) -> None:

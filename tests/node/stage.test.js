@@ -1,0 +1,76 @@
+// The stage: which round and node are shown, and what becomes of a run that is waited for.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { cutOf, Stage, waitingWords } from "../../assets/stage/stage.js";
+import { view } from "./rounds.js";
+
+const HEADER = { method: "ddtree", budget: 8, heads: ["first"], pieces: {}, max_tokens: 9, recorded: "2026-11-20" };
+
+function value(indices, more = {}) {
+  const rounds = indices.map((index) => view({ parents: [-1, 0, 0], keep: [0, 2], index }));
+  return { run: "a", state: "done", message: "", header: HEADER, rounds, from: 0, total: rounds.length, end: { reason: "stop" }, ...more };
+}
+
+function shown(...given) {
+  const stage = new Stage();
+  stage.show(value(...given));
+  return stage;
+}
+
+test("a recording with gaps ends on its last round, and knows how many are missing", () => {
+  const stage = shown([0, 1, 3, 6]);
+  assert.deepEqual([0, 1, 2, 3].map((place) => stage.missing(place)), [0, 0, 1, 2]);
+  assert.equal(stage.atEnd, false);
+  stage.go(3, {});
+  assert.ok(stage.atEnd);
+  stage.go(99, {});
+  assert.equal(stage.current, 3);
+  assert.equal(stage.figures.tokens, 8);
+});
+
+test("a pinned node stays while others are pointed at, and goes with its round", () => {
+  const stage = shown([0, 1]);
+  const told = [];
+  stage.on("select", ({ node, pinned }) => told.push([node, pinned]));
+  stage.pin(1);
+  stage.hover(2);
+  stage.hover(null);
+  stage.hover(7); // no node of this round
+  stage.pin(1);
+  stage.pin(2);
+  stage.step(1);
+  assert.deepEqual(told, [[1, true], [2, false], [1, true], [null, false], [2, true], [null, false]]);
+});
+
+test("the run that is shown stays until the next one has a round", () => {
+  const stage = shown([0, 1]);
+  stage.ask("Why?", []);
+  assert.ok(stage.busy && stage.coming.prompt === "Why?" && !stage.atEnd);
+  stage.show(value([], { run: "b", state: "queued", message: "Two runs are ahead.", header: null }));
+  assert.deepEqual([stage.value.run, stage.state, waitingWords(stage).headline], ["a", "queued", "Your run waits."]);
+  stage.show(value([0], { run: "b", state: "running", total: 1 }));
+  assert.deepEqual([stage.value.run, stage.rounds.length, stage.coming, stage.live], ["b", 1, null, true]);
+  stage.lose("");
+  assert.deepEqual([stage.state, cutOf({ value: { state: "lost" }, header: HEADER, live: false }).lead], ["lost", "Broken off after "]);
+});
+
+test("what is still on its way of a stopped run is passed by", () => {
+  const stage = shown([0, 1]);
+  const refused = [];
+  stage.on("refused", (message) => refused.push(message));
+  stage.ask("Why?", []);
+  stage.halt();
+  stage.show(value([0], { run: "b", state: "running" }));
+  assert.deepEqual([stage.value.run, stage.busy], ["a", false]);
+  stage.ask("Again?", []);
+  stage.show(value([], { run: "c", state: "error", message: "No.", end: null }));
+  assert.deepEqual([refused, stage.refusal, stage.value.run], [["No."], "No.", "a"]);
+});
+
+test("a text that did not end by itself says how it ended", () => {
+  const ends = (reason) => cutOf({ value: { state: "done", end: { reason } }, header: HEADER, live: false });
+  assert.equal(ends("stop"), null);
+  assert.equal(ends("length").words, "✂ Cut off here: Max tokens is 9 (workbench, More).");
+  assert.equal(cutOf({ value: {}, header: HEADER, live: true }), null);
+});
