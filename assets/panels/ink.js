@@ -37,7 +37,6 @@ export function html(tag, look, parent, text) {
   const element = document.createElement(tag);
   const given = typeof look === "string" ? { class: look } : look || {};
   for (const [name, value] of Object.entries(given)) {
-    if (value === "") continue;
     if (name === "class") element.className = value;
     else if (name in element) element[name] = value;
     else element.setAttribute(name, value);

@@ -10,7 +10,7 @@ const BRIEFLY_MS = 3500;
 // A box that is hidden until it has something to say.
 class Notice {
   constructor(parent, look, role = "") {
-    this.box = html("div", { class: `cs-notice is-${look}`, role, hidden: true }, parent);
+    this.box = html("div", { class: `cs-notice is-${look}`, hidden: true, ...(role && { role }) }, parent);
     this.words = html("p", "", this.box);
   }
 
