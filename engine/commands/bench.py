@@ -15,53 +15,33 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, TypeVar, cast
 
+import numpy as np
 import torch
-from tqdm import tqdm
 
 from engine.commands import flags, values
 from engine.commands.verb import Result, Verb
 from engine.decoding.acceptance_length import mean_length
-from engine.decoding.budget_policy import AUTO
+from engine.decoding.budget_policy import AUTO, MOST_AUTO
 from engine.decoding.methods import METHODS, Method
 from engine.errors import RequestError
-from engine.lab import order
-from engine.lab.control import Control
 from engine.lab.prompt_sets import prompt_set
-from engine.lab.settings import BASELINE, Setting, SweepPlan
-from engine.lab.sweeping import Task, measure, warm
-from engine.measure.bench import PLAIN, PLAIN_TREE, PlainLaboratory, RecordingLaboratory, Tally
-from engine.measure.busy import MOST, busy_processes
-from engine.measure.instruments import LiveLaboratory
-from engine.measure.timing import ForwardClock
-from engine.measure.together_bench import TogetherBench, together_results, together_table
-from engine.records import STAGES, Ask
+from engine.lab.settings import BASELINE, SweepPlan
+from engine.measure.bench import MOST_BUSY, OFF, ON, OWN, PLAIN, SAME, SHARED, BenchPoint, Tally, measured
+from engine.records import STAGES
 from engine.requests.limits import MOST_TOGETHER, TRIED_BUDGETS
+from engine.requests.prompts import Prompt
 from engine.serving.live import LiveRig, open_rig
 
 BUDGETS = TRIED_BUDGETS[3:7]  # 16 to 128 nodes
 TOGETHER_BUDGETS = TRIED_BUDGETS[1:6]  # 4 to 64 nodes for each request
 USUAL, USUAL_TOGETHER = ("autoregressive", "dflash", "ddtree", PLAIN), ("ddtree",)
-OFF, ON = "off", "on"
+PLAIN_TREE = "ddtree"  # the method that the plain loop runs
 ROWS: Mapping[str, Method] = {**METHODS, PLAIN: METHODS[PLAIN_TREE]}
 Named = TypeVar("Named")
-OWN_WAYS = {PLAIN: PLAIN}  # methods that the rig's own loop does not run
-
-
-@dataclass(frozen=True)
-class BenchPoint(Setting):
-    """A setting to measure; with ``recording`` on, runs carry text pieces and keep every round, as the page does.
-    It is measured ``beside`` so many busy processes; ``way`` names what measures it."""
-
-    recording: str = OFF
-    beside: int = 0
-    way: str = OFF
-
-
-Tallies = Mapping[BenchPoint, Sequence[Tally]]
+Tallies = Mapping[BenchPoint, Sequence[Tally]]  # by repeat
 
 
 def add(verb: argparse.ArgumentParser) -> None:
@@ -78,7 +58,7 @@ def add(verb: argparse.ArgumentParser) -> None:
     flags.add_repeats(verb)
     verb.add_argument("--recording", nargs="+", type=values.one_of(OFF, ON), default=[OFF], metavar="OFF|ON",
                       help="whether every round is recorded, as the page does: off, on or both (default: off)")
-    verb.add_argument("--beside", type=values.whole(0, MOST), default=0, metavar="N",
+    verb.add_argument("--beside", type=values.whole(0, MOST_BUSY), default=0, metavar="N",
                       help="measure everything beside so many busy processes too (default: 0)")
     flags.add_json(verb)
     verb.set_defaults(json=True)
@@ -93,17 +73,23 @@ def add(verb: argparse.ArgumentParser) -> None:
 def run(choice: argparse.Namespace) -> Result:
     """Measure, and return what --json prints."""
     must_fit(choice)
-    if choice.together:
-        asked = together_of(choice)
-        return together_results(open_rig(choice.rig, choice.dtype), asked)
-    plan = plan_of(choice)
+    plan = together_plan(choice) if choice.together else plan_of(choice)
     live = open_rig(choice.rig, choice.dtype)
-    tallies = interleaved(live, plan)
-    return {
-        "hardware": live.hardware, "dtype": live.loaded.dtype, "torch": torch.__version__,
-        "prompts": len(plan.prompts),
-        "heads": choice.drafters, "domain": choice.domain, "repeats": plan.repeats,
-        "points": against_plain([row_of(point, found) for point, found in tallies.items()])}
+    return {"hardware": live.hardware, "dtype": live.loaded.dtype, "torch": torch.__version__,
+            "prompts": len(plan.prompts), "repeats": plan.repeats, **results(choice, plan, live)}
+
+
+def results(choice: argparse.Namespace, plan: SweepPlan, live: LiveRig) -> Result:
+    """The rows of the table, and what follows from them."""
+    tallies: dict[BenchPoint, list[Tally]] = {
+        cast(BenchPoint, point): [Tally() for _ in range(plan.repeats)] for point in plan.settings}
+    for cell, tally in measured(live, plan):
+        tallies[cast(BenchPoint, cell.setting)][cell.repeat].add(tally)
+    if choice.together:
+        return {"together": [together_row(point, repeats) for point, repeats in tallies.items()],
+                "verdicts": [verdict for count in once(choice.together) for verdict in verdicts(count, tallies)]}
+    return {"drafters": choice.drafters, "domain": choice.domain,
+            "points": against_plain([row_of(point, repeats) for point, repeats in tallies.items()])}
 
 
 def must_fit(choice: argparse.Namespace) -> None:
@@ -119,8 +105,7 @@ def must_fit(choice: argparse.Namespace) -> None:
 
 def plan_of(choice: argparse.Namespace) -> SweepPlan:
     """The plan that a command line asks for, whose settings are ``BenchPoint``s; the baseline has no budget."""
-    prompts = prompt_set(choice.prompts)
-    prompts = tuple(each for each in prompts if choice.domain in (None, each.domain))[:choice.limit]
+    prompts = of_domain(choice, choice.prompts)[:choice.limit]
     if not prompts:
         raise RequestError(f"{choice.prompts} has no prompt of the domain {choice.domain!r}.")
     points = []
@@ -128,21 +113,19 @@ def plan_of(choice: argparse.Namespace) -> SweepPlan:
         row = ROWS[method]
         drafters = tuple(choice.drafters) if len(choice.drafters) == row.drafter_count else ()
         for budget, pace in map(flags.nodes_and_pace, (choice.budgets or BUDGETS) if row.drafter_count else [0]):
-            if pace == AUTO and method in OWN_WAYS:
+            if method == PLAIN and pace == AUTO:
                 raise RequestError(f"The published loop, {method}, has no budget {AUTO}; name numbers, or leave it out "
                                    "of --methods.")
-            points += [BenchPoint(method, budget, choice.split, drafters, pace=pace, recording=each, beside=beside,
-                                  way=OWN_WAYS.get(method, each))
-                       for each in choice.recording for beside in dict.fromkeys((0, choice.beside))]
-    return SweepPlan(prompts, tuple(dict.fromkeys(points)), choice.repeats, choice.max_tokens, 0, choice.rig,
-                     choice.dtype, choice.prompts)
+            ways = [PLAIN] if method == PLAIN else choice.recording
+            points += [BenchPoint(PLAIN_TREE if method == PLAIN else method, budget, choice.split, drafters, pace=pace,
+                                  way=way, beside=beside) for way in ways for beside in (0, choice.beside)]
+    return _plan(choice, prompts, points)
 
 
-def together_of(choice: argparse.Namespace) -> TogetherBench:
-    """The measurement of several requests at once that a command line asks for."""
-    sets = [prompt_set(name) for name in (choice.prompts, choice.hard) if name]
-    kinds = [[each for each in prompts if choice.domain in (None, each.domain)] for prompts in sets]
-    prompts = [each for one_of_each in zip(*kinds, strict=False) for each in one_of_each][:choice.limit]
+def together_plan(choice: argparse.Namespace) -> SweepPlan:
+    """The plan for several requests at once: without drafts, and every method at every budget and pace."""
+    kinds = [of_domain(choice, name) for name in (choice.prompts, choice.hard) if name]
+    prompts = [prompt for one_of_each in zip(*kinds, strict=False) for prompt in one_of_each][:choice.limit]
     most = max(choice.together)
     if len(prompts) < most:
         domain = f" of the domain {choice.domain!r}" if choice.domain else ""
@@ -155,8 +138,24 @@ def together_of(choice: argparse.Namespace) -> TogetherBench:
     if without:
         raise RequestError(f"With --together, {', '.join(without)} is no choice: plain decoding is always measured, "
                            "and all else has to be a method that drafts.")
-    return TogetherBench(tuple(Ask(each.text, max_tokens=choice.max_tokens) for each in prompts), methods,
-                         once(choice.budgets or TOGETHER_BUDGETS), once(choice.together), choice.repeats)
+    points = []
+    for count in choice.together:
+        points.append(BenchPoint(BASELINE, 0, together=count, way=SAME))
+        for method in methods:
+            points += [BenchPoint(method, budget, together=count, way=SAME)
+                       for budget in choice.budgets or TOGETHER_BUDGETS]
+            points += [BenchPoint(method, MOST_AUTO, pace=AUTO, together=count, way=way) for way in (OWN, SHARED)]
+    return _plan(choice, prompts, points)
+
+
+def of_domain(choice: argparse.Namespace, name: str) -> list[Prompt]:
+    """The prompts of a set that are of the wanted domain."""
+    return [prompt for prompt in prompt_set(name) if choice.domain in (None, prompt.domain)]
+
+
+def _plan(choice: argparse.Namespace, prompts: Sequence[Prompt], points: Iterable[BenchPoint]) -> SweepPlan:
+    return SweepPlan(tuple(prompts), once(points), choice.repeats, choice.max_tokens, 0, choice.rig, choice.dtype,
+                     choice.prompts)
 
 
 def once(named: Iterable[Named]) -> tuple[Named, ...]:
@@ -164,49 +163,27 @@ def once(named: Iterable[Named]) -> tuple[Named, ...]:
     return tuple(dict.fromkeys(named))
 
 
-def interleaved(live: LiveRig, plan: SweepPlan) -> Tallies:
-    """A tally for each repeat of every point, with the cells in a sweep's order, after each point has run once to warm
-    up. RequestError where one cannot be run, before anything is measured."""
-    ways = {OFF: LiveLaboratory(live), ON: RecordingLaboratory(live), PLAIN: PlainLaboratory(live)}
-    clock = ForwardClock(live.loaded.target.fastest)
-    tasks = [Task(cell, plan.ask(replace(cell, repeat=0))) for cell in order.cells(plan)]
-    for task in tasks[:len(plan.settings)]:
-        ways[_way(task)].check(task.ask)
-    for name, laboratory in ways.items():
-        warm(laboratory, [task for task in tasks if _way(task) == name], Control())
-    tallies = {point: [Tally() for _ in range(plan.repeats)]
-               for point in plan.settings if isinstance(point, BenchPoint)}
-    for task in tqdm(tasks, unit="run"):
-        point = cast(BenchPoint, task.cell.setting)
-        with busy_processes(point.beside):
-            clock.seconds = 0.0
-            found = measure(ways[point.way], task)
-        if found.reading is None:
-            raise RequestError(found.failure)
-        tallies[point][task.cell.repeat].add(found.reading, clock.seconds)
-    return tallies
-
-
-def _way(task: Task) -> str:
-    """The name of the laboratory that measures a task."""
-    return cast(BenchPoint, task.cell.setting).way
+def speeds(tallies: Sequence[Tally]) -> Result:
+    """What every row says: medians over the repeats of a point."""
+    rates = [tally.rate for tally in tallies]
+    return {"tau": round(mean_length(tallies[0].tokens, tallies[0].trees), 3),
+            "tokens_per_second": round(median(rates), 1), "spread": [round(min(rates), 1), round(max(rates), 1)],
+            "ms": {stage: round(median(1e3 * tally.stages[stage] / tally.rounds for tally in tallies), 3)
+                   for stage in STAGES}}
 
 
 def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
-    """A row of the table: medians over the repeats of a point."""
-    rates = [tally.tokens / tally.seconds for tally in tallies]
-    first = tallies[0]
-    per_round = {stage: median(1e3 * tally.stages[stage] / tally.rounds for tally in tallies) for stage in STAGES}
+    """A row of the table of prompts that were answered one after the other."""
+    said = speeds(tallies)
     inside = [tally.forward_seconds + tally.stages["draft"] for tally in tallies]
-    known = sum(per_round.values()) > 0 and first.forward_seconds > 0  # the plain loop reports no stages
+    known = sum(said["ms"].values()) > 0 and tallies[0].forward_seconds > 0  # the plain loop reports no stages
+    plain = point.way == PLAIN
     return {
-        "method": point.method, "budget": point.budget if point.pace != AUTO else AUTO,
-        "split": point.split, "recording": point.recording,
-        "beside": point.beside,
-        "tau": round(mean_length(first.tokens, first.rounds), 3), "tokens": first.tokens,
-        "tokens_per_second": round(median(rates), 1), "spread": [round(min(rates), 1), round(max(rates), 1)],
+        "method": PLAIN if plain else point.method, "budget": point.budget if point.pace != AUTO else AUTO,
+        "split": point.split, "recording": OFF if plain else point.way, "beside": point.beside, **said,
+        "tokens": tallies[0].tokens,
         "ms_per_round": round(median(1e3 * tally.seconds / tally.rounds for tally in tallies), 3),
-        "ms": {stage: round(value, 3) for stage, value in per_round.items()} if known else None,
+        "ms": said["ms"] if known else None,
         "forward_ms": round(median(1e3 * tally.forward_seconds / tally.rounds for tally in tallies), 3),
         "overhead_share": round(median(1 - part / tally.seconds for part, tally in zip(
             inside, tallies, strict=True)), 4) if known else None}
@@ -217,6 +194,35 @@ def against_plain(rows: Sequence[Result]) -> list[Result]:
     plain = {(row["recording"], row["beside"]): row["tokens_per_second"] for row in rows if row["method"] == BASELINE}
     return [{**row, "times_plain": round(row["tokens_per_second"] / rate, 3) if rate else None}
             for row in rows for rate in [plain.get((row["recording"], row["beside"]))]]
+
+
+def together_row(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
+    """A row of the table of several requests at once."""
+    budget = str(point.budget) if point.way == SAME else point.way
+    return {
+        "together": point.together, "method": point.method, "budget": budget if point.budget else PLAIN,
+        "label": f"{point.method} {budget}" if point.budget else point.method, **speeds(tallies),
+        "per_request": round(median(median(tally.rates) for tally in tallies), 1),
+        "slowest_request": round(median(min(tally.rates) for tally in tallies), 1),
+        "nodes": round(median(tally.nodes / tally.trees for tally in tallies), 1)}
+
+
+def verdicts(count: int, tallies: Tallies) -> list[Result]:
+    """The shared budget compared, for so many requests at once, with the best budget that is the same for all requests,
+    with each request's own pace, and with plain decoding: medians and quartiles of the ratios within a repeat."""
+    points = [point for point in tallies if point.together == count]
+    judged = []
+    for shared in (point for point in points if point.way == SHARED):
+        same = [point for point in points if (point.method, point.way) == (shared.method, SAME)]
+        best = max(same, key=lambda point: median(tally.rate for tally in tallies[point]))
+        others = [best, *(point for point in points if (point.method, point.way) == (shared.method, OWN)),
+                  *(point for point in points if point.method == BASELINE)]
+        for other in others:
+            ratios = [one.rate / tally.rate for one, tally in zip(tallies[shared], tallies[other], strict=True)]
+            judged.append({"together": count, "method": shared.method,
+                           "against": together_row(other, tallies[other])["label"], "ratio": round(median(ratios), 3),
+                           "quartiles": [round(float(value), 3) for value in np.percentile(ratios, (25, 75))]})
+    return judged
 
 
 def summary(result: Result) -> str:
@@ -233,6 +239,19 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         lines.append(f"{row['method']:15}{row['budget']:>7}{row['recording']:>5}{row['beside']:>8}{row['tau']:>7}"
                      f"{row['tokens_per_second']:>9}{row['times_plain'] or '':>9}{row['ms_per_round']:>10}"
                      f"{row['forward_ms']:>9}{share:>10}")
+    return "\n".join(lines)
+
+
+def together_table(result: Mapping[str, Any]) -> str:
+    """The rows and verdicts of several requests at once; times in milliseconds per shared round."""
+    lines = [f"{'at once':>7}  {'way':28}{'tok/s':>8}{'a request':>10}{'slowest':>9}{'tau':>7}{'nodes':>7}"
+             + "".join(f"{stage:>8}" for stage in STAGES)]
+    lines += [f"{row['together']:>7}  {row['label']:28}{row['tokens_per_second']:>8}{row['per_request']:>10}"
+              f"{row['slowest_request']:>9}{row['tau']:>7}{row['nodes']:>7}"
+              + "".join(f"{row['ms'][stage]:>8.2f}" for stage in STAGES) for row in result["together"]]
+    lines += [f"{verdict['together']} at once, {verdict['method']} {SHARED}: {verdict['ratio']:.3f} times "
+              f"{verdict['against']} (quartiles {verdict['quartiles'][0]:.3f} to {verdict['quartiles'][1]:.3f})"
+              for verdict in result["verdicts"]]
     return "\n".join(lines)
 
 

@@ -1,35 +1,32 @@
 """Is budget=auto as fast as the best fixed budget, and are the what-if's predicted speeds right?
 
-Runs every prompt, method, budget and repeat once, in shuffled order; a prompt's seconds are the median of its repeats.
-Auto does not know the domain; the best fixed budget is chosen for each domain after the fact.
+Measures every prompt, budget and repeat as `bench` does; a prompt's seconds are the median of its repeats. Auto does
+not know the domain; the best fixed budget is chosen for each domain after the fact.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tqdm import tqdm
-
 from engine.commands import flags
 from engine.commands.verb import Result, Verb
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
-from engine.decoding.outcome import outcome
 from engine.lab.prompt_sets import prompt_set
+from engine.lab.settings import Cell, SweepPlan
+from engine.measure.bench import BenchPoint, measured
 from engine.measure.whatif import Alternatives, live_what_if, written
-from engine.records import Ask
 from engine.requests.limits import TRIED_BUDGETS
 from engine.serving.live import LiveRig, open_rig
 from engine.trace import gather
 
 ALL = "all"
-Key = tuple[str, str, int]  # domain, prompt, budget; AUTO_KEY stands for auto
-AUTO_KEY = -1
+Rates = Mapping[tuple[int, str], float]  # tokens/s by prompt and budget, or auto
 
 
 def add(verb: argparse.ArgumentParser) -> None:
@@ -46,81 +43,61 @@ def add(verb: argparse.ArgumentParser) -> None:
 
 def run(choice: argparse.Namespace) -> Result:
     """Measure, print a table, and return what --json prints."""
-    prompts = [(Path(name).stem, prompt.text) for name in choice.prompts for prompt in prompt_set(name, choice.limit)]
+    prompts = tuple(replace(prompt, domain=Path(name).stem) for name in choice.prompts
+                    for prompt in prompt_set(name, choice.limit))
+    points = [*(BenchPoint(choice.method, budget) for budget in choice.budgets),
+              BenchPoint(choice.method, MOST_AUTO, pace=AUTO)]
+    plan = SweepPlan(prompts, tuple(points), choice.repeats, choice.max_tokens)
     live = open_rig(choice.rig, choice.dtype)
-    tokens, predicted = _forecast(live, prompts, choice)
-    seconds = _measured(live, prompts, choice)
-    rates = {domain: _rates(domain, tokens, seconds, choice) for domain in (
-        *dict.fromkeys(domain for domain, _ in prompts), ALL)}
-    errors = [abs(predicted[key] / (tokens[key[:2]] / seconds[key]) - 1) for key in predicted]
-    result = {"method": choice.method, "dtype": live.loaded.dtype, "prompts": len(prompts),
-              "repeats": choice.repeats, "domains": rates, "prediction_error": {
-                  "median": round(median(errors), 4), "by_budget": _by_budget(predicted, tokens, seconds)}}
+    tokens, predicted = forecast(live, plan, choice)
+    seconds = defaultdict(list)
+    for cell, tally in measured(live, plan):
+        seconds[cell.prompt, cell.setting.nodes].append(tally.seconds)
+    times = {key: median(repeats) for key, repeats in seconds.items()}
+    errors = {key: abs(rate / (tokens[key[0]] / times[key]) - 1) for key, rate in predicted.items()}
+    domains = {ALL: range(len(prompts)), **{prompt.domain: [
+        place for place, other in enumerate(prompts) if other.domain == prompt.domain] for prompt in prompts}}
+    rates = {domain: {point.nodes: sum(tokens[place] for place in places) / sum(
+        times[place, point.nodes] for place in places) for point in points} for domain, places in domains.items()}
+    result = {"method": choice.method, "dtype": live.loaded.dtype, "prompts": len(prompts), "repeats": choice.repeats,
+              "domains": {domain: row_of(rates[domain]) for domain in (*list(domains)[1:], ALL)}, "prediction_error": {
+                  "median": round(median(errors.values()), 4), "by_budget": {str(budget): round(median(
+                      error for (_, nodes), error in errors.items() if nodes == str(budget)), 4)
+                      for budget in choice.budgets}}}
     print(table(result))
     return result
 
 
-def _ask(prompt: str, budget: int, choice: argparse.Namespace) -> Ask:
-    if budget == AUTO_KEY:
-        return Ask(prompt, method=choice.method, budget=MOST_AUTO, max_tokens=choice.max_tokens, pace=AUTO)
-    return Ask(prompt, method=choice.method, budget=budget, max_tokens=choice.max_tokens, pace=FIXED)
-
-
-def _forecast(live: LiveRig, prompts: Sequence[tuple[str, str]], choice: argparse.Namespace) -> tuple[
-        dict[tuple[str, str], int], dict[Key, float]]:
+def forecast(live: LiveRig, plan: SweepPlan, choice: argparse.Namespace) -> tuple[list[int], Rates]:
     """The number of tokens of each prompt's text, and the predicted tokens/s of each setting, from a run with the first
     budget."""
-    tokens, predicted = {}, {}
-    for domain, prompt in prompts:
-        text = written(gather(live.run(_ask(prompt, choice.budgets[0], choice))))
+    tokens, predicted = [], {}
+    for place in range(len(plan.prompts)):
+        text = written(gather(live.run(plan.ask(Cell(place, plan.settings[0])))))
         curve = live.curve(text.context, text.request.sampling)
-        tokens[domain, prompt] = len(text.token_ids)
-        for each in live_what_if(live, text, Alternatives(choice.budgets, [choice.method], curve)).forecasts:
-            if each.pace == FIXED:
-                predicted[domain, prompt, each.budget] = each.predicted_tokens_per_second
+        tokens.append(len(text.token_ids))
+        for alternative in live_what_if(live, text, Alternatives(choice.budgets, [choice.method], curve)).forecasts:
+            if alternative.pace == FIXED:
+                predicted[place, str(alternative.budget)] = alternative.predicted_tokens_per_second
     return tokens, predicted
 
 
-def _measured(live: LiveRig, prompts: Sequence[tuple[str, str]], choice: argparse.Namespace) -> dict[Key, float]:
-    """The median seconds of each setting; the first run of auto, which measures the costs, does not count."""
-    cells = [(domain, prompt, budget) for domain, prompt in prompts for budget in (*choice.budgets, AUTO_KEY)]
-    order, times = random.Random(0), defaultdict(list)
-    for key in cells[:len(choice.budgets) + 1] + [
-            cell for _ in range(choice.repeats) for cell in tqdm(order.sample(cells, len(cells)))]:
-        with live.rounds(_ask(key[1], key[2], choice)) as rounds:
-            times[key].append(outcome(rounds).seconds)
-    return {key: median(found[-choice.repeats:]) for key, found in times.items()}
-
-
-def _rates(domain: str, tokens: Mapping[tuple[str, str], int], seconds: Mapping[Key, float],
-           choice: argparse.Namespace) -> dict[str, Any]:
-    """The tokens/s over a domain's prompts, by budget and for auto."""
-    own = [key for key in tokens if domain in (key[0], ALL)]
-    rate = {budget: sum(tokens[key] for key in own) / sum(seconds[*key, budget] for key in own)
-            for budget in (*choice.budgets, AUTO_KEY)}
-    best = max(choice.budgets, key=lambda budget: rate[budget])
-    return {"fixed": {str(budget): round(rate[budget], 1) for budget in choice.budgets},
-            "auto": round(rate[AUTO_KEY], 1), "best_budget": best,
-            "share_of_best": round(rate[AUTO_KEY] / rate[best], 4)}
-
-
-def _by_budget(predicted: Mapping[Key, float], tokens: Mapping[tuple[str, str], int],
-               seconds: Mapping[Key, float]) -> dict[str, float]:
-    """The median over prompts of |predicted / measured − 1|, by budget."""
-    errors = defaultdict(list)
-    for key, rate in predicted.items():
-        errors[str(key[2])].append(abs(rate / (tokens[key[:2]] / seconds[key]) - 1))
-    return {budget: round(median(found), 4) for budget, found in errors.items()}
+def row_of(rates: Mapping[str, float]) -> dict[str, Any]:
+    """A domain's tokens/s by budget and for auto, and what auto reaches of the best budget."""
+    fixed = {budget: rate for budget, rate in rates.items() if budget != AUTO}
+    best = max(fixed, key=lambda budget: fixed[budget])
+    return {"fixed": {budget: round(rate, 1) for budget, rate in fixed.items()}, "auto": round(rates[AUTO], 1),
+            "best_budget": int(best), "share_of_best": round(rates[AUTO] / fixed[best], 4)}
 
 
 def table(result: Mapping[str, Any]) -> str:
     """A table to read: a row per domain, a column per budget."""
-    budgets = list(next(iter(result["domains"].values()))["fixed"])
+    budgets = list(result["domains"][ALL]["fixed"])
     lines = [f"{result['method']}, tokens/s by budget", f"{'':10}" + "".join(f"{budget:>8}" for budget in budgets) +
              f"{'auto':>8}{'of best':>9}"]
-    for domain, found in result["domains"].items():
-        lines.append(f"{domain:10}" + "".join(f"{found['fixed'][budget]:>8}" for budget in budgets) +
-                     f"{found['auto']:>8}{found['share_of_best']:>9.1%}")
+    for domain, row in result["domains"].items():
+        lines.append(f"{domain:10}" + "".join(f"{row['fixed'][budget]:>8}" for budget in budgets) +
+                     f"{row['auto']:>8}{row['share_of_best']:>9.1%}")
     return "\n".join(lines)
 
 

@@ -106,13 +106,13 @@ class RayCrew:
         self.hire = partial(actor.remote, open_laboratory)
         self.hands = [WorkerSlot(self.hire()) for _ in range(count)]
         try:
-            found = ray.get([hand.actor.about.remote() for hand in self.hands])
+            facts = ray.get([hand.actor.about.remote() for hand in self.hands])
         except ray.exceptions.RayError as error:
             raise RigError(f"A Ray worker could not open the rig: {last_line(error).rstrip('.')}.") from error
-        self.methods: Sequence[str] = found[0].methods
-        self.drafters: Sequence[str] = found[0].drafters
-        self.process_ids = [about.process_id for about in found]
-        self.conditions = shared([about.conditions for about in found])
+        self.methods: Sequence[str] = facts[0].methods
+        self.drafters: Sequence[str] = facts[0].drafters
+        self.process_ids = [about.process_id for about in facts]
+        self.conditions = shared([about.conditions for about in facts])
 
     def work(self, tasks: Sequence[Task], control: Control) -> Iterator[CellResult]:
         """See ``sweeping.Crew``. A worker measures a block to its end, so that what is compared shares a device."""
@@ -121,8 +121,8 @@ class RayCrew:
 
 def shared(conditions: Sequence[Conditions]) -> Conditions:
     """The conditions of all workers as one; RigError where they differ in more than their hardware."""
-    hardware = " + ".join(sorted({each.hardware for each in conditions}))
-    alike = {repr(replace(each, hardware=hardware)) for each in conditions}
+    hardware = " + ".join(sorted({one.hardware for one in conditions}))
+    alike = {repr(replace(one, hardware=hardware)) for one in conditions}
     if len(alike) > 1:
         raise RigError(f"The Ray workers do not hold the same rig and versions: {'; '.join(sorted(alike))}.")
     return replace(conditions[0], hardware=hardware)
@@ -151,9 +151,9 @@ class Dispatch:
         while self._work_is_left():
             self._hand_out()
             for reference in self._arrived():
-                found = self._collect(*self.running.pop(reference), reference)
-                if found:
-                    yield found
+                result = self._collect(*self.running.pop(reference), reference)
+                if result:
+                    yield result
 
     def _work_is_left(self) -> bool:
         if any(task for _, task in self.running.values()):
@@ -184,10 +184,10 @@ class Dispatch:
 
     def _collect(self, hand: WorkerSlot, task: Task | None, reference: Any) -> CellResult | None:
         try:
-            found = self.crew.ray.get(reference)
+            result = self.crew.ray.get(reference)
         except self.crew.ray.exceptions.RayActorError:
             return self._replace(hand, task)
-        return found if task else None
+        return result if task else None
 
     def _replace(self, hand: WorkerSlot, task: Task | None) -> CellResult | None:
         """Replace a lost worker, whose tasks go back to the front of the queue."""

@@ -69,19 +69,19 @@ def what_if(rig: Rig, text: RunText, tried: Alternatives, steps: Steps | None = 
     """
     budgets = _checked(rig, text, tried.budgets)
     began = perf_counter()
-    found = points(_drafters(rig, text, tried.methods))
+    tried_points = points(_drafters(rig, text, tried.methods))
     steps = steps or Steps()
-    steps.expect(len(found) + 1)
+    steps.expect(len(tried_points) + 1)
     steps.begin("The target reads the text again.")
     again = reread(text.request, text.token_ids, rig.target)
     departures = _departures(text, again)
     known = KnownText(np.asarray(text.token_ids, np.int32), len(text.request.prompt_ids), rig.target.context_limit)
-    growers = _growers(rig, text, again, (found, known, max(budgets)))
+    growers = _growers(rig, text, again, (tried_points, known, max(budgets)))
     done: list[Forecast] = []
-    for point in found:
+    for point in tried_points:
         steps.begin(f"The method {point.method} at every budget.")
         done += forecasts(point, budgets, known, growers, tried.curve)
-    gains = [gain(point, max(budgets), known, growers) for point in found if point.drafters]
+    gains = [gain(point, max(budgets), known, growers) for point in tried_points if point.drafters]
     target = rig.target
     return WhatIf(
         text.prompt, rig.name, target.hardware, target.dtype,
@@ -123,8 +123,8 @@ def _departures(text: RunText, again: TextPass) -> int:
 
 def _drafters(rig: Rig, text: RunText, methods: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
     """The drafters of each method by name; without ``methods``, of all methods that can be replayed on this rig."""
-    own = method_named(text.request.method)
-    found = {}
+    asked = method_named(text.request.method)
+    chosen = {}
     for method in methods or [name for name, row in METHODS.items() if row.replayable]:
         row = method_named(method)
         if not row.replayable:
@@ -132,25 +132,26 @@ def _drafters(rig: Rig, text: RunText, methods: Sequence[str]) -> Mapping[str, t
                 f"The method {method} cannot be replayed: a what-if needs a method that follows the text (walk) over "
                 f"drafters whose proposals do not depend on the budget (block diffusion), not {row.accept} over "
                 f"{row.family}.")
-        alike = (row.family, row.drafter_count) == (own.family, own.drafter_count)
+        alike = (row.family, row.drafter_count) == (asked.family, asked.drafter_count)
         if not methods and row.drafter_count not in (0, *rig.defaults):
             continue
         drafters = rig.drafters_for(method, text.drafters if alike else ())
         if methods or all(isinstance(drafter, ReplayDrafter) for drafter in drafters.values()):
-            found[method] = tuple(drafters)
-    return found
+            chosen[method] = tuple(drafters)
+    return chosen
 
 
 def _growers(rig: Rig, text: RunText, again: TextPass, wanted: tuple[list[Point], KnownText, int]) -> dict[
         tuple[str, str], Grower]:
     """A grower for each drafter and builder, over the drafter's proposals at every place."""
-    found, known, most = wanted
+    tried_points, known, most = wanted
     read = read_text(text.request.prompt_ids, text.token_ids, again.features)
     most = max(most, MOST_AUTO)
-    drafters = {name: drafter for point in found
+    drafters = {name: drafter for point in tried_points
                 for name, drafter in rig.drafters_for(point.method, point.drafters).items()}
     proposed = {name: _proposed(name, drafter, read, most) for name, drafter in drafters.items()}
-    return {(drafter, build): Grower(known, proposed[drafter], build, most) for drafter, build in builders_of(found)}
+    return {(drafter, build): Grower(known, proposed[drafter], build, most)
+            for drafter, build in builders_of(tried_points)}
 
 
 def _proposed(name: str, drafter: Drafter, text: ReadText, width: int) -> Proposals:

@@ -13,8 +13,7 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.lab.findings import FINE, WRONG, DoctorFinding
-from engine.measure.doctor import diagnose, examine
-from engine.measure.specimens import Specimen, specimen
+from engine.measure.doctor import ReferenceAnswer, answer_of, diagnose, examine
 from engine.models.target import TorchTarget
 from engine.records import Lattice
 from engine.requests.prompts import read_prompts
@@ -45,9 +44,9 @@ def with_model(broken: DFlashModel, kind: type[DFlashDrafter] = DFlashDrafter) -
 
 
 @lru_cache(maxsize=1)
-def texts() -> list[Specimen]:
+def texts() -> list[ReferenceAnswer]:
     """The target is never broken, so neither are its texts."""
-    return [specimen(LiveRig(demo_rig()), prompt) for prompt in PROMPTS]
+    return [answer_of(LiveRig(demo_rig()), prompt) for prompt in PROMPTS]
 
 
 def by_name(rig: Rig) -> dict[str, DoctorFinding]:

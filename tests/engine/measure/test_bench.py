@@ -1,0 +1,170 @@
+"""The driver that measures: full rounds alone, all settings on the same texts, and busy processes that always end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from signal import SIGINT
+from time import monotonic, sleep
+
+import numpy as np
+import pytest
+
+from engine.commands import bench
+from engine.commands.program import verb_parser
+from engine.decoding.budget_policy import AUTO
+from engine.errors import RequestError
+from engine.measure.bench import OWN, PLAIN, SAME, SHARED, BenchPoint, Tally, busy_processes, full_rounds, run, steps
+from engine.records import STAGES, Acceptance, Ask, DraftTree, Integers, Round, Verification
+from tests.engine.demo import demo_live
+
+WORDS = ["--together", "2", "3", "--prompts", "bench", "--hard", "reworded", "--limit", "4", "--max-tokens", "16",
+         "--repeats", "1", "--budgets", "4", "8"]
+
+
+def choice(*more: str) -> argparse.Namespace:
+    return verb_parser("bench").parse_args([*WORDS, *more])
+
+
+def a_round(kept: int, nodes: int, seconds: dict[str, float]) -> Round:
+    none: Integers = np.zeros(0, np.int32)
+    tree = DraftTree(*(np.zeros(nodes + 1, np.int32),) * 2, np.zeros(nodes + 1, np.float32),
+                     np.zeros(nodes + 1, np.int32))
+    verification = Verification(none, *(np.zeros(0, np.float32),) * 5)
+    return Round(0, 0, (), (), tree, verification, Acceptance(np.arange(kept, dtype=np.int32), 0), seconds)
+
+
+def lap(verify: float) -> dict[str, float]:
+    return dict.fromkeys(STAGES, 0.0) | {"verify": verify}
+
+
+def test_full_rounds_are_counted_and_the_others_are_not() -> None:
+    first, second, last = lap(2.0), lap(3.0), lap(50.0)
+    rounds = [(0, a_round(3, 4, first)), (1, a_round(1, 0, first)), (0, a_round(2, 4, second)),
+              (2, a_round(4, 8, second)), (2, a_round(9, 9, last))]
+    assert [len(step) for step in steps(rounds)] == [2, 2, 1]
+    tally = full_rounds(rounds, 2)
+    assert (tally.tokens, tally.trees, tally.rounds, tally.nodes, tally.stages["verify"]) == (10, 4, 2, 16, 5.0)
+    assert tally.rate == 2.0 and tally.rates == [5 / 5, 1 / 2, 4 / 3]
+
+
+def test_the_verdict_is_on_the_best_budget_for_everybody_by_ratios_within_a_repeat() -> None:
+    def tallies(*rates: float) -> list[Tally]:
+        return [Tally(int(100 * rate), 1, 1, 0, 100.0, rates=[rate]) for rate in rates]
+
+    drafted = BenchPoint("ddtree", together=8)
+    verdicts = bench.verdicts(8, {
+        BenchPoint("autoregressive", 0, together=8, way=SAME): tallies(1, 10),
+        replace(drafted, budget=4, way=SAME): tallies(2, 20), replace(drafted, budget=16, way=SAME): tallies(1, 1),
+        replace(drafted, pace=AUTO, way=OWN): tallies(2, 10), replace(drafted, pace=AUTO, way=SHARED): tallies(3, 30)})
+    assert [(verdict["against"], verdict["ratio"]) for verdict in verdicts] == [
+        ("ddtree 4", 1.5), ("ddtree auto, each its own", 2.25), ("autoregressive", 3.0)]
+
+
+def test_every_way_is_measured_on_the_same_prompts() -> None:
+    words = choice()
+    plan = bench.together_plan(words)
+    assert len(plan.prompts) == 4
+    result = bench.results(words, plan, demo_live())
+    rows = result["together"]
+    assert json.dumps(result)
+    assert [(row["together"], row["budget"]) for row in rows] == [
+        (count, budget) for count in (2, 3) for budget in (PLAIN, "4", "8", OWN, SHARED)]
+    assert [row["nodes"] for row in rows if row["budget"] in (PLAIN, "4", "8")] == pytest.approx([0, 4, 8] * 2, abs=1)
+    assert all(row["tokens_per_second"] > 0 and row["slowest_request"] <= row["per_request"] for row in rows)
+    table = bench.summary(result)
+    assert table.count("\n") == 10 + 6 and "auto, shared" in table
+
+
+@pytest.mark.parametrize(("more", "reason"), [
+    (("--limit", "2"), "There are 2 prompts for 3 requests at once"),
+    (("--methods", "ddtree", "plain"), "With --together, plain is no choice"),
+    (("--methods", "autoregressive"), "With --together, autoregressive is no choice"),
+    (("--domain", "nobody"), "There are 0 prompts of the domain 'nobody' for 3 requests"),
+    (("--hard", "nobody"), "There is no prompt set and no file 'nobody'"),
+    (("--beside", "2", "--drafters", "math"), "With --together, --drafters and --beside would change nothing"),
+    (("--recording", "on"), "With --together, --recording would"), (("--split", "each"), "With --together, --split")])
+def test_what_cannot_be_measured_is_said_before_a_rig_is_loaded(
+        monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], reason: str) -> None:
+    monkeypatch.delattr(bench, "open_rig")
+    with pytest.raises(RequestError, match=reason):
+        bench.run(choice(*more))
+
+
+def test_hard_prompts_are_for_several_at_once() -> None:
+    with pytest.raises(RequestError, match="--hard mixes prompts for --together"):
+        bench.run(verb_parser("bench").parse_args(["--hard", "reworded"]))
+
+
+def test_what_is_named_twice_is_measured_once() -> None:
+    plan = bench.together_plan(
+        choice("--together", "2", "2", "--budgets", "8", "4", "8", "--methods", "ddtree", "ddtree"))
+    assert [(point.budget, point.way) for point in plan.settings if isinstance(point, BenchPoint)] == [
+        (0, SAME), (8, SAME), (4, SAME), (256, OWN), (256, SHARED)]
+
+
+def test_where_no_round_was_full_it_is_said() -> None:
+    with pytest.raises(RequestError, match="No round had 2 requests at work"):
+        run(demo_live(), BenchPoint("ddtree", 4, together=2, way=SAME), [Ask("Hi", budget=4, max_tokens=4)])
+
+
+def children(parent: int) -> list[int]:
+    listed = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(parent)], capture_output=True, text=True,
+                            check=True).stdout
+    return [int(line.split()[0]) for line in listed.splitlines() if "getppid" in line]
+
+
+def lives(process: int) -> bool:
+    """Whether there is such a process that still runs."""
+    status = Path(f"/proc/{process}/stat")
+    return status.exists() and status.read_text(encoding="utf8").rpartition(")")[2].split()[0] != "Z"
+
+
+def beside(count: int, then: str) -> subprocess.Popen[bytes]:
+    """A program with so many busy processes, once they run."""
+    program = ("import signal\nfrom engine.measure.bench import busy_processes\nfrom time import sleep\n"
+               f"with busy_processes({count}):\n    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+               f"    print(flush=True)\n    {then}")
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              start_new_session=True)
+    assert parent.stdout and parent.stdout.readline()
+    return parent
+
+
+def test_busy_processes_end_with_what_they_are_beside_even_where_that_fails() -> None:
+    with busy_processes(2):
+        assert len(children(os.getpid())) == 2
+    assert not children(os.getpid())
+    with pytest.raises(ZeroDivisionError), busy_processes(1):
+        assert 1 / 0
+    assert not children(os.getpid())
+
+
+def test_busy_processes_end_when_their_parent_is_killed() -> None:
+    parent = beside(1, "sleep(60)")
+    (child,) = children(parent.pid)
+    parent.kill()
+    parent.communicate()
+    end = monotonic() + 20
+    while lives(child) and monotonic() < end:
+        sleep(0.05)
+    assert not lives(child)
+
+
+def test_the_terminals_interrupt_is_for_who_began_them() -> None:
+    parent = beside(2, "sleep(1)")
+    os.killpg(parent.pid, SIGINT)
+    sleep(0.5)
+    assert len(children(parent.pid)) == 2
+    assert parent.communicate(timeout=20)[1] == b""
+
+
+@pytest.mark.parametrize("count", [-1, 65])
+def test_a_number_of_busy_processes_that_cannot_be_is_said(count: int) -> None:
+    with pytest.raises(RequestError, match="between 0 and 64"), busy_processes(count):
+        pass
