@@ -24,7 +24,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 from engine.checkpoints.files import LARGEST, display_name, first_line, must_have_layers, read_config, require
 from engine.checkpoints.memory import Places
 from engine.errors import CancellationError, RigError
-from engine.models.masks import causal
+from engine.models.layers import causal
 
 SEEN_WHOLE = frozenset({"full_attention", "sliding_attention"})
 ALIBI = frozenset({"bloom", "mpt"})

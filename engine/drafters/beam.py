@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.models.masks import additive
+from engine.models.layers import additive
 from engine.records import Lattice
 
 

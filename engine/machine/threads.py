@@ -82,8 +82,8 @@ class OtherWork:
     def since_last_asked(self) -> float:
         """Processors that others used, on average, since the last call, or since this was made; 0.0 if unknown."""
         before, self._last = self._last, self._look()
-        passed, busy, own = (now - then for now, then in zip(self._last, before, strict=True))
-        return max(0.0, (busy - own) / passed) if passed > 0 else 0.0
+        passed, busy, here = (now - then for now, then in zip(self._last, before, strict=True))
+        return max(0.0, (busy - here) / passed) if passed > 0 else 0.0
 
     def missing(self, threads: int | None = None) -> float:
         """How many processors that many threads lacked meanwhile, because others used them; by default ``cores()``

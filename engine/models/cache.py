@@ -40,7 +40,7 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
         values[:, :, self.length:end] = value_states
         return keys[:, :, :end].to(key_states.dtype), values[:, :, :end].to(value_states.dtype)
 
-    def room(self, rows: int, whole: int = 1) -> Tensor:
+    def kv_slots(self, rows: int, whole: int = 1) -> Tensor:
         """A view of all committed slots and of ``rows`` slots after them, to write into: (layers, 2, kv heads, length +
         rows, head size). Where the capacity allows it, spare slots at the end make their number a multiple of
         ``whole``."""
@@ -74,7 +74,6 @@ class SpreadCache(Cache):  # type: ignore[misc]  # see above
 
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[
             Tensor, Tensor]:
-        """See ``TreeCache.update``."""
         if layer_idx not in self.slots:
             heads, size = key_states.shape[1], key_states.shape[-1]
             self.slots[layer_idx] = key_states.new_empty(2, 1, heads, self.capacity, size)
@@ -89,7 +88,6 @@ class SpreadCache(Cache):  # type: ignore[misc]  # see above
         return self.length
 
     def keep(self, rows: Integers) -> None:
-        """See ``TreeCache.keep``."""
         count = len(rows)
         if rows[-1] != count - 1:
             source = torch.from_numpy(rows.astype(np.int64)) + self.length

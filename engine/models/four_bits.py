@@ -56,17 +56,17 @@ def levels_of(weight: Tensor) -> Levels | None:
     if weight.device.type != "cpu" or inputs % GROUP or outputs % LANES:
         return None
     groups = weight.detach().float().reshape(-1, GROUP)
-    found = _spanned(groups, HIGHEST)  # enough for a file whose groups all use the lowest and the highest level
-    left = torch.nonzero(~found.fits)[:, 0]
-    for spanned in range(HIGHEST - 1, 0, -1):
+    levels = _spanned(groups, HIGHEST)  # enough for a file whose groups all use the lowest and the highest level
+    left = torch.nonzero(~levels.fits)[:, 0]
+    for count in range(HIGHEST - 1, 0, -1):
         if not len(left):
             break
-        again = _spanned(groups[left], spanned)
-        found.numbers[left], found.scales[left] = again.numbers, again.scales
+        again = _spanned(groups[left], count)
+        levels.numbers[left], levels.scales[left] = again.numbers, again.scales
         left = left[~again.fits]
     if len(left):
         return None
-    return Levels(found.numbers.view(outputs, -1, GROUP), found.scales.to(torch.bfloat16).view(outputs, -1, 2))
+    return Levels(levels.numbers.view(outputs, -1, GROUP), levels.scales.to(torch.bfloat16).view(outputs, -1, 2))
 
 
 class _Spanned(NamedTuple):

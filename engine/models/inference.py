@@ -31,9 +31,9 @@ def rounds_in_inference_mode(rounds: Generator[Round, None, None]) -> Generator[
     try:
         while True:
             with torch.inference_mode():
-                made = next(rounds, None)
-            if made is None:
+                finished = next(rounds, None)
+            if finished is None:
                 return
-            yield made
+            yield finished
     finally:
         rounds.close()

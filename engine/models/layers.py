@@ -105,8 +105,8 @@ class Experts:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """The experts' output for inputs (rows, hidden size), in their shape."""
-        found: Tensor = self.module(inputs[None])[0]
-        return found
+        output: Tensor = self.module(inputs[None])[0]
+        return output
 
     def products(self) -> list[Product]:
         """None of ours: transformers multiplies with its weights."""
@@ -220,16 +220,22 @@ def norm_of(module: Any) -> Norm:
     return Norm(module.weight.data, module.variance_epsilon)
 
 
-def additive(seen: Tensor, prefix: int, groups: int, like: Tensor, spare: int = 0) -> Tensor:
-    """The additive mask of new rows after ``prefix`` cached positions, which all of them see, and before ``spare``
-    slots, which none sees: (1, 1, groups × rows, prefix + rows + spare), 0 or −inf, in the dtype of ``like``. ``seen``
-    is (rows, rows) bool.
+def additive(seen: Tensor, committed: int, like: Tensor, groups: int = 1, spare: int = 0) -> Tensor:
+    """The additive mask of new rows after ``committed`` positions, which all of them see, and before ``spare`` slots,
+    which none sees: (1, 1, groups × rows, committed + drafted + spare), 0 or −inf, in the dtype of ``like``. ``seen``
+    is (rows, drafted) bool.
 
     Query groups are folded into rows, so that the keys need not be repeated for every query head.
     """
-    rows = len(seen)
-    mask = like.new_zeros(groups, rows, prefix + rows + spare)
-    mask[:, :, prefix:prefix + rows].masked_fill_(~seen, -torch.inf)
+    rows, drafted = seen.shape
+    mask = like.new_zeros(groups, rows, committed + drafted + spare)
+    mask[:, :, committed:committed + drafted].masked_fill_(~seen, -torch.inf)
     if spare:
         mask[:, :, -spare:] = -torch.inf
     return mask.flatten(0, 1)[None, None]
+
+
+def causal(rows: int, committed: int, like: Tensor) -> Tensor:
+    """The additive mask (1, 1, rows, committed + rows) of tokens that follow one another after ``committed`` ones, in
+    the dtype of ``like``."""
+    return additive(torch.ones(rows, rows, dtype=torch.bool, device=like.device).tril(), committed, like)

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 from engine.models.cache import SpreadCache, TreeCache
 from engine.models.hardware import gpus_of
 from engine.models.layers import Experts, Layer, Rotations, View, additive, norm_of
-from engine.models.products import Product, VocabularyProduct
+from engine.models.products import VocabularyProduct
 
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
 # A tree's pass reads a multiple of so many slots: fused attention on a CPU compiles a kernel for each new number.
@@ -38,7 +38,8 @@ class PassOutput(NamedTuple):
 
 
 class PassPart(NamedTuple):
-    """One text's rows of a pass: the arguments of ``ReferencePass.forward``."""
+    """One text's rows of a pass: tokens, positions (rows,) integers; ``seen`` (rows, rows) bool: which row sees which;
+    None lets each see all; and the text's cache."""
 
     tokens: Tensor
     positions: Tensor
@@ -61,31 +62,27 @@ class ReferencePass(nn.Module):
         for layer in self.taps:
             model.base_model.layers[layer].register_forward_hook(self._tap(layer))
 
-    def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: AnyCache) -> PassOutput:
-        """Logits and taps of all rows. tokens, positions (rows,) integers; ``seen`` (rows, rows) bool: which row sees
-        which; None lets each see all."""
-        return self._run(tokens, positions, seen, cache, 0)
+    def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
+        """Logits and taps of all rows of each part, from a pass of its own."""
+        return [self._run(part, 0) for part in parts]
 
     def prefill(self, tokens: Tensor, cache: AnyCache) -> PassOutput:
         """A causal pass over a whole prompt (tokens,) int64, with logits (1, vocabulary) of its last row only."""
-        return self._run(tokens, torch.arange(len(tokens), device=tokens.device), None, cache, 1)
+        return self._run(PassPart(tokens, torch.arange(len(tokens), device=tokens.device), None, cache), 1)
 
-    def _run(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: AnyCache, last: int) -> PassOutput:
-        mask = None if seen is None else additive(seen, cache.length, 1, self.model.get_input_embeddings().weight)
+    def _run(self, part: PassPart, last: int) -> PassOutput:
+        tokens, positions, seen, cache = part
+        mask = None if seen is None else additive(seen, cache.length, self.model.get_input_embeddings().weight)
         output = self.model(
             input_ids=tokens.long()[None], position_ids=positions.long()[None], attention_mask=mask,
             past_key_values=cache, use_cache=True, logits_to_keep=last)
         tapped = [self._tapped.pop(layer)[0].to(tokens.device) for layer in self.taps]  # from the device of the layer
-        return PassOutput(output.logits[0].to(tokens.device), beside(tapped))
+        return PassOutput(output.logits[0].to(tokens.device), concat_taps(tapped))
 
     def _tap(self, layer: int):  # type: ignore[no-untyped-def]
         def keep(_module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
             self._tapped[layer] = output if isinstance(output, Tensor) else output[0]
         return keep
-
-
-def _weights(products: Sequence[Product]) -> int:
-    return sum(product.weight.numel() for product in products)
 
 
 class FusedPass(nn.Module):
@@ -111,51 +108,46 @@ class FusedPass(nn.Module):
             return False
         products = [product for layer in self.layers for product in layer.products()]
         finer = [product for product in products if not product.read_in_four_bits()]
-        if 2 * _weights(finer) >= _weights(products):
+        if 2 * sum(product.weight.numel() for product in finer) >= sum(product.weight.numel() for product in products):
             return False
         for product in (*finer, self.head):
             product.give_equal_bits()
         return True
 
-    def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: TreeCache) -> PassOutput:
-        """See ``ReferencePass.forward``."""
-        part = PassPart(tokens, positions, seen, cache)
-        hidden = embedding(tokens, self.base.embed_tokens.weight)
-        rotation = self.rotations.at(positions, part.end)
-        rooms, mask, spare = self._seen_by(part)
-        outputs = []
-        for layer, room in zip(self.layers, rooms, strict=True):
-            hidden = layer.run(hidden, rotation, room, mask, spare)
-            outputs.append(hidden)
-        return PassOutput(self.head(self.norm(hidden)), beside([outputs[layer] for layer in self.taps]))
-
-    def together(self, parts: Sequence[PassPart]) -> list[PassOutput]:
-        """Logits and taps of each part, from one pass over the rows of several texts, each with its own cache."""
+    def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
+        """Logits and taps of all rows of each part, from one pass over the rows of all texts."""
         rows = [len(part.tokens) for part in parts]
-        hidden = embedding(torch.cat([part.tokens for part in parts]), self.base.embed_tokens.weight)
-        rotation = self.rotations.at(torch.cat([part.positions for part in parts]), max(part.end for part in parts))
+        hidden = embedding(whole([part.tokens for part in parts]), self.base.embed_tokens.weight)
+        rotation = self.rotations.at(whole([part.positions for part in parts]), max([part.end for part in parts]))
         seen_by = [self._seen_by(part) for part in parts]
         outputs = []
         for number, layer in enumerate(self.layers):
             hidden = layer.run_together(hidden, rotation, [
-                View(count, rooms[number], mask, spare)
-                for count, (rooms, mask, spare) in zip(rows, seen_by, strict=True)])
+                View(count, slots[number], mask, spare)
+                for count, (slots, mask, spare) in zip(rows, seen_by, strict=True)])
             outputs.append(hidden)
-        logits, tapped = self.head(self.norm(hidden)), beside([outputs[layer] for layer in self.taps])
-        said = tapped.split(rows) if self.taps else [tapped] * len(rows)
-        return [PassOutput(*own) for own in zip(logits.split(rows), said, strict=True)]
+        logits, tapped = self.head(self.norm(hidden)), concat_taps([outputs[layer] for layer in self.taps])
+        if len(parts) == 1:
+            return [PassOutput(logits, tapped)]
+        taps = tapped.split(rows) if self.taps else [tapped] * len(rows)
+        return [PassOutput(*output) for output in zip(logits.split(rows), taps, strict=True)]
 
-    def _seen_by(self, part: PassPart) -> tuple[Tensor, Tensor | None, int]:
-        """The room of all layers for a part's rows, their mask, and how many spare slots lie at the end."""
-        rooms = part.cache.room(len(part.tokens), 1 if part.seen is None else WHOLE)
-        spare = rooms.shape[3] - part.end
-        return rooms, None if part.seen is None else additive(
-            part.seen, part.cache.length, self.groups, rooms, spare), spare
+    def _seen_by(self, part: PassPart) -> tuple[Sequence[Tensor], Tensor | None, int]:
+        """Each layer's slots for a part's rows, their mask, and how many spare slots lie at the end."""
+        slots = part.cache.kv_slots(len(part.tokens), 1 if part.seen is None else WHOLE)
+        spare = slots.shape[3] - part.end
+        mask = None if part.seen is None else additive(part.seen, part.cache.length, slots, self.groups, spare)
+        return slots.unbind(), mask, spare
 
 
-def beside(tapped: list[Tensor]) -> Tensor:
+def whole(texts: Sequence[Tensor]) -> Tensor:
+    """The rows of several texts as one tensor; those of a single text are not copied."""
+    return texts[0] if len(texts) == 1 else torch.cat(list(texts))
+
+
+def concat_taps(tapped: Sequence[Tensor]) -> Tensor:
     """The outputs of the tapped layers, (rows, hidden size) each, concatenated to (rows, taps × hidden size)."""
-    return torch.cat(tapped, -1) if tapped else torch.empty(0)
+    return torch.cat(list(tapped), -1) if tapped else torch.empty(0)
 
 
 def fused_pass_serves(model: PreTrainedModel) -> bool:

@@ -54,8 +54,8 @@ class Product:
         draws = torch.Generator().manual_seed(0)
         inputs = torch.randn(max(2, TRIED_VALUES // outputs), size, generator=draws).to(self.weight)
         together = self._multiplied(inputs)
-        self._paired = any(not torch.equal(self._multiplied(row), own)
-                           for row, own in zip(inputs.split(1), together.split(1), strict=True))
+        self._paired = any(not torch.equal(self._multiplied(row), expected)
+                           for row, expected in zip(inputs.split(1), together.split(1), strict=True))
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """The product with inputs (…, inputs): (…, outputs)."""
@@ -65,8 +65,8 @@ class Product:
 
     def _multiplied(self, inputs: Tensor) -> Tensor:
         if self._four_bits is not None:
-            found = self._four_bits(inputs)
-            return found if self.bias is None else found.add_(self.bias)
+            product = self._four_bits(inputs)
+            return product if self.bias is None else product.add_(self.bias)
         if self._laid_out is None:
             return linear(inputs, self.weight, self.bias)
         return by_layout(inputs, self._laid_out, self.bias)
@@ -109,14 +109,14 @@ def laid_out(weight: Tensor) -> Tensor | None:
     kernels = torch.ops.mkldnn
     if not hasattr(kernels, "_linear_pointwise"):
         return None
-    found: Tensor = kernels._reorder_linear_weight(weight.detach().contiguous(), TYPICAL_ROWS)
-    return found
+    copy: Tensor = kernels._reorder_linear_weight(weight.detach().contiguous(), TYPICAL_ROWS)
+    return copy
 
 
 def by_layout(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """``linear`` of inputs (…, inputs) with a weight from ``laid_out``: (…, outputs)."""
-    found: Tensor = torch.ops.mkldnn._linear_pointwise.default(inputs, weight, bias, "none", [], "")
-    return found
+    product: Tensor = torch.ops.mkldnn._linear_pointwise.default(inputs, weight, bias, "none", [], "")
+    return product
 
 
 def joined(weights: Sequence[Tensor]) -> Tensor:
@@ -139,5 +139,5 @@ def side_by_side(projections: Sequence[nn.Linear]) -> Tensor:
 
 def biases(projections: Sequence[nn.Linear]) -> Tensor | None:
     """The biases of the projections as one vector (all outputs,); None where they have none."""
-    found = [projection.bias.data for projection in projections if projection.bias is not None]
-    return torch.cat(found) if found else None
+    vectors = [projection.bias.data for projection in projections if projection.bias is not None]
+    return torch.cat(vectors) if vectors else None

@@ -82,15 +82,15 @@ def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64],
     """
     tokens, parents = packed.tokens, packed.parents
     if packed.size < len(tokens):  # drop the padding
-        said_of = slice(packed.size)
-        logits, draws, tokens, parents = logits[said_of], draws[said_of], tokens[said_of], parents[said_of]
+        nodes = slice(packed.size)
+        logits, draws, tokens, parents = logits[nodes], draws[nodes], tokens[nodes], parents[nodes]
     if sampling.temperature == 0 and logits.device.type == "cpu":
-        said: VerificationSource = GreedyChoices(logits, tokens, parents)
+        source: VerificationSource = GreedyChoices(logits, tokens, parents)
     else:
         choice, left = choices(logits, sampling, torch.from_numpy(draws).to(logits.device))
-        said = ChoiceStatistics(choice.cpu().numpy().astype(np.int32),
+        source = ChoiceStatistics(choice.cpu().numpy().astype(np.int32),
                                 lambda: described(logits, choice, left, tokens, parents))
-    return LazyVerification(said) if logits.numel() <= WAITING else said.described()
+    return LazyVerification(source) if logits.numel() <= WAITING else source.described()
 
 
 class GreedyChoices:
@@ -144,32 +144,32 @@ def described(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Integ
     """Choices and their ``statistics``, computed on the device, as host arrays."""
     if logits.device.type == "cpu" and left is None:
         return _greedy_on_cpu(logits.float().numpy(), choice.numpy(), tokens, parents)
-    found = statistics(logits.float(), choice, left, torch.from_numpy(tokens).to(logits.device).long(),
+    rows = statistics(logits.float(), choice, left, torch.from_numpy(tokens).to(logits.device).long(),
                        torch.from_numpy(parents).to(logits.device).long())
-    return on_host(choice.cpu().numpy().astype(np.int32), found.cpu().numpy(), tokens, parents)
+    return on_host(choice.cpu().numpy().astype(np.int32), rows.cpu().numpy(), tokens, parents)
 
 
-def _greedy_on_cpu(said: Floats, best: NDArray[np.intp], tokens: Integers, parents: Integers) -> Verification:
+def _greedy_on_cpu(logits: Floats, best: NDArray[np.intp], tokens: Integers, parents: Integers) -> Verification:
     """``statistics`` at temperature 0 in numpy: a call takes a fifth of torch's time, and torch's threads would wait
     for one another when two Python threads call them."""
-    together = max(1, AT_ONCE // said.shape[-1])
-    found = [_row_statistics(said[start:start + together], best[start:start + together])
-             for start in range(0, len(said), together)]
-    top, total, entropy, gap = np.concatenate(found, axis=1)
+    together = max(1, AT_ONCE // logits.shape[-1])
+    batches = [_row_statistics(logits[start:start + together], best[start:start + together])
+             for start in range(0, len(logits), together)]
+    top, total, entropy, gap = np.concatenate(batches, axis=1)
     logprobs = 0 - np.log(total)
-    offered = said[parents, tokens] - top[parents] + logprobs[parents]
+    offered = logits[parents, tokens] - top[parents] + logprobs[parents]
     processed_offer = np.zeros(len(tokens), np.float32)
     processed_offer[tokens != best[parents]] = -np.inf
     offered[0] = processed_offer[0] = 0
     return Verification(best.astype(np.int32), logprobs, entropy, gap, offered, processed_offer)
 
 
-def _row_statistics(said: Floats, best: NDArray[np.intp]) -> Floats:
+def _row_statistics(logits: Floats, best: NDArray[np.intp]) -> Floats:
     """Of each row its largest logit, the sum of exponentials relative to it, entropy, and gap to the second logit:
     (4, rows) float32."""
     every = np.arange(len(best))
-    top = said[every, best]
-    below = said - top[:, None]
+    top = logits[every, best]
+    below = logits - top[:, None]
     masses = np.exp(below)
     total = masses.sum(-1)
     entropy = np.maximum(np.log(total) - np.vecdot(masses, below) / total, 0)
@@ -187,18 +187,18 @@ def statistics(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Tens
     total = top - masses.gather(-1, first)[:, 0].log()  # log of the sum of exponentials
     entropy = (total - torch.linalg.vecdot(masses, logits)).clamp_(min=0)
     offered = logits[parents, tokens] - total[parents]
-    own, processed_offer = top - total, []
+    logprobs, processed_offer = top - total, []
     if left is not None:
-        own, processed_offer = logits.gather(-1, choice[:, None])[:, 0] - total, [left[parents, tokens]]
+        logprobs, processed_offer = logits.gather(-1, choice[:, None])[:, 0] - total, [left[parents, tokens]]
     second = logits.scatter(-1, first, -torch.inf).amax(-1)
-    return torch.stack([own, entropy, top - second, offered, *processed_offer])
+    return torch.stack([logprobs, entropy, top - second, offered, *processed_offer])
 
 
 def on_host(choice: Integers, rows: Floats, tokens: Integers, parents: Integers) -> Verification:
     """The record of choices (rows,) int32 and statistics (5, rows) float32: the other fields of ``Verification`` in its
     order; or (4, rows), without the last, which at temperature 0 follows from the choices."""
-    found = list(rows)
-    if len(found) == 4:
-        found.append(np.where(tokens == choice[parents], np.float32(0), np.float32(-np.inf)))
-    found[3][0] = found[4][0] = 0
-    return Verification(choice, *found)
+    fields = list(rows)
+    if len(fields) == 4:
+        fields.append(np.where(tokens == choice[parents], np.float32(0), np.float32(-np.inf)))
+    fields[3][0] = fields[4][0] = 0
+    return Verification(choice, *fields)

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from engine.decoding.draws import position_draws
-from engine.errors import RequestError
+from engine.decoding.tree import pack, path_to
+from engine.errors import RequestError, RigError
 from engine.models.cache import SpreadCache, TreeCache
 from engine.models.four_bits import CACHE_DTYPE
 from engine.models.hardware import gpus_of, hardware
@@ -21,8 +22,13 @@ from engine.models.passes import AnyCache, FusedPass, PassOutput, PassPart, Refe
 from engine.models.products import VocabularyProduct
 from engine.models.sampling import chosen, drawn, processed, verification
 from engine.models.waiting import WaitingPolicy
-from engine.records import Floats, Integers, PackedTree, Sampling, Verification
+from engine.records import DraftTree, Floats, Integers, PackedTree, Sampling, Verification
 from engine.requests.rig_names import FOUR_BITS
+
+TRIED = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})
+PREFIX, SIBLINGS, DEPTH = 6, 12, 3
+TOLERANCES_NATS = {torch.float32: 0.02}
+COARSE_NATS = 0.5  # more than rounding to 16 bits changes in a batch of rows
 
 NO_DRAWS = position_draws(0, 0)
 NOTHING = PassOutput(torch.empty(0), torch.empty(0))
@@ -53,7 +59,6 @@ class TorchTarget:
 
     @property
     def context_limit(self) -> int:
-        """See ``plan.Target``."""
         return int(self.config.max_position_embeddings)
 
     @property
@@ -115,23 +120,18 @@ class TorchTarget:
         choice = chosen(self._output.logits, sampling, self._draws[[size]])
         return int(choice[0]), self._output.tapped
 
-    @in_inference_mode
     def verify(self, packed: PackedTree) -> Verification:
         """See ``plan.Target``: one pass with the mask of paper 000, section 4.2."""
-        if self._waiting:
-            self._waiting.adapt()
-        return self._recorded(packed, self.fastest(*self._rows(packed)))
+        return self.verify_together([self], [packed])[0]
 
     @in_inference_mode
     def verify_together(self, forks: Sequence[TorchTarget], packed: Sequence[PackedTree]) -> list[Verification]:
-        """See ``plan.JointTarget``. Where only the reference forward pass serves the model, each fork runs its own."""
-        if not isinstance(self.fastest, FusedPass):
-            return [fork.verify(own) for fork, own in zip(forks, packed, strict=True)]
+        """See ``plan.JointTarget``. Where only the reference forward pass serves the model, each fork has a pass of its
+        own."""
         if self._waiting:
             self._waiting.adapt()
-        outputs = self.fastest.together(
-            [fork._rows(own) for fork, own in zip(forks, packed, strict=True)])
-        return [fork._recorded(own, output) for fork, own, output in zip(forks, packed, outputs, strict=True)]
+        outputs = self.fastest([fork._rows(tree) for fork, tree in zip(forks, packed, strict=True)])
+        return [fork._recorded(tree, output) for fork, tree, output in zip(forks, packed, outputs, strict=True)]
 
     def fork(self) -> TorchTarget:
         """See ``plan.Target``: the same weights and passes, with its own cache."""
@@ -159,11 +159,11 @@ class TorchTarget:
     @in_inference_mode
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
         """See ``acceptance.Residual``."""
-        own = processed(self._output.logits[row:row + 1].float(), self._sampling)[0].exp()
-        left = own.clone()
+        probabilities = processed(self._output.logits[row:row + 1].float(), self._sampling)[0].exp()
+        left = probabilities.clone()
         left[torch.from_numpy(tokens.astype(np.int64))] -= torch.from_numpy(masses).to(left.device)
         left.clamp_(min=0)
-        weights = left if left.sum() > 0 else own
+        weights = left if left.sum() > 0 else probabilities
         return int(drawn(weights[None], torch.tensor([draw], device=weights.device))[0])
 
     def release(self) -> None:
@@ -185,3 +185,46 @@ class TorchTarget:
     def _placed(self, numbers: Integers) -> Tensor:
         """Integers (n,) int32 as a tensor on the device."""
         return torch.from_numpy(numbers).to(self.device)
+
+
+def must_verify_trees(target: TorchTarget) -> None:
+    """RigError where the nodes of a small tree predict something else than a plain pass over the same text, tested for
+    architectures not tried before: a model that counts rows instead of positions, or lets a node see its siblings,
+    would write other text than it writes by itself, and nothing else would reveal it."""
+    kind = target.config.model_type
+    if kind in TRIED:
+        return
+    try:
+        apart = largest_difference_nats(target)
+    except (TypeError, ValueError, RuntimeError, AttributeError, KeyError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
+        raise RigError(f"A {kind} cannot be verified as a tree ({reason}); choose a target with standard "
+                       "attention.") from error
+    if not apart <= TOLERANCES_NATS.get(target.model.dtype, COARSE_NATS):
+        raise RigError(f"A {kind} predicts something else in a tree than in a plain pass ({apart:.2f} nats apart), so "
+                       "its text would change; choose a target with standard attention.")
+
+
+@torch.inference_mode()
+def largest_difference_nats(target: TorchTarget) -> float:
+    """The largest difference, in nats, between a tree pass and plain passes: of the top token's log probability and of
+    the entropy, at three nodes. Many siblings lie before the last one's path, so a node that sees them is far off."""
+    random = np.random.default_rng(0)
+    least = min(int(target.config.vocab_size), 1000)
+    prompt = random.integers(0, least, PREFIX).tolist()
+    tokens = random.integers(0, least, 1 + SIBLINGS + DEPTH).astype(np.int32)
+    parents = np.asarray([0] * (SIBLINGS + 1) + list(range(SIBLINGS, SIBLINGS + DEPTH)), np.int32)
+    tree = DraftTree(tokens, parents, np.zeros(len(tokens), np.float32), np.ones(len(tokens), np.int32))
+    try:
+        target.prefill(prompt, len(tokens), Sampling())
+        verification = target.verify(pack(tree, PREFIX))
+    finally:
+        target.release()
+    worst = 0.0
+    for node in (1, SIBLINGS, len(tree) - 1):
+        path = torch.tensor([[*prompt, *tokens[path_to(parents, node)].tolist()]], device=target.device)
+        logprobs = target.model(input_ids=path, use_cache=False).logits[0, -1].float().log_softmax(-1)
+        entropy = float(torch.special.entr(logprobs.exp()).sum())
+        worst = max(worst, abs(float(logprobs.max()) - float(verification.logprobs[node])),
+                    abs(entropy - float(verification.entropy[node])))
+    return worst

@@ -28,7 +28,7 @@ class WaitingPolicy:
     def __init__(self, others: OtherWork | None = None) -> None:
         self._others = others or OtherWork()
         self._next = perf_counter() + LOOK_SECONDS
-        self._second: SecondTeam | None = None
+        self._second: OmpSpinSuppressor | None = None
 
     @property
     def asleep(self) -> bool:
@@ -45,10 +45,10 @@ class WaitingPolicy:
         if self.asleep and self._second:
             self._second.wanted.set() if missing >= CLEARED else self._second.stop()
         elif missing >= CROWDED and torch.get_num_threads() > 1:
-            self._second = SecondTeam()
+            self._second = OmpSpinSuppressor()
 
 
-class SecondTeam(Thread):
+class OmpSpinSuppressor(Thread):
     """A thread with an idle team of OpenMP threads. It ends when stopped, or after ``FORSAKEN_SECONDS`` unwanted."""
 
     def __init__(self) -> None:

@@ -90,18 +90,18 @@ def is_address(rig: str) -> bool:
 def server_address(rig: str) -> str:
     """The address without a trailing slash or ``/v1``; RigError where it is not an address, or contains a secret."""
     try:
-        found = urlsplit(rig.strip())
-        secret, host, _ = found.username is not None or found.password is not None, found.hostname, found.port
+        parts = urlsplit(rig.strip())
+        secret, host, _ = parts.username is not None or parts.password is not None, parts.hostname, parts.port
     except ValueError as error:
         raise RigError("The server's address cannot be read; it has to be http://HOST:PORT or https://HOST:PORT."
                        ) from error
     if secret:
         raise RigError("The server's address holds a name or a password, which would be shown; put the key into the "
                        f"environment as {SERVER_KEY} and name the address without it.")
-    if found.query or found.fragment or not host or any(sign <= " " for sign in rig.strip()):
+    if parts.query or parts.fragment or not host or any(sign <= " " for sign in rig.strip()):
         raise RigError("The server's address has to be http://HOST:PORT or https://HOST:PORT, with a path at most; "
                        f"a key goes into the environment as {SERVER_KEY}.")
-    return f"{found.scheme.lower()}://{found.netloc}{found.path.rstrip('/').removesuffix('/v1').rstrip('/')}"
+    return f"{parts.scheme.lower()}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1').rstrip('/')}"
 
 
 def is_folder(place: str) -> bool:

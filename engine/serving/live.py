@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import lru_cache
 from threading import Lock
 from typing import TypedDict, Unpack
 
@@ -32,6 +33,8 @@ from engine.serving.rigs import Rig, load_rig
 from engine.serving.seats import OwnRounds, Seat, SharedRun
 from engine.serving.shared_rounds import SharedRounds
 from engine.trace import End, Entry, Header, Line, Trace, committed_ids, gather
+
+KEPT_PROMPTS = 8  # tokenised: a run's prompt is asked for when it queues, when it begins, and to judge its kind
 
 
 class AskOptions(TypedDict, total=False):
@@ -95,6 +98,8 @@ class LiveRig:
         self._shared = SharedRounds(SharedRows())
         self._shares = shares
         self._texts = TokenTexts(rig.tokenizer)
+        self._prompt_ids = lru_cache(KEPT_PROMPTS)(
+            lambda prompt, turns: prompt_ids(rig.tokenizer, prompt, turns, rig.chat))
 
     @property
     def rig(self) -> str:
@@ -133,30 +138,27 @@ class LiveRig:
         return tuple(self._rig.drafters)
 
     def usual_drafters(self, method: str) -> Sequence[str]:
-        """See ``explorer.source.Source``."""
         return tuple(self._rig.drafters_for(method))
 
     def request(self, ask: Ask) -> Request:
         """The request with its prompt tokenised; RequestError where it cannot be made."""
         stop = self._rig.target.model.generation_config.eos_token_id
-        asked = self._ids(ask.prompt, ask.turns)
         return Request(
-            asked, method=ask.method, budget=ask.budget, max_tokens=ask.max_tokens, sampling=ask.sampling,
-            stop_ids=frozenset([stop] if isinstance(stop, int) else stop or []), split=ask.split, pace=ask.pace)
+            self._ids(ask.prompt, ask.turns), method=ask.method, budget=ask.budget, max_tokens=ask.max_tokens,
+            sampling=ask.sampling, stop_ids=frozenset([stop] if isinstance(stop, int) else stop or []),
+            split=ask.split, pace=ask.pace)
 
     def share(self, ask: Ask) -> float:
-        """See ``explorer.source.Source``."""
         drafting = len(self._rig.drafters_for(ask.method, ask.drafters))
         return self._memory.share(self.request(ask), drafting) if self._shares else 1.0
 
-    def _ids(self, prompt: str, turns: Sequence[Turn]) -> tuple[int, ...]:
+    def _ids(self, prompt: str, turns: tuple[Turn, ...] = ()) -> tuple[int, ...]:
         """A conversation as token ids. One caller at a time, since reading special tokens as text is a setting of the
         tokenizer."""
         with self._reading:
-            return prompt_ids(self._rig.tokenizer, prompt, turns, self._rig.chat)
+            return self._prompt_ids(prompt, turns)
 
     def run(self, ask: Ask) -> Generator[Line, None, None]:
-        """See ``explorer.source.Source``."""
         drafters = self._rig.drafters_for(ask.method, ask.drafters)
         request = self.request(ask)
         plan(request, self._rig.target, list(drafters.values()))  # raises now instead of at the first line
@@ -180,8 +182,8 @@ class LiveRig:
         apart, requests = len(asks) > 1, [self.request(ask) for ask in asks]
         drafters = [list(self._rig.drafters_for(ask.method, ask.drafters).values()) for ask in asks]
         with self.held(" beside ".join(map(request_in_words, requests))), ExitStack() as opened:
-            yield [opened.enter_context(closing(self._decode(*each, apart)))
-                   for each in zip(requests, drafters, strict=True)]
+            yield [opened.enter_context(closing(self._decode(request, proposing, apart)))
+                   for request, proposing in zip(requests, drafters, strict=True)]
 
     def _decode(self, request: Request, drafters: Sequence[Drafter], apart: bool = False) -> Generator[
             Round, None, None]:
@@ -217,23 +219,24 @@ class LiveRig:
 
     def _lines(self, ask: Ask, request: Request, drafters: Mapping[str, Drafter]) -> Generator[Line, None, None]:
         with self._answered(request, list(drafters.values())) as seat:
-            named = np.zeros(self._rig.target.config.vocab_size, np.bool_)
-            named[list(request.prompt_ids)] = True
+            told = np.zeros(self._rig.target.config.vocab_size, np.bool_)  # the tokens whose text is told already
+            told[list(request.prompt_ids)] = True
             yield seat.call(lambda: self._header(ask, request, tuple(drafters)))
-            seconds, count, last, shared, most = 0.0, 0, None, 0, 1
+            seconds, count, shared, most = 0.0, 0, 0, 1
+            last: Round | None = None
             while True:
                 began = time.perf_counter()
                 answer = seat.round()
                 seconds += time.perf_counter() - began
                 if answer is None:
                     break
-                made, company = answer
-                shown = tokens_of(made)
-                fresh = shown[~named[shown]]
-                named[fresh] = True
-                count, last = count + 1, made
-                shared, most = shared + bool(company), max(most, company.runs if company else 1)
-                yield Entry(made, self._texts.of(set(fresh.tolist())), seconds, company)
+                last, others = answer
+                shown = tokens_of(last)
+                fresh = shown[~told[shown]]
+                told[fresh] = True
+                count += 1
+                shared, most = shared + bool(others), max(most, others.runs if others else 1)
+                yield Entry(last, self._texts.of(set(fresh.tolist())), seconds, others)
             yield End(self._reason(request, last), count, seconds, said=shared_rounds_sentence(shared, count, most - 1))
 
     @contextmanager
@@ -286,11 +289,9 @@ class LiveRig:
     @torch.inference_mode()
     def surprise(self, prompt: str) -> float:
         """The mean negative log probability of the user's words under the target, in nats per token."""
-        token_ids_ = self._ids(prompt, ())
-        tokens = torch.tensor([token_ids_], device=self._rig.target.device)
+        tokens = torch.tensor([self._ids(prompt)], device=self._rig.target.device)
         logprobs = self._rig.target.model(input_ids=tokens, use_cache=False).logits[0, :-1].float().log_softmax(-1)
-        said = logprobs.gather(-1, tokens[0, 1:, None])[:, 0]
-        return -float(said.mean())
+        return -float(logprobs.gather(-1, tokens[0, 1:, None]).mean())
 
     def _reason(self, request: Request, last: Round | None) -> str:
         if last is None or last.acceptance.bonus in request.stop_ids:

@@ -27,8 +27,7 @@ from engine.drafters.kinds import DrafterPlan, TargetFacts, planned
 from engine.drafters.narrowed import NarrowedDrafter
 from engine.drafters.ngram.drafter import NGramDrafter
 from engine.errors import RequestError, RigError
-from engine.models.self_test import must_verify_trees
-from engine.models.target import TorchTarget
+from engine.models.target import TorchTarget, must_verify_trees
 from engine.records import Precision
 from engine.requests.rig_names import (
     AUTO_DTYPE,

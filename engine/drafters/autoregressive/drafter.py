@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from engine.drafters.beam import PUBLISHED, Ancestry, Reach, grow
 from engine.models.cache import TreeCache
 from engine.models.inference import in_inference_mode
-from engine.models.masks import causal
+from engine.models.layers import causal
 from engine.records import Integers, Lattice
 
 

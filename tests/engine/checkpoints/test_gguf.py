@@ -24,7 +24,7 @@ from engine.checkpoints.gguf import converted, origin_of
 from engine.checkpoints.loading import load_causal
 from engine.checkpoints.sources import packaged
 from engine.errors import RigError
-from engine.models.self_test import largest_difference_nats
+from engine.models.target import largest_difference_nats
 from engine.requests.rig_names import from_hub
 from engine.serving.precision import in_four_bits
 from engine.serving.rigs import load_rig

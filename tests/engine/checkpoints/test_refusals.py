@@ -19,7 +19,7 @@ from engine.decoding.outcome import outcome
 from engine.decoding.tree import pack
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.errors import CancellationError, RequestError, RigError
-from engine.models import self_test
+from engine.models import target as target_module
 from engine.records import Request, Sampling
 from engine.serving import rigs
 from engine.serving.rigs import Rig, load_rig
@@ -296,13 +296,13 @@ def test_other_architectures_write_their_own_text(tmp_path: Path, kind: str) -> 
 
 
 def test_a_model_that_counts_rows_for_positions_is_found_out(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(self_test, "TRIED", frozenset())
+    monkeypatch.setattr(target_module, "TRIED", frozenset())
     rig = load_rig(f"{made / 'target'}::ngram", "float32")
-    assert self_test.largest_difference_nats(rig.target) < 1e-3
-    monkeypatch.setattr(self_test, "pack", lambda tree, start: replace(
+    assert target_module.largest_difference_nats(rig.target) < 1e-3
+    monkeypatch.setattr(target_module, "pack", lambda tree, start: replace(
         pack(tree, start), positions=start + np.arange(len(tree), dtype=np.int32)))
     with pytest.raises(RigError, match="predicts something else in a tree than in a plain pass"):
-        self_test.must_verify_trees(rig.target)
+        target_module.must_verify_trees(rig.target)
 
 
 def test_a_target_that_names_a_layer_to_tap_elsewhere(tmp_path: Path) -> None:

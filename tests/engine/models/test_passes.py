@@ -20,7 +20,7 @@ from transformers import (
 
 from engine.models.cache import TreeCache
 from engine.models.layers import KeysValues, Layer, Norm
-from engine.models.passes import FusedPass, PassOutput, ReferencePass, fastest_pass
+from engine.models.passes import FusedPass, PassOutput, PassPart, ReferencePass, fastest_pass
 from engine.models.products import Product
 
 TAPS = (0, 1)
@@ -68,7 +68,8 @@ def said_by(way: ReferencePass | FusedPass, own: ReferencePass, rows: int) -> tu
     cache.length = PREFIX
     seen = None if rows == 1 else SEEN
     positions = PREFIX + torch.tensor([0, 1, 1, 2, 2])[:rows]
-    return way(torch.randint(0, 61, (rows,)), positions, seen, cache), cache.slots[..., :PREFIX + rows, :]
+    (output,) = way([PassPart(torch.randint(0, 61, (rows,)), positions, seen, cache)])
+    return output, cache.slots[..., :PREFIX + rows, :]
 
 
 @pytest.mark.parametrize("rows", [1, ROWS])

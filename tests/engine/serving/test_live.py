@@ -13,7 +13,7 @@ from engine.commands.check import lossless_points
 from engine.errors import CanopyError
 from engine.lab.turns import TurnTaking, turn_pairs
 from engine.records import Ask, Sampling
-from engine.requests.prompts import read_prompts
+from engine.requests.prompts import SAID, read_prompts
 from engine.serving.chat import TokenTexts, pieces, prompt_ids
 from engine.serving.live import LiveRig
 from engine.trace import Entry, Header, committed_ids, dumps, gather, loads
@@ -53,8 +53,21 @@ def test_one_prompt_is_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.serving.live.prompt_ids", slow)
     live = demo_live()
     with ThreadPoolExecutor(4) as readers:
-        found = list(readers.map(lambda _: live.request(Ask(MATH)).prompt_ids, range(8)))
-    assert max(most) == 1 and len(set(found)) == 1
+        ids = list(readers.map(lambda number: live.request(Ask(f"{MATH} {number}")).prompt_ids, range(6)))
+    assert max(most) == 1 and len(set(ids)) == 6
+
+
+def test_a_prompt_is_tokenised_once_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    prompts: list[str] = []
+
+    def counted(*given: Any) -> tuple[int, ...]:
+        prompts.append(given[1])
+        return prompt_ids(*given)
+
+    monkeypatch.setattr("engine.serving.live.prompt_ids", counted)
+    live, ask = LiveRig(demo_rig(), shares=True), Ask("Wie spät ist es gerade in Kyoto?", budget=4, max_tokens=4)
+    live.share(ask)
+    assert SAID in gather(live.run(ask)).header.note and prompts == [ask.prompt]
 
 
 def test_the_walk_methods_share_the_sampled_text_too() -> None:
