@@ -12,8 +12,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
-from engine.checkpoints.files import display_name as called
-from engine.checkpoints.files import read_config
+from engine.checkpoints.files import display_name, read_config
 from engine.decoding.plan import Drafter
 from engine.errors import RigError
 from engine.models.target import TorchTarget
@@ -72,8 +71,8 @@ def architectures(values: Mapping[str, Any]) -> str:
 def must_fit(folder: Path, what: str, own: object, target: object) -> None:
     """RigError where a drafter's figure differs from the target's."""
     if own != target:
-        raise RigError(f"The drafter in {called(folder)} has {what} {own!r:.60}; the target has {target}; a drafter "
-                       "serves only the target it was trained on.")
+        raise RigError(f"The drafter in {display_name(folder)} has {what} {own!r:.60}; the target has {target}; a "
+                       "drafter serves only the target it was trained on.")
 
 
 def must_tap(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) -> None:
@@ -81,7 +80,7 @@ def must_tap(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) -> N
     layers = int(target.num_hidden_layers)
     beyond = [tap for tap in taps if not isinstance(tap, int) or not 0 <= tap < layers]
     if beyond or not taps:
-        raise RigError(f"The drafter in {called(folder)} reads the target's layers "
+        raise RigError(f"The drafter in {display_name(folder)} reads the target's layers "
                        f"{', '.join(map(repr, taps)) or 'none'}; the target has layers 0 to {layers - 1}; a drafter "
                        "serves only the target it was trained on.")
 
@@ -90,15 +89,15 @@ def must_be(folder: Path, values: Mapping[str, Any], kind: type | tuple[type, ..
     """RigError naming the first of these config.json fields that is not of this type; ``said`` is the type in words."""
     for name, value in values.items():
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise RigError(f"config.json in {called(folder)} has {name} {value!r:.60}; it has to be {said}.")
+            raise RigError(f"config.json in {display_name(folder)} has {name} {value!r:.60}; it has to be {said}.")
 
 
 def must_count(folder: Path, values: Mapping[str, Any], name: str) -> None:
     """RigError where this field of config.json is no whole number above 0."""
     value = values.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise RigError(f"config.json in {called(folder)} has {name} {value!r:.60}; it has to be a whole number above "
-                       "0, without quotes.")
+        raise RigError(f"config.json in {display_name(folder)} has {name} {value!r:.60}; it has to be a whole number "
+                       "above 0, without quotes.")
 
 
 def nested(rope: Mapping[str, Any]) -> str:
@@ -116,5 +115,5 @@ def must_know(folder: Path, options: Mapping[str, Any]) -> None:
     unknown = {name: value for name, value in options.items() if not off(value)}
     if unknown:
         said = ", ".join(f"{name} = {str(value)[:60]}" for name, value in sorted(unknown.items()))
-        raise RigError(f"The drafter in {called(folder)} uses {said}, which is not supported; running it without would "
-                       "give other proposals than it was trained for.")
+        raise RigError(f"The drafter in {display_name(folder)} uses {said}, which is not supported; running it without "
+                       "would give other proposals than it was trained for.")

@@ -2,7 +2,7 @@
 
 A layer of a small model waits for the interpreter, not for the arithmetic: transformers' own code takes some sixty
 dispatches, this some twenty. Target and drafters share this code; ``tests/engine/models/test_passes.py`` holds
-it to transformers' results. How weights lie in memory: ``products.py``.
+it to transformers' results. How weights lie in memory: ``packed_linear.py``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
 
-from engine.models.products import Product, biases, joined, side_by_side
+from engine.models.packed_linear import PackedLinear, biases, joined, side_by_side
 
 Rotation = tuple[Tensor, Tensor]  # cosines and signed sines, (rows, 1, head size)
 
@@ -47,7 +47,7 @@ class Norm:
 class Rotations:
     """Rotary factors by position, from a table that doubles in size as texts grow.
 
-    The first half of the sines is negated, so that ``turned`` need not negate half of each state.
+    The first half of the sines is negated, so that ``apply_rotary`` need not negate half of each state.
     """
 
     def __init__(self, rotary: nn.Module, like: Tensor, limit: int) -> None:
@@ -74,7 +74,7 @@ class Rotations:
         self._sines = torch.cat([-sines[:, :half], sines[:, half:]], -1)[:, None]
 
 
-def turned(states: Tensor, rotation: Rotation) -> Tensor:
+def apply_rotary(states: Tensor, rotation: Rotation) -> Tensor:
     """States (…, rows, heads, head size) with rotary position embedding applied, in their shape."""
     cosines, sines = rotation
     return torch.addcmul(states * cosines, states.roll(states.shape[-1] // 2, -1), sines)
@@ -84,16 +84,16 @@ class GatedMlp:
     """An MLP with SiLU gating."""
 
     def __init__(self, mlp: Any) -> None:
-        self.gate_up = Product(side_by_side([mlp.gate_proj, mlp.up_proj]))
-        self.down = Product(side_by_side([mlp.down_proj]))
+        self.gate_up = PackedLinear(side_by_side([mlp.gate_proj, mlp.up_proj]))
+        self.down = PackedLinear(side_by_side([mlp.down_proj]))
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """The MLP's output for inputs (rows, hidden size), in their shape."""
         gate, up = self.gate_up(inputs).chunk(2, -1)
         return self.down(silu(gate).mul_(up))
 
-    def products(self) -> list[Product]:
-        """The products that it consists of."""
+    def linears(self) -> list[PackedLinear]:
+        """Its products with weights."""
         return [self.gate_up, self.down]
 
 
@@ -108,16 +108,19 @@ class Experts:
         output: Tensor = self.module(inputs[None])[0]
         return output
 
-    def products(self) -> list[Product]:
+    def linears(self) -> list[PackedLinear]:
         """None of ours: transformers multiplies with its weights."""
         return []
 
 
 class View(NamedTuple):
-    """What one text's ``rows`` of a pass see; ``room``, ``mask`` and ``spare`` are as in ``Layer.run``."""
+    """What one text's ``rows`` of a pass see in a layer. ``slots`` (2, kv heads, keys, head size) holds the keys and
+    values of all earlier positions, and attention is computed in its dtype; those of these rows are written into its
+    last slots before the ``spare`` ones, which the mask hides. ``mask`` is (1, 1, groups × rows, keys), see
+    ``additive``."""
 
     rows: int
-    room: Tensor
+    slots: Tensor
     mask: Tensor | None
     spare: int = 0
 
@@ -131,15 +134,15 @@ class Layer:
         self.size = head_size
         self.kv_heads = attention.k_proj.out_features // head_size
         self.query_heads = attention.q_proj.out_features // head_size
-        self.inputs = Product(side_by_side(inputs), biases(inputs))
-        self.out = Product(side_by_side([attention.o_proj]), attention.o_proj.bias)
+        self.inputs = PackedLinear(side_by_side(inputs), biases(inputs))
+        self.out = PackedLinear(side_by_side([attention.o_proj]), attention.o_proj.bias)
         self.mlp = GatedMlp(mlp) if hasattr(mlp, "gate_proj") else Experts(mlp)
         self.first_norm, self.second_norm = norm_of(layer.input_layernorm), norm_of(layer.post_attention_layernorm)
         self.head_norm = self._head_norm(attention)
 
-    def products(self) -> list[Product]:
-        """The products that it consists of."""
-        return [self.inputs, self.out, *self.mlp.products()]
+    def linears(self) -> list[PackedLinear]:
+        """Its products with weights."""
+        return [self.inputs, self.out, *self.mlp.linears()]
 
     def _head_norm(self, attention: Any) -> Norm | None:
         """The norm of each query and key head, with gains (query + kv heads, head size); None without one."""
@@ -149,29 +152,19 @@ class Layer:
                  attention.k_norm.weight.data.expand(self.kv_heads, -1)]
         return Norm(torch.cat(gains), attention.q_norm.variance_epsilon)
 
-    def run(self, hidden: Tensor, rotation: Rotation, room: Tensor, mask: Tensor | None, spare: int = 0) -> Tensor:
-        """Hidden states (rows, hidden size) after this layer.
-
-        ``room`` (2, kv heads, keys, head size) holds the keys and values of all earlier positions, and attention is
-        computed in its dtype; those of these rows are written into its last slots before the ``spare`` ones, which the
-        mask hides. ``mask`` is (1, 1, groups × rows, keys), see ``additive``.
-        """
-        return self.run_together(hidden, rotation, [View(len(hidden), room, mask, spare)])
-
-    def run_together(self, hidden: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
-        """Hidden states (rows, hidden size) of several texts' rows, one text after another. Each text attends through
-        its own view; everything else is one product for all rows."""
+    def run(self, hidden: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
+        """Hidden states (rows, hidden size) after this layer: the rows of all texts, one text after another. Each text
+        attends through its own view; everything else is one product for all rows."""
         hidden = self.attention(self.first_norm(hidden), rotation, views).add_(hidden)
         return self.mlp(self.second_norm(hidden)).add_(hidden)
 
     def attention(self, inputs: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
-        """The attention output of normed inputs (rows, hidden size), in their shape; ``views`` as in
-        ``run_together``."""
+        """The attention output of normed inputs (rows, hidden size), in their shape."""
         heads, values = self._projected(inputs, rotation)
         if len(views) == 1:
             return self.out(self._attended(heads, values, views[0]))
         rows = [view.rows for view in views]
-        mixed = [self._attended(*own) for own in zip(heads.split(rows), values.split(rows), views, strict=True)]
+        mixed = [self._attended(*part) for part in zip(heads.split(rows), values.split(rows), views, strict=True)]
         return self.out(torch.cat(mixed))
 
     def _projected(self, inputs: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
@@ -181,16 +174,16 @@ class Layer:
         both = states[:, :self.query_heads + self.kv_heads]
         if self.head_norm is not None:
             both = self.head_norm(both)
-        return turned(both, rotation), states[:, self.query_heads + self.kv_heads:]
+        return apply_rotary(both, rotation), states[:, self.query_heads + self.kv_heads:]
 
     def _attended(self, both: Tensor, values: Tensor, view: View) -> Tensor:
         """The attention output of one text's rows, (rows, query heads × head size)."""
-        queries, rows, room = self.query_heads, view.rows, view.room
-        end = room.shape[2] - view.spare
-        room[0, :, end - rows:end] = both[:, queries:].transpose(0, 1)
-        room[1, :, end - rows:end] = values.transpose(0, 1)
-        asked = both[:, :queries].unflatten(1, (self.kv_heads, -1)).permute(1, 2, 0, 3).flatten(1, 2)
-        mixed = scaled_dot_product_attention(asked[None].to(room.dtype), room[:1], room[1:], attn_mask=view.mask)
+        queries, rows, slots = self.query_heads, view.rows, view.slots
+        end = slots.shape[2] - view.spare
+        slots[0, :, end - rows:end] = both[:, queries:].transpose(0, 1)
+        slots[1, :, end - rows:end] = values.transpose(0, 1)
+        query = both[:, :queries].unflatten(1, (self.kv_heads, -1)).permute(1, 2, 0, 3).flatten(1, 2)
+        mixed = scaled_dot_product_attention(query[None].to(slots.dtype), slots[:1], slots[1:], attn_mask=view.mask)
         return mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3).reshape(rows, -1).to(both.dtype)
 
 
@@ -202,8 +195,8 @@ class KeysValues:
         self.shape = (len(layers), 2 * first.kv_heads, first.size)
         outputs = first.query_heads * first.size
         biases_ = [layer.inputs.bias[outputs:] for layer in layers if layer.inputs.bias is not None]
-        self.product = Product(joined([layer.inputs.weight[outputs:] for layer in layers]),
-                               torch.cat(biases_) if biases_ else None)
+        self.product = PackedLinear(joined([layer.inputs.weight[outputs:] for layer in layers]),
+                                    torch.cat(biases_) if biases_ else None)
         norms = [layer.head_norm for layer in layers if layer.head_norm is not None]
         self.key_norm = Norm(torch.stack([norm.gain[first.query_heads:] for norm in norms])[:, None],
                              norms[0].epsilon) if norms else None

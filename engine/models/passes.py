@@ -16,9 +16,9 @@ from torch.nn.functional import embedding
 from transformers import PreTrainedModel
 
 from engine.models.cache import SpreadCache, TreeCache
-from engine.models.hardware import gpus_of
+from engine.models.device import gpus_of
 from engine.models.layers import Experts, Layer, Rotations, View, additive, norm_of
-from engine.models.products import VocabularyProduct
+from engine.models.packed_linear import PackedHead
 
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
 # A tree's pass reads a multiple of so many slots: fused attention on a CPU compiles a kernel for each new number.
@@ -92,7 +92,7 @@ class FusedPass(nn.Module):
         super().__init__()
         config = model.config.get_text_config()
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self.base, self.head = model.base_model, VocabularyProduct(model.get_output_embeddings())
+        self.base, self.head = model.base_model, PackedHead(model.get_output_embeddings())
         self.norm = norm_of(self.base.norm)
         self.layers = [Layer(layer, size) for layer in self.base.layers]
         self.groups = config.num_attention_heads // config.num_key_value_heads
@@ -100,18 +100,18 @@ class FusedPass(nn.Module):
             self.base.rotary_emb, self.base.embed_tokens.weight, config.max_position_embeddings)
         self.taps = tuple(taps)
 
-    def read_in_four_bits(self) -> bool:
+    def enable_int4(self) -> bool:
         """Multiply with 4-bit weights without unpacking them; return whether most of the layers' weights are 4-bit. If
         so, the others and the output head too give a row the same bits whatever rows are computed with it. Nothing is
         known of a mixture of experts, whose products are transformers' own, so it is False there."""
         if any(isinstance(layer.mlp, Experts) for layer in self.layers):
             return False
-        products = [product for layer in self.layers for product in layer.products()]
-        finer = [product for product in products if not product.read_in_four_bits()]
+        products = [product for layer in self.layers for product in layer.linears()]
+        finer = [product for product in products if not product.enable_int4()]
         if 2 * sum(product.weight.numel() for product in finer) >= sum(product.weight.numel() for product in products):
             return False
         for product in (*finer, self.head):
-            product.give_equal_bits()
+            product.make_batch_invariant()
         return True
 
     def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
@@ -122,7 +122,7 @@ class FusedPass(nn.Module):
         seen_by = [self._seen_by(part) for part in parts]
         outputs = []
         for number, layer in enumerate(self.layers):
-            hidden = layer.run_together(hidden, rotation, [
+            hidden = layer.run(hidden, rotation, [
                 View(count, slots[number], mask, spare)
                 for count, (slots, mask, spare) in zip(rows, seen_by, strict=True)])
             outputs.append(hidden)

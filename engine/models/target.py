@@ -15,13 +15,10 @@ from engine.decoding.draws import position_draws
 from engine.decoding.tree import pack, path_to
 from engine.errors import RequestError, RigError
 from engine.models.cache import SpreadCache, TreeCache
-from engine.models.four_bits import CACHE_DTYPE
-from engine.models.hardware import gpus_of, hardware
-from engine.models.inference import in_inference_mode
+from engine.models.device import WaitingPolicy, gpus_of, hardware, in_inference_mode
+from engine.models.packed_linear import CACHE_DTYPE, PackedHead
 from engine.models.passes import AnyCache, FusedPass, PassOutput, PassPart, ReferencePass, fastest_pass
-from engine.models.products import VocabularyProduct
 from engine.models.sampling import chosen, drawn, processed, verification
-from engine.models.waiting import WaitingPolicy
 from engine.records import DraftTree, Floats, Integers, PackedTree, Sampling, Verification
 from engine.requests.rig_names import FOUR_BITS
 
@@ -74,11 +71,11 @@ class TorchTarget:
         exactly plain decoding's text."""
         return CACHE_DTYPE if self._in_four_bits else self.model.dtype
 
-    def read_in_four_bits(self) -> bool:
+    def enable_int4(self) -> bool:
         """Multiply with 4-bit weights without unpacking them; return whether the weights are 4-bit. Needs a model in
         bfloat16, and has to be called before the first prompt."""
         with torch.inference_mode():
-            self._in_four_bits = isinstance(self.fastest, FusedPass) and self.fastest.read_in_four_bits()
+            self._in_four_bits = isinstance(self.fastest, FusedPass) and self.fastest.enable_int4()
         return self._in_four_bits
 
     @property
@@ -99,9 +96,9 @@ class TorchTarget:
         return head
 
     @cached_property
-    def logits(self) -> VocabularyProduct:
+    def logits(self) -> PackedHead:
         """The output head as a product in the layout that the processor reads fastest; target and drafters share it."""
-        return self.fastest.head if isinstance(self.fastest, FusedPass) else VocabularyProduct(self.head)
+        return self.fastest.head if isinstance(self.fastest, FusedPass) else PackedHead(self.head)
 
     @in_inference_mode
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Tensor]:

@@ -23,7 +23,7 @@ from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
 from engine.decoding.plan import Drafter, plan
 from engine.decoding.together import BatchRequest
-from engine.models.inference import rounds_in_inference_mode
+from engine.models.device import rounds_in_inference_mode
 from engine.records import Ask, Integers, Request, Round, Sampling
 from engine.requests.prompts import Turn, familiar, outside
 from engine.requests.rig_names import AUTO_DTYPE
@@ -87,7 +87,7 @@ class Answer(Iterator[Round]):
 class LiveRig:
     """One rig that answers. With ``shares``, as for a page, its runs share rounds, made by one thread of their own;
     without, they follow one another in their readers' threads, since two threads that compute slow each other down
-    (``models/waiting.py``)."""
+    (``models/device.py``)."""
 
     def __init__(self, rig: Rig, shares: bool = False) -> None:
         self._rig = rig

@@ -4,7 +4,7 @@ One dtype serves plain decoding and trees, so that both write one text. It is ch
 acceptance lengths of the rig's card over the measured time of a pass, at each dtype's best number of nodes, none
 included. A geometric mean of pass times would not do: with matrix units in bfloat16 it preferred the dtype whose large
 trees are cheap, although no tree that large pays. Weights that a file stores in 4 bits may be multiplied as such,
-"int4" (``models/four_bits.py``). Figures: ``LOG.md``.
+"int4" (``models/packed_linear.py``). Figures: ``LOG.md``.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from engine.checkpoints.memory import Opening, Storage, fits
 from engine.decoding.tree import pack
 from engine.errors import FileError, RigError
 from engine.machine.files import kept_files, replace_file
-from engine.models.four_bits import CACHE_DTYPE, PACKED_BYTES, levels_of
-from engine.models.hardware import hardware
+from engine.models.device import hardware
+from engine.models.packed_linear import CACHE_DTYPE, PACKED_BYTES, levels_of
 from engine.models.target import TorchTarget
 from engine.records import PackedTree, Precision, Sampling
 from engine.requests.rig_names import AUTO_DTYPE, EXACTNESS, FOUR_BITS
@@ -120,7 +120,7 @@ def target_in(name: str, folder: Path) -> TorchTarget:
 def enable_int4(target: TorchTarget, name: str, folder: Path) -> None:
     """Switch the target from this folder to 4-bit products where the dtype's name asks for them; RigError where its
     weights are not 4-bit."""
-    if name == FOUR_BITS and not target.read_in_four_bits():
+    if name == FOUR_BITS and not target.enable_int4():
         others = ", ".join(other for other in (AUTO_DTYPE, *DTYPES) if other != FOUR_BITS)
         raise RigError(f"{display_name(folder)} cannot be read as {FOUR_BITS}: its weights are not stored in 4 bits, "
                        f"or its architecture or device has no product for them; choose one of {others}.")

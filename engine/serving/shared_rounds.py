@@ -2,7 +2,7 @@
 
 One thread makes the rounds and owns their state. The reader of a run has a ``Seat``, through which it makes a wish and
 waits for the answer. The thread starts with the first run and ends with the last, so that an idle rig has none: its
-OpenMP threads would slow down anything that is measured (``target/waiting.py``).
+OpenMP threads would slow down anything that is measured (``models/device.py``).
 
 A round is made only for runs that want one. So no round is made ahead of its reader, and a slow reader sits rounds out
 instead of filling memory.

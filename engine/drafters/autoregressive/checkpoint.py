@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.checkpoints.files import display_name as called
+from engine.checkpoints.files import display_name
 from engine.checkpoints.loading import causal_config, load_causal, load_tokenizer
 from engine.drafters.autoregressive.drafter import AutoregressiveDrafter
 from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, must_fit
@@ -41,8 +41,9 @@ def _same_tokens(folder: Path, target: Path) -> None:
     named = {place: token for token, place in wanted.items()}
     for token, place in own.items():
         if wanted.get(token, place) != place or named.get(place, token) != token:
-            raise RigError(f"The drafter in {called(folder)} has another tokenizer than the target: its token {place} "
-                           f"is {token!r}, the target's is {named.get(place)!r}; choose a drafter that shares it.")
+            raise RigError(f"The drafter in {display_name(folder)} has another tokenizer than the target: its token "
+                           f"{place} is {token!r}, the target's is {named.get(place)!r}; choose a drafter that shares "
+                           "it.")
 
 
 autoregressive = Kind(recognises, plan)

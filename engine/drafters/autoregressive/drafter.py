@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from engine.drafters.beam import PUBLISHED, Ancestry, Reach, grow
 from engine.models.cache import TreeCache
-from engine.models.inference import in_inference_mode
+from engine.models.device import in_inference_mode
 from engine.models.layers import causal
 from engine.records import Integers, Lattice
 

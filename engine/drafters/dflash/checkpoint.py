@@ -15,8 +15,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig, Qwen3Config
 
-from engine.checkpoints.files import display_name as called
-from engine.checkpoints.files import filled, load_weights, placed, read_config
+from engine.checkpoints.files import display_name, filled, load_weights, placed, read_config
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.kinds import (
@@ -65,8 +64,8 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     must_fit(folder, "a target of layers:", layers or target.config.num_hidden_layers, target.config.num_hidden_layers)
     must_tap(folder, taps, target.config)
     if not 0 <= options["mask_token_id"] < target.config.vocab_size:
-        raise RigError(f"The drafter in {called(folder)} has the mask token {options['mask_token_id']}; the target's "
-                       f"embedding has rows 0 to {target.config.vocab_size - 1}.")
+        raise RigError(f"The drafter in {display_name(folder)} has the mask token {options['mask_token_id']}; the "
+                       f"target's embedding has rows 0 to {target.config.vocab_size - 1}.")
     # the angles are a formula, so a drafter serves texts as long as its target does
     config.max_position_embeddings = max(
         config.max_position_embeddings, target.config.max_position_embeddings) + config.block_size
@@ -110,7 +109,8 @@ def _options(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     kind = "DFlash 2" if _is_second(values) else "DFlash"
     for name in (*NEEDED, *(DFLASH2 if _is_second(values) else ())):
         if options.get(name) is None:
-            raise RigError(f"config.json in {called(folder)} names no {name}, without which no {kind} drafter runs.")
+            raise RigError(f"config.json in {display_name(folder)} names no {name}, without which no {kind} drafter "
+                           "runs.")
     must_be(folder, {"target_layer_ids": options["target_layer_ids"]}, list, "a list of layers")
     must_be(folder, {name: options[name] for name in ("mask_token_id", "block_size")}, int, "a whole number")
     for name in SCALES:
@@ -119,8 +119,8 @@ def _options(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
         else:
             must_be(folder, {name: options[name]}, (int, float), "a number")
     if options["block_size"] < 2:
-        raise RigError(f"config.json in {called(folder)} has block_size {options['block_size']}; it has to be 2 or "
-                       "more.")
+        raise RigError(f"config.json in {display_name(folder)} has block_size {options['block_size']}; it has to be 2 "
+                       "or more.")
     return options
 
 
@@ -129,10 +129,10 @@ def _must_divide(folder: Path, config: Qwen3Config, options: Mapping[str, Any]) 
     for name in DFLASH2:
         must_count(folder, options, name)
     if config.hidden_size % options["conv_group_size"]:
-        raise RigError(f"config.json in {called(folder)} has conv_group_size {options['conv_group_size']}; it has to "
-                       f"divide the hidden size, {config.hidden_size}.")
+        raise RigError(f"config.json in {display_name(folder)} has conv_group_size {options['conv_group_size']}; it "
+                       f"has to divide the hidden size, {config.hidden_size}.")
     if options["selector_top_k"] > config.vocab_size:
-        raise RigError(f"config.json in {called(folder)} has selector_top_k {options['selector_top_k']}; the "
+        raise RigError(f"config.json in {display_name(folder)} has selector_top_k {options['selector_top_k']}; the "
                        f"vocabulary has {config.vocab_size} tokens.")
 
 

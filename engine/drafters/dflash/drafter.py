@@ -15,9 +15,9 @@ from engine.drafters.dflash.model import EVERYTHING, DFlashLayer, DFlashModel, S
 from engine.drafters.dflash.positions import proposals
 from engine.drafters.known_text import ReadText
 from engine.lab.replay import Proposals
-from engine.models.inference import in_inference_mode
-from engine.models.layers import KeysValues, Layer, Rotation, Rotations, View, norm_of, turned
-from engine.models.products import Product, VocabularyProduct, side_by_side
+from engine.models.device import in_inference_mode
+from engine.models.layers import KeysValues, Layer, Rotation, Rotations, View, apply_rotary, norm_of
+from engine.models.packed_linear import PackedHead, PackedLinear, side_by_side
 from engine.records import Integers, Lattice
 
 
@@ -28,8 +28,8 @@ class BlockLayer(Layer):
         super().__init__(layer, head_size)
         self.attention_conv, self.mlp_conv = layer.attention_conv, layer.mlp_conv
 
-    def run_together(self, hidden: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
-        """See ``Layer.run_together``; each text's rows are whole blocks."""
+    def run(self, hidden: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
+        """See ``Layer.run``; each text's rows are whole blocks."""
         attend = partial(self.attention, rotation=rotation, views=views)
         hidden = convolved(self.attention_conv, self.first_norm(hidden), attend) + hidden
         return convolved(self.mlp_conv, self.second_norm(hidden), self.mlp) + hidden
@@ -38,7 +38,7 @@ class BlockLayer(Layer):
 class DFlashDrafter:
     """The drafter with its KV cache, whose keys and values come from features of committed tokens only."""
 
-    def __init__(self, model: DFlashModel, embedding: nn.Embedding, head: VocabularyProduct) -> None:
+    def __init__(self, model: DFlashModel, embedding: nn.Embedding, head: PackedHead) -> None:
         self.model = model.eval()
         self.embedding, self.head = embedding, head
         self.block: int = model.config.block_size
@@ -46,7 +46,7 @@ class DFlashDrafter:
         kind = BlockLayer if model.candidate_selector is not None else Layer
         self.layers = [kind(layer, model.config.head_dim) for layer in model.layers]
         self.norm, self._fused_norm = norm_of(model.norm), norm_of(model.hidden_norm)
-        self._fuse, self._keys_values = Product(side_by_side([model.fc])), KeysValues(self.layers)
+        self._fuse, self._keys_values = PackedLinear(side_by_side([model.fc])), KeysValues(self.layers)
         options = model.config.dflash_config
         self._scale, self._multiplier, self._cap = (
             options.get("input_embedding_scale", 1.0), options.get("output_multiplier", 1.0),
@@ -76,7 +76,7 @@ class DFlashDrafter:
         """See ``plan.Drafter``. features (tokens, taps × hidden size) become keys and values of each layer."""
         end = self._length + len(token_ids)
         keys, values = self.context_of(features)
-        keys = turned(keys, self.rotations.span(self._length, end))
+        keys = apply_rotary(keys, self.rotations.span(self._length, end))
         self._context[:, 0, :, self._length:end] = keys.transpose(1, 2)
         self._context[:, 1, :, self._length:end] = values.transpose(1, 2)
         self._length = end
@@ -94,7 +94,7 @@ class DFlashDrafter:
         hidden, rotation = self.embedded(self._rooted(root)), self.rotations.span(self._length, end)
         masks = self._masks(end)
         for layer, sight, room in zip(self.layers, self.model.sights, self._context[:, :, :, :end], strict=True):
-            hidden = layer.run(hidden, rotation, room, masks[sight])
+            hidden = layer.run(hidden, rotation, [View(self.block, room, masks[sight])])
         return self.lattices(self.norm(hidden[None, 1:]), self._block[None, 0], width)[0]
 
     def embedded(self, tokens: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ class DFlashDrafter:
         rotation = torch.cat([cosines for cosines, _ in spans]), torch.cat([sines for _, sines in spans])
         masks = [self._masks(end) for end in ends]
         for number, (layer, sight) in enumerate(zip(self.layers, self.model.sights, strict=True)):
-            hidden = layer.run_together(hidden, rotation, [
+            hidden = layer.run(hidden, rotation, [
                 View(self.block, fork._context[number, :, :, :end], mask[sight])
                 for fork, end, mask in zip(forks, ends, masks, strict=True)])
         proposed = self.norm(hidden.unflatten(0, (len(forks), self.block))[:, 1:])

@@ -15,8 +15,7 @@ import torch
 from torch import nn
 from transformers import LlamaConfig, PreTrainedConfig
 
-from engine.checkpoints.files import display_name as called
-from engine.checkpoints.files import filled, load_weights, placed, read_config
+from engine.checkpoints.files import display_name, filled, load_weights, placed, read_config
 from engine.drafters.dflash.checkpoint import ROPES
 from engine.drafters.eagle3.drafter import Eagle3Drafter
 from engine.drafters.eagle3.model import Eagle3Model
@@ -81,8 +80,8 @@ def _load(folder: Path, config: LlamaConfig, target: TorchTarget) -> Eagle3Draft
     filled(model, weights, folder)
     ids = model.d2t + torch.arange(len(model.d2t))
     if int(ids.min()) < 0 or int(ids.max()) >= config.vocab_size:
-        raise RigError(f"The vocabulary map d2t in {called(folder)} leads to token {int(ids.max())}; the target has "
-                       f"{config.vocab_size} tokens.")
+        raise RigError(f"The vocabulary map d2t in {display_name(folder)} leads to token {int(ids.max())}; the target "
+                       f"has {config.vocab_size} tokens.")
     model = placed(model, target.device, target.model.dtype)
     embedding = target.embedding if own is None else nn.Embedding.from_pretrained(
         own.to(device=target.device, dtype=target.model.dtype))

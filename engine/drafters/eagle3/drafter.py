@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from engine.drafters.beam import PUBLISHED, Ancestry, Reach, grow
 from engine.drafters.eagle3.model import Eagle3Model, Rows
-from engine.models.inference import in_inference_mode
+from engine.models.device import in_inference_mode
 from engine.models.layers import causal
 from engine.records import Integers, Lattice
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from engine.checkpoints.files import damaged, read_config
-from engine.checkpoints.files import display_name as called
+from engine.checkpoints.files import damaged, display_name, read_config
 from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, architectures, must_count, must_fit
 from engine.drafters.phrases.drafter import PhraseDrafter
 from engine.drafters.phrases.table import PhraseTable, table_of
@@ -45,7 +44,8 @@ def read_table(folder: Path, vocabulary: int) -> PhraseTable:
     try:
         return table_of(_arrays(folder / WEIGHTS), vocabulary)
     except ValueError as error:
-        raise RigError(f"The table of phrases in {called(folder)} cannot be read: {error}; make it again.") from error
+        raise RigError(f"The table of phrases in {display_name(folder)} cannot be read: {error}; make it "
+                       "again.") from error
 
 
 def _arrays(file: Path) -> Mapping[str, NDArray[Any]]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding, pad, rms_norm, scaled_dot_product_attention, silu
 
-from engine.models.products import Product
+from engine.models.packed_linear import PackedLinear
 
 ROOM_STEP = 64  # positions by which the cache grows
 LONGEST = 2048  # positions
@@ -79,7 +79,7 @@ class BatchDecoder:
             config.num_attention_heads, config.num_key_value_heads, config.head_dim)
         self.table = model.model.embed_tokens.weight.detach()
         self.layers = [_Layer(layer) for layer in model.model.layers]
-        self.head = Product(model.lm_head.weight.detach())
+        self.head = PackedLinear(model.lm_head.weight.detach())
         cosines, sines = model.model.rotary_emb(self.table, torch.arange(LONGEST)[None])
         self.cosines, self.sines = cosines[0].to(self.table.dtype), sines[0].to(self.table.dtype)
 
@@ -132,7 +132,8 @@ class _Layer:
     def __init__(self, layer: Any) -> None:
         attention, mlp = layer.self_attn, layer.mlp
         self.inputs = _side_by_side(attention.q_proj, attention.k_proj, attention.v_proj)
-        self.out, self.down = Product(attention.o_proj.weight.detach()), Product(mlp.down_proj.weight.detach())
+        self.out = PackedLinear(attention.o_proj.weight.detach())
+        self.down = PackedLinear(mlp.down_proj.weight.detach())
         self.gate_up = _side_by_side(mlp.gate_proj, mlp.up_proj)
         self.norms = layer.input_layernorm, layer.post_attention_layernorm
 
@@ -146,8 +147,8 @@ class _Layer:
         return states + self.down(silu(gate).mul_(up))
 
 
-def _side_by_side(*projections: Any) -> Product:
-    return Product(torch.cat([each.weight.detach() for each in projections]))
+def _side_by_side(*projections: Any) -> PackedLinear:
+    return PackedLinear(torch.cat([each.weight.detach() for each in projections]))
 
 
 def normed(states: Tensor, norm: Any) -> Tensor:

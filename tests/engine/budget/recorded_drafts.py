@@ -94,7 +94,7 @@ def record(rig: str, prompts: str, limit: int, tokens: int = 99) -> None:
     """Write a file from a rig's answers."""
     from engine.decoding.loop import decode
     from engine.lab.prompt_sets import prompt_set
-    from engine.models.inference import rounds_in_inference_mode
+    from engine.models.device import rounds_in_inference_mode
     from engine.records import Ask
     from engine.serving.live import open_rig
     live, columns, ends = open_rig(rig, "float32"), list[tuple[Integers, int]](), list[int]()

@@ -16,7 +16,7 @@ from engine.checkpoints.memory import ALONE, balanced, places_of, spread
 from engine.decoding.tree import pack
 from engine.errors import RigError
 from engine.models.cache import SpreadCache, TreeCache
-from engine.models.hardware import gpus_of
+from engine.models.device import gpus_of
 from engine.models.passes import FusedPass
 from engine.models.target import TorchTarget
 from engine.records import DraftTree, Sampling

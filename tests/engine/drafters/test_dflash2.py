@@ -22,7 +22,7 @@ from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.dflash.positions import proposals
 from engine.drafters.known_text import ReadText, read_text
 from engine.lab.replay import Grower, KnownText, replay, reread
-from engine.models.products import VocabularyProduct
+from engine.models.packed_linear import PackedHead
 from engine.records import Floats, Lattice, Request, Sampling
 from engine.trace import encode_record
 from engine.trace.rounds import decode_round
@@ -52,7 +52,7 @@ def opened(name: str, folder: Path) -> DFlashDrafter:
     embedding, head = (torch.from_numpy(value) for value in target_weights())
     output = nn.Linear(HIDDEN, len(head), bias=False)
     output.weight.data = head
-    return DFlashDrafter(model, nn.Embedding.from_pretrained(embedding), VocabularyProduct(output))
+    return DFlashDrafter(model, nn.Embedding.from_pretrained(embedding), PackedHead(output))
 
 
 def observed(drafter: DFlashDrafter, context: Context) -> None:

@@ -12,9 +12,8 @@ from torch.nn.functional import linear
 from transformers import Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from engine.decoding.tree import pack, path_to
-from engine.models.four_bits import GROUP, PACKED_BYTES, FourBits, levels_of
+from engine.models.packed_linear import GROUP, PACKED_BYTES, PackedInt4, PackedLinear, levels_of
 from engine.models.passes import FusedPass
-from engine.models.products import Product
 from engine.models.target import TorchTarget
 from engine.records import DraftTree, Sampling
 from engine.requests.rig_names import FOUR_BITS
@@ -64,7 +63,7 @@ def test_what_is_held_of_a_weight_is_what_the_memory_check_counts() -> None:
     weight = on_levels()
     levels = levels_of(weight)
     assert levels is not None
-    held = FourBits(levels)
+    held = PackedInt4(levels)
     assert held._packed.nbytes + held._scales.nbytes == PACKED_BYTES * weight.numel()
 
 
@@ -77,7 +76,7 @@ def test_one_weight_off_its_level_is_enough() -> None:
 def test_the_product_is_the_dense_ones_and_a_row_the_same_beside_any_others() -> None:
     levels = levels_of(on_levels())
     assert levels is not None
-    product, inputs = FourBits(levels), torch.randn(17, INPUTS).bfloat16()
+    product, inputs = PackedInt4(levels), torch.randn(17, INPUTS).bfloat16()
     said = product(inputs)
     exact = linear(inputs.double(), levels.dense().double())
     assert float((said.double() - exact).abs().max()) < 2.0**-7 * float(exact.abs().max())
@@ -88,18 +87,18 @@ def test_the_product_is_the_dense_ones_and_a_row_the_same_beside_any_others() ->
 @torch.inference_mode()
 def test_a_product_takes_on_the_weight_that_it_multiplies_with() -> None:
     weight, bias, inputs = on_levels(), torch.randn(OUTPUTS).bfloat16(), torch.randn(40, INPUTS).bfloat16()
-    product = Product(weight, bias)
-    assert product.read_in_four_bits()
+    product = PackedLinear(weight, bias)
+    assert product.enable_int4()
     torch.testing.assert_close(product(inputs), linear(inputs, weight, bias), atol=3e-2, rtol=2e-2)
-    assert not Product(torch.randn(OUTPUTS, INPUTS).bfloat16()).read_in_four_bits()
+    assert not PackedLinear(torch.randn(OUTPUTS, INPUTS).bfloat16()).enable_int4()
 
 
 @pytest.mark.parametrize("size", [(512, 96), (576, 1536), (256, 4096)])
 @torch.inference_mode()
 def test_a_finer_weight_gives_a_row_the_same_bits_beside_any_others(size: tuple[int, int]) -> None:
     outputs, width = size
-    product, inputs = Product(torch.randn(outputs, width).bfloat16()), torch.randn(70, width).bfloat16()
-    product.give_equal_bits()
+    product, inputs = PackedLinear(torch.randn(outputs, width).bfloat16()), torch.randn(70, width).bfloat16()
+    product.make_batch_invariant()
     said = product(inputs)
     assert all(torch.equal(product(inputs[first:first + rows]), said[first:first + rows])
                for rows in (1, 2, 3, 5, 8, 17, 33) for first in range(0, 70 - rows))
@@ -109,12 +108,12 @@ def test_a_finer_weight_gives_a_row_the_same_bits_beside_any_others(size: tuple[
 
 
 def test_a_row_alone_is_multiplied_twice_only_where_it_would_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    product = Product(torch.randn(64, 32).bfloat16())
+    product = PackedLinear(torch.randn(64, 32).bfloat16())
     own = product._multiplied
-    product.give_equal_bits()
+    product.make_batch_invariant()
     assert not product._paired, "so few inputs are added up in one order everywhere"
     monkeypatch.setattr(product, "_multiplied", lambda inputs: own(inputs) * (1 if len(inputs) > 1 else 1.5))
-    product.give_equal_bits()
+    product.make_batch_invariant()
     assert product._paired
     assert torch.equal(product(torch.ones(1, 32).bfloat16()), own(torch.ones(2, 32).bfloat16())[:1])
 
@@ -122,7 +121,7 @@ def test_a_row_alone_is_multiplied_twice_only_where_it_would_differ(monkeypatch:
 def test_a_target_of_other_weights_stays_what_it_is() -> None:
     target = small_target()
     target.model.bfloat16()
-    assert not target.read_in_four_bits() and target.dtype == "bfloat16"
+    assert not target.enable_int4() and target.dtype == "bfloat16"
 
 
 def test_a_mixture_of_experts_is_never_one() -> None:
@@ -133,7 +132,7 @@ def test_a_mixture_of_experts_is_never_one() -> None:
     for name, value in model.named_parameters():
         if "self_attn" in name and value.ndim == 2:
             value.data.copy_(on_levels(lowest=-0.25, outputs=value.shape[0], inputs=value.shape[1]))
-    assert not TorchTarget(model, ()).read_in_four_bits()
+    assert not TorchTarget(model, ()).enable_int4()
 
 
 @pytest.mark.parametrize("finer", [(), ("v_proj", "layers.1.mlp.down_proj")], ids=["all of 4 bits", "mixed"])
@@ -156,16 +155,16 @@ def test_a_tree_says_bit_for_bit_what_its_paths_say_alone(finer: Sequence[str]) 
 
 
 def test_all_products_but_those_of_4_bits_are_told_to_give_equal_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Product] = []
+    told: list[PackedLinear] = []
 
-    def tell(product: Product) -> None:
+    def tell(product: PackedLinear) -> None:
         told.append(product)
-    monkeypatch.setattr(Product, "give_equal_bits", tell)
+    monkeypatch.setattr(PackedLinear, "make_batch_invariant", tell)
     target = target_of_four_bits(("v_proj", "layers.1.mlp.down_proj"))
     assert isinstance(target.fastest, FusedPass)
     first, second, *others = target.fastest.layers
     assert told == [
-        first.inputs, second.inputs, second.mlp.products()[1], *(layer.inputs for layer in others), target.fastest.head]
+        first.inputs, second.inputs, second.mlp.linears()[1], *(layer.inputs for layer in others), target.fastest.head]
 
 
 def target_of_four_bits(finer: Sequence[str] = ()) -> TorchTarget:
@@ -178,7 +177,7 @@ def target_of_four_bits(finer: Sequence[str] = ()) -> TorchTarget:
         if value.ndim == 2 and not any(part in name for part in finer):
             value.data.copy_(on_levels(lowest=-0.25, outputs=value.shape[0], inputs=value.shape[1]))
     target = TorchTarget(model, ())
-    assert target.read_in_four_bits() and target.dtype == FOUR_BITS
+    assert target.enable_int4() and target.dtype == FOUR_BITS
     return target
 
 

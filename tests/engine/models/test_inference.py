@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine.decoding.loop import decode
-from engine.models.inference import in_inference_mode, rounds_in_inference_mode
+from engine.models.device import in_inference_mode, rounds_in_inference_mode
 from engine.records import Request, Round
 from tests.engine.small import small_drafter, small_target
 

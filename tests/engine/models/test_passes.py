@@ -20,8 +20,8 @@ from transformers import (
 
 from engine.models.cache import TreeCache
 from engine.models.layers import KeysValues, Layer, Norm
+from engine.models.packed_linear import PackedLinear
 from engine.models.passes import FusedPass, PassOutput, PassPart, ReferencePass, fastest_pass
-from engine.models.products import Product
 
 TAPS = (0, 1)
 SIZES = {"vocab_size": 61, "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3,
@@ -128,7 +128,7 @@ def test_a_weight_laid_out_once_gives_the_same_bits(rows: int) -> None:
     generator = torch.Generator().manual_seed(rows)
     weight, inputs, bias = (torch.randn(*shape, generator=generator).bfloat16()
                             for shape in ((96, 64), (rows, 64), (96,)))
-    product = Product(weight, bias)
+    product = PackedLinear(weight, bias)
     torch.testing.assert_close(product(inputs), linear(inputs, weight, bias), atol=0, rtol=0)
 
 

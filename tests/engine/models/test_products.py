@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from engine.models.products import Product, VocabularyProduct, joined, side_by_side, tiles
+from engine.models.packed_linear import PackedHead, PackedLinear, joined, side_by_side, tiles
 
 ROWS = (1, 2, 16, 17, 33, 65)
 
@@ -47,7 +47,7 @@ def test_a_product_of_any_number_of_rows_is_the_exact_one(rows: int) -> None:
     modules = projections(torch.float32)
     weight, inputs = side_by_side(modules), rows_of(rows, torch.float32)
     exact = inputs.double() @ weight.double().t()
-    torch.testing.assert_close(Product(weight)(inputs).double(), exact, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(PackedLinear(weight)(inputs).double(), exact, atol=1e-5, rtol=1e-5)
     for module in modules:  # transformers' own code goes over the same weights
         torch.testing.assert_close(module(inputs), linear(inputs, module.weight.contiguous(), module.bias))
 
@@ -60,16 +60,16 @@ def test_the_vocabulary_over_a_layout_is_the_heads_own(rows: int, bias: bool, dt
     torch.manual_seed(0)
     head, inputs = nn.Linear(64, 1000, bias=bias, dtype=dtype), rows_of(rows, dtype)
     close = {"atol": 1e-5, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 2e-2, "rtol": 2e-2}
-    product = VocabularyProduct(head)
+    product = PackedHead(head)
     torch.testing.assert_close(product(inputs), head(inputs), **close)
     torch.testing.assert_close(product(inputs[None])[0], head(inputs), **close)
 
 
 def test_a_vocabulary_without_room_for_a_second_one_goes_over_its_own_weight(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.models.products.VOCABULARY_BYTES", 1000)
-    monkeypatch.setattr("engine.models.products.by_layout", lambda *_: pytest.fail("there is no layout"))
+    monkeypatch.setattr("engine.models.packed_linear.VOCABULARY_BYTES", 1000)
+    monkeypatch.setattr("engine.models.packed_linear.by_layout", lambda *_: pytest.fail("there is no layout"))
     with torch.inference_mode():
-        VocabularyProduct(nn.Linear(64, 1000))(torch.zeros(17, 64))
+        PackedHead(nn.Linear(64, 1000))(torch.zeros(17, 64))
 
 
 def test_only_bfloat16_has_tiles() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engine.machine.threads import OtherWork, processors
-from engine.models.waiting import WaitingPolicy
+from engine.models.device import WaitingPolicy
 
 
 class Told(OtherWork):
@@ -24,7 +24,7 @@ class Told(OtherWork):
 
 @pytest.fixture
 def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
-    monkeypatch.setattr("engine.models.waiting.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("engine.models.device.LOOK_SECONDS", 0.0)
     until_gone()  # what an earlier test of this process called up and forsook
     threads = torch.get_num_threads()
     torch.set_num_threads(max(2, len(processors())))
@@ -75,7 +75,7 @@ def test_one_thread_meets_nobody(others: Told) -> None:
 
 
 def test_who_no_longer_decodes_leaves_no_team(others: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.models.waiting.FORSAKEN_SECONDS", 0.05)
+    monkeypatch.setattr("engine.models.device.FORSAKEN_SECONDS", 0.05)
     others.busy, waiting = 2.0, WaitingPolicy(others)
     waiting.adapt()
     assert waiting.asleep
@@ -83,7 +83,7 @@ def test_who_no_longer_decodes_leaves_no_team(others: Told, monkeypatch: pytest.
 
 
 def test_a_look_comes_now_and_then_only(others: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.models.waiting.LOOK_SECONDS", 60.0)
+    monkeypatch.setattr("engine.models.device.LOOK_SECONDS", 60.0)
     others.busy, waiting = 2.0, WaitingPolicy(others)
     waiting.adapt()
     assert not waiting.asleep

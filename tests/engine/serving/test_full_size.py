@@ -14,7 +14,7 @@ import torch
 from engine.decoding.loop import decode
 from engine.decoding.outcome import outcome
 from engine.drafters.dflash.drafter import DFlashDrafter
-from engine.models.products import VocabularyProduct
+from engine.models.packed_linear import PackedHead
 from engine.records import Request
 from engine.serving.rigs import load_rig
 from tests.engine.published import (
@@ -55,7 +55,7 @@ def test_the_full_pair_loads_drafts_as_the_reference_does_and_stays_lossless(tmp
                                       max_tokens=6), rig.target, [drafter])).token_ids) == len(plain) == 6
 
     # the weights are bfloat16's, so float32 holds them exactly: the arithmetic is compared and not its rounding
-    output = VocabularyProduct(rig.target.head.float())
+    output = PackedHead(rig.target.head.float())
     whole = DFlashDrafter(drafter.model.float(), rig.target.embedding.float(), output)
     features = torch.randn(9, len(published.taps) * FULL["hidden_size"], generator=torch.Generator().manual_seed(2))
     whole.begin(32)

@@ -1,0 +1,128 @@
+"""What passes run on: the hardware's name, inference mode, and threads that sleep while others want the processors.
+
+Inference mode skips autograd's bookkeeping. Entering and leaving it takes as long as three small kernels, so a round
+does it once, and the functions it calls only check that it is on.
+
+How long OpenMP's threads spin at their barriers is fixed when the library is loaded (``engine/machine/threads.py``),
+with one exception: GNU's OpenMP lets all threads sleep at once while it manages more of them than there are processors.
+A second, idle team of threads, started from a Python thread of its own, brings that about; when that Python thread
+ends, the others spin again. With any other OpenMP nothing changes, and the spinning is short anyway.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Generator
+from functools import wraps
+from pathlib import Path
+from threading import Event, Thread
+from time import perf_counter
+from typing import ParamSpec, TypeVar
+
+import torch
+from transformers import PreTrainedModel
+
+from engine.machine.threads import CROWDED, OtherWork
+from engine.records import Round
+
+LOOK_SECONDS = 0.25  # between two looks at the load of other programs
+FORSAKEN_SECONDS = 2.0  # without a pass, after which the second team ends
+CLEARED = 0.25  # missing processors: threads sleep from ``CROWDED`` on, and spin again below this
+CALL_UP = 2**20  # numbers, enough for torch to add them with all its threads
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def hardware(device: torch.device, gpus: int = 1) -> str:
+    """The device's name, for example ``NVIDIA H200``, ``2 × NVIDIA H200`` or ``AMD EPYC, 2 cores``."""
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+        return f"{gpus} × {name}" if gpus > 1 else name
+    return f"{_processor()}, {os.cpu_count()} cores"
+
+
+def _processor() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.is_file():
+        for line in information.read_text(encoding="utf8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def gpus_of(model: PreTrainedModel) -> int:
+    """How many devices a model is spread over."""
+    return len(set(getattr(model, "hf_device_map", {"": 0}).values()))
+
+
+def in_inference_mode(call: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Wrap a function so that it runs in inference mode."""
+    @wraps(call)
+    def inside(*given: Given.args, **named: Given.kwargs) -> Result:
+        if torch.is_inference_mode_enabled():
+            return call(*given, **named)
+        with torch.inference_mode():
+            return call(*given, **named)
+    return inside
+
+
+def rounds_in_inference_mode(rounds: Generator[Round, None, None]) -> Generator[Round, None, None]:
+    """Make each round in inference mode and yield it outside: the mode belongs to the thread, not to the generator."""
+    try:
+        while True:
+            with torch.inference_mode():
+                finished = next(rounds, None)
+            if finished is None:
+                return
+            yield finished
+    finally:
+        rounds.close()
+
+
+class WaitingPolicy:
+    """Decides before each pass on a CPU whether threads sleep or spin. It looks at the load every ``LOOK_SECONDS``, and
+    otherwise costs one reading of the clock."""
+
+    def __init__(self, others: OtherWork | None = None) -> None:
+        self._others = others or OtherWork()
+        self._next = perf_counter() + LOOK_SECONDS
+        self._second: OmpSpinSuppressor | None = None
+
+    @property
+    def asleep(self) -> bool:
+        """Whether threads sleep as soon as they reach a barrier."""
+        return self._second is not None and self._second.is_alive()
+
+    def adapt(self) -> None:
+        """Let threads sleep at barriers while other programs want the processors, and spin while they do not."""
+        now = perf_counter()
+        if now < self._next:
+            return
+        self._next = now + LOOK_SECONDS
+        missing = self._others.missing(torch.get_num_threads())
+        if self.asleep and self._second:
+            self._second.wanted.set() if missing >= CLEARED else self._second.stop()
+        elif missing >= CROWDED and torch.get_num_threads() > 1:
+            self._second = OmpSpinSuppressor()
+
+
+class OmpSpinSuppressor(Thread):
+    """A thread with an idle team of OpenMP threads. It ends when stopped, or after ``FORSAKEN_SECONDS`` unwanted."""
+
+    def __init__(self) -> None:
+        super().__init__(name="second team", daemon=True)
+        self.wanted, self._over = Event(), False
+        self.start()
+
+    def stop(self) -> None:
+        """End the thread soon, and with it the team."""
+        self._over = True
+        self.wanted.set()
+
+    def run(self) -> None:
+        """Start the team, then wait for as long as it is wanted."""
+        torch.zeros(CALL_UP).add_(1)
+        while self.wanted.wait(FORSAKEN_SECONDS) and not self._over:
+            self.wanted.clear()
