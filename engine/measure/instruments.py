@@ -29,7 +29,7 @@ from engine.measure.doctor import diagnose
 from engine.measure.whatif import Alternatives, live_what_if, written
 from engine.records import Ask, Round
 from engine.serving.chat import pieces
-from engine.serving.live import LiveRig
+from engine.serving.live import LiveRig, open_rig
 from engine.serving.precision import DTYPES
 from engine.serving.rigs import Rig, load_rig
 from engine.trace import Piece, Trace
@@ -88,9 +88,9 @@ class LiveLaboratory:
         return pieces(self.rig.tokenizer, token_ids)
 
 
-def laboratory(name: str, dtype: str = "bfloat16", device: str = "") -> LiveLaboratory:
+def laboratory(name: str, dtype: str) -> LiveLaboratory:
     """A laboratory on a newly opened rig; RigError says what is missing or does not fit."""
-    return LiveLaboratory(LiveRig(load_rig(name, dtype, device)))
+    return LiveLaboratory(open_rig(name, dtype))
 
 
 class LiveInstruments:

@@ -52,12 +52,13 @@ WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticErro
 CARD = "rig.json"
 TYPICAL_LENGTHS: Mapping[int, float] = MappingProxyType({1: 1.4, 3: 1.8, 7: 2.0, 16: 2.2})  # where no card says
 KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
-    "title": (str, "a text"), "heads": (list, "a list of names"), "defaults": (dict, "an object of lists of names"),
+    "title": (str, "a text"), "drafters": (list, "a list of names"), "defaults": (dict, "an object of lists of names"),
     "revisions": (dict, "an object of texts"), "package": (dict, "an object of texts"),
     "good_at": (str, "a text"), "familiar_nats": ((int, float), "a number"),
     "familiar": (list, "a list of regular expressions"),
     "acceptance_lengths": (dict, "an object of numbers")}
-NEEDED = ("title", "heads", "defaults")
+NEEDED = ("title", "drafters", "defaults")
+OLDER_NAME = "heads"  # of ``drafters``, in cards written before
 
 
 
@@ -264,7 +265,7 @@ def card_parts(folder: Path, opening: Opening) -> RigParts:
     """The parts that a folder's card names; a target in a package is fetched. RigError says which field is missing or
     of the wrong kind."""
     card = _read(folder)
-    names = _names(folder, "heads", card["heads"])
+    names = _names(folder, "drafters", card["drafters"])
     defaults = {count: _names(folder, "defaults", chosen) for count, chosen in card["defaults"].items()}
     for count, chosen in defaults.items():
         if count not in ("0", "1", "2") or len(chosen) != int(count) or not {*chosen} <= {*names, NGRAM}:
@@ -288,6 +289,8 @@ def _read(folder: Path) -> dict[str, Any]:
         raise RigError(f"{CARD} in {display_name(folder)} is not JSON: {first_line(error)}.") from error
     if not isinstance(card, dict):
         raise RigError(f"{CARD} in {display_name(folder)} holds a {type(card).__name__}; it has to be an object.")
+    if OLDER_NAME in card:
+        card = {"drafters": card[OLDER_NAME], **card}
     missing = [name for name in NEEDED if name not in card]
     if missing:
         raise RigError(f"{CARD} in {display_name(folder)} has no {missing[0]!r}.")

@@ -155,14 +155,6 @@ def test_a_rig_says_which_quantisation_its_weights_came_from(file: Path, kept: P
     assert from_hub(f"{file}::ngram") == ()
 
 
-@pytest.mark.parametrize("share", [0.0005, 0.3, 0.95])
-def test_a_file_that_is_cut_off(file: Path, kept: Path, tmp_path: Path, share: float) -> None:
-    cut = tmp_path / "cut.gguf"
-    cut.write_bytes(file.read_bytes()[:max(8, int(share * file.stat().st_size))])
-    with pytest.raises(RigError, match=r"cut.gguf is cut off or damaged \(.*\); fetch it again"):
-        converted(str(cut))
-
-
 def test_what_is_no_whole_gguf_file(file: Path, kept: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.gguf"
     other.write_text("PK and so on")

@@ -97,8 +97,8 @@ def test_what_cannot_be_done_is_one_sentence(
 
 
 @pytest.mark.parametrize(("card", "said"), [
-    ([], "has to be an object"), ({"title": "x"}, "has no 'heads'"), ({"heads": 3}, "a list of names"),
-    ({"heads": ["../x"]}, "names of folders beside it"), ({"heads": [None]}, "names of folders beside it"),
+    ([], "has to be an object"), ({"title": "x"}, "has no 'drafters'"), ({"drafters": 3}, "a list of names"),
+    ({"drafters": ["../x"]}, "names of folders beside it"), ({"drafters": [None]}, "names of folders beside it"),
     ({"defaults": []}, "an object of lists"), ({"defaults": {"one": ["a"]}}, "under 'defaults'"),
     ({"defaults": {"1": "a"}}, "list of names"), ({"defaults": {"1": ["b"]}}, "as many of a, ngram"),
     ({"familiar_nats": "low"}, "a number"),
@@ -108,8 +108,8 @@ def test_what_cannot_be_done_is_one_sentence(
     ({"title": 3}, "a text"), ({"good_at": []}, "a text")])
 def test_a_damaged_card_of_a_rig(
         card: object, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    whole = {"title": "x", "heads": ["a"], "defaults": {"1": ["a"]}}
-    made = {**whole, **card} if isinstance(card, dict) and "heads" not in str(said) else card
+    whole = {"title": "x", "drafters": ["a"], "defaults": {"1": ["a"]}}
+    made = {**whole, **card} if isinstance(card, dict) and "drafters" not in str(said) else card
     (tmp_path / "rig.json").write_text(json.dumps(made))
     assert main(["generate", "--prompt", "hi", "--rig", str(tmp_path)]) == 1
     found = capsys.readouterr().err
