@@ -82,7 +82,7 @@ class LiveLaboratory:
         """The cost of rounds of so many requests like this one, in the middle of its text; a new one takes seconds to
         measure."""
         middle = len(self.live.request(ask).prompt_ids) + ask.max_tokens // 2
-        return self.live.load_curve(middle, ask.sampling, requests)
+        return self.live.curve(middle, ask.sampling, requests)
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         return pieces(self.rig.tokenizer, token_ids)
@@ -125,7 +125,7 @@ class LiveInstruments:
         return self.load_cost(trace, 1)
 
     def load_cost(self, trace: Trace, requests: int) -> CostCurve:
-        return self._live.load_curve(written(trace).context, trace.header.request.sampling, requests)
+        return self._live.curve(written(trace).context, trace.header.request.sampling, requests)
 
     def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
         return live_what_if(self._live, written(trace), Alternatives(curve=self.cost(trace)), steps)

@@ -59,18 +59,13 @@ def drawn(probabilities: Tensor, draws: Tensor) -> Tensor:
     return torch.minimum(chosen, last)
 
 
-def choices(logits: Tensor, sampling: Sampling, draws: Tensor) -> tuple[Tensor, Tensor | None]:
+def choices(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64]) -> tuple[Tensor, Tensor | None]:
     """The choice at each row, (rows,) int64, and the processed log probabilities (rows, vocabulary) float32, None at
     temperature 0; both on the device. logits (rows, vocabulary), draws (rows,) float64 in [0, 1)."""
     if sampling.temperature == 0:
         return likeliest(logits), None
     left = processed(logits.float(), sampling)
-    return drawn(left.exp(), draws), left
-
-
-def chosen(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64]) -> Tensor:
-    """The target's choice at each row of logits (rows, vocabulary), (rows,) int64; draws (rows,) float64 in [0, 1)."""
-    return choices(logits, sampling, torch.from_numpy(draws).to(logits.device))[0]
+    return drawn(left.exp(), torch.from_numpy(draws).to(logits.device)), left
 
 
 def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64], packed: PackedTree) -> Verification:
@@ -87,7 +82,7 @@ def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64],
     if sampling.temperature == 0 and logits.device.type == "cpu":
         source: VerificationSource = GreedyChoices(logits, tokens, parents)
     else:
-        choice, left = choices(logits, sampling, torch.from_numpy(draws).to(logits.device))
+        choice, left = choices(logits, sampling, draws)
         source = ChoiceStatistics(choice.cpu().numpy().astype(np.int32),
                                 lambda: described(logits, choice, left, tokens, parents))
     return LazyVerification(source) if logits.numel() <= WAITING else source.described()

@@ -18,7 +18,7 @@ from engine.models.cache import SpreadCache, TreeCache
 from engine.models.device import WaitingPolicy, gpus_of, hardware, in_inference_mode
 from engine.models.packed_linear import CACHE_DTYPE, PackedHead
 from engine.models.passes import AnyCache, FusedPass, PassOutput, PassPart, ReferencePass, fastest_pass
-from engine.models.sampling import chosen, drawn, processed, verification
+from engine.models.sampling import choices, drawn, processed, verification
 from engine.records import DraftTree, Floats, Integers, PackedTree, Sampling, Verification
 from engine.requests.rig_names import FOUR_BITS
 
@@ -114,7 +114,7 @@ class TorchTarget:
         self._draws = position_draws(sampling.seed, size + rows + 1)
         self._output = self.reference.prefill(torch.tensor(prompt_ids, device=self.device), self._cache)
         self._cache.length = size
-        choice = chosen(self._output.logits, sampling, self._draws[[size]])
+        choice, _ = choices(self._output.logits, sampling, self._draws[[size]])
         return int(choice[0]), self._output.tapped
 
     def verify(self, packed: PackedTree) -> Verification:

@@ -207,14 +207,10 @@ class LiveRig:
             return AutoBudget(curve, shares=False)
         return AutoBudget(curve, self._histories[request.method, *map(id, drafters)])
 
-    def curve(self, context: int, sampling: Sampling) -> CostCurve:
-        """The cost of rounds after ``context`` tokens; the first call for a context bucket takes seconds to measure."""
+    def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
+        """The cost of rounds, after ``context`` tokens, that so many requests share; the first call for a context
+        bucket takes seconds to measure."""
         with self.held(f"while the cost of rounds after {context} tokens was measured"):
-            return self._costs.curve(context, sampling)
-
-    def load_curve(self, context: int, sampling: Sampling, requests: int) -> CostCurve:
-        """The cost of rounds that so many requests share."""
-        with self.held(f"while the cost of rounds of {requests} requests after {context} tokens was measured"):
             return self._costs.curve(context, sampling, requests)
 
     def _lines(self, ask: Ask, request: Request, drafters: Mapping[str, Drafter]) -> Generator[Line, None, None]:

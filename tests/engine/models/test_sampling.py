@@ -12,7 +12,6 @@ from engine.models import sampling
 from engine.models.sampling import (
     GreedyChoices,
     choices,
-    chosen,
     drawn,
     on_host,
     processed,
@@ -51,7 +50,7 @@ def test_draws_at_the_ends_stay_inside_the_support() -> None:
 
 def test_draws_follow_the_distribution() -> None:
     draws = position_draws(7, 20_000)
-    tokens = chosen(LOGITS.expand(20_000, -1), Sampling(1.0), draws)
+    tokens, _ = choices(LOGITS.expand(20_000, -1), Sampling(1.0), draws)
     shares = np.bincount(tokens.numpy(), minlength=4) / 20_000
     np.testing.assert_allclose(shares, [0.5, 0.25, 0.15, 0.1], atol=0.015)  # 4 standard errors
 
@@ -73,7 +72,7 @@ def test_the_host_says_of_greedy_rows_what_the_device_does(at_once: int, monkeyp
     tokens = torch.randint(50, (9,), generator=generator).int().numpy()
     tokens[1] = int(logits[0].argmax())
     found = verification(logits, Sampling(), np.zeros(0), PackedTree(tokens, parents, parents, 9, ancestors(parents)))
-    choice, left = choices(logits, Sampling(), torch.zeros(9))
+    choice, left = choices(logits, Sampling(), np.zeros(9))
     rows = statistics(logits, choice, left, torch.from_numpy(tokens).long(), torch.from_numpy(parents).long())
     expected = on_host(choice.int().numpy(), rows.numpy(), tokens, parents)
     assert found.choice.tolist() == expected.choice.tolist()
