@@ -58,10 +58,6 @@ class LiveLaboratory:
     def drafters(self) -> Sequence[str]:
         return self.live.drafters
 
-    def check(self, ask: Ask) -> None:
-        """RequestError where the rig cannot run this request; nothing is run."""
-        self.live.run(ask)
-
     def measure(self, ask: Ask) -> Reading:
         with self.live.rounds(ask) as rounds:
             return read(rounds)

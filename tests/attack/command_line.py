@@ -33,7 +33,6 @@ from engine.errors import CanopyError, ResultsError
 from engine.lab import order, planning
 from engine.lab.prompt_sets import file_of, prompt_set
 from engine.lab.store import Store
-from engine.measure.instruments import LiveLaboratory
 from engine.measure.whatif import written
 from engine.requests.rig_names import rig_names
 from engine.serving.live import LiveRig
@@ -129,7 +128,7 @@ def _generate(choice: argparse.Namespace) -> None:
 def _bench(choice: argparse.Namespace) -> None:
     plan = bench.plan_of(choice)
     for cell in list(order.cells(plan))[:len(plan.settings)]:
-        LiveLaboratory(live()).check(plan.ask(cell))
+        live().run(plan.ask(cell))
 
 
 def _sweep(choice: argparse.Namespace) -> None:
