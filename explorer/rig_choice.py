@@ -171,7 +171,7 @@ def note_of(name: str) -> str:
         return f"target from the Python package {package}" if package else "comes with Canopy, needs no network"
     pair = NAMED[name]
     target, *drafters = (place.partition(PIN)[0] for place in (pair.target, *pair.drafters))
-    return f"{target} with {', '.join(drafters)}, from the hub"
+    return f"{target} with {', '.join(drafters)}, from the hub; formats tested, published weights not run"
 
 
 def _package_of(name: str) -> str:

@@ -19,19 +19,22 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from engine.checkpoints.files import LARGEST, display_name, first_line, must_have_layers, read_config, require
 from engine.checkpoints.memory import Places
 from engine.errors import CancellationError, RigError
 from engine.models.layers import causal
 
+CAUSAL = frozenset(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())  # the names of their classes
 SEEN_WHOLE = frozenset({"full_attention", "sliding_attention"})
 ALIBI = frozenset({"bloom", "mpt"})
 SMALLEST_WINDOW = 512  # positions: with a smaller window texts would be too short to be of use
 
 MASK_PER_KIND = frozenset({"qwen2", "qwen3"})  # these take a mask for each kind of layer, None for a causal one
 WHOLE: Places = MappingProxyType({})
+# Buffers that old checkpoints store, and no model needs.
+DERIVED = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")
 ONE_AT_A_TIME = Lock()  # transformers changes its classes while it loads a model, and two loads leave them changed
 
 
@@ -48,6 +51,10 @@ def causal_config(folder: Path) -> PreTrainedConfig:
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise RigError(f"The model in {display_name(folder)} is a {kind}, for which transformers has no causal "
                        "language model.")
+    named = [name for name in config.architectures or () if name not in CAUSAL]
+    if named:
+        raise RigError(f"The model in {display_name(folder)} is a {named[0]}, which is no causal language model that "
+                       "transformers knows.")
     reason = why_not(config)
     if reason:
         raise RigError(f"The model in {display_name(folder)} is a {kind}: {reason}.")
@@ -134,6 +141,11 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: 
     if missing:
         raise RigError(f"The weights in {display_name(folder)} have no {missing[0]} (and {len(missing) - 1} more "
                        "tensors); the checkpoint does not fit its own config.json, so fetch it again.")
+    unused = sorted(name for name in report["unexpected_keys"] if not name.endswith(DERIVED))
+    if unused:
+        raise RigError(f"The weights in {display_name(folder)} have {unused[0]} (and {len(unused) - 1} more tensors), "
+                       f"which {type(model).__name__} does not use; it is another kind of model than its config.json "
+                       "says.")
     must_stop(model, folder)
     text = model.config.get_text_config()
     if getattr(text, "num_key_value_heads", None) is None:

@@ -31,7 +31,8 @@ class BlockDrafter(Drafter, Protocol):
         """What each slot predicts by itself, (…, vocabulary), by normed hidden states (…, hidden size)."""
 
     def lattices(self, hidden: Tensor, roots: Tensor, width: int) -> list[Lattice]:
-        """A lattice for each block, by normed hidden states (blocks, depth, hidden size) and roots (blocks,)."""
+        """A lattice for each block, by hidden states (blocks, depth, hidden size) before the last norm and roots
+        (blocks,)."""
 
     @property
     def device(self) -> torch.device:

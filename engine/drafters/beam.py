@@ -76,7 +76,7 @@ def grow(model: PathModel, root: int, reach: Reach) -> Lattice:
         if depth + 1 < reach.depth:
             scores = best.values
             logits = model.after(top.indices.flatten()[best.indices], best.indices // logprobs.shape[-1])
-    return _lattice(levels, reach.width)
+    return on_host(levels, reach.width)
 
 
 def nothing() -> Lattice:
@@ -85,8 +85,8 @@ def nothing() -> Lattice:
     return Lattice(zero, np.zeros((0, 1, 1), np.float32), zero)
 
 
-def _lattice(levels: list[BeamLevel], width: int) -> Lattice:
-    """Levels on the device as one lattice on the host."""
+def on_host(levels: list[BeamLevel], width: int) -> Lattice:
+    """Levels of up to ``width`` rows as one lattice on the host; what leads to row ``width`` leads nowhere."""
     shape = len(levels), width + 1, levels[0].tokens.shape[-1]
     tokens, follow = np.zeros(shape, np.int32), np.full(shape, width, np.int32)
     logprobs = np.full(shape, -np.inf, np.float32)

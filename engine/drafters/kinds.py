@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from transformers import PreTrainedConfig
@@ -51,16 +52,39 @@ class Kind:
 KINDS: Table[Kind] = Table("engine.drafters", "dflash", "eagle3", "phrases", "autoregressive", module="checkpoint")
 
 
+# Published drafters of families that none of the kinds runs, by a part of their architecture's or format's name.
+NOT_RUN: Mapping[str, str] = MappingProxyType({
+    "xpress": "an xPress drafter, whose proposals depend on every token before them in the block",
+    "lilicorr": "a LiLiCorr drafter, whose transitions come from a second model over all candidates",
+    "museglimmerassistant": "the block-diffusion drafter of Muse Glimmer in the form of transformers",
+    "gemma4dspark": "a DSpark drafter of Gemma 4, whose layers have heads of two sizes",
+    "musesparkdspark": "a DSpark drafter of Muse Spark, whose layers are not Qwen3's",
+    "dflashlaguna": "a DFlash drafter of Laguna, whose attention is gated",
+    "peagle": "a P-EAGLE drafter, which drafts several positions in one pass",
+    "hspec": "an H-Spec drafter",
+    "mtp": "a layer for multi-token prediction of its target"})
+
 COUNTS = ("vocab_size", "draft_vocab_size", "target_hidden_size")  # in config.json, of any kind
 
 
 def planned(folder: Path, target: TargetFacts) -> DrafterPlan:
     """The plan of the drafter in a folder, by the first kind that recognises its config.json."""
     values = read_config(folder)
+    _must_run(folder, values)
     for name in COUNTS:
         if values.get(name) is not None:
             must_count(folder, values, name)
     return next(kind for kind in KINDS.values() if kind.recognises(values)).plan(folder, target)
+
+
+def _must_run(folder: Path, values: Mapping[str, Any]) -> None:
+    """RigError where a config.json describes a drafter of a family that is known and not run."""
+    format_ = values.get("speculators_model_type")
+    named = architectures(values) if format_ is None else str(format_)
+    for part, what in NOT_RUN.items():
+        if part in named:
+            raise RigError(f"The drafter in {display_name(folder)} is {what}; DFlash, DFlash 2, DSpark, TreeFlash, "
+                           "EAGLE-3 and phrase drafters run, and language models.")
 
 
 def architectures(values: Mapping[str, Any]) -> str:

@@ -204,8 +204,9 @@ def _drafter_findings(rig: Rig, named: tuple[str, BlockDrafter], answers: Sequen
          "{best} fares better."),
         ("slot 0", {"slot 0 is a mask": (rig.target.taps, _masked_root(drafter))},
          "This drafter wants a mask in slot 0 and not the root's embedding; check its own code."),
-        ("slots", {"a slot proposes the next token": (rig.target.taps, _shifted(drafter))},
-         "This drafter's slots propose the token after them (draft_shift); read slots 0 to block − 2."),
+        ("slots", {"slots are read one off": (rig.target.taps, _shifted(drafter))},
+         "This drafter's slots propose the tokens beside those that are read off them (draft_shift, "
+         "sample_from_anchor); check its own code."),
         ("rope", _other_bases(rig, drafter),
          "Use the rotary base of the checkpoint's config; here {best} fares better."))
     findings = []
@@ -251,7 +252,7 @@ def _masked_root(drafter: BlockDrafter) -> Manner:
 
 
 def _shifted(drafter: BlockDrafter) -> Manner:
-    return Manner(usual(drafter).lay, drafter.model.rotation, first_slot=0)
+    return Manner(usual(drafter).lay, drafter.model.rotation, first_slot=1 - drafter.model.first_slot)
 
 
 def _other_bases(rig: Rig, drafter: BlockDrafter) -> Ways:

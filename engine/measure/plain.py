@@ -118,7 +118,7 @@ class PlainLoop:
         positions = torch.arange(state.length, state.length + drafter.block, device=device)
         places = torch.arange(state.length + drafter.block, device=device)
         hidden = model(drafter.embedded(tokens), model.rotation(positions), state.context, None, (positions, places))
-        logprobs: Tensor = drafter.logits(hidden[0, 1:]).float().log_softmax(-1).cpu()
+        logprobs: Tensor = drafter.logits(model.norm(model.proposing(hidden[0]))).float().log_softmax(-1).cpu()
         return logprobs
 
     def _round(self, state: PlainState, budget: int) -> list[int]:

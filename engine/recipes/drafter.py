@@ -162,7 +162,7 @@ class Trainee(nn.Module):
         return loss if selector is None else loss + transition_loss(selector, logits, states, blocks)
 
     def denoised(self, features: Tensor, blocks: Blocks) -> Tensor:
-        """Hidden states of all masked slots, (rows × m × (slots − 1), hidden size)."""
+        """Normed hidden states of all masked slots, (rows × m × (slots − 1), hidden size)."""
         place = features.device
         roots, anchors = torch.from_numpy(blocks.roots).to(place), torch.from_numpy(blocks.anchors).to(place)
         (rows, length), count, slots = features.shape[:2], anchors.shape[1], blocks.slots
@@ -176,7 +176,7 @@ class Trainee(nn.Module):
         hidden = self.drafter(
             nn.functional.embedding(tokens.flatten(1), self.embedding), (cosines[:, None], sines[:, None]),
             context, block_mask(anchors, length, slots))
-        masked: Tensor = hidden.unflatten(1, (count, slots))[:, :, 1:].flatten(0, 2)
+        masked: Tensor = self.drafter.norm(hidden.unflatten(1, (count, slots))[:, :, 1:].flatten(0, 2))
         return masked
 
 

@@ -46,7 +46,8 @@ class RigPair:
     drafters: tuple[str, ...]
 
 
-# Commits, so that a rig is the same tomorrow; the newest weights are TARGET@main::DRAFTER@main.
+# The formats of these are tested with random weights of the same configurations and names; the published weights have
+# not been run. Commits, so that a rig is the same tomorrow; the newest weights are TARGET@main::DRAFTER@main.
 NAMED: Mapping[str, RigPair] = MappingProxyType({
     "qwen3-4b": RigPair(
         "Qwen/Qwen3-4B@1cfa9a7208912126459214e8b04321603b3df60c",
@@ -54,6 +55,9 @@ NAMED: Mapping[str, RigPair] = MappingProxyType({
     "qwen3-8b": RigPair(
         "Qwen/Qwen3-8B@b968826d9c46dd6066d109eabc6255188de91218",
         ("z-lab/Qwen3-8B-DFlash-b16@9b41424b7109f9c5413454f481b09a82b85333f4",)),
+    "qwen3-8b-dspark": RigPair(
+        "Qwen/Qwen3-8B@b968826d9c46dd6066d109eabc6255188de91218",
+        ("deepseek-ai/dspark_qwen3_8b_block7@03326e5043815da1f81b109078b2889737c26017",)),
     "qwen3-coder-30b-a3b": RigPair(
         "Qwen/Qwen3-Coder-30B-A3B-Instruct@b2cff646eb4bb1d68355c01b18ae02e7cf42d120",
         ("z-lab/Qwen3-Coder-30B-A3B-DFlash@98ca0e3e2e6a372f2789d3a5e146566194084317",)),

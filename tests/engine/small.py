@@ -38,7 +38,7 @@ def small_target(seed: int = 0) -> TorchTarget:
 
 
 def small_drafter_model(seed: int = 1, block: int = 6, window: int = 0, causal: bool | None = None,
-                        options: Mapping[str, int] = MappingProxyType({})) -> DFlashModel:
+                        options: Mapping[str, object] = MappingProxyType({})) -> DFlashModel:
     """A random drafter of two layers, of which with a ``window`` the first slides."""
     torch.manual_seed(seed)
     config = small_config(layers=2)
@@ -55,6 +55,6 @@ def small_drafter_model(seed: int = 1, block: int = 6, window: int = 0, causal: 
 
 
 def small_drafter(target: TorchTarget, seed: int = 1, block: int = 6, window: int = 0,
-                  causal: bool | None = None, options: Mapping[str, int] = MappingProxyType({})) -> DFlashDrafter:
+                  causal: bool | None = None, options: Mapping[str, object] = MappingProxyType({})) -> DFlashDrafter:
     """The same, drafting for the target."""
     return DFlashDrafter(small_drafter_model(seed, block, window, causal, options), target.embedding, target.logits)

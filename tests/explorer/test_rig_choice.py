@@ -230,7 +230,8 @@ def test_a_page_asks_for_what_the_rig_can_do_now() -> None:
 
 def test_named_rigs_say_where_they_come_from() -> None:
     assert note_of("demo") == "comes with Canopy, needs no network"
-    assert note_of("qwen3-8b") == "Qwen/Qwen3-8B with z-lab/Qwen3-8B-DFlash-b16, from the hub"
+    assert note_of("qwen3-8b") == ("Qwen/Qwen3-8B with z-lab/Qwen3-8B-DFlash-b16, from the hub; formats tested, "
+                                   "published weights not run")
     made = Switching()
     named = [each["name"] for each in made.state()["named"]]
     assert named[0] == "demo" and {"smollm2", "qwen3-4b"} < set(named)

@@ -1,8 +1,8 @@
-"""Published block-diffusion checkpoints (DFlash and DFlash 2): their options, and the drafter.
+"""Published block-diffusion checkpoints (DFlash, DFlash 2, DSpark, TreeFlash, JetSpec): their options, and the drafter.
 
 Taps, mask token, block size, sliding layers and rotary embedding all come from the checkpoint; a formula for the taps
-would be wrong for most published ones. An option is looked for in ``dflash_config``, then at the top. Options that
-later checkpoints have added are refused by name.
+would be wrong for most published ones. An option is looked for in ``dflash_config``, then at the top; the same drafters
+in the format of speculators have other names for some. Options that later checkpoints have added are refused by name.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from torch import nn
 from transformers import PreTrainedConfig, Qwen3Config
 
 from engine.checkpoints.files import display_name, filled, load_weights, placed, read_config
@@ -31,11 +32,22 @@ from engine.drafters.kinds import (
     nested,
 )
 from engine.errors import RigError
+from engine.models.packed_linear import PackedHead
 from engine.models.target import TorchTarget
 
 NEEDED = ("mask_token_id", "target_layer_ids", "block_size")
-DFLASH2 = ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k")
 SCALES = ("output_multiplier", "final_logit_softcapping", "input_embedding_scale")
+DFLASH2 = ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k")
+# Options of one family only; its config.json has to name the first so many.
+FAMILIES: Mapping[str, tuple[tuple[str, ...], int]] = MappingProxyType({
+    "DFlash": (("causal_head", "draft_shift"), 0),  # those two are JetSpec's
+    "DFlash 2": (DFLASH2, len(DFLASH2)),
+    "TreeFlash": (("treeflash_config",), 1),
+    "DSpark": (("markov_rank", "markov_head_type", "sample_from_anchor", "num_anchors", "enable_confidence_head",
+                "confidence_head_with_markov"), 1)})
+MARKOV_HEADS = ("vanilla", "gated")
+SPECULATORS = frozenset({"dflash", "dflash2", "dspark"})  # of the algorithms in the format of speculators
+NOT_DRAFTING = "confidence_head."  # guesses how far a chain is accepted; a tree has the probability of every node
 ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # kinds whose angles do not depend on the text's length
 # Sizes that mean nothing where the option that they belong to is switched off.
 COMPANIONS: Mapping[str, str] = MappingProxyType({
@@ -50,7 +62,16 @@ SILENT = frozenset({
 
 def recognises(values: Mapping[str, Any]) -> bool:
     """Whether a config.json has a block-diffusion drafter's own options, or says that it is one."""
-    return "dflash" in architectures(values) or "dflash_config" in values
+    named = architectures(values)
+    return (any(part in named for part in ("dflash", "dspark", "treeflash")) or "dflash_config" in values
+            or values.get("speculators_model_type") in SPECULATORS)
+
+
+def family_of(values: Mapping[str, Any]) -> str:
+    """The family that a config.json is of, by its architecture."""
+    named = architectures(values)
+    parts = {"dflash2": "DFlash 2", "dspark": "DSpark", "treeflash": "TreeFlash"}
+    return next((family for part, family in parts.items() if part in named), "DFlash")
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
@@ -60,7 +81,7 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     taps = tuple(options["target_layer_ids"])
     must_fit(folder, "hidden size", config.hidden_size, target.config.hidden_size)
     must_fit(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
-    layers = read_config(folder).get("num_target_layers", options.get("num_target_layers"))
+    layers = options.get("num_target_layers")
     must_fit(folder, "a target of layers:", layers or target.config.num_hidden_layers, target.config.num_hidden_layers)
     must_tap(folder, taps, target.config)
     if not 0 <= options["mask_token_id"] < target.config.vocab_size:
@@ -73,43 +94,93 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
 
 
 def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDrafter:
-    model = DFlashModel(config)
-    filled(model, load_weights(folder), folder)
-    return DFlashDrafter(placed(model, target.device, target.model.dtype), target.embedding, target.logits)
+    model, weights, family = DFlashModel(config), load_weights(folder), config.dflash_config["family"]
+    if family == "TreeFlash":
+        weights = {name.removeprefix("model."): value for name, value in weights.items()}
+    own = {name: weights.pop(f"{name}.weight", None) for name in ("embed_tokens", "lm_head")}
+    if family == "DSpark":
+        weights = {name: value for name, value in weights.items() if not name.startswith(NOT_DRAFTING)}
+    filled(model, weights, folder)
+    embedding, head = target.embedding, target.logits
+    shape = (config.vocab_size, config.hidden_size)
+    for name, value in own.items():
+        must_fit(folder, f"{name} of shape", shape if value is None else tuple(value.shape), shape)
+    if own["embed_tokens"] is not None:
+        embedding = placed(nn.Embedding.from_pretrained(own["embed_tokens"]), target.device, target.model.dtype)
+    if own["lm_head"] is not None:
+        linear = nn.Linear(config.hidden_size, config.vocab_size, bias=False, device="meta")
+        linear.weight = nn.Parameter(own["lm_head"], requires_grad=False)
+        head = PackedHead(placed(linear, target.device, target.model.dtype))
+    return DFlashDrafter(placed(model, target.device, target.model.dtype), embedding, head)
 
 
 def drafter_config(folder: Path) -> Qwen3Config:
-    """The drafter's config with all of its own options in ``dflash_config``, wherever the checkpoint keeps them."""
-    values = read_config(folder)
-    options = _options(folder, values)
-    own = (*NEEDED, *SCALES, *(DFLASH2 if _is_second(values) else ()))
-    known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT | set(own)
+    """The drafter's config with its family and all of its own options in ``dflash_config``, wherever the checkpoint
+    keeps them."""
+    values = _plain(folder, read_config(folder))
+    options, family = _options(folder, values), family_of(values)
+    own = {*NEEDED, *SCALES, *FAMILIES[family][0]}
+    known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT | own
     _refuse(folder, {name: value for name, value in values.items() if name not in known})
     _refuse(folder, {
-        name: value for name, value in options.items() if name not in (*own, "num_target_layers", "causal")})
+        name: value for name, value in options.items() if name not in own | {"num_target_layers", "causal"}})
     config = Qwen3Config(**{key: value for key, value in values.items() if key not in ("auto_map", "dflash_config")})
-    options.setdefault("causal", values.get("is_causal"))  # sliding layers are causal unless this is false
+    if values.get("is_causal") is not None:
+        options["causal"] = values["is_causal"]
+    elif options.get("causal_head"):
+        options["causal"] = True
     _refuse_model(folder, config, values)
-    if _is_second(values):
+    if family == "DFlash 2":
         _must_divide(folder, config, options)
-    config.block_size, config.dflash_config = options.pop("block_size"), options
+    if family == "TreeFlash":
+        must_be(folder, {"treeflash_config": options["treeflash_config"]}, dict, "an object")
+        correction = options["treeflash_config"].get("ar_approximation")
+        must_know(folder, {"ar_approximation": "" if correction == "swiglu" else correction})
+        options["ar_approximation"] = correction
+    if family == "DSpark":
+        must_be(folder, {"markov_rank": options["markov_rank"]}, int, "a whole number")
+        options.setdefault("sample_from_anchor", True)
+        head = options.get("markov_head_type")
+        must_know(folder, {"markov_head_type": head if options["markov_rank"] and head not in MARKOV_HEADS else ""})
+    config.block_size, config.dflash_config = options.pop("block_size"), {**options, "family": family}
     return config
 
 
-def _is_second(values: Mapping[str, Any]) -> bool:
-    """Whether a config.json is of DFlash 2."""
-    return "dflash2" in architectures(values)
+def _plain(folder: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A config.json as the drafters' own authors write one, where it is in the format of speculators.
+
+    Its layer ids count the embedding as 0, so that id i is the output of layer i − 1.
+    """
+    if "speculators_model_type" not in values:
+        return values
+    layer, taps = values.get("transformer_layer_config") or {}, values.get("aux_hidden_state_layer_ids")
+    must_be(folder, {"transformer_layer_config": layer}, dict, "an object")
+    if taps is None:
+        raise RigError(f"config.json in {display_name(folder)} names no aux_hidden_state_layer_ids, without which no "
+                       "DFlash drafter runs.")
+    must_be(folder, {"aux_hidden_state_layer_ids": taps}, list, "a list of layers")
+    for tap in taps:
+        must_be(folder, {"among aux_hidden_state_layer_ids": tap}, int, "a whole number")
+    rest = {name: value for name, value in values.items() if name not in (
+        "speculators_model_type", "speculators_config", "speculators_version", "transformer_layer_config",
+        "aux_hidden_state_layer_ids", "sliding_window_non_causal", "target_hidden_size")}
+    options: dict[str, Any] = {"target_layer_ids": [tap - 1 for tap in taps]}
+    if values.get("sliding_window_non_causal"):
+        options["causal"] = False  # else sliding layers are causal, and full ones are not
+    return {**layer, **rest, "dflash_config": options}
 
 
 def _options(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """The drafter's own options from both places; RigError where a necessary one is missing or of the wrong kind."""
     inner = values.get("dflash_config") or {}
     must_be(folder, {"dflash_config": inner}, dict, "an object")
-    options = {**{name: values[name] for name in (*NEEDED, *SCALES, *DFLASH2) if name in values}, **inner}
-    kind = "DFlash 2" if _is_second(values) else "DFlash"
-    for name in (*NEEDED, *(DFLASH2 if _is_second(values) else ())):
+    family = family_of(values)
+    own, needed = FAMILIES[family]
+    options = {**{name: values[name] for name in (*NEEDED, *SCALES, *own, "num_target_layers") if name in values},
+               **inner}
+    for name in (*NEEDED, *own[:needed]):
         if options.get(name) is None:
-            raise RigError(f"config.json in {display_name(folder)} names no {name}, without which no {kind} drafter "
+            raise RigError(f"config.json in {display_name(folder)} names no {name}, without which no {family} drafter "
                            "runs.")
     must_be(folder, {"target_layer_ids": options["target_layer_ids"]}, list, "a list of layers")
     must_be(folder, {name: options[name] for name in ("mask_token_id", "block_size")}, int, "a whole number")
@@ -152,6 +223,8 @@ def _refuse_model(folder: Path, config: Qwen3Config, values: Mapping[str, Any]) 
     must_know(folder, {
         "layer_types": ", ".join(sorted(kinds - {"full_attention", "sliding_attention"})),
         "sliding layers without a sliding_window": slides and not config.sliding_window,
+        "draft_vocab_size": "" if values.get("draft_vocab_size") in (None, config.vocab_size) else values[
+            "draft_vocab_size"],
         "quantization_config": "quantised weights" if values.get("quantization_config") else "",
         "rope_parameters": nested(rope),
         "rope_type": "" if rope.get("rope_type", "default") in ROPES else rope["rope_type"],

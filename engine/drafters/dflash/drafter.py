@@ -13,6 +13,7 @@ from torch.nn.functional import embedding as rows_of
 from engine.drafters.dflash.marginals import marginals
 from engine.drafters.dflash.model import EVERYTHING, DFlashLayer, DFlashModel, Sight, convolved
 from engine.drafters.dflash.positions import proposals
+from engine.drafters.dflash.transitions import grown
 from engine.drafters.known_text import ReadText
 from engine.lab.replay import Proposals
 from engine.models.device import in_inference_mode
@@ -43,7 +44,7 @@ class DFlashDrafter:
         self.embedding, self.head = embedding, head
         self.block: int = model.config.block_size
         self.mask_id: int = model.config.dflash_config["mask_token_id"]
-        kind = BlockLayer if model.candidate_selector is not None else Layer
+        kind = Layer if model.layers[0].attention_conv is None else BlockLayer
         self.layers = [kind(layer, model.config.head_dim) for layer in model.layers]
         self.norm, self._fused_norm = norm_of(model.norm), norm_of(model.hidden_norm)
         self._fuse, self._keys_values = PackedLinear(side_by_side([model.fc])), KeysValues(self.layers)
@@ -88,14 +89,14 @@ class DFlashDrafter:
 
     @in_inference_mode
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``plan.Drafter``: a lattice of block − 1 depths, with one row each (paper 002, section 3) or, where a
-        selector scores transitions, one for each candidate."""
+        """See ``plan.Drafter``: a lattice of block − 1 depths, or as many as the block where its root proposes too. One
+        row each (paper 002, section 3) or, of a drafter that scores transitions, one for each predecessor."""
         end = self._length + self.block
         hidden, rotation = self.embedded(self._rooted(root)), self.rotations.span(self._length, end)
         masks = self._masks(end)
         for layer, sight, room in zip(self.layers, self.model.sights, self._context[:, :, :, :end], strict=True):
             hidden = layer.run(hidden, rotation, [View(self.block, room, masks[sight])])
-        return self.lattices(self.norm(hidden[None, 1:]), self._block[None, 0], width)[0]
+        return self.lattices(self.model.proposing(hidden[None]), self._block[None, 0], width)[0]
 
     def embedded(self, tokens: Tensor) -> Tensor:
         """What slots of these tokens (…,) start as, (…, hidden size): rows of the target's embedding as they are
@@ -109,11 +110,24 @@ class DFlashDrafter:
         return (logits / self._cap).tanh() * self._cap if self._cap else logits
 
     def lattices(self, hidden: Tensor, roots: Tensor, width: int) -> list[Lattice]:
-        """A lattice for each block, by normed hidden states (blocks, depth, hidden size) and roots (blocks,)."""
-        logits, selector = self.logits(hidden), self.model.candidate_selector
-        if selector is not None:
-            return selector.lattices(logits, hidden, roots, width)
-        return [marginals(block, width) for block in logits]
+        """A lattice for each block, by hidden states (blocks, depth, hidden size) before the last norm and roots
+        (blocks,)."""
+        model, normed = self.model, self.norm(hidden)
+        logits = self.logits(normed)
+        if model.candidate_selector is not None:
+            return model.candidate_selector.lattices(logits, normed, roots, width)
+        bias, correction = model.markov_head, model.ar_approximation
+        if bias is None and correction is None:
+            return [marginals(block, width) for block in logits]
+
+        def after(block: int, slot: int, predecessors: Tensor) -> Tensor:
+            last = normed[block, slot]
+            if correction is not None:
+                return self.logits(self.norm(hidden[block, slot] + correction(self.embedded(predecessors), last)))
+            assert bias is not None
+            biased: Tensor = logits[block, slot] + bias(last, predecessors)
+            return biased
+        return [grown(partial(after, block), hidden.shape[1], root, width) for block, root in enumerate(roots)]
 
     @property
     def weights(self) -> object:
@@ -134,7 +148,7 @@ class DFlashDrafter:
             hidden = layer.run(hidden, rotation, [
                 View(self.block, fork._context[number, :, :, :end], mask[sight])
                 for fork, end, mask in zip(forks, ends, masks, strict=True)])
-        proposed = self.norm(hidden.unflatten(0, (len(forks), self.block))[:, 1:])
+        proposed = self.model.proposing(hidden.unflatten(0, (len(forks), self.block)))
         whole = self.lattices(proposed, tokens[::self.block], max(widths))
         return [lattice.narrowed(width) for lattice, width in zip(whole, widths, strict=True)]
 

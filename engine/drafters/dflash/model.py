@@ -6,7 +6,9 @@ causal, and every slot sees the target's features of the committed positions bef
 layer as further keys and values. Embedding and output head are the target's.
 
 DFlash 2 (z-lab's ``dflash`` 0.1.0) adds a convolution around each attention and MLP, and a candidate selector
-(``transitions.py``); its checkpoints name the sizes of both.
+(``transitions.py``); its checkpoints name the sizes of both. In DSpark every slot proposes the token *after* its own
+position, the root's slot too, and a Markov head takes the selector's place; in TreeFlash a correction by the token
+before does. JetSpec's drafters are DFlash's, causal.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from transformers.models.qwen3.modeling_qwen3 import (
     rotate_half,
 )
 
-from engine.drafters.dflash.transitions import CandidateSelector
+from engine.drafters.dflash.transitions import CandidateSelector, MarkovHead, TokenCorrection
 
 Rotation = tuple[Tensor, Tensor]  # cosines and sines, (rows, head size)
 Places = tuple[Tensor, Tensor]  # the positions of a block's slots, and of the keys that they may see
@@ -161,7 +163,16 @@ class DFlashModel(nn.Module):
         self.sights = sights_of(config)
         self.norm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.rotary_emb = Qwen3RotaryEmbedding(config)
-        self.candidate_selector = CandidateSelector(config) if config.dflash_config.get("selector_rank") else None
+        options = config.dflash_config
+        self.first_slot = 0 if options.get("sample_from_anchor") or options.get("draft_shift") else 1
+        self.depth: int = config.block_size - (0 if options.get("sample_from_anchor") else 1)
+        self.candidate_selector = CandidateSelector(config) if options.get("selector_rank") else None
+        self.markov_head = MarkovHead(config) if options.get("markov_rank") else None
+        self.ar_approximation = TokenCorrection(config) if options.get("ar_approximation") else None
+
+    def proposing(self, hidden: Tensor) -> Tensor:
+        """The slots that propose the tokens after the root, in order: (…, depth, hidden) of (…, slots, hidden)."""
+        return hidden[..., self.first_slot:self.first_slot + self.depth, :]
 
     def rotation(self, positions: Tensor) -> Rotation:
         """Cosines and sines of absolute positions (rows,)."""
@@ -183,7 +194,7 @@ class DFlashModel(nn.Module):
 
     def forward(self, block: Tensor, rotation: Rotation, context: Tensor, seen: Tensor | None = None,
                 places: Places | None = None) -> Tensor:
-        """Denoised hidden states (batch, slots, hidden) of embedded blocks (batch, slots, hidden).
+        """Denoised states (batch, slots, hidden), before the last norm, of embedded blocks (batch, slots, hidden).
 
         ``context`` is (layers, 2, batch, kv heads, rows, head size); ``seen`` is bool (batch or 1, 1, slots, keys):
         which keys count. ``places`` are the positions of slots and keys, (batch or 1, 1, slots) and (…, keys), needed
@@ -201,5 +212,4 @@ class DFlashModel(nn.Module):
             attend = partial(layer.self_attn, rotation=rotation, keys=keys, values=values, mask=mask)
             hidden = hidden + convolved(layer.attention_conv, layer.input_layernorm(hidden), attend)
             hidden = hidden + convolved(layer.mlp_conv, layer.post_attention_layernorm(hidden), layer.mlp)
-        normed: Tensor = self.norm(hidden)
-        return normed
+        return hidden

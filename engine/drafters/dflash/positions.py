@@ -24,15 +24,15 @@ MOST_BYTES = 96 * 2**20  # of the largest tensors of one batch of anchors
 @dataclass(frozen=True)
 class Manner:
     """How a block is laid out and read: the tokens (n, block) for roots (n,), the rotation for positions, and the first
-    of the block − 1 slots whose hidden states propose the next tokens in order."""
+    of the slots whose hidden states propose the next tokens in order; None for the drafter's own."""
 
     lay: Callable[[Tensor], Tensor]
     rotation: Callable[[Tensor], Rotation]
-    first_slot: int = 1
+    first_slot: int | None = None
 
 
 def usual(drafter: BlockDrafter) -> Manner:
-    """The drafter's own manner: root, mask, …, mask; every slot proposes the token at its own position."""
+    """The drafter's own manner: root, mask, …, mask."""
     def lay(roots: Tensor) -> Tensor:
         tokens = torch.full((len(roots), drafter.block), drafter.mask_id, device=roots.device)
         tokens[:, 0] = roots
@@ -62,7 +62,7 @@ def _batch(drafter: BlockDrafter, size: int) -> int:
 
 
 def _denoised(drafter: BlockDrafter, text: ReadText, context: Tensor, anchors: Tensor, manner: Manner) -> Tensor:
-    """The hidden states of the slots that propose, (anchors, block − 1, hidden)."""
+    """The hidden states of the slots that propose, (anchors, depth, hidden)."""
     count, block, length = len(anchors), drafter.block, context.shape[-2]
     tokens = manner.lay(torch.from_numpy(text.token_ids).long().to(drafter.device)[anchors])
     positions = anchors[:, None] + torch.arange(block, device=drafter.device)
@@ -72,5 +72,6 @@ def _denoised(drafter: BlockDrafter, text: ReadText, context: Tensor, anchors: T
     keys = torch.cat([torch.arange(length, device=drafter.device).expand(count, -1), positions], -1)
     hidden = drafter.model(drafter.embedded(tokens), (cosines, sines), context.expand(-1, -1, count, -1, -1, -1), seen,
                            (positions[:, None], keys[:, None]))
-    proposing: Tensor = hidden[:, manner.first_slot:manner.first_slot + block - 1]
+    first = drafter.model.first_slot if manner.first_slot is None else manner.first_slot
+    proposing: Tensor = hidden[:, first:first + drafter.model.depth]
     return proposing

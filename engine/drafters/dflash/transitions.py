@@ -9,16 +9,29 @@ first factor is the reference's q and fixes the order in a row; the second, equa
 prefix as probable as in a lattice of marginals, with which μ, budgets and what-ifs compare it. A product of them is at
 most 1, so best-first trees stay exact. S is read at temperature 1, whatever the request's: it is the target's choices
 that follow a request's temperature.
+
+DSpark adds to a slot's logits a bias that depends on the token before it, TreeFlash corrects the slot's hidden state by
+it: any token of the vocabulary may follow any other. The likeliest ``PREDECESSORS`` tokens of each slot, by the best
+prefix that ends in them, have a row of the next; what follows the others is left out. The chain of likeliest tokens,
+DSpark's own proposal, is always among the rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import silu
 from transformers import Qwen3Config
+from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
+from engine.drafters.beam import BeamLevel, on_host
+from engine.drafters.dflash.marginals import likeliest_tokens
 from engine.records import Lattice
+
+PREDECESSORS = 16  # tokens of a slot that have a row of the next
 
 
 class CandidateSelector(nn.Module):
@@ -56,3 +69,60 @@ class CandidateSelector(nn.Module):
         return [Lattice(*block) for block in zip(
             tokens.cpu().numpy().astype(np.int32), logprobs.cpu().numpy(), best.indices.cpu().numpy().astype(np.int32),
             strict=True)]
+
+
+class MarkovHead(nn.Module):
+    """Biases a slot's logits by the token before it, with the published tensor names; vanilla, or gated by the slot's
+    hidden state."""
+
+    def __init__(self, config: Qwen3Config) -> None:
+        super().__init__()
+        rank = config.dflash_config["markov_rank"]
+        gated = config.dflash_config.get("markov_head_type") == "gated"
+        self.markov_w1 = nn.Embedding(config.vocab_size, rank)
+        self.markov_w2 = nn.Linear(rank, config.vocab_size, bias=False)
+        self.gate_proj = nn.Linear(config.hidden_size + rank, rank) if gated else None
+
+    def forward(self, hidden: Tensor, predecessors: Tensor) -> Tensor:
+        """What predecessors (m,) add to the logits of a slot with this hidden state (hidden size,): (m, vocabulary)."""
+        known: Tensor = self.markov_w1(predecessors)
+        if self.gate_proj is not None:
+            known = self.gate_proj(torch.cat([hidden.expand(len(known), -1), known], -1)).sigmoid() * known
+        bias: Tensor = self.markov_w2(known)
+        return bias
+
+
+class TokenCorrection(nn.Module):
+    """Corrects a slot's hidden state by the token before it, with the published tensor names of TreeFlash."""
+
+    def __init__(self, config: Qwen3Config) -> None:
+        super().__init__()
+        self.ug = nn.Linear(2 * config.hidden_size, 2 * config.intermediate_size)
+        self.d = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+        self.norm = Qwen3RMSNorm(config.hidden_size, eps=1e-6)
+
+    def forward(self, before: Tensor, state: Tensor) -> Tensor:
+        """What is added to the hidden state, (m, hidden size), after tokens with these embeddings (m, hidden size);
+        ``state`` (hidden size,) is the slot's normed one."""
+        up, gate = self.ug(torch.cat([self.norm(before), state.expand(len(before), -1)], -1)).chunk(2, -1)
+        added: Tensor = self.d(silu(gate) * up)
+        return added
+
+
+def grown(after: Callable[[int, Tensor], Tensor], depth: int, root: Tensor, width: int) -> Lattice:
+    """The lattice (depth, ``PREDECESSORS`` + 1, width) of a block with this root (), its last row leading nowhere;
+    ``after`` gives logits (m, vocabulary) of a slot after each of the tokens (m,)."""
+    predecessors, scores = root[None], torch.zeros(1, device=root.device)
+    levels: list[BeamLevel] = []
+    for slot in range(depth):
+        logprobs, tokens = likeliest_tokens(after(slot, predecessors), width)
+        ids, places = tokens.unique(return_inverse=True)
+        best = scores.new_full((len(ids),), -torch.inf).scatter_reduce_(
+            0, places.flatten(), (scores[:, None] + logprobs).flatten(), "amax")
+        greedy = places[0, :1]  # the first predecessor is the greedy chain's, and so its first token
+        kept = best.index_fill(0, greedy, torch.inf).topk(min(PREDECESSORS, len(ids))).indices
+        rows = torch.full_like(ids, PREDECESSORS)
+        rows[kept] = torch.arange(len(kept), device=rows.device)
+        levels.append(BeamLevel(tokens, logprobs, rows[places]))
+        predecessors, scores = ids[kept], best[kept]
+    return on_host(levels, PREDECESSORS)

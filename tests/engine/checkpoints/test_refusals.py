@@ -68,7 +68,6 @@ def changed(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     ({"vocab_size": 32000}, "a vocabulary of 32000; the target has 1536"),
     ({"num_target_layers": 36}, "a target of layers: 36; the target has 6"),
     ({"mlp_bias": True}, "uses mlp_bias = True, which is not supported"),
-    ({"causal_head": True, "draft_shift": 1}, "uses causal_head = True, draft_shift = 1"),
     ({"layer_types": ["full_attention", "sliding_attention"], "use_sliding_window": False, "sliding_window": 2048},
      "uses sliding layers without a sliding_window = True"),
     ({"layer_types": ["full_attention", "chunked_attention"]}, "uses layer_types = chunked_attention"),

@@ -72,7 +72,8 @@ def states_of(drafter: DFlashDrafter, context: Context) -> torch.Tensor:
         states: torch.Tensor = model(drafter.embedded(tokens)[None], model.rotation(slots), model.context(
             torch.from_numpy(context.features)[None], model.rotation(torch.arange(rows))), None,
             (slots, torch.arange(rows + drafter.block)))
-    return states[0, 1:]
+    last: torch.Tensor = model.norm(states[0, 1:]).detach()
+    return last
 
 
 def log_softmax(values: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -1,0 +1,178 @@
+"""Every published layout of a drafter for a Qwen3 target, small and random: it drafts, or is refused by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from engine.decoding.loop import decode
+from engine.decoding.outcome import outcome
+from engine.drafters.dflash.drafter import DFlashDrafter
+from engine.errors import RigError
+from engine.records import Request
+from engine.serving.rigs import Rig, load_rig
+from tests.engine.published import (
+    SHORT_DRAFTER,
+    SIZES,
+    Published,
+    dflash_config,
+    dflash_shapes,
+    write_config,
+    write_short,
+    write_weights,
+)
+
+Shapes = dict[str, tuple[int, ...]]
+HIDDEN, VOCABULARY, RANK = SIZES["hidden_size"], 1536, 6
+SHORT = Published("Qwen3-8B", (1, 3), 3, 8, 2)
+SELECTOR: dict[str, Any] = {"conv_kernel_size": 2, "conv_group_size": 16, "selector_rank": RANK, "selector_top_k": 16}
+MARKOV = {"markov_rank": RANK, "markov_head_type": "vanilla", "num_anchors": 512, "enable_confidence_head": True,
+          "confidence_head_with_markov": True}
+OWN: Shapes = {"embed_tokens.weight": (VOCABULARY, HIDDEN), "lm_head.weight": (VOCABULARY, HIDDEN)}
+MARKOV_HEAD: Shapes = {"markov_head.markov_w1.weight": (VOCABULARY, RANK),
+                       "markov_head.markov_w2.weight": (VOCABULARY, RANK)}
+CONFIDENCE: Shapes = {"confidence_head.proj.weight": (1, HIDDEN + RANK), "confidence_head.proj.bias": (1,)}
+INNER = SIZES["intermediate_size"]
+CORRECTION: Shapes = {"ar_approximation.ug.weight": (2 * INNER, 2 * HIDDEN), "ar_approximation.ug.bias": (2 * INNER,),
+                      "ar_approximation.d.weight": (HIDDEN, INNER), "ar_approximation.norm.weight": (HIDDEN,)}
+DFLASH2: Shapes = {
+    "candidate_selector.predecessor_codebook": (VOCABULARY, RANK),
+    "candidate_selector.successor_codebook": (VOCABULARY, RANK),
+    "candidate_selector.hidden_projection.weight": (RANK, HIDDEN),
+    **{f"layers.{layer}.{part}_conv.{name}": shape for layer in range(2) for part in ("attention", "mlp")
+       for name, shape in {"base_kernel": (2, 2, HIDDEN), "kernel_projection.weight": (8, HIDDEN)}.items()}}
+
+
+def config(inside: Mapping[str, Any] = MappingProxyType({}), **changes: Any) -> dict[str, Any]:
+    """A drafter's config.json, with more options inside dflash_config."""
+    values = dflash_config(SHORT, **{**SHORT_DRAFTER, **changes})
+    return {**values, "dflash_config": {**values["dflash_config"], **inside}}
+
+
+def dspark(**changes: Any) -> dict[str, Any]:
+    """The config.json of DeepSpec: all options at the top, a block of 7 whose root proposes too."""
+    values = config(**{"architectures": ["Qwen3DSparkModel"], "block_size": 7, "mask_token_id": 3,
+                       "target_layer_ids": [1, 3], **MARKOV, **changes})
+    return {name: value for name, value in values.items() if name not in ("dflash_config", "auto_map")}
+
+
+def speculators(kind: str, architecture: str, **changes: Any) -> dict[str, Any]:
+    """The config.json of speculators 0.9: the model's fields inside, layers counted from the embedding."""
+    return {"architectures": [architecture], "speculators_model_type": kind, "transformer_layer_config": {
+                name: value for name, value in config().items() if name not in (
+                    "architectures", "auto_map", "block_size", "dflash_config", "num_target_layers")},
+            "aux_hidden_state_layer_ids": [2, 4], "mask_token_id": 3, "block_size": 8, "draft_vocab_size": VOCABULARY,
+            "sliding_window_non_causal": False, "speculators_config": {"algorithm": kind}, "model_type": "speculator",
+            "speculators_version": "0.9.0", "sample_from_anchor": False, **changes}
+
+
+def treeflash(correction: str) -> dict[str, Any]:
+    """TreeFlash's config.json: DFlash's, with an object of its own."""
+    own = {"candidate_tokens": 16, "ar_approximation": correction}
+    return config(architectures=["TreeFlashDraftModel"], treeflash_config=own)
+
+
+# The shape of the lattice of 12 tokens that each proposes.
+DRAFTING: Mapping[str, tuple[dict[str, Any], Shapes, tuple[int, int, int]]] = {
+    "DFlash": (config(), {}, (7, 1, 12)),
+    "DFlash of Gemma 4": (config(final_logit_softcapping=30.0), {}, (7, 1, 12)),
+    "DFlash 2 of Qwen3.8": (config(SELECTOR, architectures=["DFlash2DraftModel"], is_causal=False), DFLASH2,
+                            (7, 16, 12)),
+    "DFlash 2 of Muse Glimmer": (
+        config({**SELECTOR, "output_multiplier": 0.196, "final_logit_softcapping": 20.0, "input_embedding_scale": 1.0},
+               architectures=["DFlash2DraftModel"], is_causal=False), DFLASH2, (7, 16, 12)),
+    "DFlash 2, options at the top": (config(architectures=["DFlash2DraftModel"], **SELECTOR), DFLASH2, (7, 16, 12)),
+    "JetSpec": (config({"causal_head": True}), {}, (7, 1, 12)),
+    "TreeFlash": (treeflash("swiglu"), CORRECTION, (7, 17, 12)),
+    "DSpark": (dspark(), {**OWN, **MARKOV_HEAD, **CONFIDENCE}, (7, 17, 12)),
+    "dflash_qwen3_8b_block7": (dspark(markov_rank=0, enable_confidence_head=False), OWN, (7, 1, 12)),
+    "speculators dflash": (speculators("dflash", "DFlashSpeculator"), {}, (7, 1, 12)),
+    "speculators dflash2": (speculators("dflash2", "DFlash2DraftModel", **SELECTOR), DFLASH2, (7, 16, 12)),
+    "speculators dspark": (speculators("dspark", "DSparkSpeculator", sample_from_anchor=True, **MARKOV),
+                           {**MARKOV_HEAD, **CONFIDENCE}, (8, 17, 12))}
+REFUSED: Mapping[str, tuple[dict[str, Any], Shapes, str]] = {
+    "TreeFlash with another correction": (treeflash("linear"), {}, "uses ar_approximation = linear, which is not"),
+    "xPress": (config(architectures=["Qwen3XPressModel"]), OWN, "is an xPress drafter, whose proposals depend on"),
+    "LiLiCorr": (config(architectures=["LiLiCorrDraftModel"]), {}, "is a LiLiCorr drafter, whose transitions come"),
+    "LiLiCorr by its options": (config({"projector_type": "lilicorr", "lilicorr_candidate_topk": 16}), {},
+                                "uses lilicorr_candidate_topk = 16, projector_type = lilicorr, which is not supported"),
+    "Domino": (config({"projector_type": "domino", "gru_hidden_dim": 32, "emb_dim": 32, "shift_label": True}), {},
+               "uses emb_dim = 32, gru_hidden_dim = 32, projector_type = domino, shift_label = True"),
+    "MiMo": (config({"use_swa": True, "attention_sink_bias": True, "attention_value_scale": 0.612}), {},
+             "uses attention_sink_bias = True, attention_value_scale = 0.612, use_swa = True"),
+    "Laguna": (config(architectures=["DFlashLagunaForCausalLM"], gating="per-head"), {},
+               "is a DFlash drafter of Laguna, whose attention is gated"),
+    "Muse Glimmer's assistant": (config(architectures=["MuseGlimmerAssistantModel"]), {},
+                                 "is the block-diffusion drafter of Muse Glimmer in the form of transformers"),
+    "Gemma 4's DSpark": (dspark(architectures=["Gemma4DSparkModel"]), {}, "is a DSpark drafter of Gemma 4"),
+    "DSpark, recurrent": (dspark(markov_head_type="rnn"), {}, "uses markov_head_type = rnn, which is not supported"),
+    "DFlash 2 without a rank": (config({**SELECTOR, "selector_rank": None}, architectures=["DFlash2DraftModel"]), {},
+                                "names no selector_rank, without which no DFlash 2 drafter runs"),
+    "DFlash 2, groups that do not fit": (
+        config({**SELECTOR, "conv_group_size": 5}, architectures=["DFlash2DraftModel"]), {},
+        "has conv_group_size 5; it has to divide the hidden size, 32"),
+    "speculators peagle": (speculators("peagle", "PEagleSpeculator"), {}, "is a P-EAGLE drafter"),
+    "speculators, part of the vocabulary": (speculators("dflash", "DFlashSpeculator", draft_vocab_size=512), {},
+                                            "uses draft_vocab_size = 512, which is not supported"),
+    "a tensor too many": (config(), {"embed_norm.weight": (HIDDEN,)}, "tensor embed_norm.weight has shape (32,) where "
+                          "nothing is expected")}
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_short(tmp_path_factory.mktemp("made") / "target", "Qwen3-8B")
+
+
+Opened = Callable[[dict[str, Any], Shapes], Rig]
+
+
+@pytest.fixture
+def opened(target: Path, tmp_path: Path) -> Opened:
+    def opener(values: dict[str, Any], shapes: Shapes) -> Rig:
+        folder = write_config(tmp_path / "head", values)
+        backbone = {f"{'model.' if 'TreeFlash' in str(values) else ''}{name}": shape
+                    for name, shape in dflash_shapes(SHORT).items()}
+        write_weights(folder, {**backbone, **shapes})
+        return load_rig(f"{target}::{folder}", "float32")
+    return opener
+
+
+@pytest.mark.parametrize("name", DRAFTING)
+def test_a_published_layout_drafts_and_changes_no_text(name: str, opened: Opened) -> None:
+    values, shapes, size = DRAFTING[name]
+    rig = opened(values, shapes)
+    drafter = rig.drafters["drafter"]
+    assert isinstance(drafter, DFlashDrafter) and rig.target.taps == (1, 3)
+    texts = []
+    for method, budget in (("autoregressive", 0), ("dflash", 12), ("ddtree", 12)):
+        request = Request(tuple(range(40, 52)), method=method, budget=budget, max_tokens=10)
+        rounds = list(decode(request, rig.target, [drafter][:budget]))
+        texts.append(outcome(iter(rounds)).token_ids)
+    assert texts[0] == texts[1] == texts[2] and rounds[0].drafts[0].tokens.shape == size
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_run_is_refused_by_name(name: str, opened: Opened) -> None:
+    values, shapes, said = REFUSED[name]
+    with pytest.raises(RigError) as caught:
+        opened(values, shapes)
+    sentence = str(caught.value)
+    assert said in sentence and "\n" not in sentence and sentence.endswith(".") and len(sentence) < 400
+
+
+def test_another_model_or_more_tensors_are_never_taken_for_a_language_model(opened: Opened, target: Path) -> None:
+    values = {**config(), "model_type": "qwen3"}
+    for name in ("dflash_config", "auto_map", "block_size", "num_target_layers"):
+        values.pop(name, None)
+    whole = {f"model.{key}": shape for key, shape in dflash_shapes(SHORT).items() if "fc" not in key}
+    for architecture, said in (("Qwen3RewardModel", "The model in head is a Qwen3RewardModel, which is no causal"),
+                               ("Qwen3ForCausalLM", "The weights in head have ")):
+        with pytest.raises(RigError) as caught:
+            opened({**values, "architectures": [architecture]}, {**whole, **{f"model.{key}": shape for key, shape in (
+                ("embed_tokens.weight", (VOCABULARY, HIDDEN)),)}, "lm_head.weight": (VOCABULARY, HIDDEN)})
+        assert said in str(caught.value)
+    assert "fc.weight (and" in str(caught.value) and "does not use" in str(caught.value)
