@@ -28,7 +28,7 @@ from engine.machine.threads import OtherWork
 from engine.measure.doctor import diagnose
 from engine.measure.whatif import Alternatives, live_what_if, written
 from engine.records import Ask, Round
-from engine.serving.chat import pieces
+from engine.serving.chat import TokenTexts
 from engine.serving.live import LiveRig, open_rig
 from engine.serving.precision import DTYPES
 from engine.serving.rigs import Rig, load_rig
@@ -81,7 +81,7 @@ class LiveLaboratory:
         return self.live.curve(middle, ask.sampling, requests)
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
-        return pieces(self.rig.tokenizer, token_ids)
+        return TokenTexts(self.rig.tokenizer).of(token_ids)
 
 
 def laboratory(name: str, dtype: str) -> LiveLaboratory:

@@ -81,11 +81,6 @@ def _frame(tokenizer: PreTrainedTokenizerBase, roles: Sequence[str], style: Chat
     return [*frame, rest]
 
 
-def pieces(tokenizer: PreTrainedTokenizerBase, token_ids: Iterable[int]) -> dict[int, Piece]:
-    """The text of each token, or its bytes where a token alone is not whole characters."""
-    return {token: _piece(tokenizer, token) for token in token_ids}
-
-
 class TokenTexts(dict[int, Piece]):
     """The text of single tokens, each looked up once: looking up a round's new tokens takes longer than the rest of
     recording it."""
@@ -94,14 +89,10 @@ class TokenTexts(dict[int, Piece]):
         self._tokenizer = tokenizer
 
     def __missing__(self, token: int) -> Piece:
-        piece = self[token] = _piece(self._tokenizer, token)
+        text = token_piece(self._tokenizer, token)
+        piece = self[token] = text if isinstance(text, str) else tuple(text)
         return piece
 
     def of(self, token_ids: Iterable[int]) -> dict[int, Piece]:
-        """See ``pieces``."""
+        """The text of each token, or its bytes where a token alone is not whole characters."""
         return {token: self[token] for token in sorted(token_ids)}
-
-
-def _piece(tokenizer: PreTrainedTokenizerBase, token: int) -> Piece:
-    piece = token_piece(tokenizer, token)
-    return piece if isinstance(piece, str) else tuple(piece)

@@ -10,7 +10,7 @@ from engine.checkpoints.loading import load_tokenizer
 from engine.errors import RequestError
 from engine.recorder import BYTE_SYMBOLS
 from engine.requests.prompts import Turn
-from engine.serving.chat import ChatStyle, chat_style, pieces, prompt_ids
+from engine.serving.chat import ChatStyle, TokenTexts, chat_style, prompt_ids
 from tests.engine.published import THINKING_TEMPLATE, TOKENIZER
 
 
@@ -23,7 +23,7 @@ def test_half_a_character_is_its_bytes(tokenizer: PreTrainedTokenizerBase, monke
     assert {character: byte for byte, character in bytes_to_unicode().items()} == BYTE_SYMBOLS
     monkeypatch.setattr(tokenizer, "decode", lambda ids, **_: {1: "τ", 2: "\ufffd", 3: "\ufffd", 4: "\ufffd"}[ids[0]])
     monkeypatch.setattr(tokenizer, "convert_ids_to_tokens", {2: "Ïa", 3: "<0xCF>", 4: "▁odd"}.get)
-    assert pieces(tokenizer, [1, 2, 3, 4]) == {1: "τ", 2: (0xCF, 0x61), 3: (0xCF,), 4: "\ufffd"}
+    assert TokenTexts(tokenizer).of([1, 2, 3, 4]) == {1: "τ", 2: (0xCF, 0x61), 3: (0xCF,), 4: "\ufffd"}
 
 
 def test_turns_come_before_the_prompt_in_the_template(tokenizer: PreTrainedTokenizerBase) -> None:

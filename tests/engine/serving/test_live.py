@@ -14,7 +14,7 @@ from engine.errors import CanopyError
 from engine.lab.turns import TurnTaking, turn_pairs
 from engine.records import Ask, Sampling
 from engine.requests.prompts import SAID, read_prompts
-from engine.serving.chat import TokenTexts, pieces, prompt_ids
+from engine.serving.chat import TokenTexts, prompt_ids
 from engine.serving.live import LiveRig
 from engine.trace import Entry, Header, committed_ids, dumps, gather, loads
 from tests.engine.demo import demo_live, demo_rig
@@ -113,7 +113,7 @@ def test_special_token_text_stays_text() -> None:
 def test_pieces_are_text_or_bytes() -> None:
     tokenizer = demo_rig().tokenizer
     ids = tokenizer.encode("a 🌳 é", add_special_tokens=False)
-    found = pieces(tokenizer, ids)
+    found = TokenTexts(tokenizer).of(ids)
     whole = b"".join(bytes(piece) if isinstance(piece, tuple) else piece.encode() for piece in (
         found[token] for token in ids))
     assert whole.decode() == "a 🌳 é"
