@@ -202,6 +202,6 @@ export class Sweep {
   }
 }
 
-function counted(count, noun) {
+export function counted(count, noun) {
   return `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
 }

@@ -30,7 +30,7 @@ function counted(block) {
 }
 
 // Which runs take their rows from one shared total, in a sentence; empty where fewer than two do.
-function sharing(blocks) {
+export function sharing(blocks) {
   const shared = blocks.filter((block) => block.shares).map(named);
   if (shared.length < 2) return "";
   const words = shared.length === blocks.length ? "all runs"

@@ -219,7 +219,7 @@ function place({ rig, dtype }, hardware) {
 }
 
 // A processor's name without what its maker adds to all of them.
-function shortened(hardware) {
+export function shortened(hardware) {
   return (hardware || "").replace(/\((R|TM)\)| (CPU|Processor)\b|\s*@\s*[\d.]+ ?GHz|\s*\b\d+-Core\b/gi, "").trim();
 }
 

@@ -117,7 +117,7 @@ const MOSTLY = 0.25; // of its rounds: with drafts in at most this share, auto c
 
 // Whether the run was slower than plain decoding, and what auto would have done; "" where it was faster. The sentence of
 // a withheld speed-up belongs to the figures too.
-function slower({ against, comparison, mode }) {
+export function slower({ against, comparison, mode }) {
   if (!against) return comparison && comparison.state !== "measuring" && mode !== "story" ? comparison.speed.withheld : "";
   if (against.standing === "faster") return "";
   const rates = `${against.plain_speed} against ${against.speed} tokens/s, ${against.times}.`;
@@ -131,7 +131,7 @@ export function plainly({ pace, rounds, drafted }) {
 }
 
 // How often a run with the budget auto drafted; "" where it nearly always did.
-function paced(header, rounds, busy) {
+export function paced(header, rounds, busy) {
   if (!header || header.pace !== "auto" || !header.heads.length || !rounds.length) return "";
   const drafted = rounds.filter((made) => made.n > 1).length;
   if (drafted > NEARLY * rounds.length) return "";

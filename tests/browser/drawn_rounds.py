@@ -20,7 +20,6 @@ ODD = ("${7*6}", "</script><script>window.ran=1</script>", "\n", "\t", " שלו�
 VOCABULARY = 160
 DEPTH = 12
 PANELS = ("tree", "marginals", "mask", "verifier", "cache", "batch")
-CASES = (("ddtree", 64), ("ddtree", 1024), ("merged", 96), ("routed", 64), ("nanogpt", 40))
 SHOW = """(value) => {
     window.stage = new Canopy.Stage();
     window.panels = {};

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from engine.trace import dumps
 from tests.browser.conftest import PORT, Watched, served, visit
@@ -19,21 +21,22 @@ COMPLAINTS = """axe.run(document, {resultTypes: ['violations'],
 
 
 LARGE, LOW, PHONE = (1440, 900), (1280, 720), (390, 844)
-VIEWS = [pytest.param(mode, scheme, size, marks=[] if size == LARGE else pytest.mark.long)
-         for mode in ("story", "workbench", "lab") for scheme in ("light", "dark") for size in (LARGE, LOW, PHONE)]
 
 
-@pytest.mark.parametrize(("mode", "scheme", "size"), VIEWS)
-def test_axe_finds_nothing(watched: Watched, address: str, mode: str, scheme: str, size: tuple[int, int]) -> None:
-    watched.page.emulate_media(color_scheme=scheme)
-    watched.page.set_viewport_size({"width": size[0], "height": size[1]})
+@pytest.mark.parametrize("sizes", [(LARGE,), pytest.param((LOW, PHONE), marks=pytest.mark.long)])
+@pytest.mark.parametrize("mode", ["story", "workbench", "lab"])
+def test_axe_finds_nothing(watched: Watched, address: str, mode: str, sizes: tuple[tuple[int, int], ...]) -> None:
     page = watched.page
     page.goto(f"{address}#trace=merged&mode={mode}&round=4")
     page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.stage && Canopy.parts.stage.current === 3")
-    page.wait_for_function(f"document.body.dataset.canopyMode === '{mode}' && !Canopy.parts.frames.planned")
-    page.wait_for_function(f"'{mode}' === 'lab' || document.querySelector('[role=tree] [role=treeitem]')")
     page.evaluate(AXE)
-    assert page.evaluate(COMPLAINTS) == []
+    for width, height in sizes:
+        page.set_viewport_size({"width": width, "height": height})
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            page.wait_for_function(f"document.body.dataset.canopyMode === '{mode}' && !Canopy.parts.frames.planned")
+            page.wait_for_function(f"'{mode}' === 'lab' || document.querySelector('[role=tree] [role=treeitem]')")
+            assert page.evaluate(COMPLAINTS) == [], (width, scheme)
 
 
 def test_everything_says_what_it_is(watched: Watched, address: str) -> None:
@@ -54,39 +57,32 @@ def test_everything_says_what_it_is(watched: Watched, address: str) -> None:
     assert all(len(metric.locator("dt").inner_text()) > 3 for metric in metrics.all())
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("tab", ["cost", "load", "race", "doctor"])
-def test_axe_finds_nothing_where_a_rig_is_measured(
-        browser: Browser, tmp_path_factory: pytest.TempPathFactory, tab: str) -> None:
-    results = tmp_path_factory.mktemp("lab") / "results.sqlite"
-    with served("-m", "tests.browser.serve_lab", PORT, "0.05", str(results)) as url, visit(browser, url) as made:
-        (page := made.page).goto(f"{url}#mode=lab&tab={tab}")
-        page.wait_for_function("window.Canopy && Canopy.laboratory && Canopy.laboratory.curves")
-        page.evaluate("Canopy.laboratory.follow(0)")  # of another rig: what is faint has to be legible too
-        page.wait_for_function("Canopy.laboratory.table")
-        page.wait_for_function(f"Canopy.laboratory.tabs.current === '{tab}'")
-        page.evaluate(AXE)
-        assert page.evaluate(COMPLAINTS) == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("tab", ["table", "shapes", "compare"])
-def test_axe_finds_nothing_in_the_tabs_of_the_lab(watched: Watched, address: str, tab: str) -> None:
-    (page := watched.page).goto(f"{address}#trace=merged&mode=lab&tab={tab}&round=4")
+def judge_tabs(page: Page, url: str, tabs: Sequence[str]) -> None:
+    """What axe says of these tabs of the lab, whose measurement is of another rig: the faint has to be legible too."""
+    page.goto(f"{url}#trace=merged&mode=lab&tab={tabs[0]}&round=4")
     page.wait_for_function("window.Canopy && Canopy.laboratory && Canopy.laboratory.curves")
-    page.evaluate("Canopy.laboratory.follow(0)")  # of another rig: what is faint has to be legible too
+    assert page.evaluate("Canopy.laboratory.tab") == tabs[0]
+    page.evaluate("Canopy.laboratory.follow(0)")
     page.wait_for_function("Canopy.laboratory.table")
-    assert page.evaluate("Canopy.laboratory.tab") == tab
-    if tab == "compare":
-        page.wait_for_function("document.querySelectorAll('.lab-pair-tree [role=treeitem]').length > 2")
     page.evaluate(AXE)
-    assert page.evaluate(COMPLAINTS) == []
+    for tab in tabs:
+        page.evaluate(f"Canopy.laboratory.tabs.go('{tab}')")
+        if tab == "compare":
+            page.wait_for_function("document.querySelectorAll('.lab-pair-tree [role=treeitem]').length > 2")
+        assert page.evaluate(COMPLAINTS) == [], tab
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_on_the_sheet_of_rigs(watched: Watched, address: str, scheme: str) -> None:
-    watched.page.emulate_media(color_scheme=scheme)
+def test_axe_finds_nothing_in_the_tabs_of_the_lab(
+        watched: Watched, address: str, browser: Browser, tmp_path: Path) -> None:
+    judge_tabs(watched.page, address, ("table", "shapes", "compare"))
+    with served("-m", "tests.browser.serve_lab", PORT, "0.05", str(tmp_path / "results.sqlite")) as url, visit(
+            browser, url) as made:
+        judge_tabs(made.page, url, ("cost", "load", "race", "doctor"))
+
+
+@pytest.mark.long
+def test_axe_finds_nothing_on_the_sheet_of_rigs(watched: Watched, address: str) -> None:
     page = watched.open(address)
     page.wait_for_function("Canopy.parts.rigs.state")
     # as it looks where another may be chosen, one is being loaded, and the one before could not be
@@ -98,18 +94,21 @@ def test_axe_finds_nothing_on_the_sheet_of_rigs(watched: Watched, address: str, 
       rigs.open();
     }""")
     assert page.is_visible(".cs-rig-form progress") and page.is_visible(".cs-rig-failure")
+    judge_themes(page)
+
+
+def judge_themes(page: Page) -> None:
     page.evaluate(AXE)
-    assert page.evaluate(COMPLAINTS) == []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(COMPLAINTS) == [], scheme
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_in_a_conversation(watched: Watched, address: str, scheme: str) -> None:
-    watched.page.emulate_media(color_scheme=scheme)
+def test_axe_finds_nothing_in_a_conversation(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     said = (("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello."))
     upload(page, "talk.jsonl", dumps(scripted_trace("joint", 32, turns=said)))
     page.wait_for_selector(".cs-turn >> text=Turn 2")
     page.wait_for_selector(".cs-said >> text=Be brief.")
-    page.evaluate(AXE)
-    assert page.evaluate(COMPLAINTS) == []
+    judge_themes(page)

@@ -43,6 +43,9 @@ def test_what_is_slower_says_so_and_what_would_help(watched: Watched, address: s
     assert "slower than plain decoding" in words and "auto up to 64 nodes 1.30×" in words
     assert "7 nodes" not in words, "that one decoded plainly, so what it seems faster by is chance"
     assert page.locator(".cs-metric-gain.is-slow").count() == 1
+    plainly = page.locator(".cs-plainly")
+    assert plainly.inner_text().startswith("Plain decoding is faster here: 40 against 20 tokens/s, 0.50×.")
+    assert plainly.inner_text().endswith("The budget auto would have decoded plainly.")
     notice.get_by_role("button", name="Use auto up to 64 nodes").click()
     page.wait_for_function("document.querySelector('#canopy-pace input').value.startsWith('auto')")
     assert notice.is_hidden()

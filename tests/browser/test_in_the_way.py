@@ -27,14 +27,14 @@ DRAWN = """() => {
 }"""
 
 
-@pytest.mark.parametrize("name", ["text", "tree", "cache"])
-def test_a_panel_over_the_whole_window_lies_over_the_bar_too(watched: Watched, address: str, name: str) -> None:
+def test_a_panel_over_the_whole_window_lies_over_the_bar_too(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench&round=3")
-    page.locator(f"[data-panel={name}] .cs-full").click()
-    assert page.evaluate(ON_TOP, f"[data-panel={name}] .cs-frame-title")
-    page.locator(f"[data-panel={name}] .cs-full").click()  # a second click goes back, and opens nothing else
-    page.wait_for_selector(".is-full", state="detached")
-    assert page.locator(".cs-overlay:visible").count() == 0
+    for name in ("text", "tree", "cache"):
+        page.locator(f"[data-panel={name}] .cs-full").click()
+        assert page.evaluate(ON_TOP, f"[data-panel={name}] .cs-frame-title")
+        page.locator(f"[data-panel={name}] .cs-full").click()  # a second click goes back, and opens nothing else
+        page.wait_for_selector(".is-full", state="detached")
+        assert page.locator(".cs-overlay:visible").count() == 0
 
 
 def test_back_leaves_the_full_panel_and_not_the_page(watched: Watched, address: str) -> None:
@@ -126,18 +126,17 @@ def test_four_zooms_keep_the_accepted_path_in_sight(watched: Watched, address: s
     assert 0 < top < box["height"] and any(0 < x < box["width"] for x in columns)
 
 
-@pytest.mark.parametrize("size", [(1440, 900), (1280, 720)])
-def test_captions_are_whole(watched: Watched, address: str, size: tuple[int, int]) -> None:
-    watched.page.set_viewport_size({"width": size[0], "height": size[1]})
+def test_captions_are_whole(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#trace=merged&mode=workbench&round=3")
     page.wait_for_function(f"{RUN} === 'merged'")
-    cut = page.locator(".cs-caption:visible").evaluate_all(
-        "(all) => all.filter((each) => each.scrollHeight > each.clientHeight + 1).map((each) => each.textContent)")
-    assert cut == []
+    for width, height in ((1440, 900), (1280, 720)):
+        page.set_viewport_size({"width": width, "height": height})
+        cut = page.locator(".cs-caption:visible").evaluate_all(
+            "(all) => all.filter((each) => each.scrollHeight > each.clientHeight + 1).map((each) => each.textContent)")
+        assert cut == []
 
 
-@pytest.mark.parametrize("mode", ["story", "workbench"])
-@pytest.mark.parametrize("size", [(1440, 900), (1280, 720), (390, 844)])
+@pytest.mark.parametrize(("size", "mode"), [((1440, 900), "story"), ((1280, 720), "workbench"), ((390, 844), "story")])
 def test_the_whole_tree_fits(watched: Watched, address: str, size: tuple[int, int], mode: str) -> None:
     watched.page.set_viewport_size({"width": size[0], "height": size[1]})
     page = watched.open(f"{address}#trace=merged&mode={mode}&round=3")

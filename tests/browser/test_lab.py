@@ -263,9 +263,3 @@ def test_a_plots_zoom_is_undone_and_nothing_stands_on_its_legend(lab: Any) -> No
     assert on_legend == [False, False, False] and lab.locator(".modebar:visible").count() == 0
     lab.locator("[data-plot=curves]").get_by_role("button", name="Undo the zoom").click()
     lab.wait_for_function("JSON.stringify(div._fullLayout.xaxis.range) === fitted")
-
-
-def test_the_plan_counts_one_as_one(lab: Any) -> None:
-    choose(lab, ["autoregressive"], [])
-    lab.evaluate(f"{LAB}.sweep.limit.value = 1; {LAB}.sweep.repeats.value = 1; {LAB}.sweep.count()")
-    assert lab.locator(".lab-sweep").inner_text().startswith("1 setting on 1 prompt: 1 run")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.browser.conftest import Watched
 from tests.browser.doing import STAGE, go
 
@@ -49,24 +47,24 @@ def opened(watched: Watched, address: str) -> Any:
     return page
 
 
-@pytest.mark.parametrize("part", ["tree", "text", "mask", "cache", "marginals", "verifier"])
-def test_hover_in_one_part_lights_all(watched: Watched, address: str, part: str) -> None:
+def test_hover_in_one_part_lights_all(watched: Watched, address: str) -> None:
     page = opened(watched, address)
     node = page.evaluate(f"{STAGE}.round.keep[1]")
-    assert not any(page.evaluate(LIT, node).values())
-    x, y = page.evaluate(PLACES, node)[part]
-    page.mouse.move(x, y)
-    page.wait_for_function(f"{STAGE}.selection.node === {node}")
-    lit = page.evaluate(LIT, node)
-    assert all(lit.values()), lit
-    page.mouse.move(3, 3)
-    page.wait_for_function(f"{STAGE}.selection.node === null")
-    assert not any(page.evaluate(LIT, node).values())
-    page.mouse.click(x, y)
-    page.wait_for_function(f"{STAGE}.pinned === {node}")
-    page.mouse.move(3, 3)
-    assert all(page.evaluate(LIT, node).values())
-    page.wait_for_function(f"location.hash.includes('node={node}')")
+    for part, (x, y) in page.evaluate(PLACES, node).items():
+        assert not any(page.evaluate(LIT, node).values()), part
+        page.mouse.move(x, y)
+        page.wait_for_function(f"{STAGE}.selection.node === {node}")
+        lit = page.evaluate(LIT, node)
+        assert all(lit.values()), (part, lit)
+        page.mouse.move(3, 3)
+        page.wait_for_function(f"{STAGE}.selection.node === null")
+        assert not any(page.evaluate(LIT, node).values()), part
+        page.mouse.click(x, y)
+        page.wait_for_function(f"{STAGE}.pinned === {node}")
+        page.mouse.move(3, 3)
+        assert all(page.evaluate(LIT, node).values()), part
+        page.wait_for_function(f"location.hash.includes('node={node}')")
+        page.evaluate(f"{STAGE}.pin(null)")
 
 
 def test_focus_lights_as_a_pointer_does(watched: Watched, address: str) -> None:

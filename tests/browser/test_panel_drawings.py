@@ -1,5 +1,5 @@
-"""The draft tree as drawn equals the round's: every node once, no crossing, the kept path straight; and what holds
-for all panels: tokens as typed, stills that stand alone, one selection, words where there is no round."""
+"""What the panels draw of a round: tokens as typed, the accepted path on a line of its own, the mask's cells, the
+cache's numbers, stills that stand alone, one selection. What they read from it is tested in tests/node."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from engine.decoding.tree import ancestors, depths
+from engine.decoding.tree import ancestors
 from engine.trace import Block, SharedPass
 from explorer.view import company_view
-from tests.browser.drawn_rounds import CASES, ODD, PANELS, circles, drawing_page, make, show
+from tests.browser.drawn_rounds import ODD, PANELS, circles, drawing_page, make, show
 
 SIGNS = ("${7*6}", "</script><script>window.ran=1</script>", "⏎", "⇥", "␣שלום", "👩⟨200d⟩👩⟨200d⟩👧",
          "<b>bold</b>", "⟨e2⟩⟨82⟩")  # how the odd tokens are shown
@@ -28,35 +28,7 @@ def drawings(browser: Any) -> Iterator[Any]:
         yield page
 
 
-@pytest.mark.parametrize(("method", "budget"), CASES)
-def test_tree_draws_every_node_once_at_its_depth(drawings: Any, method: str, budget: int) -> None:
-    made = make(method, budget)
-    show(drawings, made)
-    drawn = circles(drawings)
-    depth = depths(made.round.tree.parents)
-    assert [mark["node"] for mark in drawn] == list(range(len(made.round.tree)))
-    assert [mark["level"] for mark in drawn] == (depth + 1).tolist()
-    columns = {level: {mark["x"] for mark in drawn if depth[mark["node"]] == level} for level in set(depth.tolist())}
-    assert all(len(xs) == 1 for xs in columns.values())
-    places = {(round(mark["x"], 1), round(mark["y"], 1)) for mark in drawn}
-    assert budget > 500 or len(places) == len(drawn)
-
-
-@pytest.mark.parametrize(("method", "budget"), CASES)
-def test_no_two_edges_cross(drawings: Any, method: str, budget: int) -> None:
-    """Between two columns all curves bend alike, so they cross exactly where the order of their ends differs."""
-    made = make(method, budget)
-    show(drawings, made)
-    parents = made.round.tree.parents
-    rows = drawings.evaluate("[...panels.tree.layout.rows]")
-    depth = depths(parents)
-    for level in range(1, int(depth.max()) + 1):
-        ends = sorted((rows[node], rows[parents[node]]) for node in np.flatnonzero(depth == level))
-        assert len({end for end, _ in ends}) == len(ends)
-        assert all(above[1] <= below[1] for above, below in zip(ends, ends[1:], strict=False))
-
-
-@pytest.mark.parametrize(("method", "budget"), CASES)
+@pytest.mark.parametrize(("method", "budget"), [("ddtree", 1024), ("merged", 96), ("routed", 64)])
 def test_accepted_path_is_one_line_and_alone_on_it(drawings: Any, method: str, budget: int) -> None:
     made = make(method, budget)
     show(drawings, made)
@@ -68,16 +40,6 @@ def test_accepted_path_is_one_line_and_alone_on_it(drawings: Any, method: str, b
     assert len(labels) == len(keep) + 1
     ticks = drawings.locator(".cp-tick").count()
     assert ticks == len(keep) - 1
-
-
-def test_node_is_named_for_a_screen_reader(drawings: Any) -> None:
-    made = make("ddtree", 64)
-    show(drawings, made)
-    tree, node = made.round.tree, int(made.round.acceptance.keep[1])
-    name = circles(drawings)[node]["name"]
-    chance = float(np.exp(tree.logprobs[node]))
-    assert "depth 1" in name and "accepted" in name and "drafter 1" in name
-    assert abs(float(name.split("probability ")[1].split(",")[0]) - chance) < 0.006
 
 
 def test_tokens_are_shown_as_typed(drawings: Any) -> None:
@@ -160,15 +122,6 @@ def test_a_still_keeps_the_cards_of_the_other_drafter(drawings: Any) -> None:
     assert drawn.count("<rect") > cards
 
 
-def test_the_cache_shows_what_is_kept_of_a_thousand_rows(drawings: Any) -> None:
-    made = make("ddtree", 1000)
-    show(drawings, made)
-    wide = drawings.evaluate("stage.round.keep.map((node) => panels.cache.edges[node + 1] - panels.cache.edges[node])")
-    assert min(wide) >= 5 and len(wide) == len(made.round.acceptance.keep)
-    ends = drawings.evaluate("[panels.cache.x + panels.cache.edges[stage.round.n], panels.cache.width]")
-    assert ends[0] <= ends[1]
-
-
 def test_confidence_is_drawn_against_one(drawings: Any) -> None:
     show(drawings, make("merged", 64))
     bars = drawings.evaluate("""() => {
@@ -177,3 +130,61 @@ def test_confidence_is_drawn_against_one(drawings: Any) -> None:
         return Array.from(drawn.querySelectorAll("rect[y='8']"), (bar) => Number(bar.getAttribute("width")));
     }""")
     assert bars[1] / bars[0] == pytest.approx(0.14, abs=0.01) and bars[3] / bars[2] == pytest.approx(0.12, abs=0.01)
+
+
+def test_unlike_a_mask_of_ones_the_cells_are_the_ancestors(drawings: Any) -> None:
+    for method, budget in (("ddtree", 40), ("merged", 40)):
+        made = make(method, budget)
+        show(drawings, made)
+        expected = ancestors(made.round.tree.parents)
+        for by_depth in (False, True):
+            seen = np.asarray(drawings.evaluate("""(byDepth) => {
+                const mask = panels.mask;
+                if (mask.byDepth !== byDepth) mask.toggle();
+                const pen = mask.sheet.getContext("2d");
+                const at = (node) => (mask.place[node] + 0.5) * mask.cell;
+                const ground = String(pen.getImageData(mask.left + mask.side - 3, mask.top + 2, 1, 1).data);
+                const size = stage.round.n;
+                const row = (query) => Array.from({ length: size }, (_, key) => String(pen.getImageData(
+                    Math.floor(mask.left + at(key)), Math.floor(mask.top + at(query)), 1, 1).data) !== ground);
+                return Array.from({ length: size }, (_, query) => row(query));
+            }""", by_depth))
+            if method == "merged":  # the names of the blocks are written over empty cells
+                assert (seen | ~expected).all() and (seen != expected).mean() < 0.02
+            else:
+                assert (seen == expected).all()
+            name = drawings.evaluate("panels.mask.sheet.getAttribute('aria-label')")
+            assert f"{int(expected.sum())} cells seen" in name
+
+
+@pytest.mark.parametrize(("method", "budget"), [("ddtree", 1024), ("nanogpt", 40)])
+def test_cache_shows_the_keep_indices_and_the_lengths(drawings: Any, method: str, budget: int) -> None:
+    made = make(method, budget)
+    show(drawings, made)
+    keep = made.round.acceptance.keep.tolist()
+    low = drawings.evaluate("panels.cache.low.y")
+    marks = drawings.locator(".cp-slot-number").evaluate_all(
+        "(marks) => marks.map((mark) => [mark.textContent, Number(mark.getAttribute('y'))])")
+    numbers = [text for text, y in marks if y > low and text != "row kept"]
+    assert numbers == [str(node) for node in keep]
+    words = drawings.locator(".cp-strip-size").all_text_contents()
+    size, start = len(made.round.tree), made.round.start
+    assert words[0].startswith(f"{start} + {size} = {start + size} slots")
+    still = sum(node == place for place, node in enumerate(keep))
+    moved = f", {len(keep) - still} moved" if still < len(keep) else ""
+    assert words[1].endswith(
+        f"{still} in place{moved}, {size - len(keep)} dropped: {start + len(keep)} slots")
+
+
+def test_trials_are_shown_in_turn_with_their_draws(drawings: Any) -> None:
+    made = make("nanogpt", 40)
+    show(drawings, made)
+    trials = made.round.acceptance.trials
+    assert trials is not None
+    titles = [title for title in drawings.locator(".cp-offer.is-tried").evaluate_all(
+        "(marks) => marks.map((mark) => mark.title)")]
+    assert len(titles) == len(trials.nodes)
+    for turn, node in enumerate(trials.nodes.tolist()):
+        passed = "accepted" if trials.draws[turn] < trials.chances[turn] else "rejected"
+        assert titles[turn].startswith(f"trial {turn + 1}, row {node}: draw {trials.draws[turn]:.4f}")
+        assert passed in titles[turn]

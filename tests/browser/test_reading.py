@@ -78,20 +78,21 @@ CONTRAST = """(ours) => {
 }"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("mode", ["story", "workbench"])
-def test_names_roles_and_contrast(watched: Watched, address: str, scheme: str, mode: str) -> None:
-    watched.page.emulate_media(color_scheme=scheme)
+def test_names_roles_and_contrast(watched: Watched, address: str, mode: str) -> None:
     page = watched.open(f"{address}#trace=merged&mode={mode}&round=4")
     page.wait_for_function(f"{STAGE}.current === 3 && !Canopy.parts.frames.planned")
     page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
-    assert page.evaluate(NAMES, OURS) == []
-    assert page.evaluate(CONTRAST, OURS) == []
-    page.keyboard.press("?")
-    assert page.evaluate(CONTRAST, OURS) == []
-    page.keyboard.press("Escape")
-    page.get_by_role("button", name="Open a recorded run").click()
-    assert page.evaluate(NAMES, OURS) == [] and page.evaluate(CONTRAST, OURS) == []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(NAMES, OURS) == []
+        assert page.evaluate(CONTRAST, OURS) == []
+        page.keyboard.press("?")
+        assert page.evaluate(CONTRAST, OURS) == []
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Open a recorded run").click()
+        assert page.evaluate(NAMES, OURS) == [] and page.evaluate(CONTRAST, OURS) == []
+        page.get_by_role("button", name="Open a recorded run").click()
 
 
 def test_focus_goes_from_the_head_through_the_settings_to_the_stage(watched: Watched, address: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from engine.trace import dumps
-from tests.browser.conftest import PATIENCE_MS, Watched, visit
+from tests.browser.conftest import PATIENCE_MS, Watched
 from tests.browser.doing import RUN, STAGE, STATE, ask, finish, go, upload
 from tests.browser.lab_app import App
 from tests.explorer.scripted import ENDLESS, scripted_trace
@@ -73,33 +73,6 @@ def test_a_run_without_a_round_shows_its_prompt_and_its_state(
     assert shown(page) == before and "before its first token" in page.locator(".cs-notice.is-news").inner_text()
 
 
-def test_a_run_that_is_waited_for_takes_the_stage_with_its_first_round(watched: Watched, address: str) -> None:
-    page = watched.open(address)
-    page.evaluate(f"""() => {{
-        window.seen = [];
-        {STAGE}.on("asked", () => seen.push([{STAGE}.coming.prompt, document.querySelector(".cs-headline").innerText]));
-    }}""")
-    begin(page, MINE)
-    assert page.evaluate("seen[0][0]") == MINE
-    assert not shown(page)["faint"] and page.locator(".cs-frame-text .cs-prompt").first.inner_text() == MINE
-    finish(page)
-
-
-def test_stop_before_the_server_answers_holds(watched: Watched, address: str) -> None:
-    page = watched.open(address)
-    page.evaluate(f"""() => {{
-        {STAGE}.ask("mine", []);
-        {STAGE}.halt();
-        const late = {{ run: "late", message: "", header: null, from: 0, rounds: [], end: null }};
-        {STAGE}.show({{ ...late, state: "queued" }});
-        {STAGE}.show({{ ...late, state: "running" }});
-    }}""")
-    assert not page.evaluate(f"{STAGE}.busy") and page.locator(".cs-notice.is-news").is_visible()
-    begin(page, MINE)  # the next run is not taken for the one that was stopped
-    finish(page)
-    assert page.locator(".cs-notice.is-news").is_hidden()
-
-
 def test_a_run_that_the_server_does_not_take_is_not_waited_for(watched: Watched, address: str) -> None:
     page = watched.open(address)
     page.evaluate(f"{STAGE}.ask('mine', []); Canopy.controls.over()")
@@ -132,12 +105,6 @@ def test_a_text_that_max_tokens_cut_off_says_so(watched: Watched, address: str) 
     assert "Cut off here: Max tokens is 20" in page.locator(CUT).inner_text()
     page.evaluate(f"{STAGE}.setMode('story')")
     assert page.locator(".cs-headline").inner_text().startswith("Cut off after 20 tokens")
-
-
-def test_a_text_that_ended_by_itself_says_nothing(watched: Watched, address: str) -> None:
-    page = watched.open(address)
-    go(page, page.evaluate(f"{STAGE}.rounds.length - 1"))
-    assert page.locator(CUT).is_hidden() and page.locator(".cs-headline").inner_text()[0].isdigit()
 
 
 def test_a_zoom_is_over_with_its_run(watched: Watched, address: str) -> None:
@@ -232,20 +199,3 @@ def test_messages_of_gradio_leave_the_header_free(watched: Watched, address: str
     }""")
     top, bar = page.evaluate("[toast, document.querySelector('.cs-bar')].map((box) => box.getBoundingClientRect())")
     assert top["top"] > bar["bottom"]
-
-
-def test_two_people_wait_for_one_machine(watched: Watched, address: str, browser: Browser) -> None:
-    first = watched.open(address)
-    begin(first, ENDLESS)
-    with visit(browser, address) as made:
-        second = made.open(address)
-        ask(second, MINE)
-        second.evaluate("document.querySelector('#canopy-run').click()")
-        second.wait_for_function(f"{STATE} === 'queued'", polling=100)
-        waiting = shown(second)
-        assert "Your run waits" in waiting["headline"] and "yours starts when" in waiting["more"]
-        assert MINE in waiting["text"] and waiting["faint"]
-        first.evaluate(STOP)
-        second.wait_for_function(f"{STAGE}.header.prompt === '{MINE}' && {STAGE}.rounds.length > 0", polling=100)
-        assert not shown(second)["faint"]
-        second.evaluate(STOP)

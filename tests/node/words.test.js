@@ -1,0 +1,70 @@
+// What is said of a run: beside plain decoding, of its pace, of who shared its rounds, of machines and measurements.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { curvesOf } from "../../assets/lab/curves.js";
+import { duration } from "../../assets/lab/forms.js";
+import { counted } from "../../assets/lab/sweep.js";
+import { spread } from "../../assets/lab/verdict.js";
+import { sharing } from "../../assets/panels/batch.js";
+import { shortened } from "../../assets/stage/bar.js";
+import { paced, slower, sumsOf } from "../../assets/stage/metrics.js";
+import { round } from "./rounds.js";
+
+const SPEED = { plain_speed: "40", speed: "20", times: "0.50×" };
+
+test("no run that was slower than plain decoding goes without a sentence", () => {
+  const said = (standing, others = []) => slower({ against: { ...SPEED, standing }, comparison: { others }, mode: "story" });
+  assert.equal(said("faster"), "");
+  assert.ok(said("alike").startsWith("No clear difference to plain decoding here: "));
+  const faster = "Plain decoding is faster here: 40 against 20 tokens/s, 0.50×.";
+  assert.equal(said("slower", [{ pace: "auto", rounds: 40, drafted: 3 }]), `${faster} The budget auto would have decoded plainly.`);
+  assert.equal(said("slower", [{ pace: "auto", rounds: 40, drafted: 30 }]), faster);
+  const withheld = { against: null, comparison: { state: "ended", speed: { withheld: "Too few rounds." } } };
+  assert.deepEqual([slower({ ...withheld, mode: "workbench" }), slower({ ...withheld, mode: "story" })], ["Too few rounds.", ""]);
+});
+
+test("a run at the pace auto says how often it drafted", () => {
+  const header = { pace: "auto", heads: ["first"] };
+  const rounds = (drafted) => [...Array(8).keys()].map((place) => ({ n: place < drafted ? 9 : 1 }));
+  assert.equal(paced(header, rounds(1), false), "auto drafted in 1 of 8 rounds; in the others a draft would have cost more than it brought.");
+  assert.equal(paced(header, rounds(0), true), "auto has decoded plainly so far: a draft would have cost more than it brought.");
+  assert.equal(paced(header, rounds(7), false), "");
+  assert.equal(paced({ ...header, pace: "fixed" }, rounds(1), false), "");
+});
+
+test("the sums of a server that reports no rounds count its passes", () => {
+  const stage = (end) => ({ header: { chunked: true }, value: { end } });
+  assert.deepEqual(sumsOf(stage({ drafted: 8, accepted: 7 }), { tokens: 9 }), { drafted: 8, accepted: 7, passes: 2 });
+  assert.deepEqual(sumsOf(stage(null), { tokens: 9 }), { drafted: 0, accepted: 0, passes: 0 });
+  assert.equal(sumsOf({ header: {}, value: {} }, { tokens: 9 }), null);
+});
+
+test("a batch says who shares one total of rows", () => {
+  const said = (...shares) => sharing(shares.map((each, seat) => ({ seat, shares: each, own: seat === 1 })));
+  assert.equal(said(false, true, true), "Yours and run 3 (auto) share one total of rows.");
+  assert.equal(said(true, true, true), "All runs (auto) share one total of rows.");
+  assert.deepEqual([said(false, true, false), said(false, false, false)], ["", ""]);
+});
+
+test("a processor's name is said without what its maker adds to all of them", () => {
+  assert.equal(shortened("Intel(R) Xeon(R) Platinum 8480+ CPU @ 2.00GHz, 2 cores"), "Intel Xeon Platinum 8480+, 2 cores");
+  assert.equal(shortened("AMD EPYC 9R14 96-Core Processor, 2 cores"), "AMD EPYC 9R14, 2 cores");
+});
+
+test("the curves of a run are its figures after each round, over all and over the latest", () => {
+  const rounds = [2, 1, 1, 1, 1, 1, 1, 1, 1, 1].map((kept, index) => round({ parents: [-1, 0], keep: [0, 1].slice(0, kept), index,
+    view: { seconds: index === 3 ? {} : { verify: 0.1 } } }));
+  rounds[3].seconds = {}; // nobody knows how long it took
+  const curves = curvesOf(rounds);
+  assert.deepEqual([curves["tau.all"][0], curves["tau.all"].at(-1), curves["tau.recent"].at(-1)], [2, 1.1, 1]);
+  assert.ok(Math.abs(curves["speed.all"].at(-1) - 10 / 0.9) < 1e-9 && Math.abs(curves["speed.recent"].at(-1) - 10) < 1e-9);
+});
+
+test("counts, times and intervals read as words", () => {
+  assert.deepEqual([counted(1, "run"), counted(1234, "run")], ["1 run", "1,234 runs"]);
+  assert.deepEqual([0.2, 89, 91, 7200, NaN].map(duration), ["1 s", "89 s", "2 min", "2.0 h", ""]);
+  assert.equal(spread({ prompts: 1 }, 0), "1 prompt");
+  assert.equal(spread({ low: null, high: null, least: 1234, most: 2000, prompts: 3 }, 0), "1,234 – 2,000");
+  assert.equal(spread({ low: 1.234, high: 2, least: 1, most: 3, prompts: 8 }, 2), "1.23 – 2.00");
+});
