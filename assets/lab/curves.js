@@ -213,7 +213,7 @@ export class Curves {
 
   choices({ lines, line }) {
     this.line.parentElement.hidden = !lines.length;
-    if (document.activeElement !== this.line) fillSelect(this.line, lines.map((name) => [name, name]), line);
+    if (document.activeElement !== this.line) fillSelect(this.line, lines, line);
   }
 
   // A measurement of elsewhere says so.

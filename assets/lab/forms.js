@@ -33,6 +33,16 @@ export class Chips {
     this.list.insertBefore(label, next);
   }
 
+  // A chip for each method; plain decoding's is always on, and says ``why``.
+  addMethods(methods, lab, on, why = "") {
+    const { baseline, summaries } = lab.given.options;
+    for (const method of methods) {
+      const fixed = method === baseline;
+      const title = (fixed ? why : "") + summaries[method];
+      this.add(method, method, { fixed, on: on.includes(method), look: lab.look(method), title });
+    }
+  }
+
   get values() {
     return Array.from(this.made).filter(([, input]) => input.checked).map(([value]) => value);
   }
@@ -77,14 +87,15 @@ export function sliderField(parent, text, title, changed) {
 // Fills a select and keeps what is chosen, where it is still offered. What is apart comes last, under a heading.
 export function fillSelect(field, entries, chosen, { heading = "", apart = [] } = {}) {
   const wanted = chosen === undefined ? field.value : chosen;
-  const made = (offered) => offered.map(([value, text]) => new Option(text, value));
+  const pair = (entry) => (Array.isArray(entry) ? entry : [entry, entry]);
+  const made = (offered) => offered.map(pair).map(([value, text]) => new Option(text, value));
   field.replaceChildren(...made(entries));
   if (apart.length) {
     const group = Object.assign(document.createElement("optgroup"), { label: heading });
     group.append(...made(apart));
     field.append(group);
   }
-  if ([...entries, ...apart].some(([value]) => value === wanted)) field.value = wanted;
+  if ([...entries, ...apart].some((entry) => pair(entry)[0] === wanted)) field.value = wanted;
 }
 
 export function textField(parent, text, { placeholder, title }, entered) {

@@ -102,7 +102,7 @@ export class Load {
     this.answer = answer;
     const several = answer.count && answer.table.rows.length > 1;
     this.line.parentElement.hidden = !answer.lines.length;
-    fillSelect(this.line, answer.lines.map((line) => [line, line]), answer.line);
+    fillSelect(this.line, answer.lines, answer.line);
     if (!several) {
       this.nothing("");
       return;

@@ -32,15 +32,10 @@ export class Race {
     const { options, settled } = this.lab.given;
     html("summary", "", details, "Choose the methods");
     this.methods = new Chips(details, "Methods, at the node budget in the bar above", () => {});
-    for (const method of options.methods) {
-      this.methods.add(method, method, {
-        fixed: method === options.baseline, on: settled.methods.includes(method), look: this.lab.look(method), title: options.summaries[method] });
-    }
+    this.methods.addMethods(options.methods, this.lab, settled.methods);
     this.auto = new Chips(details, "Methods, at the budget auto", () => {});
     this.auto.box.title = WORDS.auto;
-    for (const method of options.methods.filter((name) => options.heads[name] > 0)) {
-      this.auto.add(method, method, { look: this.lab.look(method), title: options.summaries[method] });
-    }
+    this.auto.addMethods(options.methods.filter((name) => options.heads[name] > 0), this.lab, []);
     const row = html("div", "lab-row lab-fine", details);
     this.repeats = numberField(row, "Repeats", { value: 3, least: 3, most: 20, title: "How often each method runs; at least three, to show a spread" }, () => {});
     this.tokens = numberField(row, "Max tokens", { value: settled.max_tokens, least: 1, most: options.limits.max_tokens }, () => {});

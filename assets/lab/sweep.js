@@ -48,13 +48,7 @@ export class Sweep {
     this.details = html("details", "lab-form", this.box);
     html("summary", "", this.details, "Choose what to measure");
     this.methods = new Chips(this.details, "Methods", changed);
-    for (const method of options.methods) {
-      const fixed = method === options.baseline;
-      this.methods.add(method, method, {
-        fixed, on: settled.methods.includes(method), look: this.lab.look(method),
-        title: (fixed ? "Always measured, because speed-ups are against it. " : "") + options.summaries[method],
-      });
-    }
+    this.methods.addMethods(options.methods, this.lab, settled.methods, "Always measured, because speed-ups are against it. ");
     this.budgets = new Chips(this.details, "Node budgets", changed);
     for (const budget of options.budgets) {
       this.budgets.add(budget, String(budget), { on: settled.budgets.includes(budget), title: WORDS[budget] || "" });

@@ -97,7 +97,7 @@ export class Cost {
       return;
     }
     this.line.parentElement.hidden = false;
-    fillSelect(this.line, answer.lines.map((line) => [line, line]), answer.line);
+    fillSelect(this.line, answer.lines, answer.line);
     write(this.about, answer.about);
     this.doubt.hidden = !answer.withheld;
     write(this.doubt, answer.withheld);
@@ -184,9 +184,9 @@ export class Shapes {
   cells(rows, best) {
     const rank = (nodes) => (nodes === "auto" ? Infinity : Number(nodes));
     const budgets = [...new Set(rows.map((row) => row.nodes))].sort((one, other) => rank(one) - rank(other));
-    fillSelect(this.budget, budgets.map((nodes) => [nodes, nodes]), this.budget.value || best.nodes);
+    fillSelect(this.budget, budgets, this.budget.value || best.nodes);
     const lines = rows.filter((row) => row.nodes === this.budget.value).map((row) => row.line);
-    fillSelect(this.method, lines.map((line) => [line, line]), this.method.value || best.line);
+    fillSelect(this.method, lines, this.method.value || best.line);
   }
 
   async draw() {

@@ -1,7 +1,8 @@
 // The bridge to the controls of the bar: the budget's steps, what the address restores, what Stop does in the browser.
 
-import { action, html, write } from "../panels/ink.js";
+import { action, html, pause, write } from "../panels/ink.js";
 import { Address } from "./address.js";
+import { TokenReader } from "./round.js";
 
 const PROMPT = "canopy-prompt";
 const TURNS = "canopy-turns";
@@ -74,7 +75,7 @@ export const controls = {
   async over() {
     const { stage } = controls.parts;
     const { coming } = stage;
-    await new Promise((done) => setTimeout(done, 5 * BETWEEN_LOOKS_MS));
+    await pause(5 * BETWEEN_LOOKS_MS);
     if (coming && coming === stage.coming) stage.refuse("The server did not take this run; press Run again.");
   },
 
@@ -113,7 +114,7 @@ export const controls = {
   // `early` waits in the queue for the page's first rig.
   async runWhen(prompt, pace, early) {
     for (let look = 0; look < LOOKS; look++) {
-      await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
+      await pause(BETWEEN_LOOKS_MS);
       const field = document.querySelector("#canopy-prompt textarea");
       const { rigs } = controls.parts || {};
       const paced = !pace || document.querySelector("#canopy-pace input").value === pace;
@@ -141,8 +142,8 @@ export const controls = {
   // The bar's values have been restored as the page opened, and what the rig can do has arrived.
   async first() {
     const there = () => controls.parts && controls.parts.ready && controls.parts.rigs.state && !controls.parts.rigs.state.coming;
-    for (let look = 0; look < LOOKS && !there(); look++) await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
-    await new Promise((done) => setTimeout(done, 5 * BETWEEN_LOOKS_MS));
+    for (let look = 0; look < LOOKS && !there(); look++) await pause(BETWEEN_LOOKS_MS);
+    await pause(5 * BETWEEN_LOOKS_MS);
   },
 
   // The run ends on the server; what has arrived stays.
@@ -153,15 +154,12 @@ export const controls = {
 
 // The conversation: the turns before the prompt, which are sent with the next run. Continue turns a finished run into
 // turns before the next prompt; a recording that is opened brings its own turns, mostly none.
-const BYTES = new TextEncoder();
 const GO_ON = "Continue the conversation: the prompt and this text become turns before your next prompt (c)";
 
 // What was written so far, as one text.
-function answer(stage) {
-  const decoder = new TextDecoder();
-  const ids = stage.rounds.flatMap((made) => made.keep.map((node) => made.tokens[node]));
-  const bytes = (piece) => (typeof piece === "string" ? BYTES.encode(piece) : new Uint8Array(piece || []));
-  return ids.map((id) => decoder.decode(bytes(stage.pieces.get(id)), { stream: true })).join("") + decoder.decode();
+function answer({ rounds, pieces }) {
+  const reader = new TokenReader(pieces);
+  return rounds.flatMap((made) => made.keep.map((node) => reader.read(made.tokens[node]))).join("") + reader.end();
 }
 
 export class Conversation {

@@ -1,7 +1,7 @@
 // The figures of the run, each with its unit and, on hover, its definition. In the story they read as one line of
 // arithmetic: tokens per round ÷ the cost of a round = the speed-up.
 
-import { html, write } from "../panels/ink.js";
+import { html, pause, write } from "../panels/ink.js";
 import { figuresOf } from "./round.js";
 
 const FIGURES = [
@@ -200,7 +200,7 @@ export class Comparing {
         if (job.result) this.stage.compared(run, job.result);
         if (job.error || job.state === "error") return job.error || job.message;
         if (["done", "stopped"].includes(job.state)) return job.result ? "" : "Another run came before it was measured.";
-        await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
+        await pause(BETWEEN_LOOKS_MS);
       }
     } catch {
       return "The server cannot be reached, so it was not measured.";

@@ -1,7 +1,7 @@
 // The page of the first seconds, shown while the server builds the real one: the recording plays, and a prompt that is
 // entered here runs on the real page.
 
-import { button, html, write } from "../panels/ink.js";
+import { button, html, pause, write } from "../panels/ink.js";
 import { controls } from "./controls.js";
 import { openReplay } from "./mount.js";
 
@@ -71,7 +71,7 @@ class Opening {
         this.lost = true;
         write(this.wait, "The server does not answer; trying again.");
       }
-      await new Promise((done) => setTimeout(done, BETWEEN_LOOKS_MS));
+      await pause(BETWEEN_LOOKS_MS);
     }
     this.leave();
   }

@@ -26,6 +26,25 @@ export function text(piece, id) {
   return typeof piece === "string" ? piece : new TextDecoder().decode(new Uint8Array(piece));
 }
 
+// Reads tokens one after the other: a character that several of them share stands in the one that completes it.
+export class TokenReader {
+  constructor(pieces) {
+    this.pieces = pieces;
+    this.decoder = new TextDecoder();
+    this.encoder = new TextEncoder();
+  }
+
+  read(id) {
+    const piece = this.pieces.get(id) || "";
+    return this.decoder.decode(typeof piece === "string" ? this.encoder.encode(piece) : new Uint8Array(piece), { stream: true });
+  }
+
+  // What began and was never completed.
+  end() {
+    return this.decoder.decode();
+  }
+}
+
 // White space and control characters as signs, bytes that are no whole character as ⟨e2⟩.
 export function show(piece, id) {
   if (piece === undefined) return `⟨${id}⟩`;

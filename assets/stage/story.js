@@ -3,17 +3,16 @@
 
 import { action, button, html, write } from "../panels/ink.js";
 import { sumsOf } from "./metrics.js";
+import { TokenReader } from "./round.js";
 import { cutOf, waitingWords } from "./stage.js";
 
 const WATCHED_SECONDS = 6; // how long the slower lane takes on the screen
-const BYTES = new TextEncoder();
 
 // The first tokens of the run with trees, as {text, origin}.
-function drafted(stage, count) {
-  const decoder = new TextDecoder();
-  const bytes = (piece) => (typeof piece === "string" ? BYTES.encode(piece) : new Uint8Array(piece || []));
-  return stage.rounds.flatMap((made) => made.keep.map((node) => ({ made, node }))).slice(0, count).map(({ made, node }) => (
-    { text: decoder.decode(bytes(stage.pieces.get(made.tokens[node])), { stream: true }), origin: made.origin(node) }));
+function drafted({ rounds, pieces }, count) {
+  const reader = new TokenReader(pieces);
+  const tokens = rounds.flatMap((made) => made.keep.map((node) => [made.tokens[node], made.origin(node)]));
+  return tokens.slice(0, count).map(([id, origin]) => ({ text: reader.read(id), origin }));
 }
 
 export class Duel {

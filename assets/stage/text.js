@@ -1,9 +1,9 @@
 // The text, each token in the colour of its origin. A click goes to the token's round and node.
 
 import { html, write } from "../panels/ink.js";
+import { TokenReader } from "./round.js";
 import { cutOf, missingWords } from "./stage.js";
 
-const BYTES = new TextEncoder();
 const SPEAKERS = { system: "System", user: "You", assistant: "Answer" };
 
 export class TextPanel {
@@ -63,7 +63,7 @@ export class TextPanel {
     this.spans = [];
     this.marked = -1;
     this.body.replaceChildren();
-    this.decoder = new TextDecoder();
+    this.reader = new TokenReader(this.stage.pieces);
     this.turns.replaceChildren();
   }
 
@@ -96,9 +96,9 @@ export class TextPanel {
     const part = html("span", "cs-part");
     part.dataset.round = index;
     const missing = this.stage.missing(index);
-    const cut = missing ? this.decoder.decode() : ""; // what began before a gap does not go on behind it
+    const cut = missing ? this.reader.end() : ""; // what began before a gap does not go on behind it
     for (const node of made.keep) {
-      const token = html("span", `cs-token is-${made.origin(node)}`, part, this.text(made, node));
+      const token = html("span", `cs-token is-${made.origin(node)}`, part, this.text(made, made.tokens[node]));
       token.dataset.node = node;
       if (/^\s+$/.test(made.text(made.tokens[node])) && token.textContent.includes("\n")) token.classList.add("is-break");
     }
@@ -112,12 +112,8 @@ export class TextPanel {
     return part;
   }
 
-  // A character that several tokens share stands in the token that completes it.
-  text(made, node) {
-    const piece = this.stage.pieces.get(made.tokens[node]);
-    if (piece === undefined) return made.show(made.tokens[node]);
-    const bytes = typeof piece === "string" ? BYTES.encode(piece) : new Uint8Array(piece);
-    return this.decoder.decode(bytes, { stream: true });
+  text(made, id) {
+    return this.stage.pieces.has(id) ? this.reader.read(id) : made.show(id);
   }
 
   // Only the parts between the round shown before and the one shown now change.
