@@ -29,14 +29,20 @@ def test_axe_finds_nothing(watched: Watched, address: str, mode: str, sizes: tup
     page = watched.page
     page.goto(f"{address}#trace=merged&mode={mode}&round=4")
     page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.stage && Canopy.parts.stage.current === 3")
-    page.evaluate(AXE)
     for width, height in sizes:
         page.set_viewport_size({"width": width, "height": height})
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            page.wait_for_function(f"document.body.dataset.canopyMode === '{mode}' && !Canopy.parts.frames.planned")
-            page.wait_for_function(f"'{mode}' === 'lab' || document.querySelector('[role=tree] [role=treeitem]')")
-            assert page.evaluate(COMPLAINTS) == [], (width, scheme)
+        page.wait_for_function(f"document.body.dataset.canopyMode === '{mode}' && !Canopy.parts.frames.planned")
+        page.wait_for_function(f"'{mode}' === 'lab' || document.querySelector('[role=tree] [role=treeitem]')")
+        judge_themes(page)
+
+
+def judge_themes(page: Page) -> None:
+    """What axe says in light and in dark, once Gradio's buttons have faded from one to the other."""
+    page.evaluate(AXE)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_timeout(500)
+        assert page.evaluate(COMPLAINTS) == [], (page.viewport_size, scheme)
 
 
 def test_everything_says_what_it_is(watched: Watched, address: str) -> None:
@@ -68,7 +74,7 @@ def judge_tabs(page: Page, url: str, tabs: Sequence[str]) -> None:
     for tab in tabs:
         page.evaluate(f"Canopy.laboratory.tabs.go('{tab}')")
         if tab == "compare":
-            page.wait_for_function("document.querySelectorAll('.lab-pair-tree [role=treeitem]').length > 2")
+            page.wait_for_function("document.querySelectorAll('.lab-pair-tree:has([role=treeitem])').length === 2")
         assert page.evaluate(COMPLAINTS) == [], tab
 
 
@@ -95,13 +101,6 @@ def test_axe_finds_nothing_on_the_sheet_of_rigs(watched: Watched, address: str) 
     }""")
     assert page.is_visible(".cs-rig-form progress") and page.is_visible(".cs-rig-failure")
     judge_themes(page)
-
-
-def judge_themes(page: Page) -> None:
-    page.evaluate(AXE)
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        assert page.evaluate(COMPLAINTS) == [], scheme
 
 
 @pytest.mark.long
