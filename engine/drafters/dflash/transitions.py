@@ -57,13 +57,13 @@ class CandidateSelector(nn.Module):
     def lattices(self, logits: Tensor, hidden: Tensor, roots: Tensor, width: int) -> list[Lattice]:
         """A lattice of (depth, top_k, width or top_k) for each of n blocks, by unary logits (n, depth, vocabulary),
         hidden states (n, depth, hidden) and roots (n,)."""
-        logits = logits.float()
-        unary, candidates = logits.topk(self.top_k, -1)
+        unary, candidates = (best.unflatten(0, logits.shape[:2]) for best in likeliest_tokens(
+            logits.flatten(0, 1), self.top_k))  # normalised, which changes no difference between scores
         predecessors = torch.cat([roots[:, None, None].expand(-1, 1, self.top_k), candidates[:, :-1]], 1)
         scores = unary[..., None, :] + self.edges(hidden, predecessors, candidates).float()
-        kept = unary.logsumexp(-1) - logits.logsumexp(-1)
+        kept = unary.logsumexp(-1)[..., None, None]
         best = scores.topk(min(width, self.top_k), -1)
-        logprobs = (best.values - scores.logsumexp(-1, keepdim=True) + kept[..., None, None]).clamp_(max=0.0)
+        logprobs = (best.values - scores.logsumexp(-1, keepdim=True) + kept).clamp_(max=0.0)
         logprobs[:, 0, 1:] = -torch.inf  # no cell leads there: before the first slot stands the root alone
         tokens = candidates[..., None, :].expand_as(scores).gather(-1, best.indices)
         return [Lattice(*block) for block in zip(
