@@ -7,7 +7,7 @@ is written as 0. What can be derived (depths, the mask, paths) is not stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
@@ -112,6 +112,9 @@ class Lattice:
         return Lattice(self.tokens[..., :width], self.logprobs[..., :width], self.follow[..., :width])
 
 
+Proposals = Sequence[Lattice]  # what one drafter proposes at each place of a known text
+
+
 @dataclass(frozen=True, eq=False)
 class DraftTree:
     """Tokens to verify: tokens, parents (n,) int32, logprobs (n,) float32 cumulative from the root (whose own is
@@ -134,16 +137,15 @@ class DraftTree:
 @dataclass(frozen=True, eq=False)
 class PackedTree:
     """A tree as the rows of one target pass: tokens, positions (absolute), parents (rows,) int32, and seen (rows, rows)
-    bool: whether a row sees another, as it does its ancestors and itself (paper 000, section 4.2).
-
-    The first ``size`` rows are the tree's nodes in order; the rest is padding that sees only itself.
-    """
+    bool: whether a row sees another, as it does its ancestors and itself (paper 000, section 4.2)."""
 
     tokens: Integers
     positions: Integers
     parents: Integers
-    size: int
     seen: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,9 +23,9 @@ import torch
 
 from engine.commands import flags, values
 from engine.commands.verb import Result, Verb
-from engine.decoding.acceptance_length import mean_length
 from engine.decoding.budget_policy import AUTO, MOST_AUTO
 from engine.decoding.methods import METHODS, Method
+from engine.decoding.outcome import mean_length
 from engine.errors import RequestError
 from engine.lab.prompt_sets import prompt_set
 from engine.lab.settings import BASELINE, SweepPlan

@@ -23,8 +23,8 @@ from engine.budget.auto import UNMEASURED, AutoBudget, SharedRows
 from engine.commands import flags, values
 from engine.commands.verb import DONE, NOT_DONE, Result, Verb
 from engine.decoding.budget_policy import AUTO
+from engine.decoding.loop import BatchRequest, decode_together
 from engine.decoding.methods import METHODS, Method
-from engine.decoding.together import BatchRequest, decode_together
 from engine.errors import RequestError
 from engine.lab.prompt_sets import prompt_set
 from engine.records import Ask, Sampling

@@ -1,63 +1,103 @@
 """The decode loop: rounds that answer a request, or several requests that share their passes. It is torch-free, and the
 same for the tests' toy target and the real one.
 
-    draft ─► build ─► combine ─► pack ─► verify ─► accept ─► keep ─► observe
+    draft ─► build ─► combine ─► cut ─► pack ─► verify ─► accept ─► keep ─► observe
 
-A round costs one pass of each drafter and one of the target, for one text or for many. The loop is an iterator: its
-consumer decides when the next round runs, and closing it frees the caches.
+A round costs one pass of each drafter and one of the target, for one text or for many. Each text has its own position,
+method, budget, sampling, tree and caches, so it is the text that its request would get alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
 
 import numpy as np
 
 from engine.decoding.budget_policy import BudgetAllocator, BudgetPolicy
-from engine.decoding.clock import Clock
-from engine.decoding.draws import trial_draws
+from engine.decoding.choices import trial_draws
 from engine.decoding.plan import Drafter, Features, JointDrafter, JointTarget, Plan, Target, plan
 from engine.decoding.tree import pack
-from engine.records import Acceptance, DraftTree, Integers, Lattice, PackedTree, Request, Round, Verification
+from engine.records import (
+    STAGES,
+    Acceptance,
+    DraftTree,
+    Integers,
+    Lattice,
+    PackedTree,
+    Request,
+    Round,
+    Verification,
+)
 
 UNREAD = -1  # the root of a text whose prompt has not been read yet
 
 
 def decode(request: Request, target: Target, drafters: Sequence[Drafter], policy: BudgetPolicy | None = None,
            allocator: BudgetAllocator | None = None) -> Generator[Round, None, None]:
-    """The rounds that answer a request, each yielded as soon as its tokens are committed.
+    """The rounds that answer a request, each yielded as soon as its tokens are committed: its consumer decides when the
+    next round runs, and closing it frees the caches.
 
     Without a ``policy`` every round drafts and verifies the whole budget. An ``allocator`` is told what each took.
     Raises RequestError before the first round when the request cannot be served.
     """
-    return _rounds(run_of(request, target, drafters, policy), allocator)
+    run = RequestRun(plan(request, target, drafters, policy), target)
+
+    def rounds() -> Generator[Round, None, None]:
+        try:
+            run.open()
+            while run.goes_on:
+                yield step([run], allocator)[0]
+        finally:
+            run.close()
+    return rounds()
 
 
-def run_of(request: Request, target: Target, drafters: Sequence[Drafter],
-           policy: BudgetPolicy | None = None) -> RequestRun:
-    """A checked request, ready to be answered; RequestError where it cannot be served."""
-    work = plan(request, target, drafters)
-    return RequestRun(replace(work, policy=policy) if policy else work, target)
-
-
-def _rounds(run: RequestRun, allocator: BudgetAllocator | None) -> Generator[Round, None, None]:
-    try:
-        run.open()
-        while run.goes_on:
-            yield step([run], allocator)[0]
-    finally:
-        run.close()
+def step(runs: Sequence[RequestRun], allocator: BudgetAllocator | None = None) -> list[Round]:
+    """Make one round of every run: one pass of the target, and one of each drafter that can draft for several at once.
+    The seconds of each stage are those of all runs together. An ``allocator`` divides the rows among the runs."""
+    clock = Clock()
+    draft(runs)
+    clock.lap("draft")
+    for run in runs:
+        run.build()
+    cut(runs, allocator)
+    clock.lap("build")
+    packed = [pack(run.tree, run.start) for run in runs]
+    clock.lap("pack")
+    verifications = verify(runs, packed)
+    clock.lap("verify")
+    for run, verification in zip(runs, verifications, strict=True):
+        run.accept(verification)
+    clock.lap("accept")
+    features = [run.target.commit(run.acceptance.keep) for run in runs]
+    clock.lap("keep")
+    for run, read in zip(runs, features, strict=True):
+        run.observe(read)
+    clock.lap("draft")
+    seconds = clock.seconds()
+    if allocator:
+        allocator.ended([run.work.policy for run in runs], seconds)
+    return [run.record(verification, seconds) for run, verification in zip(runs, verifications, strict=True)]
 
 
 class RequestRun:
-    """A request that is being answered: how far its text is, and the target and drafters that hold its caches."""
+    """A request that is being answered: how far its text is, the target and drafters that hold its caches, and the tree
+    and kept rows of its round in progress."""
+
+    drafting: tuple[Drafter, ...]
+    budget: int  # of the trees of its round in progress
+    drafts: tuple[Lattice, ...]
+    candidates: tuple[DraftTree, ...]
+    tree: DraftTree
+    acceptance: Acceptance
 
     def __init__(self, work: Plan, target: Target) -> None:
         self.work, self.target = work, target
         self.start, self.left, self.index = len(work.request.prompt_ids), work.request.max_tokens, 0
         self.root = UNREAD
+        self.weights = [drafter.weights if isinstance(drafter, JointDrafter) else drafter for drafter in work.drafters]
         self._random = trial_draws(work.request.sampling.seed)
 
     def open(self) -> None:
@@ -79,41 +119,43 @@ class RequestRun:
         return (self.left > 0 and self.root not in self.work.request.stop_ids
                 and self.start < self.target.context_limit)
 
-    def opened(self) -> DraftOrder:
-        """What its next round is to draft, decided by its budget policy."""
-        drafting, budget = self.work.policy.opens(len(self.work.drafters), self.work.request.budget)
-        return DraftOrder(self.work.drafters[:drafting], self.root, budget, self.target.context_limit - self.start - 1)
+    def order(self) -> None:
+        """Let the budget policy decide which drafters draft in the next round, and for how many nodes."""
+        count, self.budget = self.work.policy.opens(len(self.work.drafters), self.work.request.budget)
+        self.drafting = self.work.drafters[:count]
 
-    def built(self, opened: DraftOrder, drafts: tuple[Lattice, ...]) -> RoundTrees:
-        """The trees built from what was drafted."""
-        if not drafts:
-            return RoundTrees(drafts, (), bare(self.root))
-        work, shares = self.work, self.work.share(opened.budget, len(drafts))
-        candidates = tuple([work.build(draft, self.root, share) for draft, share in zip(drafts, shares, strict=True)])
-        return RoundTrees(drafts, candidates, work.combine(candidates, opened.budget))
+    def build(self) -> None:
+        """Build a tree from each drafter's lattice, and combine them to one; without a draft, the root alone."""
+        if not self.drafts:
+            self.candidates, self.tree = (), bare(self.root)
+            return
+        work, shares = self.work, self.work.share(self.budget, len(self.drafts))
+        self.candidates = tuple([work.build(lattice, self.root, share)
+                                 for lattice, share in zip(self.drafts, shares, strict=True)])
+        self.tree = work.combine(self.candidates, self.budget)
 
-    def accepted(self, tree: DraftTree, said: Verification) -> Acceptance:
-        """What the target keeps of the verified tree."""
+    def accept(self, verification: Verification) -> None:
+        """Decide what is kept of the verified tree, and let the budget policy learn from it."""
         work = self.work
-        kept = work.accept(tree, said, self.target, self._random)
-        acceptance = _end_of_text(kept, tree, work.request, self.left)
-        work.policy.learn(tree, acceptance)
-        return acceptance
+        kept = work.accept(self.tree, verification, self.target, self._random)
+        self.acceptance = _end_of_text(kept, self.tree, work.request, self.left)
+        work.policy.learn(self.tree, self.acceptance)
 
-    def observe(self, tree: DraftTree, acceptance: Acceptance, features: Features) -> None:
-        """Tell the drafters what was committed."""
+    def observe(self, features: Features) -> None:
+        """Tell the drafters what was committed, with the target's features of it."""
         if self.work.drafters:
-            tokens = tree.tokens.take(acceptance.keep)
+            tokens = self.tree.tokens.take(self.acceptance.keep)
             for drafter in self.work.drafters:
                 drafter.observe(tokens, features)
 
-    def ended(self, built: RoundTrees, said: Verification, acceptance: Acceptance, seconds: dict[str, float]) -> Round:
+    def record(self, verification: Verification, seconds: dict[str, float]) -> Round:
         """The record of the round, after which the text has grown by it."""
-        made = Round(self.index, self.start, built.drafts, built.candidates, built.tree, said, acceptance, seconds)
-        self.start += len(acceptance.keep)
-        self.left -= len(acceptance.keep)
-        self.root, self.index = acceptance.bonus, self.index + 1
-        return made
+        record = Round(self.index, self.start, self.drafts, self.candidates, self.tree, verification, self.acceptance,
+                       seconds)
+        self.start += len(self.acceptance.keep)
+        self.left -= len(self.acceptance.keep)
+        self.root, self.index = self.acceptance.bonus, self.index + 1
+        return record
 
     def close(self) -> None:
         """Free the caches."""
@@ -122,89 +164,42 @@ class RequestRun:
             drafter.release()
 
 
-class DraftOrder(NamedTuple):
-    """What a round drafts: by which drafters, from which root, for how many nodes, and how deep a tree may grow."""
-
-    drafters: tuple[Drafter, ...]
-    root: int
-    budget: int
-    deepest: int
-
-
-class RoundTrees(NamedTuple):
-    """What a round verifies, and what it was made from."""
-
-    drafts: tuple[Lattice, ...]
-    candidates: tuple[DraftTree, ...]
-    tree: DraftTree
-
-
-def step(runs: Sequence[RequestRun], allocator: BudgetAllocator | None = None) -> list[Round]:
-    """Make one round of every run: one pass of the target, and one of each drafter that can draft for several at once.
-    The seconds of each stage are those of all runs together. An ``allocator`` divides the rows among the runs."""
-    clock = Clock()
-    opened = [run.opened() for run in runs]
-    drafts = _drafted(opened)
-    clock.lap("draft")
-    built = [run.built(each, own) for run, each, own in zip(runs, opened, drafts, strict=True)]
-    built = _cut(runs, built, allocator)
-    clock.lap("build")
-    packed = [pack(each.tree, run.start) for run, each in zip(runs, built, strict=True)]
-    clock.lap("pack")
-    said = _verified(runs, packed)
-    clock.lap("verify")
-    accepted = [run.accepted(each.tree, own) for run, each, own in zip(runs, built, said, strict=True)]
-    clock.lap("accept")
-    features = [run.target.commit(each.keep) for run, each in zip(runs, accepted, strict=True)]
-    clock.lap("keep")
-    for run, each, kept, own in zip(runs, built, accepted, features, strict=True):
-        run.observe(each.tree, kept, own)
-    clock.lap("draft")
-    seconds = clock.seconds()
-    if allocator:
-        allocator.ended([run.work.policy for run in runs], seconds)
-    return [run.ended(each, own, kept, seconds)
-            for run, each, own, kept in zip(runs, built, said, accepted, strict=True)]
+def draft(runs: Sequence[RequestRun]) -> None:
+    """Let every run's drafters draft: one pass for all forks of a drafter that can draft jointly, one pass each for the
+    others. No lattice is deeper than the positions that its text has left."""
+    passes: dict[int, list[tuple[Drafter, RequestRun]]] = {}
+    for run in runs:
+        run.order()
+        for drafter, weights in zip(run.drafting, run.weights, strict=False):
+            passes.setdefault(id(weights), []).append((drafter, run))
+    lattices: dict[int, Lattice] = {}
+    for forks in passes.values():
+        drafters = [drafter for drafter, _ in forks]
+        if len(forks) > 1 and isinstance(drafters[0], JointDrafter):
+            drafted = drafters[0].draft_together(
+                drafters, [run.root for _, run in forks], [max(run.budget, 1) for _, run in forks])
+        else:
+            drafted = [drafter.draft(run.root, max(run.budget, 1)) for drafter, run in forks]
+        lattices.update(zip(map(id, drafters), drafted, strict=True))
+    for run in runs:
+        deepest = run.target.context_limit - run.start - 1
+        run.drafts = tuple([lattices[id(drafter)].cut(deepest) for drafter in run.drafting])
 
 
-def _cut(runs: Sequence[RequestRun], built: Sequence[RoundTrees],
-         allocator: BudgetAllocator | None) -> list[RoundTrees]:
-    """The parts of the trees that the target verifies."""
-    policies, trees = [run.work.policy for run in runs], [each.tree for each in built]
-    cut = allocator.cut(policies, trees) if allocator else [
+def cut(runs: Sequence[RequestRun], allocator: BudgetAllocator | None) -> None:
+    """Leave of every run's tree the part that the target verifies."""
+    policies, trees = [run.work.policy for run in runs], [run.tree for run in runs]
+    verified = allocator.cut(policies, trees) if allocator else [
         policy.cut(tree) for policy, tree in zip(policies, trees, strict=True)]
-    return [each._replace(tree=tree) for each, tree in zip(built, cut, strict=True)]
+    for run, tree in zip(runs, verified, strict=True):
+        run.tree = tree
 
 
-def _drafted(opened: Sequence[DraftOrder]) -> list[tuple[Lattice, ...]]:
-    """The drafters' lattices, by run."""
-    if len(opened) == 1:
-        drafters, root, budget, deepest = opened[0]
-        return [tuple([drafter.draft(root, max(budget, 1)).cut(deepest) for drafter in drafters])]
-    lattices = iter(_drafted_together([(drafter, each) for each in opened for drafter in each.drafters]))
-    return [tuple(next(lattices).cut(each.deepest) for _ in each.drafters) for each in opened]
-
-
-def _drafted_together(wishes: Sequence[tuple[Drafter, DraftOrder]]) -> list[Lattice]:
-    """One pass for all forks of a drafter that can draft jointly, one pass each for the others."""
-    groups: dict[int, list[int]] = {}
-    for place, (drafter, _) in enumerate(wishes):
-        groups.setdefault(id(drafter.weights if isinstance(drafter, JointDrafter) else drafter), []).append(place)
-    found: dict[int, Lattice] = {}
-    for places in groups.values():
-        drafters, wanted = zip(*(wishes[place] for place in places), strict=True)
-        roots, widths = [each.root for each in wanted], [max(each.budget, 1) for each in wanted]
-        made = drafters[0].draft_together(drafters, roots, widths) if isinstance(drafters[0], JointDrafter) else [
-            drafters[0].draft(roots[0], widths[0])]
-        found.update(zip(places, made, strict=True))
-    return [found[place] for place in range(len(wishes))]
-
-
-def _verified(runs: Sequence[RequestRun], packed: Sequence[PackedTree]) -> list[Verification]:
-    """The target's verification of every tree."""
+def verify(runs: Sequence[RequestRun], packed: Sequence[PackedTree]) -> list[Verification]:
+    """The target's verification of every tree, in one pass where it can."""
     if len(runs) > 1 and isinstance(runs[0].target, JointTarget):
         return runs[0].target.verify_together([run.target for run in runs], packed)
-    return [run.target.verify(own) for run, own in zip(runs, packed, strict=True)]
+    return [run.target.verify(tree) for run, tree in zip(runs, packed, strict=True)]
 
 
 def bare(root: int) -> DraftTree:
@@ -220,3 +215,107 @@ def _end_of_text(acceptance: Acceptance, tree: DraftTree, request: Request, left
         return acceptance
     length = min([left, *(place for place, token in enumerate(tokens) if token in request.stop_ids)])
     return replace(acceptance, keep=acceptance.keep[:length], bonus=tokens[length])
+
+
+class Clock:
+    """Where the time of one round goes, without disturbing it. Each of the engine's stages ends when the host has its
+    result, so a lap needs no synchronisation: two floats."""
+
+    def __init__(self) -> None:
+        self._last = perf_counter()
+        self._seconds = dict.fromkeys(STAGES, 0.0)
+
+    def lap(self, stage: str) -> None:
+        """Count the time since the last lap to ``stage``."""
+        now = perf_counter()
+        self._seconds[stage] += now - self._last
+        self._last = now
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds per stage, ``other`` being the time since the last lap. Ends the clock."""
+        self.lap("other")
+        return self._seconds
+
+
+@dataclass(frozen=True)
+class BatchRequest:
+    """A request with the drafters that serve it, and the policy for its budgets where they are not fixed."""
+
+    request: Request
+    drafters: Sequence[Drafter]
+    policy: BudgetPolicy | None = None
+
+
+class RequestBatch:
+    """The requests that are being answered, by number, on forks of the target and the drafters. With an ``allocator``,
+    the requests that it serves share one total of rows. A request that has ended makes room for the next at the
+    following round."""
+
+    def __init__(self, target: Target, allocator: BudgetAllocator | None = None) -> None:
+        self._target, self._allocator = target, allocator
+        self._runs: dict[int, RequestRun] = {}
+        self._admitted = 0
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._runs
+
+    def admit(self, request: BatchRequest) -> int:
+        """Read the prompt of one more request and return its number. RequestError where it cannot be served; the
+        others are unaffected."""
+        target, drafters = self._target.fork(), [drafter.fork() for drafter in request.drafters]
+        run = RequestRun(plan(request.request, target, drafters, request.policy), target)
+        try:
+            run.open()
+        except BaseException:
+            run.close()
+            raise
+        number, self._admitted = self._admitted, self._admitted + 1
+        self._runs[number] = run
+        self._drop_ended([number])
+        return number
+
+    def round(self, only: Collection[int] | None = None) -> list[tuple[int, Round]]:
+        """Make one round of every request, or of ``only`` these; each round comes with its request's number. Requests
+        that have ended leave the batch."""
+        numbers = [number for number in self._runs if only is None or number in only]
+        rounds = step([self._runs[number] for number in numbers], self._allocator) if numbers else []
+        self._drop_ended(numbers)
+        return list(zip(numbers, rounds, strict=True))
+
+    def shares(self, number: int) -> bool:
+        """Whether a request that is being answered takes its rows from the allocator's total."""
+        run = self._runs.get(number)
+        return bool(run and self._allocator and self._allocator.shares(run.work.policy))
+
+    def drop(self, number: int) -> None:
+        """Free the caches of a request; the others go on."""
+        run = self._runs.pop(number, None)
+        if run:
+            run.close()
+
+    def close(self) -> None:
+        """Free everything."""
+        for number in list(self._runs):
+            self.drop(number)
+
+    def _drop_ended(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            if not self._runs[number].goes_on:
+                self.drop(number)
+
+
+def decode_together(requests: Iterable[BatchRequest], target: Target, concurrency: int,
+                    allocator: BudgetAllocator | None = None) -> Iterator[tuple[int, Round]]:
+    """The rounds of many requests, ``concurrency`` of them at a time; each round comes with its request's place in
+    ``requests``."""
+    batch, waiting = RequestBatch(target, allocator), list(requests)[::-1]
+    try:
+        while batch or waiting:
+            while waiting and len(batch) < concurrency:
+                batch.admit(waiting.pop())
+            yield from batch.round()
+    finally:
+        batch.close()

@@ -1,4 +1,4 @@
-"""The totals of a finished run: text, τ, time per stage. Used by the command line, the checks and the benchmark."""
+"""The totals of a finished run: text, τ, time per stage."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from engine.records import STAGES, Round
+
+
+def mean_length(tokens: int, rounds: int) -> float:
+    """τ, the mean acceptance length: tokens committed per round, the root included (paper 001, section 9); 0 without a
+    round."""
+    return tokens / rounds if rounds else 0.0
 
 
 @dataclass(frozen=True)
@@ -28,14 +34,14 @@ def outcome(rounds: Iterator[Round]) -> Outcome:
     stages = dict.fromkeys(STAGES, 0.0)
     seconds, bonus = 0.0, -1
     began = perf_counter()
-    for made in rounds:
+    for round_ in rounds:
         now = perf_counter()
         # the first step includes the prefill, which does not count
-        seconds += now - began if lengths else sum(made.seconds.values())
-        token_ids += made.committed.tolist()
-        lengths.append(len(made.acceptance.keep))
-        bonus = made.acceptance.bonus
-        for stage, spent in made.seconds.items():
+        seconds += now - began if lengths else sum(round_.seconds.values())
+        token_ids += round_.committed.tolist()
+        lengths.append(len(round_.acceptance.keep))
+        bonus = round_.acceptance.bonus
+        for stage, spent in round_.seconds.items():
             stages[stage] += spent
         began = perf_counter()
     return Outcome(tuple(token_ids), tuple(lengths), seconds, stages, bonus)

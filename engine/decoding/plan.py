@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from engine.decoding.acceptance import ACCEPTANCE_RULES, AcceptanceRule, Residual
@@ -92,12 +92,12 @@ class Plan:
     combine: Combiner
     accept: AcceptanceRule
     share: Share
-    policy: BudgetPolicy = field(default_factory=FixedBudget)
+    policy: BudgetPolicy
 
 
-def plan(request: Request, target: Target, drafters: Sequence[Drafter]) -> Plan:
+def plan(request: Request, target: Target, drafters: Sequence[Drafter], policy: BudgetPolicy | None = None) -> Plan:
     """Look the request's names up and check its numbers against target and drafters; RequestError where they do not
-    fit."""
+    fit. Without a ``policy`` every round drafts and verifies the whole budget."""
     method = method_named(request.method)
     if len(drafters) < method.drafter_count:
         raise RequestError(
@@ -115,4 +115,4 @@ def plan(request: Request, target: Target, drafters: Sequence[Drafter]) -> Plan:
     check_sampling(request.sampling)
     return Plan(
         request, tuple(drafters[:method.drafter_count]), BUILDERS[method.build], COMBINERS[method.combine],
-        ACCEPTANCE_RULES[method.accept], share_named(method, request.split))
+        ACCEPTANCE_RULES[method.accept], share_named(method, request.split), policy or FixedBudget())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.records import DraftTree, Floats, Integers, PackedTree
 
@@ -12,33 +11,10 @@ ALONE = np.ones((1, 1), np.bool_)  # the mask of a single row
 
 def depths(parents: Integers) -> Integers:
     """The depth of each node, the root's being 0, (n,) int32 (paper 000, section 4.3)."""
-    found = [0]
+    below_root = [0]
     for parent in parents.tolist()[1:]:
-        found.append(found[parent] + 1)
-    return np.asarray(found, np.int32)
-
-
-def ancestors(parents: Integers) -> NDArray[np.bool_]:
-    """The mask (n, n) bool: row i sees itself and its ancestors (paper 000, section 4.2)."""
-    return _mask(_lines(parents))
-
-
-def _lines(parents: Integers) -> list[int]:
-    """The mask, each row as one integer: its parent's bits and its own, about a microsecond for a dozen rows. A row
-    that is its own parent (the root, padding) sees only itself."""
-    lines: list[int] = []
-    own = 1
-    for node, parent in enumerate(parents.tolist()):
-        lines.append(own | lines[parent] if parent < node else own)
-        own += own
-    return lines
-
-
-def _mask(lines: list[int]) -> NDArray[np.bool_]:
-    size = len(lines)
-    width = -(-size // 8)
-    packed = np.frombuffer(b"".join([line.to_bytes(width, "little") for line in lines]), np.uint8)
-    return np.unpackbits(packed.reshape(size, width), axis=1, count=size, bitorder="little").view(np.bool_)
+        below_root.append(below_root[parent] + 1)
+    return np.asarray(below_root, np.int32)
 
 
 def path_to(parents: Integers, node: int) -> Integers:
@@ -73,17 +49,18 @@ def beginning(tree: DraftTree, nodes: int) -> DraftTree:
     return DraftTree(tree.tokens[:end], tree.parents[:end], tree.logprobs[:end], tree.drafters[:end])
 
 
-def pack(tree: DraftTree, start: int, rows: int = 0) -> PackedTree:
-    """The tree as rows at absolute positions ``start`` + depth, padded to ``rows`` where that is more.
-
-    A padding row is its own parent, so that no real row sees it (research note: trap 16).
-    """
-    size, tokens, parents = len(tree), tree.tokens, tree.parents
-    if size == 1 >= rows:
-        return PackedTree(tokens, np.asarray([start], np.int32), parents, size, ALONE)
-    if rows > size:
-        tokens = np.concatenate([tokens, np.zeros(rows - size, np.int32)])
-        parents = np.concatenate([parents, np.arange(size, rows, dtype=np.int32)])
-    lines = _lines(parents)
+def pack(tree: DraftTree, start: int) -> PackedTree:
+    """The tree as rows at absolute positions ``start`` + depth. Each row of the mask is built as one integer, its
+    parent's bits and its own: about a microsecond for a dozen rows."""
+    size = len(tree)
+    if size == 1:
+        return PackedTree(tree.tokens, np.asarray([start], np.int32), tree.parents, ALONE)
+    lines, bit = [1], 1
+    for parent in tree.parents.tolist()[1:]:
+        bit += bit
+        lines.append(bit | lines[parent])
     positions = np.asarray([line.bit_count() for line in lines], np.int32) + np.int32(start - 1)
-    return PackedTree(tokens, positions, parents, size, _mask(lines))
+    width = -(-size // 8)
+    bits = np.frombuffer(b"".join([line.to_bytes(width, "little") for line in lines]), np.uint8)
+    seen = np.unpackbits(bits.reshape(size, width), axis=1, count=size, bitorder="little").view(np.bool_)
+    return PackedTree(tree.tokens, positions, tree.parents, seen)

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from engine.decoding.plan import Drafter
 from engine.drafters.known_text import ReadText
-from engine.lab.replay import Proposals
-from engine.records import Lattice
+from engine.records import Lattice, Proposals
 
 
 @runtime_checkable

@@ -14,8 +14,8 @@ from typing import Protocol, runtime_checkable
 
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import BudgetAllocator
+from engine.decoding.loop import BatchRequest, RequestBatch
 from engine.decoding.plan import Target
-from engine.decoding.together import BatchRequest, RequestBatch
 from engine.errors import RequestError
 from engine.lab.reading import reading
 from engine.lab.settings import Company, Reading

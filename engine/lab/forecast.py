@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.budget.cost import CostCurve
-from engine.decoding.acceptance_length import mean_length
+from engine.decoding.outcome import mean_length
 from engine.records import Sampling
 
 
@@ -40,7 +40,7 @@ class Forecast:
 
     @property
     def tau(self) -> float:
-        """See ``acceptance_length``."""
+        """See ``mean_length``."""
         return mean_length(self.tokens, len(self.lengths))
 
     @property

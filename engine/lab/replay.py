@@ -21,13 +21,11 @@ from engine.decoding.methods import Method, method_named, share_named
 from engine.decoding.plan import Features, Target
 from engine.decoding.tree import beginning, depths, pack, plant
 from engine.errors import RequestError
-from engine.records import Acceptance, DraftTree, Integers, Lattice, Request
+from engine.records import Acceptance, DraftTree, Integers, Proposals, Request
 
 PREFIXES_NEST = frozenset({"chain", "best_first"})  # builders whose tree of n nodes is the beginning of any larger one
 SEGMENT = 256  # tokens of the text that the target reads in one pass
 TIMED_PLACES = 3
-
-Proposals = Sequence[Lattice]  # one drafter's lattice at each place of the text
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from engine.decoding.acceptance_length import mean_length
 from engine.decoding.budget_policy import FIXED
+from engine.decoding.outcome import mean_length
 from engine.records import Ask, Sampling
 from engine.requests.prompts import Prompt
 from engine.requests.rig_names import AUTO_DTYPE
@@ -195,7 +195,7 @@ class Reading:
 
     @property
     def tau(self) -> float:
-        """See ``acceptance_length``."""
+        """See ``mean_length``."""
         return mean_length(len(self.token_ids), len(self.lengths))
 
     @property

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from engine.decoding.acceptance_length import mean_length
 from engine.decoding.methods import METHODS
+from engine.decoding.outcome import mean_length
 from engine.lab.claims import speedup_withheld, unsteady
 from engine.lab.difference import first_difference
 from engine.lab.settings import CellResult, Reading, Setting

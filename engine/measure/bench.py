@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from engine.budget.auto import AutoBudget, DraftHistory, SharedRows
 from engine.decoding.budget_policy import AUTO
-from engine.decoding.together import BatchRequest, decode_together
+from engine.decoding.loop import BatchRequest, decode_together
 from engine.drafters.abilities import BlockDrafter
 from engine.errors import RequestError
 from engine.lab import order

@@ -16,7 +16,7 @@ from engine.budget.cost import CostCurve
 from engine.checkpoints.files import Tell
 from engine.checkpoints.memory import Opening
 from engine.decoding.budget_policy import AUTO
-from engine.decoding.together import BatchRequest
+from engine.decoding.loop import BatchRequest
 from engine.lab.company import read_among
 from engine.lab.control import Steps
 from engine.lab.findings import DoctorFinding

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.decoding.lazy_verification import LazyVerification, VerificationSource
+from engine.decoding.choices import LazyVerification, VerificationSource
 from engine.records import Floats, Integers, PackedTree, Sampling, Verification
 
 AT_ONCE = 2**17  # logits per batch of statistics: more would not fit the CPU's caches and take twice the time
@@ -76,9 +76,6 @@ def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64],
     and a benchmark reads nothing else.
     """
     tokens, parents = packed.tokens, packed.parents
-    if packed.size < len(tokens):  # drop the padding
-        nodes = slice(packed.size)
-        logits, draws, tokens, parents = logits[nodes], draws[nodes], tokens[nodes], parents[nodes]
     if sampling.temperature == 0 and logits.device.type == "cpu":
         source: VerificationSource = GreedyChoices(logits, tokens, parents)
     else:

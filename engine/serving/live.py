@@ -19,10 +19,9 @@ from engine.budget.auto import UNMEASURED, AutoBudget, DraftHistory, SharedRows
 from engine.budget.cost import CostCurve
 from engine.checkpoints.memory import RunMemory, memory_error
 from engine.decoding.budget_policy import AUTO
-from engine.decoding.loop import decode
+from engine.decoding.loop import BatchRequest, decode
 from engine.decoding.methods import METHODS
 from engine.decoding.plan import Drafter, plan
-from engine.decoding.together import BatchRequest
 from engine.models.device import rounds_in_inference_mode
 from engine.records import Ask, Integers, Request, Round, Sampling
 from engine.requests.prompts import Turn, familiar, outside

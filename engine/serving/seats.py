@@ -8,8 +8,8 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
 
+from engine.decoding.loop import BatchRequest, RequestBatch
 from engine.decoding.plan import Target
-from engine.decoding.together import BatchRequest, RequestBatch
 from engine.records import Round
 from engine.serving.fairness import RoundCost
 from engine.trace import SharedPass

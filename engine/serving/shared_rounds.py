@@ -22,7 +22,7 @@ import torch
 
 from engine.checkpoints.memory import memory_error, trim_heap
 from engine.decoding.budget_policy import BudgetAllocator
-from engine.decoding.together import RequestBatch
+from engine.decoding.loop import RequestBatch
 from engine.errors import RequestError
 from engine.records import WAIT, Round
 from engine.serving.fairness import served, settle

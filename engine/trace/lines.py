@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.decoding.acceptance_length import mean_length
+from engine.decoding.outcome import mean_length
 from engine.errors import TraceError
 from engine.records import WAIT, Integers, Request, Round
 from engine.requests.prompts import Turn
@@ -131,7 +131,7 @@ def committed_ids(rounds: Iterable[Round]) -> list[int]:
 
 
 def tau(rounds: Sequence[Round]) -> float:
-    """τ of these rounds, see ``acceptance_length``."""
+    """τ of these rounds, see ``mean_length``."""
     return mean_length(sum(len(made.acceptance.keep) for made in rounds), len(rounds))
 
 

@@ -12,10 +12,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from engine.decoding.tree import ancestors
 from engine.trace import Block, SharedPass
 from explorer.view import company_view
 from tests.browser.drawn_rounds import ODD, PANELS, circles, drawing_page, make, show
+from tests.engine.material import ancestors
 
 SIGNS = ("${7*6}", "</script><script>window.ran=1</script>", "⏎", "⇥", "␣שלום", "👩⟨200d⟩👩⟨200d⟩👧",
          "<b>bold</b>", "⟨e2⟩⟨82⟩")  # how the odd tokens are shown

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from engine.decoding.methods import METHODS
-from engine.decoding.tree import ancestors
 from engine.trace import Trace, dumps
 from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, finish, go, run, start, upload
+from tests.engine.material import ancestors
 from tests.explorer.scripted import CODE, ENDLESS, STORY, going_on, scripted_trace
 
 pytestmark = pytest.mark.long

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
 from engine.decoding.plan import Drafter, Target
 from engine.drafters.ngram.drafter import NGramDrafter
-from engine.records import DraftTree, Lattice, Request, Round, Sampling
+from engine.records import DraftTree, Integers, Lattice, Request, Round, Sampling
 from tests.engine.toy import ToyDrafter, ToyTarget
 
 # few distinct values, so that ties are the rule; 0 is probability 1, −inf is probability 0
@@ -122,6 +123,14 @@ def drafters_of(method: str, target: ToyTarget, depth: int = 6) -> list[Drafter]
     if row.family == "ngram":
         return [NGramDrafter(target.vocabulary, depth)]
     return [ToyDrafter(target, depth, seed=seed) for seed in range(row.drafter_count)]
+
+
+def ancestors(parents: Integers) -> NDArray[np.bool_]:
+    """The mask (n, n) bool: row i sees itself and its ancestors (paper 000, section 4.2)."""
+    seen = np.eye(len(parents), dtype=np.bool_)
+    for node, parent in enumerate(parents.tolist()[1:], start=1):
+        seen[node] |= seen[parent]
+    return seen
 
 
 def run(request: Request, target: Target, drafters: Sequence[Drafter]) -> list[Round]:

@@ -9,8 +9,8 @@ import pytest
 
 from engine import reference
 from engine.decoding.loop import decode
-from engine.decoding.tree import ancestors
 from engine.records import Floats, Request, Sampling
+from tests.engine.material import ancestors
 from tests.engine.toy import ToyDrafter, ToyTarget
 
 POINTS = (("autoregressive", "total"), ("dflash", "total"), ("ddtree", "total"), ("routed", "total"),

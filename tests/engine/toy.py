@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.decoding.draws import position_draws
+from engine.decoding.choices import position_draws
 from engine.decoding.plan import Features
 from engine.records import Floats, Integers, Lattice, PackedTree, Sampling, Verification
 
@@ -54,11 +54,11 @@ class ToyTarget:
 
     def verify(self, packed: PackedTree) -> Verification:
         """See ``plan.Target``: each row's context is its ancestors' tokens and the text before them."""
-        self._packed, size = packed, packed.size
+        self._packed, size = packed, len(packed)
         self._rows = self._contexts(packed)
-        choice = self.choose(self._rows, packed.positions[:size] + 1)
-        nodes, above = np.arange(size), packed.parents[:size]
-        own, tokens = self.table[self._rows], packed.tokens[:size]
+        choice = self.choose(self._rows, packed.positions + 1)
+        nodes, above = np.arange(size), packed.parents
+        own, tokens = self.table[self._rows], packed.tokens
         top = np.partition(own, -2, axis=-1)
         offered, allowed = own[above, tokens], self.processed()[self._rows[above], tokens]
         offered[0] = allowed[0] = 0
@@ -119,8 +119,7 @@ class ToyTarget:
     def _contexts(self, packed: PackedTree) -> Integers:
         rows = [self.context(self.text[-ORDER:] + [int(packed.tokens[0])])]
         states = self.vocabulary**ORDER
-        for token, parent in zip(packed.tokens[1:packed.size].tolist(), packed.parents[1:packed.size].tolist(),
-                                 strict=True):
+        for token, parent in zip(packed.tokens[1:].tolist(), packed.parents[1:].tolist(), strict=True):
             rows.append((rows[parent] * self.vocabulary + token) % states)
         return np.asarray(rows, np.int32)
 

@@ -104,13 +104,13 @@ class ScriptedTarget:
 
     def verify(self, packed: PackedTree) -> Verification:
         on_script, choice = [True], []
-        for row in range(packed.size):
+        for row in range(len(packed)):
             place = self.written + int(packed.positions[row] - packed.positions[0])
             if row:
                 on_script.append(on_script[packed.parents[row]] and packed.tokens[row] == self.next_token(place))
             choice.append(self.next_token(place + 1) if on_script[row] else self.script.others[place % 7])
         random = np.random.default_rng(self.written)
-        sure = np.where(on_script, random.uniform(0.6, 0.99, packed.size), 0.4)
+        sure = np.where(on_script, random.uniform(0.6, 0.99, len(packed)), 0.4)
         right = packed.tokens == np.asarray(choice)[packed.parents]
         offered = np.log(np.where(right, sure[packed.parents], 0.02))
         processed = np.where(right, 0.0, -np.inf)

@@ -15,11 +15,10 @@ from engine.drafters.dflash.model import EVERYTHING, DFlashLayer, DFlashModel, S
 from engine.drafters.dflash.positions import proposals
 from engine.drafters.dflash.transitions import grown
 from engine.drafters.known_text import ReadText
-from engine.lab.replay import Proposals
 from engine.models.device import in_inference_mode
 from engine.models.layers import KeysValues, Layer, Rotation, Rotations, View, apply_rotary, norm_of
 from engine.models.packed_linear import PackedHead, PackedLinear, side_by_side
-from engine.records import Integers, Lattice
+from engine.records import Integers, Lattice, Proposals
 
 
 class BlockLayer(Layer):

@@ -15,8 +15,7 @@ from torch import Tensor
 from engine.drafters.abilities import BlockDrafter
 from engine.drafters.dflash.model import Rotation
 from engine.drafters.known_text import ReadText
-from engine.lab.replay import Proposals
-from engine.records import Lattice
+from engine.records import Lattice, Proposals
 
 MOST_BYTES = 96 * 2**20  # of the largest tensors of one batch of anchors
 

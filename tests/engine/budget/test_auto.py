@@ -24,9 +24,8 @@ from engine.budget.auto import (
     best_order,
 )
 from engine.decoding.budget_policy import BudgetPolicy, FixedBudget
-from engine.decoding.loop import decode
+from engine.decoding.loop import BatchRequest, RequestBatch, decode, decode_together
 from engine.decoding.methods import METHODS
-from engine.decoding.together import BatchRequest, RequestBatch, decode_together
 from engine.decoding.tree import beginning, plant
 from engine.records import Acceptance, DraftTree, Request, Round, Sampling
 from engine.serving.fairness import RoundCost, served, settle

@@ -12,8 +12,8 @@ from engine.decoding.acceptance.ratio import ratio
 from engine.decoding.acceptance.sequential import sequential
 from engine.decoding.acceptance.walk import longest_path, walk
 from engine.decoding.builders.best_first import best_first
+from engine.decoding.choices import position_draws, trial_draws
 from engine.decoding.combiners.merged import merged
-from engine.decoding.draws import position_draws, trial_draws
 from engine.decoding.tree import pack, plant
 from engine.records import Acceptance, DraftTree, Integers, Sampling, Verification
 from tests.engine.material import trees

@@ -14,9 +14,9 @@ from engine.decoding.combiners.joint import joint
 from engine.decoding.combiners.merged import merged
 from engine.decoding.combiners.only import only
 from engine.decoding.combiners.routed import routed
-from engine.decoding.tree import ancestors, depths, pack, plant
+from engine.decoding.tree import depths, pack, plant
 from engine.records import DraftTree, Integers
-from tests.engine.material import lattices, prefixes, sharp_lattice, trees
+from tests.engine.material import ancestors, lattices, prefixes, sharp_lattice, trees
 
 ROOT = 42
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine.decoding.loop import decode
+from engine.decoding.loop import BatchRequest, RequestBatch, decode, decode_together
 from engine.decoding.methods import METHODS
-from engine.decoding.together import BatchRequest, RequestBatch, decode_together
 from engine.errors import RequestError
 from engine.records import Request, Round, Sampling
 from tests.engine.material import GREEDY, WARM, drafters_of, run, text

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.decoding.tree import ancestors, depths, pack, path_to, plant, select
+from engine.decoding.tree import depths, pack, path_to, plant, select
 from engine.records import DraftTree
-from tests.engine.material import prefixes, trees
+from tests.engine.material import ancestors, prefixes, trees
 
 
 def climb(tree: DraftTree, node: int) -> list[int]:
@@ -23,22 +23,19 @@ def climb(tree: DraftTree, node: int) -> list[int]:
 def test_depths_masks_and_paths_follow_the_parents(tree: DraftTree) -> None:
     climbs = [climb(tree, node) for node in range(len(tree))]
     assert depths(tree.parents).tolist() == [len(above) - 1 for above in climbs]
-    mask = ancestors(tree.parents)
+    mask = pack(tree, 0).seen
+    np.testing.assert_array_equal(mask, ancestors(tree.parents))
     for node, above in enumerate(climbs):
         assert set(np.flatnonzero(mask[node]).tolist()) == set(above)
         assert path_to(tree.parents, node).tolist() == above[::-1]
 
 
-@given(trees(), st.integers(0, 30))
-def test_packing_puts_nodes_at_their_depth_and_hides_the_padding(tree: DraftTree, rows: int) -> None:
-    packed = pack(tree, 100, rows)
-    assert packed.size == len(tree)
-    assert len(packed.tokens) == len(packed.positions) == len(packed.parents) == max(rows, len(tree))
-    assert packed.positions[:len(tree)].tolist() == [100 + len(climb(tree, node)) - 1 for node in range(len(tree))]
-    assert packed.tokens[:len(tree)].tolist() == tree.tokens.tolist()
-    for row in range(len(tree), rows):
-        assert packed.parents[row] == row
-        assert row not in packed.parents[:row]
+@given(trees())
+def test_packing_puts_nodes_at_their_depth(tree: DraftTree) -> None:
+    packed = pack(tree, 100)
+    assert packed.positions.tolist() == [100 + len(climb(tree, node)) - 1 for node in range(len(tree))]
+    assert packed.tokens.tolist() == tree.tokens.tolist() and packed.parents.tolist() == tree.parents.tolist()
+    assert packed.positions.dtype == np.int32 and packed.seen.dtype == np.bool_
 
 
 @given(trees(), st.data())

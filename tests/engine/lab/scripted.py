@@ -14,9 +14,8 @@ from typing import Any
 from engine.budget.auto import AutoBudget
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO
-from engine.decoding.loop import decode
+from engine.decoding.loop import BatchRequest, decode
 from engine.decoding.methods import METHODS
-from engine.decoding.together import BatchRequest
 from engine.errors import RequestError
 from engine.lab.company import read_among
 from engine.lab.planning import Choice, settings

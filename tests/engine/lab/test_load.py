@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from engine.budget.cost import CostCurve
-from engine.decoding.together import BatchRequest
+from engine.decoding.loop import BatchRequest
 from engine.errors import RequestError
 from engine.lab.company import read_among
 from engine.lab.control import Control

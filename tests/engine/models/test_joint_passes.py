@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from engine.decoding.loop import decode
+from engine.decoding.loop import BatchRequest, decode, decode_together
 from engine.decoding.plan import JointDrafter, JointTarget
-from engine.decoding.together import BatchRequest, decode_together
 from engine.models.passes import FusedPass, PassOutput, PassPart
 from engine.records import Ask, Sampling
 from engine.serving.live import LiveRig

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.decoding.draws import position_draws
-from engine.decoding.tree import ancestors
+from engine.decoding.choices import position_draws
 from engine.models import sampling
 from engine.models.sampling import (
     GreedyChoices,
@@ -19,6 +18,7 @@ from engine.models.sampling import (
     verification,
 )
 from engine.records import PackedTree, Sampling
+from tests.engine.material import ancestors
 
 LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.1]]))
 
@@ -71,7 +71,7 @@ def test_the_host_says_of_greedy_rows_what_the_device_does(at_once: int, monkeyp
     parents = np.asarray([0, 0, 0, 1, 3, 3, 2, 6, 7], np.int32)
     tokens = torch.randint(50, (9,), generator=generator).int().numpy()
     tokens[1] = int(logits[0].argmax())
-    found = verification(logits, Sampling(), np.zeros(0), PackedTree(tokens, parents, parents, 9, ancestors(parents)))
+    found = verification(logits, Sampling(), np.zeros(0), PackedTree(tokens, parents, parents, ancestors(parents)))
     choice, left = choices(logits, Sampling(), np.zeros(9))
     rows = statistics(logits, choice, left, torch.from_numpy(tokens).long(), torch.from_numpy(parents).long())
     expected = on_host(choice.int().numpy(), rows.numpy(), tokens, parents)
@@ -96,7 +96,7 @@ def test_a_node_that_is_asked_for_alone_says_what_all_say(dtype: torch.dtype) ->
     wanted = logits.float().numpy().argmax(-1).tolist()
     assert [said.at(node) for node in range(12)] == wanted == said.choice().tolist()
     assert wanted[2:5] == [0, 5, 3]
-    found = verification(logits, Sampling(), np.zeros(0), PackedTree(tokens, tokens, tokens, 12, ancestors(tokens)))
+    found = verification(logits, Sampling(), np.zeros(0), PackedTree(tokens, tokens, tokens, ancestors(tokens)))
     assert found.at(7) == wanted[7] and set(vars(found)) == {"source", "at"}, "one row alone was looked at"
     assert found.choice.tolist() == wanted and set(vars(found)) == {"source", "at", "choice"}
     assert found.entropy.shape == (12,) and "source" not in vars(found)

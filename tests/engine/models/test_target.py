@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import Qwen3ForCausalLM
 
-from engine.decoding.lazy_verification import LazyVerification
+from engine.decoding.choices import LazyVerification
 from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
 from engine.decoding.outcome import outcome
@@ -53,15 +53,6 @@ def test_every_node_sees_exactly_its_own_path() -> None:
         if node:
             before = plain_logits(target, path[:-1]).log_softmax(-1)
             assert said.offered[node] == pytest.approx(float(before[path[-1]]), abs=1e-4)
-
-
-def test_padding_rows_change_nothing() -> None:
-    target = small_target()
-    root, _ = target.prefill(PROMPT, 40, Sampling())
-    tree = tree_below(root)
-    bare, padded = target.verify(pack(tree, len(PROMPT))), target.verify(pack(tree, len(PROMPT), rows=16))
-    np.testing.assert_array_equal(bare.choice, padded.choice)
-    np.testing.assert_allclose(bare.logprobs, padded.logprobs, atol=1e-5)
 
 
 @pytest.mark.parametrize("keep", [[0], [0, 1, 3, 7], [0, 2, 5, 6], [0, 1, 4]])

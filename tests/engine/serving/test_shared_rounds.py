@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from engine.decoding.loop import BatchRequest
 from engine.decoding.methods import METHODS
-from engine.decoding.together import BatchRequest
 from engine.errors import RequestError
 from engine.records import WAIT, PackedTree, Request, Round, Sampling, Verification
 from engine.serving import shared_rounds

@@ -1,10 +1,24 @@
-"""A verification that is computed when it is read, for rounds that may never be looked at."""
+"""What the target's choices need: one uniform number per absolute position, and a verification that is computed when it
+is read, for rounds that may never be looked at."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.records import Integers, Verification
+
+
+def position_draws(seed: int, count: int) -> NDArray[np.float64]:
+    """Uniform draws in [0, 1) of positions 0 … count − 1, (count,) float64; those of fewer positions are a prefix."""
+    return np.random.Generator(np.random.Philox(seed)).random(count)
+
+
+def trial_draws(seed: int) -> np.random.Generator:
+    """The generator of an acceptance rule's own trials: from the seed too, but independent of the position draws."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(1,))))
 
 
 class VerificationSource(Protocol):
