@@ -7,20 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 
-from engine.lab.difference import (
+from engine.lab.report import division, rates, ratio_text
+from engine.lab.turns import (
     BIASED,
     DRAWN,
     NEAR_TIE,
     SAME,
+    SETTLING_TURNS,
     SO_FAR,
     UNEXPLAINED,
+    SpeedRatio,
     Text,
     TextComparison,
+    TurnPair,
     compared,
+    moments,
+    speed_ratio,
     text_of,
+    turn_pairs,
 )
-from engine.lab.printing import division, rates, ratio_text
-from engine.lab.turns import SETTLING_TURNS, SpeedRatio, TurnPair, moments, speed_ratio, turn_pairs
 from engine.records import Precision, Round
 from engine.trace import Header, Piece, Trace, tau
 from explorer.texts import as_bytes, joined, pieces_of

@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import RequestError
-from engine.lab.printing import ratio_text
+from engine.lab.report import ratio_text
 from engine.lab.settings import BASELINE
 from engine.lab.turns import LEAST_TURNS, SETTLING_TURNS, SpeedRatio, TurnPair, TurnTaking, speed_ratio, turn_pairs
 from engine.machine.threads import CROWDED

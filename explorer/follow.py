@@ -11,7 +11,7 @@ from time import monotonic, sleep
 from engine.errors import CanopyError
 from engine.machine.files import name_in_utf8
 from engine.trace import End, Line, Trace, load
-from engine.trace.tail import TraceTail
+from engine.trace.reading import TraceTail
 from explorer.runs import Runs, Window
 from explorer.view import View, blank_view
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.budget.cost import CostCurve
-from engine.lab.control import Steps
 from engine.lab.findings import DoctorFinding
-from engine.lab.forecast import WhatIf
 from engine.lab.settings import Laboratory
+from engine.lab.sweeping import Steps
+from engine.lab.whatif import WhatIf
 from engine.records import Ask, Precision, Round
 from engine.trace import Trace
 from explorer.source import Source

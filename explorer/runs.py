@@ -15,7 +15,7 @@ from uuid import uuid4
 from engine.errors import CanopyError, RequestError
 from engine.records import Ask
 from engine.trace import End, Entry, Header, Line, Trace
-from engine.trace.weight import held_bytes
+from engine.trace.lines import held_bytes
 from explorer.run_queue import Place, RunQueue
 from explorer.security.readers import Asker, asker
 from explorer.sources.answering import AnsweringRig

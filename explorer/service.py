@@ -17,7 +17,7 @@ from engine.errors import CanopyError, RequestError, TraceError
 from engine.records import Ask
 from engine.requests.limits import MOST_TOKENS
 from engine.trace import Line, Trace, committed_ids, encode_line, known_tau, loads
-from engine.trace.limits import UPLOADED
+from engine.trace.checks import UPLOADED
 from explorer.browser_calls import browser_call, named_fields
 from explorer.follow import Follow
 from explorer.form_fields import whole

@@ -22,12 +22,12 @@ import numpy as np
 import torch
 
 from engine.commands import flags, values
-from engine.commands.verb import Result, Verb
+from engine.commands.flags import Result, Verb
 from engine.decoding.budget_policy import AUTO, MOST_AUTO
 from engine.decoding.methods import METHODS, Method
 from engine.decoding.outcome import mean_length
 from engine.errors import RequestError
-from engine.lab.prompt_sets import prompt_set
+from engine.lab.planning import prompt_set
 from engine.lab.settings import BASELINE, SweepPlan
 from engine.measure.bench import MOST_BUSY, OFF, ON, OWN, PLAIN, SAME, SHARED, BenchPoint, Tally, measured
 from engine.records import STAGES

@@ -21,12 +21,12 @@ from tqdm import tqdm
 
 from engine.budget.auto import UNMEASURED, AutoBudget, SharedRows
 from engine.commands import flags, values
-from engine.commands.verb import DONE, NOT_DONE, Result, Verb
+from engine.commands.flags import DONE, NOT_DONE, Result, Verb
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import BatchRequest, decode_together
 from engine.decoding.methods import METHODS, Method
 from engine.errors import RequestError
-from engine.lab.prompt_sets import prompt_set
+from engine.lab.planning import prompt_set
 from engine.records import Ask, Sampling
 from engine.requests.limits import MOST_TOGETHER
 from engine.requests.prompts import Prompt

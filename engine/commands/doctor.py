@@ -9,13 +9,13 @@ import argparse
 from collections import Counter
 
 from engine.commands import flags
-from engine.commands.verb import Result, Verb
+from engine.commands.flags import Result, Verb
 from engine.lab.findings import DoctorFinding, worst_first
-from engine.lab.prompt_sets import prompt_set
+from engine.lab.planning import prompt_set
 from engine.measure.doctor import diagnose
 from engine.serving.precision import DTYPES
 from engine.serving.rigs import load_rig
-from engine.trace.written_names import written
+from engine.trace.writing import written
 
 
 def add(verb: argparse.ArgumentParser) -> None:

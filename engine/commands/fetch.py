@@ -10,7 +10,7 @@ import shutil
 
 from engine.checkpoints.memory import Opening
 from engine.commands import flags, values
-from engine.commands.verb import Result, Verb
+from engine.commands.flags import Result, Verb
 from engine.errors import RigError
 from engine.serving.rigs import rig_parts
 

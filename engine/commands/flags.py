@@ -1,16 +1,46 @@
-"""The flags that several verbs share, each declared once; verbs choose among them and set defaults. Torch-free."""
+"""A verb of the command line, and the flags that several verbs share, each declared once; verbs choose among them and
+set defaults. Torch-free."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, _ArgumentGroup
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace, _ArgumentGroup
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from engine.commands import values
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.decoding.methods import METHODS
 from engine.requests.limits import COLDEST, HOTTEST, LARGEST, MOST_REPEATS, MOST_TOKENS
 from engine.requests.rig_names import AUTO_DTYPE, DEFAULT_RIG, DTYPE_NAMES, RIGS_FOLDER
+
+DONE, NOT_DONE = 0, 1
+Result = dict[str, Any]
+
+
+def done(result: Result) -> int:
+    """The exit status of a verb that cannot fail once it has run: 0."""
+    return DONE
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb. ``description`` is the text of --help; ``add`` adds the flags; ``run`` does the work, prints its progress
+    and returns what --json prints, or raises CanopyError with the sentence why it cannot; ``summary`` is the text at
+    the end, which may be empty; ``status`` is the exit status for a result."""
+
+    description: str | None
+    add: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], Result]
+    summary: Callable[[Result], str]
+    status: Callable[[Result], int] = done
+
+
+def nothing_more(result: Result) -> str:
+    """The empty summary of a verb that has printed everything already."""
+    return ""
+
 
 Flags = ArgumentParser | _ArgumentGroup
 SHIPPED = RIGS_FOLDER / "prompts"

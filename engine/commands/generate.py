@@ -9,7 +9,7 @@ import argparse
 
 from engine import open_rig
 from engine.commands import flags, values
-from engine.commands.verb import Result, Verb
+from engine.commands.flags import Result, Verb
 from engine.records import Sampling
 from engine.requests.prompts import ROLES
 from engine.serving.live import Answer, LiveRig

@@ -15,9 +15,9 @@ from statistics import median
 from typing import Any
 
 from engine.commands import flags
-from engine.commands.verb import Result, Verb
+from engine.commands.flags import Result, Verb
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
-from engine.lab.prompt_sets import prompt_set
+from engine.lab.planning import prompt_set
 from engine.lab.settings import Cell, SweepPlan
 from engine.measure.bench import BenchPoint, measured
 from engine.measure.whatif import Alternatives, live_what_if, written

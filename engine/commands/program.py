@@ -16,7 +16,7 @@ from io import TextIOWrapper
 from typing import NoReturn
 
 from engine.commands import VERBS
-from engine.commands.verb import NOT_DONE, Verb
+from engine.commands.flags import NOT_DONE, Verb
 from engine.errors import CanopyError
 
 NOT_UNDERSTOOD, INTERRUPTED = 2, 130

@@ -19,19 +19,16 @@ from pathlib import Path
 from tqdm import tqdm
 
 from engine.commands import flags, values
-from engine.commands.verb import DONE, NOT_DONE, Result, Verb
+from engine.commands.flags import DONE, NOT_DONE, Result, Verb
 from engine.errors import FileError, RequestError
 from engine.lab.company import JointLaboratory
-from engine.lab.control import Control
-from engine.lab.load_forecast import predict, predicted_records, prediction_error, texts_measured
-from engine.lab.planning import Choice, check, choose_budgets, settings
-from engine.lab.prompt_sets import file_of, prompt_set
+from engine.lab.load import predict, predicted_records, prediction_error, texts_measured
+from engine.lab.planning import Choice, check, choose_budgets, file_of, prompt_set, settings
 from engine.lab.report import Record, report, runs_csv, table_csv
-from engine.lab.results_file import files_of
 from engine.lab.settings import Cell, CellResult, Laboratory, SweepPlan
-from engine.lab.store import Results, Store
+from engine.lab.store import Results, Store, files_of
 from engine.lab.summary import summarise
-from engine.lab.sweeping import Crew, LocalCrew, Progress, run_sweep
+from engine.lab.sweeping import Control, Crew, LocalCrew, Progress, run_sweep
 from engine.machine.files import replace_file
 from engine.measure.instruments import laboratory
 from engine.measure.ray_workers import ray_crew

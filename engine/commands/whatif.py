@@ -9,9 +9,9 @@ import argparse
 from dataclasses import asdict
 
 from engine.commands import flags, values
-from engine.commands.verb import Result, Verb, nothing_more
+from engine.commands.flags import Result, Verb, nothing_more
 from engine.errors import RequestError
-from engine.lab.forecast import Forecast, WhatIf
+from engine.lab.whatif import Forecast, WhatIf
 from engine.measure.whatif import Alternatives, live_what_if, written
 from engine.records import Ask, Sampling
 from engine.requests.limits import TRIED_BUDGETS

@@ -17,8 +17,8 @@ from engine.decoding.budget_policy import BudgetAllocator
 from engine.decoding.loop import BatchRequest, RequestBatch
 from engine.decoding.plan import Target
 from engine.errors import RequestError
-from engine.lab.reading import reading
 from engine.lab.settings import Company, Reading
+from engine.lab.statistics import reading
 from engine.records import Ask, Round
 
 

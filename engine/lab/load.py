@@ -1,15 +1,25 @@
-"""Conclusions from measuring several requests at once: the best budget for each number, and where plain decoding is
-faster."""
+"""Several requests at once: the best budget for each number, where plain decoding is faster, and predicted speeds.
+
+Trees do not depend on which other requests share the pass, so each request has the rounds that it has alone, priced by
+the measured cost of shared rounds. Wherever they are shown, such figures are labelled as predicted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
+from statistics import median
+from typing import Any
 
+from engine.budget.cost import LoadCost
 from engine.decoding.budget_policy import FIXED
 from engine.decoding.methods import METHODS
-from engine.lab.settings import Setting
+from engine.lab.settings import CellResult, Reading, Setting
 from engine.lab.summary import Row, Summary
+from engine.lab.whatif import Forecast
+from engine.trace.writing import written
 
 
 def under_load(summary: Summary) -> bool:
@@ -86,3 +96,88 @@ def _span(counts: Sequence[int], last: bool) -> str:
     if first == end:
         return f"With {first} request{'s' if first > 1 else ''} at once"
     return f"With {first} to {end} requests at once"
+
+
+@dataclass(frozen=True)
+class KnownRounds:
+    """The rounds of one text: tokens kept and rows verified in each, the root included, and the milliseconds of
+    building one round's trees."""
+
+    lengths: tuple[int, ...]
+    rows: tuple[int, ...]
+    build_ms: float
+
+    def total_tokens_per_second(self, setting: Setting, load: LoadCost) -> float:
+        """The tokens per second of all requests, if as many like this one as the setting says are answered at once."""
+        together, drafters = setting.together, METHODS[setting.method].drafter_count
+        curve = load(together)
+        spent_ms = sum(curve.round_ms(together * rows, setting.budget, drafters, together * self.build_ms)
+                       for rows in self.rows)
+        return 1e3 * together * sum(self.lengths) / spent_ms
+
+
+Texts = Mapping[Setting, Sequence[KnownRounds]]  # of settings with one request at a time: the rounds of each text
+
+
+def texts_measured(measured: Iterable[CellResult]) -> Texts:
+    """The rounds of every measured setting, one text per prompt, from its runs with the fewest requests at once."""
+    found: dict[Setting, dict[int, dict[int, KnownRounds]]] = defaultdict(lambda: defaultdict(dict))
+    for each in measured:
+        setting = each.cell.setting
+        if each.reading and each.reading.lengths and setting.pace == FIXED:
+            found[setting.alone][each.cell.prompt].setdefault(setting.together, _rounds(each.reading, setting.together))
+    return {setting: [by_count[min(by_count)] for by_count in prompts.values()] for setting, prompts in found.items()}
+
+
+def _rounds(reading: Reading, together: int) -> KnownRounds:
+    build_ms = 1e3 * reading.stage_seconds.get("build", 0.0) / reading.rounds / together
+    return KnownRounds(reading.lengths, reading.rows, build_ms)
+
+
+def texts_forecast(forecasts: Iterable[Forecast]) -> Texts:
+    """The rounds that a what-if predicts for one text, without those of a drafter that drafts nothing."""
+    return {Setting(each.method, each.budget, each.split): [KnownRounds(each.lengths, each.rows, each.build_ms)]
+            for each in forecasts
+            if each.pace == FIXED and each.lengths and (each.budget or not METHODS[each.method].drafter_count)}
+
+
+def predict(texts: Texts, counts: Iterable[int], load: LoadCost) -> dict[Setting, float]:
+    """Predicted total tokens/s of every setting with each of these numbers of requests at once: medians over texts.
+    Settings that choose their own budget are left out: under load they choose another one."""
+    asked = [replace(setting, together=count) for count in counts for setting in texts]
+    return {setting: median(known.total_tokens_per_second(setting, load) for known in texts[setting.alone])
+            for setting in asked}
+
+
+def predicted_records(predicted: Mapping[Setting, float], summary: Summary) -> list[dict[str, Any]]:
+    """Every predicted setting as a flat record, with the measured figures, None where nothing was measured."""
+    known = {row.setting: row.total.median for row in summary.rows}
+    return [{"label": setting.label, **written(setting), "predicted_tokens_per_second": total,
+             "total_tokens_per_second": known.get(setting)} for setting, total in predicted.items()]
+
+
+@dataclass(frozen=True)
+class PredictionError:
+    """The relative errors of predictions against measurements, over ``cells``; ``worst`` is the setting of the
+    largest."""
+
+    median: float
+    largest: float
+    worst: Setting
+    cells: int
+
+    @property
+    def sentence(self) -> str:
+        """The errors in words."""
+        return (f"Against {self.cells} measured cells the prediction is off by {self.median:.0%} in the median and by "
+                f"{self.largest:.0%} at most ({self.worst.label}).")
+
+
+def prediction_error(predicted: Mapping[Setting, float], summary: Summary) -> PredictionError | None:
+    """The errors of predictions; None where no predicted setting was measured."""
+    errors = {row.setting: abs(predicted[row.setting] / row.total.median - 1)
+              for row in summary.rows if row.setting in predicted}
+    if not errors:
+        return None
+    worst = max(errors, key=lambda setting: errors[setting])
+    return PredictionError(median(errors.values()), errors[worst], worst, len(errors))

@@ -1,10 +1,12 @@
-"""Makes a ``SweepPlan`` of what a person asks for, with names and numbers checked before anything is measured."""
+"""Makes sweep plans of what a form or a command line says, and reads prompt sets: shipped ones by name, or a user's
+file."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from engine.decoding.budget_policy import AUTO, MOST_AUTO
 from engine.decoding.methods import METHODS, method_named, share_named
@@ -20,6 +22,35 @@ from engine.requests.limits import (
     check_seed,
     check_together,
 )
+from engine.requests.prompts import Prompt, read_prompts
+
+SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "prompts"
+
+
+def shipped_sets() -> list[str]:
+    """The names of the shipped sets."""
+    return sorted(path.stem for path in SHIPPED.glob("*.jsonl"))
+
+
+def prompt_set(name: str, limit: int | None = None) -> tuple[Prompt, ...]:
+    """The first ``limit`` prompts of a shipped set or of a file; RequestError says what is wrong, and in which line."""
+    if limit is not None and limit < 1:
+        raise RequestError(f"The limit is {limit} prompts; it has to be 1 or more.")
+    path = file_of(name)
+    try:
+        there = path.exists()
+    except (OSError, ValueError):  # a name that no file can have
+        there = False
+    if not there:
+        raise RequestError(f"There is no prompt set and no file {name[:200]!r}; the sets are "
+                           f"{', '.join(shipped_sets())}.")
+    return tuple(read_prompts(path)[:limit])
+
+
+def file_of(name: str) -> Path:
+    """The file of a shipped set, or the user's, which may not exist."""
+    return SHIPPED / f"{name}.jsonl" if name in shipped_sets() else Path(name)
+
 
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,12}")
 MOST_CELLS = 1_000_000

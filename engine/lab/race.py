@@ -13,13 +13,11 @@ from itertools import accumulate
 from statistics import median
 
 from engine.errors import RequestError
-from engine.lab import order
-from engine.lab.claims import speedup_withheld, unsteady
-from engine.lab.control import Control
-from engine.lab.difference import Difference, first_difference
+from engine.lab.findings import speedup_withheld, unsteady
 from engine.lab.planning import check
-from engine.lab.settings import CellResult, Laboratory, Reading, Setting, SweepPlan
-from engine.lab.sweeping import LocalCrew, Task
+from engine.lab.settings import CellResult, Laboratory, Reading, Setting, SweepPlan, measuring_order
+from engine.lab.sweeping import Control, LocalCrew, Task
+from engine.lab.turns import Difference, first_difference
 from engine.trace import Piece
 
 LEAST_REPEATS = 3  # with fewer a median has no spread
@@ -75,7 +73,7 @@ def run_race(laboratory: Laboratory, plan: SweepPlan, control: Control) -> Itera
     """Run every repeat of every setting, interleaved, one at a time. All repeats share the draws of the plan's seed, so
     they write the same text and differ only in time."""
     check(plan, laboratory.methods, laboratory.drafters)
-    tasks = [Task(cell, plan.ask(replace(cell, repeat=0))) for cell in order.cells(plan)]
+    tasks = [Task(cell, plan.ask(replace(cell, repeat=0))) for cell in measuring_order(plan)]
     return LocalCrew(laboratory).work(tasks, control)
 
 

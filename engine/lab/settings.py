@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Protocol
 
 from engine.decoding.budget_policy import FIXED
@@ -243,3 +244,26 @@ class Laboratory(Protocol):
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         """The text of tokens by id, as in a trace's entries."""
+
+
+Block = tuple[int, int]  # prompt, repeat
+
+
+def measuring_order(plan: SweepPlan) -> list[Cell]:
+    """Every cell once, in randomised blocks: a block is one prompt and repeat, and holds every setting, shuffled.
+
+    Compared runs, the baseline's included, lie close together in time, and drift within a block affects all settings
+    alike. All prompts come once before any comes again, so that a sweep that is stopped early has covered as many
+    prompts as possible.
+    """
+    random = Random(plan.seed)
+    found = []
+    for repeat in range(plan.repeats):
+        for prompt in random.sample(range(len(plan.prompts)), len(plan.prompts)):
+            found += [Cell(prompt, setting, repeat) for setting in random.sample(plan.settings, len(plan.settings))]
+    return found
+
+
+def block_of(cell: Cell) -> Block:
+    """The block that a cell belongs to: its cells are compared with each other, so one device measures them."""
+    return cell.prompt, cell.repeat

@@ -1,14 +1,17 @@
 """Results in one SQLite file: the plan of every sweep, its cells that are still to be measured, and the results of the
-others.
+others. Records are JSON text there; no pickle.
 
 A cell's result is written in one transaction, so a process that is killed at any moment loses only the cell that it was
 measuring. The key (sweep, prompt, setting, repeat) makes writing idempotent: the first result of a cell stands. With a
-write-ahead log, readers can read while the one writer writes; ``synchronous = FULL`` keeps committed results through a
-power cut.
+write-ahead log, readers can read while the one writer, who holds the lock, writes; ``synchronous = FULL`` keeps
+committed results through a power cut.
 """
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -16,14 +19,113 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from engine.errors import ResultsError
-from engine.lab import order
-from engine.lab.encoding import decode_conditions, decode_plan, decode_reading, encode
-from engine.lab.results_file import sentence, take_lock
-from engine.lab.settings import Cell, CellResult, Conditions, Setting, SweepPlan
+from engine.lab.settings import (
+    AcceptanceCounts,
+    Cell,
+    CellResult,
+    Conditions,
+    Reading,
+    Setting,
+    SweepPlan,
+    measuring_order,
+)
+from engine.machine.files import kind_of
+from engine.requests.prompts import Prompt
 from engine.trace import UNREADABLE
+from engine.trace.writing import written
+
+
+def encode(record: SweepPlan | Conditions | Reading) -> str:
+    """A record as one line of JSON."""
+    return json.dumps(written(record), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+
+
+def decode_plan(text: str) -> SweepPlan:
+    """A plan from its text; ValueError, LookupError or TypeError where it is not one, as for the other records."""
+    fields = json.loads(text)
+    return SweepPlan(**{
+        **fields, "prompts": tuple(_prompt(prompt) for prompt in fields["prompts"]),
+        "settings": tuple(_setting(setting) for setting in fields["settings"])})
+
+
+def _prompt(fields: dict[str, Any]) -> Prompt:
+    return Prompt(**{**fields, "turns": tuple(map(tuple, fields.get("turns", ())))})
+
+
+def _setting(fields: dict[str, Any]) -> Setting:
+    own = {name: value for name, value in fields.items() if name != "heads"}
+    return Setting(**own, drafters=tuple(fields["heads"]))
+
+
+def decode_conditions(text: str) -> Conditions:
+    """See ``decode_plan``."""
+    return Conditions(**json.loads(text))
+
+
+def decode_reading(text: str) -> Reading:
+    """See ``decode_plan``."""
+    fields = json.loads(text)
+    counts = fields["acceptance"]
+    tuples = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+    return Reading(**{**fields, **tuples, "acceptance": AcceptanceCounts(
+        tuple(counts["reached"]), *(tuple(map(tuple, counts[name])) for name in ("proposed", "accepted")))})
+
+
+MEANING = {
+    sqlite3.SQLITE_FULL: "cannot be written, because the disk is full. What was measured before is kept: free some "
+                         "space and resume",
+    sqlite3.SQLITE_IOERR: "cannot be written or read, because the disk refuses. What was measured before is kept: "
+                          "look at the disk and resume",
+    sqlite3.SQLITE_READONLY: "may not be written; choose a place where you may write",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened or made; choose a file in a folder that is there and may be written",
+    sqlite3.SQLITE_NOTADB: "is not a results file of Canopy: it is not a SQLite file; name another file",
+    sqlite3.SQLITE_CORRUPT: "is damaged; name another file",
+    sqlite3.SQLITE_BUSY: "is in use by another program; wait until that is done",
+    sqlite3.SQLITE_LOCKED: "is in use by another program; wait until that is done",
+}
+
+
+def sentence(name: str, error: sqlite3.Error) -> str:
+    """The sentence for an error of SQLite."""
+    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the higher bits say where it arose
+    return f"The results file {name} {MEANING.get(primary, f'cannot be used ({error})')}."
+
+
+def files_of(path: Path) -> list[Path]:
+    """A results file with those that SQLite and ``take_lock`` keep beside it, links followed."""
+    real = os.path.realpath(path)
+    return [Path(f"{real}{end}") for end in ("", "-wal", "-shm", "-journal")] + [Path(os.path.realpath(_lock_of(path)))]
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")
+
+
+def take_lock(path: Path) -> IO[bytes]:
+    """Take the right to write a results file, until the returned file is closed or this process ends.
+
+    The lock is a file beside it, since SQLite's own locks are lost when a process opens and closes the results file.
+    ResultsError where another process holds it, or where it cannot be made.
+    """
+    try:
+        if path.exists() and (kind := kind_of(path.stat().st_mode)):
+            raise ResultsError(f"The results file {path.name} is {kind}, and only an ordinary file is written; name "
+                               "another file.")
+        lock = open(os.open(_lock_of(path), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666), "ab")  # noqa: SIM115
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ResultsError(f"The results file {path.name} cannot be made there: {said}.") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise ResultsError(f"The results file {path.name} is being written by another sweep; wait until it is done, "
+                           "or name another file.") from error
+    return lock
+
 
 VERSION = 1
 APPLICATION = 0x43414E50  # "CANP", in the file's header: tells a results file from any other SQLite file
@@ -184,7 +286,7 @@ class Store(Results):
             self._connection.executemany(
                 "INSERT INTO cell (sweep, prompt, setting, repeat, place) VALUES (?, ?, ?, ?, ?)",
                 ((number, cell.prompt, places[cell.setting], cell.repeat, place)
-                 for place, cell in enumerate(order.cells(plan))))
+                 for place, cell in enumerate(measuring_order(plan))))
         return int(number or 0)
 
     def record(self, number: int, found: CellResult) -> bool:

@@ -1,17 +1,18 @@
-"""Runs a stored sweep: a crew measures the pending cells, and each result is written as it arrives."""
+"""Runs a stored sweep: a crew measures the pending cells, and each result is written as it arrives. A sweep or a race
+can be paused, resumed and stopped from another thread."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from threading import Event
 from time import perf_counter
 from typing import Protocol
 
 from engine.errors import CanopyError, RequestError
 from engine.lab.company import JointLaboratory
-from engine.lab.control import Control
 from engine.lab.planning import check
 from engine.lab.settings import (
     Cell,
@@ -25,6 +26,74 @@ from engine.lab.settings import (
 )
 from engine.lab.store import Store, StoredSweep
 from engine.records import Ask
+
+Hear = Callable[[str, float], None]  # (what is being done, the share of all steps that is done already)
+
+
+class Steps:
+    """The steps of a long measurement, counted. ``hear`` is called with each; an exception that it raises ends the
+    measurement."""
+
+    def __init__(self, hear: Hear | None = None) -> None:
+        self._hear = hear
+        self._done = self._total = 0
+
+    def expect(self, count: int) -> None:
+        """Add to the number of steps to come."""
+        self._total += count
+
+    def begin(self, message: str) -> None:
+        """Report that the next step begins; ``message`` says what it does."""
+        if self._hear:
+            self._hear(message, min(1.0, self._done / max(1, self._total)))
+        self._done += 1
+
+
+class Control:
+    """Whether a measurement may go on, as the person has asked. A run in progress is finished first; nothing new begins
+    while paused or once stopped."""
+
+    def __init__(self) -> None:
+        self._going, self._stopped = Event(), Event()
+        self._going.set()
+        self._paused_seconds, self._since = 0.0, 0.0
+
+    def pause(self) -> None:
+        """Begin nothing new for now."""
+        if not self.paused:
+            self._since = perf_counter()
+            self._going.clear()
+
+    def resume(self) -> None:
+        """Go on."""
+        self._paused_seconds = self.paused_seconds
+        self._going.set()
+
+    def stop(self) -> None:
+        """Begin nothing new; what was measured is kept."""
+        self._stopped.set()
+        self.resume()
+
+    @property
+    def paused(self) -> bool:
+        """Whether it is paused."""
+        return not self._going.is_set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was stopped."""
+        return self._stopped.is_set()
+
+    @property
+    def paused_seconds(self) -> float:
+        """The length of all pauses together."""
+        return self._paused_seconds + (perf_counter() - self._since if self.paused else 0.0)
+
+    def may_go_on(self) -> bool:
+        """Wait while paused; False once stopped."""
+        self._going.wait()
+        return not self._stopped.is_set()
+
 
 WARMING_TOKENS = 8  # enough to touch every buffer of a setting once
 
@@ -80,7 +149,7 @@ class Crew(Protocol):
     def work(self, tasks: Sequence[Task], control: Control) -> Iterator[CellResult]:
         """Measure every task once and yield each result as soon as it is there, until the control stops it.
 
-        The result of a task that cannot be served is a sentence. Tasks of one block (``order.block``) go to one device.
+        The result of a task that cannot be served is a sentence. Tasks of one block (``block_of``) go to one device.
         """
 
 

@@ -24,9 +24,8 @@ from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import BatchRequest, decode_together
 from engine.drafters.abilities import BlockDrafter
 from engine.errors import RequestError
-from engine.lab import order
-from engine.lab.reading import read
-from engine.lab.settings import Cell, Setting, SweepPlan
+from engine.lab.settings import Cell, Setting, SweepPlan, measuring_order
+from engine.lab.statistics import read
 from engine.measure.plain import PlainLoop
 from engine.records import STAGES, Ask, Round, Sampling
 from engine.serving.live import LiveRig
@@ -81,7 +80,7 @@ def measured(live: LiveRig, plan: SweepPlan) -> Iterator[tuple[Cell, Tally]]:
     that answer several prompts at a time are those of the first prompt alone. RequestError where a setting cannot be
     run, before anything is measured."""
     shared = any(cast(BenchPoint, point).way in AT_A_TIME for point in plan.settings)
-    cells = order.cells(replace(plan, prompts=plan.prompts[:1]) if shared else plan)
+    cells = measuring_order(replace(plan, prompts=plan.prompts[:1]) if shared else plan)
     clock = ForwardClock(live.loaded.target.fastest)
     shortest = min(range(len(plan.prompts)), key=lambda place: len(plan.prompts[place].text))
     for point in plan.settings:

@@ -20,7 +20,6 @@ from engine.decoding.builders.chain import best_cells
 from engine.drafters.abilities import BlockDrafter
 from engine.drafters.dflash.positions import Manner, proposals, usual
 from engine.drafters.known_text import ReadText
-from engine.lab.control import Steps
 from engine.lab.findings import (
     FINE,
     SUSPICIOUS,
@@ -33,6 +32,7 @@ from engine.lab.findings import (
     positions_finding,
     ways_finding,
 )
+from engine.lab.sweeping import Steps
 from engine.models.target import TorchTarget
 from engine.records import Ask, Floats, Integers, Lattice, Sampling
 from engine.serving.live import LiveRig

@@ -18,12 +18,12 @@ from engine.checkpoints.memory import Opening
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import BatchRequest
 from engine.lab.company import read_among
-from engine.lab.control import Steps
 from engine.lab.findings import DoctorFinding
-from engine.lab.forecast import WhatIf
-from engine.lab.prompt_sets import prompt_set
-from engine.lab.reading import read
+from engine.lab.planning import prompt_set
 from engine.lab.settings import Company, Conditions, Reading
+from engine.lab.statistics import read
+from engine.lab.sweeping import Steps
+from engine.lab.whatif import WhatIf
 from engine.machine.threads import OtherWork
 from engine.measure.doctor import diagnose
 from engine.measure.whatif import Alternatives, live_what_if, written

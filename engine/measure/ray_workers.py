@@ -16,10 +16,8 @@ from itertools import groupby
 from typing import Any
 
 from engine.errors import RequestError, RigError
-from engine.lab.control import Control
-from engine.lab.order import block
-from engine.lab.settings import Cell, CellResult, Conditions, Laboratory
-from engine.lab.sweeping import Task, measure, warm
+from engine.lab.settings import Cell, CellResult, Conditions, Laboratory, block_of
+from engine.lab.sweeping import Control, Task, measure, warm
 
 MOST_ATTEMPTS = 3  # a cell is given up once so many workers were lost while measuring it
 MOST_LOSSES = 5  # a worker is not replaced once it was lost so often
@@ -139,7 +137,7 @@ class Dispatch:
 
     def __init__(self, crew: RayCrew, tasks: Sequence[Task], control: Control) -> None:
         self.crew, self.tasks, self.control = crew, tasks, control
-        self.blocks = deque(deque(group) for _, group in groupby(tasks, lambda task: block(task.cell)))
+        self.blocks = deque(deque(group) for _, group in groupby(tasks, lambda task: block_of(task.cell)))
         self.hands = list(crew.hands)
         self.running: dict[Any, tuple[WorkerSlot, Task | None]] = {}
         self.attempts: Counter[Cell] = Counter()

@@ -15,10 +15,9 @@ from engine.decoding.plan import Drafter
 from engine.drafters.abilities import ReplayDrafter
 from engine.drafters.known_text import ReadText, read_text
 from engine.errors import RequestError
-from engine.lab.control import Steps
-from engine.lab.forecast import Forecast, WhatIf
 from engine.lab.replay import Grower, KnownText, TextPass, reread
-from engine.lab.whatif import Point, builders_of, forecasts, gain, points
+from engine.lab.sweeping import Steps
+from engine.lab.whatif import Forecast, Point, WhatIf, builders_of, forecasts, gain, points
 from engine.records import Proposals, Request
 from engine.requests.limits import TRIED_BUDGETS, check_budget
 from engine.serving.live import LiveRig

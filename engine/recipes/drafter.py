@@ -35,7 +35,7 @@ from engine.recipes.answers import OwnAnswers
 from engine.recipes.batches import Batch, Blocks, BlockShape, RowShape, block_mask, lay_blocks, make_batch
 from engine.recipes.corpus.mixture import DRAFTER_FINISH_SHARES, DRAFTER_OWN_SHARES, DRAFTER_SHARES, Shares
 from engine.recipes.training import Run, Schedule, fast_dtype, fast_products, optimizers, train, write_facts
-from engine.trace.written_names import written
+from engine.trace.writing import written
 
 TAPS = (1, 4, 6)
 BLOCK = BlockShape()

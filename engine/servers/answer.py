@@ -1,16 +1,26 @@
-"""Reads the stream of one answer into tokens, with ids and log probabilities where the server sends them."""
+"""Reads the stream of one answer into tokens, with ids and log probabilities where the server sends them, and makes
+rounds of what its report and the sizes of its chunks say about its steps.
+
+A step writes the drafted tokens that it accepted and one of the target's own. The first token comes from reading the
+prompt. A server may leave steps that drafted nothing out of its report; each of them wrote one token.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from engine.errors import ServerError
-from engine.recorder import LARGEST, LONGEST_PIECE, seen
-from engine.servers.report import whole
+from engine.recorder import LARGEST, LONGEST_PIECE, UNKNOWN_TOKEN, seen
+from engine.records import Acceptance, DraftTree, Round, Verification
+from engine.servers.kind import MOST_DRAFTED, ServerReport, whole
 from engine.trace import Piece
+from engine.trace.reading import NOT_RECORDED
 
 OWN_IDS = 2**30  # ids from here on are the page's own, for tokens that the server sends only as text
 LONGEST_CHUNK = 4096  # tokens
@@ -123,3 +133,88 @@ def _ids(value: Any, name: str, most: int) -> tuple[int, ...]:
     if not all(type(token) is int and 0 <= token < LARGEST for token in value):
         raise ServerError(f"The server's {name} hold something other than token ids.")
     return tuple(value)
+
+
+@dataclass(frozen=True)
+class ServerStep:
+    """One step: it wrote ``written`` tokens of the text, at least one, after drafting ``drafted``. ``cut``: the text
+    ended before the step did, so its last token was a drafted one, too."""
+
+    written: int
+    drafted: int
+    cut: bool = False
+
+
+def steps_of_chunks(sizes: Sequence[int], width: int) -> list[ServerStep]:
+    """The steps, taking each chunk for one. ``sizes`` are the numbers of tokens in the chunks, from the text's second
+    token on; ``width`` is how many tokens the server drafts in every step, 0 if unknown."""
+    return [ServerStep(size, max(width, size - 1)) for size in sizes if size]
+
+
+def fits(steps: Sequence[ServerStep], report: ServerReport | None) -> bool:
+    """Whether the server's sums are those of these steps."""
+    accepted = sum(step.written - 1 for step in steps)
+    return report is not None and (report.steps, report.kept) == (len(steps), accepted)
+
+
+def steps_of_report(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
+    """The steps that the server reported; None where it reported none, or where they do not fit the tokens: each wrote
+    one at least."""
+    if not 0 < len(report.accepted) <= sum(sizes):
+        return None
+    return _joined(sizes, report) or _counted(sum(sizes), report)
+
+
+def _counted(tokens: int, report: ServerReport) -> list[ServerStep] | None:
+    """The steps where chunks hold several of them: from the report alone, provided that it has them all."""
+    written = [kept + 1 for kept in report.accepted]
+    written[-1] -= sum(written) - tokens  # tokens after a stop token may be accepted, but are not written
+    if not 1 <= written[-1] <= report.accepted[-1] + 1:
+        return None
+    return [ServerStep(size, tried, size <= kept)
+            for size, tried, kept in zip(written, report.drafted, report.accepted, strict=True)]
+
+
+def _joined(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
+    """The steps where each chunk is one: a chunk of one token that no reported step explains drafted nothing. Where
+    both readings fit, the report comes first."""
+    told, found = deque(zip(report.accepted, report.drafted, strict=True)), []
+    for place, size in enumerate(sizes):
+        kept, tried = told[0] if told else (-2, 0)
+        cut = place == len(sizes) - 1 and len(told) == 1 and 0 < size <= kept
+        if size == kept + 1 or cut:
+            found.append(ServerStep(size, tried, cut))
+            told.popleft()
+        elif size == 1:
+            found.append(ServerStep(1, 0))
+        elif size:
+            return None
+    return None if told else found
+
+
+def chain_round(index: int, start: int, tokens: Sequence[Token], step: ServerStep) -> Round:
+    """The round of a step. ``tokens`` are the root, the accepted tokens and the bonus token; rejected drafted tokens
+    are unknown. ``start`` is the length of the cache before the round. Where the end of the text cut the step, its last
+    token is a drafted child of the last kept row. Its rows are those of the tokens, and of ``MOST_DRAFTED`` at most."""
+    kept = len(tokens) - 1
+    known = tokens if step.cut else tokens[:-1]
+    size = max(1 + min(step.drafted, MOST_DRAFTED), len(known))
+    ids = np.full(size, UNKNOWN_TOKEN, np.int32)
+    ids[:len(known)] = [token.id for token in known]
+    choice, chosen, offered = np.full(size, NOT_RECORDED, np.int32), _unknown(size), _unknown(size)
+    choice[:kept] = [token.id for token in tokens[1:]]
+    chosen[:kept] = [token.logprob for token in tokens[1:]]
+    offered[1:len(known)] = chosen[:len(known) - 1]
+    offered[0] = 0
+    drafters = np.ones(size, np.int32)
+    drafters[0] = 0
+    logprobs = _unknown(size)
+    logprobs[0] = 0
+    tree = DraftTree(ids, np.maximum(np.arange(size, dtype=np.int32) - 1, 0), logprobs, drafters)
+    verification = Verification(choice, chosen, _unknown(size), _unknown(size), offered, _unknown(size))
+    return Round(index, start, (), (), tree, verification,
+                 Acceptance(np.arange(kept, dtype=np.int32), tokens[-1].id))
+
+
+def _unknown(size: int) -> np.ndarray:
+    return np.full(size, np.nan, np.float32)

@@ -7,6 +7,9 @@
 Every wait has a deadline: the connection, the whole of the headers, each piece of the body, and the answer as a whole.
 Redirects are refused, proxies and passwords of the environment are not used, and the key in ``SERVER_KEY`` is sent to
 that address only. Every failure is a ServerError of one sentence.
+
+
+from __future__ import annotations
 """
 
 from __future__ import annotations
@@ -14,20 +17,122 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
 from engine.errors import ServerError
 from engine.requests.rig_names import SERVER_KEY, server_address
-from engine.servers.events import events, parsed
-from engine.servers.refusals import refusal, unanswered
+from engine.servers.kind import whole
+
+LONGEST_SAID = 200  # characters of what a server says itself
+
+
+def unanswered(address: str, error: Exception) -> ServerError:
+    """The sentence for a network error."""
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+        return ServerError(f"Nobody answers at {address}; start the server, or name another address.")
+    if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
+        return ServerError(f"{address} broke its answer off, or does not speak HTTP; what came until then is kept.")
+    return ServerError(f"{address} cannot be asked ({type(error).__name__}); look at the address again.")
+
+
+def refusal(address: str, path: str, response: httpx.Response, said: bytes) -> ServerError:
+    """The sentence for an answer whose status is not 200."""
+    status = response.status_code
+    if response.is_redirect:
+        return ServerError(f"{address} sends on to {_host(response) or 'another path'}, which is not followed; name "
+                           "that address itself where it is the server.")
+    known = {
+        401: f"wants a key (401); put it into the environment as {SERVER_KEY} and start the page again",
+        403: f"forbids it (403); look at the key in {SERVER_KEY}",
+        404: f"has no {path} (404); is it an OpenAI-compatible server, and is its address whole?",
+        429: "has more to do than it takes (429); try again later"}
+    words = known.get(status, f"refuses (status {status})" if status < 500 else f"failed (status {status})")
+    own = _said(said)
+    return ServerError(f"{address} {words}.{f' It says: {own!r}.' if own and status not in known else ''}"
+                       .replace("?.", "?"))
+
+
+def _host(response: httpx.Response) -> str:
+    """The host that a redirect names, without a password; empty where it names none."""
+    try:
+        return urlsplit(str(response.headers.get("location", ""))).netloc.rpartition("@")[2][:80]
+    except ValueError:
+        return ""
+
+
+def _said(data: bytes) -> str:
+    """The server's own words, on one line."""
+    try:
+        found: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        return ""
+    for name in ("error", "message", "detail"):
+        if isinstance(found, dict) and name in found:
+            found = found[name]
+    text = whole(" ".join(found.split())) if isinstance(found, str) else ""
+    return text if len(text) <= LONGEST_SAID else f"{text[:LONGEST_SAID]}…"
+
+
+LONGEST_LINE = 2**20  # bytes
+LAST = b"[DONE]"
+
+
+def events(pieces: Iterable[bytes]) -> Iterator[Mapping[str, Any] | None]:
+    """The JSON object of every event, and None after every piece, so that whoever waits can look whether the answer is
+    still wanted. ServerError where the stream breaks off or sends anything else."""
+    for line in _lines(pieces):
+        if line is None:
+            yield None
+            continue
+        name, _, value = line.partition(b":")
+        if name.strip() != b"data":
+            continue  # a comment, the name of an event, an empty line
+        if value.strip() == LAST:
+            return
+        yield parsed(value)
+    raise ServerError("The server's answer breaks off in the middle; what came until then is kept.")
+
+
+def parsed(data: bytes) -> Mapping[str, Any]:
+    """The JSON object in these bytes; ServerError where they are anything else."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ServerError(f"The server sent {_seen(data)}, which is not complete JSON.") from error
+    if not isinstance(found, Mapping):
+        raise ServerError(f"The server sent {_seen(data)}, where an object is expected.")
+    return found
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[bytes | None]:
+    """The lines, and None after every piece. It takes time in proportion to the bytes, however small the pieces."""
+    line = bytearray()
+    for piece in pieces:
+        beginning, *others = piece.split(b"\n")
+        line += beginning
+        for other in others:
+            yield bytes(line)
+            line = bytearray(other)
+        if len(line) > LONGEST_LINE:
+            raise ServerError(f"The server sent a line of more than {LONGEST_LINE // 2**20} MiB, which is too long.")
+        yield None
+    if line.strip():
+        yield bytes(line)
+
+
+def _seen(data: bytes) -> str:
+    text = data.strip().decode("utf8", "replace")
+    return repr(text if len(text) <= 40 else f"{text[:40]}…")
+
 
 CONNECT_SECONDS = 5.0
 SILENT_SECONDS = 60.0  # the longest wait for the whole of an answer's headers, and for the next piece of it

@@ -1,13 +1,155 @@
-"""What differs between kinds of servers: how one is recognised, its extra request fields, where its figures are."""
+"""What differs between kinds of servers: how one is recognised, its extra request fields, and where its figures are:
+those of an answer, and its counters over all requests (``/metrics`` in Prometheus' text format)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.servers.counters import CounterNames
-from engine.servers.report import ServerReport
+from engine.errors import ServerError
+from engine.recorder import LARGEST, seen
+
+MOST_STEPS = 2**16  # of one answer; whether its text has so many tokens is seen when the two are joined
+MOST_DRAFTED = 1024  # tokens in one step; the drafters in use draft 16, n-grams some hundreds
+LARGEST_RATE = 1e6  # of a mean, or tokens a second
+
+
+@dataclass(frozen=True)
+class ServerReport:
+    """``accepted`` and ``drafted`` count tokens, one number per step in order; empty where the server does not report
+    steps. ``width`` is the most that it drafts in a step, 0 if unknown; ``steps`` is their number, None if unknown;
+    of ``tried`` drafted tokens ``kept`` were accepted in all, None if unknown; ``said`` is a sentence with its own
+    figures. ServerError where more were accepted than drafted."""
+
+    said: str
+    accepted: tuple[int, ...] = ()
+    drafted: tuple[int, ...] = ()
+    width: int = 0
+    steps: int | None = None
+    kept: int | None = None
+    tried: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kept is not None and self.tried is not None and self.kept > self.tried:
+            raise ServerError(f"The server reports that {self.kept} of {self.tried} drafted tokens were accepted; that "
+                              "is more than all of them.")
+
+
+def section(event: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:
+    """The object at a path of names inside an object; None where there is none."""
+    found: Any = event
+    for name in names:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else None
+
+
+def count(given: Mapping[str, Any], name: str, most: int = LARGEST) -> int | None:
+    """A whole number from 0 to ``most``; None where it is missing, ServerError where it is anything else."""
+    value = given.get(name)
+    return None if value is None else _whole(value, name, most)
+
+
+def counts(given: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    """The tokens of each step, from 0 to ``MOST_DRAFTED``; empty where they are missing, ServerError where they are
+    anything else."""
+    values = given.get(name)
+    if values is None:
+        return ()
+    if not isinstance(values, list) or len(values) > MOST_STEPS:
+        raise ServerError(f"The server reports {name} as {seen(values)}; it has to be a list of at most "
+                          f"{MOST_STEPS:,} numbers.")
+    return tuple(_whole(value, name, MOST_DRAFTED) for value in values)
+
+
+def _whole(value: Any, name: str, most: int) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ServerError(f"The server reports {name} as {seen(value)}; it has to be a whole number from 0 to "
+                          f"{most:,}.")
+    return value
+
+
+def rate(given: Mapping[str, Any], name: str) -> str:
+    """A figure of the server's, to three digits; a question mark where it is missing or cannot be one."""
+    value: Any = given.get(name)
+    return f"{value:.3g}" if type(value) in (int, float) and 0 <= value <= LARGEST_RATE else "?"
+
+
+def whole(text: str) -> str:
+    """The text with a question mark for each lone surrogate, which JSON can name and nothing can encode."""
+    return text.encode("utf8", "replace").decode()
+
+
+SAMPLE = re.compile(r'([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?')
+LABEL = re.compile(r'(?<!\w)([A-Za-z_]\w*+)="((?:[^"\\]|\\.)*+)"')  # possessive: a hostile line takes no longer
+LARGEST_COUNT = 1e15
+PLACE = re.compile("[0-9]{1,3}")  # a place in a draft
+
+
+@dataclass(frozen=True)
+class CounterNames:
+    """A kind of server's names for its counters, without ``_total``; empty for those that it does not have. ``place``
+    is the label of ``by_place`` that holds the place in the draft, from 0; ``length`` and ``rate`` are its own
+    means."""
+
+    drafts: str = ""
+    drafted: str = ""
+    accepted: str = ""
+    by_place: str = ""
+    place: str = ""
+    generated: str = ""
+    running: str = ""
+    length: str = ""
+    rate: str = ""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The counters since the server started, summed over its engines; None for what it does not count. ``by_place``
+    counts accepted tokens by their place in the draft."""
+
+    drafts: float | None = None
+    drafted: float | None = None
+    accepted: float | None = None
+    generated: float | None = None
+    running: float | None = None
+    length: float | None = None
+    rate: float | None = None
+    by_place: tuple[float, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether none of the counters that are shown was found."""
+        return self == Counts()
+
+
+def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
+    """The name, labels and value of every sample; any other line is skipped, and so is what no counter can be."""
+    for line in text.splitlines():
+        found = SAMPLE.fullmatch(line.strip())
+        if found is None:
+            continue
+        try:
+            value = float(found[3])
+        except ValueError:
+            continue
+        if 0 <= value <= LARGEST_COUNT:
+            yield found[1].removesuffix("_total"), dict(LABEL.findall(found[2] or "")), value
+
+
+def counts_of(text: str, names: CounterNames) -> Counts:
+    """The counters of that kind of server in this text."""
+    sums: dict[str, float] = {}
+    places: dict[int, float] = {}
+    for name, labels, value in samples(text):
+        sums[name] = sums.get(name, 0.0) + value
+        place = labels.get(names.place, "")
+        if name == names.by_place and PLACE.fullmatch(place):
+            places[int(place)] = places.get(int(place), 0.0) + value
+    found = {field: sums.get(getattr(names, field)) for field in (
+        "drafts", "drafted", "accepted", "generated", "running", "length", "rate")}
+    return Counts(by_place=tuple(places.get(place, 0.0) for place in range(max(places, default=-1) + 1)), **found)
 
 
 @dataclass(frozen=True)

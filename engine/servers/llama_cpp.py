@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.servers.counters import CounterNames
-from engine.servers.kind import ServerKind
-from engine.servers.report import ServerReport, count, section
+from engine.servers.kind import CounterNames, ServerKind, ServerReport, count, section
 
 
 def _report(event: Mapping[str, Any]) -> ServerReport | None:

@@ -13,9 +13,7 @@ from engine.records import Ask
 from engine.servers import KINDS
 from engine.servers.answer import LONGEST_CHUNK, AnswerReader
 from engine.servers.client import STREAM_SECONDS, Client, Events
-from engine.servers.counters import Counts, counts_of
-from engine.servers.kind import UNKNOWN, ServerKind
-from engine.servers.report import ServerReport
+from engine.servers.kind import UNKNOWN, Counts, ServerKind, ServerReport, counts_of
 
 CHAT = "/v1/chat/completions"
 TRIAL = Ask("Count from one to ten.", max_tokens=16)  # a short request that shows what the server reports

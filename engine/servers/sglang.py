@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.servers.counters import CounterNames
-from engine.servers.kind import ServerKind
-from engine.servers.report import ServerReport, count, rate, section
+from engine.servers.kind import CounterNames, ServerKind, ServerReport, count, rate, section
 
 STEPS = ("spec_verify_ct",)
 ACCEPTED = ("spec_num_correct_drafts", "spec_accept_token_num")  # the older name last

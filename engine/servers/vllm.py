@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import ServerError
-from engine.servers.counters import CounterNames
-from engine.servers.kind import ServerKind
-from engine.servers.report import MOST_DRAFTED, ServerReport, count, counts, rate, section
+from engine.servers.kind import MOST_DRAFTED, CounterNames, ServerKind, ServerReport, count, counts, rate, section
 
 
 def _report(event: Mapping[str, Any]) -> ServerReport | None:

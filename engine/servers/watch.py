@@ -1,15 +1,21 @@
-"""A server's counters over time: the work on all its requests between two looks."""
+"""Watches a server's counters over time, and measures its tokens per second, and how long a request takes, by the
+number of requests at once."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import cycle, islice
+from statistics import median
 from threading import Lock
-from time import monotonic
+from time import monotonic, perf_counter
 
-from engine.servers.counters import Counts
-from engine.servers.server import Server
+from engine.errors import CanopyError, ServerError
+from engine.records import Ask
+from engine.servers.kind import Counts, count, section
+from engine.servers.server import CHAT, Server, body_of
 
 LEAST_SECONDS = 1.0  # between two looks, however many browsers ask
 MOST_LOOKS = 900
@@ -80,3 +86,79 @@ def _between(before: TrafficLook, after: TrafficLook) -> Traffic:
 
 def _grown(before: float | None, after: float | None) -> float | None:
     return None if before is None or after is None or after < before else after - before
+
+
+AT_ONCE = (1, 2, 4, 8, 16)
+ROUNDS_OF_REQUESTS = 2  # how many requests are sent at a level, as a multiple of those at once
+MOST_TOKENS = 64  # of an answer
+LEVEL_SECONDS = 60.0  # after which a level sends no further request
+
+
+@dataclass(frozen=True)
+class LoadLevel:
+    """The measurement at one number of requests at once: ``tokens`` of all answers in ``seconds`` from the first
+    request to the last answer; ``latencies`` in seconds, one per answer; ``failed`` requests, and the first one's
+    ``failure``."""
+
+    at_once: int
+    tokens: int
+    seconds: float
+    latencies: tuple[float, ...]
+    failed: int = 0
+    failure: str = ""
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens per second of all requests together."""
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+    @property
+    def latency(self) -> float | None:
+        """The median latency in seconds; None where no request was answered."""
+        return median(self.latencies) if self.latencies else None
+
+
+def measured(server: Server, prompts: Sequence[str], may_go_on: Callable[[], bool]) -> Iterator[LoadLevel]:
+    """The levels one after another, each over the same prompts in turn. Ends after a level whose requests all failed,
+    or once ``may_go_on`` returns False. The very first request does not count, since it may find the server cold."""
+    _answered(server, prompts[0])
+    for at_once in AT_ONCE:
+        if not may_go_on():
+            return
+        level = _level(server, list(islice(cycle(prompts), ROUNDS_OF_REQUESTS * at_once)), at_once, may_go_on)
+        yield level
+        if not level.latencies:
+            return
+
+
+def _level(server: Server, prompts: Sequence[str], at_once: int, may_go_on: Callable[[], bool]) -> LoadLevel:
+    began = perf_counter()
+
+    def asked(prompt: str) -> tuple[int, float] | str | None:
+        if perf_counter() - began > LEVEL_SECONDS or not may_go_on():
+            return None
+        try:
+            return _answered(server, prompt)
+        except CanopyError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(at_once, thread_name_prefix="load") as threads:
+        found = list(threads.map(asked, prompts))
+    seconds = perf_counter() - began
+    answered = [each for each in found if isinstance(each, tuple)]
+    failures = [each for each in found if isinstance(each, str)]
+    return LoadLevel(at_once, sum(tokens for tokens, _ in answered), seconds, tuple(spent for _, spent in answered),
+                 len(failures), failures[0] if failures else "")
+
+
+def _answered(server: Server, prompt: str) -> tuple[int, float]:
+    """How many tokens an answer had, and how many seconds it took."""
+    asked = body_of(Ask(prompt, max_tokens=MOST_TOKENS), server.model, server.kind)
+    left_out = {"stream", "stream_options", *server.kind.asks}
+    body = {name: value for name, value in asked.items() if name not in left_out}
+    began = perf_counter()
+    answer = server.client.ask(CHAT, body, seconds=LEVEL_SECONDS)
+    tokens = count(section(answer, "usage") or {}, "completion_tokens", MOST_TOKENS)
+    if tokens is None:
+        raise ServerError(f"{server.client.address} does not say how many tokens it wrote (usage.completion_tokens).")
+    return tokens, perf_counter() - began

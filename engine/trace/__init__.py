@@ -2,8 +2,8 @@
 
 A live engine yields the same three records as a recorded file, so a reader can tell the two apart only by the header's
 ``recorded`` date. Arrays are written as base64 of their bytes with dtype and shape, so a file reproduces every field of
-every ``Round`` bit for bit. No pickle: a file from anywhere is only data, is read within bounds (``limits.py``), and
-every field of it is checked (``checks.py``).
+every ``Round`` bit for bit. No pickle: a file from anywhere is only data, is read within bounds, and every
+field of it is checked (``checks.py``).
 """
 
 from engine.trace.lines import (

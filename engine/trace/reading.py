@@ -1,22 +1,111 @@
-"""Reads a trace from a file: line by line, within limits, every value checked. An unsound round is left out."""
+"""Reads a trace from a file, or from one that is still being written: line by line, within limits, every value checked.
+An unsound round is left out.
+
+A round needs tokens, parents, keep and bonus (contract 7). What an engine did not record is marked in the arrays, node
+by node: NaN for an unknown float, -1 for an unknown token. Of the target's choices, those that the walk followed are
+known in any case.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from engine.errors import RequestError, TraceError
-from engine.recorder import HEADER, LONGEST_NOTE, check_line, drafters, known, number, reason_of, seen, text, whole
+from engine.machine.files import open_file
+from engine.recorder import (
+    HEADER,
+    INTEGERS,
+    LATTICE,
+    LONGEST_NOTE,
+    TREE,
+    TRIALS,
+    VERIFICATION,
+    check_line,
+    check_round,
+    drafters,
+    known,
+    number,
+    reason_of,
+    seen,
+    text,
+    whole,
+)
+from engine.records import Acceptance, DraftTree, Integers, Lattice, Round, Trials, Verification
 from engine.requests.prompts import turns_from
-from engine.trace import checks
-from engine.trace.limits import LIMITS, Limits
+from engine.trace import checks, stream
+from engine.trace.checks import LIMITS, Limits, listed, named, packed_array
 from engine.trace.lines import End, Entry, Header, Line, Piece, Trace, gather
-from engine.trace.rounds import completed, decode_round
 from engine.trace.stream import as_file, check_size, lines_of, opened
-from engine.trace.written_names import written_name
+from engine.trace.writing import written_name
+
+NOT_RECORDED = -1  # in place of a token id
+
+
+def completed(header: Mapping[str, Any]) -> dict[str, Any]:
+    """A header with defaults for what a recorder may leave out: empty text, and 0 for an unknown number."""
+    unknown = {"method": "unknown", "prompt_ids": [], "budget": 0, "max_tokens": 0, "sampling": {}, "stop_ids": []}
+    blank = {"prompt": "", "heads": [], "hardware": "", "dtype": "", "context_limit": 0, "pieces": {}, "revisions": {}}
+    return {**blank, "rig": header.get("engine", ""), **header, "request": {**unknown, **header.get("request", {})}}
+
+
+def decode_round(value: Mapping[str, Any]) -> Round:
+    """The round of a line; ValueError, LookupError or TypeError where it is not sound."""
+    line = _unpacked(value)
+    check_round(line)
+    kept, trials = line["acceptance"], line["acceptance"].get("trials")
+    acceptance = Acceptance(kept["keep"], kept["bonus"], None if trials is None else Trials(**trials))
+    tree = _tree(line["tree"])
+    unknown = {name: np.full(len(tree), np.nan, np.float32) for name in VERIFICATION if name != "choice"}
+    verification = Verification(**{"choice": _walked(tree, acceptance), **unknown, **line["verification"]})
+    return Round(
+        line["index"], line["start"], tuple(Lattice(**draft) for draft in line["drafts"]),
+        tuple(map(_tree, line["candidates"])), tree, verification, acceptance,
+        {stage: float(seconds) for stage, seconds in line["seconds"].items()})
+
+
+def _unpacked(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A round as its line has it, with its arrays unpacked."""
+    kept = named(value["acceptance"], "acceptance")
+    acceptance = {"keep": packed_array(kept["keep"], (INTEGERS,), "keep"), "bonus": kept["bonus"]}
+    if kept.get("trials") is not None:
+        acceptance["trials"] = _arrays(kept["trials"], TRIALS, "trials")
+    return {
+        "index": value["index"], "start": value["start"], "tree": _arrays(value["tree"], TREE, "tree"),
+        "verification": _arrays(value.get("verification", {}), VERIFICATION, "verification"), "acceptance": acceptance,
+        "drafts": [_arrays(draft, LATTICE, "lattice") for draft in listed(value.get("drafts", []), "drafts")],
+        "candidates": [_arrays(tree, TREE, "tree") for tree in listed(value.get("candidates", []), "candidates")],
+        "seconds": named(value.get("seconds", {}), "seconds")}
+
+
+def _arrays(value: Any, kinds: Mapping[str, str], what: str) -> dict[str, Any]:
+    """Those of the named arrays that there are."""
+    given = named(value, what)
+    return {name: packed_array(given[name], (kind,), name) for name, kind in kinds.items() if name in given}
+
+
+def _tree(arrays: Mapping[str, Any]) -> DraftTree:
+    """The tree of a line; where it does not say which drafter proposed a node, the first did."""
+    shape = arrays["tokens"].shape
+    drafters, unknown = np.ones(shape, np.int32), np.full(shape, np.nan, np.float32)
+    drafters[0] = unknown[0] = 0
+    return DraftTree(arrays["tokens"], arrays["parents"], arrays.get("logprobs", unknown),
+                     arrays.get("heads", drafters))
+
+
+def _walked(tree: DraftTree, acceptance: Acceptance) -> Integers:
+    """The choices that the walk followed, (n,) int32."""
+    choice = np.full(len(tree), NOT_RECORDED, np.int32)
+    choice[acceptance.keep[:-1]] = tree.tokens[acceptance.keep[1:]]
+    choice[acceptance.keep[-1]] = acceptance.bonus
+    return choice
+
 
 READABLE = (1, 2, 3, 4)
 OPTIONAL = 4  # from this version on, a recorder may leave out what it does not know
@@ -176,3 +265,42 @@ def turns_of(value: Any) -> Any:
     for _, said in turns:
         HEADER["prompt"](said, "turn")
     return turns
+
+
+class TraceTail:
+    """Yields the lines of a growing file once they are complete; a half-written line waits for its other half."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._reading, self._rows = LineReader(path.name), stream.FileLines(path.name, LIMITS)
+        self._file: BinaryIO | None = None
+        self._number = self._read = 0  # the file's own number; bytes
+
+    def lines(self) -> list[Line]:
+        """The lines completed since the last call, at most one step's worth, so that it returns soon. TraceError where
+        the file cannot be read, is not a trace, or is too large."""
+        try:
+            self._file = self._file or self._opened()
+            fresh = b"" if self._rows.waiting else self._file.read(stream.STEP_BYTES)
+        except OSError as error:
+            raise TraceError(f"The trace {self.path.name} cannot be read: {error.strerror}.") from error
+        self._read += len(fresh)
+        return [line for line in map(self._reading.line, self._rows.of(fresh)) if line is not None]
+
+    def replaced(self) -> bool:
+        """Whether another file has taken its place, or it has been begun anew."""
+        try:
+            there = self.path.stat()
+        except OSError:
+            return False
+        return self._file is not None and (there.st_ino != self._number or there.st_size < self._read)
+
+    def close(self) -> None:
+        """Close the file; nothing more is read."""
+        if self._file is not None:
+            self._file.close()
+
+    def _opened(self) -> BinaryIO:
+        file = open_file(self.path)
+        self._number = os.fstat(file.fileno()).st_ino
+        return file

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from engine.errors import TraceError
 from engine.machine.files import open_file
-from engine.trace.limits import Limits
+from engine.trace.checks import Limits
 
 GZIP_MAGIC = b"\x1f\x8b"
 STEP_BYTES = 2**20  # the most that is read, and unpacked, at a time

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.budget.cost import CostCurve
 from engine.decoding.methods import METHODS
-from engine.lab.forecast import Gain, WhatIf
+from engine.lab.whatif import Gain, WhatIf
 from explorer.lab.style import ACCENT, INK, QUIET, axis, drawn, look, paper
 
 Reals = NDArray[np.float64]

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from engine.errors import CancellationError, CanopyError, RequestError
-from engine.lab.control import Control
+from engine.lab.sweeping import Control
 from explorer.run_queue import RunQueue
 from explorer.view import View
 

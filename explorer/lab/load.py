@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 from engine.budget.cost import CostCurve
 from engine.decoding.methods import METHODS
-from engine.lab.forecast import WhatIf
-from engine.lab.load import curves, load_words
-from engine.lab.load_forecast import predict, prediction_error, texts_forecast, texts_measured
+from engine.lab.load import curves, load_words, predict, prediction_error, texts_forecast, texts_measured
 from engine.lab.settings import CellResult, Setting
 from engine.lab.store import StoredSweep
 from engine.lab.summary import Summary, summarise
+from engine.lab.whatif import WhatIf
 from explorer.lab.load_cells import LoadCell, LoadGrid, grid_of, name_of
 from explorer.lab.load_figures import each_figure, heat_figure
 from explorer.lab.names import line_of

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from statistics import median
 
-from engine.lab.forecast import Forecast, WhatIf
 from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate
+from engine.lab.whatif import Forecast, WhatIf
 from explorer.lab.curve_points import CurvePoint
 from explorer.view import View
 

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from engine.errors import RequestError
-from engine.lab.prompt_sets import prompt_set, shipped_sets
+from engine.lab.planning import prompt_set, shipped_sets
 from engine.requests.prompts import Prompt, prompts_from
 from explorer.uploads import Uploads
 from explorer.view import View

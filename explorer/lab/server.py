@@ -8,9 +8,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from engine.errors import RequestError
-from engine.servers.load import AT_ONCE, LoadLevel, measured
 from engine.servers.server import Server
-from engine.servers.watch import Traffic, TrafficLook, Watch, by_place, traffic
+from engine.servers.watch import AT_ONCE, LoadLevel, Traffic, TrafficLook, Watch, by_place, measured, traffic
 from explorer.lab.jobs import Job, Jobs
 from explorer.lab.prompts import PromptSets
 from explorer.lab.style import ACCENT, INK, axis, drawn, paper

@@ -15,9 +15,9 @@ from plotly.offline import get_plotlyjs
 
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
-from engine.lab.reading import reading_of
 from engine.lab.report import run_command
 from engine.lab.settings import BASELINE, CellResult
+from engine.lab.statistics import reading_of
 from engine.lab.store import StoredSweep
 from engine.lab.summary import summarise
 from engine.requests.limits import TRIED_TOGETHER

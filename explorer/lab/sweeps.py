@@ -15,10 +15,9 @@ from pathlib import Path
 from threading import Lock, Thread
 
 from engine.errors import CanopyError, RequestError
-from engine.lab.control import Control
 from engine.lab.settings import CellResult, SweepPlan
 from engine.lab.store import Results, Store, StoredSweep
-from engine.lab.sweeping import LocalCrew, run_sweep
+from engine.lab.sweeping import Control, LocalCrew, run_sweep
 from explorer.lab.recorded import RecordedSweep, is_recorded, shipped
 from explorer.run_queue import Place, RunQueue
 from explorer.sources.answering import AnsweringRig

@@ -11,11 +11,11 @@ from typing import Any
 from engine.decoding.budget_policy import FIXED, PACES
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
-from engine.lab.claims import unsteady
-from engine.lab.forecast import WhatIf
+from engine.lab.findings import unsteady
 from engine.lab.settings import CellResult, Reading, Setting
 from engine.lab.statistics import estimate
 from engine.lab.summary import Row, Summary
+from engine.lab.whatif import WhatIf
 from explorer.lab.curve_points import CurvePoint, predicted, single, swept
 from explorer.lab.curves import curves_figure
 from explorer.lab.names import label_of, line_of

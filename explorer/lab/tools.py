@@ -10,12 +10,12 @@ import numpy as np
 
 from engine.budget.cost import CostCurve
 from engine.errors import RequestError
-from engine.lab.control import Steps
 from engine.lab.findings import worst_first
-from engine.lab.forecast import WhatIf
+from engine.lab.sweeping import Steps
+from engine.lab.whatif import WhatIf
 from engine.requests.limits import TRIED_TOGETHER
 from engine.trace import Trace
-from engine.trace.written_names import written
+from engine.trace.writing import written
 from explorer.lab.cost import cost_figure, gain_figure, priced
 from explorer.lab.jobs import Job, Jobs
 from explorer.lab.load import LoadPrediction

@@ -8,7 +8,7 @@ from threading import Event
 from typing import Protocol
 
 from engine.errors import CancellationError
-from engine.lab.control import Control
+from engine.lab.sweeping import Control
 from explorer.rig import Instruments, OpenRig
 from explorer.source import Source
 from explorer.view import View

@@ -11,12 +11,10 @@ from engine.decoding.methods import SERVED
 from engine.errors import RequestError, ServerError
 from engine.recorder import UNKNOWN_TOKEN
 from engine.records import Ask, Request
-from engine.servers.answer import AnswerReader, Token
+from engine.servers.answer import AnswerReader, ServerStep, Token, chain_round, fits, steps_of_chunks, steps_of_report
 from engine.servers.client import Client
-from engine.servers.report import ServerReport
-from engine.servers.rounds import chain_round
+from engine.servers.kind import ServerReport
 from engine.servers.server import Server, open_server
-from engine.servers.steps import ServerStep, fits, steps_of_chunks, steps_of_report
 from engine.trace import End, Entry, Header, Line
 from explorer.rig import LoadedRig
 from explorer.source import Source

@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 from engine.budget.cost import CostCurve
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError, RigError
-from engine.lab.control import Steps
 from engine.lab.findings import DoctorFinding
-from engine.lab.forecast import WhatIf
 from engine.lab.settings import Conditions, Laboratory, Reading
+from engine.lab.sweeping import Steps
+from engine.lab.whatif import WhatIf
 from engine.records import Ask, Precision, Round
 from engine.trace import Line, Piece, Trace
 from explorer.lessons import Lesson, Library

@@ -25,13 +25,13 @@ from hypothesis.strategies import SearchStrategy
 
 import app
 from engine.commands import VERBS, bench, generate, program, sweep
-from engine.commands.lessons import read_lessons
+from engine.commands.flags import Verb
 from engine.commands.program import NOT_UNDERSTOOD, UsageError, understood, verb_parser
-from engine.commands.record import lessons_of
-from engine.commands.verb import Verb
+from engine.commands.record import lessons_of, read_lessons
 from engine.errors import CanopyError, ResultsError
-from engine.lab import order, planning
-from engine.lab.prompt_sets import file_of, prompt_set
+from engine.lab import planning
+from engine.lab.planning import file_of, prompt_set
+from engine.lab.settings import measuring_order
 from engine.lab.store import Store
 from engine.measure.whatif import written
 from engine.requests.rig_names import rig_names
@@ -127,7 +127,7 @@ def _generate(choice: argparse.Namespace) -> None:
 
 def _bench(choice: argparse.Namespace) -> None:
     plan = bench.plan_of(choice)
-    for cell in list(order.cells(plan))[:len(plan.settings)]:
+    for cell in list(measuring_order(plan))[:len(plan.settings)]:
         live().run(plan.ask(cell))
 
 

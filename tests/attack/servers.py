@@ -17,7 +17,7 @@ from engine.decoding.methods import SERVED
 from engine.errors import CanopyError
 from engine.records import Ask
 from engine.trace import Trace, dumps, loads
-from engine.trace.limits import UPLOADED
+from engine.trace.checks import UPLOADED
 from explorer.lab.server import ServerTab
 from explorer.rig import OpenRig
 from explorer.run_queue import RunQueue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.lab.printing import ratio_text
+from engine.lab.report import ratio_text
 from tests.browser.conftest import Watched
 from tests.browser.doing import STAGE
 

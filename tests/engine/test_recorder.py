@@ -22,8 +22,8 @@ from engine.errors import TraceError
 from engine.recorder import Recorder, RecorderError
 from engine.records import Request, Round
 from engine.trace import Trace, load, loads
-from engine.trace.tail import TraceTail
-from engine.trace.written_names import written_name
+from engine.trace.reading import TraceTail
+from engine.trace.writing import written_name
 from tests.attack.area import at_most
 from tests.engine.material import WARM, drafters_of, run
 from tests.engine.test_trace import same

@@ -33,7 +33,7 @@ from engine.trace import (
     recorded,
     tau,
 )
-from engine.trace.limits import Limits
+from engine.trace.checks import Limits
 from tests.engine.material import WARM, drafters_of, run, text
 from tests.engine.toy import ToyTarget
 

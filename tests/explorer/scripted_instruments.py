@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.decoding.methods import METHODS
-from engine.lab.control import Steps
 from engine.lab.findings import FINE, WRONG, DoctorFinding
-from engine.lab.forecast import Forecast, Gain, WhatIf
-from engine.lab.reading import reading_of
 from engine.lab.settings import Company, Conditions, Reading
+from engine.lab.statistics import reading_of
+from engine.lab.sweeping import Steps
+from engine.lab.whatif import Forecast, Gain, WhatIf
 from engine.records import Ask, Precision, Round
 from engine.trace import Entry, Line, Piece, Trace, gather
 from tests.explorer.scripted import CURVE, ScriptedSource

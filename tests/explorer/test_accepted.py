@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.errors import CanopyError
-from engine.lab.reading import reading_of
+from engine.lab.statistics import reading_of
 from engine.trace import Trace, dumps, loads
 from explorer.lessons import Lesson
 from explorer.page import opening_form

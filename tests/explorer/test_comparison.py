@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.lab.difference import NEAR_TIE, Difference, TextComparison
-from engine.lab.printing import ratio_text
+from engine.lab.report import ratio_text
+from engine.lab.turns import NEAR_TIE, Difference, TextComparison
 from engine.records import Ask, Precision, Round
 from engine.trace import End, Line, Trace, gather
 from explorer.claims import text_sentence

@@ -13,7 +13,7 @@ import pytest
 from engine.errors import RequestError, RigError
 from engine.records import Ask
 from engine.trace import Block, Entry, Line, SharedPass, dumps, loads
-from engine.trace.weight import held_bytes
+from engine.trace.lines import held_bytes
 from explorer import runs as runs_module
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream, Window, known_trace

@@ -13,7 +13,7 @@ import pytest
 from engine.decoding.methods import METHODS
 from engine.recorder import Recorder
 from engine.trace import End, load
-from engine.trace.written_names import written_name
+from engine.trace.writing import written_name
 from explorer import view as view_module
 from explorer.view import (
     MOST_RANKS,

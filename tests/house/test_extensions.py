@@ -65,7 +65,7 @@ echo = Kind(recognises=lambda values: values.get("model_type") == "echo",
     "engine/servers/mine.py": '''
 """A server of one's own that reports its steps."""
 from engine.servers.kind import ServerKind
-from engine.servers.report import ServerReport, counts, section
+from engine.servers.kind import ServerReport, counts, section
 
 
 def _report(event):

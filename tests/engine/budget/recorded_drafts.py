@@ -93,7 +93,7 @@ class Looking:
 def record(rig: str, prompts: str, limit: int, tokens: int = 99) -> None:
     """Write a file from a rig's answers."""
     from engine.decoding.loop import decode
-    from engine.lab.prompt_sets import prompt_set
+    from engine.lab.planning import prompt_set
     from engine.models.device import rounds_in_inference_mode
     from engine.records import Ask
     from engine.serving.live import open_rig

@@ -14,7 +14,7 @@ import pytest
 from engine.commands import sweep
 from engine.commands.program import main, verb_parser
 from engine.errors import RequestError
-from engine.lab.prompt_sets import SHIPPED
+from engine.lab.planning import SHIPPED
 from engine.lab.report import sweep_command
 from engine.lab.settings import Reading
 from engine.lab.store import Results

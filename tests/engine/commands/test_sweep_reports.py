@@ -10,12 +10,10 @@ import pytest
 
 from engine.commands.program import verb_parser
 from engine.commands.sweep import plan_of, prediction, table
-from engine.lab.control import Control
-from engine.lab.order import cells
 from engine.lab.report import Record, report, run_command, sweep_command
-from engine.lab.settings import CellResult, SweepPlan
+from engine.lab.settings import CellResult, SweepPlan, measuring_order
 from engine.lab.store import StoredSweep
-from engine.lab.sweeping import LocalCrew, task_of
+from engine.lab.sweeping import Control, LocalCrew, task_of
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 LABORATORY = ScriptedLaboratory()
@@ -25,7 +23,7 @@ AT_ONCE = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4
 
 
 def measured(plan: SweepPlan) -> list[CellResult]:
-    return list(LocalCrew(LABORATORY).work([task_of(plan, cell) for cell in cells(plan)], Control()))
+    return list(LocalCrew(LABORATORY).work([task_of(plan, cell) for cell in measuring_order(plan)], Control()))
 
 
 def report_of(plan: SweepPlan, found: list[CellResult]) -> Record:

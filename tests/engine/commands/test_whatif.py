@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.commands.whatif import encoded, table
-from engine.lab.forecast import Forecast, WhatIf
+from engine.lab.whatif import Forecast, WhatIf
 from engine.records import Sampling
 from tests.engine.lab.scripted import CURVE
 

@@ -12,10 +12,9 @@ import pytest
 
 import app
 from engine.commands import VERBS, program, values
-from engine.commands.lessons import read_lessons
 from engine.commands.program import UsageError, main, verb_parser
 from engine.commands.program import understood as understood_words
-from engine.commands.record import lessons_of
+from engine.commands.record import lessons_of, read_lessons
 from tests.attack.area import at_most
 
 NUMBERS = ("whole", "number", "budget_or_auto", "share", "budget_words")  # types that no word of HOSTILE is one of

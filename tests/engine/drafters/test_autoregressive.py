@@ -17,7 +17,7 @@ from engine.drafters.autoregressive.drafter import AutoregressiveDrafter
 from engine.drafters.beam import Reach
 from engine.records import Lattice, Request, Sampling
 from engine.trace import encode_record
-from engine.trace.rounds import decode_round
+from engine.trace.reading import decode_round
 from tests.engine.small import VOCABULARY, small_config, small_drafter, small_target
 
 PROMPT = tuple(range(5, 25))

@@ -25,7 +25,7 @@ from engine.lab.replay import Grower, KnownText, replay, reread
 from engine.models.packed_linear import PackedHead
 from engine.records import Floats, Lattice, Request, Sampling
 from engine.trace import encode_record
-from engine.trace.rounds import decode_round
+from engine.trace.reading import decode_round
 from tests.engine.drafters.dflash2_reference import (
     CONFIGS,
     CONTEXTS,

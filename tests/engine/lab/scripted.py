@@ -19,8 +19,8 @@ from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.company import read_among
 from engine.lab.planning import Choice, settings
-from engine.lab.reading import reading
 from engine.lab.settings import Company, Conditions, Reading, SweepPlan
+from engine.lab.statistics import reading
 from engine.records import Ask, Request, Round
 from engine.requests.prompts import Prompt
 from engine.trace import Piece

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from engine.decoding.methods import METHODS
 from engine.decoding.tree import path_to
-from engine.lab.acceptance_counts import RANKS, AcceptanceTally, ended_by_text, expected_length, together
+from engine.lab.statistics import RANKS, AcceptanceTally, ended_by_text, expected_length, together
 from engine.records import Ask, DraftTree, Lattice, Round, Sampling
 from tests.engine.lab.scripted import rounds_of
 from tests.engine.material import trees

@@ -11,13 +11,12 @@ from itertools import islice
 from pathlib import Path
 
 from engine.decoding.budget_policy import MOST_AUTO
-from engine.lab.control import Control
 from engine.lab.race import lanes, race_plan, run_race
 from engine.lab.report import report, table_csv
 from engine.lab.settings import CellResult, Setting
 from engine.lab.store import Results, Store
 from engine.lab.summary import summarise
-from engine.lab.sweeping import LocalCrew, run_sweep
+from engine.lab.sweeping import Control, LocalCrew, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 PLAN = replace(toy_plan(auto_budget=MOST_AUTO), prompt_set="bench")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.lab.claims import speedup_withheld
+from engine.lab.findings import speedup_withheld
 
 
 def test_a_ratio_above_the_tokens_of_a_round_is_withheld() -> None:

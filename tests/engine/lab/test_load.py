@@ -17,17 +17,23 @@ from engine.budget.cost import CostCurve
 from engine.decoding.loop import BatchRequest
 from engine.errors import RequestError
 from engine.lab.company import read_among
-from engine.lab.control import Control
-from engine.lab.load import curves, load_words, plain_words, ridge
-from engine.lab.load_forecast import KnownRounds, predict, prediction_error, texts_measured
-from engine.lab.order import cells
+from engine.lab.load import (
+    KnownRounds,
+    curves,
+    load_words,
+    plain_words,
+    predict,
+    prediction_error,
+    ridge,
+    texts_measured,
+)
 from engine.lab.planning import Choice, settings
 from engine.lab.report import report, runs_csv, sweep_command, table_csv
-from engine.lab.settings import CellResult, Reading, Setting, SweepPlan
+from engine.lab.settings import CellResult, Reading, Setting, SweepPlan, measuring_order
 from engine.lab.statistics import estimate
 from engine.lab.store import Results, Store, StoredSweep
 from engine.lab.summary import Row, summarise
-from engine.lab.sweeping import LocalCrew, measure, run_sweep, task_of
+from engine.lab.sweeping import Control, LocalCrew, measure, run_sweep, task_of
 from engine.records import Ask, Request, Sampling
 from tests.engine.lab.scripted import CURVE, ROUND_SECONDS, ROW_SECONDS, ScriptedLaboratory, toy_plan
 from tests.engine.material import drafters_of
@@ -44,7 +50,8 @@ def requested(prompt: Sequence[int], target: ToyTarget, tokens: int, method: str
 
 
 def measured_all(plan: SweepPlan = PLAN) -> list[CellResult]:
-    return list(LocalCrew(ScriptedLaboratory()).work([task_of(plan, cell) for cell in cells(plan)], Control()))
+    tasks = [task_of(plan, cell) for cell in measuring_order(plan)]
+    return list(LocalCrew(ScriptedLaboratory()).work(tasks, Control()))
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +101,7 @@ def test_settings_come_for_every_number_with_their_own_baseline_and_that_of_one(
 
 def test_every_prompt_is_measured_in_every_setting_and_stands_beside_the_others_as_often() -> None:
     setting = next(each for each in PLAN.settings if each.together == 4)
-    own = [cell for cell in cells(PLAN) if cell.setting == setting]
+    own = [cell for cell in measuring_order(PLAN) if cell.setting == setting]
     assert sorted(cell.prompt for cell in own) == list(range(7))
     beside = [ask.prompt for cell in own for ask in PLAN.company(cell).others]
     assert {beside.count(prompt.text) for prompt in PLAN.prompts} == {16}
@@ -114,7 +121,7 @@ def test_a_rig_that_answers_one_at_a_time_says_so() -> None:
         def pieces(self, token_ids: Sequence[int]) -> dict[int, str]:
             return {}
 
-    cell = next(cell for cell in cells(PLAN) if cell.setting.together == 2)
+    cell = next(cell for cell in measuring_order(PLAN) if cell.setting.together == 2)
     assert measure(Single(), task_of(PLAN, cell)).failure.startswith("This rig answers one request at a time")
 
 
@@ -136,7 +143,7 @@ def test_a_file_from_before_opens_and_its_sweep_resumes(tmp_path: Path) -> None:
     plan, path = toy_plan(), tmp_path / "old.sqlite"
     with Store(path) as store:
         store.begin(plan, ScriptedLaboratory().conditions)
-        store.record(1, measure(ScriptedLaboratory(), task_of(plan, cells(plan)[0])))
+        store.record(1, measure(ScriptedLaboratory(), task_of(plan, measuring_order(plan)[0])))
     with sqlite3.connect(path) as connection:
         ((kept, reading),) = connection.execute(
             "SELECT plan, reading FROM sweep JOIN cell ON sweep = number WHERE reading NOT NULL")
@@ -254,7 +261,7 @@ def test_the_error_of_predictions_is_told_against_what_was_measured() -> None:
 
 def test_the_toy_is_predicted_as_it_is_measured(measured: list[CellResult]) -> None:
     """Its rounds cost what its curve says, its trees are all of one size: what is left is what others committed."""
-    ask = PLAN.ask(cells(PLAN)[0])
+    ask = PLAN.ask(measuring_order(PLAN)[0])
     summary = summarise(PLAN.settings, measured)
     predicted = predict(texts_measured(measured), COUNTS, lambda count: ScriptedLaboratory().load_cost(ask, count))
     assert predicted.keys() == set(PLAN.settings)

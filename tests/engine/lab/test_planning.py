@@ -10,8 +10,16 @@ import pytest
 
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError
-from engine.lab.planning import Choice, check, choose_budgets, parse_budgets, settings, tidy_budgets
-from engine.lab.prompt_sets import prompt_set, shipped_sets
+from engine.lab.planning import (
+    Choice,
+    check,
+    choose_budgets,
+    parse_budgets,
+    prompt_set,
+    settings,
+    shipped_sets,
+    tidy_budgets,
+)
 from engine.lab.settings import Setting
 from engine.records import Sampling
 from engine.requests.prompts import LARGEST_FILE_BYTES, Prompt

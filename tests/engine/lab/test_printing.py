@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.lab.printing import division, rates, ratio_text
+from engine.lab.report import division, rates, ratio_text
 
 RATIOS = st.floats(0.01, 30)
 

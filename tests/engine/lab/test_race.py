@@ -8,10 +8,10 @@ from statistics import median
 import pytest
 
 from engine.errors import RequestError
-from engine.lab.control import Control
-from engine.lab.difference import Difference, first_difference
 from engine.lab.race import Spread, lanes, race_plan, run_race
 from engine.lab.settings import CellResult, Reading, Setting, SweepPlan
+from engine.lab.sweeping import Control
+from engine.lab.turns import Difference, first_difference
 from engine.records import Ask
 from tests.engine.lab.scripted import WALKERS, ScriptedLaboratory, rounds_of, toy_plan
 

@@ -9,12 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from engine.lab.control import Control
-from engine.lab.order import cells
 from engine.lab.report import Record, report, runs_csv, table_csv
-from engine.lab.settings import CellResult, SweepPlan
+from engine.lab.settings import CellResult, SweepPlan, measuring_order
 from engine.lab.store import StoredSweep
-from engine.lab.sweeping import LocalCrew, Task
+from engine.lab.sweeping import Control, LocalCrew, Task
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 
@@ -25,8 +23,9 @@ def plan() -> SweepPlan:
 
 @pytest.fixture(scope="module")
 def measured(plan: SweepPlan) -> list[CellResult]:
-    found = list(LocalCrew(ScriptedLaboratory()).work([Task(cell, plan.ask(cell)) for cell in cells(plan)], Control()))
-    return [replace(found[0], reading=None, failure="The prompt is too long."), *found[1:]]
+    tasks = [Task(cell, plan.ask(cell)) for cell in measuring_order(plan)]
+    results = list(LocalCrew(ScriptedLaboratory()).work(tasks, Control()))
+    return [replace(results[0], reading=None, failure="The prompt is too long."), *results[1:]]
 
 
 @pytest.fixture(scope="module")

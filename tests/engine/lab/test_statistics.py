@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.lab.reading import reading_of
 from engine.lab.settings import Reading
-from engine.lab.statistics import acceptance, calibration, estimate, histogram, interval_rank, whole_rounds
+from engine.lab.statistics import acceptance, calibration, estimate, histogram, interval_rank, reading_of, whole_rounds
 from engine.records import Ask
 from engine.trace import committed_ids, load, tau
 from tests.engine.lab.scripted import read_off, rounds_of

@@ -15,11 +15,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ResultsError
-from engine.lab.control import Control
-from engine.lab.order import cells
-from engine.lab.settings import CellResult
+from engine.lab.settings import CellResult, measuring_order
 from engine.lab.store import Results, Store
-from engine.lab.sweeping import LocalCrew, Task, measure, run_sweep
+from engine.lab.sweeping import Control, LocalCrew, Task, measure, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 PLAN = toy_plan()
@@ -27,7 +25,7 @@ LABORATORY = ScriptedLaboratory()
 
 
 def first(turn: int = 0) -> CellResult:
-    cell = cells(PLAN)[turn]
+    cell = measuring_order(PLAN)[turn]
     return measure(LABORATORY, Task(cell, PLAN.ask(cell)))
 
 
@@ -35,7 +33,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     with Store(path) as store:
         number = store.begin(PLAN, LABORATORY.conditions)
-        assert store.pending(number) == cells(PLAN)
+        assert store.pending(number) == measuring_order(PLAN)
         found = first()
         assert store.record(number, found)
         failed = replace(first(1), reading=None, failure="The prompt is too long.")
@@ -45,7 +43,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
         assert (stored.plan, stored.conditions, stored.done, stored.finished) == (
             PLAN, LABORATORY.conditions, 2, False)
         assert results.measured(number) == [found, failed]
-        assert results.pending(number) == cells(PLAN)[2:]
+        assert results.pending(number) == measuring_order(PLAN)[2:]
 
 
 def test_the_first_result_of_a_cell_stands(tmp_path: Path) -> None:
@@ -92,7 +90,7 @@ def test_readers_look_while_one_writes_and_a_second_writer_is_refused(tmp_path: 
 KILLED = """
 import sys, time
 from pathlib import Path
-from engine.lab.control import Control
+from engine.lab.sweeping import Control
 from engine.lab.store import Store
 from engine.lab.sweeping import LocalCrew, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
@@ -127,7 +125,7 @@ def test_a_sweep_that_is_killed_again_and_again_measures_every_cell_once(tmp_pat
         assert store.sweep(1).finished
     assert len(measured) == len({each.cell for each in measured}) == len(PLAN)
     assert {each.cell: each.reading.token_ids for each in measured if each.reading} == {
-        cell: LABORATORY.measure(PLAN.ask(cell)).token_ids for cell in cells(PLAN)}
+        cell: LABORATORY.measure(PLAN.ask(cell)).token_ids for cell in measuring_order(PLAN)}
 
 
 def sound(path: Path) -> bool:
@@ -161,7 +159,7 @@ SMALL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from engine.errors import CanopyError
-from engine.lab.control import Control
+from engine.lab.sweeping import Control
 from engine.lab.store import Store
 from engine.lab.sweeping import LocalCrew, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan

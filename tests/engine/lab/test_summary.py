@@ -10,16 +10,14 @@ from statistics import median
 import pytest
 
 from engine.decoding.methods import METHODS
-from engine.lab.control import Control
-from engine.lab.order import block, cells
-from engine.lab.settings import CellResult, Reading, Setting, SweepPlan
+from engine.lab.settings import CellResult, Reading, Setting, SweepPlan, block_of, measuring_order
 from engine.lab.summary import Row, summarise
-from engine.lab.sweeping import LocalCrew, Task
+from engine.lab.sweeping import Control, LocalCrew, Task
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 
 def measure_all(plan: SweepPlan, laboratory: ScriptedLaboratory) -> list[CellResult]:
-    return list(LocalCrew(laboratory).work([Task(cell, plan.ask(cell)) for cell in cells(plan)], Control()))
+    return list(LocalCrew(laboratory).work([Task(cell, plan.ask(cell)) for cell in measuring_order(plan)], Control()))
 
 
 @pytest.fixture(scope="module")
@@ -33,15 +31,15 @@ def measured(plan: SweepPlan) -> list[CellResult]:
 
 
 def test_every_cell_comes_once_in_blocks_that_hold_every_setting(plan: SweepPlan) -> None:
-    order = cells(plan)
+    order = measuring_order(plan)
     assert len(order) == len(set(order)) == len(plan)
-    blocks = [list(group) for _, group in groupby(order, block)]
+    blocks = [list(group) for _, group in groupby(order, block_of)]
     assert len(blocks) == 7 * 2
     assert all({cell.setting for cell in each} == set(plan.settings) for each in blocks)
     assert len({tuple(cell.setting for cell in each) for each in blocks}) > 7  # shuffled anew in every block
     assert {each[0].prompt for each in blocks[:7]} == set(range(7))  # every prompt before any comes again
-    assert cells(plan) == order
-    assert cells(replace(plan, seed=1)) != order
+    assert measuring_order(plan) == order
+    assert measuring_order(replace(plan, seed=1)) != order
 
 
 def row_of(plan: SweepPlan, measured: list[CellResult], setting: Setting) -> Row:

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import RequestError
-from engine.lab.control import Control
 from engine.lab.settings import Reading
 from engine.lab.store import Store
-from engine.lab.sweeping import WARMING_TOKENS, LocalCrew, run_sweep
+from engine.lab.sweeping import WARMING_TOKENS, Control, LocalCrew, run_sweep
 from engine.records import Ask
 from engine.requests.prompts import Prompt
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan

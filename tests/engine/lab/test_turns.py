@@ -9,8 +9,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.lab.difference import BIASED, DRAWN, NEAR_TIE, SAME, SO_FAR, UNEXPLAINED, UNKNOWN, Text, compared, text_of
-from engine.lab.turns import LEAST_TURNS, TurnTaking, speed_ratio, turn_pairs
+from engine.lab.turns import (
+    BIASED,
+    DRAWN,
+    LEAST_TURNS,
+    NEAR_TIE,
+    SAME,
+    SO_FAR,
+    UNEXPLAINED,
+    UNKNOWN,
+    Text,
+    TurnTaking,
+    compared,
+    speed_ratio,
+    text_of,
+    turn_pairs,
+)
 from engine.records import Acceptance, DraftTree, Request, Round, Sampling, Verification
 
 LENGTHS = (3, 1, 4, 2, 2, 3, 1, 2) * 6  # tokens of each round

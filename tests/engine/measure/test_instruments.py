@@ -19,8 +19,8 @@ import app
 from engine.checkpoints import memory
 from engine.checkpoints.memory import Opening, Storage
 from engine.errors import CancellationError, RequestError, RigError
-from engine.lab.reading import reading_of
 from engine.lab.settings import Company
+from engine.lab.statistics import reading_of
 from engine.measure import instruments
 from engine.measure.instruments import LiveLaboratory, held_bytes, open_beside
 from engine.records import Ask, Sampling

@@ -10,15 +10,13 @@ from typing import Any
 import pytest
 
 from engine.errors import RequestError, RigError
-from engine.lab.control import Control
-from engine.lab.order import block, cells
-from engine.lab.settings import CellResult, Conditions
-from engine.lab.sweeping import Task
+from engine.lab.settings import CellResult, Conditions, block_of, measuring_order
+from engine.lab.sweeping import Control, Task
 from engine.measure.ray_workers import MOST_LOSSES, RayCrew, RigWorker, ray_crew, shared
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 PLAN = toy_plan()
-TASKS = [Task(cell, PLAN.ask(cell)) for cell in cells(PLAN)]
+TASKS = [Task(cell, PLAN.ask(cell)) for cell in measuring_order(PLAN)]
 
 
 class RayError(Exception):
@@ -110,7 +108,7 @@ def test_one_worker_a_host_shares_out_whole_blocks() -> None:
     found = list(crew_on(cluster).work(TASKS, Control()))
     assert cluster.hired == 2
     assert cells_of(found) == {repr(task.cell) for task in TASKS}
-    taken = [block(each.cell) for each in found]
+    taken = [block_of(each.cell) for each in found]
     halves = [taken[::2], taken[1::2]]  # the two take turns
     assert len(set(halves[0]) & set(halves[1])) == 0
 

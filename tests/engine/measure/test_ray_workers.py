@@ -12,17 +12,15 @@ from time import sleep
 import pytest
 import ray
 
-from engine.lab.control import Control
-from engine.lab.order import block, cells
-from engine.lab.settings import Laboratory, Reading
+from engine.lab.settings import Laboratory, Reading, block_of, measuring_order
 from engine.lab.store import Store
-from engine.lab.sweeping import LocalCrew, Task, run_sweep
+from engine.lab.sweeping import Control, LocalCrew, Task, run_sweep
 from engine.measure.ray_workers import RayCrew, ray_crew
 from engine.records import Ask
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 PLAN = toy_plan(prompts=4)
-TASKS = [Task(cell, PLAN.ask(cell)) for cell in cells(PLAN)]
+TASKS = [Task(cell, PLAN.ask(cell)) for cell in measuring_order(PLAN)]
 
 
 class Unhurried(ScriptedLaboratory):
@@ -54,7 +52,7 @@ def test_a_killed_workers_cells_are_measured_again_and_every_cell_once(crew: Ray
                 os.kill(crew.process_ids[0], signal.SIGKILL)
         measured = store.measured(number)
     assert done == list(range(1, len(PLAN) + 1))
-    assert {found.cell for found in measured} == set(cells(PLAN))
+    assert {found.cell for found in measured} == set(measuring_order(PLAN))
     in_process = {found.cell: found.reading for found in LocalCrew(ScriptedLaboratory()).work(TASKS, Control())}
     for found in measured:
         own = in_process[found.cell]
@@ -62,7 +60,7 @@ def test_a_killed_workers_cells_are_measured_again_and_every_cell_once(crew: Ray
         assert (found.reading.tau, found.reading.token_ids) == (own.tau, own.token_ids)
     places = defaultdict(set)
     for found in measured:
-        places[block(found.cell)].add(found.hardware)
+        places[block_of(found.cell)].add(found.hardware)
     assert len(set.union(*places.values())) >= 2
     # a block is measured in one place, but for the one that the killed worker had in hand
     assert sum(len(each) > 1 for each in places.values()) <= 1

@@ -17,10 +17,10 @@ from engine.errors import CanopyError, RequestError, ServerError
 from engine.recorder import UNKNOWN_TOKEN
 from engine.records import Ask, Round, Sampling
 from engine.requests.rig_names import RIGS_FOLDER
+from engine.servers.answer import ServerStep, steps_of_chunks, steps_of_report
 from engine.servers.client import Client
-from engine.servers.report import ServerReport
+from engine.servers.kind import ServerReport
 from engine.servers.server import open_server
-from engine.servers.steps import ServerStep, steps_of_chunks, steps_of_report
 from engine.trace import Entry, Header, Trace, committed_ids, dumps, gather, known_tau, loads, tau
 from explorer.sources.attached import AttachedServer, attach
 from tests.engine.servers.scripted_server import (

@@ -15,8 +15,7 @@ import pytest
 from engine.errors import CanopyError, ServerError
 from engine.requests.rig_names import SERVER_KEY, from_hub, is_address, pair_of, server_address
 from engine.servers import client as limits
-from engine.servers.client import Client
-from engine.servers.events import LONGEST_LINE, events
+from engine.servers.client import LONGEST_LINE, Client, events
 from tests.engine.servers.scripted_server import DONE, Said, chunk, event, says, scripted, streams
 
 

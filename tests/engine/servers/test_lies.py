@@ -14,15 +14,12 @@ import pytest
 
 from engine.errors import CanopyError, ServerError
 from engine.recorder import LONGEST_PIECE
-from engine.servers.answer import Token
+from engine.servers.answer import ServerStep, Token, chain_round, steps_of_report
 from engine.servers.client import Client
-from engine.servers.counters import CounterNames, counts_of
-from engine.servers.report import MOST_DRAFTED, ServerReport
-from engine.servers.rounds import chain_round
+from engine.servers.kind import MOST_DRAFTED, CounterNames, ServerReport, counts_of
 from engine.servers.server import open_server
-from engine.servers.steps import ServerStep, steps_of_report
 from engine.trace import Trace, dumps, gather, loads
-from engine.trace.limits import UPLOADED
+from engine.trace.checks import UPLOADED
 from explorer.sources.attached import attach
 from tests.engine.servers.scripted_server import (
     CHAT,

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from engine.errors import ServerError
-from engine.servers import load, watch
+from engine.servers import watch
 from engine.servers.client import Client
-from engine.servers.counters import CounterNames, Counts, counts_of, samples
-from engine.servers.load import AT_ONCE, ROUNDS_OF_REQUESTS, measured
+from engine.servers.kind import CounterNames, Counts, counts_of, samples
 from engine.servers.server import Server, open_server
 from engine.servers.vllm import vllm
-from engine.servers.watch import TrafficLook, Watch, by_place, traffic
+from engine.servers.watch import AT_ONCE, ROUNDS_OF_REQUESTS, TrafficLook, Watch, by_place, measured, traffic
 from tests.engine.servers.scripted_server import CHAT, DONE, MODELS, chunk, says, scripted, streams
 
 NAMES = vllm.counters
@@ -115,7 +114,7 @@ def test_the_curve_sends_what_it_says_and_no_more() -> None:
         bodies = [body for _, _, body in script.asked[before:]]
     assert [level.at_once for level in levels] == list(AT_ONCE) and busy.most <= AT_ONCE[-1] and busy.most > 4
     assert len(bodies) == busy.count == 1 + ROUNDS_OF_REQUESTS * sum(AT_ONCE)
-    assert {body["max_tokens"] for body in bodies} == {load.MOST_TOKENS}
+    assert {body["max_tokens"] for body in bodies} == {watch.MOST_TOKENS}
     assert not any("stream" in body for body in bodies)
     assert [level.tokens for level in levels] == [7 * ROUNDS_OF_REQUESTS * level.at_once for level in levels]
     assert all(0.02 <= level.latency < 5 and level.tokens_per_second > 0 for level in levels if level.latency)

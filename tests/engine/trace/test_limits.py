@@ -15,8 +15,8 @@ import pytest
 
 from engine.errors import TraceError
 from engine.trace import dump, dumps, load, loads
-from engine.trace.limits import LIMITS, Limits
-from engine.trace.tail import TraceTail
+from engine.trace.checks import LIMITS, Limits
+from engine.trace.reading import TraceTail
 from tests.engine.test_trace import made
 from tests.engine.trace.bombs import BOMBS, HEADER, LINES, file_of, packed, zeros
 

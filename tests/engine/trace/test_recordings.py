@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.recorder import CHOICE, HEADER, REQUEST, ROUND, Recorder
 from engine.trace import load
-from engine.trace.tail import TraceTail
+from engine.trace.reading import TraceTail
 
 ODD = st.sampled_from([
     None, True, -1, 0, 1, 7, 2**31 - 1, 2**31, 2**40, 2**64, -2**70, 10**400, 0.5, float("nan"), float("inf"),

@@ -11,7 +11,7 @@ import pytest
 from engine.errors import TraceError
 from engine.recorder import Recorder
 from engine.trace import End, Entry, Header, Line, dumps, loads
-from engine.trace.tail import TraceTail
+from engine.trace.reading import TraceTail
 from tests.engine.test_trace import WHOLE, same
 
 TRACE = loads(WHOLE)

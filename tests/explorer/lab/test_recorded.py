@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engine.errors import RequestError
-from engine.lab.forecast import WhatIf
+from engine.lab.whatif import WhatIf
 from explorer.lab.cost import cost_figure, useful_rows
 from explorer.lab.predictions import chosen_line, predicted_points
 from explorer.lab.recorded import FOLDER, NUMBER, RecordedSweep, pack, shipped

@@ -17,8 +17,8 @@ import pytest
 
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError
-from engine.lab.forecast import Gain
 from engine.lab.summary import Summary
+from engine.lab.whatif import Gain
 from engine.trace import Piece
 from explorer.lab.cost import binned, cost_figure, gain_figure, priced
 from explorer.lab.jobs import Job, Jobs
