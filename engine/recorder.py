@@ -76,8 +76,8 @@ log = logging.getLogger("canopy.recorder")
 class RecorderError(ValueError):
     """What does not fit, what was seen and what is allowed, in one sentence."""
 
-    def __init__(self, said: str) -> None:
-        super().__init__(f"{said.rstrip('.')}.")
+    def __init__(self, sentence: str) -> None:
+        super().__init__(f"{sentence.rstrip('.')}.")
 
 
 class Recorder:
@@ -204,13 +204,13 @@ class Recorder:
         except OSError as error:
             log.warning("Recording ends, because the file cannot be written: %s.", error.strerror)
 
-    def _add(self, index: int, seconds: float, found: _Copy | Exception) -> None:
+    def _add(self, index: int, seconds: float, copy: _Copy | Exception) -> None:
         if self._end.reason:
             return
         try:
-            if isinstance(found, Exception):
-                raise found
-            parts = found.parts()
+            if isinstance(copy, Exception):
+                raise copy
+            parts = copy.parts()
             if self._end.cut(index, parts) and index % self._every == 0:
                 self._file.round(_checked_line(index, parts), seconds)
         except OSError:
@@ -372,18 +372,18 @@ class _TraceFile:
     def _pieces(self, line: Mapping[str, Any]) -> dict[int, Any]:
         """The text of those tokens of a line that no earlier one has named, as far as ``token_text`` knows it and the
         line has room."""
-        found: dict[int, Any] = {}
+        fresh: dict[int, Any] = {}
         room = PIECES_BYTES
         for token in sorted(_token_ids(line) - self._named):
-            if len(self._named) + len(found) >= MOST_PIECES:
+            if len(self._named) + len(fresh) >= MOST_PIECES:
                 break
             with suppress(Exception):  # somebody else's function: what it raises costs the token its text alone
                 shown = piece("⟨?⟩" if token == UNKNOWN_TOKEN else self._text(token))
                 room -= 16 + 6 * len(shown)  # bytes of JSON, at the most
                 if room < 0:
                     break
-                found[token] = shown
-        return found
+                fresh[token] = shown
+        return fresh
 
 
 def _text_function(given: Any) -> Callable[[int], Any]:
@@ -395,11 +395,11 @@ def _text_function(given: Any) -> Callable[[int], Any]:
 def token_piece(tokenizer: Any, token: int) -> str | bytes:
     """The text of a token of a tokenizer of transformers; its bytes where it alone is no whole characters: those of
     a byte-level token, or of one like <0xE2>."""
-    found = str(tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False))
-    symbols = tokenizer.convert_ids_to_tokens(token) if "\ufffd" in found else ""
+    decoded = str(tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False))
+    symbols = tokenizer.convert_ids_to_tokens(token) if "\ufffd" in decoded else ""
     if symbols and re.fullmatch("<0x[0-9A-F]{2}>", symbols):
         return bytes([int(symbols[3:5], 16)])
-    return bytes(map(BYTE_SYMBOLS.__getitem__, symbols)) if symbols and set(symbols) <= set(BYTE_SYMBOLS) else found
+    return bytes(map(BYTE_SYMBOLS.__getitem__, symbols)) if symbols and set(symbols) <= set(BYTE_SYMBOLS) else decoded
 
 
 def _byte_symbols() -> dict[str, int]:
@@ -414,15 +414,15 @@ BYTE_SYMBOLS = _byte_symbols()
 
 def _token_ids(line: Mapping[str, Any]) -> set[int]:
     """Every token that a line has the id of."""
-    found = set()
+    ids = set()
     for name, value in line.items():
         if isinstance(value, Mapping):
-            found |= _token_ids(value)
+            ids |= _token_ids(value)
         elif name in ("tokens", "choice", "bonus"):
-            found.update(np.ravel(value).tolist())
+            ids.update(np.ravel(value).tolist())
         elif name in ("drafts", "candidates"):
-            found.update(*map(_token_ids, value))
-    return found - {-1}
+            ids.update(*map(_token_ids, value))
+    return ids - {-1}
 
 
 def _encoded(line: Mapping[str, Any]) -> bytes:
@@ -547,9 +547,9 @@ def reason_of(error: Exception) -> str:
     """What is wrong, on one line and without the full stop."""
     if type(error) is RecursionError:
         return "it is nested too deeply"
-    said = f"it lacks {error}" if type(error) is KeyError else str(error) or type(error).__name__
-    said = " ".join(said.split())[:300].rstrip(".")
-    return said if said.isprintable() else ascii(said)[1:-1]
+    reason = f"it lacks {error}" if type(error) is KeyError else str(error) or type(error).__name__
+    reason = " ".join(reason.split())[:300].rstrip(".")
+    return reason if reason.isprintable() else ascii(reason)[1:-1]
 
 
 def seen(value: Any) -> str:

@@ -174,16 +174,16 @@ def speeds(tallies: Sequence[Tally]) -> Result:
 
 def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
     """A row of the table of prompts that were answered one after the other."""
-    said = speeds(tallies)
+    row = speeds(tallies)
     inside = [tally.forward_seconds + tally.stages["draft"] for tally in tallies]
-    known = sum(said["ms"].values()) > 0 and tallies[0].forward_seconds > 0  # the plain loop reports no stages
+    known = sum(row["ms"].values()) > 0 and tallies[0].forward_seconds > 0  # the plain loop reports no stages
     plain = point.way == PLAIN
     return {
         "method": PLAIN if plain else point.method, "budget": point.budget if point.pace != AUTO else AUTO,
-        "split": point.split, "recording": OFF if plain else point.way, "beside": point.beside, **said,
+        "split": point.split, "recording": OFF if plain else point.way, "beside": point.beside, **row,
         "tokens": tallies[0].tokens,
         "ms_per_round": round(median(1e3 * tally.seconds / tally.rounds for tally in tallies), 3),
-        "ms": said["ms"] if known else None,
+        "ms": row["ms"] if known else None,
         "forward_ms": round(median(1e3 * tally.forward_seconds / tally.rounds for tally in tallies), 3),
         "overhead_share": round(median(1 - part / tally.seconds for part, tally in zip(
             inside, tallies, strict=True)), 4) if known else None}

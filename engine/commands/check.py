@@ -100,8 +100,8 @@ def texts(rig: Rig, asks: Sequence[Ask], at_once: int, costs: CostBook | None = 
     asked = [BatchRequest(live.request(ask), list(rig.drafters_for(ask.method).values()),
                           AutoBudget(curve) if ask.pace == AUTO else None) for ask in asks]
     written: list[list[int]] = [[] for _ in asks]
-    for place, made in decode_together(asked, rig.target, at_once, SharedRows()):
-        written[place] += made.committed.tolist()
+    for place, round_ in decode_together(asked, rig.target, at_once, SharedRows()):
+        written[place] += round_.committed.tolist()
     return written
 
 
@@ -112,11 +112,11 @@ def differences(costs: CostBook, prompts: Sequence[str], choice: argparse.Namesp
     rig, asks = costs.rig, [ask for prompt in prompts for ask in asks_of(prompt, choice)]
     random.Random(choice.seed).shuffle(asks)
     plain = dict(zip(prompts, texts(rig, [plain_ask(prompt, choice) for prompt in prompts], 1), strict=True))
-    for ask, found in zip(asks, texts(rig, asks, at_once, costs), strict=True):
+    for ask, written in zip(asks, texts(rig, asks, at_once, costs), strict=True):
         wanted = plain[ask.prompt]
-        if found != wanted:
-            place = next((index for index, (one, other) in enumerate(zip(wanted, found, strict=False))
-                          if one != other), min(len(wanted), len(found)))
+        if written != wanted:
+            place = next((index for index, (one, other) in enumerate(zip(wanted, written, strict=False))
+                          if one != other), min(len(wanted), len(written)))
             budget = AUTO if ask.pace == AUTO else ask.budget
             yield TextDifference(ask.prompt, ask.method, ask.split, budget, place, at_once)
 
@@ -152,25 +152,25 @@ def run(choice: argparse.Namespace) -> Result:
     if not prompts:
         raise RequestError(f"{choice.prompts} holds no more than {choice.skip} prompts, and --skip leaves those out.")
     costs = CostBook(load_rig(choice.rig, choice.dtype), QUICK)  # any price will do for texts
-    found = [each for at_once in choice.together for prompts_ in tqdm(groups(prompts, at_once), unit="prompts")
-             for each in differences(costs, prompts_, choice, at_once)]
+    parted = [difference for at_once in choice.together for prompts_ in tqdm(groups(prompts, at_once), unit="prompts")
+             for difference in differences(costs, prompts_, choice, at_once)]
     points, apart = lossless_points(choice.temperature), exact_in_law_only(choice.temperature)
     count = len(prompts) * len(choice.budgets) * len(points) * len(choice.together)
-    for each in found[:MOST_NAMED]:
-        print(f"{each.method} ({each.split}) at budget {each.budget}, {each.together} at once, departs at token "
-              f"{each.place}: {each.prompt[:60]!r}")
-    return {"texts": count, "equal": count - len(found), "prompts": len(prompts), "methods": points,
+    for parting in parted[:MOST_NAMED]:
+        print(f"{parting.method} ({parting.split}) at budget {parting.budget}, {parting.together} at "
+              f"once, departs at token {parting.place}: {parting.prompt[:60]!r}")
+    return {"texts": count, "equal": count - len(parted), "prompts": len(prompts), "methods": points,
             "not_compared": apart, "budgets": choice.budgets, "together": choice.together,
-            "differences": [asdict(each) for each in found]}
+            "differences": [asdict(parting) for parting in parted]}
 
 
 def summary(result: Result) -> str:
     """The verdict."""
-    said = f"{result['equal']} of {result['texts']} texts equal autoregressive decoding."
+    sentence = f"{result['equal']} of {result['texts']} texts equal autoregressive decoding."
     if not result["not_compared"]:
-        return said
-    return (f"{said}\nNot compared above temperature 0: {', '.join(result['not_compared'])}, exact in distribution, "
-            "with draws of its own.")
+        return sentence
+    return (f"{sentence}\nNot compared above temperature 0: {', '.join(result['not_compared'])}, exact in "
+            "distribution, with draws of its own.")
 
 
 def status(result: Result) -> int:

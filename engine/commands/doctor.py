@@ -32,10 +32,11 @@ def run(choice: argparse.Namespace) -> Result:
     prompts = [prompt.text for prompt in prompt_set(choice.prompts, choice.limit)]
     rig = load_rig(choice.rig, choice.dtype)
     other = next(name for name in DTYPES if name != rig.target.dtype)
-    found = worst_first(diagnose(rig, prompts, None if choice.without_dtype else load_rig(choice.rig, other)))
-    print("\n".join(line(each) for each in found))
+    findings = worst_first(diagnose(rig, prompts, None if choice.without_dtype else load_rig(choice.rig, other)))
+    print("\n".join(line(finding) for finding in findings))
     return {"rig": rig.name, "prompts": len(prompts), "dtype": rig.target.dtype,
-            "findings": [written(one) for one in found], "counts": dict(Counter(each.status for each in found))}
+            "findings": [written(finding) for finding in findings],
+            "counts": dict(Counter(finding.status for finding in findings))}
 
 
 def line(finding: DoctorFinding) -> str:

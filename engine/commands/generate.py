@@ -48,18 +48,18 @@ def run(choice: argparse.Namespace) -> Result:
     """Answer the prompt, stream the text, and return what --json prints."""
     answer = answer_of(open_rig(choice.rig, choice.dtype), choice)
     rounds, printed = [], ""
-    for made in answer:
-        rounds.append(made)
+    for round__ in answer:
+        rounds.append(round__)
         text = answer.text.rstrip(PARTIAL)
         print(text[len(printed):], end="", flush=True)
         printed = text
     if choice.trace:
         dump(answer.trace, choice.trace)
-    seconds = sum(sum(made.seconds.values()) for made in rounds)
+    seconds = sum(sum(round_.seconds.values()) for round_ in rounds)
     return {
         "text": answer.text, "token_ids": answer.token_ids, "tau": round(tau(rounds), 4),
-        "rounds": len(rounds), "acceptance_lengths": [len(made.acceptance.keep) for made in rounds],
-        "rows": [len(made.tree) for made in rounds],
+        "rounds": len(rounds), "acceptance_lengths": [len(round_.acceptance.keep) for round_ in rounds],
+        "rows": [len(round_.tree) for round_ in rounds],
         "tokens_per_second": round(len(answer.token_ids) / seconds, 1) if seconds else 0.0,
         "end": answer.trace.end.reason, "note": answer.trace.header.note}
 

@@ -35,18 +35,18 @@ class CommandLine(argparse.ArgumentParser):
         """"argument --limit: is '0'; …" becomes "--limit is '0'; …"."""
         flag, colon, rest = message.removeprefix("argument ").partition(": ")
         if not message.startswith("argument "):
-            said = f"{message[:1].upper()}{message[1:]}"
+            sentence = f"{message[:1].upper()}{message[1:]}"
         elif colon and rest.startswith("is "):
-            said = f"{flag.split('/')[0]} {rest}"
+            sentence = f"{flag.split('/')[0]} {rest}"
         else:
-            said = f"{flag.split('/')[0]}: {rest}"
+            sentence = f"{flag.split('/')[0]}: {rest}"
         way_out = f"; see `{self.prog} --help`."
-        raise UsageError(_on_one_line(said, LONGEST_SAID - len(way_out) - 1) + way_out)
+        raise UsageError(_on_one_line(sentence, LONGEST_SAID - len(way_out) - 1) + way_out)
 
 
-def _on_one_line(said: str, longest: int = LONGEST_SAID) -> str:
+def _on_one_line(sentence: str, longest: int = LONGEST_SAID) -> str:
     """The sentence on one line, cut to a length, since it may quote what was typed, newlines and megabytes included."""
-    line = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in said)
+    line = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in sentence)
     return line if len(line) <= longest else f"{line[:longest]}…"
 
 
@@ -61,8 +61,8 @@ def understood(line: CommandLine, words: Sequence[str]) -> argparse.Namespace:
 
 def verb_named(name: str) -> Verb:
     """The verb of that name. Verbs load torch, so only this one is imported."""
-    found: Verb = import_module(f"engine.commands.{name}").VERB
-    return found
+    verb: Verb = import_module(f"engine.commands.{name}").VERB
+    return verb
 
 
 def top_parser() -> CommandLine:
@@ -78,10 +78,10 @@ def top_parser() -> CommandLine:
 def verb_parser(name: str) -> CommandLine:
     """The parser of a verb's flags."""
     verb = verb_named(name)
-    made = CommandLine(prog=f"{NAME} {name}", description=verb.description, allow_abbrev=False,
+    parser = CommandLine(prog=f"{NAME} {name}", description=verb.description, allow_abbrev=False,
                        formatter_class=argparse.RawDescriptionHelpFormatter)
-    verb.add(made)
-    return made
+    verb.add(parser)
+    return parser
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -110,8 +110,8 @@ def main(words: Sequence[str] | None = None) -> int:
 def run(verb: Verb, choice: argparse.Namespace) -> int:
     """Run a verb, print its result, and return its exit status."""
     result = verb.run(choice)
-    if said := verb.summary(result):
-        print(said)
+    if text := verb.summary(result):
+        print(text)
     if choice.json:
         print(json.dumps(result))
     return verb.status(result)

@@ -75,10 +75,10 @@ def _check_kinds(row: Mapping[str, Any], place: str) -> None:
     kinds: dict[str, tuple[type | tuple[type, ...], str]] = {
         **{name: (str, "a text") for name in (*TEXTS, *(word for word in WORDS if word in row))},
         **{name: (kind, "a number") for name, kind in NUMBERS.items() if name in row}}
-    for name, (kind, said) in kinds.items():
+    for name, (kind, wanted) in kinds.items():
         value = row.get(name)
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise RequestError(f"{place} has {str(value)[:40]!r} under {name!r}; it has to be {said}.")
+            raise RequestError(f"{place} has {str(value)[:40]!r} under {name!r}; it has to be {wanted}.")
     drafters = row.get("heads", [])
     if not isinstance(drafters, list) or not all(isinstance(drafter, str) for drafter in drafters):
         raise RequestError(f"{place} has {str(drafters)[:40]!r} under 'heads'; it has to be a list of names.")
@@ -99,8 +99,8 @@ def add(verb: argparse.ArgumentParser) -> None:
 
 def lessons_of(rig: str) -> Path:
     """The file of the lessons to record on a rig."""
-    own = TRACES / f"lessons-{Path(rig).name}.json"
-    return own if own.is_file() else TRACES / "lessons.json"
+    path = TRACES / f"lessons-{Path(rig).name}.json"
+    return path if path.is_file() else TRACES / "lessons.json"
 
 
 def record(live: LiveRig, lesson: LessonPlan, today: str) -> Trace:
@@ -112,7 +112,7 @@ def record(live: LiveRig, lesson: LessonPlan, today: str) -> Trace:
 def run(choice: argparse.Namespace) -> Result:
     """Record every lesson, and print its result."""
     lessons = read_lessons(choice.lessons or lessons_of(choice.rig))
-    live, today, found = open_rig(choice.rig, choice.dtype), date.today().isoformat(), []
+    live, today, recorded_lessons = open_rig(choice.rig, choice.dtype), date.today().isoformat(), []
     for lesson in lessons:
         trace = record(live, lesson, today)
         rounds = [entry.round for entry in trace.entries]
@@ -120,8 +120,8 @@ def run(choice: argparse.Namespace) -> Result:
         row = {"name": lesson.name, "method": lesson.ask.method, "tau": round(tau(rounds), 4), "rounds": len(rounds),
                "end": trace.end.reason}
         print(f"{row['name']:18} {row['method']:15} τ {tau(rounds):5.2f} {row['rounds']:3} rounds {row['end']}")
-        found.append(row)
-    return {"lessons": found}
+        recorded_lessons.append(row)
+    return {"lessons": recorded_lessons}
 
 
 def summary(result: Result) -> str:

@@ -110,13 +110,13 @@ def sweep(choice: argparse.Namespace) -> Record:
         number = number or store.begin(plan, crew.conditions)
         stored = store.sweep(number)
         show(run_sweep(store, number, crew, Control()), stored.done, len(plan))
-        made = report(store.sweep(number), measured := store.measured(number))
+        record = report(store.sweep(number), measured := store.measured(number))
     if choice.predict and isinstance(crew, LocalCrew):
-        made |= prediction(plan, measured, crew.laboratory)
-    write(choice.csv, table_csv(made))
+        record |= prediction(plan, measured, crew.laboratory)
+    write(choice.csv, table_csv(record))
     write(choice.runs_csv, runs_csv(plan, measured))
-    write(choice.report, json.dumps(made, ensure_ascii=False, indent=1))
-    return made
+    write(choice.report, json.dumps(record, ensure_ascii=False, indent=1))
+    return record
 
 
 def must_differ(choice: argparse.Namespace) -> None:
@@ -160,33 +160,33 @@ def write(path: Path | None, text: str) -> None:
         raise RequestError(f"The file cannot be written to {error} The results are kept.") from error
 
 
-def table(made: Record) -> str:
+def table(record: Record) -> str:
     """The rows as a table to read: medians over prompts, with the 95 % interval where there are enough prompts for one.
     Tokens/s are those of all requests at once, and of one of them."""
     lines = [f"{'setting':36}{'tau':>7}{'tok/s':>9}{'95 %':>19}{'each':>9}{'speed-up':>10}{'same text':>11}"]
-    for row in made["rows"]:
+    for row in record["rows"]:
         low, high = row["total_tokens_per_second_low"], row["total_tokens_per_second_high"]
         bounds = "" if low is None else f"{low:.1f} to {high:.1f}"
         faster = "–" if row["speedup"] is None else f"{row['speedup']:.2f} ×"
         same = f"{row['same_text']}/{row['compared']}"
         lines.append(f"{row['label']:36}{row['tau']:>7.2f}{row['total_tokens_per_second']:>9.1f}{bounds:>19}"
                      f"{row['tokens_per_second']:>9.1f}{faster:>10}{same:>11}")
-    lines += [f"{each['label']}: {each['failure']}" for each in made["failures"][:5]]
-    if best := made["recommended"]:
+    lines += [f"{failure['label']}: {failure['failure']}" for failure in record["failures"][:5]]
+    if best := record["recommended"]:
         lines += ["", f"Fastest here: {best['label']}, {best['total_tokens_per_second']:.1f} tokens/s. "
                   f"{best['speedup_withheld']}".rstrip(), best["command"]]
-    lines += [made["prediction_error"]] if made.get("prediction_error") else []
-    lines += [sentence for words in made["load"].values() for sentence in ("", *words)]
+    lines += [record["prediction_error"]] if record.get("prediction_error") else []
+    lines += [sentence for words in record["load"].values() for sentence in ("", *words)]
     return "\n".join(lines)
 
 
 def run(choice: argparse.Namespace) -> Result:
     """Measure, and return what --json prints; parts too long for a line are only in --report."""
     try:
-        made = sweep(choice)
+        record = sweep(choice)
     except KeyboardInterrupt as error:
         raise KeyboardInterrupt(f"Stopped. What was measured is in {choice.out}; --resume goes on.") from error
-    return {name: value for name, value in made.items() if name not in DETAILS}
+    return {name: value for name, value in record.items() if name not in DETAILS}
 
 
 def status(result: Result) -> int:

@@ -70,10 +70,10 @@ def budget_or_auto(word: str) -> int | str:
 
 def budget_words(words: str) -> str:
     """One word of a list of budgets, commas allowed between them: ``16``, ``4,16``, ``auto``."""
-    found = words.replace(",", " ").split()
-    if not found:
+    budgets = words.replace(",", " ").split()
+    if not budgets:
         raise ArgumentTypeError(f"is {shown(words)}; write at least one, as in: 16, 32, {AUTO}")
-    for word in found:
+    for word in budgets:
         budget_or_auto(word)
     return words
 
@@ -122,10 +122,10 @@ def one_of(*words: str) -> Callable[[str], str]:
 
 def turn(word: str) -> Turn:
     """ROLE:TEXT in its two parts."""
-    role, colon, said = text(word).partition(":")
+    role, colon, words = text(word).partition(":")
     if not colon or role not in ROLES:
         raise ArgumentTypeError(f"is {shown(word)}; it has to be ROLE:TEXT, the role one of {', '.join(ROLES)}")
-    return role, said
+    return role, words
 
 
 def readable_file(word: str) -> Path:

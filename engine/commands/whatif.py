@@ -46,9 +46,9 @@ def run(choice: argparse.Namespace) -> Result:
     live = LiveRig(rig)
     text = written(trace or _answered(rig, live, choice))
     curve = None if choice.without_cost else live.curve(text.context, text.request.sampling)
-    found = live_what_if(live, text, Alternatives(choice.budgets, choice.methods, curve))
-    print(table(found))
-    return encoded(found)
+    forecasts = live_what_if(live, text, Alternatives(choice.budgets, choice.methods, curve))
+    print(table(forecasts))
+    return encoded(forecasts)
 
 
 def _answered(rig: Rig, live: LiveRig, choice: argparse.Namespace) -> Trace:
@@ -60,41 +60,43 @@ def _answered(rig: Rig, live: LiveRig, choice: argparse.Namespace) -> Trace:
                                sampling=sampling)))
 
 
-def encoded(found: WhatIf) -> Result:
+def encoded(forecasts: WhatIf) -> Result:
     """The record as plain values, with its derived figures."""
-    return {**asdict(found), "withheld": found.withheld, "forecasts": [
-        {**asdict(each), "tau": round(each.tau, 4), "tokens": each.tokens,
-         "predicted_tokens_per_second": round(each.predicted_tokens_per_second, 1)} for each in found.forecasts]}
+    return {**asdict(forecasts), "withheld": forecasts.withheld, "forecasts": [
+        {**asdict(forecast), "tau": round(forecast.tau, 4), "tokens": forecast.tokens,
+         "predicted_tokens_per_second": round(forecast.predicted_tokens_per_second, 1)}
+        for forecast in forecasts.forecasts]}
 
 
-def table(found: WhatIf) -> str:
+def table(forecasts: WhatIf) -> str:
     """A table to read: a row per method, a column per budget, with τ and below it the predicted tokens/s."""
-    budgets = sorted({each.budget for each in found.forecasts if each.pace == "fixed"})
-    lines = [f"{found.tokens} tokens of text; τ (root included), and predicted tokens/s below it",
+    budgets = sorted({forecast.budget for forecast in forecasts.forecasts if forecast.pace == "fixed"})
+    lines = [f"{forecasts.tokens} tokens of text; τ (root included), and predicted tokens/s below it",
              f"{'':16}" + "".join(f"{budget:>8}" for budget in budgets) + f"{'auto':>8}"]
-    for method, split in dict.fromkeys((each.method, each.split) for each in found.forecasts):
-        own = {(each.budget if each.pace == "fixed" else -1): each for each in found.of(method, split)}
-        cells = [own.get(budget) for budget in [*budgets, -1]]
+    for method, split in dict.fromkeys((forecast.method, forecast.split) for forecast in forecasts.forecasts):
+        by_budget = {(row.budget if row.pace == "fixed" else -1): row for row in forecasts.of(method, split)}
+        cells = [by_budget.get(budget) for budget in [*budgets, -1]]
         name = f"{method} {split}" if split == "each" else method
-        lines.append(f"{name:16}" + "".join(f"{_tau(each):>8}" for each in cells))
-        if found.cost and not found.withheld:
-            lines.append(f"{'':16}" + "".join(f"{_speed(each):>8}" for each in cells))
-    if found.best:
-        lines.append(f"Fastest, predicted: {found.best.method} {found.best.split} at budget "
-                     f"{'auto' if found.best.pace == 'auto' else found.best.budget}.")
-    if found.withheld:
-        lines.append(found.withheld)
-    if found.departures:
-        lines.append(f"The target would choose another token at {found.departures} places ({found.dtype} rounding).")
-    return "\n".join([*lines, f"Took {found.seconds:.2f} s."])
+        lines.append(f"{name:16}" + "".join(f"{_tau(cell):>8}" for cell in cells))
+        if forecasts.cost and not forecasts.withheld:
+            lines.append(f"{'':16}" + "".join(f"{_speed(cell):>8}" for cell in cells))
+    if forecasts.best:
+        lines.append(f"Fastest, predicted: {forecasts.best.method} {forecasts.best.split} at budget "
+                     f"{'auto' if forecasts.best.pace == 'auto' else forecasts.best.budget}.")
+    if forecasts.withheld:
+        lines.append(forecasts.withheld)
+    if forecasts.departures:
+        lines.append(f"The target would choose another token at {forecasts.departures} places "
+                     f"({forecasts.dtype} rounding).")
+    return "\n".join([*lines, f"Took {forecasts.seconds:.2f} s."])
 
 
-def _tau(each: Forecast | None) -> str:
-    return f"{each.tau:.2f}" if each else ""
+def _tau(forecast: Forecast | None) -> str:
+    return f"{forecast.tau:.2f}" if forecast else ""
 
 
-def _speed(each: Forecast | None) -> str:
-    return f"{each.predicted_tokens_per_second:.0f}" if each else ""
+def _speed(forecast: Forecast | None) -> str:
+    return f"{forecast.predicted_tokens_per_second:.0f}" if forecast else ""
 
 
 VERB = Verb(__doc__, add, run, nothing_more)

@@ -46,16 +46,16 @@ def read_among(target: Target, asked: Sequence[BatchRequest], at_once: int,
     step_seconds, committed = [], []
     try:
         began = perf_counter()
-        own = batch.admit(own_request)
+        measured_number = batch.admit(own_request)
         prefill_seconds = perf_counter() - began
-        while own in batch:
+        while measured_number in batch:
             while len(batch) < at_once:
                 turns.admit(batch)
             began = perf_counter()
-            made = batch.round()
+            rounds = batch.round()
             step_seconds.append(perf_counter() - began)
-            kept += [each for number, each in made if number == own]
-            committed.append(sum(len(each.acceptance.keep) for _, each in made))
+            kept += [batch_round for number, batch_round in rounds if number == measured_number]
+            committed.append(sum(len(batch_round.acceptance.keep) for _, batch_round in rounds))
     finally:
         batch.close()
     if step_seconds:

@@ -97,54 +97,55 @@ def marks(proposed: NDArray[np.int32], text: NDArray[np.int32], confidence: NDAr
     return Marks(total, (reached & right).sum(0), (confidence * reached).sum(0) / np.maximum(total, 1))
 
 
-def ways_finding(check: tuple[str, str], own: Marks, others: Mapping[str, Marks], advice: str) -> DoctorFinding:
+def ways_finding(check: tuple[str, str], chosen: Marks, others: Mapping[str, Marks], advice: str) -> DoctorFinding:
     """The finding on whether the drafter is run in a wrong way, which it is if another way does better. ``check`` is
     (name, drafter), ``others`` the marks of the other ways by name; ``advice`` has a place for the best of them:
     {best}."""
     if not others:
-        return DoctorFinding(*check, FINE, f"There is no other way to try; {own.accepted:.2f} tokens accepted a round.")
+        return DoctorFinding(*check, FINE, f"There is no other way to try; {chosen.accepted:.2f} tokens accepted a "
+                             "round.")
     best = max(others, key=lambda name: others[name].accepted)
-    found = others[best].accepted
-    gain = found / max(own.accepted, 1e-9)
-    seen = (f"{own.accepted:.2f} drafted tokens accepted a round as it is run, {found:.2f} at best otherwise ({best}; "
-            f"{len(others)} tried).")
-    if gain < SUSPICIOUS_GAIN or found - own.accepted < LEAST_GAIN:
+    accepted = others[best].accepted
+    gain = accepted / max(chosen.accepted, 1e-9)
+    seen = (f"{chosen.accepted:.2f} drafted tokens accepted a round as it is run, {accepted:.2f} at best otherwise "
+            f"({best}; {len(others)} tried).")
+    if gain < SUSPICIOUS_GAIN or accepted - chosen.accepted < LEAST_GAIN:
         return DoctorFinding(*check, FINE, seen)
     return DoctorFinding(*check, WRONG if gain >= WRONG_GAIN else SUSPICIOUS, seen, advice.format(best=best))
 
 
-def against_config(finding: DoctorFinding, run: object, said: object) -> DoctorFinding:
+def against_config(finding: DoctorFinding, run: object, configured: object) -> DoctorFinding:
     """The finding, or a worse one where a drafter is not run as its own config says."""
-    if run == said:
+    if run == configured:
         return finding
-    return DoctorFinding(finding.name, finding.drafter, WRONG, f"It is run with {run}, its config says {said}. "
+    return DoctorFinding(finding.name, finding.drafter, WRONG, f"It is run with {run}, its config says {configured}. "
                          f"{finding.seen}", "Run it with what the checkpoint's config says.")
 
 
-def confidence_finding(drafter: str, own: Marks) -> DoctorFinding:
+def confidence_finding(drafter: str, proposals: Marks) -> DoctorFinding:
     """The finding on whether the drafter's confidence in its chain is justified."""
-    solid = own.reached >= FEWEST
+    solid = proposals.reached >= FEWEST
     if not solid.any():
-        return DoctorFinding("confidence", drafter, SUSPICIOUS, f"Only {own.reached[0]} places to judge by.",
+        return DoctorFinding("confidence", drafter, SUSPICIOUS, f"Only {proposals.reached[0]} places to judge by.",
                              "Give longer prompts, or more of them.")
-    weights = own.reached[solid] / own.reached[solid].sum()
-    said, came = (float((each[solid] * weights).sum()) for each in (own.confidence, own.shares))
-    seen = f"The mean probability that it gives a chain's token is {said:.2f}; {came:.2f} of them are accepted."
-    if abs(said - came) <= TRUST:
+    weights = proposals.reached[solid] / proposals.reached[solid].sum()
+    promised, came = (float((values[solid] * weights).sum()) for values in (proposals.confidence, proposals.shares))
+    seen = f"The mean probability that it gives a chain's token is {promised:.2f}; {came:.2f} of them are accepted."
+    if abs(promised - came) <= TRUST:
         return DoctorFinding("confidence", drafter, FINE, seen)
-    excess = "more" if said > came else "less"
+    excess = "more" if promised > came else "less"
     return DoctorFinding("confidence", drafter, SUSPICIOUS, seen, f"It promises {excess} than it keeps: the text is "
                          "unlike its training data, or its inputs are; see the other checks.")
 
 
-def positions_finding(drafter: str, own: Marks) -> DoctorFinding:
+def positions_finding(drafter: str, own_way: Marks) -> DoctorFinding:
     """The finding on acceptance by depth: if it is low from the start, the drafter does not suit the text; if it dips,
     one slot is wrong."""
-    solid = own.reached >= FEWEST
-    shares = own.shares
+    solid = own_way.reached >= FEWEST
+    shares = own_way.shares
     seen = "Accepted of those reached, by depth: " + " ".join(f"{share:.2f}" for share in shares[solid]) + "."
     if not solid[0]:
-        return DoctorFinding("positions", drafter, SUSPICIOUS, f"Only {own.reached[0]} places to judge by.",
+        return DoctorFinding("positions", drafter, SUSPICIOUS, f"Only {own_way.reached[0]} places to judge by.",
                              "Give longer prompts, or more of them.")
     if shares[0] < FIRST_SHARE:
         return DoctorFinding("positions", drafter, SUSPICIOUS, seen, "Even the first drafted token is accepted in less "
@@ -160,4 +161,4 @@ def positions_finding(drafter: str, own: Marks) -> DoctorFinding:
 
 def worst_first(findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:
     """The findings, wrong before suspicious before fine, each in the order of the checks."""
-    return sorted(findings, key=lambda each: -WEIGHT[each.status])
+    return sorted(findings, key=lambda finding: -WEIGHT[finding.status])

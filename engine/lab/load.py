@@ -50,8 +50,8 @@ def load_words(summary: Summary, curve: Setting) -> list[str]:
     rows = of_curve(summary, curve)
     measured = {row.setting.together for row in rows}
     plain = [row for row in of_curve(summary, curve.baseline) if row.setting.together in measured]
-    found = [f"{_named(row)} for {together}" for together, row in ridge([*plain, *rows]).items()]
-    best = f"The best budget of {curve.label}, by requests at once: {', '.join(found)}." if found else ""
+    sentences = [f"{_named(row)} for {together}" for together, row in ridge([*plain, *rows]).items()]
+    best = f"The best budget of {curve.label}, by requests at once: {', '.join(sentences)}." if sentences else ""
     return [sentence for sentence in (best, *plain_words(rows)) if sentence]
 
 
@@ -62,15 +62,16 @@ def _named(row: Row) -> str:
 def plain_words(rows: Sequence[Row]) -> list[str]:
     """Sentences on where plain decoding is faster, from few requests at once to many; neighbouring numbers with the
     same result share one."""
-    said: dict[int, str] = {}
+    by_count: dict[int, str] = {}
     for count in sorted({row.setting.together for row in rows}):
         fixed = sorted((row.setting.budget, row.speedup.median) for row in rows
                        if row.speedup and row.setting.pace == FIXED and row.setting.together == count)
         if fixed:
-            said[count] = _where([budget for budget, _ in fixed], [budget for budget, faster in fixed if faster < 1])
+            by_count[count] = _where([budget for budget, _ in fixed],
+                                     [budget for budget, faster in fixed if faster < 1])
     groups = [(words, [count for count, _ in members])
-              for words, members in groupby(said.items(), key=lambda item: item[1])]
-    return [f"{_span(counts, len(groups) > 1 and counts[-1] == max(said))} {words}." for words, counts in groups]
+              for words, members in groupby(by_count.items(), key=lambda item: item[1])]
+    return [f"{_span(counts, len(groups) > 1 and counts[-1] == max(by_count))} {words}." for words, counts in groups]
 
 
 def _where(budgets: Sequence[int], losing: Sequence[int]) -> str:
@@ -121,12 +122,13 @@ Texts = Mapping[Setting, Sequence[KnownRounds]]  # of settings with one request 
 
 def texts_measured(measured: Iterable[CellResult]) -> Texts:
     """The rounds of every measured setting, one text per prompt, from its runs with the fewest requests at once."""
-    found: dict[Setting, dict[int, dict[int, KnownRounds]]] = defaultdict(lambda: defaultdict(dict))
-    for each in measured:
-        setting = each.cell.setting
-        if each.reading and each.reading.lengths and setting.pace == FIXED:
-            found[setting.alone][each.cell.prompt].setdefault(setting.together, _rounds(each.reading, setting.together))
-    return {setting: [by_count[min(by_count)] for by_count in prompts.values()] for setting, prompts in found.items()}
+    by_setting: dict[Setting, dict[int, dict[int, KnownRounds]]] = defaultdict(lambda: defaultdict(dict))
+    for result in measured:
+        setting = result.cell.setting
+        if result.reading and result.reading.lengths and setting.pace == FIXED:
+            by_setting[setting.alone][result.cell.prompt].setdefault(
+                setting.together, _rounds(result.reading, setting.together))
+    return {setting: [rounds[min(rounds)] for rounds in prompts.values()] for setting, prompts in by_setting.items()}
 
 
 def _rounds(reading: Reading, together: int) -> KnownRounds:
@@ -136,9 +138,10 @@ def _rounds(reading: Reading, together: int) -> KnownRounds:
 
 def texts_forecast(forecasts: Iterable[Forecast]) -> Texts:
     """The rounds that a what-if predicts for one text, without those of a drafter that drafts nothing."""
-    return {Setting(each.method, each.budget, each.split): [KnownRounds(each.lengths, each.rows, each.build_ms)]
-            for each in forecasts
-            if each.pace == FIXED and each.lengths and (each.budget or not METHODS[each.method].drafter_count)}
+    return {Setting(forecast.method, forecast.budget, forecast.split): [
+                KnownRounds(forecast.lengths, forecast.rows, forecast.build_ms)]
+            for forecast in forecasts if forecast.pace == FIXED and forecast.lengths and (
+                forecast.budget or not METHODS[forecast.method].drafter_count)}
 
 
 def predict(texts: Texts, counts: Iterable[int], load: LoadCost) -> dict[Setting, float]:

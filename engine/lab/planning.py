@@ -101,12 +101,12 @@ def tidy_together(counts: Iterable[int]) -> tuple[int, ...]:
 
 
 def _tidy(numbers: Iterable[int], check: Callable[[int], None], none: str) -> tuple[int, ...]:
-    found = tuple(sorted(set(numbers)))
-    for number in found:
+    tidy = tuple(sorted(set(numbers)))
+    for number in tidy:
         check(number)
-    if not found:
+    if not tidy:
         raise RequestError(none)
-    return found
+    return tidy
 
 
 def settings(choice: Choice) -> tuple[Setting, ...]:
@@ -118,8 +118,8 @@ def settings(choice: Choice) -> tuple[Setting, ...]:
     """
     alone = _alone(choice)
     counts = tidy_together(choice.together)
-    found = [replace(setting, together=count) for count in counts for setting in alone]
-    return tuple(dict.fromkeys([alone[0], *found]))
+    together_settings = [replace(setting, together=count) for count in counts for setting in alone]
+    return tuple(dict.fromkeys([alone[0], *together_settings]))
 
 
 def _alone(choice: Choice) -> tuple[Setting, ...]:
@@ -130,13 +130,13 @@ def _alone(choice: Choice) -> tuple[Setting, ...]:
     if choice.drafters and not any(row.takes(len(choice.drafters)) for row in rows):
         raise RequestError(f"None of the chosen methods takes the {len(choice.drafters)} drafters "
                            f"{', '.join(choice.drafters)}; name as many as a method has, or none.")
-    found: dict[Setting, None] = {_setting(BASELINE, 0, choice): None}
+    chosen: dict[Setting, None] = {_setting(BASELINE, 0, choice): None}
     for name, row in zip(choice.methods, rows, strict=True):
         for budget in budgets if row.drafter_count else (0,):
-            found.setdefault(_setting(name, budget, choice))
+            chosen.setdefault(_setting(name, budget, choice))
         for budget in own_pace if row.drafter_count else ():
-            found.setdefault(replace(_setting(name, budget, choice), pace=AUTO))
-    return tuple(found)
+            chosen.setdefault(replace(_setting(name, budget, choice), pace=AUTO))
+    return tuple(chosen)
 
 
 def _setting(name: str, budget: int, choice: Choice) -> Setting:

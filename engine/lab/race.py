@@ -79,28 +79,28 @@ def run_race(laboratory: Laboratory, plan: SweepPlan, control: Control) -> Itera
 
 def lanes(plan: SweepPlan, measured: Sequence[CellResult], laboratory: Laboratory) -> Race:
     """The measured settings as lanes; a setting that was not measured before a stop has none."""
-    by_setting = {setting: [found for found in measured if found.cell.setting == setting]
+    by_setting = {setting: [result for result in measured if result.cell.setting == setting]
                   for setting in plan.settings}
-    made = tuple(_lane(setting, found, by_setting.get(setting.baseline, []))
-                 for setting, found in by_setting.items() if found)
-    named = sorted({token for lane in made if lane.shown for token in (*lane.shown.token_ids, lane.shown.bonus)
+    all_lanes = tuple(_lane(setting, result, by_setting.get(setting.baseline, []))
+                 for setting, result in by_setting.items() if result)
+    named = sorted({token for lane in all_lanes if lane.shown for token in (*lane.shown.token_ids, lane.shown.bonus)
                     if token >= 0})
-    return Race(made, laboratory.pieces(named))
+    return Race(all_lanes, laboratory.pieces(named))
 
 
 def _lane(setting: Setting, measured: Sequence[CellResult], baselines: Sequence[CellResult]) -> Lane:
-    readings = {found.cell.repeat: found.reading for found in measured if found.reading}
+    readings = {results.cell.repeat: results.reading for results in measured if results.reading}
     if not readings:
         return Lane(setting, failure=measured[0].failure)
     shown = sorted(readings.values(), key=lambda reading: reading.seconds)[len(readings) // 2]
-    beside = {found.cell.repeat: found.reading for found in baselines if found.reading}
+    beside = {baseline.cell.repeat: baseline.reading for baseline in baselines if baseline.reading}
     pairs = [(reading, beside[repeat]) for repeat, reading in readings.items() if repeat in beside]
-    differences = [found for reading, baseline in pairs if (found := first_difference(reading, baseline))]
+    differences = [results for reading, baseline in pairs if (results := first_difference(reading, baseline))]
     speedup, withheld = _speedup(setting, shown, [pair for pair in pairs if pair[1].lengths])
     return Lane(
         setting, shown, tuple(accumulate(shown.round_seconds)), tuple(accumulate(shown.lengths)), shown.tau,
         _spread([reading.tokens_per_second for reading in readings.values()]), speedup,
-        min(differences, key=lambda found: found.place, default=None), withheld)
+        min(differences, key=lambda results: results.place, default=None), withheld)
 
 
 def _speedup(setting: Setting, shown: Reading, pairs: Sequence[tuple[Reading, Reading]]) -> tuple[Spread | None, str]:

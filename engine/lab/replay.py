@@ -147,8 +147,8 @@ def agreed(known: KnownText, place: int, tree: DraftTree) -> Integers:
     """The nodes that a round keeps, (a,) int32: the longest path of the tree that the text follows, up to its end."""
     index = place + depths(tree.parents)
     inside = index < len(known.token_ids)
-    said = known.token_ids[np.where(inside, index, place)]
-    return longest_path(tree.parents, inside & (tree.tokens == said))
+    tokens = known.token_ids[np.where(inside, index, place)]
+    return longest_path(tree.parents, inside & (tree.tokens == tokens))
 
 
 def replay(method: str, split: str, growers: Mapping[tuple[str, str], Grower], known: KnownText,

@@ -81,15 +81,15 @@ def report(stored: StoredSweep, measured: Sequence[CellResult]) -> Record:
         "sweep": stored.number, "started": stored.started, **asdict(stored.conditions),
         "prompt_set": plan.prompt_set, "prompts": len(plan.prompts), "repeats": plan.repeats,
         "max_tokens": plan.max_tokens, "seed": plan.seed, "cells": len(plan), "done": len(measured),
-        "failed": sum(each.reading is None for each in measured), "complete": len(measured) == len(plan),
+        "failed": sum(result.reading is None for result in measured), "complete": len(measured) == len(plan),
         "rows": [record(row) for row in summary.rows],
-        "domains": {domain: [record(row) for row in each.rows] for domain, each in by_domain(plan, measured).items()},
+        "domains": {domain: [record(row) for row in part.rows] for domain, part in by_domain(plan, measured).items()},
         "histograms": [{**named(setting), "counts": list(histogram(readings))}
                        for setting, readings in by_setting(plan, measured)],
         "acceptance": [{**named(setting), **asdict(cell), "rate": cell.rate}
                        for setting, readings in by_setting(plan, measured) for cell in acceptance(readings)],
-        "calibration": [{**named(setting), **asdict(found)} for setting, readings in by_setting(plan, measured)
-                        if (found := calibration(readings))],
+        "calibration": [{**named(setting), **asdict(bins)} for setting, readings in by_setting(plan, measured)
+                        if (bins := calibration(readings))],
         "failures": failures(plan, measured),
         "recommended": recommended(plan, best) if best else None,
         "ridge": [recommended(plan, row) for count in summary.counts if (row := summary.at(count).best)],
@@ -117,32 +117,32 @@ def named(setting: Setting) -> Record:
     return {"label": setting.label, **written(setting), "heads": "+".join(setting.drafters)}
 
 
-def _flat(name: str, found: Estimate | None) -> Record:
+def _flat(name: str, estimate: Estimate | None) -> Record:
     """An estimate as flat fields: ``tau``, ``tau_low`` …; all None without an estimate."""
-    fields = asdict(found) if found else dict.fromkeys(Estimate.__annotations__)
+    fields = asdict(estimate) if estimate else dict.fromkeys(Estimate.__annotations__)
     return {name: fields.pop("median"), **{f"{name}_{field}": value for field, value in fields.items()}}
 
 
 def by_setting(plan: SweepPlan, measured: Sequence[CellResult]) -> list[tuple[Setting, list[Reading]]]:
     """The readings of each setting that has any, in the plan's order."""
     readings: Mapping[Setting, list[Reading]] = {setting: [] for setting in plan.settings}
-    for found in measured:
-        if found.reading:
-            readings[found.cell.setting].append(found.reading)
-    return [(setting, found) for setting, found in readings.items() if found]
+    for result in measured:
+        if result.reading:
+            readings[result.cell.setting].append(result.reading)
+    return [(setting, group) for setting, group in readings.items() if group]
 
 
 def by_domain(plan: SweepPlan, measured: Sequence[CellResult]) -> dict[str, Summary]:
     """The table for each domain that the prompts name."""
     domains = sorted({prompt.domain for prompt in plan.prompts if prompt.domain})
     return {domain: summarise(plan.settings, [
-        found for found in measured if plan.prompts[found.cell.prompt].domain == domain]) for domain in domains}
+        result for result in measured if plan.prompts[result.cell.prompt].domain == domain]) for domain in domains}
 
 
 def failures(plan: SweepPlan, measured: Sequence[CellResult]) -> list[Record]:
     """The cells that could not be run, and why."""
-    return [{**named(found.cell.setting), "prompt": plan.prompts[found.cell.prompt].text[:80],
-             "repeat": found.cell.repeat, "failure": found.failure} for found in measured if found.reading is None]
+    return [{**named(result.cell.setting), "prompt": plan.prompts[result.cell.prompt].text[:80],
+             "repeat": result.cell.repeat, "failure": result.failure} for result in measured if result.reading is None]
 
 
 def run_command(plan: SweepPlan, setting: Setting) -> str:
@@ -176,22 +176,22 @@ def _sampling(setting: Setting) -> list[str]:
     return ["--temperature", str(setting.temperature), "--top-k", str(setting.top_k), "--top-p", str(setting.top_p)]
 
 
-def table_csv(made: Record) -> str:
+def table_csv(sweep_record: Record) -> str:
     """The table as CSV, a line per setting, each with its conditions and the sweep's command line."""
-    versions = " ".join(f"{name} {version}" for name, version in made["versions"].items())
-    about = {name: made[name] for name in ("rig", "hardware", "dtype", "prompt_set", "prompts", "repeats",
+    versions = " ".join(f"{name} {version}" for name, version in sweep_record["versions"].items())
+    about = {name: sweep_record[name] for name in ("rig", "hardware", "dtype", "prompt_set", "prompts", "repeats",
                                            "max_tokens", "seed", "started", "complete")}
-    best = made["recommended"]["label"] if made["recommended"] else None
+    best = sweep_record["recommended"]["label"] if sweep_record["recommended"] else None
     return _csv([{**row, "recommended": row["label"] == best, **about, "versions": versions,
-                  "command": made["command"]} for row in made["rows"]])
+                  "command": sweep_record["command"]} for row in sweep_record["rows"]])
 
 
 def runs_csv(plan: SweepPlan, measured: Sequence[CellResult]) -> str:
     """Every run as CSV, a line per cell: the data that the table is made from."""
     return _csv([{
-        **named(found.cell.setting), "prompt": found.cell.prompt, "domain": plan.prompts[found.cell.prompt].domain,
-        "repeat": found.cell.repeat, "hardware": found.hardware, "failure": found.failure,
-        **(_figures(found.reading) if found.reading else dict.fromkeys(FIGURES))} for found in measured])
+        **named(result.cell.setting), "prompt": result.cell.prompt, "domain": plan.prompts[result.cell.prompt].domain,
+        "repeat": result.cell.repeat, "hardware": result.hardware, "failure": result.failure,
+        **(_figures(result.reading) if result.reading else dict.fromkeys(FIGURES))} for result in measured])
 
 
 FIGURES = ("tau", "tokens_per_second", "total_tokens_per_second", "tokens", "rounds", "seconds", "prefill_seconds")

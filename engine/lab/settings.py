@@ -257,11 +257,11 @@ def measuring_order(plan: SweepPlan) -> list[Cell]:
     prompts as possible.
     """
     random = Random(plan.seed)
-    found = []
+    ordered = []
     for repeat in range(plan.repeats):
         for prompt in random.sample(range(len(plan.prompts)), len(plan.prompts)):
-            found += [Cell(prompt, setting, repeat) for setting in random.sample(plan.settings, len(plan.settings))]
-    return found
+            ordered += [Cell(prompt, setting, repeat) for setting in random.sample(plan.settings, len(plan.settings))]
+    return ordered
 
 
 def block_of(cell: Cell) -> Block:

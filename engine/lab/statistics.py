@@ -47,18 +47,18 @@ def _prefixes(tree: DraftTree) -> list[int]:
     return first[1:]
 
 
-def ended_by_text(made: Round) -> bool:
+def ended_by_text(round_: Round) -> bool:
     """Whether the end of the text (a stop token, max_tokens) ended the walk before the tree did. The bonus token is
     then a drafted child of the last kept row."""
-    *_, last = standings(made)
-    return bool((made.tree.tokens[last] == made.acceptance.bonus).any())
+    *_, last = standings(round_)
+    return bool((round_.tree.tokens[last] == round_.acceptance.bonus).any())
 
 
-def standings(made: Round) -> Iterator[NDArray[np.intp]]:
+def standings(round_: Round) -> Iterator[NDArray[np.intp]]:
     """For each kept row, root first, the drafted nodes (n,) that continue its prefix, copies of the prefix included."""
-    tree = made.tree
+    tree = round_.tree
     here: NDArray[np.intp] = np.zeros(1, np.intp)
-    for token in (*made.committed[1:].tolist(), None):
+    for token in (*round_.committed[1:].tolist(), None):
         below = np.flatnonzero(np.isin(tree.parents[1:], here)) + 1
         yield below
         here = below[tree.tokens[below] == token]
@@ -72,29 +72,29 @@ class AcceptanceTally:
     proposed: list[list[int]] = field(default_factory=list)
     accepted: list[list[int]] = field(default_factory=list)
 
-    def add(self, made: Round) -> None:
+    def add(self, round_: Round) -> None:
         """Count a round, unless the end of the text ended its walk."""
-        rows: list[int | None] = [0] * len(made.drafts)
-        deepest = max((draft.depth for draft in made.drafts), default=0)
-        path = made.tree.tokens[made.acceptance.keep].tolist()
-        for depth, below in enumerate(standings(made)):
+        rows: list[int | None] = [0] * len(round_.drafts)
+        deepest = max((draft.depth for draft in round_.drafts), default=0)
+        path = round_.tree.tokens[round_.acceptance.keep].tolist()
+        for depth, below in enumerate(standings(round_)):
             if depth:
                 rows = [step(draft, row, depth - 1, path[depth])
-                        for draft, row in zip(made.drafts, rows, strict=True)]
+                        for draft, row in zip(round_.drafts, rows, strict=True)]
             if depth >= deepest:
                 return
-            self._count(depth, ranks(made, rows, depth, below), path[depth + 1] if depth + 1 < len(path) else None)
+            self._count(depth, ranks(round_, rows, depth, below), path[depth + 1] if depth + 1 < len(path) else None)
 
-    def _count(self, depth: int, found: dict[int, int], taken: int | None) -> None:
+    def _count(self, depth: int, accepted: dict[int, int], taken: int | None) -> None:
         while len(self.reached) <= depth:
             self.reached.append(0)
             self.proposed.append([0] * RANKS)
             self.accepted.append([0] * RANKS)
         self.reached[depth] += 1
-        for rank in found.values():
+        for rank in accepted.values():
             self.proposed[depth][rank] += 1
         if taken is not None:
-            self.accepted[depth][found[taken]] += 1
+            self.accepted[depth][accepted[taken]] += 1
 
     def counts(self) -> AcceptanceCounts:
         """The counts as a record."""
@@ -102,15 +102,15 @@ class AcceptanceTally:
             tuple(self.reached), tuple(map(tuple, self.proposed)), tuple(map(tuple, self.accepted)))
 
 
-def ranks(made: Round, rows: list[int | None], depth: int, nodes: NDArray[np.intp]) -> dict[int, int]:
+def ranks(tree: Round, rows: list[int | None], depth: int, nodes: NDArray[np.intp]) -> dict[int, int]:
     """The best rank of each of these nodes' tokens among the drafters that propose it, ``RANKS`` − 1 at most."""
-    found: dict[int, int] = {}
-    for token, drafters in zip(made.tree.tokens[nodes].tolist(), made.tree.drafters[nodes].tolist(), strict=True):
+    best: dict[int, int] = {}
+    for token, drafters in zip(tree.tree.tokens[nodes].tolist(), tree.tree.drafters[nodes].tolist(), strict=True):
         places = [place(draft, row, depth, token) for drafter, (draft, row) in enumerate(
-            zip(made.drafts, rows, strict=True)) if drafters >> drafter & 1]
+            zip(tree.drafts, rows, strict=True)) if drafters >> drafter & 1]
         known = [rank for rank in places if rank is not None]
-        found[token] = min([found.get(token, RANKS - 1), *known])
-    return found
+        best[token] = min([best.get(token, RANKS - 1), *known])
+    return best
 
 
 def place(draft: Lattice, row: int | None, depth: int, token: int) -> int | None:
@@ -152,10 +152,10 @@ def read(rounds: Iterable[Round]) -> Reading:
     kept: list[Round] = []
     step_seconds: list[float] = []
     began = perf_counter()
-    for made in rounds:
+    for round_ in rounds:
         now = perf_counter()
         step_seconds.append(now - began)
-        kept.append(made)
+        kept.append(round_)
         began = perf_counter()
     return reading(kept, step_seconds)
 
@@ -169,20 +169,20 @@ def reading_of(trace: Trace) -> Reading:
 def reading(rounds: Sequence[Round], step_seconds: Sequence[float], committed: Sequence[int] = ()) -> Reading:
     """The reading of a run's rounds. ``step_seconds`` (rounds,): the time of each step of the loop; the first includes
     the prefill. ``committed`` (rounds,): see ``Reading``."""
-    own = [sum(rounds[0].seconds.values()), *step_seconds[1:]] if rounds else []
+    round_seconds = [sum(rounds[0].seconds.values()), *step_seconds[1:]] if rounds else []
     cut = bool(rounds) and ended_by_text(rounds[-1])
     tally = AcceptanceTally()
-    for made in rounds[:-1] if cut else rounds:
-        tally.add(made)
+    for counted in rounds[:-1] if cut else rounds:
+        tally.add(counted)
     return Reading(
-        token_ids=tuple(token for made in rounds for token in made.committed.tolist()),
-        lengths=tuple(len(made.acceptance.keep) for made in rounds),
-        rows=tuple(len(made.tree) for made in rounds),
-        expected=tuple(expected_length(made.tree) for made in rounds),
-        round_seconds=tuple(own),
-        prefill_seconds=max(0.0, step_seconds[0] - own[0]) if own else 0.0,
-        stage_seconds={stage: sum(made.seconds.get(stage, 0.0) for made in rounds) for stage in STAGES},
-        gaps=tuple(gap for made in rounds for gap in made.verification.gap[made.acceptance.keep].tolist()),
+        token_ids=tuple(token for round_ in rounds for token in round_.committed.tolist()),
+        lengths=tuple(len(round_.acceptance.keep) for round_ in rounds),
+        rows=tuple(len(round_.tree) for round_ in rounds),
+        expected=tuple(expected_length(round_.tree) for round_ in rounds),
+        round_seconds=tuple(round_seconds),
+        prefill_seconds=max(0.0, step_seconds[0] - round_seconds[0]) if round_seconds else 0.0,
+        stage_seconds={stage: sum(round_.seconds.get(stage, 0.0) for round_ in rounds) for stage in STAGES},
+        gaps=tuple(gap for round_ in rounds for gap in round_.verification.gap[round_.acceptance.keep].tolist()),
         acceptance=tally.counts(),
         bonus=rounds[-1].acceptance.bonus if rounds else -1,
         cut=cut,

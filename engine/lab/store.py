@@ -56,8 +56,8 @@ def _prompt(fields: dict[str, Any]) -> Prompt:
 
 
 def _setting(fields: dict[str, Any]) -> Setting:
-    own = {name: value for name, value in fields.items() if name != "heads"}
-    return Setting(**own, drafters=tuple(fields["heads"]))
+    known_fields = {name: value for name, value in fields.items() if name != "heads"}
+    return Setting(**known_fields, drafters=tuple(fields["heads"]))
 
 
 def decode_conditions(text: str) -> Conditions:
@@ -116,8 +116,8 @@ def take_lock(path: Path) -> IO[bytes]:
                                "another file.")
         lock = open(os.open(_lock_of(path), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666), "ab")  # noqa: SIM115
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ResultsError(f"The results file {path.name} cannot be made there: {said}.") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ResultsError(f"The results file {path.name} cannot be made there: {reason}.") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -289,17 +289,17 @@ class Store(Results):
                  for place, cell in enumerate(measuring_order(plan))))
         return int(number or 0)
 
-    def record(self, number: int, found: CellResult) -> bool:
+    def record(self, number: int, result: CellResult) -> bool:
         """Write a cell's result; False, and nothing written, where the cell is already done or does not exist."""
         if number not in self._places:
             self._places[number] = _places(self.sweep(number).plan)
-        reading = encode(found.reading) if found.reading else None
+        reading = encode(result.reading) if result.reading else None
         with self._transaction():
             changed = self._connection.execute(
                 "UPDATE cell SET reading = ?, failure = ?, hardware = ?, finished = ? WHERE sweep = ? AND prompt = ? "
                 f"AND setting = ? AND repeat = ? AND {PENDING}",
-                (reading, found.failure or None, found.hardware, now(), number, found.cell.prompt,
-                 self._places[number].get(found.cell.setting, -1), found.cell.repeat)).rowcount
+                (reading, result.failure or None, result.hardware, now(), number, result.cell.prompt,
+                 self._places[number].get(result.cell.setting, -1), result.cell.repeat)).rowcount
         return changed == 1
 
     def clear(self, number: int) -> None:

@@ -84,13 +84,13 @@ def summarise(settings: Iterable[Setting], measured: Sequence[CellResult]) -> Su
     beside = baselines(measured)
     runs: dict[Setting, list[ComparedRun]] = defaultdict(list)
     failed: dict[Setting, int] = defaultdict(int)
-    for found in measured:
-        if found.reading is None or not found.reading.lengths:
-            failed[found.cell.setting] += 1
+    for result in measured:
+        if result.reading is None or not result.reading.lengths:
+            failed[result.cell.setting] += 1
         else:
-            key = _beside(found)
+            key = _beside(result)
             alone = beside.get(replace(key, baseline=key.baseline.alone))
-            runs[found.cell.setting].append(ComparedRun(found.cell.prompt, found.reading, beside.get(key), alone))
+            runs[result.cell.setting].append(ComparedRun(result.cell.prompt, result.reading, beside.get(key), alone))
     busy = {setting for setting in runs if setting == setting.baseline and _unsteady(runs[setting])}
     return Summary(tuple(_row(setting, runs[setting], failed[setting], setting.baseline in busy)
                          for setting in settings if runs[setting]))
@@ -106,15 +106,15 @@ class ComparisonKey:
     hardware: str
 
 
-def _beside(found: CellResult) -> ComparisonKey:
-    cell = found.cell
-    return ComparisonKey(cell.setting.baseline, cell.prompt, cell.repeat, found.hardware)
+def _beside(results: CellResult) -> ComparisonKey:
+    cell = results.cell
+    return ComparisonKey(cell.setting.baseline, cell.prompt, cell.repeat, results.hardware)
 
 
 def baselines(measured: Sequence[CellResult]) -> Mapping[ComparisonKey, Reading]:
     """The baseline's readings, by the key of the runs that they may be compared with."""
-    return {_beside(found): found.reading for found in measured
-            if found.reading and found.reading.lengths and found.cell.setting == found.cell.setting.baseline}
+    return {_beside(result): result.reading for result in measured
+            if result.reading and result.reading.lengths and result.cell.setting == result.cell.setting.baseline}
 
 
 def _row(setting: Setting, runs: Sequence[ComparedRun], failed: int, busy: bool) -> Row:
@@ -155,4 +155,4 @@ def _over_prompts(values: Sequence[tuple[int, float]]) -> Estimate:
     by_prompt: dict[int, list[float]] = defaultdict(list)
     for prompt, value in values:
         by_prompt[prompt].append(value)
-    return estimate([median(each) for each in by_prompt.values()])
+    return estimate([median(ratios) for ratios in by_prompt.values()])

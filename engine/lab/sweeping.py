@@ -227,12 +227,12 @@ def run_sweep(store: Store, number: int, crew: Crew, control: Control) -> Iterat
     check(stored.plan, crew.methods, crew.drafters)
     check_conditions(stored, crew.conditions)
     tasks = [task_of(stored.plan, cell) for cell in store.pending(number)]
-    failed = len([found for found in store.measured(number) if found.reading is None])
+    failed = len([result for result in store.measured(number) if result.reading is None])
     done, pace = stored.done, TimeLeft([task.cell.setting for task in tasks], control)
-    for found in crew.work(tasks, control):
-        if store.record(number, found):
-            done, failed = done + 1, failed + (found.reading is None)
-            yield Progress(found, done, failed, len(stored.plan), pace.seconds_left(found))
+    for result in crew.work(tasks, control):
+        if store.record(number, result):
+            done, failed = done + 1, failed + (result.reading is None)
+            yield Progress(result, done, failed, len(stored.plan), pace.seconds_left(result))
 
 
 def check_conditions(stored: StoredSweep, here: Conditions) -> None:
@@ -258,16 +258,16 @@ class TimeLeft:
         self._seconds: dict[Setting, list[float]] = {}
         self._first_seconds, self._first_moment = 0.0, 0.0
 
-    def seconds_left(self, found: CellResult) -> float | None:
+    def seconds_left(self, results: CellResult) -> float | None:
         """The seconds left after one more cell; None until any cell has a time."""
-        self._left[found.cell.setting] -= 1
+        self._left[results.cell.setting] -= 1
         now = perf_counter() - self._control.paused_seconds
-        if found.reading:
-            seconds = found.reading.seconds + found.reading.prefill_seconds
+        if results.reading:
+            seconds = results.reading.seconds + results.reading.prefill_seconds
             if not self._seconds:
                 self._first_seconds, self._first_moment = seconds, now
-            self._seconds.setdefault(found.cell.setting, []).append(seconds)
-        spent = [seconds for each in self._seconds.values() for seconds in each]
+            self._seconds.setdefault(results.cell.setting, []).append(seconds)
+        spent = [seconds for second in self._seconds.values() for seconds in second]
         if not sum(spent):
             return None
         # the time before the first result, mostly warming up, does not recur

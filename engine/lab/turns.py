@@ -75,9 +75,9 @@ class TurnTaking:
         return not over or self._tokens[1] > plain
 
     def _advance(self, side: int, rounds: list[Round], tokens: int) -> None:
-        while self._tokens[side] < tokens and (made := next(self._sources[side], None)):
-            rounds.append(made)
-            self._tokens[side] += len(made.acceptance.keep)
+        while self._tokens[side] < tokens and (round_ := next(self._sources[side], None)):
+            rounds.append(round_)
+            self._tokens[side] += len(round_.acceptance.keep)
 
 
 def turn_pairs(rounds: Sequence[Round], plain: Sequence[Round]) -> list[TurnPair]:
@@ -97,8 +97,8 @@ def turn_pairs(rounds: Sequence[Round], plain: Sequence[Round]) -> list[TurnPair
 
 def moments(rounds: Sequence[Round]) -> tuple[list[int], list[float]]:
     """The tokens after each round, and the seconds of engine time."""
-    return (list(accumulate(len(made.acceptance.keep) for made in rounds)),
-            list(accumulate(sum(made.seconds.values()) for made in rounds)))
+    return (list(accumulate(len(round_.acceptance.keep) for round_ in rounds)),
+            list(accumulate(sum(round_.seconds.values()) for round_ in rounds)))
 
 
 def speed_ratio(turns: Sequence[TurnPair], run: Sequence[Round], busy: bool = False) -> SpeedRatio:
@@ -108,8 +108,8 @@ def speed_ratio(turns: Sequence[TurnPair], run: Sequence[Round], busy: bool = Fa
     pace = median([pair.plain_seconds / pair.tokens for pair in timed]) if timed else 0.0
     steady = [pair for pair in timed if 1 / HELD_UP <= pair.plain_seconds / pair.tokens / pace <= HELD_UP]
     busy = busy or len(timed) - len(steady) > MOST_HELD_UP * len(timed)
-    tokens = sum(len(made.acceptance.keep) for made in run)
-    drafted = sum(len(made.tree) > 1 for made in run)
+    tokens = sum(len(round_.acceptance.keep) for round_ in run)
+    drafted = sum(len(round_.tree) > 1 for round_ in run)
     if len(timed) < LEAST_TURNS or not run:
         few = "The text is too short for a speed-up with a range."
         return SpeedRatio(withheld=speedup_withheld(float("inf"), 1.0, drafted, len(run)) or few)
@@ -157,10 +157,10 @@ def text_of(rounds: Iterable[Round]) -> Text:
     token_ids: list[int] = []
     gaps: list[float] = []
     bonus = -1
-    for made in rounds:
-        token_ids += made.committed.tolist()
-        gaps += made.verification.gap[made.acceptance.keep].tolist()
-        bonus = int(made.acceptance.bonus)
+    for round_ in rounds:
+        token_ids += round_.committed.tolist()
+        gaps += round_.verification.gap[round_.acceptance.keep].tolist()
+        bonus = int(round_.acceptance.bonus)
     return Text(token_ids, gaps, bonus)
 
 
@@ -181,7 +181,7 @@ def first_difference(reading: Written, baseline: Written) -> Difference | None:
     would have followed, if there is one."""
     if tuple(reading.token_ids) == tuple(baseline.token_ids):
         return None
-    ours, theirs = ((*each.token_ids, each.bonus) for each in (reading, baseline))
+    ours, theirs = ((*text.token_ids, text.bonus) for text in (reading, baseline))
     pairs = enumerate(zip(ours, theirs, strict=False))
     place = next((place for place, (one, other) in pairs if one != other), None)
     if place is None:
@@ -204,14 +204,14 @@ class TextComparison:
 def compared(text: Written, plain: Written, request: Request, dtype: str) -> TextComparison:
     """The run's text against as much of plain decoding's as there is, both in precision ``dtype``; ``request`` is the
     run's."""
-    tokens, found = len(text.token_ids), first_difference(text, plain)
-    if found is None:
+    tokens, difference = len(text.token_ids), first_difference(text, plain)
+    if difference is None:
         same = min(tokens, len(plain.token_ids))
         return TextComparison(SAME if same == tokens else SO_FAR, same, tokens)
-    return TextComparison(_why(found, request, dtype), min(found.place, tokens), tokens, found)
+    return TextComparison(_why(difference, request, dtype), min(difference.place, tokens), tokens, difference)
 
 
-def _why(found: Difference, request: Request, dtype: str) -> str:
+def _why(difference: Difference, request: Request, dtype: str) -> str:
     """Why the texts part. A draw that lies between two tokens may be turned by rounding however far these are apart, so
     a gap explains only what was chosen at temperature 0."""
     method = METHODS.get(request.method)
@@ -219,9 +219,9 @@ def _why(found: Difference, request: Request, dtype: str) -> str:
         return BIASED
     if request.sampling.temperature > 0:
         return UNKNOWN if method and method.follows_text else DRAWN
-    if found.gap is None:
+    if difference.gap is None:
         return UNKNOWN
-    return NEAR_TIE if found.gap <= rounding_nats(dtype) else UNEXPLAINED
+    return NEAR_TIE if difference.gap <= rounding_nats(dtype) else UNEXPLAINED
 
 
 def rounding_nats(dtype: str) -> float:

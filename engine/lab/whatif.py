@@ -95,7 +95,7 @@ class WhatIf:
 
     def of(self, method: str, split: str = "total") -> tuple[Forecast, ...]:
         """One method's forecasts by budget: a line of the plot."""
-        return tuple(each for each in self.forecasts if (each.method, each.split) == (method, split))
+        return tuple(row for row in self.forecasts if (row.method, row.split) == (method, split))
 
     @property
     def withheld(self) -> str:
@@ -107,8 +107,8 @@ class WhatIf:
         """The setting with the highest predicted tokens/s; None without a cost curve that a best can be read from."""
         if self.withheld:
             return None
-        priced = [each for each in self.forecasts if each.predicted_ms]
-        return max(priced, key=lambda each: each.predicted_tokens_per_second, default=None)
+        priced = [candidate for candidate in self.forecasts if candidate.predicted_ms]
+        return max(priced, key=lambda candidate: candidate.predicted_tokens_per_second, default=None)
 
 
 @dataclass(frozen=True)
@@ -122,15 +122,15 @@ class Point:
 
 def points(drafters: Mapping[str, Sequence[str]]) -> list[Point]:
     """A point for each method by name, one for each split that makes a difference; ``drafters`` by method."""
-    found = []
+    places = []
     for method, names in drafters.items():
-        found += [Point(method, split, tuple(names)) for split in METHODS[method].splits]
-    return found
+        places += [Point(method, split, tuple(names)) for split in METHODS[method].splits]
+    return places
 
 
-def builders_of(found: Sequence[Point]) -> set[tuple[str, str]]:
+def builders_of(builders: Sequence[Point]) -> set[tuple[str, str]]:
     """The (drafter, builder) pairs that the points need a grower for."""
-    return {(drafter, METHODS[point.method].build) for point in found for drafter in point.drafters}
+    return {(drafter, METHODS[point.method].build) for point in builders for drafter in point.drafters}
 
 
 def forecasts(point: Point, budgets: Sequence[int], known: KnownText, growers: Mapping[tuple[str, str], Grower],

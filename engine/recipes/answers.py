@@ -60,9 +60,9 @@ def answered(target: Any, tokenizer: PreTrainedTokenizerBase, talks: Sequence[Co
         input_ids=prompts.to(target.device), attention_mask=seen.to(target.device), do_sample=False,
         max_new_tokens=longest - min(len(talk.prompt) for talk in talks))[:, width:].tolist()
     after = tuple(tokenizer.encode("\n", add_special_tokens=False))  # the template's, after the end of a turn
-    found: list[Conversation | None] = []
+    answers: list[Conversation | None] = []
     for talk, tokens in zip(talks, written, strict=True):
         end = tokens.index(tokenizer.eos_token_id) + 1 if tokenizer.eos_token_id in tokens else longest
         whole = Conversation(talk.prompt, (*tokens[:end], *after))
-        found.append(whole if len(whole) <= longest else None)
-    return found
+        answers.append(whole if len(whole) <= longest else None)
+    return answers

@@ -147,5 +147,5 @@ def block_mask(anchors: Tensor, length: int, slots: int) -> Tensor:
     before = torch.arange(length, device=anchors.device) < anchors[:, :, None]
     before = before.repeat_interleave(slots, 1)
     block = torch.arange(count, device=anchors.device).repeat_interleave(slots)
-    own = (block[:, None] == block).expand(rows, -1, -1)
-    return torch.cat([before, own], -1)[:, None]
+    itself = (block[:, None] == block).expand(rows, -1, -1)
+    return torch.cat([before, itself], -1)[:, None]

@@ -28,14 +28,14 @@ FAMILIAR = 0.995  # share of test prompts that the page treats as familiar
 def familiar_nats(rig_name: str) -> float:
     """The mean surprise, in nats per token, that hardly any of 60 test prompts per domain exceeds."""
     live = LiveRig(load_rig(rig_name))
-    found = [live.surprise(item.prompt) for domain in MAKERS for item in unseen_items(domain, 60, "card")]
-    return float(np.quantile(found, FAMILIAR))
+    surprises = [live.surprise(item.prompt) for domain in MAKERS for item in unseen_items(domain, 60, "card")]
+    return float(np.quantile(surprises, FAMILIAR))
 
 
 def facts(folder: Path) -> dict[str, Any]:
     """The facts that a training run has written about itself."""
-    found: dict[str, Any] = json.loads((folder / "training.json").read_text(encoding="utf8"))
-    return found
+    record: dict[str, Any] = json.loads((folder / "training.json").read_text(encoding="utf8"))
+    return record
 
 
 def training_table(rig: Path) -> str:
@@ -121,8 +121,8 @@ def evaluated(*words: str) -> str:
 
 def last_line(output: str) -> dict[str, Any]:
     """The JSON object that it ends with."""
-    found: dict[str, Any] = json.loads(output.strip().split("\n")[-1])
-    return found
+    record: dict[str, Any] = json.loads(output.strip().split("\n")[-1])
+    return record
 
 
 def main() -> None:

@@ -60,8 +60,8 @@ SETTINGS: Mapping[str, tuple[Drafting, ...]] = MappingProxyType({
 
 def exact_answer(text: str, check: str) -> bool:
     """Whether the number after the last ``Answer: `` is the right one."""
-    found = re.findall(r"Answer: (-?\d+)", text)
-    return bool(found) and found[-1] == check
+    numbers = re.findall(r"Answer: (-?\d+)", text)
+    return bool(numbers) and numbers[-1] == check
 
 
 def function_runs(text: str, check: str) -> bool:
@@ -85,12 +85,12 @@ def answer(rig: Rig, item: Item, setting: Drafting, choice: argparse.Namespace) 
 
 def routed_drafters(rounds: Sequence[Round]) -> list[int]:
     """The drafter (1, 2) that each round of a routed run verified; rounds without a drafted node are left out."""
-    return [int(made.tree.drafters[1]) for made in rounds if len(made.tree) > 1]
+    return [int(round_.tree.drafters[1]) for round_ in rounds if len(round_.tree) > 1]
 
 
 def mean_accepted(runs: Sequence[Sequence[Round]]) -> float:
     """τ over all rounds of all runs."""
-    return tau([made for run in runs for made in run])
+    return tau([round_ for run in runs for round_ in run])
 
 
 def reworded_items(domain: str) -> list[Item]:
@@ -113,7 +113,7 @@ def domain_scores(rig: Rig, domain: str, choice: argparse.Namespace) -> dict[str
                 texts = [rig.tokenizer.decode(committed_ids(rounds)) for rounds in runs]
                 right = [check(text, item.check) for text, item in zip(texts, items, strict=True)]
                 scores["right"] = float(np.mean(right))
-            scores["tokens"] = float(np.mean([sum(len(made.acceptance.keep) for made in run) for run in runs]))
+            scores["tokens"] = float(np.mean([sum(len(round_.acceptance.keep) for round_ in run) for run in runs]))
         if setting is ROUTED:
             drafters = [drafter for rounds in runs for drafter in routed_drafters(rounds)]
             scores["routed_to_first"] = round(float(np.mean([drafter == 1 for drafter in drafters])), 3)

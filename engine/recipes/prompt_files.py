@@ -20,9 +20,9 @@ def write(path: Path, items: Sequence[Item]) -> None:
     path.write_text("\n".join(rows) + "\n", encoding="utf8")
 
 
-def interleaved(domains: Sequence[str], each: int, seed: str) -> list[Item]:
+def interleaved(domains: Sequence[str], count: int, seed: str) -> list[Item]:
     """Items of the domains in turn, so that the first lines of the file, however many, are a fair sample."""
-    return [item for together in zip(*(unseen_items(domain, each, seed) for domain in domains), strict=True)
+    return [item for together in zip(*(unseen_items(domain, count, seed) for domain in domains), strict=True)
             for item in together]
 
 

@@ -52,8 +52,8 @@ class AnswerReader:
     def take(self, event: Mapping[str, Any]) -> list[Token]:
         """The tokens of an event, none for one without text. ServerError where it is not an event of an answer."""
         if "error" in event:
-            said = event["error"]
-            words = said.get("message") if isinstance(said, Mapping) else said
+            error = event["error"]
+            words = error.get("message") if isinstance(error, Mapping) else error
             quoted = repr(" ".join(whole(words).split())[:200]) if isinstance(words, str) else seen(words)
             raise ServerError(f"The server gave up: {quoted}.")
         choices = event.get("choices")
@@ -178,18 +178,18 @@ def _counted(tokens: int, report: ServerReport) -> list[ServerStep] | None:
 def _joined(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
     """The steps where each chunk is one: a chunk of one token that no reported step explains drafted nothing. Where
     both readings fit, the report comes first."""
-    told, found = deque(zip(report.accepted, report.drafted, strict=True)), []
+    told, steps = deque(zip(report.accepted, report.drafted, strict=True)), []
     for place, size in enumerate(sizes):
         kept, tried = told[0] if told else (-2, 0)
         cut = place == len(sizes) - 1 and len(told) == 1 and 0 < size <= kept
         if size == kept + 1 or cut:
-            found.append(ServerStep(size, tried, cut))
+            steps.append(ServerStep(size, tried, cut))
             told.popleft()
         elif size == 1:
-            found.append(ServerStep(1, 0))
+            steps.append(ServerStep(1, 0))
         elif size:
             return None
-    return None if told else found
+    return None if told else steps
 
 
 def chain_round(index: int, start: int, tokens: Sequence[Token], step: ServerStep) -> Round:

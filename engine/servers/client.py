@@ -44,7 +44,7 @@ def unanswered(address: str, error: Exception) -> ServerError:
     return ServerError(f"{address} cannot be asked ({type(error).__name__}); look at the address again.")
 
 
-def refusal(address: str, path: str, response: httpx.Response, said: bytes) -> ServerError:
+def refusal(address: str, path: str, response: httpx.Response, body: bytes) -> ServerError:
     """The sentence for an answer whose status is not 200."""
     status = response.status_code
     if response.is_redirect:
@@ -56,8 +56,8 @@ def refusal(address: str, path: str, response: httpx.Response, said: bytes) -> S
         404: f"has no {path} (404); is it an OpenAI-compatible server, and is its address whole?",
         429: "has more to do than it takes (429); try again later"}
     words = known.get(status, f"refuses (status {status})" if status < 500 else f"failed (status {status})")
-    own = _said(said)
-    return ServerError(f"{address} {words}.{f' It says: {own!r}.' if own and status not in known else ''}"
+    quoted = _said(body)
+    return ServerError(f"{address} {words}.{f' It says: {quoted!r}.' if quoted and status not in known else ''}"
                        .replace("?.", "?"))
 
 
@@ -72,13 +72,13 @@ def _host(response: httpx.Response) -> str:
 def _said(data: bytes) -> str:
     """The server's own words, on one line."""
     try:
-        found: Any = json.loads(data)
+        value: Any = json.loads(data)
     except (ValueError, RecursionError):
         return ""
     for name in ("error", "message", "detail"):
-        if isinstance(found, dict) and name in found:
-            found = found[name]
-    text = whole(" ".join(found.split())) if isinstance(found, str) else ""
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+    text = whole(" ".join(value.split())) if isinstance(value, str) else ""
     return text if len(text) <= LONGEST_SAID else f"{text[:LONGEST_SAID]}…"
 
 
@@ -105,12 +105,12 @@ def events(pieces: Iterable[bytes]) -> Iterator[Mapping[str, Any] | None]:
 def parsed(data: bytes) -> Mapping[str, Any]:
     """The JSON object in these bytes; ServerError where they are anything else."""
     try:
-        found = json.loads(data)
+        value = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise ServerError(f"The server sent {_seen(data)}, which is not complete JSON.") from error
-    if not isinstance(found, Mapping):
+    if not isinstance(value, Mapping):
         raise ServerError(f"The server sent {_seen(data)}, where an object is expected.")
-    return found
+    return value
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes | None]:
@@ -247,11 +247,11 @@ class Client:
 
     async def _check(self, response: httpx.Response, asked: Question) -> None:
         if response.status_code != 200:
-            said = b"" if response.is_redirect else b"".join(
+            body = b"" if response.is_redirect else b"".join(
                 [piece async for piece in self._pieces(response, REFUSAL_BYTES)])
             if self._key:
-                said = said.replace(self._key.encode(), "…".encode())
-            raise refusal(self.address, asked.path, response, said)
+                body = body.replace(self._key.encode(), "…".encode())
+            raise refusal(self.address, asked.path, response, body)
         coded = response.headers.get("content-encoding", "identity")
         if coded.lower() != "identity":
             raise ServerError(f"{self.address} sends its answer packed as {coded[:20]!r}, which was not asked for.")

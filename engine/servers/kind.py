@@ -39,10 +39,10 @@ class ServerReport:
 
 def section(event: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:
     """The object at a path of names inside an object; None where there is none."""
-    found: Any = event
+    value: Any = event
     for name in names:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else None
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else None
 
 
 def count(given: Mapping[str, Any], name: str, most: int = LARGEST) -> int | None:
@@ -127,15 +127,15 @@ class Counts:
 def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
     """The name, labels and value of every sample; any other line is skipped, and so is what no counter can be."""
     for line in text.splitlines():
-        found = SAMPLE.fullmatch(line.strip())
-        if found is None:
+        sample = SAMPLE.fullmatch(line.strip())
+        if sample is None:
             continue
         try:
-            value = float(found[3])
+            value = float(sample[3])
         except ValueError:
             continue
         if 0 <= value <= LARGEST_COUNT:
-            yield found[1].removesuffix("_total"), dict(LABEL.findall(found[2] or "")), value
+            yield sample[1].removesuffix("_total"), dict(LABEL.findall(sample[2] or "")), value
 
 
 def counts_of(text: str, names: CounterNames) -> Counts:
@@ -147,9 +147,9 @@ def counts_of(text: str, names: CounterNames) -> Counts:
         place = labels.get(names.place, "")
         if name == names.by_place and PLACE.fullmatch(place):
             places[int(place)] = places.get(int(place), 0.0) + value
-    found = {field: sums.get(getattr(names, field)) for field in (
+    fields = {field: sums.get(getattr(names, field)) for field in (
         "drafts", "drafted", "accepted", "generated", "running", "length", "rate")}
-    return Counts(by_place=tuple(places.get(place, 0.0) for place in range(max(places, default=-1) + 1)), **found)
+    return Counts(by_place=tuple(places.get(place, 0.0) for place in range(max(places, default=-1) + 1)), **fields)
 
 
 @dataclass(frozen=True)

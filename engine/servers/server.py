@@ -57,12 +57,12 @@ class Server:
     def counts(self) -> Counts:
         """Its counters over all requests so far; ServerError where it has none of those that are shown."""
         try:
-            found = counts_of(self.client.text("/metrics"), self.kind.counters)
+            counts = counts_of(self.client.text("/metrics"), self.kind.counters)
         except ServerError as error:
             raise ServerError(" ".join(filter(None, (str(error), self.kind.counting)))) from error
-        if found.empty:
+        if counts.empty:
             raise ServerError(f"{self.client.address}/metrics has none of the counters of {self.kind.title}.")
-        return found
+        return counts
 
 
 def open_server(client: Client, look: Callable[[], None] = lambda: None) -> Server:
@@ -88,7 +88,7 @@ def _is_name(value: Any) -> TypeGuard[str]:
 def body_of(ask: Ask, model: str, kind: ServerKind) -> dict[str, Any]:
     """The body of a streamed request to the server."""
     sampling = ask.sampling
-    messages = [*({"role": role, "content": said} for role, said in ask.turns), {"role": "user", "content": ask.prompt}]
+    messages = [*({"role": role, "content": text} for role, text in ask.turns), {"role": "user", "content": ask.prompt}]
     cuts = {"top_k": sampling.top_k} if sampling.top_k else {}
     return {"model": model, "messages": messages, "max_tokens": ask.max_tokens, "temperature": sampling.temperature,
             "top_p": sampling.top_p, "seed": sampling.seed, **cuts, **kind.asks, "stream": True,
@@ -99,20 +99,21 @@ def _version(client: Client, kind: ServerKind) -> str:
     """The server's version; empty where it does not report one, since nothing depends on it."""
     path, name = kind.version
     try:
-        found = client.ask(path, seconds=5.0).get(name, "") if path else ""
+        version = client.ask(path, seconds=5.0).get(name, "") if path else ""
     except ServerError:
         return ""
-    return found if _is_name(found) else ""
+    return version if _is_name(version) else ""
 
 
 def _tried(server: Server, look: Callable[[], None]) -> Server:
     """The server with its report of a short trial request."""
-    reader, found, written = AnswerReader(LONGEST_CHUNK), None, 0  # some write more than they are asked for
+    reader, report, written = AnswerReader(LONGEST_CHUNK), None, 0  # some write more than they are asked for
     with server.answer(TRIAL, TRIAL_SECONDS) as events:
         for event in events:
             look()
             if event is not None:
                 written += len(reader.take(event))
-                found = server.kind.report(event) or found
-    told = found and found.accepted and sum(found.accepted) + len(found.accepted) >= written - 1  # steps and no others
-    return replace(server, trial=found, width=found.width if found and told else 0)
+                report = server.kind.report(event) or report
+    # it tells of these steps and of no others
+    told = report and report.accepted and sum(report.accepted) + len(report.accepted) >= written - 1
+    return replace(server, trial=report, width=report.width if report and told else 0)

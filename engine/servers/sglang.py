@@ -15,8 +15,8 @@ DRAFTED = ("spec_num_proposed_drafts", "spec_draft_token_num")
 def _report(event: Mapping[str, Any]) -> ServerReport | None:
     """The report of a request's sums; no version reports single steps."""
     places = (("sglext", "spec_tokens_details"), ("meta_info",))
-    given = next((found for place in places for holder in (event, _choice(event))
-                  if (found := section(holder, *place)) and any(name in found for name in (*STEPS, *ACCEPTED))), None)
+    given = next((part for place in places for holder in (event, _choice(event))
+                  if (part := section(holder, *place)) and any(name in part for name in (*STEPS, *ACCEPTED))), None)
     if given is None:
         return None
     steps, kept, tried = (_first(given, names) for names in (STEPS, ACCEPTED, DRAFTED))

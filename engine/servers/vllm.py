@@ -20,9 +20,10 @@ def _report(event: Mapping[str, Any]) -> ServerReport | None:
                           "drafted, or more accepted than drafted; they have to fit each other.")
     steps, tried, kept = (count(given, name) for name in (
         "num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens"))
-    said = (f"vLLM's own figures: mean acceptance length {rate(given, 'mean_acceptance_length')} over {steps} steps, "
-            f"{kept} of {tried} drafted tokens accepted.")
-    return ServerReport(said, accepted, drafted, count(given, "num_spec_tokens", MOST_DRAFTED) or 0, steps, kept, tried)
+    words = (f"vLLM's own figures: mean acceptance length {rate(given, 'mean_acceptance_length')} over {steps} steps, "
+             f"{kept} of {tried} drafted tokens accepted.")
+    return ServerReport(words, accepted, drafted, count(given, "num_spec_tokens", MOST_DRAFTED) or 0, steps, kept,
+                        tried)
 
 
 vllm = ServerKind(

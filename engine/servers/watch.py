@@ -143,10 +143,10 @@ def _level(server: Server, prompts: Sequence[str], at_once: int, may_go_on: Call
             return str(error)
 
     with ThreadPoolExecutor(at_once, thread_name_prefix="load") as threads:
-        found = list(threads.map(asked, prompts))
+        outcomes = list(threads.map(asked, prompts))
     seconds = perf_counter() - began
-    answered = [each for each in found if isinstance(each, tuple)]
-    failures = [each for each in found if isinstance(each, str)]
+    answered = [outcome for outcome in outcomes if isinstance(outcome, tuple)]
+    failures = [outcome for outcome in outcomes if isinstance(outcome, str)]
     return LoadLevel(at_once, sum(tokens for tokens, _ in answered), seconds, tuple(spent for _, spent in answered),
                  len(failures), failures[0] if failures else "")
 

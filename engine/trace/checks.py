@@ -69,8 +69,8 @@ def pieces(value: Any) -> dict[int, Piece]:
     given = named(value, "pieces")
     if len(given) > MOST_PIECES:
         raise ValueError(f"the text of {len(given):,} tokens, where {MOST_PIECES:,} are allowed")
-    shown = {_token(token): piece(own) for token, own in given.items()}
-    return {token: own if isinstance(own, str) else tuple(own) for token, own in shown.items()}
+    shown = {_token(token): piece(part) for token, part in given.items()}
+    return {token: part if isinstance(part, str) else tuple(part) for token, part in shown.items()}
 
 
 def _token(token: str) -> int:
@@ -107,8 +107,8 @@ def revisions(value: Any) -> dict[str, str]:
     given = named(value, "revisions")
     if len(given) > MOST_REVISIONS:
         raise ValueError(f"{len(given):,} revisions, where {MOST_REVISIONS} are allowed")
-    return {text(name, "name of a revision", LONGEST_NOTE): text(own, "revision", LONGEST_NOTE)
-            for name, own in given.items()}
+    return {text(name, "name of a revision", LONGEST_NOTE): text(version, "revision", LONGEST_NOTE)
+            for name, version in given.items()}
 
 
 @dataclass(frozen=True)

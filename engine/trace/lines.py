@@ -127,12 +127,12 @@ def gather(lines: Iterable[Line | None]) -> Trace:
 
 def committed_ids(rounds: Iterable[Round]) -> list[int]:
     """The text's token ids, in order."""
-    return [token for made in rounds for token in made.committed.tolist()]
+    return [token for round_ in rounds for token in round_.committed.tolist()]
 
 
 def tau(rounds: Sequence[Round]) -> float:
     """τ of these rounds, see ``mean_length``."""
-    return mean_length(sum(len(made.acceptance.keep) for made in rounds), len(rounds))
+    return mean_length(sum(len(round_.acceptance.keep) for round_ in rounds), len(rounds))
 
 
 def known_tau(header: Header, rounds: Sequence[Round]) -> float | None:
@@ -161,14 +161,14 @@ TOKEN_BYTES = 40
 def held_bytes(line: Line) -> int:
     """About how many bytes of memory a line takes while it is kept."""
     if isinstance(line, Entry):
-        made = line.round
-        nodes = sum(map(len, (made.tree, *made.candidates)))
-        cells = sum(draft.tokens.size for draft in made.drafts)
-        return (ROUND_BYTES + NODE_BYTES * nodes + VERIFIED_BYTES * len(made.tree) + CELL_BYTES * cells
+        round_ = line.round
+        nodes = sum(map(len, (round_.tree, *round_.candidates)))
+        cells = sum(draft.tokens.size for draft in round_.drafts)
+        return (ROUND_BYTES + NODE_BYTES * nodes + VERIFIED_BYTES * len(round_.tree) + CELL_BYTES * cells
                 + _pieces_bytes(line.pieces))
     if isinstance(line, Header):
-        said = len(line.prompt) + sum(len(text) for _, text in line.turns)
-        return ROUND_BYTES + 4 * said + TOKEN_BYTES * len(line.request.prompt_ids) + _pieces_bytes(line.pieces)
+        characters = len(line.prompt) + sum(len(text) for _, text in line.turns)
+        return ROUND_BYTES + 4 * characters + TOKEN_BYTES * len(line.request.prompt_ids) + _pieces_bytes(line.pieces)
     return 0
 
 

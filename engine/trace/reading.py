@@ -218,8 +218,8 @@ class LineReader:
             pieces = checks.pieces(value["pieces"])
             self._pieces += len(pieces)
             self._carried |= pieces
-            made, seconds = decode_round(checks.named(value["round"], "round")), value["elapsed_seconds"]
-            entry = Entry(made, self._carried, number(seconds, "elapsed_seconds"))
+            round_, seconds = decode_round(checks.named(value["round"], "round")), value["elapsed_seconds"]
+            entry = Entry(round_, self._carried, number(seconds, "elapsed_seconds"))
         except UNREADABLE as error:
             self._wrong += 1
             self._reason = self._reason or f"line {self.count} cannot be read ({reason_of(error)})"
@@ -231,9 +231,9 @@ class LineReader:
 def _check_version(line: Mapping[str, Any], name: str) -> None:
     version = line.get("canopy_trace")
     if type(version) is not int or version not in READABLE:
-        said = f"its first line says version {seen(version)}" if version else "its first line is no trace header"
+        problem = f"its first line says version {seen(version)}" if version else "its first line is no trace header"
         allowed = " or ".join(map(str, READABLE))
-        raise TraceError(f"{name} is not a trace that this Canopy reads: {said}, and version {allowed} is allowed.")
+        raise TraceError(f"{name} is not a trace that this Canopy reads: {problem}, and version {allowed} is allowed.")
 
 
 def _end(given: Mapping[str, Any]) -> End:
@@ -262,8 +262,8 @@ def _header(given: Mapping[str, Any], bare: bool) -> Header:
 def turns_of(value: Any) -> Any:
     """The conversation before the prompt, in whole characters."""
     turns = turns_from(value)
-    for _, said in turns:
-        HEADER["prompt"](said, "turn")
+    for _, text_ in turns:
+        HEADER["prompt"](text_, "turn")
     return turns
 
 

@@ -27,8 +27,8 @@ def opened(path: Path, limits: Limits) -> Iterator[BinaryIO]:
             check_size(os.fstat(file.fileno()).st_size, limits, path.name)
             yield file
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise TraceError(f"The trace {path.name} cannot be read: {said}.") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise TraceError(f"The trace {path.name} cannot be read: {reason}.") from error
 
 
 def check_size(size: int, limits: Limits, name: str) -> None:

@@ -32,11 +32,11 @@ def longest_path(parents: Integers, accepted: NDArray[np.bool_]) -> Integers:
 def followed(parents: Integers, tokens: NDArray[Any], at: Callable[[int], int]) -> tuple[Integers, int]:
     """The longest path from the root on which every token (n,) is the choice ``at`` its parent, (a,) int32, and the
     choice at its end. ``at`` is called only for nodes on such paths."""
-    said, depth = {0: at(0)}, {0: 0}
+    choices, depth = {0: at(0)}, {0: 0}
     deepest = 0
     for node, (parent, token) in enumerate(zip(parents.tolist(), tokens.tolist(), strict=True)):
-        if said.get(parent) == token and node:
-            said[node], depth[node] = at(node), depth[parent] + 1
+        if choices.get(parent) == token and node:
+            choices[node], depth[node] = at(node), depth[parent] + 1
             if depth[node] > depth[deepest]:
                 deepest = node
-    return path_to(parents, deepest), said[deepest]
+    return path_to(parents, deepest), choices[deepest]

@@ -1,27 +1,31 @@
 """The most probable prefixes under a drafter's proposals: the exact result of paper 002, Algorithm 1.
 
-Small trees come from the paper's heap (``decoding/heap.py``), large ones level by level. Sort the nodes of a depth,
-best first: the j-th child of the i-th node can be among the best B prefixes only if all that surely precede it leave
-room. With one row per depth these are the (i + 1)(j + 1) pairs up to it and the i + 1 parents, so (i + 1)(j + 2) ≤ B
-with i and j from 0; with a row per path, only the i + 1 parents and the j + 1 siblings up to it, so i + j + 2 ≤ B.
-Either set of pairs depends only on B and the width.
+Small trees over marginals come from the paper's heap: for some dozens of nodes it takes half the time of the search by
+levels, in which every step is a call to numpy; for some hundreds it takes longer. Large trees come level by level. Sort
+the nodes of a depth, best first: the j-th child of the i-th node can be among the best B prefixes only if all that
+surely precede it leave room. With one row per depth these are the (i + 1)(j + 1) pairs up to it and the i + 1 parents,
+so (i + 1)(j + 2) ≤ B with i and j from 0; with a row per path, only the i + 1 parents and the j + 1 siblings up to it,
+so i + j + 2 ≤ B. Either set of pairs depends only on B and the width.
 """
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from functools import lru_cache
+from heapq import heappop, heappush, heapreplace
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.decoding.builders.chain import best_rows
-from engine.decoding.heap import from_heap
 from engine.decoding.tree import plant
 from engine.records import DraftTree, Floats, Integers, Lattice
 
 LOWEST = np.finfo(np.float32).min  # only −inf, a prefix of probability 0, is lower
 HEAP_NODES = 192  # over marginals, the heap is faster up to so many nodes
+FEW_RANKS = 8  # of a depth, converted to Python floats at once; most trees need no more
 SAMPLE = 4  # the first bound scores about so many prefixes per node of the budget
 
 Indices = NDArray[np.intp]
@@ -61,6 +65,42 @@ def best_first(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     if lattice.tokens.shape[1] == 1 and nodes <= HEAP_NODES:
         return from_heap(lattice, root, nodes)
     return by_levels(lattice, root, nodes)
+
+
+def from_heap(lattice: Lattice, root: int, nodes: int) -> DraftTree:
+    """See ``best_first``, for a lattice of one row per depth. A heap entry is (cost, depth, the parent's place, rank),
+    where cost is the negative sum of log probabilities, so the heap's order is the order of the tree, ties included.
+
+    An entry that leaves the heap is replaced by its next sibling and its own first child.
+    """
+    width, deepest = lattice.tokens.shape[2], lattice.depth
+    costs = (-lattice.logprobs[:, 0, :FEW_RANKS]).tolist()
+    single = array("f", [0.0])  # rounds a sum to float32: exact, since float64 holds more than twice the bits
+    costs_so_far, parents, cells = [0.0], [0], [0]
+    heap = [(costs[0][0], 0, 0, 0)]
+    while heap and len(costs_so_far) <= nodes:
+        cost, depth, parent, rank = heap[0]
+        if cost == inf:
+            break
+        place, siblings = len(costs_so_far), costs[depth]
+        costs_so_far.append(cost)
+        parents.append(parent)
+        cells.append(depth * width + rank)
+        rank += 1
+        if rank == len(siblings) < width:
+            siblings += (-lattice.logprobs[depth, 0, FEW_RANKS:]).tolist()
+        if rank < width:
+            single[0] = costs_so_far[parent] + siblings[rank]
+            heapreplace(heap, (single[0], depth, parent, rank))
+        else:
+            heappop(heap)
+        depth += 1
+        if depth < deepest:
+            single[0] = cost + costs[depth][0]
+            heappush(heap, (single[0], depth, place, 0))
+    tokens, drafters = lattice.tokens.ravel().take(cells), np.ones(len(costs_so_far), np.int32)
+    tokens[0], drafters[0] = root, 0
+    return DraftTree(tokens, np.asarray(parents, np.int32), 0 - np.asarray(costs_so_far, np.float32), drafters)
 
 
 def by_levels(lattice: Lattice, root: int, nodes: int) -> DraftTree:

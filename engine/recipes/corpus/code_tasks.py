@@ -182,9 +182,9 @@ def response_of(task: FunctionTask, typed: bool, closing: str) -> str:
     source = source_of(task, typed)
     function = compiled(source, task.name)
     for arguments, expected in zip(task.cases, task.expected, strict=True):
-        found = function(*copy.deepcopy(arguments))
-        if found != expected or type(found) is not type(expected):
-            raise AssertionError(f"{task.family}: {arguments} gives {found!r}, not {expected!r}\n{source}")
+        value = function(*copy.deepcopy(arguments))
+        if value != expected or type(value) is not type(expected):
+            raise AssertionError(f"{task.family}: {arguments} gives {value!r}, not {expected!r}\n{source}")
     closing = closing.format(value=task.expected[0])
     return f"```python\n{source}\n\nprint({call_of(task, 0)})\n```\n{closing}"
 

@@ -59,13 +59,13 @@ def _lines(path: Path) -> list[str]:
 
 
 def _fields(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = _frozen(json.loads(text))
-    return found
+    fields: dict[str, Any] = _frozen(json.loads(text))
+    return fields
 
 
 def _frozen(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(map(_frozen, value))
     if isinstance(value, dict):
-        return {name: _frozen(each) for name, each in value.items()}
+        return {name: _frozen(part) for name, part in value.items()}
     return value

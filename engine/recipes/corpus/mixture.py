@@ -51,9 +51,9 @@ def training_items(shares: Shares, seed: str) -> Iterator[Item]:
 def unseen_items(domain: str, count: int, seed: str = "test") -> list[Item]:
     """``count`` different items of the test split."""
     generator = random.Random(f"{seed}-{domain}")
-    found: dict[str, Item] = {}
-    while len(found) < count:
+    items: dict[str, Item] = {}
+    while len(items) < count:
         item = MAKERS[domain](generator)
         if is_test(item):
-            found.setdefault(item.prompt, item)
-    return list(found.values())
+            items.setdefault(item.prompt, item)
+    return list(items.values())

@@ -57,19 +57,19 @@ It is a small model: it gets facts wrong, cannot calculate reliably, and on long
 
 def facts(folder: Path) -> dict[str, Any]:
     """The facts that a training run has written about itself."""
-    found: dict[str, Any] = json.loads((folder / "training.json").read_text(encoding="utf8"))
-    return found
+    record: dict[str, Any] = json.loads((folder / "training.json").read_text(encoding="utf8"))
+    return record
 
 
 def counted_row(name: str, what: str, fact: dict[str, Any]) -> str:
     """A line of the table of drafters."""
-    return f"| {name} | {what} | {fact['answer_tokens']:,} | {', '.join(f'{each:,}' for each in fact['contexts'])} |"
+    return f"| {name} | {what} | {fact['answer_tokens']:,} | {', '.join(f'{count:,}' for count in fact['contexts'])} |"
 
 
-def score_row(drafter: str, prompts: str, found: Sequence[Scores]) -> str:
+def score_row(drafter: str, prompts: str, by_nodes: Sequence[Scores]) -> str:
     """A line of the table of scores: the chain and the tree of the last, and the trees before it."""
-    last = found[-1]
-    trees = " | ".join(f"{each.tree:.2f}" for each in found)
+    last = by_nodes[-1]
+    trees = " | ".join(f"{score.tree:.2f}" for score in by_nodes)
     return f"| {drafter} | {prompts} | {last.chain:.2f} | {trees} | {last.tree / last.chain:.2f} |"
 
 
@@ -83,21 +83,21 @@ def score_rows(rig: str, folder: Path) -> list[str]:
         if not rows:
             groups |= {name: np.flatnonzero(np.array(domains) == name) for name in dict.fromkeys(domains)}
         for name, places in tqdm(groups.items(), desc=drafter):
-            found = [scores(counted, shard, shard.talks[places], nodes, end_of(rig)) for nodes in NODES]
-            rows.append(score_row(drafter, f"{name} ({len(places)})", found))
+            by_nodes = [scores(counted, shard, shard.talks[places], nodes, end_of(rig)) for nodes in NODES]
+            rows.append(score_row(drafter, f"{name} ({len(places)})", by_nodes))
     return rows
 
 
 def card(rig: str, folder: Path) -> str:
     """The model card."""
-    said = json.loads((folder / "rig.json").read_text())
+    rig_card = json.loads((folder / "rig.json").read_text())
     target = json.loads((target_folder(rig) / "config.json").read_text())
     origin = json.loads((target_folder(rig) / "gguf.json").read_text())
     return CARD.format(
         layers=target["num_hidden_layers"], hidden=target["hidden_size"], vocabulary=target["vocab_size"],
-        positions=target["max_position_embeddings"], package=said["package"]["name"],
-        version=said["package"]["version"], file=Path(said["package"]["file"]).name,
-        sha256=said["package"]["file_sha256"], quantisation=origin["quantisation"],
+        positions=target["max_position_embeddings"], package=rig_card["package"]["name"],
+        version=rig_card["package"]["version"], file=Path(rig_card["package"]["file"]).name,
+        sha256=rig_card["package"]["file_sha256"], quantisation=origin["quantisation"],
         counted="\n".join(counted_row(name, what, facts(folder / name)) for name, what in COUNTED.items()),
         prompts=len(read_prompts(held_out_files()[0])), scores="\n".join(score_rows(rig, folder)))
 

@@ -62,12 +62,12 @@ class Cache:
 
     def grow(self) -> None:
         """Make room for more positions."""
-        self.keys = [pad(each, (0, ROOM_STEP)) for each in self.keys]
-        self.values = [pad(each, (0, 0, 0, ROOM_STEP)) for each in self.values]
+        self.keys = [pad(key, (0, ROOM_STEP)) for key in self.keys]
+        self.values = [pad(value, (0, 0, 0, ROOM_STEP)) for value in self.values]
 
     def keep(self, rows: Tensor) -> None:
         """Keep only these rows."""
-        self.keys, self.values = ([each[rows] for each in side] for side in (self.keys, self.values))
+        self.keys, self.values = ([part[rows] for part in side] for side in (self.keys, self.values))
 
 
 class BatchDecoder:
@@ -88,11 +88,11 @@ class BatchDecoder:
         from ``first``."""
         rows, longest = tokens.shape
         places = slice(first, first + rows)
-        cosines, sines = (each[:longest].repeat(rows, 1)[:, None] for each in (self.cosines, self.sines))
+        cosines, sines = (table[:longest].repeat(rows, 1)[:, None] for table in (self.cosines, self.sines))
         states = embedding(tokens, self.table).flatten(0, 1)
         for layer, keys, values in zip(self.layers, cache.keys, cache.values, strict=True):
             parts = self._projected(layer, states, cosines, sines)
-            query, key, value = (each.unflatten(0, (rows, longest)).transpose(1, 2) for each in parts)
+            query, key, value = (part.unflatten(0, (rows, longest)).transpose(1, 2) for part in parts)
             keys[places, :, :, :longest], values[places, :, :longest] = key.transpose(2, 3), value
             mixed = scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
             states = layer.ended(states, mixed.transpose(1, 2).reshape(rows * longest, -1))
@@ -148,14 +148,14 @@ class _Layer:
 
 
 def _side_by_side(*projections: Any) -> PackedLinear:
-    return PackedLinear(torch.cat([each.weight.detach() for each in projections]))
+    return PackedLinear(torch.cat([projection.weight.detach() for projection in projections]))
 
 
 def normed(states: Tensor, norm: Any) -> Tensor:
     """The root mean square norm of states (…, size), in float32 as in the model, then in their dtype."""
-    found = rms_norm(states.float(), states.shape[-1:], None, norm.variance_epsilon)
-    made: Tensor = found.to(states.dtype) * norm.weight.detach()
-    return made
+    scaled = rms_norm(states.float(), states.shape[-1:], None, norm.variance_epsilon)
+    weighted: Tensor = scaled.to(states.dtype) * norm.weight.detach()
+    return weighted
 
 
 def drawn(logits: Tensor, choice: AnswerSampling, generator: torch.Generator) -> Tensor:
@@ -190,8 +190,8 @@ def written(decoder: BatchDecoder, prompts: Sequence[Sequence[int]], longest: in
         if count == longest or not batch.working.any():
             break
         tokens = drawn(batch.next(tokens), choice, generator)
-    return [AnswerText(tuple(each[:len(each) - looped(each)] if row in batch.looped else each), row in batch.ended,
-                    row in batch.looped) for row, each in enumerate(batch.texts)]
+    return [AnswerText(tuple(text[:len(text) - looped(text)] if row in batch.looped else text), row in batch.ended,
+                    row in batch.looped) for row, text in enumerate(batch.texts)]
 
 
 class _Batch:
@@ -199,11 +199,11 @@ class _Batch:
 
     def __init__(self, decoder: BatchDecoder, prompts: Sequence[Sequence[int]]) -> None:
         self.decoder = decoder
-        self.positions = torch.tensor([len(each) for each in prompts])
+        self.positions = torch.tensor([len(prompt) for prompt in prompts])
         self.texts: list[list[int]] = [[] for _ in prompts]
         self.ended, self.looped = set[int](), set[int]()
         self.rows, self.working = torch.arange(len(prompts)), torch.ones(len(prompts), dtype=torch.bool)
-        tokens = torch.nn.utils.rnn.pad_sequence([torch.tensor(each) for each in prompts], batch_first=True)
+        tokens = torch.nn.utils.rnn.pad_sequence([torch.tensor(prompt) for prompt in prompts], batch_first=True)
         self.cache = Cache(decoder.model, len(prompts), -(-(tokens.shape[1] + 1) // ROOM_STEP) * ROOM_STEP)
         parts = range(0, len(prompts), PROMPTS_A_PASS)
         self.logits = torch.cat([decoder.read(tokens[part:part + PROMPTS_A_PASS],
@@ -216,9 +216,9 @@ class _Batch:
             if not self.working[place]:
                 continue
             self.texts[row].append(token)
-            found = self.ended if token == end_id else self.looped if look and looped(self.texts[row]) else None
-            if found is not None:
-                found.add(row)
+            ended = self.ended if token == end_id else self.looped if look and looped(self.texts[row]) else None
+            if ended is not None:
+                ended.add(row)
                 self.working[place] = False
 
     def next(self, tokens: Tensor) -> Tensor:

@@ -117,9 +117,9 @@ def main() -> None:
     drafter, end_id = phrase_drafter(choice.drafter), end_of(choice.rig)
     shard = open_shard(work_folder(choice.rig) / HELD_OUT)
     for nodes in choice.nodes:
-        found = scores(drafter, shard, shard.talks[:choice.limit], nodes, end_id)
-        print(f"chain {found.chain:.3f}, tree of {nodes} {found.tree:.3f}, ratio {found.tree / found.chain:.2f}, "
-              f"{found.rounds} rounds", flush=True)
+        score = scores(drafter, shard, shard.talks[:choice.limit], nodes, end_id)
+        print(f"chain {score.chain:.3f}, tree of {nodes} {score.tree:.3f}, ratio {score.tree / score.chain:.2f}, "
+              f"{score.rounds} rounds", flush=True)
 
 
 if __name__ == "__main__":

@@ -146,15 +146,15 @@ def packed(seen: PhraseCounts) -> PhraseOrder:
 
 def orders_of(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> list[PhraseOrder]:
     """The table's orders."""
-    found: list[PhraseOrder] = []
+    orders: list[PhraseOrder] = []
     shorter: PhraseCounts | None = None
     for order in range(1, MOST_TOKENS + 1):
         seen = joined([joined(list(looks(shard, order, wanted))).summed() for shard in shards]).summed()
         if not len(seen.keys):
             break
         shorter = likeliest(law(seen, shorter, order), BACKED_OFF)
-        found.append(packed(likeliest(shorter, CELLS)))
-    return found
+        orders.append(packed(likeliest(shorter, CELLS)))
+    return orders
 
 
 def answer_tokens(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> int:

@@ -44,7 +44,7 @@ def lines(name: str) -> tuple[str, ...]:
 
 def seed_prompt(draw: random.Random, kinds: tuple[str, ...] = tuple(KINDS)) -> str:
     """A prompt of one of these kinds."""
-    kind = draw.choices(kinds, [KINDS[each] for each in kinds])[0]
+    kind = draw.choices(kinds, [KINDS[kind] for kind in kinds])[0]
     return filled(draw.choice(lines(kind)), draw)
 
 
@@ -56,7 +56,7 @@ def filled(task: str, draw: random.Random) -> str:
         if field in FILLED_FROM:
             one, other = draw.sample(lines(FILLED_FROM[field]), 2)
             values |= {field: one, "other": other}
-    text = re.sub(r"{(\w+)}", lambda found: values.get(found[1], found[0]), task)
+    text = re.sub(r"{(\w+)}", lambda match: values.get(match[1], match[0]), task)
     return text[0].upper() + text[1:] if draw.random() < 0.9 else text
 
 
@@ -89,8 +89,8 @@ class HeldOut:
 
     def near(self, text: str) -> bool:
         """Whether a text is a held-out prompt, or a rewording of one."""
-        own = words(text)
-        return any(len(own & other) > ALIKE * len(own | other) for other in self._words)
+        these = words(text)
+        return any(len(these & other) > ALIKE * len(these | other) for other in self._words)
 
 
 def words(text: str) -> frozenset[str]:
@@ -122,19 +122,19 @@ def self_written(decoder: BatchDecoder, tokenizer: Any, number: int,
     mark = "@@"
     before = tokenizer.apply_chat_template(asked(mark), tokenize=False).split(mark)[0]
     prompt = tokenizer.encode(before, add_special_tokens=False)
-    found: list[list[Message]] = []
+    talks: list[list[Message]] = []
     tries = barren = 0
-    while len(found) < PROMPTS_A_FILE and barren < MOST_BARREN:
+    while len(talks) < PROMPTS_A_FILE and barren < MOST_BARREN:
         choice = AnswerSampling(WARM, TOP_P, seed=1000 * number + tries)
-        tries, barren, before_it = tries + 1, barren + 1, len(found)
+        tries, barren, before_it = tries + 1, barren + 1, len(talks)
         for turn in written(decoder, [prompt] * ROWS, LONGEST_TURN, tokenizer.eos_token_id, choice):
             text = tokenizer.decode(turn.tokens[:-1])
             if turn.ended and not in_circles(turn.tokens) and is_plain(text) and text not in known:
                 known.add(text)
-                found.append(asked(text))
-        if len(found) > before_it:
+                talks.append(asked(text))
+        if len(talks) > before_it:
             barren = 0
-    return found[:PROMPTS_A_FILE]
+    return talks[:PROMPTS_A_FILE]
 
 
 def is_plain(text: str) -> bool:
@@ -148,19 +148,19 @@ def seeded(number: int, known: set[str], before: Sequence[Path], talk_of: Callab
            kinds: tuple[str, ...]) -> list[list[Message]]:
     """Seed prompts of these kinds, some of them after a conversation from one of the answered shards ``before``."""
     draw = random.Random(f"{number} {' '.join(kinds)}")
-    earlier = [each for each in read_shard(draw.choice(before)) if each.ended and len(each.talk) < LONGEST_BEFORE
+    earlier = [row for row in read_shard(draw.choice(before)) if row.ended and len(row.talk) < LONGEST_BEFORE
                ] if before else []
-    found: list[list[Message]] = []
+    talks: list[list[Message]] = []
     for _ in range(TRIES * PROMPTS_A_FILE):
-        if len(found) == PROMPTS_A_FILE:
+        if len(talks) == PROMPTS_A_FILE:
             break
         if earlier and draw.random() < FOLLOW_UPS:
             talk = [*talk_of(draw.choice(earlier)), *asked(follow_up(draw))]
-            if talk not in found and sum(len(each) > 1 for each in found) < MOST_FOLLOW_UPS:
-                found.append(talk)
+            if talk not in talks and sum(len(row) > 1 for row in talks) < MOST_FOLLOW_UPS:
+                talks.append(talk)
             continue
         text = seed_prompt(draw, kinds)
         if text not in known:
             known.add(text)
-            found.append(asked(text))
-    return found
+            talks.append(asked(text))
+    return talks

@@ -42,15 +42,15 @@ class AnswerRow:
 
 def write_shard(path: Path, answers: Sequence[AnswerRow]) -> None:
     """Write the answers as a shard; a run that is killed meanwhile leaves none."""
-    tokens = np.array([token for each in answers for token in each.talk.prompt + each.talk.response], np.int32)
+    tokens = np.array([token for answer in answers for token in answer.talk.prompt + answer.talk.response], np.int32)
     partial = path.with_suffix(".part")
     with partial.open("wb") as file:
         np.savez_compressed(
             file, tokens=tokens.astype(np.uint16 if tokens.max(initial=0) < SMALL_IDS else np.int32),
-            prompt=np.array([len(each.talk.prompt) for each in answers], np.int32),
-            answer=np.array([len(each.talk.response) for each in answers], np.int32),
-            ended=np.array([each.ended for each in answers], np.bool_),
-            row=np.array([each.row for each in answers], np.int32))
+            prompt=np.array([len(answer.talk.prompt) for answer in answers], np.int32),
+            answer=np.array([len(answer.talk.response) for answer in answers], np.int32),
+            ended=np.array([answer.ended for answer in answers], np.bool_),
+            row=np.array([answer.row for answer in answers], np.int32))
     partial.replace(path)
 
 

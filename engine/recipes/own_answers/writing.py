@@ -71,8 +71,8 @@ class Writer:
         self.left = list(KINDS)  # that new prompts may still be had of
         self.answers = answers_folder(rig)
         self.prompts, self.features = (work_folder(rig) / name for name in ("prompts", "features"))
-        for each in (self.prompts, self.answers, self.features):
-            each.mkdir(parents=True, exist_ok=True)
+        for folder_ in (self.prompts, self.answers, self.features):
+            folder_.mkdir(parents=True, exist_ok=True)
 
     def round(self) -> str:
         """Write the next shard, and return its name."""
@@ -91,9 +91,9 @@ class Writer:
         """A new prompt file, of the kind that there are fewest of among those that have new prompts; RequestError where
         none has."""
         shards = sorted(self.answers.glob("*.npz"))
-        known = {self.turns_of(each)[0] for shard in shards for each in read_shard(shard)}
+        known = {self.turns_of(row)[0] for shard in shards for row in read_shard(shard)}
         counts = {kind: sum(shard.stem.startswith(kind) for shard in shards) for kind in KINDS}
-        for kind in sorted(self.left, key=lambda each: counts[each] / KINDS[each]):
+        for kind in sorted(self.left, key=lambda kind: counts[kind] / KINDS[kind]):
             talks = [talk for talk in self.new_talks(kind, counts[kind], known, shards)
                      if not self.held_out.near(talk[-1]["content"])]
             if sum(len(talk) == 1 for talk in talks) >= FEWEST:  # after earlier talks anything can be said again
@@ -111,8 +111,8 @@ class Writer:
 
     def talk_of(self, answered: AnswerRow) -> list[Message]:
         """The last exchange of an answered conversation, as messages."""
-        said = self.tokenizer.decode(answered.talk.response[:-1])
-        return [{"role": "user", "content": self.turns_of(answered)[-1]}, {"role": "assistant", "content": said}]
+        answer = self.tokenizer.decode(answered.talk.response[:-1])
+        return [{"role": "user", "content": self.turns_of(answered)[-1]}, {"role": "assistant", "content": answer}]
 
     def turns_of(self, answered: AnswerRow) -> list[str]:
         """The user's turns of an answered conversation."""
@@ -122,15 +122,15 @@ class Writer:
     def answered(self, talks: Sequence[Sequence[Message]]) -> list[AnswerRow]:
         """The target's greedy answers, cut where they loop; prompts of similar length are answered together."""
         prompts = [self.tokenizer.apply_chat_template(talk, add_generation_prompt=True)["input_ids"] for talk in talks]
-        order = np.argsort([len(each) for each in prompts], kind="stable").tolist()
-        found: list[AnswerRow] = []
+        order = np.argsort([len(prompt) for prompt in prompts], kind="stable").tolist()
+        rows_kept: list[AnswerRow] = []
         for first in range(0, len(order), ROWS):
             rows = order[first:first + ROWS]
             texts = written(self.decoder, [prompts[row] for row in rows], LONGEST, self.tokenizer.eos_token_id)
-            found += [AnswerRow(Conversation(tuple(prompts[row]), text.tokens), text.ended, row)
+            rows_kept += [AnswerRow(Conversation(tuple(prompts[row]), text.tokens), text.ended, row)
                       for row, text in zip(rows, texts, strict=True)
                       if len(text.tokens) >= SHORTEST and not in_circles(text.tokens)]
-        return found
+        return rows_kept
 
     def hold_out(self) -> None:
         """Answer the held-out prompts, on which drafters are measured."""
@@ -146,13 +146,13 @@ class Writer:
 
     def read_again(self, name: str) -> None:
         """Keep the target's features of a shard."""
-        talks = [] if (self.features / name).exists() else [each.talk for each in read_shard(self.shard(name))]
+        talks = [] if (self.features / name).exists() else [row.talk for row in read_shard(self.shard(name))]
         if talks:
             write_features(self.model, talks, self.features / name)
 
     def tokens(self) -> int:
         """Tokens of all answers so far."""
-        return sum(len(each.talk.response) for path in self.answers.glob("*.npz") for each in read_shard(path))
+        return sum(len(row.talk.response) for path in self.answers.glob("*.npz") for row in read_shard(path))
 
 
 def main() -> None:
@@ -178,7 +178,7 @@ def write(writer: Writer, tokens: int) -> None:
     while have < tokens:
         began = time.perf_counter()
         name = writer.round()
-        more = sum(len(each.talk.response) for each in read_shard(writer.shard(name)))
+        more = sum(len(row.talk.response) for row in read_shard(writer.shard(name)))
         have, barren = have + more, 0 if more else barren + 1
         if barren == MOST_BARREN:
             raise RequestError(f"None of the answers to the last {barren} files of prompts could be kept: they are "
