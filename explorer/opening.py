@@ -15,9 +15,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from explorer.listening import Listening, announced, listener
+from explorer.security.bodies import Refusal
 from explorer.security.gate import Gate, Guard
 from explorer.security.hosts import hosts_of
-from explorer.security.refusal import Refusal
 
 MOST_WAITING = 64  # requests for the real page
 PATIENCE_SECONDS = 120.0  # that one of them waits

@@ -18,14 +18,12 @@ from engine.requests.rig_names import EMBEDDED_RIG
 from explorer.browser_calls import bar_call
 from explorer.bundle import ASSETS, LAB, STAGE, script, style
 from explorer.comparison import Comparison
-from explorer.drafter_choice import choosing_drafters, names_of
 from explorer.follow import Follow
-from explorer.followed_runs import show_followed
 from explorer.lab.service import LabService, lab_component
 from explorer.lessons import Lesson, Library
 from explorer.presets import Preset, Presets, fitting, read_presets, titles
 from explorer.rig_choice import RigChoice
-from explorer.run_form import FIELDS, USUAL, RunForm
+from explorer.run_form import FIELDS, USUAL, RunForm, choosing_drafters, names_of
 from explorer.run_queue import WAITING_ROOM, RunQueue
 from explorer.runs import Runs, Stream
 from explorer.served import served
@@ -33,6 +31,22 @@ from explorer.service import Service
 from explorer.sources.answering import AnsweringRig
 from explorer.two_runs import TwoRuns
 from explorer.view import blank_view, packed
+
+MOST_BROWSERS = 32  # may follow at the same time
+
+
+def show_followed(page: gr.Blocks, stage: gr.HTML, follow: Follow | None) -> None:
+    """Let every browser that opens the page follow; None follows nothing."""
+    if follow is None:
+        return
+
+    def views() -> Iterator[Any]:
+        for view in follow.views():
+            yield gr.skip() if view is None else packed(view)
+
+    page.load(views, None, stage, show_progress="hidden", api_visibility="private", concurrency_id="follow",
+              concurrency_limit=MOST_BROWSERS)
+
 
 FILLED = tuple(name for name in FIELDS if name not in ("drafters", "turns"))  # set by a preset or a recording
 QUIET: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
@@ -244,4 +258,3 @@ def _values(run: dict[str, Any]) -> list[Any]:
 
 def _farewell() -> None:
     """Does nothing, but has to be registered: only then does Gradio notice closed tabs and end their runs."""
-

@@ -18,8 +18,8 @@ from engine.requests.rig_names import NAMED, PIN, RIGS_FOLDER, is_address, rig_n
 from explorer.browser_calls import browser_call
 from explorer.rig import OpenRig
 from explorer.run_queue import RunQueue
-from explorer.server_retry import ServerRetry
 from explorer.sources.answering import NO_RIG_ACCESS, AnsweringRig, RigAccess, RigLoad, RigOpener
+from explorer.sources.attached import ServerRetry
 from explorer.view import View
 
 GIVING_WAY_SECONDS = 1.0  # that a brief measurement after a run may take to make room

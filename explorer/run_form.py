@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Sequence
+from itertools import combinations
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
@@ -10,16 +14,128 @@ from engine.decoding.budget_policy import FIXED, PACES
 from engine.decoding.methods import METHODS, SERVED, method_named, share_named
 from engine.errors import RequestError
 from engine.records import Ask, Sampling
-from explorer.form_fields import (
-    BudgetField,
-    MaxTokensField,
-    PromptField,
-    TemperatureField,
-    TurnsField,
-    asked_for,
-    number,
-    whole_in,
-)
+from engine.requests.limits import MOST_NODES
+from engine.requests.prompts import Turn, turns_from
+from explorer.source import Source
+
+OWN = "own"  # the rig's own choice, among the values of the list
+
+
+def names_of(value: Any) -> list[str]:
+    """The drafters that a value of the list stands for; none for the rig's own choice, or for a value that is not in
+    the list."""
+    try:
+        names = json.loads(value) if isinstance(value, str) and value != OWN else []
+    except ValueError:
+        return []
+    return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else []
+
+
+def choosing_drafters(source: Source, method: str, names: Sequence[str] = ()) -> dict[str, Any]:
+    """The choices and the value of the list of drafters for a method: the rig's own choice, unless ``names`` are
+    others. Where a method takes no drafter, or all that the rig has, there is nothing to choose."""
+    own = tuple(source.usual_drafters(method))
+    count = METHODS[method].drafter_count if method in METHODS else len(own)  # an attached server drafts as it does
+    others = [found for found in combinations(source.drafters, count) if found != own]
+    asked = tuple(map(str, names))  # an uploaded file may name anything
+    if len(asked) == count and asked != own and asked not in others and set(asked) <= set(source.drafters):
+        others.append(asked)  # in another order
+    offered = [(f"the rig's own: {_joined(own)}" if count else "none", OWN),
+               *((_joined(found), json.dumps(found)) for found in others if count)]
+    return {"choices": offered, "value": json.dumps(asked) if count and asked in others else OWN,
+            "interactive": len(offered) > 1}
+
+
+def _joined(names: Sequence[str]) -> str:
+    return " + ".join(names) or "its drafters"
+
+
+LONGEST_PROMPT = 20_000  # characters; far above any rig's context, far below what slows the page down
+LONGEST_CONVERSATION = 100_000  # characters of all turns
+MOST_TURNS = 64
+LONGEST_ANSWER = 4096  # tokens
+MOST_TEMPERATURE = 2.0
+
+
+def number(name: str, value: Any, least: float, most: float) -> float:
+    """A number in a range; ``name`` begins the sentence of the RequestError."""
+    allowed = f"it has to be a number from {least:g} to {most:g}"
+    if value is None or value == "":
+        raise RequestError(f"{name} is empty; {allowed}.")
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RequestError(f"{name} is {str(value)[:40]!r}; {allowed}.") from error
+    if not math.isfinite(found) or not least <= found <= most:
+        raise RequestError(f"{name} is {found:g}; {allowed}.")
+    return found
+
+
+def whole(name: str, value: Any, least: int, most: int) -> int:
+    """A whole number in a range, as ``number``."""
+    found = number(name, value, least, most)
+    if found != int(found):
+        raise RequestError(f"{name} is {found:g}; it has to be a whole number from {least} to {most}.")
+    return int(found)
+
+
+def in_range(name: str, least: float, most: float) -> BeforeValidator:
+    """A field that is a number in a range."""
+    return BeforeValidator(lambda value: number(name, value, least, most))
+
+
+def whole_in(name: str, least: int, most: int) -> BeforeValidator:
+    """A field that is a whole number in a range."""
+    return BeforeValidator(lambda value: whole(name, value, least, most))
+
+
+def asked_for() -> Any:
+    """The default of a field that has to be filled in: None, which its checker refuses by the field's name."""
+    return Field(default=None, validate_default=True)
+
+
+def prompt(value: Any) -> str:
+    """A prompt; RequestError for an empty one, and for one that is too long."""
+    text = value if isinstance(value, str) else ""
+    if not text.strip():
+        raise RequestError("The prompt is empty; write at least one character, or pick a preset.")
+    if len(text) > LONGEST_PROMPT:
+        raise RequestError(
+            f"The prompt has {len(text):,} characters; at most {LONGEST_PROMPT:,} are taken, so shorten it.")
+    return in_whole_characters("The prompt", text)
+
+
+def in_whole_characters(name: str, text: str) -> str:
+    """The text; RequestError where it holds a lone surrogate, which cannot be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise RequestError(f"{name} holds half of a character (a lone surrogate, at {error.start}); write whole "
+                           "characters.") from error
+    return text
+
+
+def turns(value: Any) -> tuple[Turn, ...]:
+    """The conversation before a prompt, within bounds; RequestError names the first turn that is not valid."""
+    found = turns_from(value)
+    if len(found) > MOST_TURNS:
+        raise RequestError(f"There are {len(found)} turns; at most {MOST_TURNS} are taken, so leave the first out.")
+    length = sum(len(text) for _, text in found)
+    if length > LONGEST_CONVERSATION:
+        raise RequestError(f"The turns have {length:,} characters; at most {LONGEST_CONVERSATION:,} are taken, so "
+                           "leave the first out.")
+    for place, (_, text) in enumerate(found, start=1):
+        in_whole_characters(f"Turn {place}", text)
+    return found
+
+
+# What several forms ask for, each bounded here and nowhere else.
+PromptField = Annotated[str, BeforeValidator(prompt)]
+TurnsField = Annotated[tuple[Turn, ...], BeforeValidator(turns)]
+BudgetField = Annotated[int, whole_in("The node budget", 0, MOST_NODES)]
+TemperatureField = Annotated[float, in_range("The temperature", 0, MOST_TEMPERATURE)]
+MaxTokensField = Annotated[int, whole_in("Max tokens", 1, LONGEST_ANSWER)]
+
 
 LARGEST_SEED = 2**31 - 1
 MOST_TOP_K = 100_000

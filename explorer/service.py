@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
+from threading import Lock
 from typing import Any
 from uuid import uuid4
 
@@ -20,16 +22,41 @@ from engine.trace import Line, Trace, committed_ids, encode_line, known_tau, loa
 from engine.trace.checks import UPLOADED
 from explorer.browser_calls import browser_call, named_fields
 from explorer.follow import Follow
-from explorer.form_fields import whole
-from explorer.kept_answers import KeptAnswers
 from explorer.lessons import Library
-from explorer.run_form import FIELDS, OLDER_NAME, RunForm
+from explorer.run_form import FIELDS, OLDER_NAME, RunForm, whole
 from explorer.run_queue import WAITING_ROOM
 from explorer.runs import Runs, Stream, known_trace
 from explorer.share import REPLAY, export
 from explorer.texts import joined, pieces_of
 from explorer.uploads import Uploads
 from explorer.view import View, packed
+
+
+class KeptAnswers:
+    """The latest answers, as bytes, up to ``most_bytes`` of them."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._lock = Lock()
+        self._kept: OrderedDict[Hashable, tuple[object, bytes]] = OrderedDict()
+        self._bytes = 0
+
+    def of(self, key: Hashable, about: object, make: Callable[[], bytes]) -> bytes:
+        """The answer to ``key``, made where it is not kept. It holds as long as ``about`` is the same object."""
+        with self._lock:
+            known = self._kept.get(key)
+            if known and known[0] is about:
+                self._kept.move_to_end(key)
+                return known[1]
+        answer = make()
+        with self._lock:
+            former = self._kept.pop(key, (None, b""))[1]
+            self._kept[key] = about, answer
+            self._bytes += len(answer) - len(former)
+            while self._bytes > self._most_bytes:
+                self._bytes -= len(self._kept.popitem(last=False)[1][1])
+        return answer
+
 
 MOST_LINES = 2 * 2**20  # bytes of a trace file in one answer
 MOST_ANSWERS = 96 * 2**20  # bytes of them that are kept

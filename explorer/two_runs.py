@@ -13,7 +13,7 @@ from engine.errors import RequestError
 from engine.records import Round
 from engine.trace import Trace, committed_ids, tau
 from explorer.browser_calls import Call, browser_call, named_fields
-from explorer.form_fields import whole
+from explorer.run_form import whole
 from explorer.texts import as_bytes, pieces_of
 from explorer.view import View
 

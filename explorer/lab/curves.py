@@ -4,14 +4,154 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby, product
 from typing import Any
 
 import plotly.graph_objects as go
 
+from engine.decoding.budget_policy import AUTO, FIXED
+from engine.decoding.methods import METHODS
+from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate
-from explorer.lab.curve_points import CurveLayer, CurvePoint, Scale, in_words
-from explorer.lab.style import ACCENT, INK, QUIET, Look, axis, drawn, look, paper
+from explorer.lab.style import ACCENT, INK, QUIET, Look, axis, drawn, label_of, line_of, look, paper
+
+RECENT_ROUNDS = 8  # over which the second line of each plot is taken
+
+
+def live_figure() -> dict[str, Any]:
+    """Two stacked plots over rounds: τ, and tokens per second. Every trace names in ``meta`` what it is filled with."""
+    figure = paper(
+        xaxis=axis("", anchor="y", showticklabels=False, rangemode="tozero", matches="x2"),
+        xaxis2=axis("round", anchor="y2", rangemode="tozero"),
+        yaxis=axis("τ, tokens per round", domain=[0.54, 1], rangemode="tozero"),
+        yaxis2=axis("tokens per second", domain=[0, 0.46], anchor="x2", rangemode="tozero"))
+    for name, place, unit in (("tau", "", "tokens per round"), ("speed", "2", "tokens/s")):
+        seen = {"xaxis": f"x{place}", "yaxis": f"y{place}", "mode": "lines", "x": [], "y": []}
+        first = name == "tau"
+        figure.add_trace(go.Scatter(
+            **seen, meta=f"{name}.recent", name=f"last {RECENT_ROUNDS} rounds", legendgroup="recent", showlegend=first,
+            line={"width": 1.2, "shape": "linear"}, opacity=0.55,
+            hovertemplate=f"round %{{x}}: %{{y:.4~g}} {unit}, last {RECENT_ROUNDS}<extra></extra>"))
+        figure.add_trace(go.Scatter(
+            **seen, meta=f"{name}.all", name="whole run so far", legendgroup="all", showlegend=first,
+            line={"width": 2.8}, hovertemplate=f"round %{{x}}: %{{y:.4~g}} {unit} so far<extra></extra>"))
+    figure.add_trace(go.Scatter(
+        x=[], y=[], xaxis="x2", yaxis="y2", mode="lines", meta="speed.plain", name="plain decoding, measured",
+        line={"width": 1.4, "dash": "dot", "color": QUIET},
+        hovertemplate="plain decoding: %{y:.4~g} tokens/s<extra></extra>"))
+    return drawn(figure, "τ and tokens per second against rounds of the running text.")
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """A setting with its τ and tokens/s. ``of`` says what the estimates are over: prompts or runs."""
+
+    setting: Setting
+    tau: Estimate
+    speed: Estimate
+    of: str = "prompts"
+
+    @property
+    def line(self) -> str:
+        """The curve that it belongs to: the method and what else is set besides the budget."""
+        return line_of(self.setting)
+
+    @property
+    def label(self) -> str:
+        """``ddtree, 64 nodes``."""
+        return label_of(self.setting)
+
+    @property
+    def paced(self) -> bool:
+        """Whether every round chooses its own budget."""
+        return self.setting.pace != FIXED
+
+    @property
+    def drafts(self) -> bool:
+        """Whether it drafts any nodes."""
+        return METHODS[self.setting.method].drafter_count > 0
+
+
+@dataclass(frozen=True)
+class CurveLayer:
+    """Points of one kind, drawn in one way: what was swept, single runs, what is predicted."""
+
+    name: str
+    points: Sequence[CurvePoint]
+    suffix: str = ""
+    width: float = 2.2
+    opacity: float = 1.0
+    size: int = 8
+    sides: Sequence[str] = ("tau", "speed")
+
+
+def swept(points: Sequence[CurvePoint]) -> CurveLayer:
+    """Measured by a sweep: full lines."""
+    return CurveLayer("swept", points)
+
+
+def single(points: Sequence[CurvePoint]) -> CurveLayer:
+    """Runs that were asked for one by one: open markers, faint lines."""
+    return CurveLayer("runs", points, ", single runs", 1.0, 0.75, 7)
+
+
+def predicted(points: Sequence[CurvePoint], *, speed: bool = True) -> CurveLayer:
+    """Predicted, not measured: thin lines without markers; without ``speed`` of τ alone."""
+    sides = ("tau", "speed") if speed else ("tau",)
+    return CurveLayer("predicted", points, ", predicted", 1.4, 0.8, 0, sides)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The shared axis, which Plotly draws logarithmic: budgets in their own places, 0 in that of half the smallest
+    budget, and ``auto``, which has no number, in that of twice the largest."""
+
+    budgets: tuple[int, ...]
+    paced: bool = False
+
+    @property
+    def zero(self) -> float:
+        """Where a budget of 0 stands."""
+        positive = [budget for budget in self.budgets if budget > 0]
+        return min(positive) / 2 if positive else 1.0
+
+    def place(self, budget: int) -> float:
+        """Where a budget stands."""
+        return budget if budget > 0 else self.zero
+
+    @property
+    def auto(self) -> float | None:
+        """Where ``auto`` stands, if anything does."""
+        return 2 * self.place(max(self.budgets, default=1)) if self.paced else None
+
+    def at(self, point: CurvePoint) -> float:
+        """Where a point stands."""
+        return self.auto if self.auto is not None and point.paced else self.place(point.setting.budget)
+
+    def ticks(self) -> dict[str, Any]:
+        """A tick for each budget."""
+        places = [(self.place(budget), str(budget)) for budget in self.budgets]
+        if self.auto is not None:
+            places.append((self.auto, AUTO))
+        return {"tickvals": [place for place, _ in places], "ticktext": [text for _, text in places]}
+
+    def across(self) -> list[float]:
+        """The ends of a line that no budget changes."""
+        return [self.zero, self.place(max(self.budgets, default=1)) if self.auto is None else self.auto]
+
+
+def in_words(point: CurvePoint, side: str) -> str:
+    """A point in words, for its tooltip."""
+    value: Estimate = getattr(point, side)
+    unit, digits = ("tokens per round", 2) if side == "tau" else ("tokens/s", 0)
+    figure = f"<b>{point.label}</b><br>{value.median:,.{digits}f} {unit}"
+    if value.prompts < 2:
+        return figure
+    if value.low is None or value.high is None:
+        return f"{figure}<br>{value.prompts} {point.of}, {value.least:,.{digits}f} to {value.most:,.{digits}f}"
+    return f"{figure}<br>{value.prompts} {point.of}, 95 %: {value.low:,.{digits}f} to {value.high:,.{digits}f}"
+
 
 THIN = 0.45  # of a curve's width: ``auto`` is a horizontal line, to be compared with all curves
 

@@ -17,7 +17,10 @@ from engine.lab.settings import BASELINE, CellResult, Laboratory, Setting, Sweep
 from engine.records import Sampling
 from engine.requests.prompts import Prompt
 from engine.trace import Piece
-from explorer.form_fields import (
+from explorer.lab.jobs import Job
+from explorer.lab.style import label_of
+from explorer.lab.sweep_form import listed
+from explorer.run_form import (
     BudgetField,
     MaxTokensField,
     PromptField,
@@ -26,9 +29,6 @@ from explorer.form_fields import (
     asked_for,
     whole_in,
 )
-from explorer.lab.jobs import Job
-from explorer.lab.names import label_of
-from explorer.lab.sweep_form import listed
 from explorer.texts import joined
 from explorer.view import View
 

@@ -11,8 +11,8 @@ from engine.errors import RequestError
 from engine.servers.server import Server
 from engine.servers.watch import AT_ONCE, LoadLevel, Traffic, TrafficLook, Watch, by_place, measured, traffic
 from explorer.lab.jobs import Job, Jobs
-from explorer.lab.prompts import PromptSets
 from explorer.lab.style import ACCENT, INK, axis, drawn, paper
+from explorer.lab.sweep_form import PromptSets
 from explorer.run_queue import RunQueue
 from explorer.sources.answering import AnsweringRig
 from explorer.sources.attached import server_of

@@ -24,15 +24,14 @@ from engine.requests.limits import TRIED_TOGETHER
 from engine.trace import Trace
 from explorer.browser_calls import browser_call
 from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figure, histogram_figure
-from explorer.lab.live import live_figure
+from explorer.lab.curves import live_figure
 from explorer.lab.load import LoadFocus, load_view
 from explorer.lab.progress import SweepList, progress_view, seconds_per_run
-from explorer.lab.prompts import PromptSets
 from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
 from explorer.lab.server import ServerTab
 from explorer.lab.style import looks_view
-from explorer.lab.sweep_form import OFFERED, OPENING, limits, plan_from
+from explorer.lab.sweep_form import OFFERED, OPENING, PromptSets, limits, plan_from
 from explorer.lab.sweeps import Sweeps
 from explorer.lab.table import curves_view, readings_at, table_view
 from explorer.lab.tools import Tools

@@ -16,10 +16,9 @@ from engine.lab.settings import CellResult, Reading, Setting
 from engine.lab.statistics import estimate
 from engine.lab.summary import Row, Summary
 from engine.lab.whatif import WhatIf
-from explorer.lab.curve_points import CurvePoint, predicted, single, swept
-from explorer.lab.curves import curves_figure
-from explorer.lab.names import label_of, line_of
-from explorer.lab.predictions import predicted_points, predicted_view
+from explorer.lab.cost import predicted_points, predicted_view
+from explorer.lab.curves import CurvePoint, curves_figure, predicted, single, swept
+from explorer.lab.style import label_of, line_of
 from explorer.view import View
 
 WITHIN = 0.95  # of the fastest setting's median: what comes so near is named

@@ -8,13 +8,29 @@ once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope
 
-from explorer.security.refusal import Refusal
+
+@dataclass
+class Refusal(Exception):  # noqa: N818 - an answer on its way
+    """Raised where a check fails, caught where the answer is sent."""
+
+    status: int
+    sentence: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def response(self, programs: bool) -> Response:
+        """As the page's own functions answer, {"detail": …}, or as text for a person who typed an address."""
+        if programs:
+            return JSONResponse({"detail": self.sentence}, self.status, dict(self.headers))
+        return PlainTextResponse(self.sentence + "\n", self.status, dict(self.headers))
+
 
 LOGIN = "/login"
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from explorer.security.refusal import Refusal
+from explorer.security.bodies import Refusal
 
 if TYPE_CHECKING:
     import gradio as gr

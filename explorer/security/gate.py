@@ -14,12 +14,11 @@ from types import MappingProxyType
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from explorer.security.bodies import LOGIN, Bodies
+from explorer.security.bodies import LOGIN, Bodies, Refusal
 from explorer.security.calls import API
 from explorer.security.hosts import Hosts
 from explorer.security.logins import Logins
 from explorer.security.readers import KEY, Readers, impatient, stream_of
-from explorer.security.refusal import Refusal
 
 METHODS = ("GET", "HEAD", "POST")
 PAGES = ("/", "/login_check", "/logout", "/config", "/theme.css", "/favicon.ico", "/robots.txt", "/manifest.json",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from explorer.drafter_choice import OWN, choosing_drafters, names_of
+from explorer.run_form import OWN, choosing_drafters, names_of
 from tests.explorer.scripted import ScriptedSource
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from engine.errors import ServerError
 from engine.records import Ask
-from explorer import server_retry
 from explorer.lessons import Library
 from explorer.rig_choice import RigChoice
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
+from explorer.sources import attached
 from explorer.sources.answering import AnsweringRig, RigAccess, RigLoad
 from explorer.sources.attached import attach
 from explorer.sources.replay import recorded_rig
@@ -47,7 +47,7 @@ class Rigs(ScriptedRigs):
 
 def page_of(rigs: Rigs, pauses: tuple[float, ...], monkeypatch: pytest.MonkeyPatch) -> RigChoice:
     """A page that was started with the server as its rig, and settled for another."""
-    monkeypatch.setattr(server_retry, "PAUSES", pauses)
+    monkeypatch.setattr(attached, "PAUSES", pauses)
     rig = AnsweringRig(recorded_rig(Library([]), "Still loading."), coming=RigLoad(ADDRESS))
     choice = RigChoice(rig, RunQueue(), RigAccess(rigs))
     choice.load_first(rigs, "demo", lambda reason: recorded_rig(Library([]), reason))

@@ -11,11 +11,10 @@ import pytest
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError, ResultsError
 from engine.lab.store import Results, Store
-from explorer.lab.prompts import PromptSets
 from explorer.lab.recorded import NUMBER as RECORDED
 from explorer.lab.recorded import is_recorded
 from explorer.lab.service import LabService
-from explorer.lab.sweep_form import OPENING, plan_from
+from explorer.lab.sweep_form import OPENING, PromptSets, plan_from
 from explorer.page import _setting_values
 from tests.explorer.lab.test_sweeps import FORM, lab_at, state, until
 from tests.explorer.lab.test_tools import saved

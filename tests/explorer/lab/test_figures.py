@@ -13,9 +13,7 @@ from engine.decoding.budget_policy import MOST_AUTO
 from engine.decoding.methods import METHODS
 from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate, estimate
-from explorer.lab.curve_points import CurvePoint, Scale, in_words, predicted, single, swept
-from explorer.lab.curves import curves_figure
-from explorer.lab.live import live_figure
+from explorer.lab.curves import CurvePoint, Scale, curves_figure, in_words, live_figure, predicted, single, swept
 from explorer.lab.service import LabService
 from explorer.lab.style import LOOKS, SPARE, looks_view
 from explorer.lab.table import single_points

@@ -12,12 +12,10 @@ import pytest
 from engine.errors import RequestError
 from engine.lab.settings import Setting
 from engine.lab.summary import Summary
-from explorer.lab.load_cells import LoadCell, grid_of, name_of
-from explorer.lab.load_figures import each_figure, heat_figure
-from explorer.lab.prompts import PromptSets
+from explorer.lab.load import LoadCell, each_figure, grid_of, heat_figure, name_of
 from explorer.lab.recorded import pack, shipped
 from explorer.lab.service import LabService
-from explorer.lab.sweep_form import OPENING, plan_from
+from explorer.lab.sweep_form import OPENING, PromptSets, plan_from
 from explorer.run_queue import RunQueue
 from tests.engine.lab.test_load import row
 from tests.explorer.lab.test_sweeps import FORM, lab_at, state, until

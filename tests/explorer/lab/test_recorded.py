@@ -10,8 +10,7 @@ import pytest
 
 from engine.errors import RequestError
 from engine.lab.whatif import WhatIf
-from explorer.lab.cost import cost_figure, useful_rows
-from explorer.lab.predictions import chosen_line, predicted_points
+from explorer.lab.cost import chosen_line, cost_figure, predicted_points, useful_rows
 from explorer.lab.recorded import FOLDER, NUMBER, RecordedSweep, pack, shipped
 from tests.explorer.lab.test_other_rigs import HERE, lab_of, ship
 from tests.explorer.lab.test_sweeps import FORM, lab_at, state, until

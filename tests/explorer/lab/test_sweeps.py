@@ -14,9 +14,8 @@ from engine.errors import RequestError
 from engine.lab.store import Store
 from engine.records import Ask
 from engine.trace import Trace
-from explorer.lab.prompts import PromptSets
 from explorer.lab.service import LabService
-from explorer.lab.sweep_form import plan_from
+from explorer.lab.sweep_form import PromptSets, plan_from
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from tests.explorer.scripted import scripted_trace

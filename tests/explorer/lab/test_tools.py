@@ -20,10 +20,9 @@ from engine.errors import RequestError
 from engine.lab.summary import Summary
 from engine.lab.whatif import Gain
 from engine.trace import Piece
-from explorer.lab.cost import binned, cost_figure, gain_figure, priced
+from explorer.lab.cost import binned, chosen_line, cost_figure, gain_figure, priced
 from explorer.lab.jobs import Job, Jobs
 from explorer.lab.load import LoadFocus, load_view
-from explorer.lab.predictions import chosen_line
 from explorer.lab.race import parts, race_plan_from
 from explorer.lab.service import LabService
 from explorer.lab.table import curves_view
