@@ -54,7 +54,7 @@ JOINT_DRAFT = 0.5  # a draft for n requests takes n to this power times one for 
 COMPARED = 5  # plain rounds that a drafting round is compared with
 # The first balance, in tokens; the largest, in tokens or drafts, is twice that: a few misses in a row after good rounds
 # are no reason to rest.
-BALANCE = 6.0
+BALANCE = 5.0
 
 # Python's own numbers: for dozens of nodes its loops take less time than numpy's calls, which besides displace what the
 # target's pass needs from the processor's caches.
