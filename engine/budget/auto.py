@@ -264,7 +264,7 @@ def share_rows(runs: Sequence[AutoBudget], trees: Sequence[DraftTree],
     if len(runs) == 1:
         ranking, owners = chances[0], None
     else:
-        ordered = sorted(((chance, -place) for place, own in enumerate(chances) for chance in own), reverse=True)
+        ordered = sorted(((chance, -place) for place, of_run in enumerate(chances) for chance in of_run), reverse=True)
         ranking, owners = [chance for chance, _ in ordered], [-place for _, place in ordered]
     reached = [0.0, *accumulate(ranking)]
     passes = lead.passes(given)
@@ -281,9 +281,9 @@ def share_rows(runs: Sequence[AutoBudget], trees: Sequence[DraftTree],
     drafts_ms = [run.drafters * drafting ** (JOINT_DRAFT - 1) * run.curve.draft_at(run.built) if run.drafters else 0.0
                  for run in runs]
     beyond_ms = best_ms - lead.pass_ms(requests) + sum(drafts_ms)
-    for place, (run, own, draft_ms) in enumerate(zip(runs, chances, drafts_ms, strict=True)):
+    for place, (run, of_run, draft_ms) in enumerate(zip(runs, chances, drafts_ms, strict=True)):
         cost = lead.history.factor * (draft_ms + row_ms * nodes[place]) * requests / plain_ms
-        run.expect(1 + sum(own[:nodes[place]]), plain_ms + lead.history.factor * beyond_ms, beyond_ms, cost)
+        run.expect(1 + sum(of_run[:nodes[place]]), plain_ms + lead.history.factor * beyond_ms, beyond_ms, cost)
     return [run.take(tree, nodes[place]) if run.drafters else tree
             for place, (run, tree) in enumerate(zip(runs, trees, strict=True))]
 

@@ -107,6 +107,6 @@ class Ancestry:
 
     def mask(self, parents: Tensor) -> Tensor:
         """Additive mask (1, 1, rows, committed + all rows so far) of the next depth; ``parents`` as in ``after``."""
-        own = torch.eye(len(parents), dtype=torch.bool, device=parents.device)
-        self._seen = torch.cat([self._seen[parents], own], -1)
+        itself = torch.eye(len(parents), dtype=torch.bool, device=parents.device)
+        self._seen = torch.cat([self._seen[parents], itself], -1)
         return additive(self._seen, self._committed, self._like)

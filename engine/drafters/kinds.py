@@ -92,10 +92,10 @@ def architectures(values: Mapping[str, Any]) -> str:
     return " ".join(values.get("architectures") or ()).lower()
 
 
-def must_fit(folder: Path, what: str, own: object, target: object) -> None:
+def must_fit(folder: Path, what: str, value: object, target: object) -> None:
     """RigError where a drafter's figure differs from the target's."""
-    if own != target:
-        raise RigError(f"The drafter in {display_name(folder)} has {what} {own!r:.60}; the target has {target}; a "
+    if value != target:
+        raise RigError(f"The drafter in {display_name(folder)} has {what} {value!r:.60}; the target has {target}; a "
                        "drafter serves only the target it was trained on.")
 
 
@@ -109,11 +109,11 @@ def must_tap(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) -> N
                        "serves only the target it was trained on.")
 
 
-def must_be(folder: Path, values: Mapping[str, Any], kind: type | tuple[type, ...], said: str) -> None:
-    """RigError naming the first of these config.json fields that is not of this type; ``said`` is the type in words."""
+def must_be(folder: Path, values: Mapping[str, Any], kind: type | tuple[type, ...], wanted: str) -> None:
+    """RigError naming the first of these config.json fields that is of another type than ``wanted`` says."""
     for name, value in values.items():
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise RigError(f"config.json in {display_name(folder)} has {name} {value!r:.60}; it has to be {said}.")
+            raise RigError(f"config.json in {display_name(folder)} has {name} {value!r:.60}; it has to be {wanted}.")
 
 
 def must_count(folder: Path, values: Mapping[str, Any], name: str) -> None:
@@ -138,6 +138,6 @@ def must_know(folder: Path, options: Mapping[str, Any]) -> None:
     """RigError naming the options that change what the drafter computes and that are not implemented."""
     unknown = {name: value for name, value in options.items() if not off(value)}
     if unknown:
-        said = ", ".join(f"{name} = {str(value)[:60]}" for name, value in sorted(unknown.items()))
-        raise RigError(f"The drafter in {display_name(folder)} uses {said}, which is not supported; running it without "
+        used = ", ".join(f"{name} = {str(value)[:60]}" for name, value in sorted(unknown.items()))
+        raise RigError(f"The drafter in {display_name(folder)} uses {used}, which is not supported; running it without "
                        "would give other proposals than it was trained for.")

@@ -43,7 +43,7 @@ class NarrowedDrafter:
         inside = [fork.inside for fork in forks]
         if isinstance(self.inside, JointDrafter):
             return self.inside.draft_together(inside, roots, widths)
-        return [drafter.draft(*own) for drafter, *own in zip(inside, roots, widths, strict=True)]
+        return [drafter.draft(*arguments) for drafter, *arguments in zip(inside, roots, widths, strict=True)]
 
     def release(self) -> None:
         """See ``plan.Drafter``."""

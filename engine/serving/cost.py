@@ -165,7 +165,7 @@ def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = (), effort: Effort 
     while repeats < FEWEST_REPEATS or (repeats < MOST_REPEATS and perf_counter() - began < effort.seconds):
         wanted = [size for size in sizes if size <= SMALL or repeats < FEWEST_REPEATS]
         shuffled = [order.sample(wanted, len(wanted)) for _ in range(_repeats_of(load, len(wanted)))]
-        for mock in _rounds(rig, drafter, load, [size for each in shuffled for size in each]):
+        for mock in _rounds(rig, drafter, load, [size for sizes_once in shuffled for size in sizes_once]):
             mocks[mock.rows].append(mock)
         plain += _rounds(rig, None, load, [load.requests] * PLAIN_ROUNDS)
         repeats += len(shuffled)
@@ -174,13 +174,13 @@ def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = (), effort: Effort 
 
 def _affordable(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int], effort: Effort) -> list[int]:
     """The sizes up to the first that is too dear; the largest may take seconds each."""
-    found: list[Mock] = []
+    timed: list[Mock] = []
     with closing(_rounds(rig, drafter, load, sizes)) as mocks:
         for mock in mocks:
-            found.append(mock)
-            if mock.verify_ms > max(effort.dearest_ms, effort.dearest * min(each.verify_ms for each in found)):
+            timed.append(mock)
+            if mock.verify_ms > max(effort.dearest_ms, effort.dearest * min(mock.verify_ms for mock in timed)):
                 break
-    return [mock.rows for mock in found]
+    return [mock.rows for mock in timed]
 
 
 def _repeats_of(load: JointLoad, sizes: int) -> int:
@@ -197,7 +197,7 @@ def _curve(rig: Rig, load: JointLoad, mocks: Mapping[int, list[Mock]], plain: li
         rig.name, target.hardware, target.dtype,
         load.drawing, load.context, len(mocks[sizes[0]]), sizes, median, low,
         high, tuple(float(np.median([mock.draft_ms for mock in mocks[size]])) for size in sizes),
-        float(np.median([mock.overhead_ms for found in mocks.values() for mock in found])),
+        float(np.median([mock.overhead_ms for same_size in mocks.values() for mock in same_size])),
         float(np.median([mock.round_ms for mock in plain])), load.requests)
 
 
@@ -205,9 +205,9 @@ def _rounds(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[
     """Mock rounds after fresh prefixes of ordinary tokens; each commits its roots, so prefixes grow by one token."""
     with _opened(rig, drafter, load, sizes) as runs:
         for size in sizes:
-            each, more = divmod(size, load.requests)
+            rows_each, more = divmod(size, load.requests)
             for place, run in enumerate(runs):
-                run.pace.nodes = each - 1 + (place < more)
+                run.pace.nodes = rows_each - 1 + (place < more)
             with torch.inference_mode():
                 yield _mock(size, step(runs)[0].seconds)
 

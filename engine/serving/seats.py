@@ -55,8 +55,8 @@ class Seat:
 
     def round(self) -> tuple[Round, SharedPass | None] | None:
         """The run's next round, and the pass that it shared with others, if any; None after its last."""
-        made: tuple[Round, SharedPass | None] | None = self._wanted(ROUND)
-        return made
+        answer: tuple[Round, SharedPass | None] | None = self._wanted(ROUND)
+        return answer
 
     def leave(self) -> None:
         """Free the run's caches after the round in progress. Any thread may call it, the garbage collector's too."""
@@ -87,5 +87,5 @@ class OwnRounds:
 
     def round(self) -> tuple[Round, SharedPass | None] | None:
         """See ``Seat``."""
-        made = next(self._rounds, None)
-        return None if made is None else (made, None)
+        latest = next(self._rounds, None)
+        return None if latest is None else (latest, None)

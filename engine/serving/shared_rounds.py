@@ -54,7 +54,7 @@ class SharedRounds:
         with self._entry:
             self._entry.wait_for(lambda: not self._alone)
             taken = {seat.number for seat in self._seats}
-            seat = Seat(next(each for each in range(len(taken) + 1) if each not in taken), run, self._inbox)
+            seat = Seat(next(number for number in range(len(taken) + 1) if number not in taken), run, self._inbox)
             self._seats.append(seat)
             if self._thread is None:
                 self._thread = Thread(target=self._work, name="rounds", daemon=True)
@@ -141,7 +141,7 @@ class SharedRounds:
             if not seat.group.batch:
                 self._groups = {name: group for name, group in self._groups.items() if group is not seat.group}
         with self._entry:
-            self._seats = [each for each in self._seats if each is not seat]
+            self._seats = [other for other in self._seats if other is not seat]
             self._entry.notify_all()
 
     def _give_up_stalled(self) -> None:
@@ -159,9 +159,10 @@ class SharedRounds:
 
     def _act(self) -> None:
         """Grant one wish for a call, or read one prompt; after each the other runs get a round."""
-        seat = next((each for each in list(self._seats) if each.wish and not (each.wish is ROUND and each.group)), None)
-        if seat is None:
+        wishing = [seat for seat in self._seats if seat.wish and not (seat.wish is ROUND and seat.group)]
+        if not wishing:
             return
+        seat = wishing[0]
         try:
             if seat.wish is not ROUND:
                 seat.give(seat.wish())
@@ -181,34 +182,34 @@ class SharedRounds:
 
     def _round(self) -> None:
         """Make one round for the runs of one target: the one whose run is owed the most."""
-        found = [(seat, seat.group) for seat in list(self._seats) if seat.wish is ROUND and seat.group]
-        if not found:
+        asking = [(seat, seat.group) for seat in list(self._seats) if seat.wish is ROUND and seat.group]
+        if not asking:
             return
-        wanting, (_, group) = [seat for seat, _ in found], max(found, key=lambda each: each[0].owed)
+        wanting, (_, group) = [seat for seat, _ in asking], max(asking, key=lambda pair: pair[0].owed)
         inside = served([seat for seat in wanting if seat.group is group], group.cost)
         seats, shared, began = {seat.place: seat for seat in inside}, len(self._seats) > 1, perf_counter()
         try:
-            made = group.batch.round(seats)
+            rounds = group.batch.round(seats)
         except Exception as error:
             for seat in inside:
                 group.batch.drop(seat.place)
                 seat.give(None, memory_error(error, seat.run.asks))
             return
-        for place, each in made:
-            seats[place].rows = len(each.tree)
+        for place, latest in rounds:
+            seats[place].rows = len(latest.tree)
         group.cost.learn(sum(seat.rows for seat in inside), perf_counter() - began)
         settle(wanting, inside, group.cost)
-        self._hand_out([(seats[place], each) for place, each in made], shared)
+        self._hand_out([(seats[place], latest) for place, latest in rounds], shared)
 
-    def _hand_out(self, made: Sequence[tuple[Seat, Round]], shared: bool) -> None:
+    def _hand_out(self, rounds: Sequence[tuple[Seat, Round]], shared: bool) -> None:
         """Hand each run its own round; the seconds of a shared round include the run's waiting time."""
-        blocks = tuple(Block(seat.number, each.tree.parents, each.acceptance.keep, seat.shares and len(made) > 1)
-                       for seat, each in made)
+        blocks = tuple(Block(seat.number, latest.tree.parents, latest.acceptance.keep, seat.shares and len(rounds) > 1)
+                       for seat, latest in rounds)
         now = perf_counter()
-        for seat, each in made:
+        for seat, latest in rounds:
             if shared:
-                waited = max(0.0, now - seat.since - sum(each.seconds.values()))
-                seat.give((replace(each, seconds={**each.seconds, WAIT: waited}),
+                waited = max(0.0, now - seat.since - sum(latest.seconds.values()))
+                seat.give((replace(latest, seconds={**latest.seconds, WAIT: waited}),
                            SharedPass(len(self._seats), seat.number, blocks)))
             else:
-                seat.give((each, None))
+                seat.give((latest, None))

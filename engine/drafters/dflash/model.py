@@ -56,8 +56,8 @@ def sights_of(config: Qwen3Config) -> tuple[Sight, ...]:
 def rotated(states: Tensor, rotation: Rotation) -> Tensor:
     """States (…, rows, head size) with rotary position embedding applied."""
     cosines, sines = rotation
-    made: Tensor = states * cosines + rotate_half(states) * sines
-    return made
+    rows: Tensor = states * cosines + rotate_half(states) * sines
+    return rows
 
 
 class DFlashAttention(nn.Module):
@@ -93,8 +93,8 @@ class DFlashAttention(nn.Module):
         queries = rotated(self.q_norm(self.q_proj(hidden).unflatten(-1, (-1, self.size))).transpose(1, 2), rotation)
         mixed = nn.functional.scaled_dot_product_attention(
             queries, keys, values, attn_mask=mask, enable_gqa=self.groups > 1)
-        made: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(-2))
-        return made
+        projected: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(-2))
+        return projected
 
 
 class GroupedConvolution(nn.Module):

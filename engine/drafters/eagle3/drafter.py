@@ -91,6 +91,6 @@ class Eagle3Drafter:
         """The hidden states of one pass of the layer over rows after all written ones."""
         end = self._written + len(tokens)
         rows = Rows(hidden, self.embedding(tokens), self.model.rotation(positions), mask)
-        found: Tensor = self.model.midlayer(rows, self._room[:, :, :end])
+        output: Tensor = self.model.midlayer(rows, self._room[:, :, :end])
         self._written = end
-        return found
+        return output

@@ -51,8 +51,8 @@ class Eagle3Attention(nn.Module):
         mixed = scaled_dot_product_attention(
             rotated(queries, rows.rotation)[None], room[0][None], room[1][None], attn_mask=rows.mask,
             enable_gqa=self.groups > 1)
-        made: Tensor = self.o_proj(mixed[0].transpose(0, 1).flatten(-2))
-        return made
+        projected: Tensor = self.o_proj(mixed[0].transpose(0, 1).flatten(-2))
+        return projected
 
 
 class Eagle3Layer(nn.Module):
@@ -70,8 +70,8 @@ class Eagle3Layer(nn.Module):
         """The hidden states (rows, hidden) of rows, whose embedded tokens and hidden states are normed separately."""
         both = torch.cat([self.input_layernorm(rows.embedded), self.hidden_norm(rows.hidden)], -1)
         hidden = rows.hidden + self.self_attn(both, rows, room)
-        made: Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
-        return made
+        states: Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
+        return states
 
 
 class Eagle3Model(nn.Module):

@@ -100,12 +100,12 @@ class NGramDrafter:
         followed, met = sum(pairs.values()) + 1, sum(singles.values()) + 1
         known = pairs.keys() | singles.keys()
         beyond = [token for token in common[:len(known) + width] if token not in known][:width]
-        found: list[tuple[float, int]] = []
+        scored: list[tuple[float, int]] = []
         for token in (*known, *beyond):
             single = (tallies.alone.get(token, 0) + 1 / self.vocabulary) / (tallies.length + 1)
             behind_one = (singles.get(token, 0) + single) / met
-            found.append((-(pairs.get(token, 0) + behind_one) / followed, token))
-        return [(token, -minus) for minus, token in nsmallest(width, found)]
+            scored.append((-(pairs.get(token, 0) + behind_one) / followed, token))
+        return [(token, -minus) for minus, token in nsmallest(width, scored)]
 
 
 def _lattice(levels: list[list[list[tuple[int, float]]]], follows: list[list[list[int]]], width: int) -> Lattice:

@@ -50,21 +50,21 @@ class TextCounts:
         """Count one more token of the text."""
         last = self.last()
         for order in range(1, len(last) + 1):
-            found = self._after[last[-order:]]
-            found.counts[token] += 1
-            found.total += 1
+            continuations = self._after[last[-order:]]
+            continuations.counts[token] += 1
+            continuations.total += 1
         self._tokens.append(token)
 
     def shifted(self, row: Row, context: tuple[int, ...]) -> Row:
         """The distribution after a context, shifted towards this text's counts; in no order."""
         law = dict(row)
         for order in range(1, len(context) + 1):
-            found = self._after.get(context[-order:])
-            if found is None:
+            continuations = self._after.get(context[-order:])
+            if continuations is None:
                 break  # no longer context was seen either
-            known, prior = found.total + PRIOR[order - 1], PRIOR[order - 1]
+            known, prior = continuations.total + PRIOR[order - 1], PRIOR[order - 1]
             law = {token: prior * share / known for token, share in law.items()}
-            for token, count in found.counts.items():
+            for token, count in continuations.counts.items():
                 law[token] = law.get(token, 0.0) + count / known
         return list(law.items())
 
