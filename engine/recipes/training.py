@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -71,14 +73,21 @@ def set_rates(optimizer: torch.optim.Optimizer, share: float) -> None:
         group["lr"] = group["full_lr"] * share
 
 
+@cache
 def fast_dtype(device: str | torch.device = "cpu") -> torch.dtype:
-    """The dtype that a training machine multiplies large matrices fastest in.
+    """The dtype that a training machine multiplies large matrices fastest in: bfloat16 on a GPU, measured on a CPU.
 
-    On a GPU and on a CPU with bfloat16 tiles (AMX) that is bfloat16, by 5 to 8 times. Without them it is float32: 150
-    GFLOP/s a core instead of 86 where there are bfloat16 dot products (AVX-512), and far more where there are none.
-    Figures: ``LOG.md``."""
-    tiled = torch.device(device).type != "cpu" or torch.cpu._is_amx_tile_supported()
-    return torch.bfloat16 if tiled else torch.float32
+    Instructions do not tell: on processors with bfloat16 dot products but no tiles, 86 GFLOP/s a core against 150 of
+    float32 were measured once, and 202 against 80 another time. Figures: ``LOG.md``."""
+    if torch.device(device).type != "cpu":
+        return torch.bfloat16
+    return min((torch.float32, torch.bfloat16), key=product_seconds)
+
+
+def product_seconds(dtype: torch.dtype) -> float:
+    """Seconds of one large product in the dtype on this CPU, the least of ten."""
+    rows, columns = torch.ones(2048, 512, dtype=dtype), torch.ones(512, 1024, dtype=dtype)
+    return min(timeit.repeat(lambda: rows @ columns, number=1, repeat=10))
 
 
 def fast_products(device: str | torch.device = "cpu") -> torch.autocast:
