@@ -94,7 +94,8 @@ def _clock(rounds: Sequence[Round], begin: float) -> list[float]:
 def recorded_comparison(trace: Trace, plain: Trace) -> View:
     """A recording beside that of plain decoding: compared where they lie, since nothing runs."""
     own, plainly = ([entry.round for entry in each.entries] for each in (trace, plain))
-    return RunComparison(trace, own, plainly, turn_pairs(own, plainly), pieces_of(plain), in_turns=False).view()
+    return RunComparison(trace, own, plainly, turn_pairs(own, plainly), pieces_of(plain),
+                         in_turns=trace.header.in_turns and plain.header.in_turns).view()
 
 
 def text_sentence(found: TextComparison, header: Header, state: str) -> str:

@@ -4,7 +4,8 @@
     python -m engine record --rig smollm2 --dtype float32
 
 A lesson is a row of the JSON file: name, title, note, and the fields of an ask, all checked. Each is run twice and the
-second run is kept, so that no recording shows the slow first use of cold memory.
+second run is kept, so that no recording shows the slow first use of cold memory. Where plain decoding of a lesson's
+prompt is a lesson too, both get the seconds of a third run, made in turns: what is compared has met the same machine.
 """
 
 from __future__ import annotations
@@ -12,17 +13,21 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from engine.commands import flags, values
 from engine.commands.flags import Result, Verb
+from engine.decoding.methods import METHODS
 from engine.errors import RequestError
+from engine.lab.turns import TurnTaking, moments
 from engine.machine.files import open_file
-from engine.records import Ask, Sampling
+from engine.records import Ask, Round, Sampling
 from engine.requests.rig_names import RIGS_FOLDER
 from engine.serving.live import LiveRig, open_rig
 from engine.trace import Trace, dump, gather, recorded, tau
@@ -109,19 +114,50 @@ def record(live: LiveRig, lesson: LessonPlan, today: str) -> Trace:
     return recorded(gather(live.run(lesson.ask)), lesson.title, lesson.note, today)
 
 
+def pairs(lessons: Sequence[LessonPlan]) -> Iterator[tuple[LessonPlan, LessonPlan]]:
+    """Each lesson of plain decoding behind the first that drafts for the same prompt."""
+    for plain in lessons:
+        same = replace(plain.ask, method="", budget=0)
+        drafting = (lesson for lesson in lessons if METHODS[lesson.ask.method].drafter_count != 0
+                    and replace(lesson.ask, method="", budget=0, drafters=()) == same)
+        if METHODS[plain.ask.method].drafter_count == 0 and (first := next(drafting, None)):
+            yield first, plain
+
+
+def timed_in_turns(live: LiveRig, traces: Sequence[Trace], lessons: Sequence[LessonPlan]) -> list[Trace]:
+    """The traces of a lesson and of plain decoding, with the seconds of runs that were made in turns."""
+    with live.in_turns([lesson.ask for lesson in lessons]) as sources:
+        taking = TurnTaking(*sources)
+        while taking.turn():
+            pass
+    return [_timed(trace, rounds) for trace, rounds in zip(traces, (taking.rounds, taking.plain), strict=True)]
+
+
+def _timed(trace: Trace, rounds: Sequence[Round]) -> Trace:
+    _, clock = moments(rounds)
+    entries = tuple(replace(entry, round=replace(entry.round, seconds=round_.seconds), elapsed_seconds=now)
+               for entry, round_, now in zip(trace.entries, rounds, clock, strict=True))
+    return replace(trace, header=replace(trace.header, in_turns=True), entries=entries,
+                   end=replace(trace.end, seconds=clock[-1]))
+
+
 def run(choice: argparse.Namespace) -> Result:
     """Record every lesson, and print its result."""
     lessons = read_lessons(choice.lessons or lessons_of(choice.rig))
-    live, today, recorded_lessons = open_rig(choice.rig, choice.dtype), date.today().isoformat(), []
-    for lesson in lessons:
-        trace = record(live, lesson, today)
+    live, today = open_rig(choice.rig, choice.dtype), date.today().isoformat()
+    traces = {lesson.name: record(live, lesson, today) for lesson in tqdm(lessons, unit="lesson")}
+    for pair in pairs(lessons):
+        names = [lesson.name for lesson in pair]
+        traces |= zip(names, timed_in_turns(live, [traces[name] for name in names], pair), strict=True)
+    rows = []
+    for name, trace in traces.items():
+        dump(trace, choice.out / f"{name}.jsonl.gz")
         rounds = [entry.round for entry in trace.entries]
-        dump(trace, choice.out / f"{lesson.name}.jsonl.gz")
-        row = {"name": lesson.name, "method": lesson.ask.method, "tau": round(tau(rounds), 4), "rounds": len(rounds),
-               "end": trace.end.reason}
+        row = {"name": name, "method": trace.header.request.method, "tau": round(tau(rounds), 4),
+               "rounds": len(rounds), "end": trace.end.reason}
         print(f"{row['name']:18} {row['method']:15} τ {tau(rounds):5.2f} {row['rounds']:3} rounds {row['end']}")
-        recorded_lessons.append(row)
-    return {"lessons": recorded_lessons}
+        rows.append(row)
+    return {"lessons": rows}
 
 
 def summary(result: Result) -> str:

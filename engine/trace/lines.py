@@ -21,7 +21,8 @@ class Header:
     recording teaches, or that the prompt lies outside the rig's training). ``turns`` came before the prompt. ``engine``
     names the engine that made the rounds, empty for Canopy's own; every ``every``-th of them was recorded.
     ``precision`` is a sentence about why the rig runs in this dtype. ``chunked``: the engine does not say which tokens
-    came in one round, and the rounds stand for the chunks in which its text arrived.
+    came in one round, and the rounds stand for the chunks in which its text arrived. ``in_turns``: its rounds were
+    timed in turns with those of plain decoding of the same prompt, which is recorded too.
     """
 
     request: Request
@@ -41,6 +42,7 @@ class Header:
     every: int = 1
     precision: str = ""
     chunked: bool = False
+    in_turns: bool = False
 
     @property
     def budget(self) -> int | None:

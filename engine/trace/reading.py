@@ -256,6 +256,7 @@ def _header(given: Mapping[str, Any], bare: bool) -> Header:
         pieces=checks.pieces(given["pieces"]), revisions=checks.revisions(given["revisions"]),
         recorded=text(given.get("recorded", ""), "recorded", LONGEST_NOTE), turns=turns_of(given.get("turns")),
         chunked=checks.truth(given.get("chunked", False), "chunked"),
+        in_turns=checks.truth(given.get("in_turns", False), "in_turns"),
         **{name: check(given[name], name) for name, check in HEADER.items() if name in given})
 
 

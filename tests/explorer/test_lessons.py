@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import app
 from engine.errors import RequestError
 from engine.records import Ask, Sampling
 from engine.trace import dump, dumps, recorded
+from explorer.claims import recorded_comparison
 from explorer.lessons import Library, shipped
 from explorer.page import build
 from explorer.run_queue import RunQueue
@@ -81,6 +83,15 @@ def test_a_recording_is_compared_with_the_plain_one_of_the_same_prompt(library: 
                   scripted_trace("ddtree", 24, turns=(("user", "Hi"),))):
         assert "comparison" not in library.compared_with_plain("x", recorded(other, "X", "", "2026-11-20"))
     assert "comparison" not in library.view(library.named("a_plain"))
+
+
+def test_recordings_whose_rounds_were_timed_in_turns_say_so() -> None:
+    def sentence(*in_turns: bool) -> str:
+        traces = [replace(trace, header=replace(trace.header, in_turns=truth)) for trace, truth in zip(
+            (scripted_trace("ddtree", 24), scripted_trace("autoregressive", 24)), in_turns, strict=True)]
+        return str(recorded_comparison(*traces)["speed"]["words"])
+    assert "measured in turns with plain decoding" in sentence(True, True)
+    assert "recorded one after the other" in sentence(True, False)
 
 
 def test_recordings_that_ship_say_only_what_their_traces_show() -> None:

@@ -43,3 +43,17 @@ def test_pace_holds_auto_against_fixed_budgets(tmp_path: Path) -> None:
     assert domain["best_budget"] in (4, 16) and domain["auto"] > 0
     assert domain["share_of_best"] == pytest.approx(domain["auto"] / max(domain["fixed"].values()), rel=0.01)
     assert found["prediction_error"]["median"] >= 0  # type: ignore[index]
+
+
+def test_lessons_of_a_prompt_are_timed_in_turns_with_plain_decoding(tmp_path: Path) -> None:
+    (tmp_path / "lessons.json").write_text(json.dumps([
+        {"name": name, "title": "T", "note": "N.", "prompt": prompt, "method": method, "budget": 8, "max_tokens": 12}
+        for name, prompt, method in (("tree", MATH, "ddtree"), ("plain", MATH, "autoregressive"),
+                                     ("other", f"{MATH} Why?", "ddtree"))]))
+    run("record", *DEMO, "--lessons", str(tmp_path / "lessons.json"), "--out", str(tmp_path))
+    tree, plain, other = (load(tmp_path / f"{name}.jsonl.gz") for name in ("tree", "plain", "other"))
+    assert [trace.header.in_turns for trace in (tree, plain, other)] == [True, True, False]
+    assert tree.header.recorded and tree.end.rounds == len(tree.entries) < len(plain.entries)
+    for trace in (tree, plain):
+        spent = sum(sum(entry.round.seconds.values()) for entry in trace.entries)
+        assert trace.end.seconds == pytest.approx(spent, rel=1e-3) and spent > 0
