@@ -26,7 +26,7 @@ View = dict[str, Any]
 
 PIECE_ROUNDS = 256  # of a long run, in one answer at most
 PIECE_BYTES = 2**20  # of its rounds as JSON; a single round may be larger
-MOST_RANKS = 12  # of a drafter's guesses per depth; the page has no room for more
+MOST_RANKS = 16  # of a drafter's guesses per row; the page has no room for more
 LARGEST_SHORT = 2**15
 
 
@@ -52,9 +52,11 @@ def tree_view(tree: DraftTree) -> View:
 
 
 def draft_view(lattice: Lattice) -> View:
-    """What a drafter proposed, the ``MOST_RANKS`` likeliest tokens of each row: tokens, logprobs (depth, rows, k)."""
-    return {"tokens": array_view(lattice.tokens[..., :MOST_RANKS]),
-            "logprobs": array_view(lattice.logprobs[..., :MOST_RANKS])}
+    """What a drafter proposed, the ``MOST_RANKS`` likeliest tokens of each row: tokens, logprobs and, where there are
+    several rows, follow, (depth, rows, k)."""
+    shown = lattice.narrowed(MOST_RANKS)
+    view = {"tokens": array_view(shown.tokens), "logprobs": array_view(shown.logprobs)}
+    return {**view, "follow": array_view(shown.follow)} if lattice.tokens.shape[1] > 1 else view
 
 
 def ghosts_view(made: Round) -> list[View]:

@@ -1,59 +1,28 @@
-// Reading a drafter's lattice beside the tree it became: which row the path saw, which cells are nodes.
+// Reading a drafter's lattice beside the tree it became: which cells are nodes.
 
 import { clip, html, MONO, nats, ORIGIN, probability, put, short, svg, textWidth } from "./ink.js";
+import { LatticeDrawing, leastWidth, standsFor } from "./lattice.js";
 import { Panel, placeIn } from "./panel.js";
 import { drawnAsSvg, freshPen, onTheme, palette, Shade } from "./pen.js";
 import { define } from "../stage/stage.js";
 
-// The row of a lattice that the accepted path sees at each depth: 0 for marginals, otherwise the row whose
-// log probabilities are those of the path's own children.
-export function rowsOnPath(draft, round) {
-  const rows = new Int32Array(draft.depth);
-  if (draft.rows === 1) return rows;
-  for (let depth = 0; depth < draft.depth; depth++) {
-    const node = round.keep[depth];
-    if (node === undefined) break;
-    rows[depth] = Math.max(0, matchingRow(draft, depth, node, round));
-  }
-  return rows;
-}
-
-function matchingRow(draft, depth, node, round) {
-  for (let row = 0; row < draft.rows; row++) {
-    const start = (depth * draft.rows + row) * draft.k;
-    const fits = round.children[node].every((child) => {
-      for (let rank = 0; rank < draft.k; rank++) {
-        const here = draft.logprobs[start + rank] - (round.logprobs[child] - round.logprobs[node]);
-        if (draft.tokens[start + rank] === round.tokens[child] && Math.abs(here) < 1e-3) return true;
-      }
-      return false;
-    });
-    if (fits && round.children[node].length) return row;
-  }
-  return -1;
-}
-
-// For every cell the node that stands for it: a kept one before others, then the most probable.
+// For every cell of a lattice of marginals the node that stands for it.
 export function nodesOfCells(draft, drafter, round) {
   const bit = 1 << drafter;
   const cells = new Map();
   for (let node = 1; node < round.n; node++) {
     const depth = round.depths[node] - 1;
     if (!(round.drafters[node] & bit) || depth >= draft.depth) continue;
-    if (draft.rows > 1 && round.parents[node] !== round.keep[depth]) continue;
     const key = `${depth} ${round.tokens[node]}`;
-    const known = cells.get(key);
-    const better = known === undefined || (round.kept.has(node) && !round.kept.has(known))
-      || (round.kept.has(node) === round.kept.has(known) && round.logprobs[node] > round.logprobs[known]);
-    if (better) cells.set(key, node);
+    cells.set(key, standsFor(round, node, cells.get(key) ?? null));
   }
   return cells;
 }
 
 // Probabilities of a depth's ranks, the probability outside the first `shown`, and a lower bound of the entropy in nats
 // (all probability after the recorded ranks counted as one token).
-export function spread(draft, depth, row, shown) {
-  const start = (depth * draft.rows + row) * draft.k;
+export function spread(draft, depth, shown) {
+  const start = depth * draft.k;
   const chances = Array.from({ length: draft.k }, (_, rank) => Math.exp(draft.logprobs[start + rank]));
   const outside = (ranks) => Math.max(0, 1 - chances.slice(0, ranks).reduce((sum, chance) => sum + chance, 0));
   const part = (chance) => (chance > 0 ? -chance * Math.log(chance) : 0);
@@ -62,10 +31,10 @@ export function spread(draft, depth, row, shown) {
 }
 
 // How many ranks to show: those that the tree uses and one more, or as many as there is room for text.
-export function ranksShown(draft, rows, cells, room) {
+export function ranksShown(draft, cells, room) {
   let used = 0;
   for (let depth = 0; depth < draft.depth; depth++) {
-    const start = (depth * draft.rows + rows[depth]) * draft.k;
+    const start = depth * draft.k;
     for (let rank = used; rank < draft.k; rank++) {
       if (cells.has(`${depth} ${draft.tokens[start + rank]}`)) used = rank + 1;
     }
@@ -98,10 +67,12 @@ export class MarginalsSheet {
     const deepest = Math.max(...round.drafts.map((draft) => draft.depth));
     const around = GUTTER.head + GUTTER.ranks + GUTTER.foot;
     const room = (host.clientHeight || 300) - around;
+    const least = Math.max(0, ...round.drafts.map((draft) => (draft.follow ? leastWidth(draft.depth) : 0)));
     this.round = round;
-    this.width = host.clientWidth || 480;
+    this.width = Math.max(host.clientWidth || 480, (least && least + GUTTER.gap) * round.drafts.length);
     this.row = Math.min(ROW.most, Math.max(ROW.least, Math.floor(room / deepest)));
     this.height = around + this.row * deepest;
+    if (least) this.height = Math.max(this.height, room + around - 2);
     this.colours = palette(host);
     this.shade = new Shade(host);
   }
@@ -129,16 +100,19 @@ export class MarginalsSheet {
   }
 
   drawDrafter(draft, drafter, left, wide) {
-    const rows = rowsOnPath(draft, this.round);
+    this.drawTitle(drafter, left, wide);
+    if (draft.follow) {
+      new LatticeDrawing(this, draft, drafter, ORIGINS[drafter]).paint(left, wide, this.height);
+      return;
+    }
     const cells = nodesOfCells(draft, drafter, this.round);
     const room = wide - GUTTER.left - GUTTER.right;
-    const shown = ranksShown(draft, rows, cells, room);
+    const shown = ranksShown(draft, cells, room);
     const edges = columnEdges(room, shown).map((edge) => left + GUTTER.left + edge);
     const used = [];
-    this.drawTitle(drafter, left, wide);
     this.drawAxis(edges, shown, left + wide);
     for (let depth = 0; depth < draft.depth; depth++) {
-      used.push(this.drawDepth({ draft, drafter, depth, cells, edges, shown, row: rows[depth] }, left, wide));
+      used.push(this.drawDepth({ draft, drafter, depth, cells, edges, shown }, left, wide));
     }
     this.drawFrontier(used, edges);
   }
@@ -178,7 +152,7 @@ export class MarginalsSheet {
 
   drawDepth(at, left, wide) {
     const { draft, drafter, depth, cells, edges, shown } = at;
-    const { start, chances, rest, entropy } = spread(draft, depth, at.row, shown);
+    const { start, chances, rest, entropy } = spread(draft, depth, shown);
     const y = GUTTER.head + GUTTER.ranks + depth * this.row;
     const line = y + this.row / 2 + 3.5;
     const used = [];
@@ -250,7 +224,8 @@ export class MarginalsSheet {
   }
 }
 
-// What each drafter proposes for every depth: a heat map of depth against rank, the tree's own cells outlined.
+// What each drafter proposes for every depth: a heat map of depth against rank, the tree's own cells outlined; or columns
+// of candidates, joined by ink, where a guess depends on the one before it.
 class MarginalsPanel extends Panel {
   constructor(host, stage) {
     super(host, stage, "marginals", "Marginals");
@@ -258,14 +233,20 @@ class MarginalsPanel extends Panel {
     this.sheet = html("canvas", { class: "cp-sheet", role: "img" }, host);
     this.marks = svg("svg", { class: "cp-over", "aria-hidden": "true" }, host);
     this.ring = svg("path", { class: "cp-cell-ring" }, this.marks);
+    this.change = svg("g", {}, this.marks); // what a focused candidate changes in the next column
+    put(this.tip.box, { role: "status" });
     onTheme(() => this.draw(this.round));
     this.listen(this.sheet);
+    this.sheet.addEventListener("focus", () => this.sheet.matches(":focus-visible") && this.light(this.first()));
+    this.sheet.addEventListener("blur", () => this.leave());
+    this.sheet.addEventListener("keydown", (event) => this.walk(event));
   }
 
   draw(round) {
     const there = this.begin(round, "Here you see what the drafters propose for each position.");
     const bare = !there || !round.drafts.length;
     this.sheet.hidden = bare;
+    this.light(null);
     if (there && bare && !round.engine) this.empty.say("No drafter", "In plain decoding the target writes alone, one token a pass.");
     if (!bare) {
       this.drawing.measure(round, this.host);
@@ -281,19 +262,63 @@ class MarginalsPanel extends Panel {
     const size = (draft, drafter) => `drafter ${drafter + 1}: ${draft.depth} depths, ${draft.k} ranks`;
     const sizes = this.round.drafts.map(size);
     const used = this.drawing.hits.filter((hit) => hit.node !== null).length;
-    this.sheet.setAttribute("aria-label",
-      `Marginals of round ${this.round.index + 1}; ${sizes.join("; ")}; ${used} cells shown are in the tree`);
+    const walked = Boolean(this.first());
+    put(this.sheet, { role: walked ? "application" : "img", tabindex: walked ? 0 : null,
+      "aria-label": `Marginals of round ${this.round.index + 1}; ${sizes.join("; ")}; ${used} cells shown are in the tree`
+        + (walked ? "; arrow keys walk from guess to guess" : "") });
+  }
+
+  first() {
+    return this.drawing.hits.find(({ candidate }) => candidate) || null;
   }
 
   point(event) {
     const [x, y] = placeIn(this.sheet, event);
     const within = (one) => x >= one.x && x < one.x + one.width && y >= one.y && y < one.y + one.height;
-    const hit = this.drawing.hits.find(within);
+    const hit = this.drawing.hits.find(within) || null;
     if (hit === this.over) return;
+    this.light(hit, x);
+    if (!hit) this.stage.hover(null);
+  }
+
+  // Shows what is known of a place, and what a candidate changes in the column after it.
+  light(hit, x = hit && hit.x) {
     this.over = hit;
-    this.stage.hover(hit ? hit.node : null);
-    if (hit) this.tip.show(x, placeIn(this.host, event)[1], hit.lines());
-    else this.tip.hide();
+    const changes = hit && hit.candidate ? hit.drawing.focus(hit.candidate) : [];
+    this.sheet.classList.toggle("is-dimmed", changes.length > 0);
+    this.change.replaceChildren();
+    changes.forEach((change) => this.drawChange(hit, change));
+    if (!hit) {
+      this.tip.hide();
+      return;
+    }
+    this.stage.hover(hit.node);
+    const { scrollLeft, scrollTop } = this.host;
+    this.tip.show(x - scrollLeft, hit.y - scrollTop, hit.lines());
+    if (changes.length) this.tip.beside(hit.x - scrollLeft, changes[0].hit.x + hit.width - scrollLeft);
+  }
+
+  // One candidate of the next column: a bar as long as its probability after the focused one, a mark at its average.
+  drawChange(from, { hit, own, average, to }) {
+    const { colours } = this.drawing;
+    const [y, colour] = [hit.y + hit.height / 2, colours[ORIGIN[ORIGINS[hit.drafter]]]];
+    svg("path", { class: "cp-change-ink", d: `M${from.x + from.width},${from.y + from.height / 2}L${hit.x},${y}`,
+      stroke: colour, "stroke-width": 0.8 + 3 * own, "stroke-opacity": 0.25 + 0.75 * own }, this.change);
+    svg("rect", { class: "cp-change-cell", x: hit.x, y: hit.y + 1, width: hit.width, height: hit.height - 2 }, this.change);
+    svg("rect", { x: hit.x, y: hit.y + 1, width: hit.width * own, height: hit.height - 2, fill: colour, "fill-opacity": 0.55 }, this.change);
+    if (average !== null) {
+      svg("path", { class: "cp-change-mark", d: `M${hit.x + hit.width * Math.min(1, average)},${hit.y}v${hit.height}` }, this.change);
+    }
+    svg("text", { x: hit.x + 3, y: y + 3.5 }, this.change).textContent = short(this.round.show(to.token), hit.width - 5, `10px ${MONO}`);
+  }
+
+  walk(event) {
+    const { over } = this;
+    if (event.key === "Enter" && over) this.press();
+    if (!event.key.startsWith("Arrow")) return;
+    event.preventDefault();
+    const next = over && over.candidate ? over.drawing.placed.get(over.drawing.neighbour(over.candidate, event.key)) : this.first();
+    if (next) this.light(next);
   }
 
   press() {
@@ -301,7 +326,7 @@ class MarginalsPanel extends Panel {
   }
 
   leave() {
-    this.over = undefined;
+    this.light(null);
     super.leave();
   }
 
@@ -331,6 +356,7 @@ define({
   legend: [
     { glyph: "▓", label: "probable", title: "The darker a cell, the more probable its token at that depth" },
     { glyph: "▭", label: "in the tree", title: "Outlined: the guesses that the tree uses; the outline shows where the node budget ran out" },
+    { glyph: "╱", label: "transition", lattice: true, title: "Ink joins a guess with what may follow it; dark: in the tree. Point at a guess: bars show what follows it, marks what follows on average" },
     { glyph: "✓", label: "accepted" }, { glyph: "μ", label: "confidence", title: "Mean path probability of the nodes that a drafter drafted" },
   ],
   lacks: (round) => (round.engine && !round.drafts.length

@@ -8,14 +8,24 @@ export class Tip {
     this.box = html("div", { class: "cp-tip", hidden: true }, host);
   }
 
+  // At a place of the host as it is scrolled.
   show(x, y, lines) {
     const rows = lines.map((line, place) => html("div", place ? "cp-tip-more" : "cp-tip-first", null, line));
     this.box.replaceChildren(...rows);
     this.box.hidden = false;
+    this.box.style.maxWidth = "";
     const right = this.host.clientWidth - this.box.offsetWidth - 4;
     const below = y + 16 + this.box.offsetHeight < this.host.clientHeight;
-    this.box.style.left = `${Math.max(4, Math.min(x + 12, right))}px`;
-    this.box.style.top = `${Math.max(4, below ? y + 16 : y - this.box.offsetHeight - 10)}px`;
+    this.box.style.left = `${this.host.scrollLeft + Math.max(4, Math.min(x + 12, right))}px`;
+    this.box.style.top = `${this.host.scrollTop + Math.max(4, below ? y + 16 : y - this.box.offsetHeight - 10)}px`;
+  }
+
+  // Moves it out of what lies between two places, to the side with more room, and no wider than that.
+  beside(left, right) {
+    const { clientWidth, scrollLeft } = this.host;
+    const after = clientWidth - right > left;
+    this.box.style.maxWidth = `${Math.max(120, (after ? clientWidth - right : left) - 12)}px`;
+    this.box.style.left = `${scrollLeft + (after ? right + 8 : Math.max(4, left - this.box.offsetWidth - 8))}px`;
   }
 
   hide() {

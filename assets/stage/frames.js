@@ -8,7 +8,7 @@ import { panels } from "./stage.js";
 const PLACES = { drafter1: 0, drafter2: 1 };
 
 export class Legend {
-  // Entries: {glyph, label, color?, title?, origin? (shown where some node has it), ghost? (where a tree was not chosen)}.
+  // Entries: {glyph, label, color?, title?, origin? (shown where some node has it), ghost? (where a tree was not chosen), lattice? (where transitions are)}.
   constructor(stage, frame, entries) {
     this.stage = stage;
     this.list = html("ul", { class: "cs-legend", "aria-label": "Legend" }, frame);
@@ -28,8 +28,8 @@ export class Legend {
   draw() {
     const { present, header } = this.stage;
     for (const { entry, item, words } of this.made) {
-      const { origin, ghost, label } = entry;
-      item.hidden = Boolean((origin && !present.origins.has(origin)) || (ghost && !present.ghosts));
+      const { origin, ghost, lattice, label } = entry;
+      item.hidden = Boolean((origin && !present.origins.has(origin)) || (ghost && !present.ghosts) || (lattice && !present.lattice));
       const name = origin in PLACES && header ? header.heads[PLACES[origin]] : "";
       if (!(origin in PLACES)) continue;
       write(words, name || label);

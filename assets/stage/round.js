@@ -69,7 +69,7 @@ function tree(view) {
 
 function draft(view) {
   const [depth, rows, k] = view.tokens.shape;
-  return { depth, rows, k, tokens: integers(view.tokens), logprobs: array(view.logprobs) };
+  return { depth, rows, k, tokens: integers(view.tokens), logprobs: array(view.logprobs), follow: view.follow ? integers(view.follow) : null };
 }
 
 function trials(view) {
@@ -152,17 +152,19 @@ export function figuresOf(rounds) {
   };
 }
 
-// What the trees of a run contain: origins of nodes, trees that were not chosen, and whether rounds were shared.
+// What the trees of a run contain: origins of nodes, trees that were not chosen, transitions, and whether rounds were shared.
 export class Present {
   constructor() {
     this.origins = new Set();
     this.ghosts = false;
+    this.lattice = false;
     this.company = false;
   }
 
   note(made) {
     for (let node = 0; node < made.n; node++) this.origins.add(made.origin(node));
     this.ghosts = this.ghosts || made.ghosts.length > 0;
+    this.lattice = this.lattice || made.drafts.some(({ follow }) => follow);
     this.company = this.company || Boolean(made.company);
   }
 }

@@ -43,7 +43,7 @@ class ByMarginals(DFlashDrafter):
 
 
 @dataclass(frozen=True)
-class Setting:
+class Contender:
     """A drafter by name, and a tree of so many nodes; 0 is a chain."""
 
     drafter: str
@@ -63,7 +63,7 @@ def with_unary(rig: Rig) -> Rig:
     return replace(rig, drafters={**rig.drafters, "unary": ByMarginals(whole.model, whole.embedding, whole.head)})
 
 
-def measured(live: LiveRig, settings: list[Setting], prompt: str, max_tokens: int, seed: int) -> NDArray[np.float64]:
+def measured(live: LiveRig, settings: list[Contender], prompt: str, max_tokens: int, seed: int) -> NDArray[np.float64]:
     """Tokens, rounds and seconds of each setting for a prompt, all in turns: (settings, 3)."""
     with live.in_turns([setting.ask(prompt, max_tokens) for setting in settings]) as runs:
         figures, order, open_runs = np.zeros((len(settings), 3)), random.Random(seed), list(range(len(settings)))
@@ -77,7 +77,7 @@ def measured(live: LiveRig, settings: list[Setting], prompt: str, max_tokens: in
     return figures
 
 
-def table(settings: list[Setting], figures: NDArray[np.float64]) -> str:
+def table(settings: list[Contender], figures: NDArray[np.float64]) -> str:
     """A row for each chain or budget: τ and tokens/s of each drafter, and how trees by transitions compare with trees
     by marginals; figures (prompts, settings, 3)."""
     place = {setting: number for number, setting in enumerate(settings)}
@@ -87,9 +87,9 @@ def table(settings: list[Setting], figures: NDArray[np.float64]) -> str:
     for budget in (0, *BUDGETS):
         cells = [str(budget) if budget else CHAIN]
         for drafter in DRAFTERS:
-            tokens, rounds, seconds = figures[:, place[Setting(drafter, budget)]].sum(0)
+            tokens, rounds, seconds = figures[:, place[Contender(drafter, budget)]].sum(0)
             cells += [f"{tokens / rounds:.2f}", f"{tokens / seconds:.0f}"]
-        ours, others = (figures[:, place[Setting(drafter, budget)]] for drafter in ("all2", "unary"))
+        ours, others = (figures[:, place[Contender(drafter, budget)]] for drafter in ("all2", "unary"))
         taus, speeds = (ratio(ours, others, per) for per in (1, 2))
         lines.append("| " + " | ".join([*cells, f"τ {taus}, speed {speeds}"]) + " |")
     return "\n".join(lines)
@@ -116,7 +116,7 @@ def main() -> None:
     choice = parser.parse_args()
     settle()
     live = LiveRig(with_unary(load_rig(choice.rig, choice.dtype)))
-    settings = [Setting(drafter, budget) for budget in (0, *BUDGETS) for drafter in DRAFTERS]
+    settings = [Contender(drafter, budget) for budget in (0, *BUDGETS) for drafter in DRAFTERS]
     prompts = read_prompts(RIGS_FOLDER / "prompts" / f"{choice.prompts}.jsonl")[:choice.limit]
     measured(live, settings, prompts[0].text, choice.max_tokens, 0)  # warms up
     figures = np.array([measured(live, settings, prompt.text, choice.max_tokens, seed)

@@ -66,6 +66,18 @@ def lattice(seed: int) -> Lattice:
     return Lattice(np.asarray(tokens, np.int32), np.asarray(logprobs, np.float32), shape)
 
 
+def transitions(marginals: Lattice) -> Lattice:
+    """The 16 likeliest tokens of each depth, with a row for each of those before them: (DEPTH, 16, 16). The likeliest
+    may follow all of them, and each other one is likelier after one of them."""
+    tokens, unary = marginals.tokens[:, 0, :16], marginals.logprobs[:, 0, :16]
+    scores = unary[:, None] + np.where(np.eye(16, k=1), 3, 0).astype(np.float32)
+    scores -= np.logaddexp.reduce(scores, -1, keepdims=True)
+    scores[0, 1:] = -np.inf
+    follow = (-scores).argsort(-1, kind="stable").astype(np.int32)
+    rows = np.arange(DEPTH)[:, None, None]
+    return Lattice(tokens[rows, follow], np.take_along_axis(scores, follow, -1), follow)
+
+
 def merge(first: DraftTree, second: DraftTree) -> DraftTree:
     """Two disjoint trees under one root, by the index map φ (paper 000, section 4.1)."""
     shift = len(first) - 1
@@ -107,9 +119,10 @@ def tried(tree: DraftTree, keep: list[int]) -> Trials:
     return Trials(np.asarray(nodes, np.int32), np.full(len(nodes), 0.5, np.float32), np.asarray(draws, np.float32))
 
 
-def make(method: str, budget: int, steps: int = 4) -> Made:
+def make(method: str, budget: int, steps: int = 4, first_order: bool = False) -> Made:
     """A round of ``method`` with ``budget`` drafted nodes, ``steps`` of them accepted if the tree is so deep."""
     drafts = tuple(lattice(seed) for seed in range(2 if method in {"merged", "routed"} else 1))
+    drafts = tuple(map(transitions, drafts)) if first_order else drafts
     build = chain if method == "dflash" else best_first
     trees = tuple(build(draft, 3, budget // 2 if method == "merged" else budget) for draft in drafts)
     tree = merge(*trees) if method == "merged" else trees[0]

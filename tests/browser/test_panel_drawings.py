@@ -14,7 +14,7 @@ import pytest
 
 from engine.trace import Block, SharedPass
 from explorer.view import company_view
-from tests.browser.drawn_rounds import ODD, PANELS, circles, drawing_page, make, show
+from tests.browser.drawn_rounds import DEPTH, ODD, PANELS, circles, drawing_page, make, show
 from tests.engine.material import ancestors
 
 SIGNS = ("${7*6}", "</script><script>window.ran=1</script>", "⏎", "⇥", "␣שלום", "👩⟨200d⟩👩⟨200d⟩👧",
@@ -130,6 +130,32 @@ def test_confidence_is_drawn_against_one(drawings: Any) -> None:
         return Array.from(drawn.querySelectorAll("rect[y='8']"), (bar) => Number(bar.getAttribute("width")));
     }""")
     assert bars[1] / bars[0] == pytest.approx(0.14, abs=0.01) and bars[3] / bars[2] == pytest.approx(0.12, abs=0.01)
+
+
+def test_transitions_are_ink_and_a_guess_says_what_it_changes(drawings: Any) -> None:
+    made = make("ddtree", 24, first_order=True)
+    show(drawings, made)
+    tokens, places = made.round.tree.tokens, "panels.marginals.drawing.hits.filter(({ candidate }) => candidate)"
+    outlined = drawings.evaluate(f"{places}.filter(({{ node }}) => node !== null).map(({{ id }}) => id)")
+    assert set(outlined) == set(tokens[1:].tolist())
+    ink = drawings.evaluate("panels.marginals.svg()").count("<path")
+    assert len(tokens) - 1 <= ink <= 26 * DEPTH  # the tree's edges at least
+    first = drawings.evaluate(f"(({{ x, y }}) => [x + 4, y + 4])({places}[0])")
+    drawings.locator(".cp-sheet").hover(position=dict(zip("xy", first, strict=True)))
+    assert drawings.locator(".cp-marginals .cp-change-mark").count() > 2
+    words = drawings.locator(".cp-marginals .cp-tip").inner_text()
+    assert "after it (on average):" in words
+    drawings.mouse.move(1, 1)
+    assert drawings.locator(".cp-change-cell").count() == 0
+    drawings.locator(".cp-sheet").focus()
+    drawings.keyboard.press("ArrowDown")
+    node, token = drawings.evaluate("(({ node, id }) => [node, id])(panels.marginals.over)")
+    drawings.keyboard.press("ArrowRight")
+    assert drawings.evaluate("panels.marginals.over.depth") == 1
+    drawings.keyboard.press("ArrowLeft")
+    drawings.keyboard.press("Escape")
+    assert drawings.evaluate("panels.marginals.over.depth") == 0
+    assert node is None or int(tokens[node]) == token
 
 
 def test_unlike_a_mask_of_ones_the_cells_are_the_ancestors(drawings: Any) -> None:

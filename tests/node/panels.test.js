@@ -4,7 +4,8 @@ import { test } from "node:test";
 
 import { edgesOf, rowWords } from "../../assets/panels/cache.js";
 import { describe, nats, probability, spoken, strength } from "../../assets/panels/ink.js";
-import { columnEdges, nodesOfCells, ranksShown, rowsOnPath, spread } from "../../assets/panels/marginals.js";
+import { changesOf, changeWords, columnsOf, inkInto, shownOf } from "../../assets/panels/lattice.js";
+import { columnEdges, nodesOfCells, ranksShown, spread } from "../../assets/panels/marginals.js";
 import { blocksOf, depthFirst } from "../../assets/panels/mask.js";
 import { walkOf } from "../../assets/panels/verifier.js";
 import { packed, random, round, tree } from "./rounds.js";
@@ -60,24 +61,55 @@ test("kept slots stay wide among a thousand rows, and all fit the strip", () => 
   assert.equal(rowWords(3, 0, 0, true), "3 in place");
 });
 
-const DRAFT = { depth: 2, rows: 2, k: 3, tokens: Int32Array.from([1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6]),
-  logprobs: Float32Array.from([0.5, 0.3, 0.1, 0.5, 0.3, 0.1, 0.4, 0.3, 0.2, 0.7, 0.2, 0.05].map(Math.log)) };
+const ln = Math.log;
+const near = (one, other) => assert.ok(Math.abs(one - other) < 1e-5, `${one} is not ${other}`);
 
-test("cells of the marginals are the nodes that carry them, on the row that the path saw", () => {
-  const ln = Math.log;
+function draft(rows, tokens, chances, follow = null) {
+  const k = 3;
+  return { depth: tokens.length / (rows * k), rows, k, tokens: Int32Array.from(tokens), follow, logprobs: Float32Array.from(chances.map(ln)) };
+}
+
+test("cells of the marginals are the nodes that carry them", () => {
+  const DRAFT = draft(1, [1, 2, 3, 4, 5, 6], [0.5, 0.3, 0.1, 0.7, 0.2, 0.05]);
   const made = round({ parents: [-1, 0, 0, 1, 1], keep: [0, 1, 3], tokens: [9, 1, 2, 4, 5], drafters: [0, 1, 3, 1, 2],
     logprobs: [0, ln(0.5), ln(0.3), ln(0.5) + ln(0.7), ln(0.5) + ln(0.2)] });
-  assert.deepEqual([...rowsOnPath(DRAFT, made)], [0, 1]);
   assert.deepEqual([...nodesOfCells(DRAFT, 0, made)], [["0 1", 1], ["0 2", 2], ["1 4", 3]]);
   assert.deepEqual([...nodesOfCells(DRAFT, 1, made)], [["0 2", 2], ["1 5", 4]]);
-  const { chances, rest, entropy } = spread(DRAFT, 1, 1, 2);
-  assert.ok(Math.abs(chances[0] - 0.7) < 1e-6 && Math.abs(rest - 0.1) < 1e-6);
+  const { chances, rest, entropy } = spread(DRAFT, 1, 2);
+  near(chances[0], 0.7);
+  near(rest, 0.1);
   const part = (chance) => -chance * ln(chance);
-  assert.ok(Math.abs(entropy - (part(0.7) + part(0.2) + 2 * part(0.05))) < 1e-5);
-  assert.equal(ranksShown(DRAFT, [0, 1], new Map([["1 4", 3]]), 10), 2);
-  assert.equal(ranksShown(DRAFT, [0, 1], new Map(), 500), 3);
+  near(entropy, part(0.7) + part(0.2) + 2 * part(0.05));
+  assert.equal(ranksShown(DRAFT, new Map([["1 4", 3]]), 10), 2);
+  assert.equal(ranksShown(DRAFT, new Map(), 500), 3);
   const edges = columnEdges(100, 4);
   assert.ok(edges[0] === 0 && Math.abs(edges[4] - 100) < 1e-9 && edges[1] > edges[4] - edges[3]);
+});
+
+test("a lattice joins each guess with what follows it, and says what that changes", () => {
+  // Before the first position stands the root alone: its other rows have no probability. 1 is followed by 4, 2 by 5.
+  const lattice = draft(3, [1, 2, 3, 1, 2, 3, 1, 2, 3, 4, 5, 6, 5, 4, 6, 4, 5, 6],
+    [0.5, 0.4, 0.1, 0, 0, 0, 0, 0, 0, 0.8, 0.1, 0.1, 0.85, 0.15, 0, 0.4, 0.4, 0.2],
+    Int32Array.from([0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 1, 0, 2, 0, 1, 2]));
+  const made = round({ parents: [-1, 0, 0, 2, 1], keep: [0, 2, 3], tokens: [9, 1, 2, 5, 4],
+    logprobs: [0, ln(0.5), ln(0.4), ln(0.36), ln(0.4)] });
+  const { root, columns: [first, second], path } = columnsOf(lattice, 0, made);
+  assert.deepEqual(first.map(({ token, node }) => [token, node]), [[1, 1], [2, 2], [3, null]]);
+  assert.deepEqual(second.map(({ token, node }) => [token, node]), [[4, 4], [5, 3], [6, null]]);
+  near(second[0].mass, 0.5 * 0.8 + 0.4 * 0.15 + 0.1 * 0.4);
+  assert.deepEqual(shownOf(second, 1).map(({ token }) => token), [4]);
+
+  const lines = inkInto(second, first, path, made).map(({ from, to, lit, kept }) => [from.token, to.token, lit, kept]);
+  assert.deepEqual(lines.slice(0, 2), [[2, 5, true, true], [1, 4, true, false]]); // the kept path, the tree, the others
+  assert.ok(lines.every(([from, to]) => from !== 2 || to !== 6)); // never follows
+  assert.deepEqual(inkInto(first, [root], path, made).map(({ to, kept }) => [to.token, kept]), [[2, true], [1, false], [3, false]]);
+
+  const changes = changesOf(first[1], second);
+  assert.deepEqual(changes.map(({ to, rank, rankAverage }) => [to.token, rank, rankAverage]), [[5, 0, 1], [4, 1, 0]]);
+  near(changes[0].own, 0.85);
+  near(changes[0].average, 0.5 * 0.1 + 0.4 * 0.85 + 0.1 * 0.4);
+  assert.deepEqual(changeWords(first[1], changes, (id) => `t${id}`), ["after it (on average):", "t5  0.85 (0.43)",
+    "t4  0.15 (0.50)", "t4 is first on average, here 2 of 2"]);
 });
 
 test("numbers are never rounded to nothing or to certainty", () => {

@@ -1,0 +1,234 @@
+// A lattice whose rows depend on what stands before: candidates in columns, joined by ink where one may follow another.
+
+import { nats, ORIGIN, probability, short, MONO } from "./ink.js";
+
+const SLOT = { least: 46, cell: 0.64, tight: 14, row: 28, top: 40, foot: 16 };
+const ALWAYS = 3; // candidates of a column that are shown however improbable; others need LEAST_MASS
+const LEAST_MASS = 0.002;
+const MOST_INK = 26; // lines between two columns that can still be told apart
+const LEAST_FLOW = 0.012; // of the probability that passes between two columns, for a line outside the tree
+
+// Columns of candidates by depth, the likeliest first. A candidate is a token and the row of the next depth that it leads
+// to: {token, row, depth, mass, before: [{from, chance}], after: [{to, chance}], node}. Its mass is its probability over
+// all beginnings of the lattice, its node the tree's: a kept one before others, then the most probable.
+export function columnsOf(draft, drafter, round) {
+  const root = { token: round.tokens[0], row: 0, depth: -1, mass: 1, before: [], after: [], node: 0 };
+  const columns = [];
+  for (let depth = 0, above = [root]; depth < draft.depth; depth++) {
+    const column = new Map();
+    for (const from of above) spreadFrom(draft, depth, from, column);
+    above = [...column.values()].sort((one, other) => other.mass - one.mass);
+    columns.push(above);
+  }
+  const path = markTree(root, drafter, round);
+  return { root, columns, path };
+}
+
+function spreadFrom(draft, depth, from, column) {
+  const start = (depth * draft.rows + from.row) * draft.k;
+  for (let cell = start; cell < start + draft.k; cell++) {
+    const chance = Math.exp(draft.logprobs[cell]);
+    if (!(chance > 0)) continue;
+    const [token, row] = [draft.tokens[cell], draft.follow[cell]];
+    const key = `${token} ${row}`;
+    const to = column.get(key) || { token, row, depth, mass: 0, before: [], after: [], node: null };
+    column.set(key, to);
+    to.mass += from.mass * chance;
+    to.before.push({ from, chance });
+    from.after.push({ to, chance });
+  }
+}
+
+// Follows the tree through the lattice: a candidate → the set of those that it leads to in the tree.
+function markTree(root, drafter, round) {
+  const places = [root];
+  const joined = new Map();
+  for (let node = 1; node < round.n; node++) {
+    const above = places[round.parents[node]];
+    if (!above || !(round.drafters[node] & (1 << drafter))) continue;
+    const step = above.after.find(({ to }) => to.token === round.tokens[node]);
+    if (!step) continue;
+    const { to } = step;
+    places[node] = to;
+    if (!joined.has(above)) joined.set(above, new Set());
+    joined.get(above).add(to);
+    to.node = standsFor(round, node, to.node);
+  }
+  return joined;
+}
+
+// Which of two nodes stands for what both carry: a kept one before others, then the more probable; `known` may be null.
+export function standsFor(round, node, known) {
+  if (known === null) return node;
+  const [here, there] = [node, known].map((one) => Number(round.kept.has(one)));
+  return here > there || (here === there && round.logprobs[node] > round.logprobs[known]) ? node : known;
+}
+
+// The candidates of a column for which there is room: those of the tree before others, then the likeliest.
+export function shownOf(column, room) {
+  const worth = column.filter(({ node, mass }, rank) => rank < ALWAYS || node !== null || mass >= LEAST_MASS);
+  const first = worth.sort((one, other) => Number(other.node !== null) - Number(one.node !== null) || other.mass - one.mass);
+  return first.slice(0, room).sort((one, other) => other.mass - one.mass);
+}
+
+// The lines into a column, as many as can be read: those of the tree first, then the most probable.
+export function inkInto(column, shownAbove, path, round) {
+  const lines = [];
+  for (const to of column) {
+    for (const { from, chance } of to.before) {
+      if (!shownAbove.includes(from)) continue;
+      const lit = Boolean(path.get(from) && path.get(from).has(to));
+      const kept = lit && round.kept.has(to.node) && round.parents[to.node] === from.node;
+      const flow = from.mass * chance;
+      if (lit || flow >= LEAST_FLOW) lines.push({ from, to, chance, flow, lit, kept });
+    }
+  }
+  const order = (line) => (line.kept ? 2 : line.lit ? 1 : 0);
+  return lines.sort((one, other) => order(other) - order(one) || other.flow - one.flow).slice(0, MOST_INK);
+}
+
+// What follows a candidate, the likeliest first, beside what follows on average over all that may stand in its place:
+// {to, own, average, rank, rankAverage}; the averages are null where nothing else leads to any of them.
+export function changesOf(candidate, column) {
+  const shared = column.some(({ before }) => before.length > 1);
+  const whole = column.length ? [...new Set(column.flatMap(({ before }) => before.map(({ from }) => from)))]
+    .reduce((sum, { mass }) => sum + mass, 0) : 1;
+  const after = [...candidate.after].sort((one, other) => other.chance - one.chance);
+  return after.map(({ to, chance }, rank) => ({ to, own: chance, rank,
+    average: shared ? to.mass / whole : null, rankAverage: shared ? column.indexOf(to) : null }));
+}
+
+// The sentences of a tip.
+export function changeWords(candidate, changes, show) {
+  const [first] = changes;
+  if (!first) return ["nothing was drafted after it"];
+  const lines = changes.slice(0, 3).map(({ to, own, average }) =>
+    `${show(to.token)}  ${probability(own)}${average === null ? "" : ` (${probability(average)})`}`);
+  const best = changes.find(({ rankAverage }) => rankAverage === 0);
+  const moved = best && best !== first
+    ? [`${show(best.to.token)} is first on average, here ${best.rank + 1} of ${changes.length}`] : [];
+  return [first.average === null ? "after it:" : "after it (on average):", ...lines, ...moved];
+}
+
+// The least width in which a lattice of that many depths can be read.
+export const leastWidth = (depths) => SLOT.least * (depths + 1);
+
+// Draws a lattice on a marginals sheet, and leaves a hit for each candidate.
+export class LatticeDrawing {
+  constructor(sheet, draft, drafter, origin) {
+    const { root, columns, path } = columnsOf(draft, drafter, sheet.round);
+    this.sheet = sheet;
+    this.drafter = drafter;
+    this.origin = origin;
+    this.root = root;
+    this.columns = columns;
+    this.path = path;
+  }
+
+  paint(left, wide, height) {
+    const { sheet, root, columns, path } = this;
+    this.left = left;
+    this.slot = wide / (columns.length + 1);
+    const room = height - SLOT.top - SLOT.foot;
+    const most = Math.max(1, Math.floor(room / SLOT.tight));
+    this.shown = [[root], ...columns.map((column) => shownOf(column, most))];
+    this.row = Math.min(SLOT.row, room / Math.max(...this.shown.map(({ length }) => length)));
+    this.placed = new Map();
+    this.shown.forEach((column, place) => column.forEach((candidate, rank) => this.place(candidate, place, rank)));
+    for (let place = 1; place < this.shown.length; place++) {
+      for (const line of inkInto(this.shown[place], this.shown[place - 1], path, sheet.round).reverse()) this.line(line);
+    }
+    for (const [candidate, hit] of this.placed) {
+      this.cell(candidate, hit);
+      if (candidate !== root) sheet.hits.push(hit);
+    }
+    columns.forEach((column, depth) => this.foot(column, depth));
+  }
+
+  place(candidate, place, rank) {
+    const width = this.slot * SLOT.cell;
+    const hit = { x: this.left + place * this.slot, y: SLOT.top + rank * this.row, width, height: this.row,
+      node: candidate === this.root ? null : candidate.node, id: candidate.token, drafter: this.drafter,
+      depth: candidate.depth, candidate, drawing: this, lines: () => this.words(candidate) };
+    this.placed.set(candidate, hit);
+  }
+
+  line({ from, to, chance, lit, kept }) {
+    const { pen, colours } = this.sheet;
+    const [start, end] = [this.placed.get(from), this.placed.get(to)];
+    pen.globalAlpha = kept ? 1 : lit ? 0.35 + 0.5 * chance : 0.1 + 0.3 * chance;
+    pen.strokeStyle = colours[kept ? "--ink" : lit ? ORIGIN[this.origin] : "--quiet"];
+    pen.lineWidth = kept ? 2.4 : 0.7 + (lit ? 1.6 : 1) * chance;
+    pen.beginPath();
+    pen.moveTo(start.x + start.width, start.y + start.height / 2);
+    pen.lineTo(end.x, end.y + end.height / 2);
+    pen.stroke();
+    pen.globalAlpha = 1;
+  }
+
+  cell(candidate, { x, y, width, height }) {
+    const { sheet, root } = this;
+    const { round, pen, colours } = sheet;
+    const [origin, alpha] = candidate === root ? ["root", 0.25] : [this.origin, 0.05 + 0.8 * candidate.mass];
+    const drafted = candidate.node !== null;
+    const kept = drafted && round.kept.has(candidate.node);
+    const font = `${Math.max(9, Math.min(12, Math.round(width / 3.4)))}px ${MONO}`;
+    sheet.box(x, y + 0.5, width, height - 1, "--panel", 1);
+    sheet.box(x, y + 0.5, width, height - 1, ORIGIN[origin], alpha);
+    if (drafted) {
+      Object.assign(pen, { strokeStyle: colours["--ink"], lineWidth: kept ? 1.8 : 0.9 });
+      pen.strokeRect(x, y + 1, width, height - 2);
+    }
+    const tone = sheet.shade.inverts(origin, alpha) ? "--panel" : drafted ? "--ink" : "--quiet";
+    const tick = kept && candidate !== root && width > 34 ? 9 : 0;
+    sheet.text(short(round.show(candidate.token), width - 5 - tick, font), x + 3, y + height / 2 + 3.5, tone, "left", font);
+    if (tick) sheet.text("✓", x + width - 2, y + height / 2 + 3.5, tone, "right", `700 10px ${MONO}`);
+  }
+
+  // The depth over a column, and under it how much of the probability lies outside.
+  foot(column, depth) {
+    const { sheet, slot } = this;
+    const x = this.left + (depth + 1) * slot;
+    const y = SLOT.top + this.shown[depth + 1].length * this.row;
+    const outside = Math.max(0, 1 - this.shown[depth + 1].reduce((sum, { mass }) => sum + mass, 0));
+    const part = (mass) => (mass > 0 ? -mass * Math.log(mass) : 0);
+    const rest = Math.max(0, 1 - column.reduce((sum, { mass }) => sum + mass, 0));
+    const entropy = column.reduce((sum, { mass }) => sum + part(mass), part(rest));
+    const middle = x + (slot * SLOT.cell) / 2;
+    sheet.text(String(depth + 1), middle, SLOT.top - 5, "--quiet", "center");
+    sheet.text(`+${Math.round(100 * outside)}%`, middle, y + 12, "--quiet", "center");
+    sheet.hits.push({ x, y, width: slot * SLOT.cell, height: SLOT.foot, node: null, lines: () => [
+      `depth ${depth + 1}`, `${probability(outside)} of the probability lies outside the guesses shown`,
+      `entropy H at least ${nats(entropy)} nats (all that was not recorded counted as one token)`] });
+  }
+
+  words(candidate) {
+    const { round } = this.sheet;
+    const fate = candidate.node === null ? "not in the tree" : `in the tree, ${round.fate[candidate.node]}`;
+    const below = this.columns[candidate.depth + 1];
+    const where = `depth ${candidate.depth + 1}: probability ${probability(candidate.mass)}, ${fate}`;
+    return [round.show(candidate.token), where,
+      ...(below ? changeWords(candidate, changesOf(candidate, below), (id) => round.show(id)) : [])];
+  }
+
+  // What a focused candidate changes, of the next column's candidates that are shown: {hit, own, average}.
+  focus(candidate) {
+    const below = this.columns[candidate.depth + 1] || [];
+    return changesOf(candidate, below).filter(({ to }) => this.placed.has(to))
+      .map((change) => ({ ...change, hit: this.placed.get(change.to) }));
+  }
+
+  // The candidate to which an arrow key leads.
+  neighbour(candidate, key) {
+    const column = this.shown[candidate.depth + 1];
+    const beside = column[column.indexOf(candidate) + (key === "ArrowDown" ? 1 : -1)];
+    const likeliest = (steps, side) => steps.map((step) => ({ at: step[side], chance: step.chance * (side === "from" ? step.from.mass : 1) }))
+      .filter(({ at }) => at !== this.root && this.placed.has(at)).sort((one, other) => other.chance - one.chance)[0]?.at;
+    switch (key) {
+      case "ArrowUp": case "ArrowDown": return beside;
+      case "ArrowRight": return likeliest(candidate.after, "to");
+      case "ArrowLeft": return likeliest(candidate.before, "from");
+      default: return undefined;
+    }
+  }
+}
