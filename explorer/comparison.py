@@ -19,9 +19,8 @@ from engine.records import Ask, Round
 from engine.trace import Trace, committed_ids, shared_rounds
 from explorer.browser_calls import Call, browser_call
 from explorer.claims import CUT, ENDED, GOING_ON, RunComparison
-from explorer.lab.jobs import Job, Jobs
 from explorer.rig import Instruments
-from explorer.run_queue import RunQueue
+from explorer.run_queue import Job, Jobs, RunQueue
 from explorer.runs import Runs
 from explorer.sources.answering import AnsweringRig
 from explorer.view import View
@@ -58,7 +57,7 @@ class Comparison:
         """Its progress; see ``Job``. The result, as far as it is: see ``RunComparison.view``, with "others" where the
         run was slower: [{method, budget, pace, dtype, rounds, drafted, ratio, times}], the fastest first, dtype empty
         where it is the run's own, drafted the rounds that verified a draft."""
-        return self._jobs.look(str(wanted.get("job"))).view()
+        return self._jobs.look(wanted)
 
     def _refuse(self, trace: Trace) -> None:
         source, header, shared = self._rig.source, trace.header, shared_rounds(trace)
@@ -94,7 +93,7 @@ class Comparison:
         return view
 
     def _given_up(self, job: Job) -> bool:
-        return job.control.stopped or self._queue.waiting() > 1
+        return job.stop.is_set() or self._queue.waiting() > 1
 
     def _turns(self, instruments: Instruments, ask: Ask, job: Job) -> Iterator[TurnTaking]:
         """Both in turns to their ends, seen now and then; given up where somebody else comes."""

@@ -108,13 +108,13 @@ class RigChoice:
             reason = reason or failure
             if failure:
                 log.warning("%s", failure)
-            if not failure or load.control.stopped:
+            if not failure or load.stop.is_set():
                 break
         if failure:
             self._rig.take(without(reason))
         opener.collect()
         self._failure = self._rig.note or reason
-        if asked and reason and is_address(asked.name) and not asked.control.stopped:
+        if asked and reason and is_address(asked.name) and not asked.stop.is_set():
             self._retry = ServerRetry(asked.name, lambda load: self._tried_again(load, opener))
         self._load = self._rig.coming = None
 
@@ -139,7 +139,7 @@ class RigChoice:
     def _replace(self, load: RigLoad, opener: RigOpener) -> None:
         failure = self._open(load, opener)
         opener.collect()
-        if failure and not load.control.stopped:
+        if failure and not load.stop.is_set():
             self._failure = f"{failure} The {self._rig.source.rig} goes on answering."
         self._load = None
 

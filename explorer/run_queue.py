@@ -1,29 +1,31 @@
-"""The queue for the machine: runs share it as far as there is room, a measurement has it to itself, and every waiting
-run is told why it waits."""
+"""The queue for the machine, and the jobs in it: runs share the machine as far as there is room, a measurement has it
+to itself, and everybody who waits is told why."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from threading import Condition
+from dataclasses import dataclass, field
+from threading import Condition, Event, Thread
+from time import monotonic
+from typing import Any
+from uuid import uuid4
 
-from engine.errors import RequestError
+from engine.errors import CancellationError, CanopyError, RequestError
+from explorer.view import View
 
 WAITING_ROOM = 24  # runs in progress and in the line, each with its place shown
 MOST_PLACES = 4  # in the line, of one address
 ALL = 1.0  # of the room: what a measurement takes
 MOST_OF_ONE = 0.5  # of the room, for the runs of one address; a single run may take more where it is free
 ROUNDING = 1e-9  # that parts of the room may add up to more than all of it
+MOST_OPEN = 8  # jobs that wait or run
+LAPSE_SECONDS = 150.0  # without anybody who asks how far a job is; a tab in the background asks once a minute
+MOST_REMEMBERED = 24  # jobs with their results; the oldest is forgotten first
 
-
-@dataclass(eq=False)
-class Ticket:
-    """A place in the queue: whose it is, how much of the room it takes, and whether it has begun."""
-
-    address: str
-    share: float
-    begun: bool = False
+log = logging.getLogger("canopy")
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,25 @@ class Wait:
         return f"{what}; {before} starts when {ending}."
 
 
+@dataclass(eq=False)
+class Place:
+    """A place in the queue: whose it is, how much of the room it takes, and whether it has begun."""
+
+    queue: RunQueue
+    address: str
+    share: float
+    begun: bool = False
+
+    def wait(self, seconds: float = 0.25) -> Wait:
+        """What is before it; returns after ``seconds`` at the latest, at once when it is nothing."""
+        return self.queue.wait(self, seconds)
+
+    def sentences(self) -> Iterator[str]:
+        """Why it waits, some times a second, until it begins."""
+        while sentence := self.wait().sentence():
+            yield sentence
+
+
 class RunQueue:
     """A queue in order of arrival. A waiting run asks for its place as often as it likes and may leave at any time.
 
@@ -64,43 +85,43 @@ class RunQueue:
 
     def __init__(self) -> None:
         self._change = Condition()
-        self._line: list[Ticket] = []
+        self._line: list[Place] = []
         self._asking = 0
 
     @contextmanager
     def place(self, address: str = "", share: float = ALL) -> Iterator[Place]:
         """A place at the end of the queue, given up on leaving the block, served or not. RequestError where that
         address already has as many places as it may have; an empty address is the server itself."""
-        ticket = Ticket(address, share)
+        place = Place(self, address, share)
         with self._change:
             if address and sum(other.address == address for other in self._line) >= MOST_PLACES:
                 raise RequestError(f"You already have {MOST_PLACES} runs in progress or waiting, which is the most for "
                                    "one address; wait until one has ended, or stop one.")
-            self._line.append(ticket)
+            self._line.append(place)
             self._admit()
         try:
-            yield Place(self, ticket)
+            yield place
         finally:
             with self._change:
-                self._line.remove(ticket)
+                self._line.remove(place)
                 self._admit()
                 self._change.notify_all()
 
     def _admit(self) -> None:
         """Let runs begin, in order of arrival, as far as there is room."""
-        for ticket in self._line:
-            if ticket.begun or self._has_its_part(ticket):
+        for place in self._line:
+            if place.begun or self._has_its_part(place):
                 continue
-            if self._taken() + ticket.share > ALL + ROUNDING:
+            if self._taken() + place.share > ALL + ROUNDING:
                 return
-            ticket.begun = True
+            place.begun = True
 
     def _taken(self, address: str | None = None) -> float:
-        return sum(each.share for each in self._line if each.begun and address in (None, each.address))
+        return sum(place.share for place in self._line if place.begun and address in (None, place.address))
 
-    def _has_its_part(self, ticket: Ticket) -> bool:
-        taken = self._taken(ticket.address) if ticket.address else 0.0
-        return taken > 0 and taken + ticket.share > MOST_OF_ONE + ROUNDING
+    def _has_its_part(self, place: Place) -> bool:
+        taken = self._taken(place.address) if place.address else 0.0
+        return taken > 0 and taken + place.share > MOST_OF_ONE + ROUNDING
 
     def alone(self, act: Callable[[], None], seconds: float = 0.0) -> bool:
         """Do something short while no run is in progress or waiting, after waiting at most ``seconds`` for that; False
@@ -125,31 +146,106 @@ class RunQueue:
     def begun(self) -> int:
         """How many runs share the machine now."""
         with self._change:
-            return sum(ticket.begun for ticket in self._line)
+            return sum(place.begun for place in self._line)
 
-    def wait(self, ticket: Ticket, seconds: float) -> Wait:
-        """What is before the ticket, after waiting at most ``seconds`` for nothing to be."""
+    def wait(self, place: Place, seconds: float) -> Wait:
+        """What is before the place, after waiting at most ``seconds`` for nothing to be."""
         with self._change:
-            if not ticket.begun:
+            if not place.begun:
                 self._change.wait(seconds)
-            if ticket.begun:
+            if place.begun:
                 return Wait()
-            begun = [each for each in self._line if each.begun]
-            before = self._line[:self._line.index(ticket)]
-            return Wait(len(begun), sum(not each.begun for each in before), any(each.share >= ALL for each in begun))
+            begun = [other for other in self._line if other.begun]
+            before = self._line[:self._line.index(place)]
+            alone = any(other.share >= ALL for other in begun)
+            return Wait(len(begun), sum(not other.begun for other in before), alone)
 
 
-class Place:
-    """A run's place in the queue, as its owner sees it."""
+@dataclass
+class Job:
+    """A measurement in the background. ``state`` is queued, running, done, error, or ``if_stopped`` where it was
+    stopped on the way; ``result`` may grow while it runs."""
 
-    def __init__(self, queue: RunQueue, ticket: Ticket) -> None:
+    state: str = "queued"
+    message: str = "Waiting for the machine …"
+    done: int = 0
+    total: int = 0
+    share: float | None = None  # of it that is done, where that is known
+    seconds_left: float | None = None
+    result: Any = None
+    stop: Event = field(default_factory=Event)  # finish what is in hand, and begin nothing new
+    if_stopped: str = "stopped"
+    lapses: bool = True  # in the line, where nobody asks for it any more
+    asked: float = field(default_factory=monotonic)  # when its progress was last asked for
+
+    @property
+    def open(self) -> bool:
+        """Whether it waits or runs."""
+        return self.state in ("queued", "running")
+
+    def hear(self, message: str, share: float) -> None:
+        """Take note of a step; CancellationError where the person has cancelled."""
+        if self.stop.is_set():
+            raise CancellationError("It was stopped.")
+        self.message, self.share = message, share
+
+    def view(self) -> View:
+        """For the browser; the result once it is there."""
+        return {"state": self.state, "message": self.message, "done": self.done, "total": self.total,
+                "share": self.share, "result": self.result}
+
+    def begin(self, queue: RunQueue, work: Callable[[Job], Any]) -> Job:
+        """Do the work in a thread, once it has the machine to itself; what ``work`` gives is the result."""
+        Thread(target=self._run, args=(queue, work), name="job", daemon=True).start()
+        return self
+
+    def _run(self, queue: RunQueue, work: Callable[[Job], Any]) -> None:
+        try:
+            with queue.place() as place:
+                for sentence in place.sentences():
+                    self.message = sentence
+                    if self.stop.is_set() or self.lapses and monotonic() - self.asked > LAPSE_SECONDS:
+                        raise CancellationError("It was stopped.")
+                self.state, self.message = "running", ""
+                self.result = work(self)
+            cut_short = self.stop.is_set() and not (self.total and self.done == self.total)
+            self.state, self.message = self.if_stopped if cut_short else "done", ""
+        except CancellationError:
+            self.state, self.message = self.if_stopped, ""
+        except CanopyError as error:
+            self.state, self.message = "error", str(error)
+        except Exception as error:
+            log.exception("A measurement failed.")
+            self.state, self.message = "error", (
+                f"The measurement ended with an internal error ({type(error).__name__}); the server's log has the "
+                "details.")
+
+
+class Jobs:
+    """Jobs by their ids."""
+
+    def __init__(self, queue: RunQueue) -> None:
         self._queue = queue
-        self._ticket = ticket
+        self._kept: OrderedDict[str, Job] = OrderedDict()
 
-    def wait(self, seconds: float = 0.25) -> Wait:
-        """What is before it; returns after ``seconds`` at the latest, at once when it is nothing."""
-        return self._queue.wait(self._ticket, seconds)
+    def start(self, work: Callable[[Job], Any]) -> str:
+        """Begin; the job's id."""
+        waiting = sum(job.open for job in self._kept.values())
+        if waiting >= MOST_OPEN:
+            raise RequestError(f"{waiting} measurements wait or run already; wait until one has ended.")
+        name = uuid4().hex[:12]
+        self._kept[name] = Job().begin(self._queue, work)
+        while len(self._kept) > MOST_REMEMBERED:
+            self._kept.popitem(last=False)[1].stop.set()
+        return name
 
-    def ahead(self, seconds: float = 0.25) -> int:
-        """How many are before it."""
-        return self.wait(seconds).ahead
+    def look(self, wanted: Mapping[str, Any]) -> View:
+        """How far a job is: {"job": its id, "stop": True to end it}; RequestError where it is gone."""
+        job = self._kept.get(str(wanted.get("job")))
+        if job is None:
+            raise RequestError("That measurement is gone: the server was restarted, or has made many others since; "
+                               "begin it again.")
+        job.asked = monotonic()
+        if wanted.get("stop"):
+            job.stop.set()
+        return job.view()

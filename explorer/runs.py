@@ -211,7 +211,7 @@ def _check(who: Asker | None) -> None:
 
 def _wait(run: str, place: Place, who: Asker | None) -> Iterator[View]:
     said = ""
-    while sentence := place.wait().sentence():
+    for sentence in place.sentences():
         _check(who)
         if sentence != said:
             yield blank_view(run, "queued", sentence)

@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 from tqdm import tqdm
 
@@ -28,7 +29,7 @@ from engine.lab.report import Record, report, runs_csv, table_csv
 from engine.lab.settings import Cell, CellResult, Laboratory, SweepPlan
 from engine.lab.store import Results, Store, files_of
 from engine.lab.summary import summarise
-from engine.lab.sweeping import Control, Crew, LocalCrew, Progress, run_sweep
+from engine.lab.sweeping import Crew, LocalCrew, Progress, run_sweep
 from engine.machine.files import replace_file
 from engine.measure.instruments import laboratory
 from engine.measure.ray_workers import ray_crew
@@ -109,7 +110,7 @@ def sweep(choice: argparse.Namespace) -> Record:
     with Store(choice.out) as store:
         number = number or store.begin(plan, crew.conditions)
         stored = store.sweep(number)
-        show(run_sweep(store, number, crew, Control()), stored.done, len(plan))
+        show(run_sweep(store, number, crew, Event()), stored.done, len(plan))
         record = report(store.sweep(number), measured := store.measured(number))
     if choice.predict and isinstance(crew, LocalCrew):
         record |= prediction(plan, measured, crew.laboratory)

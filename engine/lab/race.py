@@ -1,7 +1,7 @@
 """A race: several settings on one prompt, measured one after the other, to be replayed side by side in sync.
 
     plan = race_plan(plan)                                     three repeats or more, one prompt, the baseline in it
-    measured = list(run_race(laboratory, plan, control))       one at a time, interleaved
+    measured = list(run_race(laboratory, plan, stop))       one at a time, interleaved
     lanes(plan, measured, laboratory)                          what the replay draws
 """
 
@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from statistics import median
+from threading import Event
 
 from engine.errors import RequestError
 from engine.lab.findings import speedup_withheld, unsteady
 from engine.lab.planning import check
 from engine.lab.settings import CellResult, Laboratory, Reading, Setting, SweepPlan, measuring_order
-from engine.lab.sweeping import Control, LocalCrew, Task
+from engine.lab.sweeping import LocalCrew, Task
 from engine.lab.turns import Difference, first_difference
 from engine.trace import Piece
 
@@ -69,12 +70,12 @@ def race_plan(plan: SweepPlan) -> SweepPlan:
     return replace(plan, settings=tuple(settings))
 
 
-def run_race(laboratory: Laboratory, plan: SweepPlan, control: Control) -> Iterator[CellResult]:
+def run_race(laboratory: Laboratory, plan: SweepPlan, stop: Event) -> Iterator[CellResult]:
     """Run every repeat of every setting, interleaved, one at a time. All repeats share the draws of the plan's seed, so
     they write the same text and differ only in time."""
     check(plan, laboratory.methods, laboratory.drafters)
     tasks = [Task(cell, plan.ask(replace(cell, repeat=0))) for cell in measuring_order(plan)]
-    return LocalCrew(laboratory).work(tasks, control)
+    return LocalCrew(laboratory).work(tasks, stop)
 
 
 def lanes(plan: SweepPlan, measured: Sequence[CellResult], laboratory: Laboratory) -> Race:

@@ -1,5 +1,5 @@
 """Runs a stored sweep: a crew measures the pending cells, and each result is written as it arrives. A sweep or a race
-can be paused, resumed and stopped from another thread."""
+can be stopped from another thread, after the run in progress, and resumed."""
 
 from __future__ import annotations
 
@@ -47,52 +47,6 @@ class Steps:
         if self._hear:
             self._hear(message, min(1.0, self._done / max(1, self._total)))
         self._done += 1
-
-
-class Control:
-    """Whether a measurement may go on, as the person has asked. A run in progress is finished first; nothing new begins
-    while paused or once stopped."""
-
-    def __init__(self) -> None:
-        self._going, self._stopped = Event(), Event()
-        self._going.set()
-        self._paused_seconds, self._since = 0.0, 0.0
-
-    def pause(self) -> None:
-        """Begin nothing new for now."""
-        if not self.paused:
-            self._since = perf_counter()
-            self._going.clear()
-
-    def resume(self) -> None:
-        """Go on."""
-        self._paused_seconds = self.paused_seconds
-        self._going.set()
-
-    def stop(self) -> None:
-        """Begin nothing new; what was measured is kept."""
-        self._stopped.set()
-        self.resume()
-
-    @property
-    def paused(self) -> bool:
-        """Whether it is paused."""
-        return not self._going.is_set()
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it was stopped."""
-        return self._stopped.is_set()
-
-    @property
-    def paused_seconds(self) -> float:
-        """The length of all pauses together."""
-        return self._paused_seconds + (perf_counter() - self._since if self.paused else 0.0)
-
-    def may_go_on(self) -> bool:
-        """Wait while paused; False once stopped."""
-        self._going.wait()
-        return not self._stopped.is_set()
 
 
 WARMING_TOKENS = 8  # enough to touch every buffer of a setting once
@@ -146,8 +100,8 @@ class Crew(Protocol):
     def drafters(self) -> Sequence[str]:
         """The names of its drafters."""
 
-    def work(self, tasks: Sequence[Task], control: Control) -> Iterator[CellResult]:
-        """Measure every task once and yield each result as soon as it is there, until the control stops it.
+    def work(self, tasks: Sequence[Task], stop: Event) -> Iterator[CellResult]:
+        """Measure every task once, beginning nothing new once ``stop`` is set, and yield each result at once.
 
         The result of a task that cannot be served is a sentence. Tasks of one block (``block_of``) go to one device.
         """
@@ -174,16 +128,16 @@ class LocalCrew:
         """See ``Crew``."""
         return self.laboratory.drafters
 
-    def work(self, tasks: Sequence[Task], control: Control) -> Iterator[CellResult]:
+    def work(self, tasks: Sequence[Task], stop: Event) -> Iterator[CellResult]:
         """See ``Crew``."""
-        warmed = warm(self.laboratory, tasks, control)
+        warmed = warm(self.laboratory, tasks, stop)
         for task in tasks:
-            if not (warmed and control.may_go_on()):
+            if not warmed or stop.is_set():
                 return
             yield measure(self.laboratory, task)
 
 
-def warm(laboratory: Laboratory, tasks: Sequence[Task], control: Control) -> bool:
+def warm(laboratory: Laboratory, tasks: Sequence[Task], stop: Event) -> bool:
     """Run every setting once for a few tokens, so that no first use is measured; return False if stopped on the way.
 
     A setting that cannot be served is passed over; its own cell will report it.
@@ -194,7 +148,7 @@ def warm(laboratory: Laboratory, tasks: Sequence[Task], control: Control) -> boo
         if len(task.ask.prompt) < len(known.ask.prompt):
             shortest[task.cell.setting] = task
     for task in shortest.values():
-        if not control.may_go_on():
+        if stop.is_set():
             return False
         measure(laboratory, task.shortened(WARMING_TOKENS))
     return True
@@ -217,7 +171,7 @@ def _reading(laboratory: Laboratory, task: Task) -> Reading:
     raise RequestError("This rig answers one request at a time; measure it with 1 request at once.")
 
 
-def run_sweep(store: Store, number: int, crew: Crew, control: Control) -> Iterator[Progress]:
+def run_sweep(store: Store, number: int, crew: Crew, stop: Event) -> Iterator[Progress]:
     """Measure the pending cells of a sweep. Every result is in the store before its progress is yielded.
 
     Raises RequestError where the crew cannot measure the sweep, or would measure under other conditions than the
@@ -228,8 +182,8 @@ def run_sweep(store: Store, number: int, crew: Crew, control: Control) -> Iterat
     check_conditions(stored, crew.conditions)
     tasks = [task_of(stored.plan, cell) for cell in store.pending(number)]
     failed = len([result for result in store.measured(number) if result.reading is None])
-    done, pace = stored.done, TimeLeft([task.cell.setting for task in tasks], control)
-    for result in crew.work(tasks, control):
+    done, pace = stored.done, TimeLeft([task.cell.setting for task in tasks])
+    for result in crew.work(tasks, stop):
         if store.record(number, result):
             done, failed = done + 1, failed + (result.reading is None)
             yield Progress(result, done, failed, len(stored.plan), pace.seconds_left(result))
@@ -253,15 +207,15 @@ class TimeLeft:
     """Estimates how long the pending cells will take: each setting's mean time, scaled by the ratio of wall-clock time
     to the times measured so far (prompts take time in between, several workers save it)."""
 
-    def __init__(self, left: Sequence[Setting], control: Control) -> None:
-        self._left, self._control = Counter(left), control
+    def __init__(self, left: Sequence[Setting]) -> None:
+        self._left = Counter(left)
         self._seconds: dict[Setting, list[float]] = {}
         self._first_seconds, self._first_moment = 0.0, 0.0
 
     def seconds_left(self, results: CellResult) -> float | None:
         """The seconds left after one more cell; None until any cell has a time."""
         self._left[results.cell.setting] -= 1
-        now = perf_counter() - self._control.paused_seconds
+        now = perf_counter()
         if results.reading:
             seconds = results.reading.seconds + results.reading.prefill_seconds
             if not self._seconds:

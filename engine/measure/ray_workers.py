@@ -13,15 +13,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from itertools import groupby
+from threading import Event
 from typing import Any
 
 from engine.errors import RequestError, RigError
 from engine.lab.settings import Cell, CellResult, Conditions, Laboratory, block_of
-from engine.lab.sweeping import Control, Task, measure, warm
+from engine.lab.sweeping import Task, measure, warm
 
 MOST_ATTEMPTS = 3  # a cell is given up once so many workers were lost while measuring it
 MOST_LOSSES = 5  # a worker is not replaced once it was lost so often
-GLANCE_SECONDS = 0.2  # between two checks whether the sweep was paused or stopped
+GLANCE_SECONDS = 0.2  # between two checks whether the sweep was stopped
 
 OpenLaboratory = Callable[[], Laboratory]
 
@@ -49,7 +50,7 @@ class RigWorker:
 
     def prepare(self, tasks: Sequence[Task]) -> bool:
         """Warm up for these tasks."""
-        return warm(self._laboratory, tasks, Control())
+        return warm(self._laboratory, tasks, Event())
 
     def measure(self, task: Task) -> CellResult:
         """See ``sweeping.measure``."""
@@ -112,9 +113,9 @@ class RayCrew:
         self.process_ids = [about.process_id for about in facts]
         self.conditions = shared([about.conditions for about in facts])
 
-    def work(self, tasks: Sequence[Task], control: Control) -> Iterator[CellResult]:
+    def work(self, tasks: Sequence[Task], stop: Event) -> Iterator[CellResult]:
         """See ``sweeping.Crew``. A worker measures a block to its end, so that what is compared shares a device."""
-        return Dispatch(self, tasks, control).run()
+        return Dispatch(self, tasks, stop).run()
 
 
 def shared(conditions: Sequence[Conditions]) -> Conditions:
@@ -135,8 +136,8 @@ class Dispatch:
     """Hands one sweep's tasks to the workers and collects their results. ``running`` maps every call in progress to its
     worker's place and its task, which is None while the worker warms up."""
 
-    def __init__(self, crew: RayCrew, tasks: Sequence[Task], control: Control) -> None:
-        self.crew, self.tasks, self.control = crew, tasks, control
+    def __init__(self, crew: RayCrew, tasks: Sequence[Task], stop: Event) -> None:
+        self.crew, self.tasks, self.stop = crew, tasks, stop
         self.blocks = deque(deque(group) for _, group in groupby(tasks, lambda task: block_of(task.cell)))
         self.hands = list(crew.hands)
         self.running: dict[Any, tuple[WorkerSlot, Task | None]] = {}
@@ -156,7 +157,7 @@ class Dispatch:
     def _work_is_left(self) -> bool:
         if any(task for _, task in self.running.values()):
             return True
-        return not self.control.stopped and bool(self.blocks or any(hand.queue for hand in self.hands))
+        return not self.stop.is_set() and bool(self.blocks or any(hand.queue for hand in self.hands))
 
     def _prepare(self, hand: WorkerSlot) -> None:
         hand.queue.clear()
@@ -164,7 +165,7 @@ class Dispatch:
 
     def _hand_out(self) -> None:
         """Give a task to every idle worker."""
-        if self.control.paused or self.control.stopped:
+        if self.stop.is_set():
             return
         busy = {id(hand) for hand, _ in self.running.values()}
         for hand in self.hands:
@@ -175,7 +176,6 @@ class Dispatch:
 
     def _arrived(self) -> list[Any]:
         if not self.running:
-            self.control.may_go_on()
             return []
         ready: list[Any] = self.crew.ray.wait(list(self.running), timeout=GLANCE_SECONDS)[0]
         return ready

@@ -4,12 +4,12 @@ number of requests at once."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import cycle, islice
 from statistics import median
-from threading import Lock
+from threading import Event, Lock
 from time import monotonic, perf_counter
 
 from engine.errors import CanopyError, ServerError
@@ -118,24 +118,24 @@ class LoadLevel:
         return median(self.latencies) if self.latencies else None
 
 
-def measured(server: Server, prompts: Sequence[str], may_go_on: Callable[[], bool]) -> Iterator[LoadLevel]:
+def measured(server: Server, prompts: Sequence[str], stop: Event) -> Iterator[LoadLevel]:
     """The levels one after another, each over the same prompts in turn. Ends after a level whose requests all failed,
-    or once ``may_go_on`` returns False. The very first request does not count, since it may find the server cold."""
+    or once ``stop`` is set. The very first request does not count, since it may find the server cold."""
     _answered(server, prompts[0])
     for at_once in AT_ONCE:
-        if not may_go_on():
+        if stop.is_set():
             return
-        level = _level(server, list(islice(cycle(prompts), ROUNDS_OF_REQUESTS * at_once)), at_once, may_go_on)
+        level = _level(server, list(islice(cycle(prompts), ROUNDS_OF_REQUESTS * at_once)), at_once, stop)
         yield level
         if not level.latencies:
             return
 
 
-def _level(server: Server, prompts: Sequence[str], at_once: int, may_go_on: Callable[[], bool]) -> LoadLevel:
+def _level(server: Server, prompts: Sequence[str], at_once: int, stop: Event) -> LoadLevel:
     began = perf_counter()
 
     def asked(prompt: str) -> tuple[int, float] | str | None:
-        if perf_counter() - began > LEVEL_SECONDS or not may_go_on():
+        if perf_counter() - began > LEVEL_SECONDS or stop.is_set():
             return None
         try:
             return _answered(server, prompt)

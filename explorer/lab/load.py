@@ -19,9 +19,9 @@ from engine.lab.statistics import Estimate
 from engine.lab.store import StoredSweep
 from engine.lab.summary import Row, Summary, summarise
 from engine.lab.whatif import WhatIf
-from explorer.lab.progress import recorded_view
 from explorer.lab.recorded import is_recorded
 from explorer.lab.style import ACCENT, INK, QUIET, axis, drawn, line_of, look, paper
+from explorer.lab.sweeps import recorded_view
 from explorer.view import View
 
 PLAIN = "plain"  # the column of decoding without a drafter

@@ -17,7 +17,6 @@ from engine.lab.settings import BASELINE, CellResult, Laboratory, Setting, Sweep
 from engine.records import Sampling
 from engine.requests.prompts import Prompt
 from engine.trace import Piece
-from explorer.lab.jobs import Job
 from explorer.lab.style import label_of
 from explorer.lab.sweep_form import listed
 from explorer.run_form import (
@@ -29,6 +28,7 @@ from explorer.run_form import (
     asked_for,
     whole_in,
 )
+from explorer.run_queue import Job
 from explorer.texts import joined
 from explorer.view import View
 
@@ -79,7 +79,7 @@ def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> View:
     """Measure the race; the job holds its progress."""
     found: list[CellResult] = []
     job.total, job.message = len(plan), "Warming up: every lane runs once, unmeasured."
-    for measured in run_race(laboratory, plan, job.control):
+    for measured in run_race(laboratory, plan, job.stop):
         found.append(measured)
         job.done, job.message = len(found), ""
     return race_view(lanes(plan, found, laboratory), plan)

@@ -10,10 +10,9 @@ import plotly.graph_objects as go
 from engine.errors import RequestError
 from engine.servers.server import Server
 from engine.servers.watch import AT_ONCE, LoadLevel, Traffic, TrafficLook, Watch, by_place, measured, traffic
-from explorer.lab.jobs import Job, Jobs
 from explorer.lab.style import ACCENT, INK, axis, drawn, paper
 from explorer.lab.sweep_form import PromptSets
-from explorer.run_queue import RunQueue
+from explorer.run_queue import Job, Jobs, RunQueue
 from explorer.sources.answering import AnsweringRig
 from explorer.sources.attached import server_of
 from explorer.view import View
@@ -52,10 +51,7 @@ class ServerTab:
 
     def job(self, wanted: Mapping[str, Any]) -> View:
         """How far it is; {"stop": true} ends it after the requests in hand."""
-        job = self._jobs.look(str(wanted.get("job")))
-        if wanted.get("stop"):
-            job.control.stop()
-        return job.view()
+        return self._jobs.look(wanted)
 
     def _server(self) -> Server:
         server = server_of(self._rig.source)
@@ -66,7 +62,7 @@ class ServerTab:
     def _measured(self, server: Server, prompts: Sequence[str], job: Job) -> View:
         levels: list[LoadLevel] = []
         job.message = "One request, which is not counted …"
-        for level in measured(server, prompts, job.control.may_go_on):
+        for level in measured(server, prompts, job.stop):
             levels.append(level)
             done = len(levels) / len(AT_ONCE)
             job.message, job.share = f"{level.at_once} at once: {level.tokens_per_second:.0f} tokens/s.", done

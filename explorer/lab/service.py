@@ -26,13 +26,12 @@ from explorer.browser_calls import browser_call
 from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figure, histogram_figure
 from explorer.lab.curves import live_figure
 from explorer.lab.load import LoadFocus, load_view
-from explorer.lab.progress import SweepList, progress_view, seconds_per_run
 from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
 from explorer.lab.server import ServerTab
 from explorer.lab.style import looks_view
 from explorer.lab.sweep_form import OFFERED, OPENING, PromptSets, limits, plan_from
-from explorer.lab.sweeps import Sweeps
+from explorer.lab.sweeps import Sweeps, seconds_per_run
 from explorer.lab.table import curves_view, readings_at, table_view
 from explorer.lab.tools import Tools
 from explorer.lessons import FIRST
@@ -52,7 +51,6 @@ class LabService:
         self._trace_of = trace_of
         self._sets = PromptSets()
         self._sweeps = Sweeps(rig, queue, path)
-        self._list = SweepList(self._sweeps)
         self._tools = Tools(rig, trace_of, queue)
         self._server = ServerTab(rig, self._sets, queue)
 
@@ -98,7 +96,7 @@ class LabService:
 
     def progress(self, wanted: Mapping[str, Any]) -> View:
         """The progress of a sweep: {"sweep": its number, or None for the one that the page shows}."""
-        return progress_view(self._list, self._sweeps, wanted.get("sweep"))
+        return self._sweeps.progress_view(wanted.get("sweep"))
 
     def start(self, form: Mapping[str, Any]) -> View:
         """Begin the sweep that the form asks for."""
@@ -129,7 +127,6 @@ class LabService:
         if is_recorded(number):
             raise RequestError("The recorded measurement belongs to the page; only those made here can be deleted.")
         self._sweeps.delete(number)
-        self._list.forget()
         return {}
 
     def prompts(self, upload: Mapping[str, Any]) -> View:
@@ -141,7 +138,7 @@ class LabService:
         """The curves and the table of ``together`` requests at once: {"sweep", "points": single runs of the browser,
         "what_if": a run's id, "line": which curve of it, "together"}. Single runs and their predictions are of one
         request alone and of the loaded rig, so they stand beside no sweep of another."""
-        stored = self._list.chosen(wanted.get("sweep"))
+        stored = self._sweeps.chosen(wanted.get("sweep"))
         other_rig = stored is not None and self._sweeps.of_another_rig(stored)
         measured = self._sweeps.measured(stored.number) if stored else []
         whole = summarise(stored.plan.settings if stored else (), measured)
@@ -160,7 +157,7 @@ class LabService:
         """Several requests at once: {"sweep", "line": of which method, "together": the chosen number of requests,
         "prediction": a run's id}. Where the recorded sweep is of one request alone, a recorded one of several is
         shown; beside a sweep of another rig, no prediction."""
-        stored = self._sweeps.of_several(self._list.chosen(wanted.get("sweep")))
+        stored = self._sweeps.of_several(self._sweeps.chosen(wanted.get("sweep")))
         measured = self._sweeps.measured(stored.number) if stored else []
         prediction = self._tools.load_prediction(wanted.get("prediction"))
         if stored and self._sweeps.of_another_rig(stored):
@@ -201,7 +198,7 @@ class LabService:
                 and (run.get("rig"), run.get("hardware")) == (here.rig, here.hardware)]
 
     def _stored(self, wanted: Mapping[str, Any]) -> StoredSweep:
-        found = self._list.chosen(wanted.get("sweep"))
+        found = self._sweeps.chosen(wanted.get("sweep"))
         if found is None:
             raise RequestError("Nothing has been measured yet; press Measure first.")
         return found

@@ -7,44 +7,29 @@ nothing, and after a restart of the app a sweep that was begun can be resumed.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from threading import Lock, Thread
+from statistics import fmean
+from threading import Lock
+from time import monotonic
 
-from engine.errors import CanopyError, RequestError
+from engine.errors import RequestError
+from engine.lab.report import sweep_command
 from engine.lab.settings import CellResult, SweepPlan
 from engine.lab.store import Results, Store, StoredSweep
-from engine.lab.sweeping import Control, LocalCrew, run_sweep
+from engine.lab.sweeping import LocalCrew, run_sweep
 from explorer.lab.recorded import RecordedSweep, is_recorded, shipped
-from explorer.run_queue import Place, RunQueue
+from explorer.run_queue import Job, RunQueue
 from explorer.sources.answering import AnsweringRig
+from explorer.view import View
 
-OPEN = ("queued", "running")
 MOST_REMEMBERED = 3  # earlier sweeps whose results stay in memory; those of others are read from the file
-
-log = logging.getLogger("canopy")
-
-
-@dataclass
-class ActiveSweep:
-    """A sweep that this process has begun or taken up again, as it stands now."""
-
-    number: int
-    total: int
-    done: int
-    found: list[CellResult]
-    control: Control = field(default_factory=Control)
-    state: str = "queued"
-    after: str = "stopped"  # what it is once its last cell is in, where cells are left
-    message: str = "Waiting for the machine …"
-    seconds_left: float | None = None
+SECONDS_BETWEEN_READS = 5.0  # of the results file's list, while nothing here is changing it
+MOST_LISTED = 40
 
 
 class Sweeps:
-    """The sweeps of a results file, and the one that is being measured."""
+    """The sweeps of a results file, and the one that is being measured: a ``Job`` whose result is what was measured."""
 
     def __init__(self, rig: AnsweringRig, queue: RunQueue, path: Path, recorded: Sequence[RecordedSweep] = ()) -> None:
         self.recorded = tuple(recorded or shipped())
@@ -52,27 +37,42 @@ class Sweeps:
         self._queue = queue
         self._path = path
         self._lock = Lock()
-        self._going: dict[int, ActiveSweep] = {}
+        self._jobs: dict[int, Job] = {}  # of what this process has begun or taken up again
+        self._listed: list[StoredSweep] = []
+        self._listed_at = float("-inf")
+        self._listed_for: int | None = None
 
     def start(self, plan: SweepPlan) -> int:
         """Begin a sweep; its number. RequestError while another one is measuring."""
         with self._lock:
             self._refuse_two()
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            store = Store(self._path)
-            with _closed_on_failure(store):
+            with Store(self._path) as store:
                 number = store.begin(plan, self._rig.instruments.laboratory.conditions)
-            self._take_up(ActiveSweep(number, len(plan), 0, []), store)
+            self._begin(number, Job(total=len(plan), result=[], lapses=False))
         return number
 
     def resume(self, number: int) -> None:
         """Go on with one that was paused, stopped, or cut off with the app."""
         with self._lock:
             self._refuse_two()
-            store = Store(self._path)
-            with _closed_on_failure(store):
-                stored, found = store.sweep(number), store.measured(number)
-            self._take_up(ActiveSweep(number, len(stored.plan), stored.done, found), store)
+            with Store(self._path) as store:
+                stored, measured = store.sweep(number), store.measured(number)
+            self._begin(number, Job(done=stored.done, total=len(stored.plan), result=measured, lapses=False))
+
+    def _begin(self, number: int, job: Job) -> None:
+        kept = [other for other in self._jobs if other != number][-MOST_REMEMBERED:]
+        self._jobs = {**{other: self._jobs[other] for other in kept}, number: job}
+        job.begin(self._queue, lambda job: self._measure(number, job))
+
+    def _measure(self, number: int, job: Job) -> list[CellResult]:
+        job.message = "Warming up: every setting runs once, unmeasured."
+        with Store(self._path) as store:
+            for progress in run_sweep(store, number, LocalCrew(self._rig.instruments.laboratory), job.stop):
+                job.result.append(progress.measured)
+                job.done, job.seconds_left, job.message = progress.done, progress.seconds_left, ""
+        measured: list[CellResult] = job.result
+        return measured
 
     def pause(self, number: int) -> None:
         """Finish the current run, then let others use the machine."""
@@ -82,75 +82,63 @@ class Sweeps:
         """Finish the current run, then end."""
         self._end(number, "stopped")
 
+    def _end(self, number: int, state: str) -> None:
+        with self._lock:
+            job = self._jobs.get(number)
+            if job is None:
+                raise RequestError(f"The sweep {number} is not being measured.")
+            job.if_stopped = state
+            if job.open:
+                job.stop.set()
+            else:
+                job.state = state
+
     def delete(self, number: int) -> None:
         """Forget a sweep and all its results; RequestError while it is being measured."""
         with self._lock:
-            going = self._going.get(number)
-            if going is not None and going.state in OPEN:
-                raise RequestError(f"Sweep {number} is being measured ({going.done} of {going.total} runs); stop it "
-                                   "before it is deleted.")
+            job = self._jobs.get(number)
+            if job is not None and job.open:
+                raise RequestError(f"Sweep {number} is being measured ({job.done} of {job.total} runs); stop it before "
+                                   "it is deleted.")
             with Store(self._path) as store:
                 store.sweep(number)
                 store.clear(number)
-            self._going = {other: each for other, each in self._going.items() if other != number}
-
-    def _end(self, number: int, after: str) -> None:
-        with self._lock:
-            going = self._going.get(number)
-            if going is None:
-                raise RequestError(f"The sweep {number} is not being measured.")
-            going.after = after
-            if going.state in OPEN:
-                going.control.stop()
-            else:
-                going.state = after
+            self._jobs.pop(number, None)
+            self._listed_at = float("-inf")
 
     def _refuse_two(self) -> None:
-        for going in self._going.values():
-            if going.state in OPEN:
-                raise RequestError(f"Sweep {going.number} is being measured ({going.done} of {going.total} runs); "
-                                   "stop it, or wait until it is done.")
+        if (number := self.active) is not None:
+            job = self._jobs[number]
+            raise RequestError(f"Sweep {number} is being measured ({job.done} of {job.total} runs); stop it, or wait "
+                               "until it is done.")
 
-    def _take_up(self, going: ActiveSweep, store: Store) -> None:
-        kept = [number for number in self._going if number != going.number][-MOST_REMEMBERED:]
-        self._going = {**{number: self._going[number] for number in kept}, going.number: going}
-        Thread(target=self._work, args=(going, store), name=f"sweep-{going.number}", daemon=True).start()
-
-    def _work(self, going: ActiveSweep, store: Store) -> None:
-        try:
-            with store, self._queue.place() as place:
-                if _come_up(going, place):
-                    self._measure(going, store)
-            going.state, going.message = ("done" if going.done == going.total else going.after), ""
-        except CanopyError as error:
-            going.state, going.message = "error", str(error)
-        except Exception as error:
-            log.exception("The sweep %s failed.", going.number)
-            going.state, going.message = "error", (
-                f"The sweep ended with an internal error ({type(error).__name__}); what was measured is kept, and the "
-                "server's log has the details.")
-
-    def _measure(self, going: ActiveSweep, store: Store) -> None:
-        going.state, going.message = "running", "Warming up: every setting runs once, unmeasured."
-        for progress in run_sweep(store, going.number, LocalCrew(self._rig.instruments.laboratory), going.control):
-            going.found.append(progress.measured)
-            going.done, going.seconds_left, going.message = progress.done, progress.seconds_left, ""
-
-    def going(self, number: int) -> ActiveSweep | None:
-        """The sweep as it stands, where this process has begun it or taken it up again."""
-        return self._going.get(number)
-
-    def active(self) -> ActiveSweep | None:
-        """The sweep that waits or measures now."""
-        return next((going for going in self._going.values() if going.state in OPEN), None)
+    @property
+    def active(self) -> int | None:
+        """The number of the sweep that waits or measures now."""
+        return next((number for number, job in self._jobs.items() if job.open), None)
 
     def stored(self) -> list[StoredSweep]:
-        """All sweeps of the results file, the oldest first; none where there is no file yet."""
+        """All sweeps of the results file, the oldest first; none where there is no file yet. The file is read again
+        after some seconds, or where another sweep measures."""
+        fresh = self.active is not None or monotonic() - self._listed_at < SECONDS_BETWEEN_READS
+        if not fresh or self.active != self._listed_for:
+            self._listed, self._listed_at, self._listed_for = self._read(), monotonic(), self.active
+        return self._listed
+
+    def _read(self) -> list[StoredSweep]:
         if not self._path.is_file():
             return []
         with Results(self._path) as results:
-            found: list[StoredSweep] = results.sweeps()
-        return found
+            sweeps: list[StoredSweep] = results.sweeps()
+        return sweeps
+
+    def chosen(self, wanted: object) -> StoredSweep | None:
+        """The sweep asked for; without one, or where it is gone, the one being measured, else of the loaded rig the
+        latest, else the first recorded one."""
+        known = {stored.number: stored for stored in (*(recorded.stored for recorded in self.recorded), *self.stored())}
+        loaded = [number for number, stored in known.items() if not self.of_another_rig(stored)]
+        numbers = [wanted, self.active, max(loaded, default=None)]
+        return next((known[number] for number in numbers if isinstance(number, int) and number in known), None)
 
     def of_another_rig(self, stored: StoredSweep) -> bool:
         """Whether it was measured on another rig than the one that answers now."""
@@ -161,40 +149,63 @@ class Sweeps:
         one."""
         if stored is None or not is_recorded(stored.number) or _several(stored):
             return stored
-        return next((each.stored for each in self.recorded
-                     if each.stored.conditions.rig == stored.conditions.rig and _several(each.stored)), stored)
+        return next((recorded.stored for recorded in self.recorded
+                     if recorded.stored.conditions.rig == stored.conditions.rig and _several(recorded.stored)), stored)
 
     def measured(self, number: int) -> list[CellResult]:
         """What came of a sweep's cells so far."""
         for recorded in self.recorded:
             if recorded.stored.number == number:
                 return list(recorded.measured)
-        going = self._going.get(number)
-        if going is not None:
-            return list(going.found)
+        if job := self._jobs.get(number):
+            return list(job.result)
         with Results(self._path) as results:
-            found: list[CellResult] = results.measured(number)
-        return found
+            measured: list[CellResult] = results.measured(number)
+        return measured
+
+    def progress_view(self, wanted: object) -> View:
+        """What the page shows of the chosen sweep; see ``assets/lab/sweep.js``."""
+        stored = self.chosen(wanted)
+        sweeps = [*reversed(self.stored()[-MOST_LISTED:]), *(recorded.stored for recorded in self.recorded)]
+        listed = [self._line(sweep) for sweep in sweeps]
+        if stored is None:
+            return {"sweep": None, "other_rig": "", "state": "none", "message": "", "done": 0, "total": 0, "failed": 0,
+                    "seconds_left": None, "recorded": None, "busy_elsewhere": False, "command": "", "sweeps": listed}
+        job = self._jobs.get(stored.number)
+        return {
+            **self._line(stored), "sweep": stored.number, "sweeps": listed, "command": sweep_command(stored.plan),
+            "other_rig": stored.conditions.rig if self.of_another_rig(stored) else "",
+            "recorded": recorded_view(stored),
+            "message": job.message if job else "", "seconds_left": job.seconds_left if job else None,
+            "failed": sum(result.reading is None for result in list(job.result)) if job else 0,
+            "busy_elsewhere": self.active not in (None, stored.number)}
+
+    def _line(self, stored: StoredSweep) -> View:
+        job = self._jobs.get(stored.number)
+        done = job.done if job else stored.done
+        usual = "done" if done == len(stored.plan) else "stopped"
+        together = max(setting.together for setting in stored.plan.settings)
+        return {"number": stored.number, "rig": stored.conditions.rig, "other_rig": self.of_another_rig(stored),
+                "together": together, "started": stored.started, "done": done, "total": len(stored.plan),
+                "state": job.state if job else usual}
 
 
 def _several(stored: StoredSweep) -> bool:
     return any(setting.together > 1 for setting in stored.plan.settings)
 
 
-def _come_up(going: ActiveSweep, place: Place) -> bool:
-    """Wait for the machine; False where the sweep was stopped on the way."""
-    while ahead := place.ahead():
-        if going.control.stopped:
-            return False
-        runs = "One run is" if ahead == 1 else f"{ahead} runs are"
-        going.message = f"{runs} ahead of the sweep; it starts by itself."
-    return True
+def recorded_view(stored: StoredSweep) -> View | None:
+    """Of the sweep that ships with the page: {date, rig, hardware, dtype}; None of any other."""
+    if not is_recorded(stored.number):
+        return None
+    conditions = stored.conditions
+    return {"date": stored.started[:10], "rig": conditions.rig, "hardware": conditions.hardware,
+            "dtype": conditions.dtype}
 
 
-@contextmanager
-def _closed_on_failure(store: Store) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        store.close()
-        raise
+def seconds_per_run(measured: Sequence[CellResult]) -> float | None:
+    """The mean time of a run with one request, its prompt's reading included; None without one. One of n requests
+    counts as (n + 1) / 2 such runs: their rounds are shared, and longer."""
+    spent = [2 * (result.reading.seconds + result.reading.prefill_seconds) / (result.cell.setting.together + 1)
+             for result in measured if result.reading]
+    return fmean(spent) if spent else None

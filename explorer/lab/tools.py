@@ -17,10 +17,9 @@ from engine.requests.limits import TRIED_TOGETHER
 from engine.trace import Trace
 from engine.trace.writing import written
 from explorer.lab.cost import cost_figure, gain_figure, priced
-from explorer.lab.jobs import Job, Jobs
 from explorer.lab.load import LoadPrediction
 from explorer.lab.race import race_plan_from, run
-from explorer.run_queue import RunQueue
+from explorer.run_queue import Job, Jobs, RunQueue
 from explorer.sources.answering import AnsweringRig
 from explorer.view import View
 
@@ -120,7 +119,4 @@ class Tools:
 
     def job(self, wanted: Mapping[str, Any]) -> View:
         """How far a job is: {"job", "stop": True to end it}."""
-        job = self._jobs.look(str(wanted.get("job")))
-        if wanted.get("stop"):
-            job.control.stop()
-        return job.view()
+        return self._jobs.look(wanted)

@@ -8,7 +8,6 @@ from threading import Event
 from typing import Protocol
 
 from engine.errors import CancellationError
-from engine.lab.sweeping import Control
 from explorer.rig import Instruments, OpenRig
 from explorer.source import Source
 from explorer.view import View
@@ -47,18 +46,18 @@ class RigLoad:
     name: str
     message: str = "Looking at its files …"
     share: float | None = None
-    control: Control = field(default_factory=Control)
+    stop: Event = field(default_factory=Event)
     ended: Event = field(default_factory=Event)
 
     def tell(self, message: str, share: float | None = None) -> None:
         """Take note of the progress; CancellationError where the person has cancelled."""
-        if self.control.stopped:
+        if self.stop.is_set():
             raise CancellationError("The rig was not loaded; loading was cancelled.")
         self.message, self.share = message, share
 
     def cancel(self) -> None:
         """Give it up at the next step or piece of the download."""
-        self.control.stop()
+        self.stop.set()
         self.message, self.share = "Cancelling after the current step …", None
 
     def sentence(self) -> str:

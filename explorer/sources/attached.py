@@ -62,7 +62,7 @@ class ServerRetry:
         for pause in chain(PAUSES, repeat(PAUSES[-1])):
             self._wake.wait(pause)
             self._wake.clear()
-            if self.load.control.stopped:
+            if self.load.stop.is_set():
                 return
             self._trying = True
             failure = self._attempt(self.load)

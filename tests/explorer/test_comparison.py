@@ -191,7 +191,7 @@ def test_it_gives_way_to_whoever_comes_and_says_how_far_it_came() -> None:
         time.sleep(0.005)
     with queue.place() as place:
         began = time.monotonic()
-        while place.ahead():
+        while place.wait().ahead:
             assert time.monotonic() - began < 5
     while comparison.compared({"job": job})["state"] == "running":
         time.sleep(0.005)

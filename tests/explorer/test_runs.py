@@ -71,7 +71,7 @@ def test_closing_ends_the_run_and_keeps_what_was_made() -> None:
     trace = known_trace(views[-1]["run"], runs)
     assert trace.end.reason == "stopped" and len(trace.entries) >= len(views[-1]["rounds"]) > 0
     with queue.place() as place:
-        assert place.ahead(0) == 0
+        assert place.wait(0).ahead == 0
 
 
 def test_a_second_run_waits_and_is_told_its_place() -> None:
@@ -121,12 +121,12 @@ def test_whoever_measures_waits_for_all_runs_and_later_runs_wait_for_it() -> Non
     first, second = stream.watch(ASK), stream.watch(ASK)
     assert [next(each)["state"] for each in (first, second)] == ["running"] * 2
     with queue.place() as measurement:
-        assert measurement.ahead(0) == 2
+        assert measurement.wait(0).ahead == 2
         late = stream.watch(ASK)
         assert next(late)["message"].startswith("2 runs share this machine; one more waits before yours")
         first.close()
         second.close()
-        assert measurement.ahead(0) == 0
+        assert measurement.wait(0).ahead == 0
         assert next(late)["message"].startswith("A measurement or a large run has the machine to itself")
     assert next(late)["state"] == "running"
 

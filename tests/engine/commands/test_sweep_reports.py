@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from threading import Event
 
 import pytest
 
@@ -13,7 +14,7 @@ from engine.commands.sweep import plan_of, prediction, table
 from engine.lab.report import Record, report, run_command, sweep_command
 from engine.lab.settings import CellResult, SweepPlan, measuring_order
 from engine.lab.store import StoredSweep
-from engine.lab.sweeping import Control, LocalCrew, task_of
+from engine.lab.sweeping import LocalCrew, task_of
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 LABORATORY = ScriptedLaboratory()
@@ -23,7 +24,7 @@ AT_ONCE = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4
 
 
 def measured(plan: SweepPlan) -> list[CellResult]:
-    return list(LocalCrew(LABORATORY).work([task_of(plan, cell) for cell in measuring_order(plan)], Control()))
+    return list(LocalCrew(LABORATORY).work([task_of(plan, cell) for cell in measuring_order(plan)], Event()))
 
 
 def report_of(plan: SweepPlan, found: list[CellResult]) -> Record:

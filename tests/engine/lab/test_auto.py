@@ -9,6 +9,7 @@ import shlex
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from threading import Event
 
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.lab.race import lanes, race_plan, run_race
@@ -16,7 +17,7 @@ from engine.lab.report import report, table_csv
 from engine.lab.settings import CellResult, Setting
 from engine.lab.store import Results, Store
 from engine.lab.summary import summarise
-from engine.lab.sweeping import Control, LocalCrew, run_sweep
+from engine.lab.sweeping import LocalCrew, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 PLAN = replace(toy_plan(auto_budget=MOST_AUTO), prompt_set="bench")
@@ -28,16 +29,16 @@ def begun(path: Path) -> None:
     """A sweep with eleven of its cells done."""
     with Store(path) as store:
         number = store.begin(PLAN, LABORATORY.conditions)
-        assert len(list(islice(run_sweep(store, number, LocalCrew(LABORATORY), Control()), 11))) == 11
+        assert len(list(islice(run_sweep(store, number, LocalCrew(LABORATORY), Event()), 11))) == 11
 
 
 def finished(path: Path) -> list[CellResult]:
     """The same, resumed and measured to its end."""
     begun(path)
     with Store(path) as store:
-        steps = list(run_sweep(store, 1, LocalCrew(LABORATORY), Control()))
+        steps = list(run_sweep(store, 1, LocalCrew(LABORATORY), Event()))
         assert len(steps) == len(PLAN) - 11 and store.sweep(1).finished
-        assert not list(run_sweep(store, 1, LocalCrew(LABORATORY), Control()))
+        assert not list(run_sweep(store, 1, LocalCrew(LABORATORY), Event()))
     with Results(path) as results:
         return results.measured(1)
 
@@ -57,14 +58,14 @@ def test_a_file_from_before_auto_is_read_and_goes_on(tmp_path: Path) -> None:
     path, plan = tmp_path / "results.sqlite", toy_plan()
     with Store(path) as store:
         store.begin(plan, LABORATORY.conditions)
-        list(islice(run_sweep(store, 1, LocalCrew(LABORATORY), Control()), 3))
+        list(islice(run_sweep(store, 1, LocalCrew(LABORATORY), Event()), 3))
         before = json.loads(store._one("SELECT plan FROM sweep"))
         for setting in before["settings"]:
             assert setting.pop("pace") == "fixed"
         store._all("UPDATE sweep SET plan = ?", json.dumps(before))
     with Store(path) as store:
         assert store.sweep(1).plan == plan and len(store.measured(1)) == 3
-        assert len(list(run_sweep(store, 1, LocalCrew(LABORATORY), Control()))) == len(plan) - 3
+        assert len(list(run_sweep(store, 1, LocalCrew(LABORATORY), Event()))) == len(plan) - 3
         store.begin(PLAN, LABORATORY.conditions)  # one with auto lies beside it in the same file
         assert [stored.plan for stored in store.sweeps()] == [plan, PLAN]
 
@@ -91,7 +92,7 @@ def test_the_report_names_auto_and_may_recommend_it(tmp_path: Path) -> None:
 def test_a_race_has_an_auto_lane_with_the_same_text() -> None:
     wanted = (Setting("ddtree", 16), Setting("ddtree", MOST_AUTO, pace="auto"))
     plan = race_plan(replace(toy_plan(prompts=1, repeats=3), settings=wanted))
-    race = lanes(plan, list(run_race(LABORATORY, plan, Control())), LABORATORY)
+    race = lanes(plan, list(run_race(LABORATORY, plan, Event())), LABORATORY)
     assert [lane.setting.label for lane in race.lanes] == ["autoregressive", "ddtree 16", "ddtree auto"]
     fixed, auto = race.lanes[1:]
     assert fixed.shown and auto.shown and auto.speedup

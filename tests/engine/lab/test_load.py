@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -33,7 +34,7 @@ from engine.lab.settings import CellResult, Reading, Setting, SweepPlan, measuri
 from engine.lab.statistics import estimate
 from engine.lab.store import Results, Store, StoredSweep
 from engine.lab.summary import Row, summarise
-from engine.lab.sweeping import Control, LocalCrew, measure, run_sweep, task_of
+from engine.lab.sweeping import LocalCrew, measure, run_sweep, task_of
 from engine.records import Ask, Request, Sampling
 from tests.engine.lab.scripted import CURVE, ROUND_SECONDS, ROW_SECONDS, ScriptedLaboratory, toy_plan
 from tests.engine.material import drafters_of
@@ -51,7 +52,7 @@ def requested(prompt: Sequence[int], target: ToyTarget, tokens: int, method: str
 
 def measured_all(plan: SweepPlan = PLAN) -> list[CellResult]:
     tasks = [task_of(plan, cell) for cell in measuring_order(plan)]
-    return list(LocalCrew(ScriptedLaboratory()).work(tasks, Control()))
+    return list(LocalCrew(ScriptedLaboratory()).work(tasks, Event()))
 
 
 @pytest.fixture(scope="module")
@@ -127,15 +128,15 @@ def test_a_rig_that_answers_one_at_a_time_says_so() -> None:
 
 @pytest.mark.slow
 def test_a_sweep_is_kept_and_resumed_among_others(tmp_path: Path, measured: list[CellResult]) -> None:
-    path, control = tmp_path / "results.sqlite", Control()
+    path, stop = tmp_path / "results.sqlite", Event()
     with Store(path) as store:
         number = store.begin(PLAN, ScriptedLaboratory().conditions)
-        for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), control):
+        for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), stop):
             if step.done == 11:
-                control.stop()
+                stop.set()
     with Store(path) as store:
         assert store.sweep(number).plan == PLAN and store.sweep(number).done == 11
-        list(run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Control()))
+        list(run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Event()))
         assert store.measured(number) == measured
 
 
@@ -155,7 +156,7 @@ def test_a_file_from_before_opens_and_its_sweep_resumes(tmp_path: Path) -> None:
         connection.execute("UPDATE cell SET reading = ? WHERE reading NOT NULL", (json.dumps(before),))
     with Store(path) as store:
         assert store.sweep(1).plan == plan
-        assert len(list(run_sweep(store, 1, LocalCrew(ScriptedLaboratory()), Control()))) == len(plan) - 1
+        assert len(list(run_sweep(store, 1, LocalCrew(ScriptedLaboratory()), Event()))) == len(plan) - 1
     with Results(path) as results:
         assert results.sweep(1).finished
 

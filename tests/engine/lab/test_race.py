@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from statistics import median
+from threading import Event
 
 import pytest
 
 from engine.errors import RequestError
 from engine.lab.race import Spread, lanes, race_plan, run_race
 from engine.lab.settings import CellResult, Reading, Setting, SweepPlan
-from engine.lab.sweeping import Control
 from engine.lab.turns import Difference, first_difference
 from engine.records import Ask
 from tests.engine.lab.scripted import WALKERS, ScriptedLaboratory, rounds_of, toy_plan
@@ -24,7 +24,7 @@ def plan() -> SweepPlan:
 
 @pytest.fixture(scope="module")
 def measured(plan: SweepPlan) -> list[CellResult]:
-    return list(run_race(ScriptedLaboratory(drift=0.01), plan, Control()))
+    return list(run_race(ScriptedLaboratory(drift=0.01), plan, Event()))
 
 
 def test_every_lane_is_measured_as_often_and_in_turn(plan: SweepPlan, measured: list[CellResult]) -> None:
@@ -67,10 +67,10 @@ def test_a_race_is_on_one_prompt_and_three_times() -> None:
 
 
 def test_a_race_that_is_stopped_has_the_lanes_that_ran(plan: SweepPlan, measured: list[CellResult]) -> None:
-    control = Control()
-    running = run_race(ScriptedLaboratory(), plan, control)
+    stop = Event()
+    running = run_race(ScriptedLaboratory(), plan, stop)
     found = [next(running), next(running)]
-    control.stop()
+    stop.set()
     assert list(running) == []
     race = lanes(plan, found, ScriptedLaboratory())
     assert {lane.setting for lane in race.lanes} == {each.cell.setting for each in found}

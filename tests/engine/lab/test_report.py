@@ -6,13 +6,14 @@ import csv
 import io
 import json
 from dataclasses import replace
+from threading import Event
 
 import pytest
 
 from engine.lab.report import Record, report, runs_csv, table_csv
 from engine.lab.settings import CellResult, SweepPlan, measuring_order
 from engine.lab.store import StoredSweep
-from engine.lab.sweeping import Control, LocalCrew, Task
+from engine.lab.sweeping import LocalCrew, Task
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 
@@ -24,7 +25,7 @@ def plan() -> SweepPlan:
 @pytest.fixture(scope="module")
 def measured(plan: SweepPlan) -> list[CellResult]:
     tasks = [Task(cell, plan.ask(cell)) for cell in measuring_order(plan)]
-    results = list(LocalCrew(ScriptedLaboratory()).work(tasks, Control()))
+    results = list(LocalCrew(ScriptedLaboratory()).work(tasks, Event()))
     return [replace(results[0], reading=None, failure="The prompt is too long."), *results[1:]]
 
 

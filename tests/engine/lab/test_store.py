@@ -11,13 +11,14 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from engine.errors import ResultsError
 from engine.lab.settings import CellResult, measuring_order
 from engine.lab.store import Results, Store
-from engine.lab.sweeping import Control, LocalCrew, Task, measure, run_sweep
+from engine.lab.sweeping import LocalCrew, Task, measure, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 PLAN = toy_plan()
@@ -90,14 +91,14 @@ def test_readers_look_while_one_writes_and_a_second_writer_is_refused(tmp_path: 
 KILLED = """
 import sys, time
 from pathlib import Path
-from engine.lab.sweeping import Control
+from threading import Event
 from engine.lab.store import Store
 from engine.lab.sweeping import LocalCrew, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 store = Store(Path(sys.argv[1]))
 number = store.begin(toy_plan(), ScriptedLaboratory().conditions) if not store.sweeps() else 1
-for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Control()):
+for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Event()):
     print(step.done, flush=True)
     time.sleep(0.002)
 """
@@ -119,7 +120,7 @@ def test_a_sweep_that_is_killed_again_and_again_measures_every_cell_once(tmp_pat
     assert reached == sorted(reached)
     assert reached[-1] < len(PLAN)
     with Store(path) as store:
-        steps = list(run_sweep(store, 1, LocalCrew(LABORATORY), Control()))
+        steps = list(run_sweep(store, 1, LocalCrew(LABORATORY), Event()))
         assert len(steps) == len(PLAN) - reached[-1]
         measured = store.measured(1)
         assert store.sweep(1).finished
@@ -146,20 +147,20 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
         done = 0
         with pytest.raises(ResultsError, match=r"results.sqlite cannot be written, because the disk is full\. What "
                                                r"was measured before is kept: free some space and resume\."):
-            for step in run_sweep(store, number, LocalCrew(LABORATORY), Control()):
+            for step in run_sweep(store, number, LocalCrew(LABORATORY), Event()):
                 done = step.done
         assert 0 < done < len(PLAN)
         assert len(store.measured(number)) == done
     assert sound(path)
     with Store(path) as store:
-        assert len(list(run_sweep(store, number, LocalCrew(LABORATORY), Control()))) == len(PLAN) - done
+        assert len(list(run_sweep(store, number, LocalCrew(LABORATORY), Event()))) == len(PLAN) - done
 
 
 SMALL_DISK = """
 import resource, signal, sys
 from pathlib import Path
+from threading import Event
 from engine.errors import CanopyError
-from engine.lab.sweeping import Control
 from engine.lab.store import Store
 from engine.lab.sweeping import LocalCrew, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
@@ -169,7 +170,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFIN
 try:
     store = Store(Path(sys.argv[1]))
     number = store.begin(toy_plan(), ScriptedLaboratory().conditions)
-    for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Control()):
+    for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Event()):
         print(step.done, flush=True)
 except CanopyError as error:
     sys.exit(str(error))
@@ -191,7 +192,7 @@ def test_a_write_that_the_system_cuts_off_leaves_a_sound_file(tmp_path: Path, li
         number = store.sweeps()[0].number if store.sweeps() else store.begin(PLAN, LABORATORY.conditions)
         said = done.stdout.split()
         assert store.sweep(number).done == (int(said[-1]) if said else 0)
-        assert len(list(run_sweep(store, number, LocalCrew(LABORATORY), Control()))) == len(PLAN) - len(said)
+        assert len(list(run_sweep(store, number, LocalCrew(LABORATORY), Event()))) == len(PLAN) - len(said)
 
 
 def test_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:

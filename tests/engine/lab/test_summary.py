@@ -6,18 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby
 from statistics import median
+from threading import Event
 
 import pytest
 
 from engine.decoding.methods import METHODS
 from engine.lab.settings import CellResult, Reading, Setting, SweepPlan, block_of, measuring_order
 from engine.lab.summary import Row, summarise
-from engine.lab.sweeping import Control, LocalCrew, Task
+from engine.lab.sweeping import LocalCrew, Task
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 
 def measure_all(plan: SweepPlan, laboratory: ScriptedLaboratory) -> list[CellResult]:
-    return list(LocalCrew(laboratory).work([Task(cell, plan.ask(cell)) for cell in measuring_order(plan)], Control()))
+    return list(LocalCrew(laboratory).work([Task(cell, plan.ask(cell)) for cell in measuring_order(plan)], Event()))
 
 
 @pytest.fixture(scope="module")

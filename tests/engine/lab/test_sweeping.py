@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from engine.errors import RequestError
 from engine.lab.settings import Reading
 from engine.lab.store import Store
-from engine.lab.sweeping import WARMING_TOKENS, Control, LocalCrew, run_sweep
+from engine.lab.sweeping import WARMING_TOKENS, LocalCrew, run_sweep
 from engine.records import Ask
 from engine.requests.prompts import Prompt
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_a_sweep_measures_everything_and_says_how_far_it_is(store: Store) -> None:
     laboratory = ScriptedLaboratory()
     number = store.begin(PLAN, laboratory.conditions)
-    steps = list(run_sweep(store, number, LocalCrew(laboratory), Control()))
+    steps = list(run_sweep(store, number, LocalCrew(laboratory), Event()))
     assert [step.done for step in steps] == list(range(1, len(PLAN) + 1))
     assert {step.total for step in steps} == {len(PLAN)}
     assert store.measured(number) == [step.measured for step in steps]
@@ -40,7 +40,7 @@ def test_a_sweep_measures_everything_and_says_how_far_it_is(store: Store) -> Non
     assert {(ask.method, ask.budget) for ask in warming} == {(each.method, each.budget) for each in PLAN.settings}
     assert {ask.max_tokens for ask in warming} == {WARMING_TOKENS}
     assert asked == [PLAN.ask(step.measured.cell) for step in steps]
-    assert list(run_sweep(store, number, LocalCrew(laboratory), Control())) == []
+    assert list(run_sweep(store, number, LocalCrew(laboratory), Event())) == []
 
 
 def test_settings_share_the_draws_of_a_repeat(store: Store) -> None:
@@ -48,7 +48,7 @@ def test_settings_share_the_draws_of_a_repeat(store: Store) -> None:
     warm = replace(PLAN, settings=(setting.baseline, setting), repeats=3, seed=5)
     number = store.begin(warm, ScriptedLaboratory().conditions)
     texts: dict[tuple[int, int], set[tuple[int, ...]]] = {}
-    for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Control()):
+    for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Event()):
         cell, reading = step.measured.cell, step.measured.reading
         assert reading
         texts.setdefault((cell.prompt, cell.repeat), set()).add(reading.token_ids)
@@ -58,54 +58,19 @@ def test_settings_share_the_draws_of_a_repeat(store: Store) -> None:
 
 def test_a_stopped_sweep_keeps_what_it_has_and_goes_on_later(store: Store) -> None:
     number = store.begin(PLAN, ScriptedLaboratory().conditions)
-    control = Control()
-    for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), control):
+    stop = Event()
+    for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), stop):
         if step.done == 5:
-            control.stop()
+            stop.set()
     assert store.sweep(number).done == 5
-    assert len(list(run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Control()))) == len(PLAN) - 5
+    assert len(list(run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Event()))) == len(PLAN) - 5
     assert store.sweep(number).finished
-
-
-def test_nothing_is_measured_while_paused(store: Store) -> None:
-    number = store.begin(PLAN, ScriptedLaboratory().conditions)
-    control, laboratory, paused = Control(), ScriptedLaboratory(), threading.Event()
-
-    def consume() -> None:
-        for step in run_sweep(store, number, LocalCrew(laboratory), control):
-            if step.done == 3:
-                control.pause()
-                paused.set()
-
-    worker = threading.Thread(target=consume)
-    worker.start()
-    assert paused.wait(30)
-    worker.join(0.2)
-    assert worker.is_alive()
-    assert store.sweep(number).done == 3
-    assert len(laboratory.asked) == len(PLAN.settings) + 3
-    assert control.paused_seconds > 0.1
-    control.resume()
-    worker.join(30)
-    assert store.sweep(number).finished
-
-
-def test_a_sweep_can_be_stopped_while_it_is_paused(store: Store) -> None:
-    number = store.begin(PLAN, ScriptedLaboratory().conditions)
-    control = Control()
-    control.pause()
-    worker = threading.Thread(target=lambda: list(run_sweep(store, number, LocalCrew(ScriptedLaboratory()), control)))
-    worker.start()
-    control.stop()
-    worker.join(30)
-    assert not worker.is_alive()
-    assert (store.sweep(number).done, control.paused) == (0, False)
 
 
 def test_a_prompt_that_cannot_be_served_fails_alone(store: Store) -> None:
     plan = replace(PLAN, prompts=(*PLAN.prompts, Prompt("!")))
     number = store.begin(plan, ScriptedLaboratory().conditions)
-    *_, last = run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Control())
+    *_, last = run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Event())
     assert (last.done, last.failed) == (len(plan), len(plan.settings) * plan.repeats)
     sentences = {each.failure for each in store.measured(number) if each.reading is None}
     assert sentences == {"The prompt is empty; write at least one character."}
@@ -113,13 +78,13 @@ def test_a_prompt_that_cannot_be_served_fails_alone(store: Store) -> None:
 
 def test_what_was_measured_elsewhere_is_not_mixed_with_what_is_measured_here(store: Store) -> None:
     number = store.begin(PLAN, ScriptedLaboratory().conditions)
-    control = Control()
-    for _ in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), control):
-        control.stop()
+    stop = Event()
+    for _ in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), stop):
+        stop.set()
     with pytest.raises(RequestError, match=r"\(hardware: no hardware then, another now\).*begin a new sweep"):
-        next(run_sweep(store, number, LocalCrew(ScriptedLaboratory("another")), Control()))
+        next(run_sweep(store, number, LocalCrew(ScriptedLaboratory("another")), Event()))
     with pytest.raises(RequestError, match=r"This rig cannot run ddtree; it runs autoregressive\."):
-        next(run_sweep(store, number, LocalCrew(ScriptedLaboratory(methods=("autoregressive",))), Control()))
+        next(run_sweep(store, number, LocalCrew(ScriptedLaboratory(methods=("autoregressive",))), Event()))
 
 
 class Slow(ScriptedLaboratory):
@@ -132,7 +97,7 @@ class Slow(ScriptedLaboratory):
 def test_the_time_left_is_scaled_by_the_wall_clock(store: Store) -> None:
     laboratory = Slow()
     number = store.begin(PLAN, laboratory.conditions)
-    steps = list(run_sweep(store, number, LocalCrew(laboratory), Control()))
+    steps = list(run_sweep(store, number, LocalCrew(laboratory), Event()))
     # told half a second a run, the wall clock says a few milliseconds
     assert steps[0].seconds_left == pytest.approx(0.5 * (len(PLAN) - 1), rel=0.1)
     for step in steps[5:]:

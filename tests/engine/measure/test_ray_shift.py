@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any
 
 import pytest
 
 from engine.errors import RequestError, RigError
 from engine.lab.settings import CellResult, Conditions, block_of, measuring_order
-from engine.lab.sweeping import Control, Task
+from engine.lab.sweeping import Task
 from engine.measure.ray_workers import MOST_LOSSES, RayCrew, RigWorker, ray_crew, shared
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
@@ -105,7 +106,7 @@ def cells_of(found: Sequence[CellResult]) -> set[str]:
 
 def test_one_worker_a_host_shares_out_whole_blocks() -> None:
     cluster = Cluster()
-    found = list(crew_on(cluster).work(TASKS, Control()))
+    found = list(crew_on(cluster).work(TASKS, Event()))
     assert cluster.hired == 2
     assert cells_of(found) == {repr(task.cell) for task in TASKS}
     taken = [block_of(each.cell) for each in found]
@@ -139,7 +140,7 @@ def test_a_lost_workers_cells_are_measured_again() -> None:
         return False
 
     cluster = Cluster(deadly)
-    found = list(crew_on(cluster).work(TASKS, Control()))
+    found = list(crew_on(cluster).work(TASKS, Event()))
     assert cluster.hired == 4
     assert cells_of(found) == {repr(task.cell) for task in TASKS}
     assert all(each.reading for each in found)
@@ -148,7 +149,7 @@ def test_a_lost_workers_cells_are_measured_again() -> None:
 def test_a_cell_that_takes_every_worker_with_it_is_given_up() -> None:
     fatal = TASKS[6]
     cluster = Cluster(lambda name, given: name == "measure" and given == (fatal,))
-    found = list(crew_on(cluster).work(TASKS, Control()))
+    found = list(crew_on(cluster).work(TASKS, Event()))
     assert cells_of(found) == {repr(task.cell) for task in TASKS}
     assert [(each.cell, each.failure) for each in found if each.reading is None] == [
         (fatal.cell, "3 Ray workers were lost while measuring this.")]
@@ -158,17 +159,17 @@ def test_a_cell_that_takes_every_worker_with_it_is_given_up() -> None:
 def test_a_cluster_that_loses_everybody_says_so() -> None:
     cluster = Cluster(lambda name, given: name == "prepare")
     with pytest.raises(RigError, match=r"^Every Ray worker was lost 5 times; what was measured is kept"):
-        list(crew_on(cluster).work(TASKS, Control()))
+        list(crew_on(cluster).work(TASKS, Event()))
     assert cluster.hired == 2 * MOST_LOSSES
 
 
 def test_a_stop_lets_the_runs_in_hand_end() -> None:
-    control = Control()
+    stop = Event()
     found = []
-    for each in crew_on(Cluster()).work(TASKS, control):
+    for each in crew_on(Cluster()).work(TASKS, stop):
         found.append(each)
         if len(found) == 4:
-            control.stop()
+            stop.set()
     assert len(found) == 5
 
 

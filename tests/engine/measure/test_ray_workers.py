@@ -7,6 +7,7 @@ import signal
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from time import sleep
 
 import pytest
@@ -14,7 +15,7 @@ import ray
 
 from engine.lab.settings import Laboratory, Reading, block_of, measuring_order
 from engine.lab.store import Store
-from engine.lab.sweeping import Control, LocalCrew, Task, run_sweep
+from engine.lab.sweeping import LocalCrew, Task, run_sweep
 from engine.measure.ray_workers import RayCrew, ray_crew
 from engine.records import Ask
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
@@ -46,14 +47,14 @@ def test_a_killed_workers_cells_are_measured_again_and_every_cell_once(crew: Ray
     with Store(tmp_path / "results.sqlite") as store:
         number = store.begin(PLAN, crew.conditions)
         done = []
-        for step in run_sweep(store, number, crew, Control()):
+        for step in run_sweep(store, number, crew, Event()):
             done.append(step.done)
             if step.done == len(PLAN) // 3:
                 os.kill(crew.process_ids[0], signal.SIGKILL)
         measured = store.measured(number)
     assert done == list(range(1, len(PLAN) + 1))
     assert {found.cell for found in measured} == set(measuring_order(PLAN))
-    in_process = {found.cell: found.reading for found in LocalCrew(ScriptedLaboratory()).work(TASKS, Control())}
+    in_process = {found.cell: found.reading for found in LocalCrew(ScriptedLaboratory()).work(TASKS, Event())}
     for found in measured:
         own = in_process[found.cell]
         assert found.reading and own

@@ -20,6 +20,7 @@ from engine.servers.watch import AT_ONCE, ROUNDS_OF_REQUESTS, TrafficLook, Watch
 from tests.engine.servers.scripted_server import CHAT, DONE, MODELS, chunk, says, scripted, streams
 
 NAMES = vllm.counters
+STOPPED_AT = 4  # requests
 
 
 def text(drafts: float, accepted: float, generated: float, *places: float) -> str:
@@ -85,14 +86,16 @@ def test_however_many_look_the_server_is_asked_once_a_second(monkeypatch: pytest
 class Busy:
     """Answers whole, and notes how many it answers at once."""
 
-    def __init__(self, seconds: float = 0.02, tokens: Any = 7) -> None:
+    def __init__(self, seconds: float = 0.02, tokens: Any = 7, stop: threading.Event | None = None) -> None:
         self.now = self.most = self.count = 0
-        self._lock, self._seconds, self._tokens = threading.Lock(), seconds, tokens
+        self._lock, self._seconds, self._tokens, self._stop = threading.Lock(), seconds, tokens, stop
 
     def __call__(self, handler: BaseHTTPRequestHandler) -> None:
         with self._lock:
             self.now, self.count = self.now + 1, self.count + 1
             self.most = max(self.most, self.now)
+            if self._stop and self.count == STOPPED_AT:
+                self._stop.set()
         time.sleep(self._seconds)
         with self._lock:
             self.now -= 1
@@ -110,7 +113,7 @@ def test_the_curve_sends_what_it_says_and_no_more() -> None:
         server = opened(script)
         script.said[CHAT] = busy = Busy()
         before = len(script.asked)
-        levels = list(measured(server, ["one", "two", "three"], lambda: True))
+        levels = list(measured(server, ["one", "two", "three"], threading.Event()))
         bodies = [body for _, _, body in script.asked[before:]]
     assert [level.at_once for level in levels] == list(AT_ONCE) and busy.most <= AT_ONCE[-1] and busy.most > 4
     assert len(bodies) == busy.count == 1 + ROUNDS_OF_REQUESTS * sum(AT_ONCE)
@@ -124,13 +127,14 @@ def test_the_curve_sends_what_it_says_and_no_more() -> None:
 def test_it_stops_when_it_is_told_to_and_where_nothing_answers() -> None:
     with scripted(models=MODELS) as script:
         server = opened(script)
-        script.said[CHAT] = busy = Busy()
-        levels = measured(server, ["one"], lambda: busy.count < 4)
+        stop = threading.Event()
+        script.said[CHAT] = busy = Busy(stop=stop)
+        levels = measured(server, ["one"], stop)
         assert [level.at_once for level in levels] == [1, 2] and busy.count <= 5
         script.said[CHAT] = Busy(tokens="many")
         with pytest.raises(ServerError, match="reports completion_tokens as 'many'"):
-            next(measured(server, ["one"], lambda: True))
+            next(measured(server, ["one"], threading.Event()))
         asked = iter([says('{"usage": {"completion_tokens": 3}}')])
         script.said[CHAT] = lambda handler: next(asked, says("{}", status=429))(handler)  # noqa: PLW0108  # a new one each
-        (level,) = measured(server, ["one"], lambda: True)
+        (level,) = measured(server, ["one"], threading.Event())
     assert level.failed == 2 and "has more to do than it takes (429)" in level.failure and level.latency is None

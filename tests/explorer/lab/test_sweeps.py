@@ -94,7 +94,7 @@ def test_a_sweep_waits_for_the_runs_before_it(tmp_path: Path) -> None:
     lab = lab_at(tmp_path, queue=queue)
     with queue.place():
         lab.start(FORM)
-        until(lambda: "One run is ahead" in lab.progress({})["message"])
+        until(lambda: "it has ended" in lab.progress({})["message"])
         assert state(lab) == "queued"
     until(lambda: state(lab) == "done")
 
@@ -108,7 +108,7 @@ def test_pause_frees_the_machine_and_resume_goes_on(tmp_path: Path) -> None:
     lab.control({"do": "pause", "sweep": number})
     until(lambda: state(lab) == "paused")
     with queue.place() as place:
-        assert place.ahead(0) == 0
+        assert place.wait(0).ahead == 0
     done = lab.progress({})["done"]
     assert 2 <= done < CELLS
     lab.control({"do": "resume", "sweep": number})

@@ -21,13 +21,12 @@ from engine.lab.summary import Summary
 from engine.lab.whatif import Gain
 from engine.trace import Piece
 from explorer.lab.cost import binned, chosen_line, cost_figure, gain_figure, priced
-from explorer.lab.jobs import Job, Jobs
 from explorer.lab.load import LoadFocus, load_view
 from explorer.lab.race import parts, race_plan_from
 from explorer.lab.service import LabService
 from explorer.lab.table import curves_view
 from explorer.lab.tools import Tools
-from explorer.run_queue import RunQueue
+from explorer.run_queue import Job, Jobs, RunQueue
 from explorer.sources.replay import NoInstruments
 from tests.explorer.lab.test_sweeps import FORM, lab_at, state, until
 from tests.explorer.scripted import CODE, CURVE, PASSES_MS, STORY, ScriptedSource, scripted_trace
@@ -109,12 +108,12 @@ def test_a_job_waits_its_turn_and_may_be_left() -> None:
     queue = RunQueue()
     jobs = Jobs(queue)
     with queue.place():
-        first, second = jobs.look(jobs.start(lambda job: 1)), jobs.look(jobs.start(lambda job: 2))
-        until(lambda: "2 runs are ahead" in second.message)
-        second.control.stop()
-        until(lambda: second.state == "stopped")
-    until(lambda: first.state == "done")
-    assert (first.result, second.result) == (1, None)
+        first, second = {"job": jobs.start(lambda job: 1)}, {"job": jobs.start(lambda job: 2)}
+        until(lambda: "one more waits before yours" in jobs.look(second)["message"])
+        jobs.look({**second, "stop": True})
+        until(lambda: jobs.look(second)["state"] == "stopped")
+    until(lambda: jobs.look(first)["state"] == "done")
+    assert (jobs.look(first)["result"], jobs.look(second)["result"]) == (1, None)
 
 
 def test_a_failing_job_says_so_and_gives_its_place_up(caplog: pytest.LogCaptureFixture) -> None:
@@ -123,13 +122,14 @@ def test_a_failing_job_says_so_and_gives_its_place_up(caplog: pytest.LogCaptureF
 
     def work(job: Job) -> None:
         raise ZeroDivisionError("hidden detail")
-    failing = jobs.look(jobs.start(work))
-    until(lambda: failing.state == "error")
-    assert "ZeroDivisionError" in failing.message and "hidden detail" not in failing.message
-    after = jobs.start(lambda job: 1)
-    until(lambda: jobs.look(after).state == "done")
+    failing = {"job": jobs.start(work)}
+    until(lambda: jobs.look(failing)["state"] == "error")
+    message = jobs.look(failing)["message"]
+    assert "ZeroDivisionError" in message and "hidden detail" not in message
+    after = {"job": jobs.start(lambda job: 1)}
+    until(lambda: jobs.look(after)["state"] == "done")
     with pytest.raises(RequestError, match="is gone"):
-        jobs.look("nobody")
+        jobs.look({"job": "nobody"})
 
 
 @pytest.mark.slow

@@ -11,12 +11,11 @@ import pytest
 
 from engine.errors import RequestError
 from engine.records import Ask
-from explorer.lab import jobs
-from explorer.lab.jobs import Jobs
+from explorer import run_queue
 from explorer.lessons import Library
 from explorer.listening import Listening
 from explorer.page import build
-from explorer.run_queue import MOST_PLACES, RunQueue
+from explorer.run_queue import MOST_PLACES, Jobs, RunQueue
 from explorer.runs import Runs, Stream
 from explorer.security import readers
 from explorer.security.readers import LAPSE_SECONDS, Asker, Readers, stream_of
@@ -80,37 +79,37 @@ def test_one_address_has_a_few_places_and_another_is_let_in() -> None:
     with pytest.raises(RequestError, match="You already have 4 runs in progress or waiting"), queue.place("10.0.0.1"):
         pass
     with queue.place("10.0.0.2") as other, queue.place() as server:
-        assert (other.ahead(0), server.ahead(0)) == (MOST_PLACES, MOST_PLACES + 1)
+        assert (other.wait(0).ahead, server.wait(0).ahead) == (MOST_PLACES, MOST_PLACES + 1)
     held[0].__exit__(None, None, None)
     with queue.place("10.0.0.1") as place:
-        assert place.ahead(0) == MOST_PLACES - 1
+        assert place.wait(0).ahead == MOST_PLACES - 1
 
 
 def test_one_address_has_half_of_the_room_and_keeps_nobody_waiting() -> None:
     queue = RunQueue()
     with queue.place("10.0.0.1", 0.3) as first, queue.place("10.0.0.1", 0.3) as second:
-        assert (first.ahead(0), second.ahead(0)) == (0, 1)
+        assert (first.wait(0).ahead, second.wait(0).ahead) == (0, 1)
         with queue.place("10.0.0.2", 0.4) as other, queue.place("10.0.0.3", 0.4) as last:
-            assert (other.ahead(0), last.ahead(0)) == (0, 3)
+            assert (other.wait(0).ahead, last.wait(0).ahead) == (0, 3)
         with queue.place("10.0.0.2", 0.8) as large, queue.place("10.0.0.3", 0.1) as after:
-            assert (large.ahead(0), after.ahead(0)) == (2, 3), "whoever needs more has his turn"
+            assert (large.wait(0).ahead, after.wait(0).ahead) == (2, 3), "whoever needs more has his turn"
     with queue.place("10.0.0.1", 1.0) as alone:
-        assert alone.ahead(0) == 0
+        assert alone.wait(0).ahead == 0
 
 
 def test_measurements_that_nobody_asks_about_lapse_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "LAPSE_SECONDS", 0.1)
+    monkeypatch.setattr(run_queue, "LAPSE_SECONDS", 0.1)
     queue = RunQueue()
     kept = Jobs(queue)
     with queue.place():
-        names = [kept.start(lambda _: 1) for _ in range(jobs.MOST_OPEN)]
+        names = [kept.start(lambda _: 1) for _ in range(run_queue.MOST_OPEN)]
         with pytest.raises(RequestError, match="8 measurements wait or run already"):
             kept.start(lambda _: 1)
         for _ in range(100):
             if all(job.state == "stopped" for job in kept._kept.values()):
                 break
             completed(asyncio.sleep(0.1))
-    assert [kept.look(name).state for name in names] == ["stopped"] * jobs.MOST_OPEN
+    assert [kept.look({"job": name})["state"] for name in names] == ["stopped"] * run_queue.MOST_OPEN
 
 
 def test_a_stream_that_is_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
