@@ -17,6 +17,7 @@ from engine.commands.flags import add_dtype
 from engine.commands.program import NOT_UNDERSTOOD, CommandLine, UsageError, understood
 from engine.errors import CanopyError, RigError, TraceError
 from engine.machine.threads import settle
+from engine.requests.limits import shown
 from engine.requests.rig_names import DEFAULT_RIG, EMBEDDED_RIG, NAMED, from_hub, is_address, server_address
 from explorer.bundle import ASSETS
 from explorer.follow import Follow
@@ -75,7 +76,7 @@ def flags() -> CommandLine:
 def _credentials(text: str) -> tuple[str, str]:
     user, colon, password = text.partition(":")
     if not (user and colon and password):
-        raise argparse.ArgumentTypeError(f"is {values.shown(text)}; it has to be USER:PASSWORD")
+        raise argparse.ArgumentTypeError(f"is {shown(text)}; it has to be USER:PASSWORD")
     return user, password
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ from engine.decoding.budget_policy import FIXED, PACES
 from engine.decoding.methods import METHODS, SERVED, method_named, share_named
 from engine.errors import RequestError
 from engine.records import Ask, Sampling
-from engine.requests.limits import MOST_NODES
+from engine.requests.limits import MOST_NODES, number, top_p, whole
 from engine.requests.prompts import Turn, turns_from
 from explorer.source import Source
 
@@ -55,28 +54,6 @@ LONGEST_CONVERSATION = 100_000  # characters of all turns
 MOST_TURNS = 64
 LONGEST_ANSWER = 4096  # tokens
 MOST_TEMPERATURE = 2.0
-
-
-def number(name: str, value: Any, least: float, most: float) -> float:
-    """A number in a range; ``name`` begins the sentence of the RequestError."""
-    allowed = f"it has to be a number from {least:g} to {most:g}"
-    if value is None or value == "":
-        raise RequestError(f"{name} is empty; {allowed}.")
-    try:
-        found = float(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise RequestError(f"{name} is {str(value)[:40]!r}; {allowed}.") from error
-    if not math.isfinite(found) or not least <= found <= most:
-        raise RequestError(f"{name} is {found:g}; {allowed}.")
-    return found
-
-
-def whole(name: str, value: Any, least: int, most: int) -> int:
-    """A whole number in a range, as ``number``."""
-    found = number(name, value, least, most)
-    if found != int(found):
-        raise RequestError(f"{name} is {found:g}; it has to be a whole number from {least} to {most}.")
-    return int(found)
 
 
 def in_range(name: str, least: float, most: float) -> BeforeValidator:
@@ -153,13 +130,6 @@ def _split(value: Any) -> str:
     return str(value or "total")
 
 
-def _top_p(value: Any) -> float:
-    found = number("top-p", value, 0, 1)
-    if found == 0:
-        raise RequestError("top-p is 0, which leaves no token to choose; it has to lie above 0 and be at most 1.")
-    return found
-
-
 def _pace(value: Any) -> str:
     pace = str(value or FIXED)
     if pace not in PACES:
@@ -195,7 +165,7 @@ class RunForm(BaseModel):
     split: Annotated[str, BeforeValidator(_split)] = Ask.split
     temperature: TemperatureField = Sampling.temperature
     top_k: Annotated[int, whole_in("top-k", 0, MOST_TOP_K)] = Sampling.top_k
-    top_p: Annotated[float, BeforeValidator(_top_p)] = Sampling.top_p
+    top_p: Annotated[float, BeforeValidator(lambda value: top_p("top-p", value))] = Sampling.top_p
     seed: Annotated[int, whole_in("The seed", 0, LARGEST_SEED)] = Sampling.seed
     max_tokens: MaxTokensField = Ask.max_tokens
     pace: Annotated[str, BeforeValidator(_pace)] = Ask.pace

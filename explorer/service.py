@@ -17,13 +17,13 @@ from gradio.events import api
 
 from engine.errors import CanopyError, RequestError, TraceError
 from engine.records import Ask
-from engine.requests.limits import MOST_TOKENS
+from engine.requests.limits import MOST_TOKENS, whole
 from engine.trace import Line, Trace, committed_ids, encode_line, known_tau, loads
 from engine.trace.checks import UPLOADED
 from explorer.browser_calls import browser_call, named_fields
 from explorer.follow import Follow
 from explorer.lessons import Library
-from explorer.run_form import FIELDS, OLDER_NAME, RunForm, whole
+from explorer.run_form import FIELDS, OLDER_NAME, RunForm
 from explorer.run_queue import WAITING_ROOM
 from explorer.runs import Runs, Stream, known_trace
 from explorer.share import REPLAY, export

@@ -11,9 +11,9 @@ from typing import Any
 from engine.decoding.tree import depths
 from engine.errors import RequestError
 from engine.records import Round
+from engine.requests.limits import whole
 from engine.trace import Trace, committed_ids, tau
 from explorer.browser_calls import Call, browser_call, named_fields
-from explorer.run_form import whole
 from explorer.texts import as_bytes, pieces_of
 from explorer.view import View
 

@@ -134,7 +134,7 @@ def add_sampling(verb: Flags) -> None:
 
 def add_top_p(verb: Flags) -> None:
     """Add --top-p."""
-    verb.add_argument("--top-p", type=values.share, default=1.0, metavar="P", help="1 cuts nothing (default)")
+    verb.add_argument("--top-p", type=values.top_p, default=1.0, metavar="P", help="1 cuts nothing (default)")
 
 
 def add_seed(verb: Flags) -> None:

@@ -5,30 +5,23 @@ Each raises ``ArgumentTypeError`` whose sentence continues the flag's name: "is 
 
 from __future__ import annotations
 
-import math
 import os
-import re
 import socket
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.methods import METHODS
+from engine.errors import RequestError
 from engine.machine.files import kind_of
-from engine.requests.limits import MOST_NODES
+from engine.requests import limits
+from engine.requests.limits import MOST_NODES, shown
 from engine.requests.prompts import ROLES, Turn
 
-WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
-DECIMAL_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
-LONGEST_SHOWN = 60  # characters of what was typed, in a sentence about it
 LONGEST_NAME = 1024  # characters of a rig, of two model ids or two folders
 SPLITS = tuple(dict.fromkeys(split for row in METHODS.values() for split in row.shares))
-
-
-def shown(word: str) -> str:
-    """What was typed, as quoted in a sentence."""
-    return repr(word if len(word) <= LONGEST_SHOWN else f"{word[:LONGEST_SHOWN]}…")
 
 
 def text(word: str) -> str:
@@ -50,14 +43,19 @@ def name(word: str) -> str:
     return word
 
 
+def _flag(check: Callable[..., Any], *bounds: Any) -> Callable[[str], Any]:
+    """``check(a name, word, *bounds)`` as the type of a flag, whose name takes the place of the sentence's."""
+    def read(word: str) -> Any:
+        try:
+            return check("it", word, *bounds)
+        except RequestError as error:
+            raise ArgumentTypeError(str(error).removeprefix("it ").rstrip(".")) from error
+    return read
+
+
 def whole(least: int, most: int) -> Callable[[str], int]:
     """A whole number from ``least`` to ``most``."""
-    def read(word: str) -> int:
-        value = int(word) if WHOLE_NUMBER.fullmatch(word) else None
-        if value is None or not least <= value <= most:
-            raise ArgumentTypeError(f"is {shown(word)}; it has to be a whole number from {least} to {most}")
-        return value
-    return read
+    return _flag(limits.whole, least, most)
 
 
 budget = whole(0, MOST_NODES)
@@ -78,32 +76,12 @@ def budget_words(words: str) -> str:
     return words
 
 
-def _number(word: str) -> float:
-    if not DECIMAL_NUMBER.fullmatch(word):
-        raise ArgumentTypeError(f"is {shown(word)}; it has to be a number")
-    value = float(word)
-    if not math.isfinite(value):
-        raise ArgumentTypeError(f"is {shown(word)}; it has to be a finite number")
-    return value
-
-
 def number(least: float, most: float, zero: bool = False) -> Callable[[str], float]:
     """A number from ``least`` to ``most``; 0 too where ``zero``."""
-    def read(word: str) -> float:
-        value = _number(word)
-        if not (least <= value <= most or (zero and value == 0)):
-            raise ArgumentTypeError(
-                f"is {shown(word)}; it has to be {'0 or ' if zero else ''}a number from {least:g} to {most:g}")
-        return value
-    return read
+    return _flag(limits.number, least, most, zero)
 
 
-def share(word: str) -> float:
-    """A number above 0 and at most 1."""
-    value = _number(word)
-    if not 0 < value <= 1:
-        raise ArgumentTypeError(f"is {shown(word)}; it has to lie above 0 and be at most 1")
-    return value
+top_p = _flag(limits.top_p)
 
 
 def method(word: str) -> str:

@@ -13,7 +13,7 @@ from engine.decoding.combiners import COMBINERS, Combiner
 from engine.decoding.methods import Share, method_named, share_named
 from engine.errors import RequestError
 from engine.records import Integers, Lattice, PackedTree, Request, Sampling, Verification
-from engine.requests.limits import check_budget, check_max_tokens, check_sampling
+from engine.requests.limits import MOST_NODES, MOST_TOKENS, check_sampling, whole
 
 Features = Any  # the target's tapped hidden states, on its device; the loop only hands them to the drafters
 
@@ -102,10 +102,10 @@ def plan(request: Request, target: Target, drafters: Sequence[Drafter], policy: 
     if len(drafters) < method.drafter_count:
         raise RequestError(
             f"The method {request.method} needs {method.drafter_count} drafters; this rig has {len(drafters)}.")
-    check_budget(request.budget)
+    whole("The node budget", request.budget, 0, MOST_NODES)
     if request.pace not in PACES:
         raise RequestError(f"There is no pace {request.pace!r}; choose one of {', '.join(PACES)}.")
-    check_max_tokens(request.max_tokens)
+    whole("max_tokens", request.max_tokens, 1, MOST_TOKENS)
     if not request.prompt_ids:
         raise RequestError("The prompt is empty; write at least one character.")
     if len(request.prompt_ids) >= target.context_limit:

@@ -4,7 +4,7 @@ file."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,13 +14,14 @@ from engine.errors import RequestError
 from engine.lab.settings import BASELINE, Setting, SweepPlan
 from engine.records import Sampling
 from engine.requests.limits import (
+    LARGEST,
+    MOST_NODES,
     MOST_REPEATS,
+    MOST_TOGETHER,
+    MOST_TOKENS,
     TRIED_BUDGETS,
-    check_budget,
-    check_max_tokens,
     check_sampling,
-    check_seed,
-    check_together,
+    whole,
 )
 from engine.requests.prompts import Prompt, read_prompts
 
@@ -90,20 +91,19 @@ def choose_budgets(text: str) -> tuple[tuple[int, ...], int]:
 
 def tidy_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
     """Budgets in ascending order without repeats; RequestError for none, or for one outside the engine's bounds."""
-    return _tidy(budgets, check_budget, "No node budget was given; write at least one, as in: 16, 32, 64.")
+    return _tidy("The node budget", budgets, 0, MOST_NODES,
+                 "No node budget was given; write at least one, as in: 16, 32, 64.")
 
 
 def tidy_together(counts: Iterable[int]) -> tuple[int, ...]:
     """Numbers of requests at once in ascending order without repeats; RequestError for none, or for one outside the
     bounds."""
-    return _tidy(counts, check_together,
+    return _tidy("The number of requests at once", counts, 1, MOST_TOGETHER,
                  "No number of requests at once was given; write at least one, as in: 1, 2, 4, 8.")
 
 
-def _tidy(numbers: Iterable[int], check: Callable[[int], None], none: str) -> tuple[int, ...]:
-    tidy = tuple(sorted(set(numbers)))
-    for number in tidy:
-        check(number)
+def _tidy(name: str, numbers: Iterable[int], least: int, most: int, none: str) -> tuple[int, ...]:
+    tidy = tuple(sorted({whole(name, number, least, most) for number in numbers}))
     if not tidy:
         raise RequestError(none)
     return tidy
@@ -157,10 +157,9 @@ def check(plan: SweepPlan, methods: Sequence[str], drafters: Sequence[str]) -> N
         raise RequestError(f"This rig has no drafter {unknown[0][:60]!r}; it has {', '.join(drafters) or 'none'}.")
     if not plan.prompts:
         raise RequestError("The sweep has no prompt; choose a prompt set or upload a file.")
-    if not 1 <= plan.repeats <= MOST_REPEATS:
-        raise RequestError(f"The repeats are {plan.repeats}; they have to lie between 1 and {MOST_REPEATS}.")
-    check_max_tokens(plan.max_tokens)
-    check_seed(plan.seed)
+    whole("The number of repeats", plan.repeats, 1, MOST_REPEATS)
+    whole("max_tokens", plan.max_tokens, 1, MOST_TOKENS)
+    whole("The seed", plan.seed, 0, LARGEST)
     if len(plan) > MOST_CELLS:
         raise RequestError(
             f"The sweep has {len(plan)} runs ({len(plan.prompts)} prompts × {len(plan.settings)} settings × "

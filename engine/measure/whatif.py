@@ -15,11 +15,12 @@ from engine.decoding.plan import Drafter
 from engine.drafters.abilities import ReplayDrafter
 from engine.drafters.known_text import ReadText, read_text
 from engine.errors import RequestError
+from engine.lab.planning import tidy_budgets
 from engine.lab.replay import Grower, KnownText, TextPass, reread
 from engine.lab.sweeping import Steps
 from engine.lab.whatif import Forecast, Point, WhatIf, builders_of, forecasts, gain, points
 from engine.records import Proposals, Request
-from engine.requests.limits import TRIED_BUDGETS, check_budget
+from engine.requests.limits import TRIED_BUDGETS
 from engine.serving.live import LiveRig
 from engine.serving.rigs import Rig
 from engine.trace import Trace, committed_ids
@@ -94,7 +95,7 @@ def live_what_if(live: LiveRig, text: RunText, tried: Alternatives, steps: Steps
         return what_if(live.loaded, text, tried, steps)
 
 
-def _checked(rig: Rig, text: RunText, budgets: Sequence[int]) -> list[int]:
+def _checked(rig: Rig, text: RunText, budgets: Sequence[int]) -> tuple[int, ...]:
     if not text.token_ids:
         raise RequestError("The run wrote no token, so there is nothing to replay; choose one that has text.")
     vocabulary = rig.target.config.vocab_size
@@ -104,11 +105,7 @@ def _checked(rig: Rig, text: RunText, budgets: Sequence[int]) -> list[int]:
         raise RequestError(
             f"The text was not written by {rig.name}: it has token {most} and {length} positions, where the target "
             f"knows {vocabulary} tokens and {rig.target.context_limit} positions.")
-    if not budgets:
-        raise RequestError("No node budget was given; write at least one, as in: 16, 32, 64.")
-    for budget in budgets:
-        check_budget(budget)
-    return sorted(set(budgets))
+    return tidy_budgets(budgets)
 
 
 def _departures(text: RunText, again: TextPass) -> int:

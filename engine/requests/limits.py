@@ -1,6 +1,10 @@
-"""Bounds of the numbers that a person may choose, the budgets to try, and a sentence for any other number."""
+"""Bounds of the numbers that a person may choose, the budgets to try, and the check of a number with its sentence."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
 
 from engine.errors import RequestError
 from engine.records import Sampling
@@ -10,48 +14,52 @@ MOST_TOKENS = 1_000_000  # of one text: more than any model's context
 COLDEST, HOTTEST = 0.01, 100.0  # beyond these, logits over temperature overflow float32, or are all alike
 LARGEST = 2**63 - 1  # of a seed or top-k: what a trace file and a tensor can hold
 MOST_REPEATS = 1000
+LONGEST_SHOWN = 60  # characters of what was typed, in a sentence about it
+WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
+DECIMAL_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 TRIED_BUDGETS = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 MOST_TOGETHER = 64  # requests at once: every one of them holds a cache
 TRIED_TOGETHER = (1, 2, 4, 8, 16)
 
 
-def check_budget(budget: int) -> None:
-    """RequestError for a node budget outside the bounds."""
-    if not 0 <= budget <= MOST_NODES:
-        raise RequestError(f"The node budget is {budget}; it has to lie between 0 and {MOST_NODES}.")
+def number(name: str, value: Any, least: float, most: float, zero: bool = False) -> float:
+    """A number from ``least`` to ``most``, or 0 where ``zero``, as it was given, typed or sent; RequestError begins
+    with ``name``."""
+    allowed = f"{'0 or ' if zero else ''}a number from {least:g} to {most:g}"
+    return _checked(name, value, allowed, lambda read: least <= read <= most or zero and read == 0)
 
 
-def check_together(requests: int) -> None:
-    """RequestError for a number of requests that cannot be answered at once."""
-    if not 1 <= requests <= MOST_TOGETHER:
-        raise RequestError(f"The requests at once are {requests}; they have to lie between 1 and {MOST_TOGETHER}.")
+def whole(name: str, value: Any, least: int, most: int) -> int:
+    """A whole number from ``least`` to ``most``; see ``number``."""
+    allowed = f"a whole number from {least} to {most}"
+    return int(_checked(name, value, allowed, lambda read: least <= read <= most and read == int(read)))
 
 
-def check_max_tokens(max_tokens: int) -> None:
-    """RequestError for a length that no text can have."""
-    if max_tokens < 1:
-        raise RequestError(f"max_tokens is {max_tokens}; it has to be 1 or more.")
-    if max_tokens > MOST_TOKENS:
-        raise RequestError(f"max_tokens is {max_tokens}; it has to be at most {MOST_TOKENS}.")
+def top_p(name: str, value: Any) -> float:
+    """A number above 0 and at most 1."""
+    return _checked(name, value, "a number above 0 and at most 1", lambda read: 0 < read <= 1)
 
 
-def check_seed(seed: int) -> None:
-    """RequestError for a number that cannot be a seed."""
-    if seed < 0:
-        raise RequestError(f"The seed is {seed}; it has to be 0 or more.")
-    if seed > LARGEST:
-        raise RequestError(f"The seed is {seed}; it has to be less than 2**63.")
+def _checked(name: str, value: Any, allowed: str, holds: Callable[[float], bool]) -> float:
+    text = "" if value is None else str(value)
+    if not text:
+        raise RequestError(f"{name} is empty; it has to be {allowed}.")
+    read = int(text) if WHOLE_NUMBER.fullmatch(text) else float(text) if DECIMAL_NUMBER.fullmatch(text) else None
+    if read is None or not holds(read):
+        raise RequestError(f"{name} is {shown(value)}; it has to be {allowed}.")
+    return read
+
+
+def shown(value: Any) -> str:
+    """A number as it is, anything else as quoted in a sentence."""
+    text = str(value)
+    text = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+    return text if isinstance(value, int | float) else repr(text)
 
 
 def check_sampling(sampling: Sampling) -> None:
     """RequestError for a number that sampling cannot use."""
-    if sampling.temperature != 0 and not COLDEST <= sampling.temperature <= HOTTEST:
-        raise RequestError(f"The temperature is {sampling.temperature}; it has to be 0 or a number from {COLDEST:g} to "
-                           f"{HOTTEST:g}.")
-    if sampling.top_k < 0:
-        raise RequestError(f"top-k is {sampling.top_k}; it has to be 0 (no cut) or more.")
-    if sampling.top_k > LARGEST:
-        raise RequestError(f"top-k is {sampling.top_k}; it has to be less than 2**63.")
-    if not 0 < sampling.top_p <= 1:
-        raise RequestError(f"top-p is {sampling.top_p}; it has to lie above 0 and be at most 1.")
-    check_seed(sampling.seed)
+    number("The temperature", sampling.temperature, COLDEST, HOTTEST, zero=True)
+    whole("top-k", sampling.top_k, 0, LARGEST)
+    top_p("top-p", sampling.top_p)
+    whole("The seed", sampling.seed, 0, LARGEST)

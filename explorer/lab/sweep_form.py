@@ -16,7 +16,7 @@ from engine.errors import RequestError
 from engine.lab.planning import Choice, check, prompt_set, settings, shipped_sets
 from engine.lab.settings import BASELINE, Laboratory, SweepPlan
 from engine.records import Sampling
-from engine.requests.limits import MOST_NODES, MOST_TOGETHER, TRIED_BUDGETS
+from engine.requests.limits import MOST_NODES, MOST_TOGETHER, TRIED_BUDGETS, whole
 from engine.requests.prompts import Prompt, prompts_from
 from explorer.run_form import (
     LONGEST_ANSWER,
@@ -24,7 +24,6 @@ from explorer.run_form import (
     MaxTokensField,
     TemperatureField,
     asked_for,
-    whole,
     whole_in,
 )
 from explorer.uploads import Uploads
@@ -35,7 +34,7 @@ TITLES: Mapping[str, str] = MappingProxyType({
     "explain": "Questions and answers", "mixed": "A word problem and its function", "bench": "Benchmark: math and code",
     "check": "Exactness check"})
 LARGEST_UPLOAD = 8 * 2**20  # bytes of a prompt file
-MOST_PROMPTS = 10_000  # of a file; a sweep takes a tenth of them
+MOST_FILE_PROMPTS = 10_000  # a sweep takes a tenth of them
 MOST_UPLOADS = 8  # files that are remembered; the oldest is forgotten first
 
 
@@ -75,9 +74,9 @@ class PromptSets:
         title, raw = Path(str(upload.get("name") or "")).name[:80] or "prompts.jsonl", self.uploads.whole(upload)
         name = f"upload-{uuid4().hex[:8]}"
         prompts = tuple(prompts_from(raw, title))
-        if len(prompts) > MOST_PROMPTS:
-            raise RequestError(f"{title} has {len(prompts):,} prompts; at most {MOST_PROMPTS:,} are taken, so split "
-                               "it.")
+        if len(prompts) > MOST_FILE_PROMPTS:
+            raise RequestError(f"{title} has {len(prompts):,} prompts; at most {MOST_FILE_PROMPTS:,} are taken, so "
+                               "split it.")
         self._uploaded[name] = title, prompts
         while len(self._uploaded) > MOST_UPLOADS:
             self._uploaded.popitem(last=False)

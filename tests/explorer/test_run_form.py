@@ -38,7 +38,7 @@ def test_any_text_is_a_prompt(prompt: str) -> None:
     ("prompt", "", "prompt is empty"), ("prompt", " \n\t", "prompt is empty"), ("prompt", None, "prompt is empty"),
     ("prompt", "a" * 100_000, "100,000 characters"),
     ("method", "magic", "no method 'magic'"), ("method", None, "no method 'None'"),
-    ("budget", -1, "node budget is -1"), ("budget", 10**6, "node budget is 1e+06"), ("budget", "many", "'many'"),
+    ("budget", -1, "node budget is -1"), ("budget", 10**6, "node budget is 1000000"), ("budget", "many", "'many'"),
     ("budget", None, "node budget is empty"), ("budget", 2.5, "whole number"), ("budget", float("nan"), "is nan"),
     ("split", "thirds", "no split 'thirds'"), ("temperature", -0.1, "temperature is -0.1"),
     ("temperature", "hot", "'hot'"), ("top_k", -1, "top-k is -1"), ("top_p", 0, "top-p is 0"),

@@ -17,7 +17,7 @@ from engine.commands.program import understood as understood_words
 from engine.commands.record import lessons_of, read_lessons
 from tests.attack.area import at_most
 
-NUMBERS = ("whole", "number", "budget_or_auto", "share", "budget_words")  # types that no word of HOSTILE is one of
+NUMBERS = ("_flag", "budget_or_auto", "budget_words")  # types that no word of HOSTILE is one of
 HOSTILE = ("", " ", "\udcff", "nan", "inf", "-inf", "-1", "1e400", "9" * 400, "0x10", "½", "٣", "1_0", "null", "[1]",
            "\0", "x" * 5000, "None", "--", "1;2", "${7*6}", "\n")
 PATHS = ("readable_file", "writable_file", "folder")
@@ -31,7 +31,7 @@ def flags_of(verb: str) -> Iterator[argparse.Action]:
 
 
 def kind(action: argparse.Action) -> str:
-    """The name of the function that makes its type: ``whole(1, 9)`` is ``whole``."""
+    """The name of the function that makes its type; ``_flag`` that of every number in a range."""
     return str(getattr(action.type, "__qualname__", "")).split(".")[0]
 
 
@@ -187,7 +187,7 @@ def test_every_flag_of_the_page_at_every_wrong_kind_of_value(capsys: pytest.Capt
 
 def test_numbers_as_they_are_typed() -> None:
     assert values.whole(0, 9)("+3") == 3 and values.budget_or_auto("auto") == "auto"
-    assert values.number(0.01, 100, zero=True)("0") == 0.0 and values.share("1") == 1.0
+    assert values.number(0.01, 100, zero=True)("0") == 0.0 and values.top_p("1") == 1.0
 
 
 def test_a_word_of_any_length_is_quoted_in_part_and_the_way_out_stays(capsys: pytest.CaptureFixture[str]) -> None:

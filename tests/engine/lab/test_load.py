@@ -94,8 +94,8 @@ def test_settings_come_for_every_number_with_their_own_baseline_and_that_of_one(
         "autoregressive", "autoregressive, 2 at once", "ddtree 8, 2 at once", "autoregressive, 4 at once",
         "ddtree 8, 4 at once"]
     assert found[4].baseline == found[3] and found[3].alone == found[0]
-    for counts, sentence in (((0,), "The requests at once are 0; they have to lie between 1 and 64"),
-                             ((65,), "The requests at once are 65"), ((), "No number of requests at once")):
+    for counts, sentence in (((0,), "The number of requests at once is 0; it has to be a whole number from 1 to 64"),
+                             ((65,), "The number of requests at once is 65"), ((), "No number of requests at once")):
         with pytest.raises(RequestError, match=f"^{sentence}"):
             settings(Choice(("ddtree",), (8,), together=counts))
 

@@ -35,8 +35,8 @@ def test_budgets_are_taken_in_any_order_and_once() -> None:
 
 
 @pytest.mark.parametrize(("typed", "sentence"), [
-    ("16 -4", r"The node budget is -4; it has to lie between 0 and 4096\."),
-    ("1000000", r"The node budget is 1000000; it has to lie between 0 and 4096\."),
+    ("16 -4", r"The node budget is -4; it has to be a whole number from 0 to 4096\."),
+    ("1000000", r"The node budget is 1000000; it has to be a whole number from 0 to 4096\."),
     ("16 many", r"'many' is not a node budget; write whole numbers, as in: 16, 32, 64\."),
     ("1.5", r"'1\.5' is not a node budget"),
     ("+-5", r"'\+-5' is not a node budget"),
@@ -88,10 +88,10 @@ def test_plans_that_cannot_be_measured_get_a_sentence() -> None:
             (replace(plan, settings=(replace(plan.settings[1], drafters=("math",)),)),
              "This rig has no drafter 'math'; it has none"),
             (replace(plan, prompts=()), "The sweep has no prompt"),
-            (replace(plan, repeats=0), r"The repeats are 0; they have to lie between 1 and 1000\."),
-            (replace(plan, repeats=10**9), "The repeats are 1000000000"),
-            (replace(plan, max_tokens=0), r"max_tokens is 0; it has to be 1 or more\."),
-            (replace(plan, seed=-1), r"The seed is -1; it has to be 0 or more\."),
+            (replace(plan, repeats=0), r"The number of repeats is 0; it has to be a whole number from 1 to 1000\."),
+            (replace(plan, repeats=10**9), "The number of repeats is 1000000000"),
+            (replace(plan, max_tokens=0), r"max_tokens is 0; it has to be a whole number from 1 to"),
+            (replace(plan, seed=-1), r"The seed is -1; it has to be a whole number from 0"),
             (replace(plan, prompts=plan.prompts * 1000, repeats=1000),
              r"The sweep has 15000000 runs \(3000 prompts × 5 settings × 1000 repeats\)")):
         with pytest.raises(RequestError, match=f"^{sentence}"):

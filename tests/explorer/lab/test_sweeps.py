@@ -184,6 +184,7 @@ def test_an_uploaded_file_becomes_a_set() -> None:
     assert [prompt.text for prompt in sets.named(name)] == ["Ein Satz über Bäume", "first"]
     assert sets.origin(name) == "mine.jsonl"
     assert sets.view()[-1] == {"name": name, "title": "mine.jsonl", "count": 2}
+    assert len(sets.named(sets.add(upload(b'{"prompt": "one"}\n' * 1500)))) == 1500, "a sweep takes a part of a file"
 
 
 @pytest.mark.parametrize(("file", "sentence"), [
