@@ -3,7 +3,6 @@ where its architecture cannot verify trees. Those that can are causal language m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
@@ -24,14 +23,11 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, 
 from engine.checkpoints.files import LARGEST, display_name, first_line, must_have_layers, read_config, require
 from engine.checkpoints.memory import Places
 from engine.errors import CancellationError, RigError
-from engine.models.layers import causal
+from engine.models.attention import EAGER, FUSED, takes_windows
+from engine.models.recurrent import takes_states
 
 CAUSAL = frozenset(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())  # the names of their classes
-SEEN_WHOLE = frozenset({"full_attention", "sliding_attention"})
 ALIBI = frozenset({"bloom", "mpt"})
-SMALLEST_WINDOW = 512  # positions: with a smaller window texts would be too short to be of use
-
-MASK_PER_KIND = frozenset({"qwen2", "qwen3"})  # these take a mask for each kind of layer, None for a causal one
 WHOLE: Places = MappingProxyType({})
 # Buffers that old checkpoints store, and no model needs.
 DERIVED = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")
@@ -64,29 +60,34 @@ def causal_config(folder: Path) -> PreTrainedConfig:
 def why_not(config: PreTrainedConfig) -> str:
     """The reason why this architecture cannot verify trees; empty where it can."""
     text: Any = config.get_text_config()
-    odd = sorted(set(getattr(text, "layer_types", None) or ()) - SEEN_WHOLE)
-    if getattr(MODEL_FOR_CAUSAL_LM_MAPPING[type(config)], "_is_stateful", False) or any(
-            "linear" in kind or "mamba" in kind for kind in odd):
-        return "its layers carry a recurrent state, which cannot be wound back to a node of a tree"
-    if odd:
-        return f"its layers of kind {', '.join(odd)} are not standard attention"
+    squeezed = sorted(kind for kind in set(getattr(text, "layer_types", None) or ()) if "compressed" in kind)
+    if squeezed:
+        return f"its layers of kind {', '.join(squeezed)} keep one entry for several positions, not one for each"
+    model = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    if getattr(model, "_is_stateful", False) and not takes_states(model):
+        return "its layers keep a recurrent state that transformers' cache does not hold"
     if getattr(config, "is_encoder_decoder", False):
         return "it has an encoder, and only decoders can be verified as trees"
-    if getattr(text, "kv_lora_rank", None):
-        return "it keeps compressed keys and values (latent attention), which the tree cache cannot hold"
-    if getattr(text, "num_kv_shared_layers", 0):
-        return "some of its layers share keys and values, which the tree cache cannot hold"
+    if getattr(text, "is_decoder", True) is False:
+        return "it reads texts in both directions, since its config.json has no is_decoder"
     if text.model_type in ALIBI or getattr(text, "alibi", False):
         return "its attention counts rows instead of positions (ALiBi), so siblings would see each other's distance"
-    differing = ", ".join(sorted(getattr(text, "per_layer_attributes", None) or ()))
-    if differing or not isinstance(getattr(text, "num_attention_heads", None), int):
-        return f"its layers differ in {differing or 'their number of heads'}, which the tree cache cannot hold"
-    window = window_of(text)
-    if 0 < window < SMALLEST_WINDOW:
-        return f"its attention sees {window} positions, fewer than the {SMALLEST_WINDOW} that a text needs"
+    if window_of(text) and not takes_windows(model):
+        return "its layers build their own masks, which have no tree in them"
     quantised = quantised_by(config) or quantised_by(text)
     return quantised and (f"its weights are quantised ({quantised}); Canopy reads bfloat16, float16 and float32 "
                           "weights, so name an unquantised checkpoint")
+
+
+def why_no_drafter(config: PreTrainedConfig) -> str:
+    """The reason why this architecture, though a target's, cannot draft; empty where it can."""
+    text: Any = config.get_text_config()
+    odd = sorted(set(getattr(text, "layer_types", None) or ()) - {"full_attention", "sliding_attention"})
+    if odd or getattr(MODEL_FOR_CAUSAL_LM_MAPPING[type(config)], "_is_stateful", False):
+        return f"its layers of kind {', '.join(odd) or 'recurrent'} are a target's, not a drafter's"
+    if getattr(text, "kv_lora_rank", None) or getattr(text, "per_layer_attributes", None):
+        return "its layers keep keys and values of several sizes, which only a target may"
+    return ""
 
 
 def quantised_by(config: Any) -> str:
@@ -108,28 +109,16 @@ def window_of(text: Any) -> int:
     return int(getattr(text, "sliding_window", None) or 0)
 
 
-def within_window(config: PreTrainedConfig) -> str:
-    """Limit the context of a model with sliding-window layers to the window, within which sliding and full attention
-    are the same. Returns a sentence that says so; empty for other models."""
-    text: Any = config.get_text_config()
-    window = window_of(text)
-    if not 0 < window < text.max_position_embeddings:
-        return ""
-    text.max_position_embeddings = window
-    return f"Some layers of the target see {window} positions, so texts end there."
-
-
 def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: Places = WHOLE) -> PreTrainedModel:
     """The causal language model in a local folder, in evaluation mode and ready for tree masks: on the device, or with
     its modules on the GPUs that ``places`` names. RigError where it cannot be loaded."""
     config = causal_config(folder)
     must_have_layers(folder, int(config.get_text_config().num_hidden_layers))
-    capped = getattr(config.get_text_config(), "attn_logit_softcapping", None)  # fused attention would leave it out
     try:
         with ONE_AT_A_TIME:
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 folder, config=config, dtype=dtype, use_safetensors=True, local_files_only=True,
-                trust_remote_code=False, attn_implementation="eager" if capped else "sdpa", output_loading_info=True,
+                trust_remote_code=False, attn_implementation=attention_of(config), output_loading_info=True,
                 device_map=dict(places) or None)
         model, report = loaded
     except torch.OutOfMemoryError:
@@ -150,8 +139,17 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: 
     text = model.config.get_text_config()
     if getattr(text, "num_key_value_heads", None) is None:
         text.num_key_value_heads = text.num_attention_heads  # older architectures have no separate number
-    take_any_mask(model)
     return (model if places else model.to(device)).eval()
+
+
+def attention_of(config: PreTrainedConfig) -> str:
+    """The name of the attention to load a model with. Fused attention knows neither caps nor sinks; models older than
+    the registry of masks take theirs as they are given."""
+    model = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    fused = model._supports_sdpa and not getattr(config.get_text_config(), "attn_logit_softcapping", None)
+    if takes_windows(model):
+        return FUSED if fused else EAGER
+    return "sdpa" if fused else "eager"
 
 
 def must_stop(model: PreTrainedModel, folder: Path) -> None:
@@ -181,23 +179,3 @@ def load_tokenizer(folder: Path, vocabulary: int | None = None) -> PreTrainedTok
         raise RigError(f"The tokenizer in {display_name(folder)} has the token {min(left)}, and the model a vocabulary "
                        f"of {vocabulary}; fetch it again.")
     return tokenizer
-
-
-def take_any_mask(model: PreTrainedModel) -> None:
-    """Let the model accept masks as the target's passes give them: one for each kind of layer, all the same.
-
-    An additive mask is passed on as it is; without one, the rows are taken to follow one another after the cache.
-    """
-    if model.config.get_text_config().model_type not in MASK_PER_KIND:
-        model.register_forward_pre_hook(_unfolded, with_kwargs=True)
-
-
-def _unfolded(model: PreTrainedModel, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
-    masks = named.get("attention_mask")
-    if isinstance(masks, Mapping):
-        mask = next(iter(masks.values()))
-        if mask is None:
-            like = torch.empty(0, dtype=model.dtype, device=named["input_ids"].device)
-            mask = causal(named["input_ids"].shape[1], named["past_key_values"].get_seq_length(), like)
-        named["attention_mask"] = mask
-    return given, named

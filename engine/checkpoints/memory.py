@@ -31,6 +31,7 @@ USUAL_POSITIONS = 4096  # the length of a cache that a rig should have room for 
 FULLEST_PERCENT = 90  # of the GPUs' free memory; the rest is for logits, masks and longer texts
 MOST_RUNS = 8  # at once
 RUNS_PART = 0.5  # of the memory that is free once the rig is loaded, for the caches of all runs
+WITHOUT_KEYS = frozenset({"linear_attention", "conv", "mamba", "moe", "mlp"})  # kinds of layers
 LOGIT_BYTES = 8  # per logit of a row: in float32, and a copy while they are read
 Places = Mapping[str, int]  # from modules' names to GPUs' numbers; empty for a single device
 
@@ -94,10 +95,24 @@ def usual_cache_bytes(text: Any, storage: Storage) -> int:
 
 
 def cache_bytes(text: Any, positions: int, dtype: torch.dtype) -> int:
-    """The bytes that the keys and values of this many positions take."""
-    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-    size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    return 2 * int(text.num_hidden_layers) * int(heads) * int(size) * positions * dtype.itemsize
+    """The bytes that the keys and values of this many positions take in all attention layers."""
+    return sum(map(kv_numbers, attention_layers(text))) * positions * dtype.itemsize
+
+
+def attention_layers(text: Any) -> list[Any]:
+    """The configs of the layers that keep something for every position."""
+    layers = list(getattr(text, "per_layer_config", None) or [text] * int(text.num_hidden_layers))
+    kinds = getattr(text, "layer_types", None) or ["attention"] * len(layers)
+    return [layer for layer, kind in zip(layers, kinds, strict=True) if kind not in WITHOUT_KEYS]
+
+
+def kv_numbers(layer: Any) -> int:
+    """How many numbers an attention layer keeps for a position; in latent attention they are compressed."""
+    if getattr(layer, "kv_lora_rank", None):
+        return int(layer.kv_lora_rank + layer.qk_rope_head_dim)
+    heads = getattr(layer, "num_key_value_heads", None) or layer.num_attention_heads
+    size = getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads
+    return 2 * int(heads) * int(size)
 
 
 def free_bytes(device: torch.device) -> int:

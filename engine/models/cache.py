@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import Cache, PretrainedConfig
+from transformers import Cache, DynamicCache, PretrainedConfig
 
 from engine.records import Integers
+
+
+class Branches(NamedTuple):
+    """Who follows whom among the rows of a pass: ``parents`` (rows,) int64, the root's being 0, and the rows of each
+    depth, from the root on."""
+
+    parents: Tensor
+    levels: tuple[Tensor, ...]
 
 
 class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not read
@@ -63,34 +72,60 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
         self.length = end
 
 
-class SpreadCache(Cache):  # type: ignore[misc]  # see above
-    """A ``TreeCache`` of a model whose layers lie on several devices: each layer's keys and values, (2, 1, kv heads,
-    capacity, head size), lie where the layer runs, from its first pass on."""
+class LayeredCache(Cache):  # type: ignore[misc]  # see above
+    """A cache of any architecture: each attention layer's keys and values in tensors of their own, (1, heads, capacity,
+    size), as large as its first pass gives them and where it runs; each recurrent layer's states in transformers' own
+    classes.
 
-    def __init__(self, capacity: int) -> None:
-        super().__init__(layers=[])
+    Sliding windows drop nothing here: what a layer does not see is masked. ``tree`` is set for a pass over several
+    branches; recurrent layers then leave their committed states as they are, and leave in ``replays`` what repeats them
+    over chosen rows (see ``recurrent.TreeMixer``)."""
+
+    def __init__(self, capacity: int, config: PretrainedConfig | None = None) -> None:
+        super().__init__(layers=DynamicCache(config=config).layers if config is not None else [])
         self.capacity, self.length = capacity, 0
-        self.slots: dict[int, Tensor] = {}
+        self.slots: dict[int, list[Tensor]] = {}
+        self.tree: Branches | None = None
+        self.replays: list[Callable[[Integers], None]] = []
 
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[
             Tensor, Tensor]:
-        if layer_idx not in self.slots:
-            heads, size = key_states.shape[1], key_states.shape[-1]
-            self.slots[layer_idx] = key_states.new_empty(2, 1, heads, self.capacity, size)
-        end = self.length + key_states.shape[-2]
-        keys, values = self.slots[layer_idx]
-        keys[:, :, self.length:end] = key_states
-        values[:, :, self.length:end] = value_states
-        return keys[:, :, :end], values[:, :, :end]
+        """Write new rows (1, heads, rows, size) after the committed ones, and return those of all slots up to them."""
+        return self._written(layer_idx, 0, key_states), self._written(layer_idx, 1, value_states)
+
+    def update_indexer(self, indexer_key_states: Tensor, layer_idx: int) -> Tensor:
+        """The same for the keys (1, rows, size) by which a layer chooses what it attends to."""
+        return self._written(layer_idx, 2, indexer_key_states)
+
+    def _written(self, layer: int, number: int, rows: Tensor) -> Tensor:
+        held = self.slots.setdefault(layer, [])
+        if len(held) == number:
+            held.append(rows.new_zeros(*rows.shape[:-2], self.capacity, rows.shape[-1]))
+        end = self.length + rows.shape[-2]
+        held[number][..., self.length:end, :] = rows
+        return held[number][..., :end, :]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Committed slots."""
         return self.length
 
+    def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
+        """How many slots the rows of a pass can see, and the first one's number."""
+        return self.length + query_length, 0
+
+    @property
+    def is_sliding(self) -> list[bool]:
+        """No layer forgets."""
+        return [False] * len(self.layers)
+
     def keep(self, rows: Integers) -> None:
+        """Keep these rows (n,) int32 of the last pass, in this order; the recurrent layers step over them once more."""
         count = len(rows)
         if rows[-1] != count - 1:
             source = torch.from_numpy(rows.astype(np.int64)) + self.length
-            for slots in self.slots.values():
-                slots[..., self.length:self.length + count, :] = slots.index_select(-2, source.to(slots.device))
+            for held in self.slots.values():
+                for slots in held:
+                    slots[..., self.length:self.length + count, :] = slots.index_select(-2, source.to(slots.device))
+        for replay in self.replays:
+            replay(rows)
         self.length += count

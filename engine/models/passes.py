@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 from transformers import PreTrainedModel
 
-from engine.models.cache import SpreadCache, TreeCache
+from engine.models.attention import takes_tree_masks
+from engine.models.cache import Branches, LayeredCache, TreeCache
 from engine.models.device import gpus_of
 from engine.models.layers import Experts, Layer, Rotations, View, additive, norm_of
 from engine.models.packed_linear import PackedHead
@@ -26,7 +27,7 @@ WHOLE = 32
 STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
 
 
-AnyCache = TreeCache | SpreadCache
+AnyCache = TreeCache | LayeredCache
 
 
 class PassOutput(NamedTuple):
@@ -72,7 +73,12 @@ class ReferencePass(nn.Module):
 
     def _run(self, part: PassPart, last: int) -> PassOutput:
         tokens, positions, seen, cache = part
-        mask = None if seen is None else additive(seen, cache.length, self.model.get_input_embeddings().weight)
+        if isinstance(cache, LayeredCache):
+            cache.tree, cache.replays = None if seen is None else branches_of(seen), []
+        mask = None
+        if seen is not None:
+            like = self.model.get_input_embeddings().weight
+            mask = paths(seen, cache.length) if takes_tree_masks(self.model) else additive(seen, cache.length, like)
         output = self.model(
             input_ids=tokens.long()[None], position_ids=positions.long()[None], attention_mask=mask,
             past_key_values=cache, use_cache=True, logits_to_keep=last)
@@ -138,6 +144,20 @@ class FusedPass(nn.Module):
         spare = slots.shape[3] - part.end
         mask = None if part.seen is None else additive(part.seen, part.cache.length, slots, self.groups, spare)
         return slots.unbind(), mask, spare
+
+
+def paths(seen: Tensor, committed: int) -> Tensor:
+    """The slots on each row's path, (1, rows, committed + rows) bool, of rows that see one another as ``seen`` says."""
+    return torch.cat([seen.new_ones(len(seen), committed), seen], -1)[None]
+
+
+def branches_of(seen: Tensor) -> Branches:
+    """Who follows whom where ``seen`` (rows, rows) bool says which row sees which: a row's parent is the last row
+    before it that it sees."""
+    numbers = torch.arange(len(seen), device=seen.device)
+    depths = seen.sum(-1) - 1
+    parents = (seen.tril(-1) * numbers).amax(-1)
+    return Branches(parents, tuple((depths == depth).nonzero()[:, 0] for depth in range(int(depths.max()) + 1)))
 
 
 def whole(texts: Sequence[Tensor]) -> Tensor:

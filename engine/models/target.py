@@ -14,10 +14,11 @@ from transformers import PreTrainedModel
 from engine.decoding.choices import position_draws
 from engine.decoding.tree import pack, path_to
 from engine.errors import RequestError, RigError
-from engine.models.cache import SpreadCache, TreeCache
+from engine.models.cache import LayeredCache, TreeCache
 from engine.models.device import WaitingPolicy, gpus_of, hardware, in_inference_mode
 from engine.models.packed_linear import CACHE_DTYPE, PackedHead
 from engine.models.passes import AnyCache, FusedPass, PassOutput, PassPart, ReferencePass, fastest_pass
+from engine.models.recurrent import take_trees
 from engine.models.sampling import choices, drawn, processed, verification
 from engine.records import DraftTree, Floats, Integers, PackedTree, Sampling, Verification
 from engine.requests.rig_names import FOUR_BITS
@@ -45,6 +46,7 @@ class TorchTarget:
         if self.device.type == "cuda":
             # cuDNN's attention makes a plan for every new length, and here the length is new in each round
             torch.backends.cuda.enable_cudnn_sdp(False)
+        take_trees(model)
         self.reference = ReferencePass(model, self.taps)
         self.fastest = fastest_pass(model, self.reference)
         self._in_four_bits = False
@@ -169,8 +171,8 @@ class TorchTarget:
         self._output = NOTHING
 
     def _new_cache(self, capacity: int) -> AnyCache:
-        if gpus_of(self.model) > 1:
-            return SpreadCache(capacity)
+        if self.fastest is self.reference:
+            return LayeredCache(capacity, self.model.config)
         return TreeCache(self.config, capacity, self.embedding.weight.new_empty(0, dtype=self.cache_dtype))
 
     @property

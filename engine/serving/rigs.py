@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerBase
 
 from engine.checkpoints.files import display_name, first_line
 from engine.checkpoints.gguf import origin_of
-from engine.checkpoints.loading import causal_config, load_causal, load_tokenizer, within_window
+from engine.checkpoints.loading import causal_config, load_causal, load_tokenizer
 from engine.checkpoints.memory import ALONE, Opening, places_of
 from engine.checkpoints.sources import fetch, packaged
 from engine.decoding.methods import PATH, method_named
@@ -186,7 +186,6 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening 
     tokenizer = load_tokenizer(parts.target, facts.config.vocab_size)
     with _configured(parts.target):
         model = load_causal(parts.target, DTYPES[chosen.dtype], device, places)
-        window = within_window(model.config)
         taps = tuple(dict.fromkeys(tap for plan in plans.values() for tap in plan.taps))
         if taps and not hasattr(model.base_model, "layers"):
             raise RigError(f"The layers of a {model.config.model_type} cannot be tapped; name a drafter that reads "
@@ -204,7 +203,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening 
     origin = origin_of(parts.target)
     return Rig(
         parts.title, target, tokenizer, drafters, parts.defaults, parts.revisions, parts.good_at, parts.familiar_nats,
-        _families(plans), style, tuple(note for note in (window, style.note, origin and origin.note) if note),
+        _families(plans), style, tuple(note for note in (style.note, origin and origin.note) if note),
         familiar=parts.familiar, precision=chosen)
 
 

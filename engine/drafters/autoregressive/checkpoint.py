@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.checkpoints.files import display_name
-from engine.checkpoints.loading import causal_config, load_causal, load_tokenizer
+from engine.checkpoints.loading import causal_config, load_causal, load_tokenizer, why_no_drafter
 from engine.drafters.autoregressive.drafter import AutoregressiveDrafter
 from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, must_fit
 from engine.errors import RigError
@@ -22,7 +22,10 @@ def recognises(values: Mapping[str, Any]) -> bool:
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     """The plan of a language model as a drafter; RigError where its tokens are not the target's."""
-    config = causal_config(folder).get_text_config()
+    config = causal_config(folder)
+    if reason := why_no_drafter(config):
+        raise RigError(f"The drafter in {display_name(folder)} is a {config.model_type}: {reason}.")
+    config = config.get_text_config()
     if (folder / "tokenizer.json").is_file():
         _same_tokens(folder, target.folder)
     else:

@@ -14,7 +14,7 @@ from engine.commands.program import main
 from engine.errors import RigError
 from engine.measure.instruments import open_beside
 from engine.serving.rigs import load_rig
-from tests.engine.published import write_config, write_short
+from tests.engine.published import write_short
 
 Change = Callable[[dict[str, Any]], object]
 TOKENIZER, CONFIG, STOP = "tokenizer.json", "config.json", "generation_config.json"
@@ -103,10 +103,3 @@ def test_special_tokens_without_a_row_are_no_damage(rig: Path) -> None:
 
     spoil(rig, TOKENIZER, image)
     assert len(load_rig(f"{rig}::ngram", "float32", "cpu").tokenizer) == 1537
-
-
-def test_sizes_that_differ_from_layer_to_layer(tmp_path: Path) -> None:
-    write_config(tmp_path / "odd", {
-        "model_type": "gemma4_text", "num_hidden_layers": 6, "hidden_size": 32, "intermediate_size": 48, "head_dim": 16,
-        "global_head_dim": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 1536})
-    assert "layers differ in head_dim, which the tree cache cannot hold" in refused(f"{tmp_path / 'odd'}::ngram")

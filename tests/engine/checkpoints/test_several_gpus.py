@@ -15,7 +15,7 @@ from engine.checkpoints.loading import causal_config
 from engine.checkpoints.memory import ALONE, balanced, places_of, spread
 from engine.decoding.tree import pack
 from engine.errors import RigError
-from engine.models.cache import SpreadCache, TreeCache
+from engine.models.cache import LayeredCache, TreeCache
 from engine.models.device import gpus_of
 from engine.models.passes import FusedPass
 from engine.models.target import TorchTarget
@@ -126,7 +126,7 @@ def test_a_target_in_pieces_says_what_a_whole_one_does(monkeypatch: pytest.Monke
         first = target.verify(pack(tree, 5))
         kept = target.commit(np.asarray([0, 2, 3], np.int32))
         said.append((root, features, first, kept, target.verify(pack(tree, 8))))
-    assert isinstance(whole._open_cache, TreeCache) and isinstance(pieces._open_cache, SpreadCache)
+    assert isinstance(whole._open_cache, TreeCache) and isinstance(pieces._open_cache, LayeredCache)
     for a, b in zip(*said, strict=True):
         if isinstance(a, torch.Tensor):
             torch.testing.assert_close(a, b, atol=2e-5, rtol=1e-4)
@@ -138,15 +138,15 @@ def test_a_target_in_pieces_says_what_a_whole_one_does(monkeypatch: pytest.Monke
 
 
 def test_every_layer_keeps_its_own_slots_where_it_runs() -> None:
-    cache = SpreadCache(6)
+    cache = LayeredCache(6)
     rows = torch.arange(4.0).view(1, 1, 4, 1)
     for layer in (0, 1):
         keys, values = cache.update(rows + 10 * layer, rows + 100, layer)
         assert keys.shape == values.shape == (1, 1, 4, 1)
     cache.keep(np.asarray([0, 2, 3], np.int32))
-    assert cache.get_seq_length() == 3 and cache.slots[1].device == rows.device
+    assert cache.get_seq_length() == 3 and cache.slots[1][0].device == rows.device
     keys, _ = cache.update(torch.full((1, 1, 1, 1), 7.0), torch.zeros(1, 1, 1, 1), 1)
     assert keys.flatten().tolist() == [10.0, 12.0, 13.0, 7.0]
     with torch.device("meta"):
         cache.update(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1), 2)
-    assert cache.slots[2].device.type == "meta"
+    assert cache.slots[2][0].device.type == "meta"

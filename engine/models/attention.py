@@ -1,0 +1,69 @@
+"""Tree attention through transformers' own layers.
+
+Transformers builds the mask of each kind of layer (full, sliding, chunked) from a rule about two positions, and has a
+registry of who builds it. ``tree_mask`` applies that rule to the positions of a tree's rows, and lets each row see its
+own path alone; so a window is a mask, whatever its size and whichever layers have it.
+"""
+
+from __future__ import annotations
+
+import sys
+from inspect import getsource
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
+
+FUSED, EAGER = "tree_sdpa", "tree_eager"  # names of attention implementations
+
+
+def tree_mask(*, mask_function: Any, attention_mask: Tensor, dtype: torch.dtype, **_: Any) -> Tensor:
+    """The additive mask (1, 1, rows, slots) of a tree. ``attention_mask`` (1, rows, slots) bool says which slots lie on
+    a row's path, itself included: so a row's position is their number less one. The slots of the rows are the last."""
+    rows, slots = attention_mask.shape[1:]
+    positions = attention_mask[0].sum(-1) - 1
+    places = torch.cat([torch.arange(slots - rows, device=positions.device), positions])
+    seen = mask_function(0, 0, positions[:, None], places[None]) & attention_mask[0]
+    return torch.zeros(1, 1, rows, slots, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
+
+
+def fused_mask(**named: Any) -> Tensor | None:
+    """The mask of fused attention: that of a tree, or transformers' own."""
+    mask: Tensor | None = (tree_mask if is_tree(named["attention_mask"]) else sdpa_mask)(**named)
+    return mask
+
+
+def eager_or_tree_mask(**named: Any) -> Tensor:
+    """The same of attention in single steps."""
+    mask: Tensor = (tree_mask if is_tree(named["attention_mask"]) else eager_mask)(**named)
+    return mask
+
+
+def is_tree(mask: Tensor | None) -> bool:
+    """Whether a mask says which slots lie on whose path."""
+    return mask is not None and mask.ndim == 3
+
+
+def eager_attention(module: Any, *states: Any, **named: Any) -> Any:
+    """The attention of the module's own file, which knows its sinks, caps and biases."""
+    return sys.modules[type(module).__module__].eager_attention_forward(module, *states, **named)
+
+
+AttentionInterface.register(FUSED, sdpa_attention_forward)
+AttentionInterface.register(EAGER, eager_attention)
+AttentionMaskInterface.register(FUSED, fused_mask)
+AttentionMaskInterface.register(EAGER, eager_or_tree_mask)
+
+
+def takes_tree_masks(model: PreTrainedModel) -> bool:
+    """Whether the model was loaded with one of these."""
+    return model.config.get_text_config()._attn_implementation in (FUSED, EAGER)
+
+
+def takes_windows(model: type[PreTrainedModel]) -> bool:
+    """Whether a class lets transformers' registry build its masks, a tree's included."""
+    source = getsource(sys.modules[model.__module__])
+    return bool(model._supports_attention_backend) and "attention_mask.view(batch_size, -1)" not in source

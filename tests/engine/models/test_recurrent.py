@@ -1,0 +1,131 @@
+"""Trees over recurrent, windowed and latent layers, against transformers' own decoding token by token."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+from engine.checkpoints.memory import cache_bytes
+from engine.decoding.loop import decode
+from engine.decoding.methods import METHODS
+from engine.decoding.outcome import Outcome, outcome
+from engine.decoding.tree import pack, path_to
+from engine.models.target import TorchTarget
+from engine.records import DraftTree, Request, Sampling
+from tests.engine.models.shrunk import VOCABULARY, HalfKnowing, shrunk
+
+DELTA = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
+PROMPT = tuple(range(5, 17))
+LOSSLESS = [name for name, method in METHODS.items() if method.lossless and name != "autoregressive"]
+
+
+def random_tree(random: np.random.Generator, root: int, nodes: int) -> DraftTree:
+    parents = np.asarray([0, *(int(random.integers(max(0, node - 4), node)) for node in range(1, nodes))], np.int32)
+    tokens = random.integers(3, VOCABULARY, nodes).astype(np.int32)
+    tokens[0] = root
+    return DraftTree(tokens, parents, np.zeros(nodes, np.float32), np.ones(nodes, np.int32))
+
+
+class Plain:
+    """Transformers' own decoding: the text so far in its cache, and a step from any such state."""
+
+    def __init__(self, model: PreTrainedModel, prompt_ids: tuple[int, ...]) -> None:
+        self.model, self.length = model, len(prompt_ids)
+        self.cache = DynamicCache(config=model.config)
+        self.step(self.cache, prompt_ids, 0)
+
+    def step(self, cache: Any, token_ids: Any, start: int) -> torch.Tensor:
+        """Logits (vocabulary,) after these tokens."""
+        positions = torch.arange(start, start + len(token_ids))[None]
+        with torch.inference_mode():
+            logits: torch.Tensor = self.model(input_ids=torch.tensor([list(token_ids)]), position_ids=positions,
+                                              past_key_values=cache, use_cache=True).logits[0, -1]
+        return logits
+
+    def along(self, tree: DraftTree) -> tuple[list[Any], torch.Tensor]:
+        """The cache and the logits at every node."""
+        caches: list[Any] = []
+        logits, depths = [], [0] * len(tree)
+        for node, (token, parent) in enumerate(zip(tree.tokens.tolist(), tree.parents.tolist(), strict=True)):
+            depths[node] = depths[parent] + 1 if node else 0
+            caches.append(deepcopy(caches[parent] if node else self.cache))
+            logits.append(self.step(caches[node], [token], self.length + depths[node]))
+        return caches, torch.stack(logits)
+
+
+def differences(kind: str, trees: int, **changes: Any) -> float:
+    """The largest difference between the logits of random trees, of up to 12 nodes and one after another's commit, and
+    those of plain decoding, in float64. Every fifth tree begins a text."""
+    model = shrunk(kind, torch.float64, **changes)
+    target, random, worst = TorchTarget(model, ()), np.random.default_rng(0), 0.0
+    for number in range(trees):
+        if number % 5 == 0:
+            plain, (root, _) = Plain(model, PROMPT), target.prefill(PROMPT, 80, Sampling())
+        tree = random_tree(random, root, int(random.integers(1, 13)))
+        target.verify(pack(tree, plain.length))
+        caches, logits = plain.along(tree)
+        worst = max(worst, float((target._output.logits - logits).abs().max()))
+        keep = path_to(tree.parents, int(random.integers(len(tree))))
+        target.commit(keep)
+        plain.cache, plain.length = caches[keep[-1]], plain.length + len(keep)
+        root = int(random.integers(3, VOCABULARY))
+    return worst
+
+
+@pytest.mark.parametrize(("kind", "trees"), [("qwen3_next", 10), ("qwen3_5_text", 200), ("qwen3_5_moe_text", 10)])
+def test_every_node_of_a_tree_over_delta_rules_is_the_text_of_its_path(kind: str, trees: int) -> None:
+    assert differences(kind, trees, num_hidden_layers=2, layer_types=["linear_attention", "full_attention"]) <= 1e-12
+
+
+def written(target: TorchTarget, method: str, drafters: Any, temperature: float,
+            stop: frozenset[int] = frozenset()) -> Outcome:
+    budget = 0 if method == "autoregressive" else 8
+    request = Request(PROMPT, method=method, budget=budget, max_tokens=24, stop_ids=stop,
+                      sampling=Sampling(temperature, seed=3))
+    return outcome(decode(request, target, drafters))
+
+
+@pytest.mark.parametrize("kind", DELTA)
+def test_every_method_writes_plain_decodings_text(kind: str) -> None:
+    target = TorchTarget(shrunk(kind), ())
+    for temperature in (0.0, 0.9):
+        wanted = written(target, "autoregressive", [], temperature).token_ids
+        assert len(set(wanted)) > 8, "a text that repeats itself proves nothing"
+        drafters = [HalfKnowing(PROMPT, wanted, seed) for seed in (0, 1)]
+        for method in LOSSLESS if temperature == 0 else ("ddtree", "merged"):
+            got = written(target, method, drafters, temperature)
+            assert got.token_ids == wanted, method
+        stop = frozenset(wanted[13:14])
+        stopped = written(target, "autoregressive", [], temperature, stop).token_ids
+        assert written(target, "ddtree", drafters, temperature, stop).token_ids == stopped != wanted
+
+
+@pytest.mark.parametrize("kind", ["mistral", "gemma3_text", "gpt_oss"])
+def test_a_window_is_a_mask(kind: str) -> None:
+    """Texts of 36 positions, of which windowed layers see five."""
+    target = TorchTarget(shrunk(kind, layer_types=["full_attention", *["sliding_attention"] * 3]), ())
+    assert target.context_limit == 256
+    wanted = written(target, "autoregressive", [], 0.0).token_ids
+    plain = Plain(target.model, PROMPT)
+    said = [plain.step(plain.cache, [token], len(PROMPT) + number) for number, token in enumerate(wanted)]
+    assert [int(logits.argmax()) for logits in said[:-1]] == list(wanted[1:])
+    for method in ("dflash", "ddtree", "merged"):
+        drafters = [HalfKnowing(PROMPT, wanted, seed) for seed in (0, 1)]
+        assert written(target, method, drafters, 0.0).token_ids == wanted
+
+
+@pytest.mark.parametrize(("kind", "changes"), [
+    ("qwen3_5_text", {}), ("gemma4_text", {"global_head_dim": 24}),
+    ("glm4_moe_lite", {"kv_lora_rank": 8, "qk_rope_head_dim": 4, "num_key_value_heads": 4, "head_dim": 4})])
+def test_the_bytes_of_a_cache_are_foretold(kind: str, changes: dict[str, int]) -> None:
+    target = TorchTarget(shrunk(kind, torch.float32, **changes), ())
+    target.prefill(PROMPT, 8, Sampling())
+    held = target._open_cache.slots
+    assert isinstance(held, dict)
+    assert cache_bytes(target.config, len(PROMPT) + 8, torch.float32) == sum(
+        slots.nbytes for layer in held.values() for slots in layer)
