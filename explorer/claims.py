@@ -28,7 +28,7 @@ from engine.lab.turns import (
 )
 from engine.records import Precision, Round
 from engine.trace import Header, Piece, Trace, tau
-from explorer.texts import as_bytes, joined, pieces_of
+from engine.trace.texts import as_bytes, joined, pieces_of
 from explorer.view import View
 
 UNKNOWN = Precision("")

@@ -20,6 +20,7 @@ from engine.records import Ask
 from engine.requests.limits import MOST_TOKENS, whole
 from engine.trace import Line, Trace, committed_ids, encode_line, known_tau, loads
 from engine.trace.checks import UPLOADED
+from engine.trace.texts import joined, pieces_of
 from explorer.browser_calls import browser_call, named_fields
 from explorer.follow import Follow
 from explorer.lessons import Library
@@ -27,7 +28,6 @@ from explorer.run_form import FIELDS, OLDER_NAME, RunForm
 from explorer.run_queue import WAITING_ROOM
 from explorer.runs import Runs, Stream, known_trace
 from explorer.share import REPLAY, export
-from explorer.texts import joined, pieces_of
 from explorer.uploads import Uploads
 from explorer.view import View, packed
 

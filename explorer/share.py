@@ -16,8 +16,8 @@ from engine.decoding.tree import depths
 from engine.errors import RequestError
 from engine.records import STAGES, Round
 from engine.trace import Piece, Trace, dumps, packed
+from engine.trace.texts import pieces_of, readable
 from explorer.standalone import replay_page
-from explorer.texts import pieces_of, readable
 from explorer.view import View, entry_view, run_view
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from engine.errors import RequestError
 from engine.records import Round
 from engine.requests.limits import whole
 from engine.trace import Trace, committed_ids, tau
+from engine.trace.texts import as_bytes, pieces_of
 from explorer.browser_calls import Call, browser_call, named_fields
-from explorer.texts import as_bytes, pieces_of
 from explorer.view import View
 
 SIDES = ("first", "second")

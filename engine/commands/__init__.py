@@ -19,6 +19,7 @@ VERBS: Mapping[str, str] = MappingProxyType({
     "check": "is it lossless? every method's text against plain decoding's",
     "sweep": "which method and node budget are fastest here: measured, and kept in one file",
     "record": "record the shipped lessons",
+    "anatomy": "where a tree pays: what each proposal and row of recorded runs earned",
     "whatif": "τ of every method at every budget from one run",
     "doctor": "why is τ low? checks of every drafter",
     "pace": "budget auto against every fixed budget, and predicted against measured speed",

@@ -191,6 +191,37 @@ def reading(rounds: Sequence[Round], step_seconds: Sequence[float], committed: S
 
 CONFIDENCE = 0.95
 TWO_SIDED = 1.96  # standard errors that hold 95 % of a normal distribution
+RESAMPLES, SEED = 2000, 0  # of a bootstrap
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A share or a mean over ``count`` rows or rounds, and the interval that holds the true one at 95 %."""
+
+    value: float
+    low: float
+    high: float
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def share_of(hits: int, count: int) -> Measured:
+    """A share with Wilson's interval, which is right for few hits too (count ≥ 1)."""
+    value, square = hits / count, TWO_SIDED**2
+    middle, half = value + square / (2 * count), TWO_SIDED * sqrt(
+        value * (1 - value) / count + square / (4 * count**2))
+    whole = 1 + square / count
+    return Measured(value, max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole), count)
+
+
+def mean_of(values: Sequence[float]) -> Measured:
+    """A mean over rounds, with its interval by resampling rounds; the same every time (one value or more)."""
+    drawn = np.random.default_rng(SEED).integers(0, len(values), (RESAMPLES, len(values)))
+    outside = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(np.asarray(values, np.float64)[drawn].mean(1), [outside, 1 - outside])
+    return Measured(fmean(values), float(low), float(high), len(values))
 
 
 @dataclass(frozen=True)

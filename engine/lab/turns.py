@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from engine.decoding.methods import METHODS
 from engine.lab.findings import speedup_withheld
 from engine.lab.settings import Reading
-from engine.lab.statistics import CONFIDENCE
+from engine.lab.statistics import CONFIDENCE, RESAMPLES, SEED
 from engine.records import Request, Round
 
 TURN_TOKENS = 4  # of the run, at least
@@ -28,7 +28,6 @@ LEAST_TURNS = 6  # that count; fewer give no range
 SETTLING_TURNS = 1  # at the beginning, in which caches and clocks settle: not counted
 HELD_UP = 1.25  # times its median pace, or that much faster: a turn of plain decoding that does not count
 MOST_HELD_UP = 0.25  # of the turns; with more the machine was busy
-RESAMPLES, SEED = 2000, 0  # of the interval
 
 
 @dataclass(frozen=True)

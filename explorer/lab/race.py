@@ -17,6 +17,7 @@ from engine.lab.settings import BASELINE, CellResult, Laboratory, Setting, Sweep
 from engine.records import Sampling
 from engine.requests.prompts import Prompt
 from engine.trace import Piece
+from engine.trace.texts import joined
 from explorer.lab.style import label_of
 from explorer.lab.sweep_form import listed
 from explorer.run_form import (
@@ -29,7 +30,6 @@ from explorer.run_form import (
     whole_in,
 )
 from explorer.run_queue import Job
-from explorer.texts import joined
 from explorer.view import View
 
 MOST_RACE_REPEATS = 20

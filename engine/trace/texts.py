@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from engine.trace import Piece, Trace
+from engine.trace.lines import Piece, Trace
 
 
 def pieces_of(trace: Trace) -> dict[int, Piece]:
