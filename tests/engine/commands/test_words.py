@@ -62,7 +62,7 @@ def test_every_flag_at_every_wrong_kind_of_value(understood, verb: str) -> None:
             wrong = (kind(action) in NUMBERS and word in HOSTILE) or (kind(action) in PATHS and word in NO_PATHS)
             assert not (wrong and status == 0), (verb, flag, word)
             checked += 1
-    assert checked > 40
+    assert checked > 20
 
 
 def test_every_type_is_one_that_is_checked_here() -> None:
