@@ -85,6 +85,8 @@ class Comparison:
         if view["speed"].get("standing") == "slower" and not self._given_up(job):
             job.result = view
             view = self._noted(run, found, self._others(trace, view["speed"]["ratio"], job))
+        if not self._given_up(job):
+            instruments.known_cost(trace, measuring=True)  # for the panel Budget
         return view
 
     def _noted(self, run: str, found: RunComparison, others: Sequence[View] = ()) -> View:

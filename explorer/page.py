@@ -16,6 +16,7 @@ from engine.decoding.methods import METHODS, SERVED
 from engine.errors import CanopyError
 from engine.requests.rig_names import EMBEDDED_RIG
 from explorer.browser_calls import bar_call
+from explorer.budgets import Budgets
 from explorer.bundle import ASSETS, LAB, STAGE, script, style
 from explorer.comparison import Comparison
 from explorer.follow import Follow
@@ -76,7 +77,8 @@ def build(rig: AnsweringRig, library: Library, choice: RigChoice | None = None, 
             lessons=library.summaries(), right=presets.right(), opening=first.name if first else "",
             server_functions=served([
                 service.replay, service.upload, service.open_trace, service.export, *choice.functions(),
-                *comparison.functions(), *TwoRuns(service.trace_of).functions()]))
+                *comparison.functions(), *Budgets(rig, service.trace_of).functions(),
+                *TwoRuns(service.trace_of).functions()]))
         _wire(page, controls, stage, stream)
         _follow_rig(page, controls, stage, rig, presets)
         _follow_presets(controls, rig, presets)
@@ -102,12 +104,12 @@ def launch_options() -> dict[str, Any]:
 
 
 def opening_form(lesson: Lesson | None, offered: Sequence[Preset]) -> Mapping[str, Any]:
-    """What the bar opens with: the recording's prompt, or the first preset, and the adaptive budget."""
+    """What the bar opens with: the recording's prompt, or the first preset."""
     if lesson is None:
-        return {"pace": AUTO, **asdict(offered[0])}
+        return asdict(offered[0])
     request = lesson.trace.header.request
     return {"prompt": lesson.trace.header.prompt, "method": request.method, "budget": request.budget,
-            "split": request.split, "max_tokens": request.max_tokens, "pace": AUTO, **asdict(request.sampling)}
+            "split": request.split, "max_tokens": request.max_tokens, **asdict(request.sampling)}
 
 
 class Controls:
@@ -224,7 +226,7 @@ def _follow_presets(controls: Controls, rig: AnsweringRig, presets: Presets) -> 
         if name not in named:
             return [gr.skip()] * len(controls.asked())
         method = fitting(named[name].method, rig.source.methods)
-        return [*_values({"pace": AUTO, **asdict(named[name]), "method": method}),
+        return [*_values({**asdict(named[name]), "method": method}),
                 gr.Dropdown(**choosing_drafters(rig.source, method))]
 
     controls.preset.input(bar_call(filled), controls.preset, controls.asked(), preprocess=False, **QUIET)

@@ -58,6 +58,10 @@ class Instruments(Protocol):
     def load_cost(self, trace: Trace, requests: int) -> CostCurve:
         """The same for rounds that this number of requests like it share."""
 
+    def known_cost(self, trace: Trace, measuring: bool = False) -> CostCurve | None:
+        """The same at about that length, as far as it is known: nothing is measured for it, unless ``measuring`` a
+        second for it is allowed."""
+
     def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
         """The forecasts of every method at every budget for the text of that run, with the cost curve."""
 

@@ -95,6 +95,8 @@ export class Panel {
 
   draw(round) {}
 
+  select(selection) {}
+
   resize() {
     this.draw(this.round);
   }

@@ -56,6 +56,14 @@ export const controls = {
     return [...wanted, controls.carried ?? controls.restored() ?? prompt, controls.stepOf(wanted[1])];
   },
 
+  // Puts a node budget into the bar, as if it had been typed.
+  setBudget(budget) {
+    const field = document.querySelector("#canopy-budget input");
+    if (!field) return;
+    field.value = budget;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  },
+
   // What Run sends: the bar's values, the first of which is the prompt, the last replaced by the turns.
   asked(values) {
     controls.parts.stage.ask(values[0], controls.turns);

@@ -125,7 +125,10 @@ export class Frames {
   }
 
   draw() {
+    const { tried, retuned } = this.stage;
     this.appear();
+    this.area.classList.toggle("is-tried", Boolean(retuned));
+    this.area.style.setProperty("--tried", `"predicted: this round at ${tried} nodes"`);
     for (const entry of this.made.values()) {
       if (!entry.stale || !this.shown(entry)) continue;
       entry.stale = false;

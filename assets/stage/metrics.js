@@ -2,7 +2,7 @@
 // arithmetic: tokens per round ÷ the cost of a round = the speed-up.
 
 import { html, pause, write } from "../panels/ink.js";
-import { figuresOf } from "./round.js";
+import { figuresOf, usedOf } from "./round.js";
 
 const FIGURES = [
   { name: "tau", label: "tokens per round", note: "τ, root included",
@@ -107,6 +107,7 @@ function timed(run) {
 }
 
 function cost(made) {
+  if (made.tried) return `of ${made.n} rows, predicted`;
   return `of ${made.n} rows, ${(1000 * made.spent).toFixed(1)} ms`;
 }
 
@@ -130,13 +131,14 @@ export function plainly({ pace, rounds, drafted }) {
   return pace === "auto" && rounds > 0 && drafted <= MOSTLY * rounds;
 }
 
-// How often a run with the budget auto drafted; "" where it nearly always did.
+// What a run with the budget auto used of it, and how often it drafted.
 export function paced(header, rounds, busy) {
   if (!header || header.pace !== "auto" || !header.heads.length || !rounds.length) return "";
   const drafted = rounds.filter((made) => made.n > 1).length;
-  if (drafted > NEARLY * rounds.length) return "";
   if (!drafted) return `auto ${busy ? "has decoded plainly so far" : "decoded plainly"}: a draft would have cost more than it brought.`;
-  return `auto ${busy ? "has " : ""}drafted in ${drafted} of ${rounds.length} rounds${busy ? " so far" : ""}; in the others a draft would have cost more than it brought.`;
+  const used = `auto used ${usedOf(header, rounds)} of up to ${header.budget.toLocaleString("en")} nodes`;
+  if (drafted > NEARLY * rounds.length) return `${used}.`;
+  return `${used} and drafted in ${drafted} of ${rounds.length} rounds${busy ? " so far" : ""}; in the others a draft would have cost more than it brought.`;
 }
 
 export class Plainly {

@@ -6,6 +6,7 @@ import { Address } from "./address.js";
 import { Bar, followTheme } from "./bar.js";
 import { controls, Conversation } from "./controls.js";
 import { Frames } from "./frames.js";
+import { KeptRuns } from "./kept.js";
 import { Help, Keys, Search } from "./keys.js";
 import { Lessons } from "./lessons.js";
 import { Comparing, Metrics, Plainly } from "./metrics.js";
@@ -24,6 +25,7 @@ function build(stage, header, host, given) {
   const root = html("div", "cs-stage", host);
   const notices = new Notices(stage, root);
   if (stage.server) new Lost(stage, notices);
+  new KeptRuns(stage);
   const duel = new Duel(stage, html("div", "", null));
   new Story(stage, root, duel);
   new Metrics(stage, root);
@@ -123,18 +125,17 @@ function open(element, props, watch, server, tell) {
   controls.parts = parts;
   parts.lessons.first = props.opening;
   // A run that is opened fills the bar, so that Run repeats it live; where an address named it, the setting in that
-  // address takes precedence over the run's own. A recording was made elsewhere: here its budget may cost far more than
-  // it brings, so it becomes the most that auto may use.
+  // address takes precedence over the run's own.
   stage.on("opened", ({ push }) => {
     const { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, heads } = stage.header;
-    const usual = { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, heads };
-    const asked = { ...usual, pace: stage.header.recorded ? "auto" : pace };
+    const asked = { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, heads };
     if (stage.header.engine) return;
     if (!push && !parts.ready && controls.carried !== null) return; // the bar keeps its values
     const named = push ? {} : Address.read();
     tell.adopt({ ...asked, method: named.method || method, budget: named.budget ?? budget });
     parts.conversation.take(stage.header.turns);
   });
+  stage.on("budget", controls.setBudget); // tried out in its panel
   new Comparing(stage, parts.notices, tell.adopt);
   new WayOut(stage, parts.notices, parts.rigs);
   new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), parts.rigs, plain(props.right) || [], (asked) => {

@@ -119,7 +119,7 @@ export class Notices {
   }
 
   speak() {
-    const made = this.stage.round;
+    const { made } = this.stage;
     if (!made || made.chunked) return;
     write(this.live, `Round ${made.index + 1}: ${made.n - 1} nodes drafted, ${made.keep.length - 1} accepted, `
       + `bonus '${spoken(made, made.bonus)}'`);

@@ -203,7 +203,7 @@ export class ModelLine {
     this.words = html("span", "", this.box);
     this.tries = html("span", "cs-tries", this.box, "It gets these right: ");
     for (const { label, ...asked } of right) {
-      button(this.tries, label, `Run: ${asked.prompt}`, () => ask({ ...asked, pace: "auto" }));
+      button(this.tries, label, `Run: ${asked.prompt}`, () => ask(asked));
     }
     this.right = right;
     this.rigs = rigs;

@@ -126,6 +126,13 @@ export function settingOf(header) {
   return header.budget === null ? header.method : `${header.method}, ${header.budget} nodes`;
 }
 
+// How many nodes a round verified of its budget; with auto the median of the rounds that drafted.
+export function usedOf(header, rounds) {
+  if (header.pace !== "auto") return header.heads.length ? header.budget : 0;
+  const sizes = rounds.map(({ n }) => n - 1).filter((size) => size > 0).sort((one, other) => one - other);
+  return sizes[sizes.length >> 1] || 0;
+}
+
 // τ: tokens committed per round, the root of each included; 0 where there was no round.
 export function meanLength(tokens, rounds) {
   return rounds ? tokens / rounds : 0;

@@ -1,6 +1,7 @@
 // The stage: what is shown, which round, which node. Panels are defined here and drawn from here; nothing in this file
 // touches the document, so that a live page and a replay file share it.
 
+import { inTurn } from "../panels/ink.js";
 import { figuresOf, Present, readPieces, readRound } from "./round.js";
 
 const BUSY = ["queued", "running"];
@@ -129,6 +130,10 @@ export class Stage extends Latest {
     this.animate = false; // true for a step that is to be animated, false while scrubbing
     this.mode = "story";
     this.tab = ""; // of the lab
+    this.tried = null; // a budget that is tried out on the round that is shown
+    this.retuned = null; // that round as it would have been
+    this.tuneError = "";
+    this.retune = inTurn(() => this.redraft());
     this.settings = {}; // method and budget as the controls have them
     this.server = null;
     this.comparison = null; // what the server found of this run beside plain decoding: see explorer/claims.py
@@ -144,7 +149,12 @@ export class Stage extends Latest {
     return this.value.header;
   }
 
+  // The round that is shown: as it was made, or as it would have been at the budget that is tried out.
   get round() {
+    return this.retuned || this.made;
+  }
+
+  get made() {
     return this.rounds[this.current] || null;
   }
 
@@ -194,6 +204,8 @@ export class Stage extends Latest {
     this.current = -1;
     this.pinned = this.hovered = null;
     this.selection = { node: null, pinned: false };
+    this.tried = this.retuned = null;
+    this.tuneError = "";
     this.comparison = null;
     this.comparing = "";
     this.following = goesOn(value);
@@ -271,9 +283,29 @@ export class Stage extends Latest {
       this.current = place;
       this.pinned = this.hovered = null;
       this.selection = { node: null, pinned: false };
+      this.retuned = null;
     }
     this.tell("round", { moved, push });
     if (moved) this.tell("select", this.selection);
+    if (moved && this.tried !== null) this.retune();
+  }
+
+  // Tries another budget out on the rounds that are shown; null goes back to what was run.
+  tune(budget) {
+    this.tried = budget;
+    return this.retune();
+  }
+
+  async redraft() {
+    const { tried, current, value: { run } } = this;
+    const view = tried === null || !this.made || !this.server ? null : await this.server.round_at({ run, round: current, budget: tried });
+    if (run !== this.value.run || current !== this.current || tried !== this.tried) return;
+    this.tuneError = view?.error || "";
+    this.retuned = view && !view.error ? { ...readRound(view, this.header, this.pieces), budget: tried, tried: true } : null;
+    this.pinned = this.hovered = null;
+    this.selection = { node: null, pinned: false };
+    this.tell("round", { moved: false, push: false });
+    this.tell("select", this.selection);
   }
 
   step(by) {
@@ -309,6 +341,7 @@ export class Stage extends Latest {
     if (!modes.includes(mode)) return;
     const moved = mode !== this.mode;
     this.mode = mode;
+    if (this.tried !== null) this.tune(null);
     this.tell("mode", { moved, push: Boolean(how && how.push) });
   }
 

@@ -123,6 +123,10 @@ class LiveInstruments:
     def load_cost(self, trace: Trace, requests: int) -> CostCurve:
         return self._live.curve(written(trace).context, trace.header.request.sampling, requests)
 
+    def known_cost(self, trace: Trace, measuring: bool = False) -> CostCurve | None:
+        context, sampling = written(trace).context, trace.header.request.sampling
+        return self._live.quick_curve(context, sampling) if measuring else self._live.costs.known(context)
+
     def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
         return live_what_if(self._live, written(trace), Alternatives(curve=self.cost(trace)), steps)
 

@@ -212,6 +212,11 @@ class LiveRig:
         with self.held(f"while the cost of rounds after {context} tokens was measured"):
             return self._costs.curve(context, sampling, requests)
 
+    def quick_curve(self, context: int, sampling: Sampling) -> CostCurve:
+        """The cost of rounds after about ``context`` tokens; where it is not known, it takes a second to measure."""
+        with self.held(f"while the cost of rounds after {context} tokens was measured"):
+            return self._costs.ready(context, sampling)
+
     def _lines(self, ask: Ask, request: Request, drafters: Mapping[str, Drafter]) -> Generator[Line, None, None]:
         with self._answered(request, list(drafters.values())) as seat:
             told = np.zeros(self._rig.target.config.vocab_size, np.bool_)  # the tokens whose text is told already

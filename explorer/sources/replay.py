@@ -112,6 +112,9 @@ class NoInstruments:
         """See ``Instruments``."""
         raise RigError(self.reason)
 
+    def known_cost(self, trace: Trace, measuring: bool = False) -> None:
+        """See ``Instruments``."""
+
     def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
         """See ``Instruments``."""
         raise RigError(self.reason)

@@ -19,7 +19,7 @@ from explorer.view import entry_view, header_view
 ODD = ("${7*6}", "</script><script>window.ran=1</script>", "\n", "\t", " שלום", "👩‍👩‍👧", "<b>bold</b>", (0xE2, 0x82))
 VOCABULARY = 160
 DEPTH = 12
-PANELS = ("tree", "marginals", "mask", "verifier", "cache", "batch")
+PANELS = ("tree", "budget", "marginals", "mask", "verifier", "cache", "batch")
 SHOW = """(value) => {
     window.stage = new Canopy.Stage();
     window.panels = {};

@@ -49,7 +49,7 @@ def test_everything_says_what_it_is(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench&round=3")
     frames = page.locator(".cs-frame")
     names = frames.evaluate_all("(frames) => frames.map((frame) => frame.dataset.panel)")
-    assert names == ["text", "tree", "marginals", "mask", "verifier", "cache", "batch"]
+    assert names == ["text", "tree", "budget", "marginals", "mask", "verifier", "cache", "batch"]
     hidden = [name for name in names if page.locator(f"[data-panel={name}]").is_hidden()]
     assert hidden == ["batch"]  # nobody shares a recording's rounds
     for frame in frames.all():

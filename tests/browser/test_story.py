@@ -39,11 +39,11 @@ def test_nothing_is_said_of_the_text_that_no_comparison_found(watched: Watched, 
     assert page.get_by_role("button", name="Watch both").is_hidden()
 
 
-def test_a_recordings_budget_is_the_most_that_auto_may_use_here(watched: Watched, address: str) -> None:
+def test_a_recordings_budget_is_used_in_full(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     page.evaluate("Canopy.parts.lessons.open('wide', { push: true })")
     page.wait_for_function("document.querySelector('#canopy-budget input').value === '256'", timeout=9000)
-    assert page.locator("#canopy-pace input").input_value().startswith("auto")
+    assert page.locator("#canopy-pace input").input_value() == "in full"
 
 
 def test_slower_than_plain_decoding_looks_like_what_it_is(watched: Watched, address: str) -> None:

@@ -87,6 +87,9 @@ class ScriptedInstruments:
     def load_cost(self, trace: Trace, requests: int) -> CostCurve:
         return CURVE if requests == 1 else replace(CURVE, requests=requests, plain_ms=CURVE.plain_ms + 0.5 * requests)
 
+    def known_cost(self, trace: Trace, measuring: bool = False) -> CostCurve | None:
+        return CURVE
+
     def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
         header, found = trace.header, []
         for method in ("ddtree", "joint"):

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { budgetAt, readAt, shareOf } from "../../assets/panels/budget.js";
 import { edgesOf, rowWords } from "../../assets/panels/cache.js";
 import { describe, nats, probability, spoken, strength } from "../../assets/panels/ink.js";
 import { changesOf, changeWords, columnsOf, inkInto, shownOf } from "../../assets/panels/lattice.js";
@@ -110,6 +111,15 @@ test("a lattice joins each guess with what follows it, and says what that change
   near(changes[0].average, 0.5 * 0.1 + 0.4 * 0.85 + 0.1 * 0.4);
   assert.deepEqual(changeWords(first[1], changes, (id) => `t${id}`), ["after it (on average):", "t5  0.85 (0.43)",
     "t4  0.15 (0.50)", "t4 is first on average, here 2 of 2"]);
+});
+
+test("every budget has its place on the axis, and every place its budget", () => {
+  for (const budget of [0, 1, 2, 7, 64, 300, 1024]) assert.equal(budgetAt(shareOf(budget)), budget);
+  assert.deepEqual([budgetAt(-1), budgetAt(2), shareOf(5000)], [0, 1024, 1]);
+  const values = [2, 4, 5];
+  assert.deepEqual([1, 4, 9, 16, 99].map((budget) => readAt([1, 4, 16], values, budget) > 4.4), [false, false, true, true, true]);
+  near(readAt([1, 4, 16], values, 2), 3);
+  near(readAt([1, 4, 16], values, 99), 5);
 });
 
 test("numbers are never rounded to nothing or to certainty", () => {

@@ -1,0 +1,201 @@
+// The node budget, tuned by eye: τ and tokens per second against it, and the tree of the shown round at any of it.
+
+import { button, html, inTurn, put, sparing, svg, write } from "./ink.js";
+import { Panel, placeIn } from "./panel.js";
+import { stillOfSvg } from "../stage/picture.js";
+import { usedOf } from "../stage/round.js";
+import { define } from "../stage/stage.js";
+
+const MOST = 1024; // nodes at the right end
+const EDGE = { left: 36, right: 12, top: 15, bottom: 18, between: 20 };
+const TICKS = [0, 2, 8, 32, 128, 1024];
+const LOOK_MS = 900; // between two looks at a run in progress
+const PLOTS = [["tau", "τ, tokens per round", 1], ["speed", "tokens per second", 0]];
+
+// Where a budget stands on the axis, from 0 to 1: plain decoding, then a step for each power of two.
+export const shareOf = (budget) => (budget < 1 ? 0 : (1 + Math.log2(Math.min(budget, MOST))) / (1 + Math.log2(MOST)));
+
+// The budget at a place of the axis.
+export function budgetAt(share) {
+  const power = Math.max(0, Math.min(1, share)) * (1 + Math.log2(MOST)) - 1;
+  return power < -0.5 ? 0 : Math.round(2 ** Math.max(0, power));
+}
+
+// The value of a predicted curve at a budget, between its neighbours; beyond its ends the last.
+export function readAt(budgets, values, budget) {
+  const after = budgets.findIndex((one) => one >= budget);
+  if (after <= 0) return values.at(after);
+  const [low, high] = [shareOf(budgets[after - 1]), shareOf(budgets[after])];
+  const share = (shareOf(budget) - low) / (high - low);
+  return values[after - 1] + share * (values[after] - values[after - 1]);
+}
+
+const keptWords = (now, then) => (now === then ? `This round keeps ${now} tokens either way. ` : `This round keeps ${now} tokens instead of ${then}. `);
+
+function predictedWords(found, chosen) {
+  const at = (name, digits) => {
+    const [mean, low, high] = ["mean", "low", "high"].map((side) => readAt(found.budgets, found[name][side], chosen).toFixed(digits));
+    return `${mean} (${low} to ${high})`;
+  };
+  const speed = found.speed ? `, ${at("speed", 0)} tokens/s` : "";
+  return `At ${chosen.toLocaleString("en")} nodes τ ${at("tau", 1)}${speed}: predicted from ${found.rounds} rounds${found.withheld ? ", its speed is not" : ""}.`;
+}
+
+class BudgetPanel extends Panel {
+  constructor(host, stage) {
+    super(host, stage, "budget");
+    this.found = null; // {run, budgets, tau, speed, plain, withheld}
+    this.head = html("div", "cp-budget-said", host);
+    this.back = button(this.head, "as it was run", "Show the tree as it was run", () => stage.tune(null));
+    this.said = html("p", { role: "status" }, this.head);
+    this.canvas = svg("svg", { class: "cp-svg", role: "slider", tabindex: 0, "aria-label": "Node budget to try out", "aria-valuemin": 0, "aria-valuemax": MOST }, host);
+    this.look = inTurn(() => this.ask());
+    const later = sparing(() => this.look(), LOOK_MS);
+    for (const event of ["value", "compared", "state"]) stage.on(event, later);
+    stage.on("settings", () => {
+      if (stage.tried !== null && stage.settings.budget !== stage.tried) stage.tune(stage.settings.budget);
+      this.draw(stage.round);
+    });
+    this.hands();
+  }
+
+  hands() {
+    const { stage } = this;
+    const at = (event) => budgetAt((placeIn(this.canvas, event)[0] - EDGE.left) / (this.width - EDGE.left - EDGE.right));
+    const drag = (event) => this.canvas.hasPointerCapture(event.pointerId) && this.tryOut(at(event));
+    this.canvas.addEventListener("pointerdown", (event) => {
+      this.canvas.setPointerCapture(event.pointerId);
+      drag(event);
+    });
+    this.canvas.addEventListener("pointermove", drag);
+    this.canvas.addEventListener("pointerup", () => stage.tell("budget", this.chosen));
+    this.canvas.addEventListener("keydown", (event) => {
+      const by = { ArrowRight: 2, ArrowUp: 2, ArrowLeft: 0.5, ArrowDown: 0.5 }[event.key];
+      if (!by) return;
+      event.preventDefault();
+      this.tryOut(this.chosen ? Math.min(MOST, Math.floor(this.chosen * by)) : Number(by > 1));
+      stage.tell("budget", this.chosen);
+    });
+  }
+
+  get chosen() {
+    const { tried, settings, header } = this.stage;
+    return tried ?? settings.budget ?? (header ? header.budget : 0);
+  }
+
+  // Shows the round as it would have been at a budget.
+  tryOut(budget) {
+    if (!this.round) return;
+    this.stage.tune(budget);
+    this.draw(this.stage.round);
+  }
+
+  async ask() {
+    const { stage } = this;
+    const { run } = stage.value;
+    if (!stage.server || !this.host.offsetParent || !stage.rounds.length || !stage.header.heads.length) return;
+    const answer = await stage.server.budgets({ run, live: stage.live });
+    if (run !== stage.value.run) return;
+    this.found = { run, ...answer };
+    this.draw(stage.round);
+  }
+
+  draw(round) {
+    const { stage } = this;
+    const { header } = stage;
+    this.width = this.host.clientWidth;
+    this.height = this.host.clientHeight;
+    if (!this.begin(round, "Here you see what other budgets would bring, while a run goes on.") || !this.width) return;
+    if (this.found?.run !== stage.value.run) this.found = null;
+    if (!this.found) this.look();
+    const points = [...(stage.kept || []).filter(({ run }) => run !== stage.value.run), this.own(header)];
+    put(this.canvas, { width: this.width, height: this.height, "aria-valuenow": this.chosen, "aria-valuetext": this.words() });
+    this.canvas.replaceChildren();
+    PLOTS.forEach(([name, label, plain], place) => this.plot({ name, label, plain: plain || this.plainSpeed(), place }, points));
+    this.marker();
+    write(this.said, this.words());
+    this.back.hidden = stage.tried === null;
+  }
+
+  own(header) {
+    const { tau, tokensPerSecond } = this.stage.figures;
+    const used = usedOf(header, this.stage.rounds);
+    return { run: this.stage.value.run, budget: header.heads.length ? used : 0, tau, speed: tokensPerSecond };
+  }
+
+  plainSpeed() {
+    const { against } = this.stage;
+    return against ? Number(String(against.plain_speed).replaceAll(",", "")) : (this.found && this.found.plain) || 0;
+  }
+
+  x(budget) {
+    return EDGE.left + shareOf(budget) * (this.width - EDGE.left - EDGE.right);
+  }
+
+  // One of the two drawings: what was predicted, plain decoding, and the points that were measured.
+  plot({ name, label, plain, place }, points) {
+    const tall = (this.height - this.top - EDGE.bottom - EDGE.between - EDGE.top) / 2;
+    const low = this.top + EDGE.top + tall + place * (tall + EDGE.between);
+    const curve = this.found && this.found[name];
+    const most = Math.max(...points.map((point) => point[name]), plain, ...(curve ? curve.mean : [0]));
+    const y = (value) => low - (tall * Math.min(value / most, 1.1)) / 1.1;
+    const line = (look, d) => svg("path", { class: look, d }, this.canvas);
+    const text = (words, x, at, look) => { svg("text", { x, y: at, class: look }, this.canvas).textContent = words; };
+    line("cp-budget-axis", `M${EDGE.left},${low}H${this.width - EDGE.right}`);
+    text(curve || !plain ? label : `${label}, measured`, EDGE.left, low - tall - 5, "");
+    text(most >= 20 ? String(Math.round(most)) : most.toFixed(1), EDGE.left - 5, y(most) + 4, "is-end");
+    if (place) TICKS.forEach((tick) => text(tick ? tick.toLocaleString("en") : "plain", this.x(tick), low + 14, tick === MOST ? "is-end" : "is-mid"));
+    if (plain) line("cp-budget-plain", `M${EDGE.left},${y(plain)}H${this.width - EDGE.right}`);
+    if (curve) this.curve(curve, y, line);
+    for (const point of points) if (point[name] > 0) this.point(point, y(point[name]));
+  }
+
+  curve(curve, y, line) {
+    const along = (side) => this.found.budgets.map((budget, at) => `${this.x(budget)},${y(curve[side][at])}`);
+    line("cp-budget-band", `M${along("low").join("L")}L${along("high").reverse().join("L")}Z`);
+    line("cp-budget-curve", `M${along("mean").join("L")}`);
+  }
+
+  point({ budget, tau, speed, title }, y) {
+    const dot = svg("circle", { class: `cp-budget-point ${title ? "" : "is-own"}`, cx: this.x(budget), cy: y, r: title ? 3.5 : 4.5 }, this.canvas);
+    svg("title", {}, dot).textContent = `${title || "this run"}: ${budget} nodes, τ ${tau.toFixed(2)}, ${Math.round(speed)} tokens/s, measured`;
+  }
+
+  get top() {
+    return this.head.offsetHeight;
+  }
+
+  // The budget that Run would use.
+  marker() {
+    const x = this.x(this.chosen);
+    svg("path", { class: "cp-budget-chosen", d: `M${x},${this.top}V${this.height - EDGE.bottom}` }, this.canvas);
+    svg("circle", { class: "cp-budget-handle", cx: x, cy: this.height - EDGE.bottom, r: 5 }, this.canvas);
+  }
+
+  words() {
+    const { chosen, found, stage } = this;
+    const { tried, round, made, tuneError } = stage;
+    const seen = tried !== null && round !== made ? keptWords(round.keep.length, made.keep.length) : "";
+    const error = tuneError || (found && found.error);
+    put(this.said, { title: found && found.withheld ? found.withheld : null });
+    return error || `${seen}${found && found.tau && chosen >= 1 ? predictedWords(found, chosen) : ""}`;
+  }
+
+  svg() {
+    return this.round ? stillOfSvg(this.canvas) : null;
+  }
+}
+
+define({
+  name: "budget",
+  title: "Budget",
+  place: { row: "upper", share: 0.5 },
+  caption: "What each node budget brings; click or drag to try one.",
+  legend: [
+    { glyph: "●", label: "this run", title: "Measured: the run that is shown" }, { glyph: "○", label: "earlier", title: "Measured: your earlier runs" },
+    { glyph: "╌", label: "predicted", title: "What the drafts of this run would have kept at every budget, with the range that holds eight times in ten. Speed follows from what a pass costs here" },
+    { glyph: "─", label: "plain", title: "Plain decoding" },
+  ],
+  when: (stage) => Boolean(stage.server) && stage.mode === "workbench" && stage.header !== null && stage.header.heads.length > 0,
+  create: (host, stage) => new BudgetPanel(host, stage),
+});
