@@ -21,7 +21,7 @@ from engine.requests.limits import shown
 from engine.requests.rig_names import DEFAULT_RIG, EMBEDDED_RIG, NAMED, from_hub, is_address, server_address
 from explorer.bundle import ASSETS
 from explorer.follow import Follow
-from explorer.lessons import Library, name_of, shipped
+from explorer.lessons import Library, shipped
 from explorer.listening import Listening
 from explorer.opening import serve_at_once
 from explorer.quick_gradio import import_quickly
@@ -117,12 +117,10 @@ class RigsOnDemand:
             import_module(INSTRUMENTS).collect()
 
 
-def library(opened: Path | None) -> Library:
-    """The recordings that the command line names, then the shipped ones."""
-    if opened is None:
-        return Library(shipped(ASSETS / "traces"))
-    named = shipped(opened) if opened.is_dir() else [opened]
-    return Library([*named, *shipped(ASSETS / "traces")], *(name_of(path) for path in named[:1]))
+def library(opened: Path | None, rig: str) -> Library:
+    """The recordings that the command line names, then the shipped ones, first those of the rig."""
+    named = [] if opened is None else shipped(opened) if opened.is_dir() else [opened]
+    return Library([*named, *shipped(ASSETS / "traces", rig)])
 
 
 def followed(wanted: argparse.Namespace) -> Follow | None:
@@ -201,7 +199,7 @@ def main() -> int:
     listening = Listening(wanted.host, wanted.port, wanted.auth, wanted.allow_host)
     try:
         followed(wanted)
-        recordings = library(None if wanted.follow else wanted.trace)
+        recordings = library(None if wanted.follow else wanted.trace, wanted.rig)
         serve_at_once(first_page(wanted, recordings), partial(served_page, wanted, recordings, listening), listening)
     except CanopyError as error:
         print(error, file=sys.stderr)

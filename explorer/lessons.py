@@ -14,7 +14,7 @@ from engine.trace import Header, Trace, known_tau, load
 from explorer.claims import recorded_comparison
 from explorer.view import View, piece_view
 
-FIRST = "welcome"  # the recording that the page opens with, where it exists
+TOURED = "welcome"  # the recording that the tour speaks of
 
 log = logging.getLogger("canopy")
 
@@ -48,11 +48,10 @@ def tokens_per_second(trace: Trace) -> float:
 
 
 class Library:
-    """The recordings of a folder by file name, read once; one that cannot be read is left out and logged. The page
-    opens with the one named ``first``."""
+    """Recordings by file name, read once; one that cannot be read is left out and logged. The page opens with the
+    first."""
 
-    def __init__(self, paths: Iterable[Path], first: str = FIRST) -> None:
-        self._first = first
+    def __init__(self, paths: Iterable[Path]) -> None:
         self.lessons: Mapping[str, Lesson] = {lesson.name: lesson for path in paths for lesson in _read(path)}
 
     def summaries(self) -> list[View]:
@@ -68,7 +67,7 @@ class Library:
 
     def first(self) -> Lesson | None:
         """The lesson that the page opens with."""
-        return self.lessons.get(self._first) or next(iter(self.lessons.values()), None)
+        return next(iter(self.lessons.values()), None)
 
     def view(self, lesson: Lesson) -> View:
         """The first piece of a lesson, compared with plain decoding where that was recorded too."""
@@ -105,10 +104,11 @@ def _read(path: Path) -> list[Lesson]:
         return []
 
 
-def shipped(folder: Path) -> list[Path]:
-    """The trace files of a folder: in the order of its lessons.json and of those of single rigs, lessons-RIG.json, the
-    others by name."""
-    listed = sorted(folder.glob("lessons*.json"), key=lambda path: (len(path.name), path.name))
+def shipped(folder: Path, rig: str = "") -> list[Path]:
+    """The trace files of a folder: in the order of the rig's own lessons, lessons-RIG.json, of lessons.json, and of
+    those of other rigs; what is in none of them by name."""
+    listed = sorted(folder.glob("lessons*.json"),
+                    key=lambda path: (path.name != f"lessons-{rig}.json", len(path.name), path.name))
     names = [lesson["name"] for path in listed for lesson in json.loads(path.read_text("utf8"))]
     place = {name: number for number, name in enumerate(names)}
     found = sorted(path for path in folder.glob("*.jsonl*") if path.is_file() and not path.name.endswith(".part"))

@@ -14,14 +14,13 @@ import gradio as gr
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.decoding.methods import METHODS, SERVED
 from engine.errors import CanopyError
-from engine.requests.rig_names import EMBEDDED_RIG
 from explorer.browser_calls import bar_call
 from explorer.budgets import Budgets
 from explorer.bundle import ASSETS, LAB, STAGE, script, style
 from explorer.comparison import Comparison
 from explorer.follow import Follow
 from explorer.lab.service import LabService, lab_component
-from explorer.lessons import Lesson, Library
+from explorer.lessons import TOURED, Lesson, Library
 from explorer.presets import Preset, Presets, fitting, read_presets, titles
 from explorer.rig_choice import RigChoice
 from explorer.run_form import FIELDS, USUAL, RunForm, choosing_drafters, names_of
@@ -69,12 +68,14 @@ def build(rig: AnsweringRig, library: Library, choice: RigChoice | None = None, 
     opening = packed(service.view_of(first.name) if first else blank_view())
     with gr.Blocks(title="Canopy", analytics_enabled=False, fill_width=True) as page:
         gr.HTML(elem_id="canopy-header", html_template=HOST, padding=False, apply_default_css=False)
-        controls = Controls(rig, presets.of(rig), first)
+        answers = rig.coming is None or rig.coming.name in presets.by_rig  # its own recording is the first
+        controls = Controls(rig, presets.of(rig), first if answers else None)
         stage = gr.HTML(
             value=opening, elem_id="canopy-stage", html_template=HOST, padding=False, apply_default_css=False,
             js_on_load="Canopy.open(element, props, watch, server, {adopt: (run) => trigger('adopt', run), "
                        "rig: () => trigger('rig', {})});",
             lessons=library.summaries(), right=presets.right(), opening=first.name if first else "",
+            toured=TOURED if TOURED in library.lessons else "",
             server_functions=served([
                 service.replay, service.upload, service.open_trace, service.export, *choice.functions(),
                 *comparison.functions(), *Budgets(rig, service.trace_of).functions(),
@@ -116,8 +117,7 @@ class Controls:
     """The bar: what to run and how."""
 
     def __init__(self, rig: AnsweringRig, offered: Sequence[Preset], lesson: Lesson | None) -> None:
-        own = rig.coming and rig.coming.name != EMBEDDED_RIG  # the recording was made on the embedded rig
-        first = {**USUAL, **opening_form(None if own else lesson, offered)}
+        first = {**USUAL, **opening_form(lesson, offered)}
         method = fitting(first["method"], rig.source.methods)
         with gr.Row(elem_id="canopy-ask"):
             self.prompt = gr.Textbox(

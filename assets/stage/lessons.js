@@ -66,7 +66,7 @@ export class Lessons {
     this.player = player;
     this.notices = notices;
     this.listed = listed || [];
-    this.first = ""; // the recording that the page opens with
+    this.toured = ""; // the recording that the tour's texts speak of
     this.input = html("input", { class: "cs-file", type: "file", hidden: true, "aria-label": "Trace file to open" }, document.body);
     this.input.addEventListener("change", () => this.read(this.input.files[0]));
     this.drop();

@@ -123,7 +123,7 @@ function open(element, props, watch, server, tell) {
   const header = document.querySelector("#canopy-header .canopy-host") || element;
   const parts = build(stage, header, element.querySelector(".canopy-host"), { lessons: plain(props.lessons) });
   controls.parts = parts;
-  parts.lessons.first = props.opening;
+  parts.lessons.toured = props.toured;
   // A run that is opened fills the bar, so that Run repeats it live; where an address named it, the setting in that
   // address takes precedence over the run's own.
   stage.on("opened", ({ push }) => {

@@ -60,13 +60,13 @@ export class Tour {
     this.next.focus();
   }
 
-  // Over the recording that the page opens with, which its texts speak of: a person's run, which an exercise asks for,
+  // Over the recording which its texts speak of: a person's run, which an exercise asks for,
   // is over with the next step.
   async welcome() {
     const { stage, lessons, player } = this.parts;
-    if (!lessons.first || (stage.value.run === lessons.first && !stage.coming)) return;
+    if (!lessons.toured || (stage.value.run === lessons.toured && !stage.coming)) return;
     if (stage.busy) document.querySelector("#canopy-stop").click();
-    await lessons.open(lessons.first, { still: true });
+    await lessons.open(lessons.toured, { still: true });
     player.go(0, {});
   }
 

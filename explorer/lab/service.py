@@ -34,7 +34,7 @@ from explorer.lab.sweep_form import OFFERED, OPENING, PromptSets, limits, plan_f
 from explorer.lab.sweeps import Sweeps, seconds_per_run
 from explorer.lab.table import curves_view, readings_at, table_view
 from explorer.lab.tools import Tools
-from explorer.lessons import FIRST
+from explorer.lessons import TOURED
 from explorer.run_queue import RunQueue
 from explorer.served import served
 from explorer.sources.answering import AnsweringRig
@@ -79,7 +79,7 @@ class LabService:
         methods = list(instruments.laboratory.methods)
         settled = {**opening, "methods": [name for name in opening["methods"] if name in methods]}
         return {
-            "rig": conditions.rig, "hardware": conditions.hardware, "opening": FIRST, "reason": instruments.reason,
+            "rig": conditions.rig, "hardware": conditions.hardware, "opening": TOURED, "reason": instruments.reason,
             "looks": looks_view(), "live": live_figure(),
             "tools": [*(() if instruments.reason else TOOLS), *(["server"] if self._server.offered else [])],
             "settled": settled, "options": {

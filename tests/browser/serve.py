@@ -5,6 +5,7 @@ LOG gets a line per round, the time at which it was made, in seconds since the e
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -49,6 +50,7 @@ def record(folder: Path) -> None:
         method = trace.header.request.method
         dump(recorded(trace, f"Scripted: {method}", f"What {method} does with the script.", "2026-11-20"),
              folder / f"{name}.jsonl")
+    (folder / "lessons.json").write_text(json.dumps([{"name": "welcome"}]))
 
 
 def main(port: int, pause_seconds: float, log: Path) -> None:

@@ -21,7 +21,8 @@ from explorer.page import build
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from explorer.service import Service
-from explorer.sources.replay import Recordings
+from explorer.sources.answering import AnsweringRig, RigLoad
+from explorer.sources.replay import Recordings, recorded_rig
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering
 
@@ -43,13 +44,28 @@ def service(library: Library) -> Service:
 @pytest.mark.slow
 def test_the_page_opens_on_what_the_command_line_names(tmp_path: Path) -> None:
     dump(recorded(scripted_trace("dflash"), "MINE", "", "2026-11-20"), tmp_path / "mine.jsonl")
-    assert app.library(tmp_path / "mine.jsonl").first().name == "mine"  # type: ignore[union-attr]
-    assert app.library(tmp_path).first().name == "mine"  # type: ignore[union-attr]
-    assert app.library(None).first().name == "welcome"  # type: ignore[union-attr]
+    def opened(path: Path | None, rig: str) -> str:
+        first = app.library(path, rig).first()
+        assert first
+        return first.name
+    assert opened(tmp_path / "mine.jsonl", "demo") == opened(tmp_path, "smollm2") == "mine"
+    assert opened(None, "demo") == opened(None, "someone/else") == "welcome"
+    assert opened(None, "smollm2") == "smollm2-stack"
+
+
+def test_the_page_opens_with_the_prompt_of_the_recording_that_it_shows() -> None:
+    for rig, shown in (("smollm2", "Stack"), ("demo", "June is 6 times"), ("qwen3-8b", "")):
+        library = app.library(None, rig)
+        page = build(AnsweringRig(recorded_rig(library, "Loading."), coming=RigLoad(rig)), library)
+        values = [block["props"].get("value") for block in page.config["components"]
+                  if block["props"].get("elem_id") == "canopy-prompt"]
+        assert len(values) == 1 and values[0] and (shown in values[0])
+        first = library.first()
+        assert first and (values[0] == first.trace.header.prompt) == bool(shown)
 
 
 def test_eight_or_more_recordings_ship_each_with_its_lesson() -> None:
-    shipped_ones = app.library(None)
+    shipped_ones = app.library(None, "demo")
     assert len(shipped_ones.lessons) >= 8
     for lesson in shipped_ones.summaries():
         assert lesson["title"] != lesson["name"] and lesson["note"].endswith(".") and lesson["recorded"]
@@ -95,7 +111,7 @@ def test_recordings_whose_rounds_were_timed_in_turns_say_so() -> None:
 
 
 def test_recordings_that_ship_say_only_what_their_traces_show() -> None:
-    shipped_ones = app.library(None)
+    shipped_ones = app.library(None, "demo")
     for lesson in shipped_ones.lessons.values():
         found = shipped_ones.view(lesson).get("comparison")
         assert found is None or found["text"]["verdict"] == "same" and found["state"] == "ended"

@@ -32,7 +32,7 @@ ASKED = """
 import sys, time
 import app, explorer.opening
 wanted = app.flags().parse_args([])
-recordings = app.library(None)
+recordings = app.library(None, "demo")
 page = app.first_page(wanted, recordings)
 app.keep_offline(wanted.rig, True)
 assert recordings.first().trace.header.prompt[:40] in page
@@ -114,7 +114,7 @@ def test_a_server_that_is_told_to_end_begins_no_page() -> None:
 
 def test_whoever_has_to_log_in_is_not_told_where_the_rig_lies() -> None:
     wanted = app.flags().parse_args(["--rig", "/weights-of-ada/target::ngram", "--auth", "ada:lovelace"])
-    assert "weights-of-ada" not in app.first_page(wanted, app.library(None))
+    assert "weights-of-ada" not in app.first_page(wanted, app.library(None, "demo"))
 
 
 def test_where_the_page_cannot_be_built_the_server_ends_and_says_why() -> None:

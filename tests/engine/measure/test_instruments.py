@@ -165,7 +165,7 @@ def test_the_app_itself_holds_on_to_no_rig(names: tuple[str, str], monkeypatch: 
             before.append(weakref.ref(self))
 
     monkeypatch.setattr(instruments, "LiveRig", Watched)
-    page = app.built_page(app.flags().parse_args(["--rig", names[0]]), app.library(None))
+    page = app.built_page(app.flags().parse_args(["--rig", names[0]]), app.library(None, "demo"))
     stage: Any = next(block for block in page.blocks.values() if block.elem_id == "canopy-stage")
     completed(page.run_extra_startup_events())
 
