@@ -68,7 +68,7 @@ class Request(RunOptions):
 
 
 @dataclass(frozen=True)
-class Ask(RunOptions):
+class PromptRequest(RunOptions):
     """What a person asks: a ``Request`` before its prompt is tokenised. ``drafters`` are names in order; without any,
     the rig chooses for the method. ``turns`` are the conversation before the prompt, each a role (system, user,
     assistant) and a text."""

@@ -15,7 +15,7 @@ from engine.lab.report import ratio_text
 from engine.lab.settings import BASELINE
 from engine.lab.turns import LEAST_TURNS, SETTLING_TURNS, SpeedRatio, TurnPair, TurnTaking, speed_ratio, turn_pairs
 from engine.machine.threads import CROWDED
-from engine.records import Ask, Round
+from engine.records import PromptRequest, Round
 from engine.trace import Trace, committed_ids, shared_rounds
 from explorer.browser_calls import Call, browser_call
 from explorer.claims import CUT, ENDED, GOING_ON, RunComparison
@@ -97,7 +97,7 @@ class Comparison:
     def _given_up(self, job: Job) -> bool:
         return job.stop.is_set() or self._queue.waiting() > 1
 
-    def _turns(self, instruments: Instruments, ask: Ask, job: Job) -> Iterator[TurnTaking]:
+    def _turns(self, instruments: Instruments, ask: PromptRequest, job: Job) -> Iterator[TurnTaking]:
         """Both in turns to their ends, seen now and then; given up where somebody else comes."""
         with instruments.in_turns([ask, plain_of(ask)]) as sources:
             taking, seen = TurnTaking(*sources), monotonic()
@@ -113,7 +113,7 @@ class Comparison:
         return replace(found, rounds=tuple(taking.rounds), plain=tuple(taking.plain), pieces=pieces,
                        turns=turn_pairs(taking.rounds, taking.plain))
 
-    def _again(self, found: RunComparison, ask: Ask, job: Job) -> RunComparison:
+    def _again(self, found: RunComparison, ask: PromptRequest, job: Job) -> RunComparison:
         """A text of few turns is timed again until they are enough for a range."""
         until = monotonic() + AGAIN_SECONDS
         while (len(found.turns) < LEAST_TURNS + SETTLING_TURNS and found.turns and monotonic() < until
@@ -121,7 +121,7 @@ class Comparison:
             found = replace(found, turns=(*found.turns, *self._timed(ask, until, job)[0]))
         return found
 
-    def _timed(self, ask: Ask, until: float, job: Job, other: Instruments | None = None) -> tuple[
+    def _timed(self, ask: PromptRequest, until: float, job: Job, other: Instruments | None = None) -> tuple[
             list[TurnPair], list[Round]]:
         """The turns of the ask, on another rig where one is given, with plain decoding on this one; and its rounds."""
         with ExitStack() as opened:
@@ -136,7 +136,7 @@ class Comparison:
     def _others(self, trace: Trace, ratio: float, job: Job) -> list[View]:
         """Settings that are faster than the run was, measured in turns with plain decoding too."""
         ask = replace(ask_of(trace), max_tokens=MOST_TOKENS)
-        tried: list[tuple[Ask, Instruments | None]] = [(other, None) for other in others(ask)]
+        tried: list[tuple[PromptRequest, Instruments | None]] = [(other, None) for other in others(ask)]
         if twin := self._rig.instruments.twin():
             same = ask if ask.pace == FIXED else replace(ask, pace=FIXED, budget=min(ask.budget, SMALLER[0]))
             tried.append((same, twin))
@@ -150,29 +150,29 @@ class Comparison:
         return sorted(found, key=lambda view: -view["ratio"])
 
 
-def _other_view(ask: Ask, rig: Instruments | None, rounds: Sequence[Round], speed: SpeedRatio) -> View:
+def _other_view(ask: PromptRequest, rig: Instruments | None, rounds: Sequence[Round], speed: SpeedRatio) -> View:
     return {"method": ask.method, "budget": ask.budget, "pace": ask.pace,
             "dtype": rig.laboratory.conditions.dtype if rig else "", "rounds": len(rounds),
             "drafted": sum(len(made.tree) > 1 for made in rounds), "ratio": 0.0 if speed.withheld else speed.ratio,
             "times": "" if speed.withheld else f"{ratio_text(speed.ratio)}×"}
 
 
-def plain_of(ask: Ask) -> Ask:
+def plain_of(ask: PromptRequest) -> PromptRequest:
     """The same ask for plain decoding."""
     return replace(ask, method=BASELINE, budget=0, drafters=(), pace=FIXED)
 
 
-def ask_of(trace: Trace) -> Ask:
+def ask_of(trace: Trace) -> PromptRequest:
     """The run's own ask; of a run that was cut off, for as many tokens as it has."""
     header, written = trace.header, len(committed_ids(entry.round for entry in trace.entries))
     request = header.request
-    return Ask(
+    return PromptRequest(
         header.prompt, method=request.method, budget=request.budget,
         max_tokens=request.max_tokens if trace.end.reason in ("stop", "context") else written,
         sampling=request.sampling, split=request.split, drafters=header.drafters, pace=request.pace, turns=header.turns)
 
 
-def others(ask: Ask) -> list[Ask]:
+def others(ask: PromptRequest) -> list[PromptRequest]:
     """Settings of the same method that may be faster than plain decoding where this one was not: auto, and smaller
     budgets."""
     smaller = [replace(ask, budget=budget, pace=FIXED) for budget in SMALLER if budget < ask.budget]

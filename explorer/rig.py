@@ -13,9 +13,9 @@ from typing import Protocol
 from engine.budget.cost import CostCurve
 from engine.lab.findings import DoctorFinding
 from engine.lab.settings import Laboratory
-from engine.lab.sweeping import Steps
+from engine.lab.sweeping import Progress
 from engine.lab.whatif import WhatIf
-from engine.records import Ask, Precision, Round
+from engine.records import Precision, PromptRequest, Round
 from engine.trace import Trace
 from explorer.source import Source
 
@@ -42,7 +42,7 @@ class Instruments(Protocol):
     def laboratory(self) -> Laboratory:
         """What sweeps and races measure with."""
 
-    def in_turns(self, asks: Sequence[Ask]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
+    def in_turns(self, asks: Sequence[PromptRequest]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
         """The rounds of several asks, to be taken a few at a time from either."""
 
     def missing_processors(self) -> float:
@@ -55,17 +55,17 @@ class Instruments(Protocol):
     def cost(self, trace: Trace) -> CostCurve:
         """What a forward pass costs at the length and sampling of that run; measured at the first call, then kept."""
 
-    def load_cost(self, trace: Trace, requests: int) -> CostCurve:
+    def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
         """The same for rounds that this number of requests like it share."""
 
     def known_cost(self, trace: Trace, measuring: bool = False) -> CostCurve | None:
         """The same at about that length, as far as it is known: nothing is measured for it, unless ``measuring`` a
         second for it is allowed."""
 
-    def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
+    def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
         """The forecasts of every method at every budget for the text of that run, with the cost curve."""
 
-    def doctor(self, steps: Steps) -> Sequence[DoctorFinding]:
+    def doctor(self, progress: Progress) -> Sequence[DoctorFinding]:
         """Why τ may be low: what was checked, the worst first."""
 
 

@@ -1,4 +1,4 @@
-"""What a person asks of the rig: the fields of the bar, each checked, and the ``Ask`` that they make."""
+"""What a person asks of the rig: the fields of the bar, each checked, and the ``PromptRequest`` that they make."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from engine.decoding.budget_policy import FIXED, PACES
 from engine.decoding.methods import METHODS, SERVED, method_named, share_named
 from engine.errors import RequestError
-from engine.records import Ask, Sampling
+from engine.records import PromptRequest, Sampling
 from engine.requests.limits import MOST_NODES, number, top_p, whole
 from engine.requests.prompts import Turn, turns_from
 from explorer.source import Source
@@ -162,23 +162,23 @@ class RunForm(BaseModel):
     prompt: PromptField = asked_for()
     method: Annotated[str, BeforeValidator(_method)] = asked_for()
     budget: BudgetField = asked_for()
-    split: Annotated[str, BeforeValidator(_split)] = Ask.split
+    split: Annotated[str, BeforeValidator(_split)] = PromptRequest.split
     temperature: TemperatureField = Sampling.temperature
     top_k: Annotated[int, whole_in("top-k", 0, MOST_TOP_K)] = Sampling.top_k
     top_p: Annotated[float, BeforeValidator(lambda value: top_p("top-p", value))] = Sampling.top_p
     seed: Annotated[int, whole_in("The seed", 0, LARGEST_SEED)] = Sampling.seed
-    max_tokens: MaxTokensField = Ask.max_tokens
-    pace: Annotated[str, BeforeValidator(_pace)] = Ask.pace
+    max_tokens: MaxTokensField = PromptRequest.max_tokens
+    pace: Annotated[str, BeforeValidator(_pace)] = PromptRequest.pace
     drafters: Annotated[tuple[str, ...], BeforeValidator(_drafters), Field(
         validation_alias=AliasChoices("drafters", OLDER_NAME))] = ()
     turns: TurnsField = ()
 
-    def ask(self) -> Ask:
+    def ask(self) -> PromptRequest:
         """What the engine is asked; RequestError where the method has no such split."""
         if self.method in METHODS:
             share_named(method_named(self.method), self.split)
         sampling = Sampling(self.temperature, self.top_k, self.top_p, self.seed)
-        return Ask(prompt=self.prompt, method=self.method, budget=self.budget, max_tokens=self.max_tokens,
+        return PromptRequest(prompt=self.prompt, method=self.method, budget=self.budget, max_tokens=self.max_tokens,
                    sampling=sampling, split=self.split, pace=self.pace, drafters=self.drafters, turns=self.turns)
 
 

@@ -13,7 +13,7 @@ from time import perf_counter, sleep
 from uuid import uuid4
 
 from engine.errors import CanopyError, RequestError
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.trace import End, Entry, Header, Line, Trace
 from engine.trace.lines import held_bytes
 from explorer.run_queue import Place, RunQueue
@@ -86,14 +86,14 @@ class Runs:
 
 
 class Stream:
-    """Runs an ``Ask`` on the rig that answers, and yields what the stage is to show."""
+    """Runs an ``PromptRequest`` on the rig that answers, and yields what the stage is to show."""
 
     def __init__(self, rig: AnsweringRig, runs: Runs, queue: RunQueue) -> None:
         self._rig = rig
         self._runs = runs
         self._queue = queue
 
-    def watch(self, ask: Ask) -> Generator[View, None, None]:
+    def watch(self, ask: PromptRequest) -> Generator[View, None, None]:
         """Stage values of a new run, each with its latest rounds, the last with its end or its error. It waits for the
         page's first rig, then for its turn.
 
@@ -109,7 +109,7 @@ class Stream:
         except CanopyError as error:
             yield blank_view(run, "error", str(error))
 
-    def _run(self, run: str, ask: Ask, who: Asker | None) -> Iterator[View]:
+    def _run(self, run: str, ask: PromptRequest, who: Asker | None) -> Iterator[View]:
         shown, window, first = 0.0, Window(run), run
         waiting = blank_view(run, "running", "Reading the prompt …")
         yield waiting
@@ -146,7 +146,7 @@ class Stream:
         """Seconds between two updates: the more runs, the fewer for each."""
         return max(SECONDS_BETWEEN_VIEWS, self._queue.begun() / MOST_VIEWS)
 
-    def _lines(self, ask: Ask) -> Generator[Line | None, None, None]:
+    def _lines(self, ask: PromptRequest) -> Generator[Line | None, None, None]:
         looked = perf_counter()
         for line in self._rig.source.run(ask):
             if line is None and perf_counter() - looked < SECONDS_BETWEEN_LOOKS:
@@ -200,7 +200,7 @@ class Window:
 
 def own(line: Line) -> Line:
     """The line without anything of other people's runs: what is kept, exported and linked."""
-    return replace(line, company=None) if isinstance(line, Entry) else line
+    return replace(line, shared_pass=None) if isinstance(line, Entry) else line
 
 
 def _check(who: Asker | None) -> None:

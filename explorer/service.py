@@ -16,7 +16,7 @@ import gradio as gr
 from gradio.events import api
 
 from engine.errors import CanopyError, RequestError, TraceError
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.requests.limits import MOST_TOKENS, whole
 from engine.trace import Line, Trace, committed_ids, encode_line, known_tau, loads
 from engine.trace.checks import UPLOADED
@@ -78,8 +78,8 @@ def _refusal() -> Iterator[None]:
         raise gr.Error(str(error), print_exception=False) from error
 
 
-def _ask(named: dict[str, Any], options: dict[str, Any]) -> Ask:
-    """The ``Ask`` of another program: ``named`` are the fields that its call names, ``options`` holds any others."""
+def _ask(named: dict[str, Any], options: dict[str, Any]) -> PromptRequest:
+    """What another program asks: ``named`` are the fields that its call names, ``options`` holds any others."""
     known = set(FIELDS) - set(named)
     if unknown := set(options) - known - {OLDER_NAME}:
         raise RequestError(f"There is no option {min(unknown)!r}; choose from {', '.join(sorted(known))}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Protocol
 
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.trace import Line
 
 
@@ -35,13 +35,13 @@ class Source(Protocol):
     def usual_drafters(self, method: str) -> Sequence[str]:
         """The drafters of a method where the ask names none, in order."""
 
-    def share(self, ask: Ask) -> float:
+    def share(self, ask: PromptRequest) -> float:
         """The share of the machine's room that a run takes, of all runs at once: 1 where it has to be alone.
 
         Raises CanopyError where the ask cannot be served.
         """
 
-    def run(self, ask: Ask) -> Generator[Line | None, None, None]:
+    def run(self, ask: PromptRequest) -> Generator[Line | None, None, None]:
         """The run's lines as they happen; None where there is none yet, so that whoever waits can leave. Closing the
         iterator ends the run and frees its cache.
 

@@ -72,7 +72,7 @@ def entry_view(entry: Entry) -> View:
     verification = {name: array_view(getattr(made.verification, name))
                     for name in ("choice", "logprobs", "entropy", "gap", "offered")}
     return {
-        **company_view(entry.company),
+        **shared_pass_view(entry.shared_pass),
         "index": made.index, "start": made.start, "elapsed": round(entry.elapsed_seconds, 6),
         "pieces": pieces_view(entry.pieces), "tree": tree_view(made.tree), "ghosts": ghosts_view(made),
         "scores": [None if isnan(score) else float(score) for score in made.scores],
@@ -83,13 +83,13 @@ def entry_view(entry: Entry) -> View:
     }
 
 
-def company_view(company: SharedPass | None) -> View:
+def shared_pass_view(shared_pass: SharedPass | None) -> View:
     """The runs that shared the round, as counts and shapes without any text. Empty where none are known."""
-    if company is None:
+    if shared_pass is None:
         return {}
-    return {"company": {"runs": company.runs, "own": company.own, "blocks": [
+    return {"shared": {"runs": shared_pass.runs, "own": shared_pass.own, "blocks": [
         {"seat": block.seat, "parents": array_view(block.parents), "keep": block.keep.tolist(),
-         "shares": block.shares} for block in company.blocks]}}
+         "shares": block.shares} for block in shared_pass.blocks]}}
 
 
 def header_view(header: Header) -> View:

@@ -66,7 +66,7 @@ export class Load {
     const row = table.rows[Math.round(y)];
     const nodes = table.columns[Math.round(x)];
     if (!row || nodes === undefined) return;
-    this.lab.lookAt(row.together);
+    this.lab.lookAt(row.concurrency);
     const found = this.lab.table && !this.lab.progress.other_rig ? this.lab.table.rows.find((each) => each.line === line && each.nodes === nodes) : null;
     if (found) this.lab.apply(found);
   }
@@ -77,7 +77,7 @@ export class Load {
       this.begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
       return;
     }
-    const answer = await this.begin.run(() => this.lab.server.lab_load_cost({ run: value.run }));
+    const answer = await this.begin.run(() => this.lab.server.lab_concurrency_cost({ run: value.run }));
     if (!answer.load) return;
     this.prediction = answer.load;
     await this.draw();
@@ -90,9 +90,9 @@ export class Load {
   }
 
   async answered() {
-    const { server, progress, together } = this.lab;
+    const { server, progress, concurrency } = this.lab;
     try {
-      return await server.lab_load({ sweep: progress.sweep, line: this.line.value, together, prediction: this.prediction || null });
+      return await server.lab_concurrency({ sweep: progress.sweep, line: this.line.value, concurrency, prediction: this.prediction || null });
     } catch {
       return { error: "The server does not answer; this will be drawn when it does." };
     }
@@ -117,7 +117,7 @@ export class Load {
 
   nothing(error) {
     this.words.hidden = this.box.hidden = true;
-    const way = this.begin ? "Choose more “Requests at once” in the form, then press Measure; or press Run, then Predict the rest." : "Choose more “Requests at once” in the form, then press Measure.";
+    const way = this.begin ? "Choose more “Concurrency” in the form, then press Measure; or press Run, then Predict the rest." : "Choose more “Concurrency” in the form, then press Measure.";
     for (const plot of [this.heat, this.each]) plot.say(this.lab.table ? "Measured for one request at a time so far" : `Nothing measured with ${this.lab.given.rig} yet`, error || way);
   }
 
@@ -128,8 +128,8 @@ export class Load {
     this.head.replaceChildren();
     for (const name of ["requests at once", ...columns.map((column) => (/^[0-9]/.test(column) ? `${column} nodes` : column))]) titled(this.head, name, "col");
     this.body.replaceChildren(...rows.map((row) => {
-      const line = html("tr", row.together === this.lab.together ? "is-best" : "");
-      titled(line, String(row.together), "row");
+      const line = html("tr", row.concurrency === this.lab.concurrency ? "is-best" : "");
+      titled(line, String(row.concurrency), "row");
       for (const cell of row.cells) this.cell(html("td", "", line), cell);
       return line;
     }));
@@ -151,7 +151,7 @@ export class Load {
 export class People {
   constructor(lab, parent) {
     this.lab = lab;
-    this.field = sliderField(parent, "Requests at once", "How many requests are answered at once; the curves, the table and the recommendation follow", () => this.moved());
+    this.field = sliderField(parent, "Concurrency", "How many requests are answered at once; the curves, the table and the recommendation follow", () => this.moved());
     this.said = html("output", { htmlFor: this.field.id }, this.field.parentElement);
     lab.on("table", () => this.draw());
     this.draw();
@@ -162,11 +162,11 @@ export class People {
   }
 
   draw() {
-    const { counts, together } = this.lab;
+    const { counts, concurrency } = this.lab;
     this.field.parentElement.hidden = counts.length < 2;
     Object.assign(this.field, { min: 0, max: Math.max(0, counts.length - 1), step: 1 });
-    this.field.value = String(Math.max(0, counts.indexOf(together)));
-    this.field.setAttribute("aria-valuetext", `${together} at once`);
-    write(this.said, String(together));
+    this.field.value = String(Math.max(0, counts.indexOf(concurrency)));
+    this.field.setAttribute("aria-valuetext", `${concurrency} at once`);
+    write(this.said, String(concurrency));
   }
 }

@@ -65,8 +65,8 @@ export class Tabs {
 }
 
 // A measurement's number and how it is called in the list.
-function named({ number, started, rig, together, state, done, total, other_rig: otherRig }) {
-  if (number <= 0) return [String(number), `recorded ${started.slice(0, 10)}: ${rig}${together > 1 ? `, up to ${together} at once` : ""}`];
+function named({ number, started, rig, concurrency, state, done, total, other_rig: otherRig }) {
+  if (number <= 0) return [String(number), `recorded ${started.slice(0, 10)}: ${rig}${concurrency > 1 ? `, up to ${concurrency} at once` : ""}`];
   const when = new Date(started).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
   const far = state === "done" ? `${total} runs` : `${done} of ${total} runs, ${STATES[state] || state}`;
   return [String(number), `${number}: ${otherRig ? `${rig}, ` : ""}${when}, ${far}`];
@@ -148,7 +148,7 @@ class View extends Teller {
     this.progress = NOTHING;
     this.table = this.curves = null;
     this.counts = [1]; // the measured numbers of requests at once; below, the one shown and the one asked for
-    this.together = 1;
+    this.concurrency = 1;
     this.asked = null;
     this.build();
     stage.on("mode", () => this.show());
@@ -195,7 +195,7 @@ class View extends Teller {
       this.budget = new Curves(this, pair);
       return new Live(this, pair);
     });
-    this.people = tab("load", "Under load", "Several requests at once: which budget is fastest, and where drafting stops paying", Load);
+    this.people = tab("load", "Concurrency", "Several requests at once: which budget is fastest, and where drafting stops paying", Load);
     this.settings = tab("table", "Table", "Every setting with its figures", Table);
     this.shapes = tab("shapes", "Acceptance", "How many tokens rounds add, and which guesses are accepted", Shapes);
     if (this.can("cost")) this.cost = tab("cost", "Cost", "What a forward pass costs, and what one more node gains", Cost);
@@ -263,7 +263,7 @@ class View extends Teller {
   async ask() {
     try {
       const answer = await this.server.lab_curves({
-        sweep: this.progress.sweep, points: this.points.all, what_if: this.prediction || null, line: this.budget.line.value, together: this.asked });
+        sweep: this.progress.sweep, points: this.points.all, what_if: this.prediction || null, line: this.budget.line.value, concurrency: this.asked });
       if (answer.error) this.sweep.fail(answer.error);
       else this.drawn(answer);
     } catch {
@@ -274,7 +274,7 @@ class View extends Teller {
   drawn(answer) {
     this.curves = answer.curves;
     this.counts = answer.counts.length ? answer.counts : [1];
-    this.together = answer.together;
+    this.concurrency = answer.concurrency;
     this.command = answer.command;
     this.table = answer.table;
     this.secondsPerRun = answer.seconds_per_run;
@@ -285,8 +285,8 @@ class View extends Teller {
   }
 
   // From now on, curves, table and recommendation are for this many requests at once.
-  lookAt(together) {
-    this.asked = together;
+  lookAt(concurrency) {
+    this.asked = concurrency;
     return this.load();
   }
 

@@ -55,7 +55,7 @@ export class Sweep {
     }
     this.own = textField(this.details, "Other budgets", { placeholder: "e.g. 24, 48, 96", title: `Whole numbers from 0 to ${limits.budget}; Enter adds them` },
       (field) => this.addBudgets(field));
-    this.atOnce(options.together, settled.together);
+    this.atOnce(options.concurrency, settled.concurrency);
     const prompts = html("div", "lab-row", this.details);
     this.set = selectField(prompts, "Prompts", "The prompts that every setting answers", changed);
     this.limit = numberField(prompts, "How many", { value: settled.prompts, least: 1, most: limits.prompts, title: "How many prompts of the set, from the first on; intervals need at least six" }, changed);
@@ -73,10 +73,10 @@ export class Sweep {
   }
 
   atOnce(counts, settled) {
-    this.together = new Chips(this.details, "Requests at once", () => this.count());
+    this.concurrency = new Chips(this.details, "Concurrency", () => this.count());
     for (const count of counts) {
       const title = count > 1 ? `${count} requests share every forward pass; a run writes ${count} texts` : "One request alone";
-      this.together.add(count, String(count), { on: settled.includes(count), title });
+      this.concurrency.add(count, String(count), { on: settled.includes(count), title });
     }
   }
 
@@ -116,7 +116,7 @@ export class Sweep {
 
   get wanted() {
     return {
-      methods: this.methods.values, budgets: this.budgets.values, together: this.together.values, set: this.set.value, prompts: this.limit.value,
+      methods: this.methods.values, budgets: this.budgets.values, concurrency: this.concurrency.values, set: this.set.value, prompts: this.limit.value,
       repeats: this.repeats.value, temperature: this.temperature.value, max_tokens: this.tokens.value, split: this.split.value,
     };
   }
@@ -125,12 +125,12 @@ export class Sweep {
   count() {
     const { options } = this.lab.given;
     const each = this.lab.secondsPerRun; // of the chosen measurement
-    const { methods, budgets, together } = this.wanted;
+    const { methods, budgets, concurrency } = this.wanted;
     const drafting = methods.filter((method) => options.heads[method] > 0).length;
     const alone = drafting * budgets.length + methods.length - drafting;
-    const reference = together.includes(1) ? 0 : 1; // plain decoding of one request, whose texts the others are compared with
-    const settings = together.length * alone + reference;
-    const texts = together.reduce((sum, count) => sum + (count + 1) / 2, 0) * alone + reference; // in runs of one request
+    const reference = concurrency.includes(1) ? 0 : 1; // plain decoding of one request, whose texts the others are compared with
+    const settings = concurrency.length * alone + reference;
+    const texts = concurrency.reduce((sum, count) => sum + (count + 1) / 2, 0) * alone + reference; // in runs of one request
     const set = this.sets.find(({ name }) => name === this.set.value) || { count: 0 };
     const prompts = Math.min(set.count, Number(this.limit.value) || 0);
     const runs = settings * prompts * (Number(this.repeats.value) || 0);

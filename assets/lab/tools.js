@@ -228,7 +228,7 @@ export class Server {
       name: "places", title: "Acceptance by position", caption: "The share of drafts in which the token at each position was accepted, since this tab was first opened.",
     });
     this.load = new Plot(lab.library, grid, {
-      name: "load", title: "Requests at once", caption: "Tokens per second of all requests together, and the median time of one.",
+      name: "load", title: "Concurrency", caption: "Tokens per second of all requests together, and the median time of one.",
     });
     this.load.say("Not measured yet", "Press Measure requests at once: it keeps the server busy for up to a few minutes.");
   }

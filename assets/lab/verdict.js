@@ -89,7 +89,7 @@ export class Verdict {
 
   fill(best) {
     const figures = [
-      [whole(best.speed.median), best.together > 1 ? `tokens/s, ${best.together} at once` : "tokens/s", spread(best.speed, 0), WORDS["tokens/s"]],
+      [whole(best.speed.median), best.concurrency > 1 ? `tokens/s, ${best.concurrency} at once` : "tokens/s", spread(best.speed, 0), WORDS["tokens/s"]],
       [best.speedup ? `${best.speedup.median.toFixed(1)}×` : "–", "plain decoding", best.speedup ? spread(best.speedup, 1) : best.withheld && "not said", best.withheld || WORDS["plain decoding"]],
       [best.tau.median.toFixed(2), "τ", spread(best.tau, 2), WORDS["τ"]],
     ];

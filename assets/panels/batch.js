@@ -11,10 +11,10 @@ const LIST = { least: 112, share: 0.44, most: 300 }; // pixels, and of the panel
 const COLOURS = 8;
 
 // Rows of the pass before each block, and of the whole pass.
-function placed(company) {
+function placed(shared) {
   let rows = 0;
-  const blocks = company.blocks.map((block) => {
-    const made = { ...block, first: rows, rows: block.parents.length, own: block.seat === company.own };
+  const blocks = shared.blocks.map((block) => {
+    const made = { ...block, first: rows, rows: block.parents.length, own: block.seat === shared.own };
     rows += block.parents.length;
     return made;
   });
@@ -52,13 +52,13 @@ class BatchPanel extends Panel {
 
   draw(round) {
     const there = this.begin(round, "Where several runs share the passes, the rows of all of them are shown here.");
-    this.company = round && round.company;
-    this.sheet.hidden = this.over.hidden = this.list.hidden = !this.company;
-    if (there && !this.company) {
+    this.shared = round && round.shared;
+    this.sheet.hidden = this.over.hidden = this.list.hidden = !this.shared;
+    if (there && !this.shared) {
       this.empty.say("This round was not shared", "The run had the pass to itself, or it is a recording: only a live run shows who shared it.");
     }
-    if (!this.company) return;
-    const found = placed(this.company);
+    if (!this.shared) return;
+    const found = placed(this.shared);
     this.blocks = found.blocks;
     this.rows = found.rows;
     this.measure();
@@ -139,7 +139,7 @@ class BatchPanel extends Panel {
       html("td", "", row, String(block.keep.length));
     }
     const said = sharing(this.blocks);
-    const others = this.company.runs - this.blocks.length;
+    const others = this.shared.runs - this.blocks.length;
     const elsewhere = others > 0
       ? html("p", "", null, `${others === 1 ? "1 more run was" : `${others} more runs were`} not in this pass.`) : "";
     this.list.replaceChildren(table, said ? html("p", "", null, said) : "", elsewhere);
@@ -148,7 +148,7 @@ class BatchPanel extends Panel {
   blockAt(event) {
     const [x, y] = placeIn(this.over, event).map((place, axis) => place - (axis ? MARGIN.top : MARGIN.left));
     const row = Math.floor(y / this.cell);
-    const inside = this.company && x >= 0 && x < this.side && row >= 0 && row < this.rows;
+    const inside = this.shared && x >= 0 && x < this.side && row >= 0 && row < this.rows;
     const block = inside ? this.blocks.find(({ first, rows }) => row < first + rows) : null;
     return block && { block, row: row - block.first, x: x + MARGIN.left, y: y + MARGIN.top };
   }
@@ -167,7 +167,7 @@ class BatchPanel extends Panel {
 
   // The selected node's row, in the run's own block.
   select({ node }) {
-    if (!this.company) return;
+    if (!this.shared) return;
     const pen = freshPen(this.over, this.width, this.height);
     const own = this.blocks.find((block) => block.own);
     if (node === null || !own || node >= own.rows) return;
@@ -177,7 +177,7 @@ class BatchPanel extends Panel {
   }
 
   svg() {
-    return this.company && drawnAsSvg(this.width, this.height, colourOf(this.host, "--panel"), (pen) => this.drawSheet(pen));
+    return this.shared && drawnAsSvg(this.width, this.height, colourOf(this.host, "--panel"), (pen) => this.drawSheet(pen));
   }
 }
 
@@ -186,7 +186,7 @@ define({
   title: "Batch",
   caption: "The rows of all runs in one pass.",
   place: { row: "lower", share: 1.1 },
-  when: (stage) => stage.present.company,
+  when: (stage) => stage.present.shared,
   legend: [
     { glyph: "■", label: "yours", color: "--accent", title: "The rows of the run shown here" },
     { glyph: "▣", label: "others", title: "The rows of other people's runs, one colour each; a row sees only its own run" },

@@ -189,9 +189,9 @@ export class Bar {
     const state = standing(this.stage);
     this.badge.dataset.state = state;
     this.badge.hidden = state === "empty";
-    const company = this.stage.live && !this.stage.coming ? this.stage.rounds.at(-1).company : null;
-    this.shared.hidden = !company;
-    write(this.shared, company ? `${company.runs} runs share the rounds` : "");
+    const shared = this.stage.live && !this.stage.coming ? this.stage.rounds.at(-1).shared : null;
+    this.shared.hidden = !shared;
+    write(this.shared, shared ? `${shared.runs} runs share the rounds` : "");
     write(this.badge, state === "recorded" ? `recorded ${header.recorded.slice(0, 10)}` : SAID[state] || "");
     this.title.hidden = !header || Boolean(this.stage.coming);
     this.badge.title = header ? [place(header, header.hardware), header.dtype_words].filter(Boolean).join(": ") : "";

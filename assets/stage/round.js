@@ -84,7 +84,7 @@ export function readRound(view, header, named, before) {
   const seconds = secondsOf(view, before);
   return {
     ...made,
-    company: company(view.company),
+    shared: shared(view.shared),
     index: view.index, start: view.start, elapsed: view.elapsed,
     choice: integers(verification.choice), choiceLogprobs: array(verification.logprobs),
     entropy: array(verification.entropy), gap: array(verification.gap), offered: array(verification.offered),
@@ -108,7 +108,7 @@ export function readRound(view, header, named, before) {
 }
 
 // The runs that shared the round: shapes of trees and what was kept; null where none did, or where it is not known.
-function company(view) {
+function shared(view) {
   if (!view) return null;
   const blocks = view.blocks.map((block) => ({
     seat: block.seat, parents: integers(block.parents), keep: block.keep, shares: block.shares }));
@@ -165,13 +165,13 @@ export class Present {
     this.origins = new Set();
     this.ghosts = false;
     this.lattice = false;
-    this.company = false;
+    this.shared = false;
   }
 
   note(made) {
     for (let node = 0; node < made.n; node++) this.origins.add(made.origin(node));
     this.ghosts = this.ghosts || made.ghosts.length > 0;
     this.lattice = this.lattice || made.drafts.some(({ follow }) => follow);
-    this.company = this.company || Boolean(made.company);
+    this.shared = this.shared || Boolean(made.shared);
   }
 }

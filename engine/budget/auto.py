@@ -50,7 +50,7 @@ HELD_UP = 2.0  # times what it should take: the most that a round counts as, if 
 STEPS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025)  # places of a tree, by rank
 STEP_OF = tuple(bisect_right(STEPS, place) for place in range(STEPS[-1] + 1))
 BEYOND = 8  # rows between the sizes that are tried beyond a curve's end
-JOINT_DRAFT = 0.5  # a draft for n requests takes n to this power times one for a single request
+BATCH_DRAFT = 0.5  # a draft for n requests takes n to this power times one for a single request
 COMPARED = 5  # plain rounds that a drafting round is compared with
 # The first balance, in tokens; the largest, in tokens or drafts, is twice that: a few misses in a row after good rounds
 # are no reason to rest.
@@ -278,7 +278,7 @@ def share_rows(runs: Sequence[AutoBudget], trees: Sequence[DraftTree],
     nodes = [best] if owners is None else Counter(owners[:best])
     row_ms = (best_ms - root_ms) / max(1, best)
     drafting = sum(run.drafters > 0 for run in runs)
-    drafts_ms = [run.drafters * drafting ** (JOINT_DRAFT - 1) * run.curve.draft_at(run.built) if run.drafters else 0.0
+    drafts_ms = [run.drafters * drafting ** (BATCH_DRAFT - 1) * run.curve.draft_at(run.built) if run.drafters else 0.0
                  for run in runs]
     beyond_ms = best_ms - lead.pass_ms(requests) + sum(drafts_ms)
     for place, (run, of_run, draft_ms) in enumerate(zip(runs, chances, drafts_ms, strict=True)):

@@ -76,7 +76,7 @@ class CostCurve:
         return drafters * self.draft_at(budget) + build_ms + self.verify_at(rows) + self.overhead_ms
 
 
-LoadCost = Callable[[int], CostCurve]  # (number of requests at once) -> its curve
+CostByConcurrency = Callable[[int], CostCurve]  # (number of requests at once) -> its curve
 
 
 def between(fewer: CostCurve, more: CostCurve, requests: int) -> CostCurve:

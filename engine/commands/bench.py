@@ -6,7 +6,7 @@
 are engine time without the prefill. ``forward`` is the part of ``verify`` spent inside the target's own forward pass;
 ``overhead`` is everything except the forward pass and the drafter. Prints a table, then one JSON line.
 
-    python -m engine bench --together 1 2 4 8 --prompts bench --hard reworded
+    python -m engine bench --concurrency 1 2 4 8 --prompts bench --hard reworded
 
 measures requests that share their passes: the same budget for all, auto for each, auto shared, and no drafter.
 """
@@ -31,13 +31,13 @@ from engine.lab.planning import prompt_set
 from engine.lab.settings import BASELINE, SweepPlan
 from engine.measure.bench import MOST_BUSY, OFF, ON, OWN, PLAIN, SAME, SHARED, BenchPoint, Tally, measured
 from engine.records import STAGES
-from engine.requests.limits import MOST_TOGETHER, TRIED_BUDGETS
+from engine.requests.limits import TRIED_BUDGETS
 from engine.requests.prompts import Prompt
 from engine.serving.live import LiveRig, open_rig
 
 BUDGETS = TRIED_BUDGETS[3:7]  # 16 to 128 nodes
-TOGETHER_BUDGETS = TRIED_BUDGETS[1:6]  # 4 to 64 nodes for each request
-USUAL, USUAL_TOGETHER = ("autoregressive", "dflash", "ddtree", PLAIN), ("ddtree",)
+CONCURRENT_BUDGETS = TRIED_BUDGETS[1:6]  # 4 to 64 nodes for each request
+USUAL, USUAL_CONCURRENT = ("autoregressive", "dflash", "ddtree", PLAIN), ("ddtree",)
 PLAIN_TREE = "ddtree"  # the method that the plain loop runs
 ROWS: Mapping[str, Method] = {**METHODS, PLAIN: METHODS[PLAIN_TREE]}
 Named = TypeVar("Named")
@@ -62,18 +62,19 @@ def add(verb: argparse.ArgumentParser) -> None:
                       help="measure everything beside so many busy processes too (default: 0)")
     flags.add_json(verb)
     verb.set_defaults(json=True)
-    together = verb.add_argument_group("several requests at once")
-    together.add_argument("--together", type=values.whole(1, MOST_TOGETHER), nargs="+", metavar="N",
-                          help=f"answer so many requests in shared passes; --budgets are then {TOGETHER_BUDGETS} and "
-                          f"--methods {USUAL_TOGETHER} where nothing else is said")
-    together.add_argument("--hard", type=values.name, metavar="SET", help="every second prompt is one of this set")
+    several = verb.add_argument_group("several requests at once")
+    flags.add_concurrency(
+        several, None,
+        f"answer so many requests in shared passes; --budgets are then {CONCURRENT_BUDGETS} and --methods "
+        f"{USUAL_CONCURRENT} where nothing else is said")
+    several.add_argument("--hard", type=values.name, metavar="SET", help="every second prompt is one of this set")
     verb.set_defaults(methods=None, budgets=None)
 
 
 def run(choice: argparse.Namespace) -> Result:
     """Measure, and return what --json prints."""
     must_fit(choice)
-    plan = together_plan(choice) if choice.together else plan_of(choice)
+    plan = concurrent_plan(choice) if choice.concurrency else plan_of(choice)
     live = open_rig(choice.rig, choice.dtype)
     return {"hardware": live.hardware, "dtype": live.loaded.dtype, "torch": torch.__version__,
             "prompts": len(plan.prompts), "repeats": plan.repeats, **results(choice, plan, live)}
@@ -85,22 +86,22 @@ def results(choice: argparse.Namespace, plan: SweepPlan, live: LiveRig) -> Resul
         cast(BenchPoint, point): [Tally() for _ in range(plan.repeats)] for point in plan.settings}
     for cell, tally in measured(live, plan):
         tallies[cast(BenchPoint, cell.setting)][cell.repeat].add(tally)
-    if choice.together:
-        return {"together": [together_row(point, repeats) for point, repeats in tallies.items()],
-                "verdicts": [verdict for count in once(choice.together) for verdict in verdicts(count, tallies)]}
+    if choice.concurrency:
+        return {"concurrency": [concurrent_row(point, repeats) for point, repeats in tallies.items()],
+                "verdicts": [verdict for count in once(choice.concurrency) for verdict in verdicts(count, tallies)]}
     return {"drafters": choice.drafters, "domain": choice.domain,
             "points": against_plain([row_of(point, repeats) for point, repeats in tallies.items()])}
 
 
 def must_fit(choice: argparse.Namespace) -> None:
     """RequestError where given flags would have no effect."""
-    if choice.hard and not choice.together:
-        raise RequestError("--hard mixes prompts for --together; name how many requests are answered at once.")
+    if choice.hard and not choice.concurrency:
+        raise RequestError("--hard mixes prompts for --concurrency; name how many requests are answered at once.")
     unused = [flag for flag, named in (
         ("--split", choice.split != "total"), ("--drafters", choice.drafters), ("--recording", ON in choice.recording),
         ("--beside", choice.beside)) if named]
-    if choice.together and unused:
-        raise RequestError(f"With --together, {' and '.join(unused)} would change nothing; leave that out.")
+    if choice.concurrency and unused:
+        raise RequestError(f"With --concurrency, {' and '.join(unused)} would change nothing; leave that out.")
 
 
 def plan_of(choice: argparse.Namespace) -> SweepPlan:
@@ -122,29 +123,29 @@ def plan_of(choice: argparse.Namespace) -> SweepPlan:
     return _plan(choice, prompts, points)
 
 
-def together_plan(choice: argparse.Namespace) -> SweepPlan:
+def concurrent_plan(choice: argparse.Namespace) -> SweepPlan:
     """The plan for several requests at once: without drafts, and every method at every budget and pace."""
     kinds = [of_domain(choice, name) for name in (choice.prompts, choice.hard) if name]
     prompts = [prompt for one_of_each in zip(*kinds, strict=False) for prompt in one_of_each][:choice.limit]
-    most = max(choice.together)
+    most = max(choice.concurrency)
     if len(prompts) < most:
         domain = f" of the domain {choice.domain!r}" if choice.domain else ""
         raise RequestError(f"There are {len(prompts)} prompts{domain} for {most} requests at once; name a larger set, "
                            "or raise --limit.")
     if AUTO in (choice.budgets or ()):
-        raise RequestError(f"With --together, {AUTO} is measured in any case; leave it out of --budgets.")
-    methods = once(choice.methods or USUAL_TOGETHER)
+        raise RequestError(f"With --concurrency, {AUTO} is measured in any case; leave it out of --budgets.")
+    methods = once(choice.methods or USUAL_CONCURRENT)
     without = [method for method in methods if method not in METHODS or METHODS[method].drafter_count == 0]
     if without:
-        raise RequestError(f"With --together, {', '.join(without)} is no choice: plain decoding is always measured, "
+        raise RequestError(f"With --concurrency, {', '.join(without)} is no choice: plain decoding is always measured, "
                            "and all else has to be a method that drafts.")
     points = []
-    for count in choice.together:
-        points.append(BenchPoint(BASELINE, 0, together=count, way=SAME))
+    for count in choice.concurrency:
+        points.append(BenchPoint(BASELINE, 0, concurrency=count, way=SAME))
         for method in methods:
-            points += [BenchPoint(method, budget, together=count, way=SAME)
-                       for budget in choice.budgets or TOGETHER_BUDGETS]
-            points += [BenchPoint(method, MOST_AUTO, pace=AUTO, together=count, way=way) for way in (OWN, SHARED)]
+            points += [BenchPoint(method, budget, concurrency=count, way=SAME)
+                       for budget in choice.budgets or CONCURRENT_BUDGETS]
+            points += [BenchPoint(method, MOST_AUTO, pace=AUTO, concurrency=count, way=way) for way in (OWN, SHARED)]
     return _plan(choice, prompts, points)
 
 
@@ -196,11 +197,11 @@ def against_plain(rows: Sequence[Result]) -> list[Result]:
             for row in rows for rate in [plain.get((row["recording"], row["beside"]))]]
 
 
-def together_row(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
+def concurrent_row(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
     """A row of the table of several requests at once."""
     budget = str(point.budget) if point.way == SAME else point.way
     return {
-        "together": point.together, "method": point.method, "budget": budget if point.budget else PLAIN,
+        "concurrency": point.concurrency, "method": point.method, "budget": budget if point.budget else PLAIN,
         "label": f"{point.method} {budget}" if point.budget else point.method, **speeds(tallies),
         "per_request": round(median(median(tally.rates) for tally in tallies), 1),
         "slowest_request": round(median(min(tally.rates) for tally in tallies), 1),
@@ -210,7 +211,7 @@ def together_row(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
 def verdicts(count: int, tallies: Tallies) -> list[Result]:
     """The shared budget compared, for so many requests at once, with the best budget that is the same for all requests,
     with each request's own pace, and with plain decoding: medians and quartiles of the ratios within a repeat."""
-    points = [point for point in tallies if point.together == count]
+    points = [point for point in tallies if point.concurrency == count]
     judged = []
     for shared in (point for point in points if point.way == SHARED):
         same = [point for point in points if (point.method, point.way) == (shared.method, SAME)]
@@ -219,15 +220,15 @@ def verdicts(count: int, tallies: Tallies) -> list[Result]:
                   *(point for point in points if point.method == BASELINE)]
         for other in others:
             ratios = [one.rate / tally.rate for one, tally in zip(tallies[shared], tallies[other], strict=True)]
-            judged.append({"together": count, "method": shared.method,
-                           "against": together_row(other, tallies[other])["label"], "ratio": round(median(ratios), 3),
+            judged.append({"concurrency": count, "method": shared.method,
+                           "against": concurrent_row(other, tallies[other])["label"], "ratio": round(median(ratios), 3),
                            "quartiles": [round(float(value), 3) for value in np.percentile(ratios, (25, 75))]})
     return judged
 
 
 def summary(result: Result) -> str:
     """The table to read."""
-    return together_table(result) if "together" in result else table(result["points"])
+    return concurrent_table(result) if "concurrency" in result else table(result["points"])
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -242,14 +243,14 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def together_table(result: Mapping[str, Any]) -> str:
+def concurrent_table(result: Mapping[str, Any]) -> str:
     """The rows and verdicts of several requests at once; times in milliseconds per shared round."""
     lines = [f"{'at once':>7}  {'way':28}{'tok/s':>8}{'a request':>10}{'slowest':>9}{'tau':>7}{'nodes':>7}"
              + "".join(f"{stage:>8}" for stage in STAGES)]
-    lines += [f"{row['together']:>7}  {row['label']:28}{row['tokens_per_second']:>8}{row['per_request']:>10}"
+    lines += [f"{row['concurrency']:>7}  {row['label']:28}{row['tokens_per_second']:>8}{row['per_request']:>10}"
               f"{row['slowest_request']:>9}{row['tau']:>7}{row['nodes']:>7}"
-              + "".join(f"{row['ms'][stage]:>8.2f}" for stage in STAGES) for row in result["together"]]
-    lines += [f"{verdict['together']} at once, {verdict['method']} {SHARED}: {verdict['ratio']:.3f} times "
+              + "".join(f"{row['ms'][stage]:>8.2f}" for stage in STAGES) for row in result["concurrency"]]
+    lines += [f"{verdict['concurrency']} at once, {verdict['method']} {SHARED}: {verdict['ratio']:.3f} times "
               f"{verdict['against']} (quartiles {verdict['quartiles'][0]:.3f} to {verdict['quartiles'][1]:.3f})"
               for verdict in result["verdicts"]]
     return "\n".join(lines)

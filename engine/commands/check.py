@@ -6,7 +6,8 @@ Runs in float32, or int4 with --dtype, at the given temperature, 0 by default. A
 that keep the target's choices share one draw per position, so their texts are equal too. A rule with draws of its own
 (``sequential``) writes another text of the same distribution: the output says that it is not compared, and
 tests/engine/decoding/test_law.py tests it.
-With --together, several mixed requests share their passes, and those at the budget auto share one total of rows, too.
+With --concurrency, several mixed requests share their passes, and those at the budget auto share one total of rows,
+too.
 The exit status is 1 if a text differs.
 """
 
@@ -23,12 +24,11 @@ from engine.budget.auto import UNMEASURED, AutoBudget, SharedRows
 from engine.commands import flags, values
 from engine.commands.flags import DONE, NOT_DONE, Result, Verb
 from engine.decoding.budget_policy import AUTO
-from engine.decoding.loop import BatchRequest, decode_together
+from engine.decoding.loop import BatchRequest, decode_batch
 from engine.decoding.methods import METHODS, Method
 from engine.errors import RequestError
 from engine.lab.planning import prompt_set
-from engine.records import Ask, Sampling
-from engine.requests.limits import MOST_TOGETHER
+from engine.records import PromptRequest, Sampling
 from engine.requests.prompts import Prompt
 from engine.requests.rig_names import FOUR_BITS
 from engine.serving.cost import QUICK, CostBook
@@ -43,15 +43,15 @@ MOST_NAMED = 20  # how many of the differing texts are named
 
 @dataclass(frozen=True)
 class TextDifference:
-    """A text that differs from the autoregressive one: ``place`` is the first different generated token, ``together``
-    the number of requests at once."""
+    """A text that differs from the autoregressive one: ``place`` is the first different generated token,
+    ``concurrency`` the number of requests at once."""
 
     prompt: str
     method: str
     split: str
     budget: int | str
     place: int
-    together: int
+    concurrency: int
 
 
 def lossless_points(temperature: float = 0.0) -> list[tuple[str, str]]:
@@ -74,17 +74,19 @@ def exact_in_law_only(temperature: float) -> list[str]:
     return [name for name, row in drafting().items() if not equal_text(row, temperature)]
 
 
-def asks_of(prompt: str, choice: argparse.Namespace) -> list[Ask]:
+def asks_of(prompt: str, choice: argparse.Namespace) -> list[PromptRequest]:
     """Every ask of a prompt whose text has to be that of plain decoding."""
     paced = [flags.nodes_and_pace(budget) for budget in choice.budgets]
-    return [Ask(prompt, method=method, budget=budget, max_tokens=choice.max_tokens, sampling=sampling_of(choice),
+    return [PromptRequest(prompt, method=method, budget=budget, max_tokens=choice.max_tokens,
+                          sampling=sampling_of(choice),
                 split=split, pace=pace)
             for method, split in lossless_points(choice.temperature) for budget, pace in paced]
 
 
-def plain_ask(prompt: str, choice: argparse.Namespace) -> Ask:
+def plain_ask(prompt: str, choice: argparse.Namespace) -> PromptRequest:
     """The ask for plain decoding of the prompt."""
-    return Ask(prompt, method="autoregressive", budget=0, max_tokens=choice.max_tokens, sampling=sampling_of(choice))
+    return PromptRequest(prompt, method="autoregressive", budget=0, max_tokens=choice.max_tokens,
+                         sampling=sampling_of(choice))
 
 
 def sampling_of(choice: argparse.Namespace) -> Sampling:
@@ -92,33 +94,33 @@ def sampling_of(choice: argparse.Namespace) -> Sampling:
     return Sampling(choice.temperature, 0, choice.top_p, choice.seed)
 
 
-def texts(rig: Rig, asks: Sequence[Ask], at_once: int, costs: CostBook | None = None) -> list[list[int]]:
-    """The token ids that answer every ask, ``at_once`` of them sharing their passes; with ``costs``, those at the pace
-    ``auto`` share one total of rows."""
+def texts(rig: Rig, asks: Sequence[PromptRequest], concurrency: int, costs: CostBook | None = None) -> list[list[int]]:
+    """The token ids that answer every ask, ``concurrency`` of them sharing their passes; with ``costs``, those at the
+    pace ``auto`` share one total of rows."""
     live = LiveRig(rig)
     curve = costs.curve(PRICED_AT, asks[0].sampling) if costs else UNMEASURED
     asked = [BatchRequest(live.request(ask), list(rig.drafters_for(ask.method).values()),
                           AutoBudget(curve) if ask.pace == AUTO else None) for ask in asks]
     written: list[list[int]] = [[] for _ in asks]
-    for place, round_ in decode_together(asked, rig.target, at_once, SharedRows()):
+    for place, round_ in decode_batch(asked, rig.target, concurrency, SharedRows()):
         written[place] += round_.committed.tolist()
     return written
 
 
-def differences(costs: CostBook, prompts: Sequence[str], choice: argparse.Namespace, at_once: int
+def differences(costs: CostBook, prompts: Sequence[str], choice: argparse.Namespace, concurrency: int
                 ) -> Iterator[TextDifference]:
     """The differences between the methods' answers to some prompts and the autoregressive ones, which are written one
     at a time. The order is random, so that different methods, budgets and prompts run beside each other."""
     rig, asks = costs.rig, [ask for prompt in prompts for ask in asks_of(prompt, choice)]
     random.Random(choice.seed).shuffle(asks)
     plain = dict(zip(prompts, texts(rig, [plain_ask(prompt, choice) for prompt in prompts], 1), strict=True))
-    for ask, written in zip(asks, texts(rig, asks, at_once, costs), strict=True):
+    for ask, written in zip(asks, texts(rig, asks, concurrency, costs), strict=True):
         wanted = plain[ask.prompt]
         if written != wanted:
             place = next((index for index, (one, other) in enumerate(zip(wanted, written, strict=False))
                           if one != other), min(len(wanted), len(written)))
             budget = AUTO if ask.pace == AUTO else ask.budget
-            yield TextDifference(ask.prompt, ask.method, ask.split, budget, place, at_once)
+            yield TextDifference(ask.prompt, ask.method, ask.split, budget, place, concurrency)
 
 
 def add(verb: argparse.ArgumentParser) -> None:
@@ -130,9 +132,8 @@ def add(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--skip", type=values.whole(0, flags.MOST_PROMPTS), default=0, metavar="N",
                       help="leave the first so many prompts out")
     flags.add_budgets_or_auto(verb, BUDGETS)
-    verb.add_argument("--together", type=values.whole(1, MOST_TOGETHER), nargs="+", default=[1], metavar="N",
-                      help="answer so many requests at once, in shared passes; several numbers one after another "
-                      "(default: 1)")
+    flags.add_concurrency(verb, [1], "answer so many requests at once, in shared passes; several numbers one after "
+                          "another (default: 1)")
     flags.add_max_tokens(verb, 48)
     flags.add_temperature(verb)
     flags.add_top_p(verb)
@@ -140,10 +141,10 @@ def add(verb: argparse.ArgumentParser) -> None:
     flags.add_json(verb)
 
 
-def groups(prompts: Sequence[Prompt], at_once: int) -> list[list[str]]:
+def groups(prompts: Sequence[Prompt], concurrency: int) -> list[list[str]]:
     """The prompts in groups of as many as are answered at once."""
     words = [prompt.text for prompt in prompts]
-    return [words[first:first + at_once] for first in range(0, len(words), at_once)]
+    return [words[first:first + concurrency] for first in range(0, len(words), concurrency)]
 
 
 def run(choice: argparse.Namespace) -> Result:
@@ -152,15 +153,16 @@ def run(choice: argparse.Namespace) -> Result:
     if not prompts:
         raise RequestError(f"{choice.prompts} holds no more than {choice.skip} prompts, and --skip leaves those out.")
     costs = CostBook(load_rig(choice.rig, choice.dtype), QUICK)  # any price will do for texts
-    parted = [difference for at_once in choice.together for prompts_ in tqdm(groups(prompts, at_once), unit="prompts")
-             for difference in differences(costs, prompts_, choice, at_once)]
+    parted = [difference for concurrency in choice.concurrency for prompts_ in tqdm(groups(prompts, concurrency),
+                                                                                    unit="prompts")
+             for difference in differences(costs, prompts_, choice, concurrency)]
     points, apart = lossless_points(choice.temperature), exact_in_law_only(choice.temperature)
-    count = len(prompts) * len(choice.budgets) * len(points) * len(choice.together)
+    count = len(prompts) * len(choice.budgets) * len(points) * len(choice.concurrency)
     for parting in parted[:MOST_NAMED]:
-        print(f"{parting.method} ({parting.split}) at budget {parting.budget}, {parting.together} at "
+        print(f"{parting.method} ({parting.split}) at budget {parting.budget}, {parting.concurrency} at "
               f"once, departs at token {parting.place}: {parting.prompt[:60]!r}")
     return {"texts": count, "equal": count - len(parted), "prompts": len(prompts), "methods": points,
-            "not_compared": apart, "budgets": choice.budgets, "together": choice.together,
+            "not_compared": apart, "budgets": choice.budgets, "concurrency": choice.concurrency,
             "differences": [asdict(parting) for parting in parted]}
 
 

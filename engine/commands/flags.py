@@ -3,7 +3,7 @@ set defaults. Torch-free."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace, _ArgumentGroup
+from argparse import SUPPRESS, ArgumentParser, Namespace, _ArgumentGroup
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 from engine.commands import values
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.decoding.methods import METHODS
-from engine.requests.limits import COLDEST, HOTTEST, LARGEST, MOST_REPEATS, MOST_TOKENS
+from engine.requests.limits import COLDEST, HOTTEST, LARGEST, MOST_CONCURRENCY, MOST_REPEATS, MOST_TOKENS
 from engine.requests.rig_names import AUTO_DTYPE, DEFAULT_RIG, DTYPE_NAMES, RIGS_FOLDER
 
 DONE, NOT_DONE = 0, 1
@@ -110,6 +110,13 @@ def add_split(verb: Flags) -> None:
     """Add --split."""
     verb.add_argument("--split", type=values.one_of(*values.SPLITS), default="total", metavar="SPLIT",
                       help=f"what the budget means for merged: {' or '.join(values.SPLITS)} (default: total)")
+
+
+def add_concurrency(verb: Flags, default: list[int] | None, what: str) -> None:
+    """Add --concurrency, and the same by its older name, --together."""
+    kind = values.whole(1, MOST_CONCURRENCY)
+    verb.add_argument("--concurrency", type=kind, nargs="+", default=default, metavar="N", help=what)
+    verb.add_argument("--together", type=kind, nargs="+", dest="concurrency", default=SUPPRESS, help=SUPPRESS)
 
 
 def add_drafters(verb: Flags, what: str = "drafters by name, in order") -> None:

@@ -27,7 +27,7 @@ from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.turns import TurnTaking, moments
 from engine.machine.files import open_file
-from engine.records import Ask, Round, Sampling
+from engine.records import PromptRequest, Round, Sampling
 from engine.requests.rig_names import RIGS_FOLDER
 from engine.serving.live import LiveRig, open_rig
 from engine.trace import Trace, dump, gather, recorded, tau
@@ -48,7 +48,7 @@ class LessonPlan:
     name: str
     title: str
     note: str
-    ask: Ask
+    ask: PromptRequest
 
 
 def read_lessons(path: Path) -> list[LessonPlan]:
@@ -72,7 +72,7 @@ def lesson_of(row: Any, place: str) -> LessonPlan:
         raise RequestError(f"{place} has the name {row['name'][:60]!r}; it has to be letters, digits, _ and - only.")
     sampling = Sampling(**{name: row[name] for name in OF_THE_SAMPLING if name in row})
     asked = {name: row[name] for name in OF_THE_ASK if name in row}
-    return LessonPlan(row["name"], row["title"], row["note"], Ask(
+    return LessonPlan(row["name"], row["title"], row["note"], PromptRequest(
         **asked, sampling=sampling, drafters=tuple(row.get("heads", ()))))
 
 

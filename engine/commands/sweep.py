@@ -1,7 +1,7 @@
 """Which method and budget are fastest here: methods × budgets over a prompt set, interleaved, kept in one file.
 
     python -m engine sweep --methods dflash ddtree joint --budgets 16 32 64 --prompts bench --out results.sqlite
-    python -m engine sweep --methods ddtree --budgets 4 8 16 32 64 --together 1 2 4 8     # requests at once
+    python -m engine sweep --methods ddtree --budgets 4 8 16 32 64 --concurrency 1 2 4 8     # requests at once
 
 Plain decoding is always measured too. A sweep may be stopped at any time; ``--resume`` continues the file's latest
 sweep with its own settings. Prints a table, then one JSON line; the exit status is 1 if a run failed.
@@ -22,19 +22,19 @@ from tqdm import tqdm
 from engine.commands import flags, values
 from engine.commands.flags import DONE, NOT_DONE, Result, Verb
 from engine.errors import FileError, RequestError
-from engine.lab.company import JointLaboratory
-from engine.lab.load import predict, predicted_records, prediction_error, texts_measured
+from engine.lab.background import ConcurrentLaboratory
+from engine.lab.concurrency import predict, predicted_records, prediction_error, texts_measured
 from engine.lab.planning import Choice, check, choose_budgets, file_of, prompt_set, settings
 from engine.lab.report import Record, report, runs_csv, table_csv
 from engine.lab.settings import Cell, CellResult, Laboratory, SweepPlan
 from engine.lab.store import Results, Store, files_of
 from engine.lab.summary import summarise
-from engine.lab.sweeping import Crew, LocalCrew, Progress, run_sweep
+from engine.lab.sweeping import Crew, LocalCrew, SweepProgress, run_sweep
 from engine.machine.files import replace_file
 from engine.measure.instruments import laboratory
 from engine.measure.ray_workers import ray_crew
 from engine.records import Sampling
-from engine.requests.limits import MOST_TOGETHER, TRIED_BUDGETS, TRIED_TOGETHER
+from engine.requests.limits import TRIED_BUDGETS, TRIED_CONCURRENCY
 
 MOST_WORKERS = 10_000
 DETAILS = ("domains", "histograms", "acceptance", "calibration", "predicted")  # too long for a line: for --report
@@ -48,8 +48,8 @@ def add(verb: argparse.ArgumentParser) -> None:
     flags.add_methods(what, ("dflash", "ddtree", "joint"))
     what.add_argument("--budgets", nargs="+", type=values.budget_words, default=[str(nodes) for nodes in TRIED_BUDGETS],
                       metavar="NODES", help="drafted nodes per round; auto for as many as pay in each")
-    what.add_argument("--together", nargs="+", type=values.whole(1, MOST_TOGETHER), default=[1], metavar="N",
-                      help=f"requests at once, as in {' '.join(map(str, TRIED_TOGETHER))} (default: 1)")
+    flags.add_concurrency(
+        what, [1], f"requests at once, as in {' '.join(map(str, TRIED_CONCURRENCY))} (default: 1)")
     flags.add_split(what)
     flags.add_drafters(what, "drafters by name, for the methods that take so many")
     flags.add_sampling(what)
@@ -77,7 +77,7 @@ def plan_of(choice: argparse.Namespace) -> SweepPlan:
     sampling = Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
     budgets, auto_budget = choose_budgets(" ".join(choice.budgets))
     wanted = Choice(tuple(choice.methods), budgets, choice.split, tuple(choice.drafters), sampling, auto_budget,
-                    tuple(choice.together))
+                    tuple(choice.concurrency))
     return SweepPlan(prompt_set(choice.prompts, choice.limit), settings(wanted), choice.repeats, choice.max_tokens,
                      choice.seed, choice.rig, choice.dtype, choice.prompts)
 
@@ -133,18 +133,18 @@ def must_differ(choice: argparse.Namespace) -> None:
 
 def prediction(plan: SweepPlan, measured: Sequence[CellResult], rig: Laboratory) -> Record:
     """Every setting's speed predicted from the measured trees and the cost of passes, with the errors of that."""
-    if not isinstance(rig, JointLaboratory):
+    if not isinstance(rig, ConcurrentLaboratory):
         raise RequestError("This rig cannot measure what rounds of several requests cost; leave --predict out.")
     ask = plan.ask(Cell(0, plan.settings[-1]))
-    counts = sorted({setting.together for setting in plan.settings})
-    costs = {count: rig.load_cost(ask, count) for count in counts}
+    counts = sorted({setting.concurrency for setting in plan.settings})
+    costs = {count: rig.concurrent_cost(ask, count) for count in counts}
     summary = summarise(plan.settings, measured)
     predicted = predict(texts_measured(measured), counts, costs.__getitem__)
     error = prediction_error(predicted, summary)
     return {"predicted": predicted_records(predicted, summary), "prediction_error": error.sentence if error else None}
 
 
-def show(steps: Iterable[Progress], done: int, total: int) -> None:
+def show(steps: Iterable[SweepProgress], done: int, total: int) -> None:
     """Show a progress bar of the cells that are done."""
     with tqdm(total=total, initial=done, unit="run") as bar:
         for step in steps:

@@ -13,7 +13,7 @@ from engine.commands.flags import Result, Verb, nothing_more
 from engine.errors import RequestError
 from engine.lab.whatif import Forecast, WhatIf
 from engine.measure.whatif import Alternatives, live_what_if, written
-from engine.records import Ask, Sampling
+from engine.records import PromptRequest, Sampling
 from engine.requests.limits import TRIED_BUDGETS
 from engine.requests.rig_names import AUTO_DTYPE
 from engine.serving.live import LiveRig
@@ -56,7 +56,7 @@ def _answered(rig: Rig, live: LiveRig, choice: argparse.Namespace) -> Trace:
     if 1 not in rig.defaults:
         raise RequestError(f"{rig.name} has no drafter, so there is nothing to replay.")
     sampling = Sampling(choice.temperature, seed=choice.seed)
-    return gather(live.run(Ask(choice.prompt, method=method, budget=budget, max_tokens=choice.max_tokens,
+    return gather(live.run(PromptRequest(choice.prompt, method=method, budget=budget, max_tokens=choice.max_tokens,
                                sampling=sampling)))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.decoding.budget_policy import BudgetAllocator, BudgetPolicy
 from engine.decoding.choices import trial_draws
-from engine.decoding.plan import Drafter, Features, JointDrafter, JointTarget, Plan, Target, plan
+from engine.decoding.plan import BatchDrafter, Drafter, Features, JointTarget, Plan, Target, plan
 from engine.decoding.tree import pack
 from engine.records import (
     STAGES,
@@ -97,7 +97,7 @@ class RequestRun:
         self.work, self.target = work, target
         self.start, self.left, self.index = len(work.request.prompt_ids), work.request.max_tokens, 0
         self.root = UNREAD
-        self.weights = [drafter.weights if isinstance(drafter, JointDrafter) else drafter for drafter in work.drafters]
+        self.weights = [drafter.weights if isinstance(drafter, BatchDrafter) else drafter for drafter in work.drafters]
         self._random = trial_draws(work.request.sampling.seed)
 
     def open(self) -> None:
@@ -175,8 +175,8 @@ def draft(runs: Sequence[RequestRun]) -> None:
     lattices: dict[int, Lattice] = {}
     for forks in passes.values():
         drafters = [drafter for drafter, _ in forks]
-        if len(forks) > 1 and isinstance(drafters[0], JointDrafter):
-            drafted = drafters[0].draft_together(
+        if len(forks) > 1 and isinstance(drafters[0], BatchDrafter):
+            drafted = drafters[0].draft_batch(
                 drafters, [run.root for _, run in forks], [max(run.budget, 1) for _, run in forks])
         else:
             drafted = [drafter.draft(run.root, max(run.budget, 1)) for drafter, run in forks]
@@ -198,7 +198,7 @@ def cut(runs: Sequence[RequestRun], allocator: BudgetAllocator | None) -> None:
 def verify(runs: Sequence[RequestRun], packed: Sequence[PackedTree]) -> list[Verification]:
     """The target's verification of every tree, in one pass where it can."""
     if len(runs) > 1 and isinstance(runs[0].target, JointTarget):
-        return runs[0].target.verify_together([run.target for run in runs], packed)
+        return runs[0].target.verify_batch([run.target for run in runs], packed)
     return [run.target.verify(tree) for run, tree in zip(runs, packed, strict=True)]
 
 
@@ -307,7 +307,7 @@ class RequestBatch:
                 self.drop(number)
 
 
-def decode_together(requests: Iterable[BatchRequest], target: Target, concurrency: int,
+def decode_batch(requests: Iterable[BatchRequest], target: Target, concurrency: int,
                     allocator: BudgetAllocator | None = None) -> Iterator[tuple[int, Round]]:
     """The rounds of many requests, ``concurrency`` of them at a time; each round comes with its request's place in
     ``requests``."""

@@ -47,7 +47,7 @@ class Target(Residual, Protocol):
 class JointTarget(Protocol):
     """A target that verifies the trees of several texts in one pass."""
 
-    def verify_together(self, forks: Sequence[Any], packed: Sequence[PackedTree]) -> list[Verification]:
+    def verify_batch(self, forks: Sequence[Any], packed: Sequence[PackedTree]) -> list[Verification]:
         """What ``verify`` of each fork would return for its own tree."""
 
 
@@ -71,14 +71,14 @@ class Drafter(Protocol):
 
 
 @runtime_checkable
-class JointDrafter(Protocol):
+class BatchDrafter(Protocol):
     """A drafter that drafts for several texts in one pass."""
 
     @property
     def weights(self) -> object:
         """An object that all its forks share and no other drafter has."""
 
-    def draft_together(self, forks: Sequence[Any], roots: Sequence[int], widths: Sequence[int]) -> list[Lattice]:
+    def draft_batch(self, forks: Sequence[Any], roots: Sequence[int], widths: Sequence[int]) -> list[Lattice]:
         """What ``draft`` of each fork would return."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from engine.decoding.plan import Drafter, JointDrafter
+from engine.decoding.plan import BatchDrafter, Drafter
 from engine.records import Integers, Lattice
 
 
@@ -34,15 +34,15 @@ class NarrowedDrafter:
 
     @property
     def weights(self) -> object:
-        """See ``plan.JointDrafter``."""
-        return self.inside.weights if isinstance(self.inside, JointDrafter) else self.inside
+        """See ``plan.BatchDrafter``."""
+        return self.inside.weights if isinstance(self.inside, BatchDrafter) else self.inside
 
-    def draft_together(self, forks: Sequence[NarrowedDrafter], roots: Sequence[int], widths: Sequence[int]
+    def draft_batch(self, forks: Sequence[NarrowedDrafter], roots: Sequence[int], widths: Sequence[int]
                        ) -> list[Lattice]:
-        """See ``plan.JointDrafter``; one draft after another where the drafter inside cannot draft jointly."""
+        """See ``plan.BatchDrafter``; one draft after another where the drafter inside cannot draft jointly."""
         inside = [fork.inside for fork in forks]
-        if isinstance(self.inside, JointDrafter):
-            return self.inside.draft_together(inside, roots, widths)
+        if isinstance(self.inside, BatchDrafter):
+            return self.inside.draft_batch(inside, roots, widths)
         return [drafter.draft(*arguments) for drafter, *arguments in zip(inside, roots, widths, strict=True)]
 
     def release(self) -> None:

@@ -15,9 +15,9 @@ from engine.lab.settings import BASELINE, Setting, SweepPlan
 from engine.records import Sampling
 from engine.requests.limits import (
     LARGEST,
+    MOST_CONCURRENCY,
     MOST_NODES,
     MOST_REPEATS,
-    MOST_TOGETHER,
     MOST_TOKENS,
     TRIED_BUDGETS,
     check_sampling,
@@ -60,7 +60,8 @@ MOST_CELLS = 1_000_000
 @dataclass(frozen=True)
 class Choice:
     """The settings of a sweep as a person chooses them: every method at every budget, with each number of requests at
-    once in ``together``. If ``auto_budget`` is not 0, each method is also measured at the pace ``auto`` with at most so
+    once in ``concurrency``. If ``auto_budget`` is not 0,
+    each method is also measured at the pace ``auto`` with at most so
     many nodes per round, and ``budgets`` may be empty."""
 
     methods: tuple[str, ...]
@@ -69,7 +70,7 @@ class Choice:
     drafters: tuple[str, ...] = ()
     sampling: Sampling = Sampling()
     auto_budget: int = 0
-    together: tuple[int, ...] = (1,)
+    concurrency: tuple[int, ...] = (1,)
 
 
 def parse_budgets(text: str) -> tuple[int, ...]:
@@ -95,10 +96,10 @@ def tidy_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
                  "No node budget was given; write at least one, as in: 16, 32, 64.")
 
 
-def tidy_together(counts: Iterable[int]) -> tuple[int, ...]:
+def tidy_concurrency(counts: Iterable[int]) -> tuple[int, ...]:
     """Numbers of requests at once in ascending order without repeats; RequestError for none, or for one outside the
     bounds."""
-    return _tidy("The number of requests at once", counts, 1, MOST_TOGETHER,
+    return _tidy("The number of requests at once", counts, 1, MOST_CONCURRENCY,
                  "No number of requests at once was given; write at least one, as in: 1, 2, 4, 8.")
 
 
@@ -117,9 +118,9 @@ def settings(choice: Choice) -> tuple[Setting, ...]:
     RequestError for an unknown method or split, or for numbers that the engine does not take.
     """
     alone = _alone(choice)
-    counts = tidy_together(choice.together)
-    together_settings = [replace(setting, together=count) for count in counts for setting in alone]
-    return tuple(dict.fromkeys([alone[0], *together_settings]))
+    counts = tidy_concurrency(choice.concurrency)
+    concurrent_settings = [replace(setting, concurrency=count) for count in counts for setting in alone]
+    return tuple(dict.fromkeys([alone[0], *concurrent_settings]))
 
 
 def _alone(choice: Choice) -> tuple[Setting, ...]:

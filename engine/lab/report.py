@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from engine.decoding.methods import METHODS
-from engine.lab.load import curves, load_words, under_load
+from engine.lab.concurrency import concurrency_words, curves, of_several
 from engine.lab.settings import CellResult, Reading, Setting, SweepPlan
 from engine.lab.statistics import Estimate, acceptance, calibration, histogram
 from engine.lab.store import StoredSweep
@@ -93,7 +93,8 @@ def report(stored: StoredSweep, measured: Sequence[CellResult]) -> Record:
         "failures": failures(plan, measured),
         "recommended": recommended(plan, best) if best else None,
         "ridge": [recommended(plan, row) for count in summary.counts if (row := summary.at(count).best)],
-        "load": {curve.label: load_words(summary, curve) for curve in curves(summary)} if under_load(summary) else {},
+        "load": {curve.label: concurrency_words(summary, curve)
+                 for curve in curves(summary)} if of_several(summary) else {},
         "command": sweep_command(plan)}
 
 
@@ -147,7 +148,7 @@ def failures(plan: SweepPlan, measured: Sequence[CellResult]) -> list[Record]:
 
 def run_command(plan: SweepPlan, setting: Setting) -> str:
     """The command line that runs a setting on the first prompt; for several requests at once, one that measures it."""
-    if setting.together > 1:
+    if setting.concurrency > 1:
         return sweep_command(replace(plan, settings=(setting.baseline, setting)))
     words = ["python", "-m", "engine", "generate", "--rig", plan.rig, "--dtype", plan.dtype, "--method",
              setting.method, "--budget", setting.nodes, "--split", setting.split, *_sampling(setting),
@@ -165,9 +166,9 @@ def sweep_command(plan: SweepPlan) -> str:
              *(["--budgets", *budgets] if budgets else []), "--split", "each" if "each" in splits else "total",
              *_sampling(plan.settings[0]), "--prompts", plan.prompt_set, "--limit", str(len(plan.prompts)),
              "--repeats", str(plan.repeats), "--max-tokens", str(plan.max_tokens), "--seed", str(plan.seed)]
-    counts = sorted({setting.together for setting in plan.settings if METHODS[setting.method].drafter_count}
-                    or {setting.together for setting in plan.settings})
-    words += ["--together", *map(str, counts)] if counts != [1] else []
+    counts = sorted({setting.concurrency for setting in plan.settings if METHODS[setting.method].drafter_count}
+                    or {setting.concurrency for setting in plan.settings})
+    words += ["--concurrency", *map(str, counts)] if counts != [1] else []
     drafters = next((setting.drafters for setting in plan.settings if setting.drafters), ())
     return shlex.join([*words, *(["--drafters", *drafters] if drafters else [])])
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from engine.decoding.budget_policy import FIXED
 from engine.decoding.outcome import mean_length
-from engine.records import Ask, Sampling
+from engine.records import PromptRequest, Sampling
 from engine.requests.prompts import Prompt
 from engine.requests.rig_names import AUTO_DTYPE
 from engine.trace import Piece
@@ -25,8 +25,8 @@ TURNS = 4  # how many prompts run beside a measured one, for each request at onc
 
 @dataclass(frozen=True)
 class Setting:
-    """What a sweep varies. Fields are as in ``records.Ask``; ``budget`` counts drafted nodes and is 0 without a
-    drafter; at the pace ``auto`` it is the most that a round may verify. ``together`` is the number of requests at
+    """What a sweep varies. Fields are as in ``records.PromptRequest``; ``budget`` counts drafted nodes and is 0 without
+    a drafter; at the pace ``auto`` it is the most that a round may verify. ``concurrency`` is the number of requests at
     once."""
 
     method: str
@@ -37,7 +37,7 @@ class Setting:
     top_k: int = 0
     top_p: float = 1.0
     pace: str = FIXED
-    together: int = 1
+    concurrency: int = 1
 
     @property
     def nodes(self) -> str:
@@ -50,7 +50,8 @@ class Setting:
         ``ddtree 64, 8 at once``."""
         parts = [self.method, self.nodes if self.nodes != "0" else "", self.split if self.split != "total" else "",
                  "+".join(self.drafters), f"T {self.temperature:g}" if self.temperature else ""]
-        return " ".join(part for part in parts if part) + (f", {self.together} at once" if self.together > 1 else "")
+        return " ".join(part for part in parts if part) + (f", {self.concurrency} at once" if self.concurrency > 1
+                                                           else "")
 
     @property
     def baseline(self) -> Setting:
@@ -61,12 +62,12 @@ class Setting:
     @property
     def curve(self) -> Setting:
         """The part that settings on the same curve share: everything but the budget and the requests at once."""
-        return replace(self, budget=0, pace=FIXED, together=1)
+        return replace(self, budget=0, pace=FIXED, concurrency=1)
 
     @property
     def alone(self) -> Setting:
         """This setting with one request at a time."""
-        return replace(self, together=1)
+        return replace(self, concurrency=1)
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,12 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Company:
-    """The requests that run beside a measured one. ``others`` take turns, so that ``at_once`` requests, the measured
-    one included, are at work in each of its rounds."""
+class BackgroundRequests:
+    """The requests that run beside a measured one. ``others`` take turns, so that ``concurrency`` requests, the
+    measured one included, are at work in each of its rounds."""
 
-    others: tuple[Ask, ...] = ()
-    at_once: int = 1
+    others: tuple[PromptRequest, ...] = ()
+    concurrency: int = 1
 
 
 @dataclass(frozen=True)
@@ -109,22 +110,22 @@ class SweepPlan:
         """How many cells it has."""
         return len(self.prompts) * len(self.settings) * self.repeats
 
-    def ask(self, cell: Cell) -> Ask:
+    def ask(self, cell: Cell) -> PromptRequest:
         """The ask that a cell makes of the rig."""
         return self._ask(cell, cell.prompt)
 
-    def company(self, cell: Cell) -> Company:
+    def background(self, cell: Cell) -> BackgroundRequests:
         """The requests that run beside a cell's: the prompts that follow it in the set, cyclically, under the same
         setting. Over all cells of a setting, every prompt so runs beside the others equally often."""
-        together = cell.setting.together
-        places = range(cell.prompt + 1, cell.prompt + 1 + TURNS * together if together > 1 else 0)
-        return Company(tuple(self._ask(cell, place % len(self.prompts)) for place in places), together)
+        concurrency = cell.setting.concurrency
+        places = range(cell.prompt + 1, cell.prompt + 1 + TURNS * concurrency if concurrency > 1 else 0)
+        return BackgroundRequests(tuple(self._ask(cell, place % len(self.prompts)) for place in places), concurrency)
 
-    def _ask(self, cell: Cell, place: int) -> Ask:
+    def _ask(self, cell: Cell, place: int) -> PromptRequest:
         setting = cell.setting
         sampling = Sampling(setting.temperature, setting.top_k, setting.top_p, self.seed + cell.repeat)
         prompt = self.prompts[place]
-        return Ask(prompt.text, method=setting.method, budget=setting.budget, max_tokens=self.max_tokens,
+        return PromptRequest(prompt.text, method=setting.method, budget=setting.budget, max_tokens=self.max_tokens,
                    sampling=sampling, split=setting.split, drafters=setting.drafters, pace=setting.pace,
                    turns=prompt.turns)
 
@@ -236,7 +237,7 @@ class Laboratory(Protocol):
     def drafters(self) -> Sequence[str]:
         """The names of its drafters."""
 
-    def measure(self, ask: Ask) -> Reading:
+    def measure(self, ask: PromptRequest) -> Reading:
         """Run to the end and return the reading; waits while another run holds the rig.
 
         Raises CanopyError, with a sentence for the person, where the ask cannot be served.

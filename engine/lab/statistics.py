@@ -129,7 +129,7 @@ def step(draft: Lattice, row: int | None, depth: int, token: int) -> int | None:
     return None if rank is None or row is None else int(draft.follow[depth, row, rank])
 
 
-def together(counts: list[AcceptanceCounts]) -> AcceptanceCounts:
+def pooled(counts: list[AcceptanceCounts]) -> AcceptanceCounts:
     """The sum of several runs' counts."""
     return reduce(_plus, counts, AcceptanceCounts())
 
@@ -293,7 +293,7 @@ class DepthRank:
 
 def acceptance(readings: Sequence[Reading]) -> tuple[DepthRank, ...]:
     """Every depth and rank that any tree held where a walk reached it, shallow depths first."""
-    counts = together([reading.acceptance for reading in readings])
+    counts = pooled([reading.acceptance for reading in readings])
     return tuple(
         DepthRank(depth + 1, rank, counts.reached[depth], proposed, counts.accepted[depth][rank])
         for depth, row in enumerate(counts.proposed) for rank, proposed in enumerate(row) if proposed)

@@ -56,8 +56,9 @@ def _prompt(fields: dict[str, Any]) -> Prompt:
 
 
 def _setting(fields: dict[str, Any]) -> Setting:
-    known_fields = {name: value for name, value in fields.items() if name != "heads"}
-    return Setting(**known_fields, drafters=tuple(fields["heads"]))
+    older = {"heads": "drafters", "together": "concurrency"}
+    known: dict[str, Any] = {older.get(name, name): value for name, value in fields.items()}
+    return Setting(**{**known, "drafters": tuple(known["drafters"])})
 
 
 def decode_conditions(text: str) -> Conditions:

@@ -63,20 +63,20 @@ class Summary:
     @property
     def counts(self) -> tuple[int, ...]:
         """The numbers of requests at once that have a row besides plain decoding's, ascending; all if none has."""
-        drafted = {row.setting.together for row in self.rows if METHODS[row.setting.method].drafter_count}
-        return tuple(sorted(drafted or {row.setting.together for row in self.rows}))
+        drafted = {row.setting.concurrency for row in self.rows if METHODS[row.setting.method].drafter_count}
+        return tuple(sorted(drafted or {row.setting.concurrency for row in self.rows}))
 
     @property
     def best(self) -> Row | None:
         """The lossless row of the largest median total tokens/s with the fewest requests at once, the smaller budget
         among equals; None without one."""
         sound = [row for row in self.rows
-                 if row.setting.together == self.counts[0] and METHODS[row.setting.method].lossless]
+                 if row.setting.concurrency == self.counts[0] and METHODS[row.setting.method].lossless]
         return max(sound, key=lambda row: (row.total.median, -row.setting.budget), default=None)
 
-    def at(self, together: int) -> Summary:
+    def at(self, concurrency: int) -> Summary:
         """The rows of so many requests at once."""
-        return Summary(tuple(row for row in self.rows if row.setting.together == together))
+        return Summary(tuple(row for row in self.rows if row.setting.concurrency == concurrency))
 
 
 def summarise(settings: Iterable[Setting], measured: Sequence[CellResult]) -> Summary:

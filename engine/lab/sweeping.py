@@ -12,12 +12,12 @@ from time import perf_counter
 from typing import Protocol
 
 from engine.errors import CanopyError, RequestError
-from engine.lab.company import JointLaboratory
+from engine.lab.background import ConcurrentLaboratory
 from engine.lab.planning import check
 from engine.lab.settings import (
+    BackgroundRequests,
     Cell,
     CellResult,
-    Company,
     Conditions,
     Laboratory,
     Reading,
@@ -25,12 +25,12 @@ from engine.lab.settings import (
     SweepPlan,
 )
 from engine.lab.store import Store, StoredSweep
-from engine.records import Ask
+from engine.records import PromptRequest
 
 Hear = Callable[[str, float], None]  # (what is being done, the share of all steps that is done already)
 
 
-class Steps:
+class Progress:
     """The steps of a long measurement, counted. ``hear`` is called with each; an exception that it raises ends the
     measurement."""
 
@@ -57,24 +57,24 @@ class Task:
     """A cell, its ask of the rig, and the requests that run beside it."""
 
     cell: Cell
-    ask: Ask
-    company: Company = Company()
+    ask: PromptRequest
+    background: BackgroundRequests = BackgroundRequests()
 
     def shortened(self, max_tokens: int) -> Task:
         """The task with texts of at most so many tokens."""
-        def short(ask: Ask) -> Ask:
+        def short(ask: PromptRequest) -> PromptRequest:
             return replace(ask, max_tokens=min(ask.max_tokens, max_tokens))
-        company = replace(self.company, others=tuple(map(short, self.company.others)))
-        return replace(self, ask=short(self.ask), company=company)
+        background = replace(self.background, others=tuple(map(short, self.background.others)))
+        return replace(self, ask=short(self.ask), background=background)
 
 
 def task_of(plan: SweepPlan, cell: Cell) -> Task:
     """The task of a plan's cell."""
-    return Task(cell, plan.ask(cell), plan.company(cell))
+    return Task(cell, plan.ask(cell), plan.background(cell))
 
 
 @dataclass(frozen=True)
-class Progress:
+class SweepProgress:
     """The progress after a cell: its result, how many cells are done, how many of these failed, how many there are in
     all, and the seconds that the rest will take (None until it can be judged)."""
 
@@ -164,14 +164,14 @@ def measure(laboratory: Laboratory, task: Task) -> CellResult:
 
 
 def _reading(laboratory: Laboratory, task: Task) -> Reading:
-    if task.company.at_once == 1:
+    if task.background.concurrency == 1:
         return laboratory.measure(task.ask)
-    if isinstance(laboratory, JointLaboratory):
-        return laboratory.measure_among(task.ask, task.company)
+    if isinstance(laboratory, ConcurrentLaboratory):
+        return laboratory.measure_concurrent(task.ask, task.background)
     raise RequestError("This rig answers one request at a time; measure it with 1 request at once.")
 
 
-def run_sweep(store: Store, number: int, crew: Crew, stop: Event) -> Iterator[Progress]:
+def run_sweep(store: Store, number: int, crew: Crew, stop: Event) -> Iterator[SweepProgress]:
     """Measure the pending cells of a sweep. Every result is in the store before its progress is yielded.
 
     Raises RequestError where the crew cannot measure the sweep, or would measure under other conditions than the
@@ -186,7 +186,7 @@ def run_sweep(store: Store, number: int, crew: Crew, stop: Event) -> Iterator[Pr
     for result in crew.work(tasks, stop):
         if store.record(number, result):
             done, failed = done + 1, failed + (result.reading is None)
-            yield Progress(result, done, failed, len(stored.plan), pace.seconds_left(result))
+            yield SweepProgress(result, done, failed, len(stored.plan), pace.seconds_left(result))
 
 
 def check_conditions(stored: StoredSweep, here: Conditions) -> None:

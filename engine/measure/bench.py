@@ -21,13 +21,13 @@ from tqdm import tqdm
 
 from engine.budget.auto import AutoBudget, DraftHistory, SharedRows
 from engine.decoding.budget_policy import AUTO
-from engine.decoding.loop import BatchRequest, decode_together
+from engine.decoding.loop import BatchRequest, decode_batch
 from engine.drafters.abilities import BlockDrafter
 from engine.errors import RequestError
 from engine.lab.settings import Cell, Setting, SweepPlan, measuring_order
 from engine.lab.statistics import read
 from engine.measure.plain import PlainLoop
-from engine.records import STAGES, Ask, Round, Sampling
+from engine.records import STAGES, PromptRequest, Round, Sampling
 from engine.serving.live import LiveRig
 from engine.trace import Entry, Line
 
@@ -84,7 +84,7 @@ def measured(live: LiveRig, plan: SweepPlan) -> Iterator[tuple[Cell, Tally]]:
     clock = ForwardClock(live.loaded.target.fastest)
     shortest = min(range(len(plan.prompts)), key=lambda place: len(plan.prompts[place].text))
     for point in plan.settings:
-        asks = asks_of(plan, Cell(shortest, point))[:point.together]
+        asks = asks_of(plan, Cell(shortest, point))[:point.concurrency]
         run(live, cast(BenchPoint, point), [replace(ask, max_tokens=min(WARMING_TOKENS, ask.max_tokens))
                                             for ask in asks])
     for cell in tqdm(cells, unit="run"):
@@ -96,13 +96,13 @@ def measured(live: LiveRig, plan: SweepPlan) -> Iterator[tuple[Cell, Tally]]:
         yield cell, tally
 
 
-def asks_of(plan: SweepPlan, cell: Cell) -> list[Ask]:
+def asks_of(plan: SweepPlan, cell: Cell) -> list[PromptRequest]:
     """What a cell asks of the rig: one prompt, or all of them. Every repeat has the same draws."""
     alone = cast(BenchPoint, cell.setting).way not in AT_A_TIME
     return [plan.ask(Cell(place, cell.setting)) for place in ([cell.prompt] if alone else range(len(plan.prompts)))]
 
 
-def run(live: LiveRig, point: BenchPoint, asks: Sequence[Ask]) -> Tally:
+def run(live: LiveRig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:
     """Answer the asks the point's way."""
     if point.way in AT_A_TIME:
         return at_a_time(live, point, asks)
@@ -112,7 +112,7 @@ def run(live: LiveRig, point: BenchPoint, asks: Sequence[Ask]) -> Tally:
     return tally
 
 
-def alone(live: LiveRig, ask: Ask, recorded: bool) -> Tally:
+def alone(live: LiveRig, ask: PromptRequest, recorded: bool) -> Tally:
     """One run; a ``recorded`` one carries text and keeps every line, as the page does, and its statistics are computed
     only when they are shown or written, so not here."""
     if recorded:
@@ -131,7 +131,7 @@ def _rounds_of(lines: Iterator[Line], kept: list[Line]) -> Iterator[Round]:
             yield line.round
 
 
-def plain_loop(live: LiveRig, ask: Ask) -> Tally:
+def plain_loop(live: LiveRig, ask: PromptRequest) -> Tally:
     """DDTree the way the paper's reference runs it, on the same weights. Nothing is known of its trees."""
     ((name, drafter),) = live.loaded.drafters_for(ask.method, ask.drafters).items()
     if not isinstance(drafter, BlockDrafter):
@@ -143,37 +143,37 @@ def plain_loop(live: LiveRig, ask: Ask) -> Tally:
     return Tally(sum(lengths), len(lengths), len(lengths), seconds=perf_counter() - began)
 
 
-def at_a_time(live: LiveRig, point: BenchPoint, asks: Sequence[Ask]) -> Tally:
-    """Answer all asks, ``point.together`` of them at a time: with the same budget each, each at its own pace, or with
-    one total of rows divided among them."""
+def at_a_time(live: LiveRig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:
+    """Answer all asks, ``point.concurrency`` of them at a time: with the same budget each, each at its own pace, or
+    with one total of rows divided among them."""
     rig, history = live.loaded, DraftHistory()
     requests = [live.request(ask) for ask in asks]
     middle = int(median(len(request.prompt_ids) + request.max_tokens // 2 for request in requests))
     curve = live.costs.curve(middle, Sampling()) if point.pace == AUTO else None
     drafters = list(rig.drafters_for(point.method, point.drafters).values())
     batch = [BatchRequest(request, drafters, AutoBudget(curve, history) if curve else None) for request in requests]
-    with live.held(f"for {point.together} requests at once"), torch.inference_mode():
+    with live.held(f"for {point.concurrency} requests at once"), torch.inference_mode():
         allocator = SharedRows() if point.way == SHARED else None
-        tally = full_rounds(decode_together(batch, rig.target, point.together, allocator), point.together)
+        tally = full_rounds(decode_batch(batch, rig.target, point.concurrency, allocator), point.concurrency)
     if not tally.rounds:
-        raise RequestError(f"No round had {point.together} requests at work: some of the {len(asks)} prompts are "
+        raise RequestError(f"No round had {point.concurrency} requests at work: some of the {len(asks)} prompts are "
                            "answered with nothing; name more prompts than that.")
     return tally
 
 
-def full_rounds(numbered: Iterable[tuple[int, Round]], together: int) -> Tally:
+def full_rounds(numbered: Iterable[tuple[int, Round]], concurrency: int) -> Tally:
     """The rounds that so many requests shared, of a run that yields each request's number with its round."""
     tally = Tally()
     by_request: dict[int, tuple[int, float]] = {}  # tokens, and seconds that it was answered
     for step in steps(numbered):
-        if len(step) != together:
+        if len(step) != concurrency:
             continue
         laps = step[0][1].seconds
         seconds = sum(laps.values())
         for number, one in step:
             tokens, spent = by_request.get(number, (0, 0.0))
             by_request[number] = tokens + len(one.acceptance.keep), spent + seconds
-        tally.add(Tally(sum(len(one.acceptance.keep) for _, one in step), 1, together,
+        tally.add(Tally(sum(len(one.acceptance.keep) for _, one in step), 1, concurrency,
                         sum(len(one.tree) - 1 for _, one in step), seconds, 0.0, dict(laps)))
     tally.rates = [tokens / seconds for tokens, seconds in by_request.values()]
     return tally

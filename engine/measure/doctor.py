@@ -32,9 +32,9 @@ from engine.lab.findings import (
     positions_finding,
     ways_finding,
 )
-from engine.lab.sweeping import Steps
+from engine.lab.sweeping import Progress
 from engine.models.target import TorchTarget
-from engine.records import Ask, Floats, Integers, Lattice, Sampling
+from engine.records import Floats, Integers, Lattice, PromptRequest, Sampling
 from engine.serving.live import LiveRig
 from engine.serving.rigs import Rig
 from engine.trace import committed_ids, gather
@@ -68,35 +68,35 @@ class ReferenceAnswer:
 
 
 def diagnose(rig: Rig, prompts: Sequence[str], other: Rig | None = None,
-             steps: Steps | None = None) -> list[DoctorFinding]:
-    """All findings of a rig. ``other`` is the same rig in another dtype, for the dtype check; ``steps`` is told the
+             progress: Progress | None = None) -> list[DoctorFinding]:
+    """All findings of a rig. ``other`` is the same rig in another dtype, for the dtype check; ``progress`` is told the
     progress."""
-    live, steps = LiveRig(rig), steps or Steps()
-    steps.expect(len(prompts))
+    live, progress = LiveRig(rig), progress or Progress()
+    progress.expect(len(prompts))
     answers = []
     for number, prompt in enumerate(prompts, start=1):
-        steps.begin(f"The target answers prompt {number} of {len(prompts)}.")
+        progress.begin(f"The target answers prompt {number} of {len(prompts)}.")
         answers.append(answer_of(live, prompt))
-    return examine(rig, answers, other, steps)
+    return examine(rig, answers, other, progress)
 
 
 def examine(rig: Rig, answers: Sequence[ReferenceAnswer], other: Rig | None = None,
-            steps: Steps | None = None) -> list[DoctorFinding]:
+            progress: Progress | None = None) -> list[DoctorFinding]:
     """All findings of a rig, over texts that the target has already written."""
     drafters = {name: drafter for name, drafter in rig.drafters.items() if isinstance(drafter, BlockDrafter)}
-    steps = steps or Steps()
-    steps.expect(1 + (CHECKS + 1) * len(drafters))
-    steps.begin("The target is examined.")
+    progress = progress or Progress()
+    progress.expect(1 + (CHECKS + 1) * len(drafters))
+    progress.begin("The target is examined.")
     findings = [*target_findings(rig, answers)]
     for name, drafter in drafters.items():
-        findings += _drafter_findings(rig, (name, drafter), answers, steps)
+        findings += _drafter_findings(rig, (name, drafter), answers, progress)
         findings += _dtype_finding(rig, other, name, answers)
     return findings
 
 
 def answer_of(live: LiveRig, prompt: str) -> ReferenceAnswer:
     """The target's own answer to a prompt as a answer."""
-    trace = gather(live.run(Ask(prompt, method="autoregressive", budget=0, max_tokens=TOKENS)))
+    trace = gather(live.run(PromptRequest(prompt, method="autoregressive", budget=0, max_tokens=TOKENS)))
     prompt_ids = trace.header.request.prompt_ids
     return reread(live.loaded.target, [
         *prompt_ids, *committed_ids(entry.round for entry in trace.entries)], len(prompt_ids))
@@ -193,9 +193,9 @@ def _thinking_finding(rig: Rig, answers: Sequence[ReferenceAnswer]) -> DoctorFin
 
 
 def _drafter_findings(rig: Rig, named: tuple[str, BlockDrafter], answers: Sequence[ReferenceAnswer],
-                      steps: Steps) -> list[DoctorFinding]:
+                      progress: Progress) -> list[DoctorFinding]:
     name, drafter = named
-    steps.begin(f"The drafter {name} as it is configured.")
+    progress.begin(f"The drafter {name} as it is configured.")
     whole = chain_marks(drafter, answers, rig.target.taps)
     tries: tuple[tuple[str, Ways, str], ...] = (
         ("taps", _other_taps(rig), "Take the taps from the checkpoint's config, as outputs of those layers; here "
@@ -211,7 +211,7 @@ def _drafter_findings(rig: Rig, named: tuple[str, BlockDrafter], answers: Sequen
          "Use the rotary base of the checkpoint's config; here {best} fares better."))
     findings = []
     for check, ways, advice in tries:
-        steps.begin(f"The drafter {name}: {check}.")
+        progress.begin(f"The drafter {name}: {check}.")
         findings.append(ways_finding((check, name), whole, marks_by_way(drafter, answers, ways), advice))
     options = drafter.model.config.dflash_config
     findings[0] = against_config(findings[0], tuple(rig.target.taps), tuple(options["target_layer_ids"]))

@@ -17,17 +17,17 @@ from engine.checkpoints.files import Tell
 from engine.checkpoints.memory import Opening
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import BatchRequest
-from engine.lab.company import read_among
+from engine.lab.background import read_concurrent
 from engine.lab.findings import DoctorFinding
 from engine.lab.planning import prompt_set
-from engine.lab.settings import Company, Conditions, Reading
+from engine.lab.settings import BackgroundRequests, Conditions, Reading
 from engine.lab.statistics import read
-from engine.lab.sweeping import Steps
+from engine.lab.sweeping import Progress
 from engine.lab.whatif import WhatIf
 from engine.machine.threads import OtherWork
 from engine.measure.doctor import diagnose
 from engine.measure.whatif import Alternatives, live_what_if, written
-from engine.records import Ask, Round
+from engine.records import PromptRequest, Round
 from engine.serving.chat import TokenTexts
 from engine.serving.live import LiveRig, open_rig
 from engine.serving.precision import DTYPES
@@ -58,23 +58,23 @@ class LiveLaboratory:
     def drafters(self) -> Sequence[str]:
         return self.live.drafters
 
-    def measure(self, ask: Ask) -> Reading:
+    def measure(self, ask: PromptRequest) -> Reading:
         with self.live.rounds(ask) as rounds:
             return read(rounds)
 
-    def measure_among(self, ask: Ask, company: Company) -> Reading:
-        """See ``lab.company.JointLaboratory``. Requests at ``auto`` share one total of rows, whose costs are measured
-        first."""
-        with self.live.held(f"with {company.at_once} requests at once"), torch.inference_mode():
-            requests = [self._batched(one) for one in (ask, *company.others)]
-            return read_among(self.rig.target, requests, company.at_once, SharedRows())
+    def measure_concurrent(self, ask: PromptRequest, background: BackgroundRequests) -> Reading:
+        """See ``lab.background.ConcurrentLaboratory``. Requests at ``auto`` share one total of rows, whose
+        costs are measured first."""
+        with self.live.held(f"with {background.concurrency} requests at once"), torch.inference_mode():
+            requests = [self._batched(one) for one in (ask, *background.others)]
+            return read_concurrent(self.rig.target, requests, background.concurrency, SharedRows())
 
-    def _batched(self, ask: Ask) -> BatchRequest:
+    def _batched(self, ask: PromptRequest) -> BatchRequest:
         request, drafters = self.live.request(ask), list(self.rig.drafters_for(ask.method, ask.drafters).values())
         adaptive = ask.pace == AUTO and bool(drafters)
         return BatchRequest(request, drafters, self.live.auto_budget(request, drafters) if adaptive else None)
 
-    def load_cost(self, ask: Ask, requests: int) -> CostCurve:
+    def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
         """The cost of rounds of so many requests like this one, in the middle of its text; a new one takes seconds to
         measure."""
         middle = len(self.live.request(ask).prompt_ids) + ask.max_tokens // 2
@@ -102,7 +102,7 @@ class LiveInstruments:
         self._twin: LiveInstruments | None = None
         self._others = OtherWork()
 
-    def in_turns(self, asks: Sequence[Ask]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
+    def in_turns(self, asks: Sequence[PromptRequest]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
         return self._live.in_turns(asks)
 
     def missing_processors(self) -> float:
@@ -118,22 +118,22 @@ class LiveInstruments:
         return self._twin
 
     def cost(self, trace: Trace) -> CostCurve:
-        return self.load_cost(trace, 1)
+        return self.concurrent_cost(trace, 1)
 
-    def load_cost(self, trace: Trace, requests: int) -> CostCurve:
+    def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
         return self._live.curve(written(trace).context, trace.header.request.sampling, requests)
 
     def known_cost(self, trace: Trace, measuring: bool = False) -> CostCurve | None:
         context, sampling = written(trace).context, trace.header.request.sampling
         return self._live.quick_curve(context, sampling) if measuring else self._live.costs.known(context)
 
-    def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
-        return live_what_if(self._live, written(trace), Alternatives(curve=self.cost(trace)), steps)
+    def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
+        return live_what_if(self._live, written(trace), Alternatives(curve=self.cost(trace)), progress)
 
-    def doctor(self, steps: Steps) -> Sequence[DoctorFinding]:
+    def doctor(self, progress: Progress) -> Sequence[DoctorFinding]:
         """Only the command line compares dtypes, which needs the rig loaded a second time."""
         name, count = EXAMINED
-        return diagnose(self._live.loaded, [prompt.text for prompt in prompt_set(name, count)], steps=steps)
+        return diagnose(self._live.loaded, [prompt.text for prompt in prompt_set(name, count)], progress=progress)
 
 
 def open_beside(beside: object, name: str, dtype: str, tell: Tell) -> tuple[LiveRig, LiveInstruments]:

@@ -17,7 +17,7 @@ from engine.drafters.known_text import ReadText, read_text
 from engine.errors import RequestError
 from engine.lab.planning import tidy_budgets
 from engine.lab.replay import Grower, KnownText, TextPass, reread
-from engine.lab.sweeping import Steps
+from engine.lab.sweeping import Progress
 from engine.lab.whatif import Forecast, Point, WhatIf, builders_of, forecasts, gain, points
 from engine.records import Proposals, Request
 from engine.requests.limits import TRIED_BUDGETS
@@ -62,24 +62,24 @@ class Alternatives:
     curve: CostCurve | None = None
 
 
-def what_if(rig: Rig, text: RunText, tried: Alternatives, steps: Steps | None = None) -> WhatIf:
-    """The forecast of every alternative; ``steps`` is told the progress. The caller has to hold the rig.
+def what_if(rig: Rig, text: RunText, tried: Alternatives, progress: Progress | None = None) -> WhatIf:
+    """The forecast of every alternative; ``progress`` is told the progress. The caller has to hold the rig.
 
     RequestError where the text is empty or not this target's, or where a method cannot be replayed.
     """
     budgets = _checked(rig, text, tried.budgets)
     began = perf_counter()
     tried_points = points(_drafters(rig, text, tried.methods))
-    steps = steps or Steps()
-    steps.expect(len(tried_points) + 1)
-    steps.begin("The target reads the text again.")
+    progress = progress or Progress()
+    progress.expect(len(tried_points) + 1)
+    progress.begin("The target reads the text again.")
     again = reread(text.request, text.token_ids, rig.target)
     departures = _departures(text, again)
     known = KnownText(np.asarray(text.token_ids, np.int32), len(text.request.prompt_ids), rig.target.context_limit)
     growers = _growers(rig, text, again, (tried_points, known, max(budgets)))
     done: list[Forecast] = []
     for point in tried_points:
-        steps.begin(f"The method {point.method} at every budget.")
+        progress.begin(f"The method {point.method} at every budget.")
         done += forecasts(point, budgets, known, growers, tried.curve)
     gains = [gain(point, max(budgets), known, growers) for point in tried_points if point.drafters]
     target = rig.target
@@ -89,10 +89,10 @@ def what_if(rig: Rig, text: RunText, tried: Alternatives, steps: Steps | None = 
         perf_counter() - began)
 
 
-def live_what_if(live: LiveRig, text: RunText, tried: Alternatives, steps: Steps | None = None) -> WhatIf:
+def live_what_if(live: LiveRig, text: RunText, tried: Alternatives, progress: Progress | None = None) -> WhatIf:
     """``what_if`` on a live rig, once no run holds it."""
     with live.held("while other budgets were replayed"):
-        return what_if(live.loaded, text, tried, steps)
+        return what_if(live.loaded, text, tried, progress)
 
 
 def _checked(rig: Rig, text: RunText, budgets: Sequence[int]) -> tuple[int, ...]:

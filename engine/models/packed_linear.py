@@ -68,9 +68,9 @@ class PackedLinear:
         outputs, size = self.weight.shape
         draws = torch.Generator().manual_seed(0)
         inputs = torch.randn(max(2, TRIED_VALUES // outputs), size, generator=draws).to(self.weight)
-        together = self._multiplied(inputs)
+        products = self._multiplied(inputs)
         self._paired = any(not torch.equal(self._multiplied(row), expected)
-                           for row, expected in zip(inputs.split(1), together.split(1), strict=True))
+                           for row, expected in zip(inputs.split(1), products.split(1), strict=True))
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """The product with inputs (…, inputs): (…, outputs)."""

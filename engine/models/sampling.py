@@ -18,7 +18,7 @@ from torch import Tensor
 from engine.decoding.choices import LazyVerification, VerificationSource
 from engine.records import Floats, Integers, PackedTree, Sampling, Verification
 
-AT_ONCE = 2**17  # logits per batch of statistics: more would not fit the CPU's caches and take twice the time
+LOGITS_PER_BATCH = 2**17  # logits per batch of statistics: more would not fit the CPU's caches and take twice the time
 WAITING = 2**17  # up to so many logits wait until their statistics are read; until then they stay in memory
 
 
@@ -144,9 +144,9 @@ def described(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Integ
 def _greedy_on_cpu(logits: Floats, best: NDArray[np.intp], tokens: Integers, parents: Integers) -> Verification:
     """``statistics`` at temperature 0 in numpy: a call takes a fifth of torch's time, and torch's threads would wait
     for one another when two Python threads call them."""
-    together = max(1, AT_ONCE // logits.shape[-1])
-    batches = [_row_statistics(logits[start:start + together], best[start:start + together])
-             for start in range(0, len(logits), together)]
+    rows = max(1, LOGITS_PER_BATCH // logits.shape[-1])
+    batches = [_row_statistics(logits[start:start + rows], best[start:start + rows])
+             for start in range(0, len(logits), rows)]
     top, total, entropy, gap = np.concatenate(batches, axis=1)
     logprobs = 0 - np.log(total)
     offered = logits[parents, tokens] - top[parents] + logprobs[parents]

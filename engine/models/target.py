@@ -121,10 +121,10 @@ class TorchTarget:
 
     def verify(self, packed: PackedTree) -> Verification:
         """See ``plan.Target``: one pass with the mask of paper 000, section 4.2."""
-        return self.verify_together([self], [packed])[0]
+        return self.verify_batch([self], [packed])[0]
 
     @in_inference_mode
-    def verify_together(self, forks: Sequence[TorchTarget], packed: Sequence[PackedTree]) -> list[Verification]:
+    def verify_batch(self, forks: Sequence[TorchTarget], packed: Sequence[PackedTree]) -> list[Verification]:
         """See ``plan.JointTarget``. Where only the reference forward pass serves the model, each fork has a pass of its
         own."""
         if self._waiting:

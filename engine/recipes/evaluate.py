@@ -23,7 +23,7 @@ from engine.errors import CanopyError
 from engine.recipes.confined import runs_to_its_end
 from engine.recipes.corpus.items import Item
 from engine.recipes.corpus.mixture import unseen_items
-from engine.records import Ask, Round
+from engine.records import PromptRequest, Round
 from engine.requests.rig_names import AUTO_DTYPE, DTYPE_NAMES, EMBEDDED_RIG, RIGS_FOLDER
 from engine.serving.live import LiveRig
 from engine.serving.rigs import Rig, load_rig
@@ -77,7 +77,7 @@ WRITTEN = tuple(domain for domain, check in CHECKS.items() if check is function_
 
 def answer(rig: Rig, item: Item, setting: Drafting, choice: argparse.Namespace) -> list[Round]:
     """Answer one item, and return the rounds."""
-    ask = Ask(item.prompt, method=setting.method, budget=choice.budget, max_tokens=choice.max_tokens,
+    ask = PromptRequest(item.prompt, method=setting.method, budget=choice.budget, max_tokens=choice.max_tokens,
               split=setting.split, drafters=setting.drafters)
     drafters = rig.drafters_for(ask.method, ask.drafters)
     return list(decode(LiveRig(rig).request(ask), rig.target, list(drafters.values())))

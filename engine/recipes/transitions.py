@@ -23,7 +23,7 @@ from tqdm import tqdm
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.marginals import marginals
 from engine.machine.threads import settle
-from engine.records import Ask, Lattice
+from engine.records import Lattice, PromptRequest
 from engine.requests.prompts import read_prompts
 from engine.requests.rig_names import AUTO_DTYPE, DTYPE_NAMES, EMBEDDED_RIG, RIGS_FOLDER
 from engine.serving.live import LiveRig
@@ -49,10 +49,10 @@ class Contender:
     drafter: str
     budget: int
 
-    def ask(self, prompt: str, max_tokens: int) -> Ask:
+    def ask(self, prompt: str, max_tokens: int) -> PromptRequest:
         """The prompt under this setting."""
         method = "ddtree" if self.budget else "dflash"
-        return Ask(prompt, method=method, budget=self.budget or LONGEST, max_tokens=max_tokens,
+        return PromptRequest(prompt, method=method, budget=self.budget or LONGEST, max_tokens=max_tokens,
                    drafters=(self.drafter,))
 
 

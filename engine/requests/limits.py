@@ -18,8 +18,8 @@ LONGEST_SHOWN = 60  # characters of what was typed, in a sentence about it
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 DECIMAL_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 TRIED_BUDGETS = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-MOST_TOGETHER = 64  # requests at once: every one of them holds a cache
-TRIED_TOGETHER = (1, 2, 4, 8, 16)
+MOST_CONCURRENCY = 64  # requests at once: every one of them holds a cache
+TRIED_CONCURRENCY = (1, 2, 4, 8, 16)
 
 
 def number(name: str, value: Any, least: float, most: float, zero: bool = False) -> float:

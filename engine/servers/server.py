@@ -9,14 +9,14 @@ from typing import Any, TypeGuard
 
 from engine.errors import ServerError
 from engine.recorder import LARGEST, seen
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.servers import KINDS
 from engine.servers.answer import LONGEST_CHUNK, AnswerReader
 from engine.servers.client import STREAM_SECONDS, Client, Events
 from engine.servers.kind import UNKNOWN, Counts, ServerKind, ServerReport, counts_of
 
 CHAT = "/v1/chat/completions"
-TRIAL = Ask("Count from one to ten.", max_tokens=16)  # a short request that shows what the server reports
+TRIAL = PromptRequest("Count from one to ten.", max_tokens=16)  # a short request that shows what the server reports
 TRIAL_SECONDS = 120.0
 LONGEST_NAME = 200  # characters of a model's name or a version
 
@@ -50,7 +50,7 @@ class Server:
                  else "its rounds are not known, only the chunks that its answer came in")
         return f"{self.title} reports {told}: {shown}. {self.kind.more}"
 
-    def answer(self, ask: Ask, seconds: float = STREAM_SECONDS) -> AbstractContextManager[Events]:
+    def answer(self, ask: PromptRequest, seconds: float = STREAM_SECONDS) -> AbstractContextManager[Events]:
         """The events of its answer, within so many seconds."""
         return self.client.stream(CHAT, {**body_of(ask, self.model, self.kind), "logprobs": True}, seconds)
 
@@ -85,7 +85,7 @@ def _is_name(value: Any) -> TypeGuard[str]:
     return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and value.isprintable()
 
 
-def body_of(ask: Ask, model: str, kind: ServerKind) -> dict[str, Any]:
+def body_of(ask: PromptRequest, model: str, kind: ServerKind) -> dict[str, Any]:
     """The body of a streamed request to the server."""
     sampling = ask.sampling
     messages = [*({"role": role, "content": text} for role, text in ask.turns), {"role": "user", "content": ask.prompt}]

@@ -13,7 +13,8 @@ from threading import Event, Lock
 from time import monotonic, perf_counter
 
 from engine.errors import CanopyError, ServerError
-from engine.records import Ask
+from engine.records import PromptRequest
+from engine.requests.limits import TRIED_CONCURRENCY
 from engine.servers.kind import Counts, count, section
 from engine.servers.server import CHAT, Server, body_of
 
@@ -88,19 +89,18 @@ def _grown(before: float | None, after: float | None) -> float | None:
     return None if before is None or after is None or after < before else after - before
 
 
-AT_ONCE = (1, 2, 4, 8, 16)
 ROUNDS_OF_REQUESTS = 2  # how many requests are sent at a level, as a multiple of those at once
 MOST_TOKENS = 64  # of an answer
 LEVEL_SECONDS = 60.0  # after which a level sends no further request
 
 
 @dataclass(frozen=True)
-class LoadLevel:
+class ConcurrencyLevel:
     """The measurement at one number of requests at once: ``tokens`` of all answers in ``seconds`` from the first
     request to the last answer; ``latencies`` in seconds, one per answer; ``failed`` requests, and the first one's
     ``failure``."""
 
-    at_once: int
+    concurrency: int
     tokens: int
     seconds: float
     latencies: tuple[float, ...]
@@ -118,20 +118,20 @@ class LoadLevel:
         return median(self.latencies) if self.latencies else None
 
 
-def measured(server: Server, prompts: Sequence[str], stop: Event) -> Iterator[LoadLevel]:
+def measured(server: Server, prompts: Sequence[str], stop: Event) -> Iterator[ConcurrencyLevel]:
     """The levels one after another, each over the same prompts in turn. Ends after a level whose requests all failed,
     or once ``stop`` is set. The very first request does not count, since it may find the server cold."""
     _answered(server, prompts[0])
-    for at_once in AT_ONCE:
+    for concurrency in TRIED_CONCURRENCY:
         if stop.is_set():
             return
-        level = _level(server, list(islice(cycle(prompts), ROUNDS_OF_REQUESTS * at_once)), at_once, stop)
+        level = _level(server, list(islice(cycle(prompts), ROUNDS_OF_REQUESTS * concurrency)), concurrency, stop)
         yield level
         if not level.latencies:
             return
 
 
-def _level(server: Server, prompts: Sequence[str], at_once: int, stop: Event) -> LoadLevel:
+def _level(server: Server, prompts: Sequence[str], concurrency: int, stop: Event) -> ConcurrencyLevel:
     began = perf_counter()
 
     def asked(prompt: str) -> tuple[int, float] | str | None:
@@ -142,18 +142,19 @@ def _level(server: Server, prompts: Sequence[str], at_once: int, stop: Event) ->
         except CanopyError as error:
             return str(error)
 
-    with ThreadPoolExecutor(at_once, thread_name_prefix="load") as threads:
+    with ThreadPoolExecutor(concurrency, thread_name_prefix="load") as threads:
         outcomes = list(threads.map(asked, prompts))
     seconds = perf_counter() - began
     answered = [outcome for outcome in outcomes if isinstance(outcome, tuple)]
     failures = [outcome for outcome in outcomes if isinstance(outcome, str)]
-    return LoadLevel(at_once, sum(tokens for tokens, _ in answered), seconds, tuple(spent for _, spent in answered),
+    return ConcurrencyLevel(concurrency, sum(tokens for tokens, _ in answered), seconds,
+                            tuple(spent for _, spent in answered),
                  len(failures), failures[0] if failures else "")
 
 
 def _answered(server: Server, prompt: str) -> tuple[int, float]:
     """How many tokens an answer had, and how many seconds it took."""
-    asked = body_of(Ask(prompt, max_tokens=MOST_TOKENS), server.model, server.kind)
+    asked = body_of(PromptRequest(prompt, max_tokens=MOST_TOKENS), server.model, server.kind)
     left_out = {"stream", "stream_options", *server.kind.asks}
     body = {name: value for name, value in asked.items() if name not in left_out}
     began = perf_counter()

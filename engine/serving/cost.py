@@ -16,7 +16,7 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from engine.budget.cost import CostCurve, LoadCost, between
+from engine.budget.cost import CostByConcurrency, CostCurve, between
 from engine.decoding.loop import step
 from engine.decoding.plan import Drafter
 from engine.records import Request, Sampling
@@ -25,8 +25,8 @@ from engine.serving.rigs import Rig
 
 # every budget plus the root, and whole blocks of a kernel: the cost may jump after 4, 8, 16, 32 or 64 rows
 ROWS = (1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
-JOINT_ROWS = (*ROWS, 11, 21, 29, 41, 57, 81, 113, 145, 161)  # finer: one choice adds rows to several trees
-MOST_JOINT_ROWS = 513  # of several requests: beyond, time grows with arithmetic alone, along a line
+BATCH_ROWS = (*ROWS, 11, 21, 29, 41, 57, 81, 113, 145, 161)  # finer: one choice adds rows to several trees
+MOST_BATCH_ROWS = 513  # of several requests: beyond, time grows with arithmetic alone, along a line
 FEWEST_REPEATS, MOST_REPEATS = 4, 24
 SMALL = 129  # later repeats measure up to so many rows: there a tenth of a millisecond decides between budgets
 PLAIN_ROUNDS = 6
@@ -65,7 +65,7 @@ class Mock:
 
 
 @dataclass(frozen=True)
-class JointLoad:
+class CostCase:
     """What a curve is measured for: the context length in tokens, the sampling, and how many requests at once."""
 
     context: int
@@ -77,7 +77,7 @@ class JointLoad:
         """The numbers of rows to measure passes of."""
         if self.requests == 1:
             return ROWS
-        return (self.requests, *(size for size in sorted(JOINT_ROWS) if self.requests < size <= MOST_JOINT_ROWS))
+        return (self.requests, *(size for size in sorted(BATCH_ROWS) if self.requests < size <= MOST_BATCH_ROWS))
 
     @property
     def drawing(self) -> str:
@@ -86,7 +86,7 @@ class JointLoad:
 
     @property
     def kind(self) -> Hashable:
-        """A key that loads of equal cost share: computing a distribution takes time, and so does cutting it, but the
+        """A key that cases of equal cost share: computing a distribution takes time, and so does cutting it, but the
         temperature makes no difference. So there are few kinds, whatever people ask for."""
         sampling = self.sampling
         work = (True, sampling.top_k > 0, sampling.top_p < 1) if sampling.temperature > 0 else ()
@@ -98,7 +98,7 @@ class CostBook:
 
     def __init__(self, rig: Rig, effort: Effort = FULL) -> None:
         self.rig, self._effort = rig, effort
-        self._curves: dict[Hashable, CostCurve] = {}  # by the kind of load
+        self._curves: dict[Hashable, CostCurve] = {}  # by the kind of case
         self._quick: dict[Hashable, CostCurve] = {}
 
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
@@ -106,26 +106,26 @@ class CostBook:
         of two of requests are measured, and numbers between them are interpolated."""
         return _at(requests, partial(self._measured, context, sampling))
 
-    def load(self, context: int, sampling: Sampling) -> LoadCost:
+    def by_concurrency(self, context: int, sampling: Sampling) -> CostByConcurrency:
         """The curves by the number of requests at once."""
         return cache(lambda requests: self.curve(context, sampling, requests))
 
     def _measured(self, context: int, sampling: Sampling, requests: int) -> CostCurve:
-        load = JointLoad(bucket(context, self.rig.target.context_limit), sampling, requests)
-        if load.kind not in self._curves:
-            self._curves[load.kind] = measure(self.rig, load, effort=self._effort)
-        return self._curves[load.kind]
+        case = CostCase(bucket(context, self.rig.target.context_limit), sampling, requests)
+        if case.kind not in self._curves:
+            self._curves[case.kind] = measure(self.rig, case, effort=self._effort)
+        return self._curves[case.kind]
 
     def ready(self, context: int, sampling: Sampling) -> CostCurve:
         """A curve while a run waits for it: a known one of about this length, greedy or sampled as asked, else one that
         is measured quickly."""
-        load = JointLoad(bucket(context, self.rig.target.context_limit), sampling)
-        near = [curve for curve in self._all() if (curve.requests, curve.sampling) == (1, load.drawing)
-                and _octaves(load.context, curve) <= NEAR]
+        case = CostCase(bucket(context, self.rig.target.context_limit), sampling)
+        near = [curve for curve in self._all() if (curve.requests, curve.sampling) == (1, case.drawing)
+                and _octaves(case.context, curve) <= NEAR]
         if not near:
-            self._quick[load.kind] = measure(self.rig, load, effort=QUICK)
-            return self._quick[load.kind]
-        return min(near, key=partial(_octaves, load.context))
+            self._quick[case.kind] = measure(self.rig, case, effort=QUICK)
+            return self._quick[case.kind]
+        return min(near, key=partial(_octaves, case.context))
 
     def known(self, context: int) -> CostCurve | None:
         """The measured curve of one request at the nearest context length, whatever the sampling; None without one."""
@@ -153,29 +153,29 @@ def bucket(context: int, context_limit: int) -> int:
     return max(1, min(length, context_limit - len(ROWS) - PLAIN_ROUNDS - CHAIN - len(ROWS)))
 
 
-def measure(rig: Rig, load: JointLoad, rows: Sequence[int] = (), effort: Effort = FULL) -> CostCurve:
+def measure(rig: Rig, case: CostCase, rows: Sequence[int] = (), effort: Effort = FULL) -> CostCurve:
     """Measure a curve by mock rounds in shuffled order, repeated until the seconds of ``effort`` are over. A first look
     at which sizes are affordable also warms up."""
     usual = rig.defaults.get(1, ())
     drafter = rig.drafters[usual[0]] if usual else None
-    sizes = _affordable(rig, drafter, load, sorted(rows or load.rows), effort)
+    sizes = _affordable(rig, drafter, case, sorted(rows or case.rows), effort)
     mocks: dict[int, list[Mock]] = defaultdict(list)
     plain: list[Mock] = []
     order, repeats, began = random.Random(0), 0, perf_counter()
     while repeats < FEWEST_REPEATS or (repeats < MOST_REPEATS and perf_counter() - began < effort.seconds):
         wanted = [size for size in sizes if size <= SMALL or repeats < FEWEST_REPEATS]
-        shuffled = [order.sample(wanted, len(wanted)) for _ in range(_repeats_of(load, len(wanted)))]
-        for mock in _rounds(rig, drafter, load, [size for sizes_once in shuffled for size in sizes_once]):
+        shuffled = [order.sample(wanted, len(wanted)) for _ in range(_repeats_of(case, len(wanted)))]
+        for mock in _rounds(rig, drafter, case, [size for sizes_once in shuffled for size in sizes_once]):
             mocks[mock.rows].append(mock)
-        plain += _rounds(rig, None, load, [load.requests] * PLAIN_ROUNDS)
+        plain += _rounds(rig, None, case, [case.requests] * PLAIN_ROUNDS)
         repeats += len(shuffled)
-    return _curve(rig, load, mocks, plain[PLAIN_ROUNDS:] or plain)  # the first rounds warm up
+    return _curve(rig, case, mocks, plain[PLAIN_ROUNDS:] or plain)  # the first rounds warm up
 
 
-def _affordable(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int], effort: Effort) -> list[int]:
+def _affordable(rig: Rig, drafter: Drafter | None, case: CostCase, sizes: Sequence[int], effort: Effort) -> list[int]:
     """The sizes up to the first that is too dear; the largest may take seconds each."""
     timed: list[Mock] = []
-    with closing(_rounds(rig, drafter, load, sizes)) as mocks:
+    with closing(_rounds(rig, drafter, case, sizes)) as mocks:
         for mock in mocks:
             timed.append(mock)
             if mock.verify_ms > max(effort.dearest_ms, effort.dearest * min(mock.verify_ms for mock in timed)):
@@ -183,29 +183,29 @@ def _affordable(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Seque
     return [mock.rows for mock in timed]
 
 
-def _repeats_of(load: JointLoad, sizes: int) -> int:
+def _repeats_of(case: CostCase, sizes: int) -> int:
     """How many repeats share one prefix: one, or more where many prefixes would have to be read."""
-    return 1 if load.requests == 1 else max(1, load.context // GROWTH // sizes)
+    return 1 if case.requests == 1 else max(1, case.context // GROWTH // sizes)
 
 
-def _curve(rig: Rig, load: JointLoad, mocks: Mapping[int, list[Mock]], plain: list[Mock]) -> CostCurve:
+def _curve(rig: Rig, case: CostCase, mocks: Mapping[int, list[Mock]], plain: list[Mock]) -> CostCurve:
     sizes = tuple(sorted(mocks))
     spread = [np.percentile([mock.verify_ms for mock in mocks[size]], (50, 10, 90)) for size in sizes]
     median, low, high = (tuple(float(value) for value in column) for column in zip(*spread, strict=True))
     target = rig.target
     return CostCurve(
         rig.name, target.hardware, target.dtype,
-        load.drawing, load.context, len(mocks[sizes[0]]), sizes, median, low,
+        case.drawing, case.context, len(mocks[sizes[0]]), sizes, median, low,
         high, tuple(float(np.median([mock.draft_ms for mock in mocks[size]])) for size in sizes),
         float(np.median([mock.overhead_ms for same_size in mocks.values() for mock in same_size])),
-        float(np.median([mock.round_ms for mock in plain])), load.requests)
+        float(np.median([mock.round_ms for mock in plain])), case.requests)
 
 
-def _rounds(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int]) -> Generator[Mock, None, None]:
+def _rounds(rig: Rig, drafter: Drafter | None, case: CostCase, sizes: Sequence[int]) -> Generator[Mock, None, None]:
     """Mock rounds after fresh prefixes of ordinary tokens; each commits its roots, so prefixes grow by one token."""
-    with _opened(rig, drafter, load, sizes) as runs:
+    with _opened(rig, drafter, case, sizes) as runs:
         for size in sizes:
-            rows_each, more = divmod(size, load.requests)
+            rows_each, more = divmod(size, case.requests)
             for place, run in enumerate(runs):
                 run.pace.nodes = rows_each - 1 + (place < more)
             with torch.inference_mode():
@@ -213,12 +213,12 @@ def _rounds(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[
 
 
 @contextmanager
-def _opened(rig: Rig, drafter: Drafter | None, load: JointLoad, sizes: Sequence[int]) -> Iterator[list[MockRun]]:
-    """Mock runs of all the load's requests, with their prompts read."""
-    prompt = np.arange(load.context, dtype=np.int32) % rig.target.config.vocab_size
-    request = Request(tuple(prompt.tolist()), budget=-(-max(sizes) // load.requests), max_tokens=len(sizes) + 1,
-                      sampling=load.sampling)
-    runs = [MockRun(request, rig.target.fork(), drafter.fork() if drafter else None) for _ in range(load.requests)]
+def _opened(rig: Rig, drafter: Drafter | None, case: CostCase, sizes: Sequence[int]) -> Iterator[list[MockRun]]:
+    """Mock runs of all the case's requests, with their prompts read."""
+    prompt = np.arange(case.context, dtype=np.int32) % rig.target.config.vocab_size
+    request = Request(tuple(prompt.tolist()), budget=-(-max(sizes) // case.requests), max_tokens=len(sizes) + 1,
+                      sampling=case.sampling)
+    runs = [MockRun(request, rig.target.fork(), drafter.fork() if drafter else None) for _ in range(case.requests)]
     try:
         for run in runs:
             run.open()

@@ -23,7 +23,7 @@ from engine.decoding.loop import BatchRequest, decode
 from engine.decoding.methods import METHODS
 from engine.decoding.plan import Drafter, plan
 from engine.models.device import rounds_in_inference_mode
-from engine.records import Ask, Integers, Request, Round, Sampling
+from engine.records import Integers, PromptRequest, Request, Round, Sampling
 from engine.requests.prompts import Turn, familiar, outside
 from engine.requests.rig_names import AUTO_DTYPE
 from engine.serving.chat import TokenTexts, prompt_ids
@@ -37,7 +37,7 @@ KEPT_PROMPTS = 8  # tokenised: a run's prompt is asked for when it queues, when 
 
 
 class AskOptions(TypedDict, total=False):
-    """The fields of ``records.Ask`` besides the prompt."""
+    """The fields of ``records.PromptRequest`` besides the prompt."""
 
     method: str
     budget: int
@@ -139,7 +139,7 @@ class LiveRig:
     def usual_drafters(self, method: str) -> Sequence[str]:
         return tuple(self._rig.drafters_for(method))
 
-    def request(self, ask: Ask) -> Request:
+    def request(self, ask: PromptRequest) -> Request:
         """The request with its prompt tokenised; RequestError where it cannot be made."""
         stop = self._rig.target.model.generation_config.eos_token_id
         return Request(
@@ -147,7 +147,7 @@ class LiveRig:
             sampling=ask.sampling, stop_ids=frozenset([stop] if isinstance(stop, int) else stop or []),
             split=ask.split, pace=ask.pace)
 
-    def share(self, ask: Ask) -> float:
+    def share(self, ask: PromptRequest) -> float:
         drafting = len(self._rig.drafters_for(ask.method, ask.drafters))
         return self._memory.share(self.request(ask), drafting) if self._shares else 1.0
 
@@ -157,7 +157,7 @@ class LiveRig:
         with self._reading:
             return self._prompt_ids(prompt, turns)
 
-    def run(self, ask: Ask) -> Generator[Line, None, None]:
+    def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
         drafters = self._rig.drafters_for(ask.method, ask.drafters)
         request = self.request(ask)
         plan(request, self._rig.target, list(drafters.values()))  # raises now instead of at the first line
@@ -165,17 +165,18 @@ class LiveRig:
 
     def generate(self, prompt: str, **options: Unpack[AskOptions]) -> Answer:
         """An answer whose rounds are made as they are read; RequestError where it cannot be given. ``options`` are the
-        fields of ``records.Ask``: method, budget, pace ("auto": as many nodes as pay), max_tokens, sampling etc."""
-        return Answer(self.run(Ask(prompt, **options)), self._rig.tokenizer)
+        fields of ``records.PromptRequest``: method, budget, pace ("auto": as many nodes as pay), max_tokens and so
+        on."""
+        return Answer(self.run(PromptRequest(prompt, **options)), self._rig.tokenizer)
 
     @contextmanager
-    def rounds(self, ask: Ask) -> Iterator[Generator[Round, None, None]]:
+    def rounds(self, ask: PromptRequest) -> Iterator[Generator[Round, None, None]]:
         """The rounds of a run without text or trace lines, for measuring; the caller holds the rig meanwhile."""
         with self.in_turns([ask]) as (rounds,):
             yield rounds
 
     @contextmanager
-    def in_turns(self, asks: Sequence[Ask]) -> Iterator[list[Generator[Round, None, None]]]:
+    def in_turns(self, asks: Sequence[PromptRequest]) -> Iterator[list[Generator[Round, None, None]]]:
         """The rounds of several asks, for a caller that takes a few of the one and a few of the other; it holds the rig
         meanwhile."""
         apart, requests = len(asks) > 1, [self.request(ask) for ask in asks]
@@ -195,13 +196,13 @@ class LiveRig:
         budget = self.auto_budget(request, drafters)
         return rounds_in_inference_mode(decode(request, target, forks, budget, SharedRows()))
 
-    def auto_budget(self, request: Request, drafters: Sequence[Drafter], among: bool = False) -> AutoBudget:
+    def auto_budget(self, request: Request, drafters: Sequence[Drafter], busy: bool = False) -> AutoBudget:
         """The budget policy of a run at the pace ``auto``. A run that has the rig to itself measures for about a second
-        where no cost curve of such a context length is known yet; one ``among`` others measures nothing, since they
+        where no cost curve of such a context length is known yet; on a ``busy`` one nothing is measured, since they
         would wait for it. Where another tree would accept other tokens, the policy learns nothing from other runs, nor
         from the clock, so that the curve alone, once measured, decides what it drafts."""
         middle = len(request.prompt_ids) + request.max_tokens // 2
-        curve = (self._costs.known(middle) or UNMEASURED) if among else self._costs.ready(middle, request.sampling)
+        curve = (self._costs.known(middle) or UNMEASURED) if busy else self._costs.ready(middle, request.sampling)
         if not METHODS[request.method].follows_text:
             return AutoBudget(curve, shares=False)
         return AutoBudget(curve, self._histories[request.method, *map(id, drafters)])
@@ -217,7 +218,8 @@ class LiveRig:
         with self.held(f"while the cost of rounds after {context} tokens was measured"):
             return self._costs.ready(context, sampling)
 
-    def _lines(self, ask: Ask, request: Request, drafters: Mapping[str, Drafter]) -> Generator[Line, None, None]:
+    def _lines(self, ask: PromptRequest, request: Request, drafters: Mapping[str, Drafter]) -> Generator[Line, None,
+                                                                                                         None]:
         with self._answered(request, list(drafters.values())) as seat:
             told = np.zeros(self._rig.target.config.vocab_size, np.bool_)  # the tokens whose text is told already
             told[list(request.prompt_ids)] = True
@@ -268,7 +270,7 @@ class LiveRig:
         with self._shared.alone():
             self._rig.target.release()
 
-    def _header(self, ask: Ask, request: Request, drafters: tuple[str, ...]) -> Header:
+    def _header(self, ask: PromptRequest, request: Request, drafters: tuple[str, ...]) -> Header:
         target = self._rig.target
         return Header(
             request=request, prompt=ask.prompt, rig=self._rig.name, drafters=drafters, hardware=self.hardware,

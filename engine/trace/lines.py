@@ -74,13 +74,13 @@ class SharedPass:
 
 @dataclass(frozen=True)
 class Entry:
-    """A round, the texts of tokens that no earlier line has given, and the seconds since the run began. ``company`` is
-    only for the live display; no file keeps it."""
+    """A round, the texts of tokens that no earlier line has given, and the seconds since the run began. ``shared_pass``
+    is only for the live display; no file keeps it."""
 
     round: Round
     pieces: Mapping[int, Piece]
     elapsed_seconds: float
-    company: SharedPass | None = None
+    shared_pass: SharedPass | None = None
 
 
 @dataclass(frozen=True)

@@ -157,14 +157,14 @@ THIN = 0.45  # of a curve's width: ``auto`` is a horizontal line, to be compared
 
 
 def curves_figure(
-        layers: Sequence[CurveLayer], best: CurvePoint | None, together: int = 1) -> dict[str, Any]:
-    """The figure, its tokens per second those of ``together`` requests. Its ``zero`` and ``auto`` tell the browser
+        layers: Sequence[CurveLayer], best: CurvePoint | None, concurrency: int = 1) -> dict[str, Any]:
+    """The figure, its tokens per second those of ``concurrency`` requests. Its ``zero`` and ``auto`` tell the browser
     where these stand on the axis."""
     points = [point for layer in layers for point in layer.points]
     scale = Scale(tuple(sorted({point.setting.budget for point in points if not point.paced})),
                   any(point.paced for point in points))
     ticks = scale.ticks()
-    speed = f"tokens per second, {together} at once" if together > 1 else "tokens per second"
+    speed = f"tokens per second, {concurrency} at once" if concurrency > 1 else "tokens per second"
     figure = paper(
         xaxis=axis("", type="log", anchor="y", matches="x2", showticklabels=False, **ticks),
         xaxis2=axis("node budget, log₂", type="log", anchor="y2", **ticks),

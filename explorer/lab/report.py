@@ -25,7 +25,7 @@ from engine.lab.store import StoredSweep
 from engine.lab.summary import Summary, summarise
 from explorer.bundle import ASSETS
 from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figure, histogram_figure
-from explorer.lab.load import LoadFocus, load_view
+from explorer.lab.concurrency import GridFocus, concurrency_view
 from explorer.lab.table import curves_view, readings_at, table_view
 from explorer.share import Download
 from explorer.view import View
@@ -57,7 +57,7 @@ def figures(stored: StoredSweep, measured: Sequence[CellResult]) -> list[tuple[s
 
 def load_figures(stored: StoredSweep, measured: Sequence[CellResult]) -> list[tuple[str, View]]:
     """Those of several requests at once, where there were any: the curve that is fastest for one."""
-    view = load_view(stored, measured, None, LoadFocus())
+    view = concurrency_view(stored, measured, None, GridFocus())
     if not view["count"] or len(view["table"]["rows"]) < 2:
         return []
     said = " ".join(view["words"])

@@ -8,8 +8,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 from engine.errors import RequestError
+from engine.requests.limits import TRIED_CONCURRENCY
 from engine.servers.server import Server
-from engine.servers.watch import AT_ONCE, LoadLevel, Traffic, TrafficLook, Watch, by_place, measured, traffic
+from engine.servers.watch import ConcurrencyLevel, Traffic, TrafficLook, Watch, by_place, measured, traffic
 from explorer.lab.style import ACCENT, INK, axis, drawn, paper
 from explorer.lab.sweep_form import PromptSets
 from explorer.run_queue import Job, Jobs, RunQueue
@@ -60,12 +61,12 @@ class ServerTab:
         return server
 
     def _measured(self, server: Server, prompts: Sequence[str], job: Job) -> View:
-        levels: list[LoadLevel] = []
+        levels: list[ConcurrencyLevel] = []
         job.message = "One request, which is not counted …"
         for level in measured(server, prompts, job.stop):
             levels.append(level)
-            done = len(levels) / len(AT_ONCE)
-            job.message, job.share = f"{level.at_once} at once: {level.tokens_per_second:.0f} tokens/s.", done
+            done = len(levels) / len(TRIED_CONCURRENCY)
+            job.message, job.share = f"{level.concurrency} at once: {level.tokens_per_second:.0f} tokens/s.", done
         return {"load": load_figure(levels), "about": _remarks(levels)}
 
 
@@ -77,8 +78,8 @@ def _about(server: Server, looks: Sequence[TrafficLook]) -> str:
     return f"{server.title}, {server.model}: all of its requests.{running}{since}"
 
 
-def _remarks(levels: Sequence[LoadLevel]) -> str:
-    return " ".join(f"{level.failed} of the requests {level.at_once} at once failed: {level.failure}"
+def _remarks(levels: Sequence[ConcurrencyLevel]) -> str:
+    return " ".join(f"{level.failed} of the requests {level.concurrency} at once failed: {level.failure}"
                     for level in levels if level.failed)
 
 
@@ -114,12 +115,12 @@ def places_figure(shares: Sequence[float]) -> View | None:
                          f"{shares[-1]:.0%}.")
 
 
-def load_figure(levels: Sequence[LoadLevel]) -> View | None:
+def load_figure(levels: Sequence[ConcurrencyLevel]) -> View | None:
     """Tokens a second of all requests together, and the median latency, against requests at once."""
     answered = [level for level in levels if level.latencies]
     if not answered:
         return None
-    names = [str(level.at_once) for level in answered]
+    names = [str(level.concurrency) for level in answered]
     figure = paper(xaxis=axis("requests at once", type="category"), yaxis=axis("tokens/s, all", rangemode="tozero"),
                    yaxis2=_right("seconds a request"))
     figure.add_trace(go.Scatter(x=names, y=[level.tokens_per_second for level in answered], mode="lines+markers",
@@ -130,4 +131,4 @@ def load_figure(levels: Sequence[LoadLevel]) -> View | None:
                                 hovertemplate="%{x} at once: %{y:.2f} s a request<extra></extra>"))
     last = answered[-1]
     return drawn(figure, f"{answered[0].tokens_per_second:.0f} tokens per second for one request at once, "
-                         f"{last.tokens_per_second:.0f} for {last.at_once}.")
+                         f"{last.tokens_per_second:.0f} for {last.concurrency}.")

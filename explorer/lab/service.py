@@ -20,12 +20,12 @@ from engine.lab.settings import BASELINE, CellResult
 from engine.lab.statistics import reading_of
 from engine.lab.store import StoredSweep
 from engine.lab.summary import summarise
-from engine.requests.limits import TRIED_TOGETHER
+from engine.requests.limits import TRIED_CONCURRENCY
 from engine.trace import Trace
 from explorer.browser_calls import browser_call
 from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figure, histogram_figure
+from explorer.lab.concurrency import GridFocus, concurrency_view
 from explorer.lab.curves import live_figure
-from explorer.lab.load import LoadFocus, load_view
 from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
 from explorer.lab.server import ServerTab
@@ -63,7 +63,7 @@ class LabService:
             "lab_prompts": self.prompts, "lab_upload": self._sets.uploads.take,
             "lab_shapes": self.shapes, "lab_report": self.report,
             "lab_what_if": self._tools.what_if, "lab_cost": self._tools.cost, "lab_race": self._tools.race,
-            "lab_load": self.load, "lab_load_cost": self._tools.load,
+            "lab_concurrency": self.concurrency, "lab_concurrency_cost": self._tools.concurrent_cost,
             "lab_doctor": self._tools.doctor, "lab_job": self._tools.job,
             "lab_server_look": self._server.look, "lab_server_load": self._server.load,
             "lab_server_job": self._server.job}
@@ -84,7 +84,7 @@ class LabService:
             "tools": [*(() if instruments.reason else TOOLS), *(["server"] if self._server.offered else [])],
             "settled": settled, "options": {
                 "methods": methods, "baseline": BASELINE, "budgets": list(OFFERED),
-                "together": list(TRIED_TOGETHER), "limits": limits(),
+                "concurrency": list(TRIED_CONCURRENCY), "limits": limits(),
                 "sets": self._sets.view(),
                 "heads": {name: METHODS[name].drafter_count for name in methods},
                 "summaries": {name: METHODS[name].summary for name in methods}}}
@@ -135,36 +135,37 @@ class LabService:
         return {"chosen": chosen, "sets": self._sets.view()}
 
     def curves(self, wanted: Mapping[str, Any]) -> View:
-        """The curves and the table of ``together`` requests at once: {"sweep", "points": single runs of the browser,
-        "what_if": a run's id, "line": which curve of it, "together"}. Single runs and their predictions are of one
+        """The curves and the table of ``concurrency`` requests at once: {"sweep", "points": single runs of the browser,
+        "what_if": a run's id, "line": which curve of it, "concurrency"}. Single runs and their predictions are of one
         request alone and of the loaded rig, so they stand beside no sweep of another."""
         stored = self._sweeps.chosen(wanted.get("sweep"))
         other_rig = stored is not None and self._sweeps.of_another_rig(stored)
         measured = self._sweeps.measured(stored.number) if stored else []
         whole = summarise(stored.plan.settings if stored else (), measured)
-        asked = wanted.get("together")
-        together = asked if asked in whole.counts else min(whole.counts, default=1)
-        summary, beside = whole.at(together), together == 1 and not other_rig
+        asked = wanted.get("concurrency")
+        concurrency = asked if asked in whole.counts else min(whole.counts, default=1)
+        summary, beside = whole.at(concurrency), concurrency == 1 and not other_rig
         forecast = self._tools.forecast(wanted.get("what_if")) if beside else None
         points = self._of_here(wanted.get("points")) if beside else []
         return {"curves": curves_view(summary, points, forecast, str(wanted.get("line"))),
-                "table": table_view(summary) if stored else None, "counts": list(whole.counts), "together": together,
+                "table": table_view(summary) if stored else None, "counts": list(whole.counts),
+                "concurrency": concurrency,
                 "command": run_command(stored.plan, summary.best.setting) if stored and summary.best else "",
                 "seconds_per_run": None if stored is None or other_rig or is_recorded(stored.number)
                 else seconds_per_run(measured)}
 
-    def load(self, wanted: Mapping[str, Any]) -> View:
-        """Several requests at once: {"sweep", "line": of which method, "together": the chosen number of requests,
+    def concurrency(self, wanted: Mapping[str, Any]) -> View:
+        """Several requests at once: {"sweep", "line": of which method, "concurrency": the chosen number of requests,
         "prediction": a run's id}. Where the recorded sweep is of one request alone, a recorded one of several is
         shown; beside a sweep of another rig, no prediction."""
         stored = self._sweeps.of_several(self._sweeps.chosen(wanted.get("sweep")))
         measured = self._sweeps.measured(stored.number) if stored else []
-        prediction = self._tools.load_prediction(wanted.get("prediction"))
+        prediction = self._tools.concurrency_prediction(wanted.get("prediction"))
         if stored and self._sweeps.of_another_rig(stored):
             prediction = None
-        together = wanted.get("together")
-        looked = LoadFocus(str(wanted.get("line")), together if isinstance(together, int) else 1)
-        return load_view(stored, measured, prediction, looked)
+        concurrency = wanted.get("concurrency")
+        looked = GridFocus(str(wanted.get("line")), concurrency if isinstance(concurrency, int) else 1)
+        return concurrency_view(stored, measured, prediction, looked)
 
     def shapes(self, wanted: Mapping[str, Any]) -> View:
         """Histogram, depth and rank, calibration: of a run {"run"}, or of {"sweep", "nodes", "line": of the map}."""

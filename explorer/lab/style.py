@@ -27,7 +27,8 @@ def label_of(setting: Setting) -> str:
     """The name of a setting, as the page shows it: ``merged each, 64 nodes``, ``ddtree, auto, 8 at once``; a method
     that drafts nothing has no nodes."""
     nodes = [_nodes(setting)] if METHODS[setting.method].drafter_count else []
-    return ", ".join([line_of(setting), *nodes, *([f"{setting.together} at once"] if setting.together > 1 else [])])
+    return ", ".join([line_of(setting), *nodes, *([f"{setting.concurrency} at once"] if setting.concurrency > 1
+                                                  else [])])
 
 
 def _nodes(setting: Setting) -> str:

@@ -16,7 +16,7 @@ from engine.errors import RequestError
 from engine.lab.planning import Choice, check, prompt_set, settings, shipped_sets
 from engine.lab.settings import BASELINE, Laboratory, SweepPlan
 from engine.records import Sampling
-from engine.requests.limits import MOST_NODES, MOST_TOGETHER, TRIED_BUDGETS, whole
+from engine.requests.limits import MOST_CONCURRENCY, MOST_NODES, TRIED_BUDGETS, whole
 from engine.requests.prompts import Prompt, prompts_from
 from explorer.run_form import (
     LONGEST_ANSWER,
@@ -101,8 +101,8 @@ def _budgets(value: Any) -> tuple[int | str, ...]:
                  for each in listed("budgets", value))
 
 
-def _together(value: Any) -> tuple[int, ...]:
-    return tuple(whole("A number of requests at once", each, 1, MOST_TOGETHER)
+def _concurrency(value: Any) -> tuple[int, ...]:
+    return tuple(whole("A number of requests at once", each, 1, MOST_CONCURRENCY)
                  for each in listed("numbers of requests at once", value))
 
 
@@ -124,7 +124,7 @@ class SweepForm(BaseModel):
     prompts: Annotated[int, whole_in("How many prompts", 1, MOST_PROMPTS)] = asked_for()
     methods: Annotated[tuple[str, ...], BeforeValidator(_methods)] = asked_for()
     budgets: Annotated[tuple[int | str, ...], BeforeValidator(_budgets)] = asked_for()
-    together: Annotated[tuple[int, ...], BeforeValidator(_together)] = (1,)
+    concurrency: Annotated[tuple[int, ...], BeforeValidator(_concurrency)] = (1,)
     split: Annotated[str, BeforeValidator(lambda value: str(value or "total"))] = "total"
     temperature: TemperatureField = asked_for()
     repeats: Annotated[int, whole_in("Repeats", 1, MOST_SWEEP_REPEATS)] = asked_for()
@@ -134,7 +134,7 @@ class SweepForm(BaseModel):
         """The settings that it asks for."""
         fixed = tuple(budget for budget in self.budgets if isinstance(budget, int))
         return Choice(self.methods, fixed, self.split, sampling=Sampling(self.temperature),
-                      auto_budget=MOST_AUTO if AUTO in self.budgets else 0, together=self.together)
+                      auto_budget=MOST_AUTO if AUTO in self.budgets else 0, concurrency=self.concurrency)
 
 
 # Small enough to be through in well under a minute on the embedded rig; six prompts are as few as have a 95 % interval.

@@ -184,14 +184,14 @@ class Sweeps:
         job = self._jobs.get(stored.number)
         done = job.done if job else stored.done
         usual = "done" if done == len(stored.plan) else "stopped"
-        together = max(setting.together for setting in stored.plan.settings)
+        concurrency = max(setting.concurrency for setting in stored.plan.settings)
         return {"number": stored.number, "rig": stored.conditions.rig, "other_rig": self.of_another_rig(stored),
-                "together": together, "started": stored.started, "done": done, "total": len(stored.plan),
+                "concurrency": concurrency, "started": stored.started, "done": done, "total": len(stored.plan),
                 "state": job.state if job else usual}
 
 
 def _several(stored: StoredSweep) -> bool:
-    return any(setting.together > 1 for setting in stored.plan.settings)
+    return any(setting.concurrency > 1 for setting in stored.plan.settings)
 
 
 def recorded_view(stored: StoredSweep) -> View | None:
@@ -206,6 +206,6 @@ def recorded_view(stored: StoredSweep) -> View | None:
 def seconds_per_run(measured: Sequence[CellResult]) -> float | None:
     """The mean time of a run with one request, its prompt's reading included; None without one. One of n requests
     counts as (n + 1) / 2 such runs: their rounds are shared, and longer."""
-    spent = [2 * (result.reading.seconds + result.reading.prefill_seconds) / (result.cell.setting.together + 1)
+    spent = [2 * (result.reading.seconds + result.reading.prefill_seconds) / (result.cell.setting.concurrency + 1)
              for result in measured if result.reading]
     return fmean(spent) if spent else None

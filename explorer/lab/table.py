@@ -75,7 +75,7 @@ def row_view(row: Row, best: Row | None) -> View:
         "label": label_of(setting), "line": line_of(setting), "method": setting.method, "budget": setting.budget,
         "split": setting.split, "pace": setting.pace, "nodes": setting.nodes,
         "tau": asdict(row.tau), "speed": asdict(row.total), "each": asdict(row.tokens_per_second),
-        "together": setting.together,
+        "concurrency": setting.concurrency,
         "speedup": asdict(row.speedup) if row.speedup else None, "withheld": row.withheld,
         "runs": row.runs, "failed": row.failed, "same_text": row.same_text, "compared": row.compared,
         "lossless": METHODS[setting.method].lossless, "best": row is best}
@@ -148,8 +148,8 @@ def curves_view(summary: Summary, runs: Iterable[Mapping[str, Any]], found: What
               predicted(predicted_points(found, line), speed=not (found and found.withheld))]
     best = summary.best
     marked = next((point for point in layers[0].points if best and point.setting == best.setting), None)
-    together = summary.counts[0] if summary.counts else 1
-    return {"figure": curves_figure(layers, marked, together), "count": sum(len(layer.points) for layer in layers),
+    concurrency = summary.counts[0] if summary.counts else 1
+    return {"figure": curves_figure(layers, marked, concurrency), "count": sum(len(layer.points) for layer in layers),
             "predicted": predicted_view(found, line)}
 
 

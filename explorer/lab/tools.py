@@ -11,13 +11,13 @@ import numpy as np
 from engine.budget.cost import CostCurve
 from engine.errors import RequestError
 from engine.lab.findings import worst_first
-from engine.lab.sweeping import Steps
+from engine.lab.sweeping import Progress
 from engine.lab.whatif import WhatIf
-from engine.requests.limits import TRIED_TOGETHER
+from engine.requests.limits import TRIED_CONCURRENCY
 from engine.trace import Trace
 from engine.trace.writing import written
+from explorer.lab.concurrency import ConcurrencyPrediction
 from explorer.lab.cost import cost_figure, gain_figure, priced
-from explorer.lab.load import LoadPrediction
 from explorer.lab.race import race_plan_from, run
 from explorer.run_queue import Job, Jobs, RunQueue
 from explorer.sources.answering import AnsweringRig
@@ -34,7 +34,7 @@ class Tools:
         self._trace_of = trace_of
         self._jobs = Jobs(queue)
         self._forecasts: OrderedDict[str, WhatIf] = OrderedDict()
-        self._loads: OrderedDict[str, LoadPrediction] = OrderedDict()
+        self._loads: OrderedDict[str, ConcurrencyPrediction] = OrderedDict()
 
     def what_if(self, wanted: Mapping[str, Any]) -> View:
         """Predict every setting from a run, {"run"}. The result names the forecast for the curves and the cost."""
@@ -44,14 +44,14 @@ class Tools:
         def work(job: Job) -> View:
             if self.forecast(name) is None:
                 job.message = "Measuring what a pass costs, then replaying the text …"
-                self._forecasts[name] = self._rig.instruments.what_if(trace, Steps(job.hear))
+                self._forecasts[name] = self._rig.instruments.what_if(trace, Progress(job.hear))
             while len(self._forecasts) > MOST_FORECASTS:
                 self._forecasts.popitem(last=False)
             return {"what_if": name, "departures": self._forecasts[name].departures,
                     "seconds": self._forecasts[name].seconds}
         return {"job": self._jobs.start(work)}
 
-    def load(self, wanted: Mapping[str, Any]) -> View:
+    def concurrent_cost(self, wanted: Mapping[str, Any]) -> View:
         """Measure what rounds of several requests like that run cost, {"run"}. The result names the prediction for the
         heat map."""
         name = str(wanted.get("run"))
@@ -59,18 +59,18 @@ class Tools:
 
         def work(job: Job) -> View:
             instruments, costs = self._rig.instruments, dict[int, CostCurve]()
-            for place, count in enumerate(TRIED_TOGETHER):
-                job.hear(f"Measuring what rounds of {count} at once cost …", place / (len(TRIED_TOGETHER) + 1))
-                costs[count] = instruments.load_cost(trace, count)
-            job.hear("Replaying the text with every method and budget …", len(costs) / (len(TRIED_TOGETHER) + 1))
-            found = self.forecast(name) or instruments.what_if(trace, Steps())
-            self._loads[name] = LoadPrediction(found, costs)
+            for place, count in enumerate(TRIED_CONCURRENCY):
+                job.hear(f"Measuring what rounds of {count} at once cost …", place / (len(TRIED_CONCURRENCY) + 1))
+                costs[count] = instruments.concurrent_cost(trace, count)
+            job.hear("Replaying the text with every method and budget …", len(costs) / (len(TRIED_CONCURRENCY) + 1))
+            found = self.forecast(name) or instruments.what_if(trace, Progress())
+            self._loads[name] = ConcurrencyPrediction(found, costs)
             while len(self._loads) > MOST_FORECASTS:
                 self._loads.popitem(last=False)
             return {"load": name}
         return {"job": self._jobs.start(work)}
 
-    def load_prediction(self, name: object) -> LoadPrediction | None:
+    def concurrency_prediction(self, name: object) -> ConcurrencyPrediction | None:
         """What was predicted from that run for the rig that answers now."""
         found = self._loads.get(str(name))
         return found if found and self._is_of_this_rig(found.forecast) else None
@@ -114,7 +114,7 @@ class Tools:
         def work(job: Job) -> View:
             job.message = "Running every drafter as configured, and with each common mistake in its configuration …"
             return {"findings": [written(finding) for finding in worst_first(
-                self._rig.instruments.doctor(Steps(job.hear)))]}
+                self._rig.instruments.doctor(Progress(job.hear)))]}
         return {"job": self._jobs.start(work)}
 
     def job(self, wanted: Mapping[str, Any]) -> View:

@@ -12,7 +12,7 @@ from time import monotonic, perf_counter
 from engine.decoding.methods import SERVED
 from engine.errors import RequestError, ServerError
 from engine.recorder import UNKNOWN_TOKEN
-from engine.records import Ask, Request
+from engine.records import PromptRequest, Request
 from engine.servers.answer import AnswerReader, ServerStep, Token, chain_round, fits, steps_of_chunks, steps_of_report
 from engine.servers.client import Client
 from engine.servers.kind import ServerReport
@@ -120,18 +120,18 @@ class AttachedServer:
         """See ``explorer.source.Source``: the server has chosen."""
         return self.drafters
 
-    def share(self, ask: Ask) -> float:
+    def share(self, ask: PromptRequest) -> float:
         """See ``explorer.source.Source``: how many fit is for the server to say, and it has a line of its own."""
         return 1 / MOST_AT_ONCE
 
-    def run(self, ask: Ask) -> Generator[Line | None, None, None]:
+    def run(self, ask: PromptRequest) -> Generator[Line | None, None, None]:
         """See ``explorer.source.Source``. Where the steps that the server reports at its end differ from its chunks, a
         second header begins the run again, with those steps."""
         if ask.method not in self.methods:
             raise RequestError(f"{self.rig} runs what it was started with; choose the method {SERVED}.")
         return self._lines(ask)
 
-    def _lines(self, ask: Ask) -> Generator[Line | None, None, None]:
+    def _lines(self, ask: PromptRequest) -> Generator[Line | None, None, None]:
         reader, written, shown = AnswerReader(ask.max_tokens), Written(), list[ServerStep]()
         try:
             yield from self._streamed(ask, reader, written, shown)
@@ -142,7 +142,7 @@ class AttachedServer:
             raise RequestError(f"{self.rig} wrote nothing; ask something else, or change the temperature.")
         yield from self._ending(ask, reader, written, shown)
 
-    def _streamed(self, ask: Ask, reader: AnswerReader, written: Written,
+    def _streamed(self, ask: PromptRequest, reader: AnswerReader, written: Written,
                   shown: list[ServerStep]) -> Iterator[Line | None]:
         with self.server.answer(ask) as events:
             for event in events:
@@ -161,7 +161,8 @@ class AttachedServer:
     def _by_chunks(self, written: Written) -> list[ServerStep]:
         return steps_of_chunks(written.sizes, self.server.width)
 
-    def _ending(self, ask: Ask, reader: AnswerReader, written: Written, shown: list[ServerStep]) -> Iterator[Line]:
+    def _ending(self, ask: PromptRequest, reader: AnswerReader, written: Written,
+                shown: list[ServerStep]) -> Iterator[Line]:
         told = steps_of_report(written.sizes, written.report) if written.report else None
         steps = told or self._by_chunks(written)
         chunked = not (told or self.server.kind.a_chunk_is_a_step or fits(steps, written.report))
@@ -190,7 +191,7 @@ class AttachedServer:
             shown.append(step)
             yield Entry(made, {token.id: token.piece for token in tokens}, written.at(reached))
 
-    def _header(self, ask: Ask, reader: AnswerReader, report: ServerReport | None, chunked: bool) -> Header:
+    def _header(self, ask: PromptRequest, reader: AnswerReader, report: ServerReport | None, chunked: bool) -> Header:
         note = f"{self.server.tells(report)} Times are those at which the text arrived here."
         request = Request(reader.prompt_ids, method=SERVED, budget=report.width if report else 0,
                           max_tokens=ask.max_tokens, sampling=ask.sampling)

@@ -10,9 +10,9 @@ from engine.decoding.methods import METHODS
 from engine.errors import RequestError, RigError
 from engine.lab.findings import DoctorFinding
 from engine.lab.settings import Conditions, Laboratory, Reading
-from engine.lab.sweeping import Steps
+from engine.lab.sweeping import Progress
 from engine.lab.whatif import WhatIf
-from engine.records import Ask, Precision, Round
+from engine.records import Precision, PromptRequest, Round
 from engine.trace import Line, Piece, Trace
 from explorer.lessons import Lesson, Library
 from explorer.rig import LoadedRig
@@ -58,11 +58,11 @@ class Recordings:
         """See ``drafters``."""
         return ()
 
-    def share(self, ask: Ask) -> float:
+    def share(self, ask: PromptRequest) -> float:
         """See ``Source``: nothing is computed, so many browsers may be served at once."""
         return 1 / MOST_AT_ONCE
 
-    def run(self, ask: Ask) -> Generator[Line, None, None]:
+    def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
         """The lines of the recording of the same prompt and method; of several, the one nearest in budget."""
         fitting = [lesson for lesson in self._library.lessons.values() if _answers(lesson, ask)]
         if not fitting:
@@ -78,7 +78,7 @@ class Recordings:
         """See ``Source``: nothing is held."""
 
 
-def _answers(lesson: Lesson, ask: Ask) -> bool:
+def _answers(lesson: Lesson, ask: PromptRequest) -> bool:
     header = lesson.trace.header
     asked = (header.turns, header.prompt.strip(), header.request.method)
     return asked == (ask.turns, ask.prompt.strip(), ask.method)
@@ -93,7 +93,7 @@ class NoInstruments:
         self.precision = Precision("")
         self.laboratory: Laboratory = _ClosedLaboratory(source, reason)
 
-    def in_turns(self, asks: Sequence[Ask]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
+    def in_turns(self, asks: Sequence[PromptRequest]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
         """See ``Instruments``."""
         raise RigError(self.reason)
 
@@ -108,18 +108,18 @@ class NoInstruments:
         """See ``Instruments``."""
         raise RigError(self.reason)
 
-    def load_cost(self, trace: Trace, requests: int) -> CostCurve:
+    def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
         """See ``Instruments``."""
         raise RigError(self.reason)
 
     def known_cost(self, trace: Trace, measuring: bool = False) -> None:
         """See ``Instruments``."""
 
-    def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
+    def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
         """See ``Instruments``."""
         raise RigError(self.reason)
 
-    def doctor(self, steps: Steps) -> Sequence[DoctorFinding]:
+    def doctor(self, progress: Progress) -> Sequence[DoctorFinding]:
         """See ``Instruments``."""
         raise RigError(self.reason)
 
@@ -131,7 +131,7 @@ class _ClosedLaboratory:
         self.drafters: Sequence[str] = tuple(source.drafters)
         self._reason = reason
 
-    def measure(self, ask: Ask) -> Reading:
+    def measure(self, ask: PromptRequest) -> Reading:
         raise RigError(self._reason)
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:

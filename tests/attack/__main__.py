@@ -88,7 +88,7 @@ def main(words: Sequence[str]) -> int:
     until = monotonic() + 60 * choice.minutes
     wanted = [(area, seed, -(-(choice.cases or CASES[area]) // len(choice.seeds)))
               for area in choice.areas for seed in choice.seeds]
-    with ThreadPoolExecutor(max(1, choice.at_once)) as processes:
+    with ThreadPoolExecutor(max(1, choice.concurrency)) as processes:
         rows = list(processes.map(
             lambda task: tried(task[0], task[1], task[2], max(1.0, until - monotonic())), wanted))
     print(table(rows))

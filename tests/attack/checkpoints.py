@@ -17,7 +17,7 @@ from hypothesis.strategies import SearchStrategy
 
 from engine.checkpoints.gguf import header_of
 from engine.errors import CanopyError
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.serving.live import LiveRig
 from engine.serving.rigs import load_rig
 from tests.attack.area import Area, BrokenError, Case
@@ -81,7 +81,7 @@ class Checkpoints:
                 if not case["whole"]:
                     return
             rig = LiveRig(load_rig(f"{path if path.suffix == '.gguf' else self._rig}::ngram", "float32", "cpu"))
-            for _ in rig.run(Ask("ab th a", budget=2, max_tokens=2, method="expand")):
+            for _ in rig.run(PromptRequest("ab th a", budget=2, max_tokens=2, method="expand")):
                 pass
         except CanopyError as error:
             if "\n" in str(error) or not str(error).endswith(".") or len(str(error)) > 900:

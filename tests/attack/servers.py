@@ -15,7 +15,7 @@ from hypothesis.strategies import SearchStrategy
 
 from engine.decoding.methods import SERVED
 from engine.errors import CanopyError
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.trace import Trace, dumps, loads
 from engine.trace.checks import UPLOADED
 from explorer.lab.server import ServerTab
@@ -164,7 +164,7 @@ class Servers:
 
     def _asked(self, rig: OpenRig, max_tokens: int) -> None:
         runs, last = Runs(), ""
-        ask = Ask("How many?", method=SERVED, max_tokens=max_tokens)
+        ask = PromptRequest("How many?", method=SERVED, max_tokens=max_tokens)
         for view in Stream(AnsweringRig(rig), runs, RunQueue()).watch(ask):
             json.loads(packed(view))
             last = view["run"]

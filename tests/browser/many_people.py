@@ -108,10 +108,10 @@ def compared(url: str, people: Sequence[Person]) -> bool:
     for person, place in zip(people, range(len(people)), strict=True):
         person.ask(place, 30)  # warms up, and measures the costs that auto goes by
     before = [person.ask(place) for place, person in enumerate(people)]
-    together = at_once(people, range(len(people)))
+    answers = at_once(people, range(len(people)))
     after = [person.ask(place) for place, person in enumerate(people)]
     fine = True
-    for place, own in enumerate(together):
+    for place, own in enumerate(answers):
         alone = [before[place], after[place]]
         part = own.rate / (median(each.rate for each in alone) / len(people))
         equal = all(own.token_ids == each.token_ids for each in alone)

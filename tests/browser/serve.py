@@ -13,7 +13,7 @@ import time
 from collections.abc import Generator
 from pathlib import Path
 
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.trace import Entry, Line, Trace, dump, gather, recorded
 from explorer.lessons import Library, shipped
 from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
@@ -29,7 +29,7 @@ class Timed(ScriptedSource):
 
     log = Path(os.devnull)
 
-    def run(self, ask: Ask) -> Generator[Line, None, None]:
+    def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
         with self.log.open("a") as file:
             for line in super().run(ask):
                 if isinstance(line, Entry):
@@ -40,7 +40,7 @@ class Timed(ScriptedSource):
 
 def wide_trace() -> Trace:
     """More than 200 rounds of 256 drafted nodes."""
-    return gather(ScriptedSource().run(Ask(going_on(1700), method="joint", budget=256)))
+    return gather(ScriptedSource().run(PromptRequest(going_on(1700), method="joint", budget=256)))
 
 
 def record(folder: Path) -> None:

@@ -46,12 +46,12 @@ def test_the_recommendation_follows_the_slider(lab: Any) -> None:
 
     lab.evaluate(f"{LAB}.tabs.go('curves')")
     alone = lab.locator(".lab-verdict .lab-headline").inner_text()
-    slider = lab.get_by_label("Requests at once", exact=True).and_(lab.locator("[type=range]"))
+    slider = lab.get_by_label("Concurrency", exact=True).and_(lab.locator("[type=range]"))
     slider.focus()
     slider.press("End")
     lab.wait_for_function(f"{LAB}.together === 8")
     assert "8 at once" in lab.locator(".lab-verdict .lab-headline").inner_text() and "at once" not in alone
-    assert "--together 8" in lab.locator(".lab-verdict").inner_text()
+    assert "--concurrency 8" in lab.locator(".lab-verdict").inner_text()
     assert slider.get_attribute("aria-valuetext") == "8 at once"
     lab.evaluate(AXE)
     assert lab.evaluate(COMPLAINTS) == []

@@ -86,8 +86,8 @@ def test_every_panel_that_is_shown_can_be_saved(watched: Watched, address: str) 
     page = watched.open(f"{address}#mode=workbench&round=3")
     page.evaluate(f"""() => {{
         const blocks = [0, 1].map((seat) => ({{ seat, parents: [0, 0], keep: [0], shares: false }}));
-        {STAGE}.round.company = {{ runs: 2, own: 0, blocks }};
-        {STAGE}.present.company = true;
+        {STAGE}.round.shared = {{ runs: 2, own: 0, blocks }};
+        {STAGE}.present.shared = true;
         Canopy.parts.frames.plan();
     }}""")
     page.wait_for_function("!Canopy.parts.frames.planned")

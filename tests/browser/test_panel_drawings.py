@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from engine.trace import Block, SharedPass
-from explorer.view import company_view
+from explorer.view import shared_pass_view
 from tests.browser.drawn_rounds import DEPTH, ODD, PANELS, circles, drawing_page, make, show
 from tests.engine.material import ancestors
 
@@ -61,7 +61,7 @@ def test_tokens_are_shown_as_typed(drawings: Any) -> None:
 def test_stills_stand_alone(drawings: Any) -> None:
     made = make("merged", 64)
     shape = Block(0, made.round.tree.parents, made.round.acceptance.keep)
-    made.value["rounds"][0] |= company_view(SharedPass(2, 0, (shape, replace(shape, seat=1))))
+    made.value["rounds"][0] |= shared_pass_view(SharedPass(2, 0, (shape, replace(shape, seat=1))))
     show(drawings, made)
     for name in PANELS:
         drawn = drawings.evaluate("(name) => panels[name].svg()", name)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long
 
 MINE = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
 THEIRS = "Write a Python function that doubles every number of a list."
-SENT = f"JSON.stringify({STAGE}.rounds.map((made) => made.company))"
+SENT = f"JSON.stringify({STAGE}.rounds.map((made) => made.shared))"
 STOP = "document.querySelector('#canopy-stop').click()"
 
 
@@ -71,7 +71,7 @@ def test_two_people_share_rounds(browser: Browser, demo: str) -> None:
 
 def panel(page: Any) -> None:
     """The panel of the batch is there, has both runs, and nothing of the other's but shapes."""
-    last = page.evaluate(f"{STAGE}.rounds.findLastIndex((made) => made.company && made.company.blocks.length === 2)")
+    last = page.evaluate(f"{STAGE}.rounds.findLastIndex((made) => made.shared && made.shared.blocks.length === 2)")
     assert last >= 0
     page.evaluate(f"Canopy.parts.player.go({last}, {{}})")
     page.wait_for_function(f"!Canopy.parts.frames.planned && {STAGE}.current === {last}")
@@ -80,7 +80,7 @@ def panel(page: Any) -> None:
     rows = batch.locator("tbody tr").all_inner_texts()
     assert len(rows) == 2 and sum(row.startswith("yours") for row in rows) == 1
     assert "rows of 2 runs" in batch.locator("canvas[role=img]").get_attribute("aria-label")
-    sent = page.evaluate(f"{STAGE}.rounds.flatMap((made) => made.company ? made.company.blocks.map(Object.keys) : [])")
+    sent = page.evaluate(f"{STAGE}.rounds.flatMap((made) => made.shared ? made.shared.blocks.map(Object.keys) : [])")
     assert {tuple(sorted(each)) for each in sent} == {("keep", "parents", "seat", "shares")}
     assert "not compared" in page.locator(".cs-metric-gain").inner_text()
     assert "shared" in page.locator(".cs-metric-speed").inner_text()

@@ -21,7 +21,7 @@ from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
-from engine.records import Ask, Integers, Lattice, PackedTree, Request, Round, Sampling, Verification
+from engine.records import Integers, Lattice, PackedTree, PromptRequest, Request, Round, Sampling, Verification
 from engine.trace import End, Entry, Header, Line, Piece, Trace, gather
 
 STORY = (
@@ -199,10 +199,10 @@ class ScriptedSource:
     def usual_drafters(self, method: str) -> Sequence[str]:
         return self.drafters[:METHODS[method].drafter_count]
 
-    def share(self, ask: Ask) -> float:
+    def share(self, ask: PromptRequest) -> float:
         return self.room
 
-    def run(self, ask: Ask) -> Generator[Line, None, None]:
+    def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
         asked = re.fullmatch(r"Go on for (\d+) tokens\.", ask.prompt)
         target = ScriptedTarget(self.script, bool(asked))
         names = ask.drafters or tuple(self.usual_drafters(ask.method))
@@ -245,5 +245,5 @@ def steady(made: Round) -> Round:
 
 def scripted_trace(method: str, budget: int = 24, **asked: Any) -> Trace:
     """A whole run of a method over the script."""
-    ask = Ask("How many books does Omar have? ${7*6}", method=method, budget=budget, **asked)
+    ask = PromptRequest("How many books does Omar have? ${7*6}", method=method, budget=budget, **asked)
     return gather(ScriptedSource().run(ask))

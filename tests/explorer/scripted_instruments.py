@@ -11,11 +11,11 @@ from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.decoding.methods import METHODS
 from engine.lab.findings import FINE, WRONG, DoctorFinding
-from engine.lab.settings import Company, Conditions, Reading
+from engine.lab.settings import BackgroundRequests, Conditions, Reading
 from engine.lab.statistics import reading_of
-from engine.lab.sweeping import Steps
+from engine.lab.sweeping import Progress
 from engine.lab.whatif import Forecast, Gain, WhatIf
-from engine.records import Ask, Precision, Round
+from engine.records import Precision, PromptRequest, Round
 from engine.trace import Entry, Line, Piece, Trace, gather
 from tests.explorer.scripted import CURVE, ScriptedSource
 
@@ -30,21 +30,21 @@ class ScriptedLaboratory:
     conditions: Conditions = Conditions("scripted rig", "no hardware", "float32", {"script": "1"})
     methods: tuple[str, ...] = METHODS_MEASURED
     drafters: tuple[str, ...] = ("math", "code")
-    asked: list[Ask] = field(default_factory=list)
+    asked: list[PromptRequest] = field(default_factory=list)
 
-    def measure(self, ask: Ask) -> Reading:
+    def measure(self, ask: PromptRequest) -> Reading:
         self.asked.append(ask)
         found = reading_of(gather(ScriptedSource(self.pause_seconds).run(ask)))
         return replace(found, round_seconds=tuple(0.01 + 0.00004 * rows for rows in found.rows))
 
-    def measure_among(self, ask: Ask, company: Company) -> Reading:
+    def measure_concurrent(self, ask: PromptRequest, background: BackgroundRequests) -> Reading:
         """The script's rounds, longer for every other one at work, who all add as much as it does itself."""
         found = self.measure(ask)
-        slower = 1 + 0.02 * (company.at_once - 1) * (10 + ask.budget) ** 0.5
+        slower = 1 + 0.02 * (background.concurrency - 1) * (10 + ask.budget) ** 0.5
         return replace(found, round_seconds=tuple(slower * spent for spent in found.round_seconds),
-                       committed=tuple(company.at_once * length for length in found.lengths))
+                       committed=tuple(background.concurrency * length for length in found.lengths))
 
-    def load_cost(self, ask: Ask, requests: int) -> CostCurve:
+    def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
         return CURVE
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
@@ -67,7 +67,7 @@ class ScriptedInstruments:
         self.source = ScriptedSource(pause_seconds)
 
     @contextmanager
-    def in_turns(self, asks: Sequence[Ask]) -> Iterator[list[Iterator[Round]]]:
+    def in_turns(self, asks: Sequence[PromptRequest]) -> Iterator[list[Iterator[Round]]]:
         with ExitStack() as opened:
             yield [self.rounds(opened.enter_context(closing(self.source.run(ask)))) for ask in asks]
 
@@ -84,17 +84,17 @@ class ScriptedInstruments:
     def cost(self, trace: Trace) -> CostCurve:
         return CURVE
 
-    def load_cost(self, trace: Trace, requests: int) -> CostCurve:
+    def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
         return CURVE if requests == 1 else replace(CURVE, requests=requests, plain_ms=CURVE.plain_ms + 0.5 * requests)
 
     def known_cost(self, trace: Trace, measuring: bool = False) -> CostCurve | None:
         return CURVE
 
-    def what_if(self, trace: Trace, steps: Steps) -> WhatIf:
+    def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
         header, found = trace.header, []
         for method in ("ddtree", "joint"):
             for budget, pace in ((0, FIXED), (8, FIXED), (32, FIXED), (128, FIXED), (MOST_AUTO, AUTO)):
-                ask = Ask(header.prompt, method=method, budget=budget, pace=pace)
+                ask = PromptRequest(header.prompt, method=method, budget=budget, pace=pace)
                 rounds = [entry.round for entry in gather(ScriptedSource().run(ask)).entries]
                 lengths, rows = (tuple(len(made.acceptance.keep) for made in rounds),
                                  tuple(len(made.tree) for made in rounds))
@@ -106,10 +106,10 @@ class ScriptedInstruments:
                       len(header.request.prompt_ids), sum(found[0].lengths), 0, tuple(found), gains,
                       self.cost(trace), 0.01)
 
-    def doctor(self, steps: Steps) -> Sequence[DoctorFinding]:
-        steps.expect(40)
+    def doctor(self, progress: Progress) -> Sequence[DoctorFinding]:
+        progress.expect(40)
         for step in range(40):
-            steps.begin(f"Step {step + 1}.")
+            progress.begin(f"Step {step + 1}.")
             time.sleep(self.doctor_seconds / 40)
         return (DoctorFinding("mask token", "story", WRONG, "The mask token is 7, and training used 3.",
                               "Write mask_token_id = 3 into the drafter's config."),

@@ -11,7 +11,7 @@ import app
 from engine.commands.program import UsageError, understood
 from engine.decoding.methods import METHODS, SERVED
 from engine.errors import RequestError, RigError
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.trace import Header, dumps, loads
 from explorer import page
 from explorer.bundle import ASSETS
@@ -31,7 +31,7 @@ from tests.explorer.lab.test_sweeps import until
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import scripted_rig
 
-ASK = Ask("How many?", method=SERVED, budget=64, max_tokens=200)
+ASK = PromptRequest("How many?", method=SERVED, budget=64, max_tokens=200)
 
 
 def shown(script: Any, answer: bytes) -> tuple[list[dict[str, Any]], Runs]:
@@ -125,7 +125,7 @@ def test_what_cannot_be_attached_is_said_and_the_rig_goes_on() -> None:
 
 def states_of(rig: AnsweringRig) -> set[str]:
     """The state that a run of it ends in."""
-    return {list(Stream(rig, Runs(), RunQueue()).watch(Ask("x", method="ddtree", budget=8)))[-1]["state"]}
+    return {list(Stream(rig, Runs(), RunQueue()).watch(PromptRequest("x", method="ddtree", budget=8)))[-1]["state"]}
 
 
 def test_the_bar_takes_its_method_and_no_other_name() -> None:

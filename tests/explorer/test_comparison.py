@@ -13,7 +13,7 @@ import pytest
 
 from engine.lab.report import ratio_text
 from engine.lab.turns import NEAR_TIE, Difference, TextComparison
-from engine.records import Ask, Precision, Round
+from engine.records import Precision, PromptRequest, Round
 from engine.trace import End, Line, Trace, gather
 from explorer.claims import text_sentence
 from explorer.comparison import Comparison, ask_of, others
@@ -51,7 +51,7 @@ def steadily(made: Round, plain: bool) -> Round:
 def standing(instruments: ScriptedInstruments | None = None, pause_seconds: float = 0.0, prompt: str = LONG,
              change: Callable[[Trace], Trace] = lambda trace: trace) -> tuple[Comparison, Trace, RunQueue, Runs]:
     source, queue, runs = ScriptedSource(pause_seconds), RunQueue(), Runs()
-    trace = change(gather(ScriptedSource().run(Ask(prompt, method="ddtree", budget=64, max_tokens=150))))
+    trace = change(gather(ScriptedSource().run(PromptRequest(prompt, method="ddtree", budget=64, max_tokens=150))))
     runs.begin("mine")
     runs.add("mine", trace.header, *trace.entries, trace.end)
     rig = AnsweringRig(LoadedRig(source, instruments or Forged(steadily, pause_seconds)))
@@ -152,7 +152,7 @@ def test_a_clock_that_was_slow_at_the_beginning_gives_no_false_speed_up() -> Non
 
 def test_a_run_that_drafted_in_3_of_80_rounds_gets_no_ratio() -> None:
     def mostly_plain(trace: Trace) -> Trace:
-        plain = gather(ScriptedSource().run(Ask(LONG, method="autoregressive", budget=0, max_tokens=150)))
+        plain = gather(ScriptedSource().run(PromptRequest(LONG, method="autoregressive", budget=0, max_tokens=150)))
         entries, written = list(trace.entries[:3]), sum(len(entry.round.acceptance.keep) for entry in trace.entries[:3])
         entries += plain.entries[written:written + 77]
         return Trace(trace.header, tuple(entries), End("length", 80, 1.0))

@@ -13,7 +13,7 @@ import pytest
 
 import app
 from engine.errors import RequestError
-from engine.records import Ask, Sampling
+from engine.records import PromptRequest, Sampling
 from engine.trace import dump, dumps, recorded
 from explorer.claims import recorded_comparison
 from explorer.lessons import Library, shipped
@@ -121,12 +121,12 @@ def test_recordings_that_ship_say_only_what_their_traces_show() -> None:
 
 def test_recordings_answer_what_was_recorded(library: Library) -> None:
     source = Recordings(library, "The rig 'demo' has no weights.")
-    lines = list(source.run(Ask("How many books does Omar have? ${7*6}", method="ddtree", budget=5)))
+    lines = list(source.run(PromptRequest("How many books does Omar have? ${7*6}", method="ddtree", budget=5)))
     assert lines[0] is library.named("c_small").trace.header
     with pytest.raises(RequestError, match="The rig 'demo' has no weights"):
-        list(source.run(Ask("Something else", method="ddtree", budget=5)))
+        list(source.run(PromptRequest("Something else", method="ddtree", budget=5)))
     with pytest.raises(RequestError, match="Only recorded runs"):
-        list(source.run(Ask("How many books does Omar have? ${7*6}", method="ddtree", budget=5,
+        list(source.run(PromptRequest("How many books does Omar have? ${7*6}", method="ddtree", budget=5,
                             turns=(("user", "Hi"),))))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import app
 from engine.errors import PresetError, RequestError
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.trace import gather
 from explorer import page, rig_choice
 from explorer.bundle import ASSETS
@@ -30,7 +30,7 @@ from tests.explorer.scripted_instruments import ScriptedLaboratory
 from tests.explorer.scripted_rigs import ScriptedRigs, scripted_rig
 
 PROMPTS = ASSETS / "prompts"
-ASK = Ask("How many books?", method="ddtree", budget=16)
+ASK = PromptRequest("How many books?", method="ddtree", budget=16)
 
 
 class Switching:

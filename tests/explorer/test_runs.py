@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from engine.errors import RequestError, RigError
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.trace import Block, Entry, Line, SharedPass, dumps, loads
 from engine.trace.lines import held_bytes
 from explorer import runs as runs_module
@@ -22,7 +22,7 @@ from explorer.view import View, run_view
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_rigs import answering
 
-ASK = Ask("How many books?", method="ddtree", budget=16)
+ASK = PromptRequest("How many books?", method="ddtree", budget=16)
 
 
 class Failing(ScriptedSource):
@@ -30,7 +30,7 @@ class Failing(ScriptedSource):
 
     failure: Exception = RigError("The weights are gone; fetch them again.")
 
-    def run(self, ask: Ask) -> Generator[Line, None, None]:
+    def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
         for count, line in enumerate(super().run(ask)):
             if count == 3:
                 raise self.failure
@@ -132,22 +132,22 @@ def test_whoever_measures_waits_for_all_runs_and_later_runs_wait_for_it() -> Non
 
 
 def test_what_is_kept_of_a_run_has_nothing_of_others() -> None:
-    company = SharedPass(2, 0, (Block(0, np.zeros(1, np.int32), np.zeros(1, np.int32)),
+    shared_pass = SharedPass(2, 0, (Block(0, np.zeros(1, np.int32), np.zeros(1, np.int32)),
                              Block(1, np.arange(-1, 6, dtype=np.int32).clip(0), np.arange(3, dtype=np.int32))))
 
     class Accompanied(ScriptedSource):
-        def run(self, ask: Ask) -> Generator[Line, None, None]:
+        def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
             for line in super().run(ask):
-                yield replace(line, company=company) if isinstance(line, Entry) else line
+                yield replace(line, shared_pass=shared_pass) if isinstance(line, Entry) else line
     runs = Runs()
     *_, last = views = list(Stream(answering(Accompanied()), runs, RunQueue()).watch(ASK))
-    sent = [made["company"] for view in views for made in view["rounds"]]
+    sent = [made["shared"] for view in views for made in view["rounds"]]
     assert sent and all(set(each) == {"runs", "own", "blocks"} for each in sent)
     assert {frozenset(block) for each in sent for block in each["blocks"]} == {frozenset(
         {"seat", "parents", "keep", "shares"})}
     trace = known_trace(last["run"], runs)
-    assert not [entry for entry in trace.entries if entry.company]
-    assert b"company" not in dumps(trace) and "company" not in str(run_view("x", trace.entries))
+    assert not [entry for entry in trace.entries if entry.shared_pass]
+    assert b"shared" not in dumps(trace) and "shared" not in str(run_view("x", trace.entries))
 
 
 def test_a_failure_is_a_sentence_and_the_rounds_stay() -> None:

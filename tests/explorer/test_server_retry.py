@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.errors import ServerError
-from engine.records import Ask
+from engine.records import PromptRequest
 from explorer.lessons import Library
 from explorer.rig_choice import RigChoice
 from explorer.run_queue import RunQueue
@@ -119,7 +119,7 @@ def test_no_round_is_lost_where_a_browser_skips_what_repeats_itself() -> None:
     parts = [chunk(letter) for letter in "abcdef"]
     with scripted(models=MODELS, chat=streams(*parts, lambda: time.sleep(1.5), chunk("g"), DONE)) as script:
         views = list(Stream(AnsweringRig(attach(script.address, lambda *_: None)), Runs(), RunQueue()).watch(
-            Ask("x", method=ASK.method)))
+            PromptRequest("x", method=ASK.method)))
     shown = [view for view in views if view["rounds"]]
     silent = [view for view in shown if view["from"] + len(view["rounds"]) == 5]
     assert len(silent) >= 3, "a view now and then while it is silent"

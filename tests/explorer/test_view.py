@@ -156,9 +156,9 @@ def test_a_view_is_json_with_marks_as_typed() -> None:
 
 
 def _ask() -> Any:
-    from engine.records import Ask
+    from engine.records import PromptRequest
 
-    return Ask("${7*6} </script>", method="joint", budget=16)
+    return PromptRequest("${7*6} </script>", method="joint", budget=16)
 
 
 def test_a_round_of_which_little_was_recorded_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from engine.commands.program import main
 from engine.decoding.outcome import outcome
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.requests.prompts import read_prompts
 from engine.serving.live import LiveRig
 from engine.serving.rigs import load_rig
@@ -22,7 +22,7 @@ def tau_on(device: str, method: str) -> float:
     live = LiveRig(load_rig("demo", "float32", device))
     tokens = rounds = 0
     for prompt in read_prompts(Path("assets/prompts/bench.jsonl"))[:12]:
-        with live.rounds(Ask(prompt.text, method=method, budget=64, max_tokens=96)) as made:
+        with live.rounds(PromptRequest(prompt.text, method=method, budget=64, max_tokens=96)) as made:
             found = outcome(made)
         tokens, rounds = tokens + len(found.token_ids), rounds + len(found.lengths)
     return tokens / rounds
@@ -35,7 +35,7 @@ def test_the_demo_rig_has_the_same_tau_as_on_the_cpu(method: str) -> None:
 
 @pytest.mark.parametrize("rig", ["demo", "random:tiny"])
 def test_every_lossless_method_writes_plain_decodings_text(rig: str) -> None:
-    assert main(["check", "--rig", rig, "--prompts", "check", "--limit", "4", "--together", "1", "3"]) == 0
+    assert main(["check", "--rig", rig, "--prompts", "check", "--limit", "4", "--concurrency", "1", "3"]) == 0
 
 
 def test_the_bench_runs() -> None:

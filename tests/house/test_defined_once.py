@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from engine.records import Ask, Sampling
+from engine.records import PromptRequest, Sampling
 from engine.requests.limits import TRIED_BUDGETS
 from explorer.run_form import RunForm
 from tests.house.reading import HOUSE, nodes, offenders
@@ -19,7 +19,8 @@ DEFINED_IN = {"TRIED_BUDGETS": "engine/requests/limits.py", "mean_length": "engi
 
 
 def test_the_form_has_the_fields_and_defaults_of_what_it_becomes() -> None:
-    usual = {each.name: each.default for kind in (Ask, Sampling) for each in fields(kind) if each.name != "sampling"}
+    usual = {each.name: each.default for kind in (PromptRequest, Sampling) for each in fields(kind)
+             if each.name != "sampling"}
     assert set(RunForm.model_fields) == set(usual)
     said = {name: field.default for name, field in RunForm.model_fields.items() if not field.is_required()}
     assert {name: default for name, default in said.items() if default is not None} == {

@@ -202,7 +202,7 @@ def test_a_folder_is_a_kind_of_drafter_and_the_check_covers_the_method(extended:
 
 A_SERVER = """
 import json
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.trace import gather
 from explorer.sources.attached import attach
 from tests.engine.servers.scripted_server import DONE, chunk, event, says, scripted, streams
@@ -211,7 +211,7 @@ told = event(choices=[], mine={"kept": [1], "tried": [4]})
 with scripted(models=says('{"data": [{"id": "m", "owned_by": "me"}]}'),
               chat=streams(chunk("a"), chunk("b", logprobs={"content": [{"token": "b"}, {"token": "c"}]}), told, DONE)
               ) as script:
-    trace = gather(attach(script.address, lambda *_: None).source.run(Ask("x", method="served")))
+    trace = gather(attach(script.address, lambda *_: None).source.run(PromptRequest("x", method="served")))
 print(json.dumps({"engine": trace.header.engine, "rows": [len(entry.round.tree) for entry in trace.entries],
                   "said": trace.end.said}))
 """

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.decoding.methods import SERVED
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.requests.rig_names import RIGS_FOLDER
 from engine.serving.live import LiveRig
 from engine.serving.rigs import load_rig
@@ -39,10 +39,10 @@ def test_its_texts_are_ours_and_its_rounds_as_reported(vllm: Serving) -> None:
     ours = LiveRig(load_rig("demo", "float32"))
     before, rounds, accepted = source.server.counts(), 0, 0  # type: ignore[attr-defined]
     for prompt in PROMPTS:
-        lines = list(source.run(Ask(prompt, method=SERVED, max_tokens=200)))
+        lines = list(source.run(PromptRequest(prompt, method=SERVED, max_tokens=200)))
         anew = sum(isinstance(line, Header) for line in lines) - 1  # where a chunk held several steps
         theirs = gather(lines)
-        own = gather(ours.run(Ask(prompt, method="dflash", budget=15, max_tokens=200, drafters=("math",))))
+        own = gather(ours.run(PromptRequest(prompt, method="dflash", budget=15, max_tokens=200, drafters=("math",))))
         found = two_runs(own, theirs)
         print(anew, found["said"], [side["lengths"] for side in found["sides"]], theirs.end.said)
         assert found["same_text"] and theirs.header.request.prompt_ids == own.header.request.prompt_ids

@@ -130,13 +130,13 @@ class DFlashDrafter:
 
     @property
     def weights(self) -> object:
-        """See ``plan.JointDrafter``."""
+        """See ``plan.BatchDrafter``."""
         return self.model
 
     @in_inference_mode
-    def draft_together(self, forks: Sequence[DFlashDrafter], roots: Sequence[int], widths: Sequence[int]
+    def draft_batch(self, forks: Sequence[DFlashDrafter], roots: Sequence[int], widths: Sequence[int]
                        ) -> list[Lattice]:
-        """See ``plan.JointDrafter``: one block after another, each over its own context."""
+        """See ``plan.BatchDrafter``: one block after another, each over its own context."""
         ends = [fork._length + self.block for fork in forks]
         tokens = torch.cat([fork._rooted(root) for fork, root in zip(forks, roots, strict=True)])
         hidden = self.embedded(tokens)

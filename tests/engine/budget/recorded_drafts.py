@@ -95,12 +95,12 @@ def record(rig: str, prompts: str, limit: int, tokens: int = 99) -> None:
     from engine.decoding.loop import decode
     from engine.lab.planning import prompt_set
     from engine.models.device import rounds_in_inference_mode
-    from engine.records import Ask
+    from engine.records import PromptRequest
     from engine.serving.live import open_rig
     live, columns, ends = open_rig(rig, "float32"), list[tuple[Integers, int]](), list[int]()
     asked = prompt_set(prompts, None)
     for prompt in asked[::max(1, len(asked) // limit)][:limit]:
-        ask = Ask(prompt.text, method="ddtree", budget=NODES, max_tokens=tokens, pace=AUTO)
+        ask = PromptRequest(prompt.text, method="ddtree", budget=NODES, max_tokens=tokens, pace=AUTO)
         drafters, looking = live.loaded.drafters_for("ddtree"), Looking()
         rounds = decode(live.request(ask), live.loaded.target, list(drafters.values()), looking)
         written = [int(made.tree.tokens[0]) for made in rounds_in_inference_mode(rounds)]

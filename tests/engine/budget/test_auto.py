@@ -24,7 +24,7 @@ from engine.budget.auto import (
     best_order,
 )
 from engine.decoding.budget_policy import BudgetPolicy, FixedBudget
-from engine.decoding.loop import BatchRequest, RequestBatch, decode, decode_together
+from engine.decoding.loop import BatchRequest, RequestBatch, decode, decode_batch
 from engine.decoding.methods import METHODS
 from engine.decoding.tree import beginning, plant
 from engine.records import Acceptance, DraftTree, Request, Round, Sampling
@@ -174,7 +174,7 @@ def test_one_round_that_was_held_up_says_little() -> None:
     assert 1.0 < history.factor < 1.6
 
 
-def test_after_company_no_round_is_compared_with_those_before() -> None:
+def test_after_a_shared_round_no_round_is_compared_with_those_before() -> None:
     policy, other, shared = AutoBudget(STAIRS), AutoBudget(STAIRS), SharedRows()
     for interrupted in (False, True):
         policy.history = DraftHistory()
@@ -356,25 +356,25 @@ def mixture(sampling: Sampling) -> list[Request]:
             for place, method in enumerate([*METHODS, *METHODS])]
 
 
-@pytest.mark.parametrize("at_once", [1, 3, 8])
+@pytest.mark.parametrize("concurrency", [1, 3, 8])
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("draft_ms", [0.5, 90.0])
-def test_every_text_is_that_of_the_request_alone(sampling: Sampling, at_once: int, draft_ms: float) -> None:
+def test_every_text_is_that_of_the_request_alone(sampling: Sampling, concurrency: int, draft_ms: float) -> None:
     target, curve = ToyTarget(seed=2), replace(LONE, draft_ms=(draft_ms,) * len(ROWS))
     requests = [request for request in mixture(sampling) if METHODS[request.method].accept == "walk"]
     alone = [text(run_of(replace(request, pace="fixed"), target, drafters_of(request.method, target)))
              for request in requests]
     asked = [BatchRequest(request, drafters_of(request.method, target),
                           AutoBudget(curve) if request.pace == "auto" else None) for request in requests]
-    rounds = list(decode_together(asked, target, at_once, SharedRows()))
+    rounds = list(decode_batch(asked, target, concurrency, SharedRows()))
     assert [text([made for number, made in rounds if number == place]) for place in range(len(asked))] == alone
     sizes = {len(made.tree) for number, made in rounds if requests[number].pace == "auto"}
     assert len(sizes) > 3 or draft_ms > 1
     assert all(len(made.tree) <= 1 + requests[number].budget for number, made in rounds)
 
 
-@pytest.mark.parametrize("at_once", [2, 5])
-def test_texts_are_those_of_lone_runs_whoever_comes_and_goes(at_once: int) -> None:
+@pytest.mark.parametrize("concurrency", [2, 5])
+def test_texts_are_those_of_lone_runs_whoever_comes_and_goes(concurrency: int) -> None:
     target = ToyTarget(seed=2)
     methods = [name for name, row in METHODS.items() if row.follows_text and row.drafter_count]
     requests = [Request((1, 2, place % 5), method=methods[place % len(methods)], budget=64, sampling=GREEDY,
@@ -387,7 +387,7 @@ def test_texts_are_those_of_lone_runs_whoever_comes_and_goes(at_once: int) -> No
     rounds: dict[int, list[Round]] = {place: [] for place in range(len(requests))}
     sizes = set()
     while waiting or len(batch):
-        while waiting and len(batch) < at_once and not (len(batch) == 1 and sum(map(len, rounds.values())) % 4):
+        while waiting and len(batch) < concurrency and not (len(batch) == 1 and sum(map(len, rounds.values())) % 4):
             place, request = waiting.pop()
             policy = AutoBudget(LONE) if request.pace == "auto" else None
             number = batch.admit(BatchRequest(request, drafters_of(request.method, target), policy))

@@ -25,7 +25,7 @@ def test_auto_has_a_row_of_its_own_beside_numbers_and_plain_decoding(capsys: pyt
 
 @pytest.mark.parametrize(("flags", "reason"), [
     (["--methods", "plain", "--budgets", "auto"], "has no budget auto"),
-    (["--together", "1", "--budgets", "auto"], "auto is measured in any case")])
+    (["--concurrency", "1", "--budgets", "auto"], "auto is measured in any case")])
 def test_where_auto_is_no_choice_the_reason_is_said(
         flags: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*ASKED, *flags]) == 1

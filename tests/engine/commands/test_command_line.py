@@ -84,15 +84,15 @@ def test_check_compares_texts(run: Callable[..., Done]) -> None:
 
 def test_check_compares_texts_of_requests_that_share_their_passes(run: Callable[..., Done]) -> None:
     done = run("engine", "check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
-               "--max-tokens", "12", "--together", "1", "3", "--json")
+               "--max-tokens", "12", "--concurrency", "1", "3", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.strip().split("\n")[-1])
-    assert result["equal"] == result["texts"] == 32 and result["together"] == [1, 3]
+    assert result["equal"] == result["texts"] == 32 and result["concurrency"] == [1, 3]
 
 
 def test_check_mixes_requests_that_share_their_rows_with_others(run: Callable[..., Done]) -> None:
     done = run("engine", "check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
-               "auto", "--max-tokens", "12", "--together", "3", "--json")
+               "auto", "--max-tokens", "12", "--concurrency", "3", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.strip().split("\n")[-1])
     assert result["equal"] == result["texts"] == 32 and result["budgets"] == [7, "auto"]

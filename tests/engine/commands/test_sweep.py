@@ -18,7 +18,7 @@ from engine.lab.planning import SHIPPED
 from engine.lab.report import sweep_command
 from engine.lab.settings import Reading
 from engine.lab.store import Results
-from engine.records import Ask
+from engine.records import PromptRequest
 from tests.engine.lab.scripted import ScriptedLaboratory
 
 SMALL = ("--methods", "ddtree", "joint", "--budgets", "16", "4,16", "--limit", "2", "--repeats", "1",
@@ -92,7 +92,7 @@ def test_no_file_takes_the_place_of_the_results_or_of_the_prompts(
 def test_an_interrupted_sweep_resumes_with_its_own_settings(
         typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     class Interrupted(ScriptedLaboratory):
-        def measure(self, ask: Ask) -> Reading:
+        def measure(self, ask: PromptRequest) -> Reading:
             if len(self.asked) == 5 + 4:  # five to warm up
                 raise KeyboardInterrupt
             return super().measure(ask)
@@ -132,7 +132,7 @@ def test_a_table_whose_folder_went_meanwhile_is_one_sentence(tmp_path: Path) -> 
 def test_a_sweep_with_a_run_that_failed_says_so_and_exits_1(
         typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     class Refusing(ScriptedLaboratory):
-        def measure(self, ask: Ask) -> Reading:
+        def measure(self, ask: PromptRequest) -> Reading:
             if ask.drafters:
                 raise RequestError("The drafter is gone; fetch it again.")
             return super().measure(ask)

@@ -19,7 +19,7 @@ from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 LABORATORY = ScriptedLaboratory()
 ALONE = replace(toy_plan(prompts=4, methods=("dflash", "merged")), prompt_set="bench")
-AT_ONCE = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4, 16), together=(1, 2, 4)),
+AT_ONCE = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4, 16), concurrency=(1, 2, 4)),
                   prompt_set="bench")
 
 

@@ -185,6 +185,13 @@ def test_every_flag_of_the_page_at_every_wrong_kind_of_value(capsys: pytest.Capt
             understood_words(app.flags(), words)
 
 
+@pytest.mark.parametrize("verb", ["sweep", "bench", "check"])
+def test_an_older_name_of_a_flag_is_read_and_not_offered(verb: str) -> None:
+    needed = NEEDED.get(verb, [])
+    assert verb_parser(verb).parse_args([*needed, "--together", "2", "4"]).concurrency == [2, 4]
+    assert "--concurrency" in verb_parser(verb).format_help() and "--together" not in verb_parser(verb).format_help()
+
+
 def test_numbers_as_they_are_typed() -> None:
     assert values.whole(0, 9)("+3") == 3 and values.budget_or_auto("auto") == "auto"
     assert values.number(0.01, 100, zero=True)("0") == 0.0 and values.top_p("1") == 1.0

@@ -139,8 +139,8 @@ def test_joint_over_two_drafters_has_no_duplicates(one, other, budget: int) -> N
     siblings = list(zip(tree.parents[1:].tolist(), tree.tokens[1:].tolist(), strict=True))
     assert len(set(siblings)) == len(siblings)
     assert (tree.logprobs[1:] <= tree.logprobs[tree.parents[1:]]).all()
-    together = len({path for part in parts for _, path in prefixes(part)})
-    assert len(tree) - 1 == min(budget, together)
+    concurrency = len({path for part in parts for _, path in prefixes(part)})
+    assert len(tree) - 1 == min(budget, concurrency)
 
 
 @given(lattices(), st.integers(1, 30))

@@ -128,7 +128,7 @@ def test_anchors_of_a_text_and_joint_drafts_propose_what_single_drafts_do(name: 
         forks.append(fork)
         same(found, alone[-1])
     roots = text.token_ids[text.anchors].tolist()
-    for found, wanted in zip(drafter.draft_together(forks, roots, [9] * len(forks)), alone, strict=True):
+    for found, wanted in zip(drafter.draft_batch(forks, roots, [9] * len(forks)), alone, strict=True):
         same(found, wanted)
 
 

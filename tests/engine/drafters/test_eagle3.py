@@ -179,11 +179,11 @@ def test_angles_are_not_rounded_with_the_weights(folders: Path) -> None:
 def test_each_of_two_drafters_sees_its_own_taps(folders: Path, rig: Rig) -> None:
     both = load_rig(f"{folders / 'target'}::{folders / 'other'}::{folders / 'head'}", "float32")
     request = Request(tuple(range(40, 60)), method="expand", budget=12, max_tokens=8)
-    alone, together = (
+    alone, concurrency = (
         next(decode(request, opened.target, list(opened.drafters_for("expand").values()))).drafts[0]
         for opened in (rig, both))
-    np.testing.assert_array_equal(alone.tokens, together.tokens)
-    np.testing.assert_allclose(alone.logprobs, together.logprobs, atol=1e-5)
+    np.testing.assert_array_equal(alone.tokens, concurrency.tokens)
+    np.testing.assert_allclose(alone.logprobs, concurrency.logprobs, atol=1e-5)
 
 
 @pytest.mark.parametrize(("changes", "said"), [

@@ -17,11 +17,11 @@ from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import BatchRequest, decode
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
-from engine.lab.company import read_among
+from engine.lab.background import read_concurrent
 from engine.lab.planning import Choice, settings
-from engine.lab.settings import Company, Conditions, Reading, SweepPlan
+from engine.lab.settings import BackgroundRequests, Conditions, Reading, SweepPlan
 from engine.lab.statistics import reading
-from engine.records import Ask, Request, Round
+from engine.records import PromptRequest, Request, Round
 from engine.requests.prompts import Prompt
 from engine.trace import Piece
 from tests.engine.material import drafters_of
@@ -36,7 +36,7 @@ CURVE = CostCurve("toy", "no hardware", "float32", "greedy", 64, 5, ROWS, PASSES
 WALKERS = ("autoregressive", "dflash", "ddtree", "routed", "merged", "joint")
 
 
-def batch_request(ask: Ask, target: ToyTarget) -> BatchRequest:
+def batch_request(ask: PromptRequest, target: ToyTarget) -> BatchRequest:
     """An ask as the toy answers it."""
     if not ask.prompt.strip("!"):
         raise RequestError("The prompt is empty; write at least one character.")
@@ -48,7 +48,7 @@ def batch_request(ask: Ask, target: ToyTarget) -> BatchRequest:
     return BatchRequest(request, drafters_of(ask.method, target), policy)
 
 
-def rounds_of(ask: Ask) -> list[Round]:
+def rounds_of(ask: PromptRequest) -> list[Round]:
     """The toy's rounds for an ask."""
     target = ToyTarget(VOCABULARY, context_limit=512)
     asked = batch_request(ask, target)
@@ -70,27 +70,28 @@ class ScriptedLaboratory:
     drift: float = 0.0
     methods: Sequence[str] = WALKERS
     drafters: Sequence[str] = ("math", "code")
-    asked: list[Ask] = field(default_factory=list)
+    asked: list[PromptRequest] = field(default_factory=list)
     turns: count[int] = field(default_factory=count)
 
     @property
     def conditions(self) -> Conditions:
         return Conditions("toy", self.hardware, "float32", {"toy": "1"})
 
-    def measure(self, ask: Ask) -> Reading:
+    def measure(self, ask: PromptRequest) -> Reading:
         self.asked.append(ask)
         return read_off(rounds_of(ask), 1 + self.drift * next(self.turns))
 
-    def measure_among(self, ask: Ask, company: Company) -> Reading:
+    def measure_concurrent(self, ask: PromptRequest, background: BackgroundRequests) -> Reading:
         """The toy's own rounds beside others, with the written times of as many trees like its own."""
         self.asked.append(ask)
         target = ToyTarget(VOCABULARY, context_limit=512)
-        found = read_among(target, [batch_request(each, target) for each in (ask, *company.others)], company.at_once)
-        spent = tuple(ROUND_SECONDS + ROW_SECONDS * company.at_once * rows for rows in found.rows)
+        found = read_concurrent(target, [batch_request(each, target) for each in (ask, *background.others)],
+                                background.concurrency)
+        spent = tuple(ROUND_SECONDS + ROW_SECONDS * background.concurrency * rows for rows in found.rows)
         return replace(found, round_seconds=spent, prefill_seconds=PREFILL_SECONDS,
                        stage_seconds={"verify": sum(spent)})
 
-    def load_cost(self, ask: Ask, requests: int) -> CostCurve:
+    def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
         passes = tuple(1e3 * (ROUND_SECONDS + ROW_SECONDS * rows) for rows in (requests, 1024))
         return replace(CURVE, rows=(requests, 1024), verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes,
                        draft_ms=(0.0, 0.0), plain_ms=passes[0], requests=requests)

@@ -10,8 +10,8 @@ from hypothesis import given
 
 from engine.decoding.methods import METHODS
 from engine.decoding.tree import path_to
-from engine.lab.statistics import RANKS, AcceptanceTally, ended_by_text, expected_length, together
-from engine.records import Ask, DraftTree, Lattice, Round, Sampling
+from engine.lab.statistics import RANKS, AcceptanceTally, ended_by_text, expected_length, pooled
+from engine.records import DraftTree, Lattice, PromptRequest, Round, Sampling
 from tests.engine.lab.scripted import rounds_of
 from tests.engine.material import trees
 
@@ -52,7 +52,7 @@ def tallied(rounds: list[Round]) -> dict[tuple[int, int], list[int]]:
 @pytest.mark.parametrize("method", ["dflash", "ddtree", "routed", "merged", "joint"])
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, seed=1)], ids=["greedy", "warm"])
 def test_acceptance_agrees_with_a_slow_count(method: str, sampling: Sampling) -> None:
-    rounds = [made for made in rounds_of(Ask("a long walk", method=method, budget=20, max_tokens=60,
+    rounds = [made for made in rounds_of(PromptRequest("a long walk", method=method, budget=20, max_tokens=60,
                                              sampling=sampling)) if not ended_by_text(made)]
     assert len(rounds) > 8
     tally = AcceptanceTally()
@@ -71,7 +71,7 @@ def test_a_rank_is_read_in_the_row_that_the_path_leads_to() -> None:
     tokens = np.asarray([[[5, 6], [0, 0]], [[7, 8], [8, 7]]], np.int32)
     follow = np.asarray([[[0, 1], [0, 0]], [[0, 0], [0, 0]]], np.int32)
     lattice = Lattice(tokens, np.full((2, 2, 2), -1, np.float32), follow)
-    made = rounds_of(Ask("x", method="ddtree", budget=2, max_tokens=4))[0]
+    made = rounds_of(PromptRequest("x", method="ddtree", budget=2, max_tokens=4))[0]
     tree = DraftTree(np.asarray([1, 6, 8], np.int32), np.asarray([0, 0, 1], np.int32),
                      np.asarray([0, -1, -2], np.float32), np.asarray([0, 1, 1], np.int32))
     made = replace(made, drafts=(lattice,), tree=tree, acceptance=replace(
@@ -85,7 +85,7 @@ def test_a_rank_is_read_in_the_row_that_the_path_leads_to() -> None:
 def test_the_end_of_the_text_is_told_from_the_end_of_the_tree() -> None:
     for method in ("dflash", "ddtree", "merged", "joint", "nanogpt"):
         assert METHODS[method].lossless
-        long = rounds_of(Ask("where does it end", method=method, budget=16, max_tokens=40))
+        long = rounds_of(PromptRequest("where does it end", method=method, budget=16, max_tokens=40))
         assert not any(map(ended_by_text, long[:-1]))
     whole = next(made for made in long if len(made.acceptance.keep) > 2)
     keep = whole.acceptance.keep
@@ -95,12 +95,13 @@ def test_the_end_of_the_text_is_told_from_the_end_of_the_tree() -> None:
 
 def test_counts_of_different_depths_add_up() -> None:
     shallow, deep = AcceptanceTally(), AcceptanceTally()
-    for made in rounds_of(Ask("one", method="ddtree", budget=1, max_tokens=6)):
+    for made in rounds_of(PromptRequest("one", method="ddtree", budget=1, max_tokens=6)):
         shallow.add(made)
-    for made in rounds_of(Ask("two", method="ddtree", budget=30, max_tokens=30)):
+    for made in rounds_of(PromptRequest("two", method="ddtree", budget=30, max_tokens=30)):
         deep.add(made)
     both = AcceptanceTally()
-    for made in rounds_of(Ask("one", method="ddtree", budget=1,
-                              max_tokens=6)) + rounds_of(Ask("two", method="ddtree", budget=30, max_tokens=30)):
+    for made in rounds_of(PromptRequest("one", method="ddtree", budget=1,
+                              max_tokens=6)) + rounds_of(PromptRequest("two", method="ddtree", budget=30,
+                                                                       max_tokens=30)):
         both.add(made)
-    assert together([shallow.counts(), deep.counts()]) == together([deep.counts(), shallow.counts()]) == both.counts()
+    assert pooled([shallow.counts(), deep.counts()]) == pooled([deep.counts(), shallow.counts()]) == both.counts()

@@ -12,7 +12,7 @@ from engine.errors import RequestError
 from engine.lab.race import Spread, lanes, race_plan, run_race
 from engine.lab.settings import CellResult, Reading, Setting, SweepPlan
 from engine.lab.turns import Difference, first_difference
-from engine.records import Ask
+from engine.records import PromptRequest
 from tests.engine.lab.scripted import WALKERS, ScriptedLaboratory, rounds_of, toy_plan
 
 
@@ -80,14 +80,14 @@ def test_a_race_that_is_stopped_has_the_lanes_that_ran(plan: SweepPlan, measured
 
 @pytest.fixture(scope="module")
 def baseline() -> Reading:
-    return ScriptedLaboratory().measure(Ask("a text", method="autoregressive", budget=0, max_tokens=12))
+    return ScriptedLaboratory().measure(PromptRequest("a text", method="autoregressive", budget=0, max_tokens=12))
 
 
 def test_the_first_difference_is_named_with_its_gap(baseline: Reading) -> None:
     token_ids = list(baseline.token_ids)
     token_ids[7] += 1
     found = first_difference(replace(baseline, token_ids=tuple(token_ids)), baseline)
-    rounds = rounds_of(Ask("a text", method="autoregressive", budget=0, max_tokens=12))
+    rounds = rounds_of(PromptRequest("a text", method="autoregressive", budget=0, max_tokens=12))
     # what the target said at the token before it
     assert found == Difference(7, token_ids[7], baseline.token_ids[7], float(rounds[6].verification.gap[0]))
     assert first_difference(baseline, baseline) is None

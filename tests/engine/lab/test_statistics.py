@@ -11,14 +11,14 @@ import pytest
 
 from engine.lab.settings import Reading
 from engine.lab.statistics import acceptance, calibration, estimate, histogram, interval_rank, reading_of, whole_rounds
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.trace import committed_ids, load, tau
 from tests.engine.lab.scripted import read_off, rounds_of
 
 
 @pytest.fixture(scope="module")
 def readings() -> list[Reading]:
-    return [read_off(rounds_of(Ask(f"prompt {place}", method="ddtree", budget=24,
+    return [read_off(rounds_of(PromptRequest(f"prompt {place}", method="ddtree", budget=24,
                                    max_tokens=50))) for place in range(6)]
 
 
@@ -32,7 +32,7 @@ def test_the_histograms_mean_is_tau(readings: list[Reading]) -> None:
 
 
 def test_a_reading_holds_what_the_rounds_held() -> None:
-    rounds = rounds_of(Ask("a prompt", method="merged", budget=12, max_tokens=40))
+    rounds = rounds_of(PromptRequest("a prompt", method="merged", budget=12, max_tokens=40))
     found = read_off(rounds)
     assert list(found.token_ids) == committed_ids(rounds)
     assert found.tau == pytest.approx(tau(rounds))
@@ -48,8 +48,8 @@ def test_a_reading_holds_what_the_rounds_held() -> None:
 
 @pytest.mark.parametrize("max_tokens", range(20, 32))
 def test_a_round_that_the_text_cut_short_says_nothing_of_the_drafter(max_tokens: int) -> None:
-    rounds = rounds_of(Ask("a prompt", method="ddtree", budget=24, max_tokens=max_tokens))
-    whole = rounds_of(Ask("a prompt", method="ddtree", budget=24, max_tokens=60))[len(rounds) - 1]
+    rounds = rounds_of(PromptRequest("a prompt", method="ddtree", budget=24, max_tokens=max_tokens))
+    whole = rounds_of(PromptRequest("a prompt", method="ddtree", budget=24, max_tokens=60))[len(rounds) - 1]
     cut = len(rounds[-1].acceptance.keep) < len(whole.acceptance.keep)
     found = read_off(rounds)
     assert found.cut == cut

@@ -13,7 +13,7 @@ from engine.errors import RequestError
 from engine.lab.settings import Reading
 from engine.lab.store import Store
 from engine.lab.sweeping import WARMING_TOKENS, LocalCrew, run_sweep
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.requests.prompts import Prompt
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
@@ -90,7 +90,7 @@ def test_what_was_measured_elsewhere_is_not_mixed_with_what_is_measured_here(sto
 class Slow(ScriptedLaboratory):
     """Says that a prefill takes half a second, which nobody waits for."""
 
-    def measure(self, ask: Ask) -> Reading:
+    def measure(self, ask: PromptRequest) -> Reading:
         return replace(super().measure(ask), prefill_seconds=0.5)
 
 

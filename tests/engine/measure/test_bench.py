@@ -20,10 +20,10 @@ from engine.commands.program import verb_parser
 from engine.decoding.budget_policy import AUTO
 from engine.errors import RequestError
 from engine.measure.bench import OWN, PLAIN, SAME, SHARED, BenchPoint, Tally, busy_processes, full_rounds, run, steps
-from engine.records import STAGES, Acceptance, Ask, DraftTree, Integers, Round, Verification
+from engine.records import STAGES, Acceptance, DraftTree, Integers, PromptRequest, Round, Verification
 from tests.engine.demo import demo_live
 
-WORDS = ["--together", "2", "3", "--prompts", "bench", "--hard", "reworded", "--limit", "4", "--max-tokens", "16",
+WORDS = ["--concurrency", "2", "3", "--prompts", "bench", "--hard", "reworded", "--limit", "4", "--max-tokens", "16",
          "--repeats", "1", "--budgets", "4", "8"]
 
 
@@ -57,9 +57,9 @@ def test_the_verdict_is_on_the_best_budget_for_everybody_by_ratios_within_a_repe
     def tallies(*rates: float) -> list[Tally]:
         return [Tally(int(100 * rate), 1, 1, 0, 100.0, rates=[rate]) for rate in rates]
 
-    drafted = BenchPoint("ddtree", together=8)
+    drafted = BenchPoint("ddtree", concurrency=8)
     verdicts = bench.verdicts(8, {
-        BenchPoint("autoregressive", 0, together=8, way=SAME): tallies(1, 10),
+        BenchPoint("autoregressive", 0, concurrency=8, way=SAME): tallies(1, 10),
         replace(drafted, budget=4, way=SAME): tallies(2, 20), replace(drafted, budget=16, way=SAME): tallies(1, 1),
         replace(drafted, pace=AUTO, way=OWN): tallies(2, 10), replace(drafted, pace=AUTO, way=SHARED): tallies(3, 30)})
     assert [(verdict["against"], verdict["ratio"]) for verdict in verdicts] == [
@@ -68,12 +68,12 @@ def test_the_verdict_is_on_the_best_budget_for_everybody_by_ratios_within_a_repe
 
 def test_every_way_is_measured_on_the_same_prompts() -> None:
     words = choice()
-    plan = bench.together_plan(words)
+    plan = bench.concurrent_plan(words)
     assert len(plan.prompts) == 4
     result = bench.results(words, plan, demo_live())
-    rows = result["together"]
+    rows = result["concurrency"]
     assert json.dumps(result)
-    assert [(row["together"], row["budget"]) for row in rows] == [
+    assert [(row["concurrency"], row["budget"]) for row in rows] == [
         (count, budget) for count in (2, 3) for budget in (PLAIN, "4", "8", OWN, SHARED)]
     assert [row["nodes"] for row in rows if row["budget"] in (PLAIN, "4", "8")] == pytest.approx([0, 4, 8] * 2, abs=1)
     assert all(row["tokens_per_second"] > 0 and row["slowest_request"] <= row["per_request"] for row in rows)
@@ -83,12 +83,13 @@ def test_every_way_is_measured_on_the_same_prompts() -> None:
 
 @pytest.mark.parametrize(("more", "reason"), [
     (("--limit", "2"), "There are 2 prompts for 3 requests at once"),
-    (("--methods", "ddtree", "plain"), "With --together, plain is no choice"),
-    (("--methods", "autoregressive"), "With --together, autoregressive is no choice"),
+    (("--methods", "ddtree", "plain"), "With --concurrency, plain is no choice"),
+    (("--methods", "autoregressive"), "With --concurrency, autoregressive is no choice"),
     (("--domain", "nobody"), "There are 0 prompts of the domain 'nobody' for 3 requests"),
     (("--hard", "nobody"), "There is no prompt set and no file 'nobody'"),
-    (("--beside", "2", "--drafters", "math"), "With --together, --drafters and --beside would change nothing"),
-    (("--recording", "on"), "With --together, --recording would"), (("--split", "each"), "With --together, --split")])
+    (("--beside", "2", "--drafters", "math"), "With --concurrency, --drafters and --beside would change nothing"),
+    (("--recording", "on"), "With --concurrency, --recording would"), (("--split", "each"),
+                                                                       "With --concurrency, --split")])
 def test_what_cannot_be_measured_is_said_before_a_rig_is_loaded(
         monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], reason: str) -> None:
     monkeypatch.delattr(bench, "open_rig")
@@ -97,20 +98,21 @@ def test_what_cannot_be_measured_is_said_before_a_rig_is_loaded(
 
 
 def test_hard_prompts_are_for_several_at_once() -> None:
-    with pytest.raises(RequestError, match="--hard mixes prompts for --together"):
+    with pytest.raises(RequestError, match="--hard mixes prompts for --concurrency"):
         bench.run(verb_parser("bench").parse_args(["--hard", "reworded"]))
 
 
 def test_what_is_named_twice_is_measured_once() -> None:
-    plan = bench.together_plan(
-        choice("--together", "2", "2", "--budgets", "8", "4", "8", "--methods", "ddtree", "ddtree"))
+    plan = bench.concurrent_plan(
+        choice("--concurrency", "2", "2", "--budgets", "8", "4", "8", "--methods", "ddtree", "ddtree"))
     assert [(point.budget, point.way) for point in plan.settings if isinstance(point, BenchPoint)] == [
         (0, SAME), (8, SAME), (4, SAME), (256, OWN), (256, SHARED)]
 
 
 def test_where_no_round_was_full_it_is_said() -> None:
     with pytest.raises(RequestError, match="No round had 2 requests at work"):
-        run(demo_live(), BenchPoint("ddtree", 4, together=2, way=SAME), [Ask("Hi", budget=4, max_tokens=4)])
+        run(demo_live(), BenchPoint("ddtree", 4, concurrency=2, way=SAME),
+            [PromptRequest("Hi", budget=4, max_tokens=4)])
 
 
 def children(parent: int) -> list[int]:

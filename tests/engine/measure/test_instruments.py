@@ -19,11 +19,11 @@ import app
 from engine.checkpoints import memory
 from engine.checkpoints.memory import Opening, Storage
 from engine.errors import CancellationError, RequestError, RigError
-from engine.lab.settings import Company
+from engine.lab.settings import BackgroundRequests
 from engine.lab.statistics import reading_of
 from engine.measure import instruments
 from engine.measure.instruments import LiveLaboratory, held_bytes, open_beside
-from engine.records import Ask, Sampling
+from engine.records import PromptRequest, Sampling
 from engine.serving import rigs
 from engine.serving.live import LiveRig
 from engine.serving.precision import storage_of
@@ -47,11 +47,11 @@ def laboratory() -> LiveLaboratory:
 
 
 @pytest.mark.parametrize("ask", [
-    Ask(PROMPT, method="joint", budget=24,
-        max_tokens=40), Ask(PROMPT, method="merged", budget=16, max_tokens=30, sampling=Sampling(0.8, seed=4),
+    PromptRequest(PROMPT, method="joint", budget=24,
+        max_tokens=40), PromptRequest(PROMPT, method="merged", budget=16, max_tokens=30, sampling=Sampling(0.8, seed=4),
                             split="each"),
-    Ask(PROMPT, method="autoregressive", budget=0, max_tokens=12)], ids=lambda ask: ask.method)
-def test_a_reading_is_what_the_trace_of_the_same_run_says(laboratory: LiveLaboratory, ask: Ask) -> None:
+    PromptRequest(PROMPT, method="autoregressive", budget=0, max_tokens=12)], ids=lambda ask: ask.method)
+def test_a_reading_is_what_the_trace_of_the_same_run_says(laboratory: LiveLaboratory, ask: PromptRequest) -> None:
     found, traced = laboratory.measure(ask), reading_of(gather(laboratory.live.run(ask)))
     assert found.token_ids
     for name in ("token_ids", "lengths", "rows", "expected", "gaps", "acceptance", "bonus", "cut"):
@@ -65,10 +65,10 @@ def test_a_reading_is_what_the_trace_of_the_same_run_says(laboratory: LiveLabora
     ("joint", 24, "fixed"), ("autoregressive", 0, "fixed"), ("ddtree", 64, "auto")])
 def test_a_run_among_others_writes_its_own_text_and_counts_all(
         laboratory: LiveLaboratory, method: str, budget: int, pace: str) -> None:
-    ask = Ask(PROMPT, method=method, budget=budget, max_tokens=16, pace=pace)
-    others = tuple(Ask(f"What is {place} + 5?", method=method, budget=budget, max_tokens=4 + place,
+    ask = PromptRequest(PROMPT, method=method, budget=budget, max_tokens=16, pace=pace)
+    others = tuple(PromptRequest(f"What is {place} + 5?", method=method, budget=budget, max_tokens=4 + place,
                        pace=pace) for place in range(2))
-    alone, among = laboratory.measure(ask), laboratory.measure_among(ask, Company(others, 3))
+    alone, among = laboratory.measure(ask), laboratory.measure_concurrent(ask, BackgroundRequests(others, 3))
     assert among.token_ids == alone.token_ids
     assert among.lengths == alone.lengths or pace == "auto"  # which goes by times
     assert len(among.committed) == among.rounds and all(
@@ -80,24 +80,26 @@ def test_a_run_among_others_writes_its_own_text_and_counts_all(
 
 def test_what_cannot_stand_beside_it_is_a_sentence(laboratory: LiveLaboratory) -> None:
     with pytest.raises(RequestError, match="No other prompt of the set can stand beside this one"):
-        laboratory.measure_among(Ask(PROMPT, method="ddtree", budget=8,
-                                     max_tokens=4), Company((Ask("word " * 5000, method="ddtree", budget=8,
+        laboratory.measure_concurrent(PromptRequest(PROMPT, method="ddtree", budget=8,
+                                     max_tokens=4), BackgroundRequests((PromptRequest("word " * 5000, method="ddtree",
+                                                                                      budget=8,
                                                                  max_tokens=4),), 2))
-    assert laboratory.measure(Ask(PROMPT, method="dflash", budget=8, max_tokens=4)).token_ids
+    assert laboratory.measure(PromptRequest(PROMPT, method="dflash", budget=8, max_tokens=4)).token_ids
 
 
 def test_the_cost_of_rounds_is_measured_by_requests(laboratory: LiveLaboratory) -> None:
-    ask = Ask(PROMPT, method="ddtree", budget=8, max_tokens=16)
-    one, two = (laboratory.load_cost(ask, count) for count in (1, 2))
+    ask = PromptRequest(PROMPT, method="ddtree", budget=8, max_tokens=16)
+    one, two = (laboratory.concurrent_cost(ask, count) for count in (1, 2))
     assert (one.requests, two.requests) == (1, 2) and two.rows[0] == 2
-    assert laboratory.load_cost(ask, 2) is two
+    assert laboratory.concurrent_cost(ask, 2) is two
 
 
 def test_a_measurement_waits_for_the_rig_and_does_not_count_the_waiting(laboratory: LiveLaboratory) -> None:
-    other = laboratory.live.run(Ask(PROMPT, method="ddtree", budget=8, max_tokens=20))
+    other = laboratory.live.run(PromptRequest(PROMPT, method="ddtree", budget=8, max_tokens=20))
     next(other)
     found = []
-    worker = threading.Thread(target=lambda: found.append(laboratory.measure(Ask(PROMPT, method="autoregressive",
+    worker = threading.Thread(target=lambda: found.append(laboratory.measure(PromptRequest(PROMPT,
+                                                                                           method="autoregressive",
                                                                                  budget=0, max_tokens=2))))
     worker.start()
     time.sleep(1.5)
@@ -108,10 +110,11 @@ def test_a_measurement_waits_for_the_rig_and_does_not_count_the_waiting(laborato
 
 
 def test_what_cannot_be_served_leaves_the_rig_free(laboratory: LiveLaboratory) -> None:
-    for ask in (Ask(" "), Ask("word " * 5000), Ask(PROMPT, drafters=("nobody",)), Ask(PROMPT, budget=-1)):
+    for ask in (PromptRequest(" "), PromptRequest("word " * 5000), PromptRequest(PROMPT, drafters=("nobody",)),
+                PromptRequest(PROMPT, budget=-1)):
         with pytest.raises(RequestError):
             laboratory.measure(ask)
-    assert laboratory.measure(Ask(PROMPT, method="dflash", budget=8, max_tokens=4)).token_ids
+    assert laboratory.measure(PromptRequest(PROMPT, method="dflash", budget=8, max_tokens=4)).token_ids
 
 
 def test_the_conditions_name_the_rig_and_what_it_runs_on(laboratory: LiveLaboratory) -> None:
@@ -139,7 +142,7 @@ def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
     told: list[str] = []
     rig = AnsweringRig(opened(names[0], told))
     assert told == ["Reading the weights of qwen …", "Reading the drafters …"]
-    assert gather(rig.source.run(Ask("Hi", method="ddtree", budget=8, max_tokens=6))).entries
+    assert gather(rig.source.run(PromptRequest("Hi", method="ddtree", budget=8, max_tokens=6))).entries
     assert isinstance(rig.source, LiveRig)
     weights = weakref.ref(rig.source.loaded.target.model)
     choice = RigChoice(rig, RunQueue(), RigAccess(app.RigsOnDemand("bfloat16")))
@@ -152,7 +155,7 @@ def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
         assert weights() is None
     finally:
         gc.enable()
-    assert gather(rig.source.run(Ask("Hi", method="nanogpt", budget=8, max_tokens=6))).header.rig == "llama"
+    assert gather(rig.source.run(PromptRequest("Hi", method="nanogpt", budget=8, max_tokens=6))).header.rig == "llama"
     assert rig.instruments.laboratory.conditions.rig == "llama"
 
 

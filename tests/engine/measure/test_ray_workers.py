@@ -17,7 +17,7 @@ from engine.lab.settings import Laboratory, Reading, block_of, measuring_order
 from engine.lab.store import Store
 from engine.lab.sweeping import LocalCrew, Task, run_sweep
 from engine.measure.ray_workers import RayCrew, ray_crew
-from engine.records import Ask
+from engine.records import PromptRequest
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 PLAN = toy_plan(prompts=4)
@@ -27,7 +27,7 @@ TASKS = [Task(cell, PLAN.ask(cell)) for cell in measuring_order(PLAN)]
 class Unhurried(ScriptedLaboratory):
     """Slow enough for a worker to be caught at its work."""
 
-    def measure(self, ask: Ask) -> Reading:
+    def measure(self, ask: PromptRequest) -> Reading:
         sleep(0.02)
         return super().measure(ask)
 

@@ -18,10 +18,10 @@ from engine.errors import RequestError
 from engine.lab.replay import reread
 from engine.measure.whatif import Alternatives, RunText, what_if, written
 from engine.models.target import TorchTarget
-from engine.records import Ask, PackedTree, Sampling, Verification
+from engine.records import PackedTree, PromptRequest, Sampling, Verification
 from engine.requests.prompts import read_prompts
 from engine.serving import cost
-from engine.serving.cost import FULL, MOST_JOINT_ROWS, QUICK, CostBook, Effort, JointLoad, bucket, measure
+from engine.serving.cost import FULL, MOST_BATCH_ROWS, QUICK, CostBook, CostCase, Effort, bucket, measure
 from engine.serving.mock import mock_tree
 from engine.serving.rigs import Rig
 from engine.trace import Trace, committed_ids, dumps, gather, loads
@@ -36,7 +36,7 @@ POINTS = (("dflash", "total"), ("ddtree", "total"), ("routed", "total"), ("merge
 
 
 def finished(method: str, budget: int, sampling: Sampling = GREEDY, **changes: object) -> Trace:
-    return gather(demo_live().run(Ask(PROMPT, method=method, budget=budget, max_tokens=48, sampling=sampling,
+    return gather(demo_live().run(PromptRequest(PROMPT, method=method, budget=budget, max_tokens=48, sampling=sampling,
                                       **changes)))  # type: ignore[arg-type]
 
 
@@ -104,7 +104,7 @@ def test_bad_questions_get_one_sentence() -> None:
 
 
 def test_the_cost_curve_is_measured_and_kept() -> None:
-    curve = measure(demo_rig(), JointLoad(64, Sampling()), (1, 9, 129))
+    curve = measure(demo_rig(), CostCase(64, Sampling()), (1, 9, 129))
     assert curve.rows == (1, 9, 129) and curve.repeats >= 2 and curve.context == 64
     assert all(low <= middle <= high for low, middle, high in zip(
         curve.verify_low_ms, curve.verify_ms, curve.verify_high_ms, strict=True))
@@ -117,30 +117,30 @@ def test_the_cost_curve_is_measured_and_kept() -> None:
 
 def test_the_cost_of_several_requests_is_that_of_their_shared_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[list[int]] = []
-    own = TorchTarget.verify_together
+    own = TorchTarget.verify_batch
 
     def counted(self: TorchTarget, forks: Sequence[TorchTarget], packed: Sequence[PackedTree]) -> list[Verification]:
         passes.append([len(each.tokens) for each in packed])
         return own(self, forks, packed)
 
     monkeypatch.setattr(TorchTarget, "verify_together", counted)
-    curve = measure(demo_rig(), JointLoad(64, Sampling(), 3), (3, 11, 129))
+    curve = measure(demo_rig(), CostCase(64, Sampling(), 3), (3, 11, 129))
     assert (curve.requests, curve.rows) == (3, (3, 11, 129)) and min(curve.draft_ms) > 0
     assert {tuple(each) for each in passes} == {(1, 1, 1), (4, 4, 3), (43, 43, 43)}
     assert 0 < curve.verify_ms[0] < curve.verify_ms[2] and curve.plain_ms > 0
-    assert all(load.rows[0] == load.requests and load.rows[-1] == MOST_JOINT_ROWS and load.rows == tuple(
-        sorted(set(load.rows))) for load in (JointLoad(64, Sampling(), requests) for requests in (2, 3, 4, 8, 16)))
+    assert all(load.rows[0] == load.requests and load.rows[-1] == MOST_BATCH_ROWS and load.rows == tuple(
+        sorted(set(load.rows))) for load in (CostCase(64, Sampling(), requests) for requests in (2, 3, 4, 8, 16)))
 
 
 def test_a_slow_machine_has_a_price_of_plain_decoding_too() -> None:
-    assert measure(demo_rig(), JointLoad(64, Sampling(), 2), (2, 5), replace(QUICK, seconds=0.0)).plain_ms > 0
+    assert measure(demo_rig(), CostCase(64, Sampling(), 2), (2, 5), replace(QUICK, seconds=0.0)).plain_ms > 0
 
 
 def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
     live = demo_live()
     book = live.costs  # one measurement serves the whole test
-    plain = gather(live.run(Ask(PROMPT, method="autoregressive", budget=0, max_tokens=48)))
-    trace = gather(live.run(Ask(PROMPT, method="joint", budget=64, max_tokens=48, pace="auto")))
+    plain = gather(live.run(PromptRequest(PROMPT, method="autoregressive", budget=0, max_tokens=48)))
+    trace = gather(live.run(PromptRequest(PROMPT, method="joint", budget=64, max_tokens=48, pace="auto")))
     assert committed_ids(entry.round for entry in trace.entries) == committed_ids(
         entry.round for entry in plain.entries)
     assert trace.header.request.pace == "auto" and loads(dumps(trace)).header.request.pace == "auto"
@@ -156,7 +156,7 @@ def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
 def test_a_run_that_waits_goes_by_a_curve_of_about_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def measured(rig: Rig, load: JointLoad, rows: Sequence[int] = (), effort: Effort = FULL) -> CostCurve:
+    def measured(rig: Rig, load: CostCase, rows: Sequence[int] = (), effort: Effort = FULL) -> CostCurve:
         asked.append((load.context, load.sampling.temperature, effort))
         return replace(CURVE, context=load.context, sampling=load.drawing)
 
@@ -171,10 +171,10 @@ def test_a_run_that_waits_goes_by_a_curve_of_about_its_length(monkeypatch: pytes
 
 
 def test_a_quick_curve_ends_where_passes_are_dear() -> None:
-    quick = measure(demo_rig(), JointLoad(64, Sampling()), effort=QUICK)
+    quick = measure(demo_rig(), CostCase(64, Sampling()), effort=QUICK)
     assert quick.rows[0] == 1 and len(quick.rows) > 2 and quick.rows[-1] < 1025 and quick.plain_ms > 0
 
 
 def test_an_unknown_pace_is_refused() -> None:
     with pytest.raises(RequestError, match="There is no pace 'fast'"):
-        gather(demo_live().run(Ask(PROMPT, method="ddtree", budget=8, max_tokens=4, pace="fast")))
+        gather(demo_live().run(PromptRequest(PROMPT, method="ddtree", budget=8, max_tokens=4, pace="fast")))

@@ -60,9 +60,10 @@ def test_a_longer_text_has_the_same_draws_at_its_beginning() -> None:
     assert not np.array_equal(position_draws(3, 10), position_draws(4, 10))
 
 
-@pytest.mark.parametrize("at_once", [2**17, 100, 1])
-def test_the_host_says_of_greedy_rows_what_the_device_does(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "AT_ONCE", at_once)  # all rows, two at a time, each alone
+@pytest.mark.parametrize("logits_per_batch", [2**17, 100, 1])
+def test_the_host_says_of_greedy_rows_what_the_device_does(logits_per_batch: int,
+                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "LOGITS_PER_BATCH", logits_per_batch)  # all rows, two at a time, each alone
     generator = torch.Generator().manual_seed(5)
     logits = 4 * torch.randn(9, 50, generator=generator)
     logits[3] = 0  # all alike

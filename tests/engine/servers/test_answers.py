@@ -15,7 +15,7 @@ import pytest
 from engine.decoding.methods import SERVED
 from engine.errors import CanopyError, RequestError, ServerError
 from engine.recorder import UNKNOWN_TOKEN
-from engine.records import Ask, Round, Sampling
+from engine.records import PromptRequest, Round, Sampling
 from engine.requests.rig_names import RIGS_FOLDER
 from engine.servers.answer import ServerStep, steps_of_chunks, steps_of_report
 from engine.servers.client import Client
@@ -38,7 +38,7 @@ from tests.engine.servers.scripted_server import (
 
 DFLASH = [12, 12, 16, 9, 11, 2, 16, 1]  # its rounds; vLLM reports the last as 3, one of which is the stop token
 TEXT = "The hall has 8 * 10 = 80 chairs."
-ASK = Ask("How many?", method=SERVED, budget=64, max_tokens=200, sampling=Sampling(0.5, 20, 0.9, 7),
+ASK = PromptRequest("How many?", method=SERVED, budget=64, max_tokens=200, sampling=Sampling(0.5, 20, 0.9, 7),
           turns=(("system", "Be brief."),))
 
 
@@ -280,7 +280,7 @@ def test_a_server_without_a_model_is_refused(said: str, words: str) -> None:
 def test_it_runs_as_it_was_started_and_in_no_other_way() -> None:
     with scripted(**vllm("dflash", "trial")) as script, attached(script) as source:
         with pytest.raises(RequestError, match="choose the method served"):
-            source.run(Ask("x", method="ddtree"))
+            source.run(PromptRequest("x", method="ddtree"))
         assert list(source.methods) == [SERVED] and list(source.usual_drafters(SERVED)) == list(source.drafters)
 
 

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from engine.errors import ServerError
+from engine.requests.limits import TRIED_CONCURRENCY
 from engine.servers import watch
 from engine.servers.client import Client
 from engine.servers.kind import CounterNames, Counts, counts_of, samples
 from engine.servers.server import Server, open_server
 from engine.servers.vllm import vllm
-from engine.servers.watch import AT_ONCE, ROUNDS_OF_REQUESTS, TrafficLook, Watch, by_place, measured, traffic
+from engine.servers.watch import ROUNDS_OF_REQUESTS, TrafficLook, Watch, by_place, measured, traffic
 from tests.engine.servers.scripted_server import CHAT, DONE, MODELS, chunk, says, scripted, streams
 
 NAMES = vllm.counters
@@ -115,11 +116,12 @@ def test_the_curve_sends_what_it_says_and_no_more() -> None:
         before = len(script.asked)
         levels = list(measured(server, ["one", "two", "three"], threading.Event()))
         bodies = [body for _, _, body in script.asked[before:]]
-    assert [level.at_once for level in levels] == list(AT_ONCE) and busy.most <= AT_ONCE[-1] and busy.most > 4
-    assert len(bodies) == busy.count == 1 + ROUNDS_OF_REQUESTS * sum(AT_ONCE)
+    assert [level.concurrency
+            for level in levels] == list(TRIED_CONCURRENCY) and busy.most <= TRIED_CONCURRENCY[-1] and busy.most > 4
+    assert len(bodies) == busy.count == 1 + ROUNDS_OF_REQUESTS * sum(TRIED_CONCURRENCY)
     assert {body["max_tokens"] for body in bodies} == {watch.MOST_TOKENS}
     assert not any("stream" in body for body in bodies)
-    assert [level.tokens for level in levels] == [7 * ROUNDS_OF_REQUESTS * level.at_once for level in levels]
+    assert [level.tokens for level in levels] == [7 * ROUNDS_OF_REQUESTS * level.concurrency for level in levels]
     assert all(0.02 <= level.latency < 5 and level.tokens_per_second > 0 for level in levels if level.latency)
     assert {body["messages"][0]["content"] for body in bodies} == {"one", "two", "three"}
 
@@ -130,7 +132,7 @@ def test_it_stops_when_it_is_told_to_and_where_nothing_answers() -> None:
         stop = threading.Event()
         script.said[CHAT] = busy = Busy(stop=stop)
         levels = measured(server, ["one"], stop)
-        assert [level.at_once for level in levels] == [1, 2] and busy.count <= 5
+        assert [level.concurrency for level in levels] == [1, 2] and busy.count <= 5
         script.said[CHAT] = Busy(tokens="many")
         with pytest.raises(ServerError, match="reports completion_tokens as 'many'"):
             next(measured(server, ["one"], threading.Event()))

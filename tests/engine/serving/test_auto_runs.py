@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 
 from engine.budget.auto import AutoBudget
-from engine.records import Ask, Sampling
+from engine.records import PromptRequest, Sampling
 from engine.serving import cost
-from engine.serving.cost import CostBook, JointLoad
+from engine.serving.cost import CostBook, CostCase
 from engine.serving.live import LiveRig
 from engine.serving.rigs import Rig
 from engine.trace import Entry, committed_ids
@@ -22,13 +22,15 @@ from tests.engine.demo import demo_rig
 
 TOKENS = 60
 ASKS = (
-    Ask("Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?", method="ddtree",
+    PromptRequest("Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?",
+                  method="ddtree",
         max_tokens=TOKENS, pace="auto"),
-    Ask("Why is the sky wide? Tell me a story of a fox.", method="ddtree", max_tokens=TOKENS, pace="auto"),
-    Ask("Write a Python function that doubles every number of a list.", method="merged", max_tokens=TOKENS, pace="auto",
+    PromptRequest("Why is the sky wide? Tell me a story of a fox.", method="ddtree", max_tokens=TOKENS, pace="auto"),
+    PromptRequest("Write a Python function that doubles every number of a list.", method="merged", max_tokens=TOKENS,
+                  pace="auto",
         sampling=Sampling(0.8, seed=3)),
-    Ask("What is a node budget?", method="joint", budget=24, max_tokens=TOKENS),
-    Ask("What is a draft tree?", method="nanogpt", budget=16, max_tokens=TOKENS, pace="auto"),
+    PromptRequest("What is a node budget?", method="joint", budget=24, max_tokens=TOKENS),
+    PromptRequest("What is a draft tree?", method="nanogpt", budget=16, max_tokens=TOKENS, pace="auto"),
 )
 
 
@@ -37,18 +39,18 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """How many runs were there when a curve was measured; none is measured in truth."""
     found: list[int] = []
 
-    def measure(_: Rig, load: JointLoad, **__: object) -> object:
+    def measure(_: Rig, load: CostCase, **__: object) -> object:
         found.append(load.requests)
         return replace(LONE, context=load.context, requests=load.requests)
     monkeypatch.setattr(cost, "measure", measure)
     yield found
 
 
-def lines_of(live: LiveRig, asks: Sequence[Ask]) -> list[list[Entry]]:
+def lines_of(live: LiveRig, asks: Sequence[PromptRequest]) -> list[list[Entry]]:
     """All at once; nobody goes on before all have begun."""
     ready = threading.Barrier(len(asks))
 
-    def act(ask: Ask) -> list[Entry]:
+    def act(ask: PromptRequest) -> list[Entry]:
         lines = live.run(ask)
         next(lines)
         ready.wait(60)
@@ -66,13 +68,13 @@ def test_texts_are_those_of_lone_runs_and_rows_are_shared_out(measured: list[int
     live = LiveRig(demo_rig(), shares=True)
     lines_of(live, ASKS[:1])
     assert len(measured) == len(ASKS), "each at its own pace when it was alone"
-    together = lines_of(live, ASKS)
-    assert [text(each) for each in together] == [text(each) for each in alone]
-    assert len(measured) == len(ASKS), "nobody measures in company"
-    blocks = [block for entry in together[0] if entry.company for block in entry.company.blocks]
+    concurrency = lines_of(live, ASKS)
+    assert [text(each) for each in concurrency] == [text(each) for each in alone]
+    assert len(measured) == len(ASKS), "nobody measures beside others"
+    blocks = [block for entry in concurrency[0] if entry.shared_pass for block in entry.shared_pass.blocks]
     assert {block.seat for block in blocks if block.shares} == {
-        entry.company.own for each in together[:3] for entry in each if entry.company}
-    full = [len(entry.round.tree) for entry in together[3] if entry.round.drafts]
+        entry.shared_pass.own for each in concurrency[:3] for entry in each if entry.shared_pass}
+    full = [len(entry.round.tree) for entry in concurrency[3] if entry.round.drafts]
     assert set(full) == {25}, "a budget of one's own stays whole"
 
 
@@ -83,8 +85,8 @@ def test_a_lone_run_where_runs_may_share_is_as_one_where_they_may_not(
     for shares in (False, True):
         live = LiveRig(demo_rig(), shares=shares)
         rows.append([len(entry.round.tree) for ask in ASKS[:3] for entry in lines_of(live, [ask])[0]])
-        assert not any(block.shares for entry in lines_of(live, ASKS[:1])[0] if entry.company
-                       for block in entry.company.blocks)
+        assert not any(block.shares for entry in lines_of(live, ASKS[:1])[0] if entry.shared_pass
+                       for block in entry.shared_pass.blocks)
     assert rows[0] == rows[1] and len(set(rows[0])) > 2 and measured
 
 
@@ -106,8 +108,8 @@ def test_rounds_are_learnt_from_but_where_a_text_would_follow_the_clock(
 
 def test_runs_that_begin_together_begin_without_a_measurement(measured: list[int]) -> None:
     live = LiveRig(demo_rig(), shares=True)
-    together = lines_of(live, ASKS[:2])
-    assert measured == [] and all(text(each) for each in together)
+    concurrency = lines_of(live, ASKS[:2])
+    assert measured == [] and all(text(each) for each in concurrency)
     lines_of(live, ASKS[:1])
     assert measured == [1], "the next one alone measures"
 

@@ -16,7 +16,7 @@ import torch
 
 from engine.decoding.loop import decode
 from engine.models.sampling import processed
-from engine.records import Ask, Sampling
+from engine.records import PromptRequest, Sampling
 from engine.trace import committed_ids
 from tests.engine.decoding.test_law import ERROR_RATE, chance_of_more
 from tests.engine.demo import demo_live, demo_rig
@@ -34,7 +34,7 @@ Text = tuple[int, ...]
 def exact_law() -> dict[Text, float]:
     """Every text of three tokens (or fewer, where it stops) with its probability."""
     live, rig = demo_live(), demo_rig()
-    request = live.request(Ask(PROMPT))
+    request = live.request(PromptRequest(PROMPT))
     open_texts: dict[Text, float] = {(): 1.0}
     ended: dict[Text, float] = {}
     for _ in range(LENGTH):
@@ -56,7 +56,7 @@ def drawn_texts(method: str, budget: int) -> list[Text]:
     drafters = list(rig.drafters_for(method).values())
     texts = []
     for seed in range(TEXTS):
-        request = live.request(Ask(PROMPT, method=method, budget=budget, max_tokens=LENGTH,
+        request = live.request(PromptRequest(PROMPT, method=method, budget=budget, max_tokens=LENGTH,
                                    sampling=replace(SAMPLING, seed=seed)))
         texts.append(tuple(committed_ids(decode(request, rig.target, drafters))))
     return texts

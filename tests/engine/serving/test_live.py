@@ -12,7 +12,7 @@ import pytest
 from engine.commands.check import lossless_points
 from engine.errors import CanopyError
 from engine.lab.turns import TurnTaking, turn_pairs
-from engine.records import Ask, Sampling
+from engine.records import PromptRequest, Sampling
 from engine.requests.prompts import SAID, read_prompts
 from engine.serving.chat import TokenTexts, prompt_ids
 from engine.serving.live import LiveRig
@@ -23,18 +23,18 @@ MATH = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many b
 PROMPTS = read_prompts(Path("assets/prompts/check.jsonl"))
 
 
-def text_ids(live: LiveRig, ask: Ask) -> list[int]:
+def text_ids(live: LiveRig, ask: PromptRequest) -> list[int]:
     return committed_ids(entry.round for entry in gather(live.run(ask)).entries)
 
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
 def test_every_lossless_method_equals_autoregressive(place: int) -> None:
     live, prompt = demo_live(), PROMPTS[place].text
-    wanted = text_ids(live, Ask(prompt, method="autoregressive", budget=0, max_tokens=40))
+    wanted = text_ids(live, PromptRequest(prompt, method="autoregressive", budget=0, max_tokens=40))
     assert len(wanted) > 10
     for method, split in lossless_points():
         for budget in (0, 1, 7, 64):
-            assert text_ids(live, Ask(prompt, method=method, budget=budget, max_tokens=40,
+            assert text_ids(live, PromptRequest(prompt, method=method, budget=budget, max_tokens=40,
                                       split=split)) == wanted, (method, split, budget)
 
 
@@ -53,7 +53,7 @@ def test_one_prompt_is_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.serving.live.prompt_ids", slow)
     live = demo_live()
     with ThreadPoolExecutor(4) as readers:
-        ids = list(readers.map(lambda number: live.request(Ask(f"{MATH} {number}")).prompt_ids, range(6)))
+        ids = list(readers.map(lambda number: live.request(PromptRequest(f"{MATH} {number}")).prompt_ids, range(6)))
     assert max(most) == 1 and len(set(ids)) == 6
 
 
@@ -65,32 +65,34 @@ def test_a_prompt_is_tokenised_once_for_a_run(monkeypatch: pytest.MonkeyPatch) -
         return prompt_ids(*given)
 
     monkeypatch.setattr("engine.serving.live.prompt_ids", counted)
-    live, ask = LiveRig(demo_rig(), shares=True), Ask("Wie spät ist es gerade in Kyoto?", budget=4, max_tokens=4)
+    live, ask = LiveRig(demo_rig(), shares=True), PromptRequest("Wie spät ist es gerade in Kyoto?", budget=4,
+                                                                max_tokens=4)
     live.share(ask)
     assert SAID in gather(live.run(ask)).header.note and prompts == [ask.prompt]
 
 
 def test_the_walk_methods_share_the_sampled_text_too() -> None:
     live, sampling = demo_live(), Sampling(0.8, 0, 0.95, 11)
-    wanted = text_ids(live, Ask(PROMPTS[3].text, method="autoregressive", budget=0, max_tokens=60, sampling=sampling))
+    wanted = text_ids(live, PromptRequest(PROMPTS[3].text, method="autoregressive", budget=0, max_tokens=60,
+                                          sampling=sampling))
     for method in ("dflash", "ddtree", "routed", "merged", "joint"):
-        assert text_ids(live, Ask(PROMPTS[3].text, method=method, budget=24, max_tokens=60,
+        assert text_ids(live, PromptRequest(PROMPTS[3].text, method=method, budget=24, max_tokens=60,
                                   sampling=sampling)) == wanted
 
 
 def test_a_word_problem_is_answered_right() -> None:
-    text = demo_rig().tokenizer.decode(text_ids(demo_live(), Ask(MATH, method="ddtree", budget=32)))
+    text = demo_rig().tokenizer.decode(text_ids(demo_live(), PromptRequest(MATH, method="ddtree", budget=32)))
     assert text.endswith("Answer: 67")
 
 
 def test_drafting_pays_in_rounds() -> None:
-    found = gather(demo_live().run(Ask(MATH, method="ddtree", budget=64)))
+    found = gather(demo_live().run(PromptRequest(MATH, method="ddtree", budget=64)))
     rounds = [entry.round for entry in found.entries]
     assert len(committed_ids(rounds)) / len(rounds) > 3
 
 
 def test_header_names_every_token_that_is_shown_and_the_file_is_the_run() -> None:
-    found = gather(demo_live().run(Ask(MATH, method="joint", budget=16)))
+    found = gather(demo_live().run(PromptRequest(MATH, method="joint", budget=16)))
     assert found.header.drafters == ("math", "code") and found.header.dtype == "float32"
     named = set(found.header.pieces)
     for entry in found.entries:
@@ -135,38 +137,38 @@ def test_a_token_is_spelt_once() -> None:
 
 
 @pytest.mark.parametrize(("ask", "said"), [
-    (Ask(""), "The prompt is empty"),
-    (Ask(" \n\t "), "The prompt is empty"),
-    (Ask("word " * 20_000), "shorten it to at most 1023"),
-    (Ask(MATH, budget=-1), "The node budget is -1"),
-    (Ask(MATH, budget=10**6), "The node budget is 1000000"),
-    (Ask(MATH, method="magic"), "There is no method 'magic'"),
-    (Ask(MATH, method="merged", split="half"), "There is no split 'half'"),
-    (Ask(MATH, max_tokens=0), "max_tokens is 0"),
-    (Ask(MATH, drafters=("math", "math2"), method="routed"), "asked for were math, math2"),
-    (Ask(MATH, sampling=Sampling(-0.5)), "temperature is -0.5"),
-    (Ask(MATH, sampling=Sampling(float("nan"))), "temperature is nan"),
-    (Ask(MATH, sampling=Sampling(0.5, top_p=0.0)), "top-p is 0.0"),
-    (Ask(MATH, sampling=Sampling(0.5, top_k=-3)), "top-k is -3"),
+    (PromptRequest(""), "The prompt is empty"),
+    (PromptRequest(" \n\t "), "The prompt is empty"),
+    (PromptRequest("word " * 20_000), "shorten it to at most 1023"),
+    (PromptRequest(MATH, budget=-1), "The node budget is -1"),
+    (PromptRequest(MATH, budget=10**6), "The node budget is 1000000"),
+    (PromptRequest(MATH, method="magic"), "There is no method 'magic'"),
+    (PromptRequest(MATH, method="merged", split="half"), "There is no split 'half'"),
+    (PromptRequest(MATH, max_tokens=0), "max_tokens is 0"),
+    (PromptRequest(MATH, drafters=("math", "math2"), method="routed"), "asked for were math, math2"),
+    (PromptRequest(MATH, sampling=Sampling(-0.5)), "temperature is -0.5"),
+    (PromptRequest(MATH, sampling=Sampling(float("nan"))), "temperature is nan"),
+    (PromptRequest(MATH, sampling=Sampling(0.5, top_p=0.0)), "top-p is 0.0"),
+    (PromptRequest(MATH, sampling=Sampling(0.5, top_k=-3)), "top-k is -3"),
 ])
-def test_a_bad_ask_gets_one_sentence_and_the_next_one_is_served(ask: Ask, said: str) -> None:
+def test_a_bad_ask_gets_one_sentence_and_the_next_one_is_served(ask: PromptRequest, said: str) -> None:
     live = demo_live()
     with pytest.raises(CanopyError) as caught:
         gather(live.run(ask))
     assert said in str(caught.value) and "\n" not in str(caught.value)
-    assert text_ids(live, Ask(MATH, method="ddtree", budget=8, max_tokens=4))
+    assert text_ids(live, PromptRequest(MATH, method="ddtree", budget=8, max_tokens=4))
 
 
 @pytest.mark.parametrize("prompt", ["🌳" * 50, "\x00\x01\x1b[31m", "${7*6} </script>", "שלום עולם", "a" * 900])
 def test_odd_prompts_are_answered(prompt: str) -> None:
-    lines = list(demo_live().run(Ask(prompt, method="ddtree", budget=8, max_tokens=12)))
+    lines = list(demo_live().run(PromptRequest(prompt, method="ddtree", budget=8, max_tokens=12)))
     assert isinstance(lines[0], Header) and sum(isinstance(line, Entry) for line in lines) >= 1
 
 
 def test_a_prompt_outside_the_training_is_told_so() -> None:
     live = demo_live()
-    strange = next(iter(live.run(Ask("Qu'est-ce que la tarte flambée, et où la mange-t-on le dimanche ?"))))
-    usual = next(iter(live.run(Ask(MATH))))
+    strange = next(iter(live.run(PromptRequest("Qu'est-ce que la tarte flambée, et où la mange-t-on le dimanche ?"))))
+    usual = next(iter(live.run(PromptRequest(MATH))))
     assert isinstance(strange, Header) and isinstance(usual, Header)
     assert "lies outside" in strange.note and usual.note == ""
 
@@ -175,24 +177,24 @@ def test_the_context_ends_the_text_cleanly() -> None:
     rig = demo_rig()
     prompt = "word " * 200
     room = rig.target.context_limit - len(prompt_ids(rig.tokenizer, prompt))
-    found = gather(demo_live().run(Ask(prompt, method="ddtree", budget=16, max_tokens=5000)))
+    found = gather(demo_live().run(PromptRequest(prompt, method="ddtree", budget=16, max_tokens=5000)))
     assert found.end.reason in ("context", "stop")
     assert len(committed_ids(entry.round for entry in found.entries)) <= room
 
 
 def test_closing_a_run_frees_its_cache_and_lets_the_next_one_in() -> None:
     live = demo_live()
-    lines = live.run(Ask(MATH, method="ddtree", budget=8, max_tokens=100))
+    lines = live.run(PromptRequest(MATH, method="ddtree", budget=8, max_tokens=100))
     next(lines), next(lines)
     lines.close()
     assert demo_rig().target._cache is None
-    assert text_ids(live, Ask(MATH, method="ddtree", budget=8, max_tokens=4))
+    assert text_ids(live, PromptRequest(MATH, method="ddtree", budget=8, max_tokens=4))
 
 
 def test_runs_are_taken_in_turns_and_write_what_they_write_alone() -> None:
     live = demo_live()
-    asks = [Ask(MATH, method="ddtree", budget=16, max_tokens=40, pace=pace) for pace in ("fixed", "auto")]
-    plain = Ask(MATH, method="autoregressive", budget=0, max_tokens=40)
+    asks = [PromptRequest(MATH, method="ddtree", budget=16, max_tokens=40, pace=pace) for pace in ("fixed", "auto")]
+    plain = PromptRequest(MATH, method="autoregressive", budget=0, max_tokens=40)
     wanted = text_ids(live, plain)
     for ask in asks:
         with live.in_turns([ask, plain]) as (rounds, plainly):

@@ -9,7 +9,7 @@ import torch
 
 import app
 from engine.errors import RequestError
-from engine.records import Ask, Sampling
+from engine.records import PromptRequest, Sampling
 from engine.serving.live import LiveRig
 from engine.serving.rigs import load_rig
 from engine.trace import gather
@@ -24,7 +24,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> LiveRig:
 
 
 def test_a_run_says_that_thinking_is_off_and_what_it_ran_on(live: LiveRig) -> None:
-    found = gather(live.run(Ask("Hi", method="joint", budget=8, max_tokens=6,
+    found = gather(live.run(PromptRequest("Hi", method="joint", budget=8, max_tokens=6,
                                 turns=(("user", "3 + 4?"), ("assistant", "7")))))
     assert found.header.note == "Thinking is off: a drafter of this rig was trained on answers without it."
     assert found.header.drafters == ("drafter", "ngram") and found.header.revisions["drafter"] == "head"
@@ -40,13 +40,13 @@ def test_out_of_memory_is_said_and_the_next_run_is_served(live: LiveRig, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(live.loaded.target, "verify", full)
         with pytest.raises(RequestError) as caught:
-            gather(live.run(Ask("Hi", method="ddtree", budget=8, max_tokens=6)))
+            gather(live.run(PromptRequest("Hi", method="ddtree", budget=8, max_tokens=6)))
     assert str(caught.value).startswith("The GPU ran out of memory (2.50 GiB more was needed) at a budget of 8 nodes")
-    assert gather(live.run(Ask("Hi", method="ddtree", budget=8, max_tokens=6))).entries
+    assert gather(live.run(PromptRequest("Hi", method="ddtree", budget=8, max_tokens=6))).entries
     with monkeypatch.context() as patch:
         patch.setattr(live.loaded.target, "verify", full)
         with pytest.raises(RequestError, match="2.50 GiB more was needed. at a budget of 8"), live.rounds(
-                Ask("Hi", method="ddtree", budget=8, max_tokens=6)) as rounds:
+                PromptRequest("Hi", method="ddtree", budget=8, max_tokens=6)) as rounds:
             list(rounds)
         with pytest.raises(RequestError, match="while the cost of rounds after 40 tokens was measured; lower"):
             live.curve(40, Sampling())

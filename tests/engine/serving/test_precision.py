@@ -14,7 +14,7 @@ import torch
 from engine.checkpoints import memory
 from engine.checkpoints.memory import Storage
 from engine.errors import RigError
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.requests.rig_names import AUTO_DTYPE, DTYPE_NAMES, DTYPE_WORDS, EXACTNESS
 from engine.serving import precision
 from engine.serving.live import LiveRig
@@ -102,7 +102,7 @@ def test_plain_decoding_and_trees_run_in_one_dtype(kept: Path, monkeypatch: pyte
     stand_in(monkeypatch, times)
     rig = load_rig("demo", AUTO_DTYPE, "cpu")
     live, best = LiveRig(rig), chosen(times, DEMO).dtype
-    runs = [gather(live.run(Ask("What is 3 + 4?", method=method, budget=16, max_tokens=12)))
+    runs = [gather(live.run(PromptRequest("What is 3 + 4?", method=method, budget=16, max_tokens=12)))
             for method in ("autoregressive", "ddtree")]
     assert rig.dtype == rig.target.dtype == best
     assert [run.header.dtype for run in runs] == [best, best]

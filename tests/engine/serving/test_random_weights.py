@@ -16,7 +16,7 @@ from engine.commands.program import main
 from engine.decoding.loop import decode
 from engine.errors import RigError
 from engine.measure.instruments import open_beside
-from engine.records import Ask, Request
+from engine.records import PromptRequest, Request
 from engine.requests.rig_names import from_hub
 from engine.serving import random_weights
 from engine.serving.live import LiveRig
@@ -71,12 +71,13 @@ def test_the_weights_are_the_same_each_time_and_leave_the_generator_alone() -> N
 
 def test_every_id_has_a_text_and_every_run_says_that_the_weights_are_random(caplog: pytest.LogCaptureFixture) -> None:
     live = LiveRig(tiny())
-    trace = gather(live.run(Ask(PROMPT, method="merged", budget=16, max_tokens=40)))
+    trace = gather(live.run(PromptRequest(PROMPT, method="merged", budget=16, max_tokens=40)))
     assert trace.header.note == MEANINGLESS and trace.end.reason == "length"
     beyond = [piece for token, piece in trace.header.pieces.items() if token >= 1536]
     beyond += [piece for entry in trace.entries for token, piece in entry.pieces.items() if token >= 1536]
     assert beyond and all(str(piece).startswith("<") for piece in beyond)
-    assert live.request(Ask(PROMPT)).prompt_ids == LiveRig(load_rig("demo", "float32")).request(Ask(PROMPT)).prompt_ids
+    assert live.request(PromptRequest(PROMPT)).prompt_ids == LiveRig(load_rig("demo",
+                                                                              "float32")).request(PromptRequest(PROMPT)).prompt_ids
     load_rig(TINY, "float32", "cpu")
     assert MEANINGLESS in caplog.text
 

@@ -36,13 +36,13 @@ class Counting(ToyTarget):
         other.passes, other.pass_seconds = self.passes, self.pass_seconds
         return other
 
-    def verify_together(self, forks: Sequence[Any], packed: Sequence[PackedTree]) -> list[Verification]:
+    def verify_batch(self, forks: Sequence[Any], packed: Sequence[PackedTree]) -> list[Verification]:
         self.passes.append(len(forks))
         time.sleep(self.pass_seconds)
         return [ToyTarget.verify(fork, own) for fork, own in zip(forks, packed, strict=True)]
 
     def verify(self, packed: PackedTree) -> Verification:
-        return self.verify_together([self], [packed])[0]
+        return self.verify_batch([self], [packed])[0]
 
 
 def counting(pass_seconds: float = 0.0) -> Counting:
@@ -107,18 +107,18 @@ def test_all_get_a_round_each_and_are_told_who_shared_it() -> None:
     found = runs_of(SharedRounds(), [asked(target, plain(60)) for _ in range(6)])
     assert [len(each) for each in found] == [60] * 6
     assert Counter(target.passes)[6] > 40, Counter(target.passes)
-    made, company = found[2][30]
-    assert company is not None and len(company.blocks) == company.runs == 6
-    own = next(block for block in company.blocks if block.seat == company.own)
+    made, shared_pass = found[2][30]
+    assert shared_pass is not None and len(shared_pass.blocks) == shared_pass.runs == 6
+    own = next(block for block in shared_pass.blocks if block.seat == shared_pass.own)
     assert own.keep is made.acceptance.keep and own.parents is made.tree.parents
-    assert made.seconds[WAIT] >= 0 and {company.own for each in found for _, company in each[30:31] if company} == set(
-        range(6))
+    seats = {shared_pass.own for rounds in found for _, shared_pass in rounds[30:31] if shared_pass}
+    assert made.seconds[WAIT] >= 0 and seats == set(range(6))
 
 
 def test_a_run_by_itself_shares_nothing() -> None:
     with SharedRounds().seat(asked(ToyTarget(seed=2), plain(9))) as seat:
         found = read(seat)
-    assert len(found) == 9 and not [made for made, company in found if company or WAIT in made.seconds]
+    assert len(found) == 9 and not [made for made, shared_pass in found if shared_pass or WAIT in made.seconds]
 
 
 def test_who_comes_joins_and_who_leaves_frees_its_place() -> None:

@@ -58,21 +58,22 @@ def drawn(answer: dict[str, Any]) -> set[str]:
 def test_the_lab_opens_on_the_recorded_sweep_of_the_rig_that_is_loaded(tmp_path: Path) -> None:
     ship(tmp_path, "first", THERE)
     ship(tmp_path, "second", HERE)
-    ship(tmp_path, "second-load", HERE, together=[1, 2])
+    ship(tmp_path, "second-load", HERE, concurrency=[1, 2])
     for rig, number in ((THERE, 0), (HERE, -1)):
         progress = lab_of(tmp_path, rig).progress({})
         assert (progress["sweep"], progress["recorded"]["rig"], progress["other_rig"]) == (number, rig, "")
-    assert lab_of(tmp_path, HERE).load({})["recorded"]["rig"] == HERE
-    assert lab_of(tmp_path, THERE).load({"sweep": 0})["table"]["rows"][-1]["together"] == 1, "the crowd is of HERE"
+    assert lab_of(tmp_path, HERE).concurrency({})["recorded"]["rig"] == HERE
+    rows = lab_of(tmp_path, THERE).concurrency({"sweep": 0})["table"]["rows"]
+    assert rows[-1]["concurrency"] == 1, "several requests were measured HERE"
 
 
 def test_where_there_is_none_it_says_so_and_offers_those_of_others(tmp_path: Path) -> None:
-    ship(tmp_path, "first", THERE, together=[1, 2])
+    ship(tmp_path, "first", THERE, concurrency=[1, 2])
     lab = lab_of(tmp_path)
     progress, curves = lab.progress({}), lab.curves({})
     assert (progress["sweep"], progress["recorded"], progress["other_rig"]) == (None, None, "")
     assert (curves["table"], curves["command"], curves["curves"]["count"]) == (None, "", 0)
-    assert lab.load({})["count"] == 0
+    assert lab.concurrency({})["count"] == 0
     assert [(each["number"], each["rig"], each["other_rig"]) for each in progress["sweeps"]] == [(0, THERE, True)]
 
 
@@ -98,8 +99,8 @@ def test_nothing_of_the_loaded_rig_shares_an_axis_with_another_rig(tmp_path: Pat
     assert drawn(lab.curves({**asked, "sweep": here})) == {"swept", "runs", "predicted"}
     alone = lab.curves({**asked, "sweep": elsewhere})
     assert drawn(alone) == {"swept"} and alone["seconds_per_run"] is None
-    ended(lab._tools, lab._tools.load({"run": "r"}))
-    crowd = lab.load({"sweep": elsewhere, "prediction": "r"})
+    ended(lab._tools, lab._tools.concurrent_cost({"run": "r"}))
+    crowd = lab.concurrency({"sweep": elsewhere, "prediction": "r"})
     assert not any(cell["predicted"] for row in crowd["table"]["rows"] for cell in row["cells"] if cell)
 
 

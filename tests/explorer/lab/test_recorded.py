@@ -55,15 +55,15 @@ def test_a_results_file_is_packed_whole(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_any_number_of_them_may_ship_and_under_load_shows_one_of_several(tmp_path: Path) -> None:
     ship(tmp_path, "alone", HERE)
-    ship(tmp_path, "crowd", HERE, together=[1, 4])
+    ship(tmp_path, "crowd", HERE, concurrency=[1, 4])
     page = lab_of(tmp_path)
     progress = page.progress({})
     assert progress["sweep"] == NUMBER and [each["number"] for each in progress["sweeps"]] == [NUMBER, NUMBER - 1]
-    assert [each["together"] for each in progress["sweeps"]] == [1, 4]
+    assert [each["concurrency"] for each in progress["sweeps"]] == [1, 4]
     chosen = page.progress({"sweep": NUMBER - 1})
     assert chosen["sweep"] == NUMBER - 1 and chosen["recorded"]["rig"] == HERE
-    assert {row["together"] for row in page.curves({"sweep": NUMBER - 1, "together": 4})["table"]["rows"]} == {4}
-    shown = page.load({"sweep": NUMBER})
+    assert {row["concurrency"] for row in page.curves({"sweep": NUMBER - 1, "concurrency": 4})["table"]["rows"]} == {4}
+    shown = page.concurrency({"sweep": NUMBER})
     assert len(shown["table"]["rows"]) > 1 and shown["recorded"]
     with pytest.raises(RequestError, match="belongs to the page"):
         page.delete({"sweep": NUMBER - 1})

@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import RequestError
 from engine.lab.store import Store
-from engine.records import Ask
+from engine.records import PromptRequest
 from engine.trace import Trace
 from explorer.lab.service import LabService
 from explorer.lab.sweep_form import PromptSets, plan_from
@@ -82,7 +82,7 @@ def test_points_are_there_while_it_measures_and_others_wait(tmp_path: Path) -> N
     until(lambda: 2 <= lab.progress({})["done"] < CELLS)
     assert lab.curves({})["curves"]["count"] >= 2
     assert lab.progress({})["seconds_left"] > 0
-    stream = Stream(answering(), Runs(), queue).watch(Ask("How many?", method="ddtree", budget=8))
+    stream = Stream(answering(), Runs(), queue).watch(PromptRequest("How many?", method="ddtree", budget=8))
     assert next(stream)["state"] == "queued"
     lab.control({"do": "stop", "sweep": None})
     assert [view["state"] for view in stream][-1] == "done"

@@ -20,8 +20,8 @@ from engine.errors import RequestError
 from engine.lab.summary import Summary
 from engine.lab.whatif import Gain
 from engine.trace import Piece
+from explorer.lab.concurrency import GridFocus, concurrency_view
 from explorer.lab.cost import binned, chosen_line, cost_figure, gain_figure, priced
-from explorer.lab.load import LoadFocus, load_view
 from explorer.lab.race import parts, race_plan_from
 from explorer.lab.service import LabService
 from explorer.lab.table import curves_view
@@ -153,7 +153,7 @@ def without_order(instruments: ScriptedInstruments) -> None:
     passes = (4.0, 4.0, 40.0, *PASSES_MS[3:])
     curve = replace(CURVE, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes)
     instruments.cost = lambda trace: curve  # type: ignore[method-assign]
-    instruments.load_cost = lambda trace, requests: replace(curve, requests=requests)  # type: ignore[method-assign]
+    instruments.concurrent_cost = lambda trace, requests: replace(curve, requests=requests)  # type: ignore[method-assign]
 
 
 @pytest.mark.slow
@@ -170,8 +170,8 @@ def test_no_best_budget_is_predicted_from_a_cost_without_order() -> None:
     assert curves["predicted"]["withheld"] == answer["withheld"]
     assert {trace["yaxis"] for trace in curves["figure"]["data"] if trace.get("meta") == "predicted"} == {"y"}
     assert chosen_line(found, "") in curves["predicted"]["lines"]
-    ended(made, made.load({"run": "r"}))
-    view = load_view(None, [], made.load_prediction("r"), LoadFocus())
+    ended(made, made.concurrent_cost({"run": "r"}))
+    view = concurrency_view(None, [], made.concurrency_prediction("r"), GridFocus())
     assert view["words"] == [answer["withheld"]] and "shapes" not in view["heat"]["layout"]
     assert not any(cell["best"] for row in view["table"]["rows"] for cell in row["cells"] if cell)
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from engine.errors import RequestError
-from engine.records import Ask
+from engine.records import PromptRequest
 from explorer import run_queue
 from explorer.lessons import Library
 from explorer.listening import Listening
@@ -24,7 +24,7 @@ from tests.explorer.scripted import ENDLESS, ScriptedSource
 from tests.explorer.scripted_rigs import answering
 from tests.running import completed
 
-ASK = Ask("How many books?", method="ddtree", budget=16)
+ASK = PromptRequest("How many books?", method="ddtree", budget=16)
 
 
 class Clock:
@@ -61,7 +61,7 @@ def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatc
     who = Asker("10.0.0.1", "s", Readers(clock), clock.now)
     monkeypatch.setattr("explorer.runs.asker", lambda: who)
     source = ScriptedSource()
-    stream = Stream(answering(source), Runs(), RunQueue()).watch(Ask(ENDLESS, method="ddtree", budget=16))
+    stream = Stream(answering(source), Runs(), RunQueue()).watch(PromptRequest(ENDLESS, method="ddtree", budget=16))
     with who.readers.reading("s"):
         clock.now += 10 * LAPSE_SECONDS
         states = [next(stream)["state"] for _ in range(5)]

@@ -1,8 +1,8 @@
-"""Measures a request among others, with the same number of requests at work in each of its rounds.
+"""Measures a request beside others, with the same number of requests at work in each of its rounds.
 
 The others take turns: one that has ended makes room for the next, whose prompt is read between two rounds. Only rounds
 are timed, from the measured request's first to its last, after the prompts of all first requests were read. So there is
-no tail with fewer requests, and every round that counts is at full load.
+no tail with fewer requests, and every round that counts is at full concurrency.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from engine.decoding.budget_policy import BudgetAllocator
 from engine.decoding.loop import BatchRequest, RequestBatch
 from engine.decoding.plan import Target
 from engine.errors import RequestError
-from engine.lab.settings import Company, Reading
+from engine.lab.settings import BackgroundRequests, Reading
 from engine.lab.statistics import reading
-from engine.records import Ask, Round
+from engine.records import PromptRequest, Round
 
 
 @runtime_checkable
-class JointLaboratory(Protocol):
-    """A laboratory that can measure a run among others."""
+class ConcurrentLaboratory(Protocol):
+    """A laboratory that can measure a run beside others."""
 
-    def measure_among(self, ask: Ask, company: Company) -> Reading:
-        """``Laboratory.measure`` with ``company.at_once`` requests at work in each of the run's rounds."""
+    def measure_concurrent(self, ask: PromptRequest, background: BackgroundRequests) -> Reading:
+        """``Laboratory.measure`` with ``background.concurrency`` requests at work in each of the run's rounds."""
 
-    def load_cost(self, ask: Ask, requests: int) -> CostCurve:
+    def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
         """The cost of rounds that so many requests like this one share; measured on first use, then kept."""
 
 
 
 
-def read_among(target: Target, asked: Sequence[BatchRequest], at_once: int,
-               allocator: BudgetAllocator | None = None) -> Reading:
-    """Run the first of ``asked`` to the end among the others, ``at_once`` in all, and return its reading. RequestError
-    where it cannot be served, or where fewer requests can be at work. With an ``allocator``, those at the pace ``auto``
-    share one total of rows."""
+def read_concurrent(target: Target, asked: Sequence[BatchRequest], concurrency: int,
+                    allocator: BudgetAllocator | None = None) -> Reading:
+    """Run the first of ``asked`` to the end beside the others, ``concurrency`` in all, and return its reading.
+    RequestError where it cannot be served, or where fewer requests can be at work. With an ``allocator``, those at the
+    pace ``auto`` share one total of rows."""
     own_request, *others = asked
     batch, turns = RequestBatch(target, allocator), _OtherRequests(others)
     kept: list[Round] = []
@@ -49,7 +49,7 @@ def read_among(target: Target, asked: Sequence[BatchRequest], at_once: int,
         measured_number = batch.admit(own_request)
         prefill_seconds = perf_counter() - began
         while measured_number in batch:
-            while len(batch) < at_once:
+            while len(batch) < concurrency:
                 turns.admit(batch)
             began = perf_counter()
             rounds = batch.round()

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import FIXED
 from engine.decoding.methods import METHODS
-from engine.lab.load import curves, load_words, predict, prediction_error, texts_forecast, texts_measured
+from engine.lab.concurrency import concurrency_words, curves, predict, prediction_error, texts_forecast, texts_measured
 from engine.lab.settings import CellResult, Setting
 from engine.lab.statistics import Estimate
 from engine.lab.store import StoredSweep
@@ -28,7 +28,7 @@ PLAIN = "plain"  # the column of decoding without a drafter
 
 
 @dataclass(frozen=True)
-class LoadCell:
+class GridCell:
     """A setting's total tokens/s and those of each request. ``row`` is what was measured, None of a prediction."""
 
     setting: Setting
@@ -53,21 +53,21 @@ class LoadCell:
 
 
 @dataclass(frozen=True)
-class LoadGrid:
+class ConcurrencyGrid:
     """One curve: a column for each budget, that of plain decoding the first, a row for each number of requests.
     ``withheld`` says why no predicted cell is called the best; empty where one may be."""
 
     curve: Setting
     columns: tuple[Setting, ...]
     counts: tuple[int, ...]
-    cells: Mapping[Setting, LoadCell]
+    cells: Mapping[Setting, GridCell]
     withheld: str = ""
 
-    def at(self, column: Setting, count: int) -> LoadCell | None:
+    def at(self, column: Setting, count: int) -> GridCell | None:
         """The cell; None where there is none yet."""
-        return self.cells.get(replace(column, together=count))
+        return self.cells.get(replace(column, concurrency=count))
 
-    def best(self, count: int) -> LoadCell | None:
+    def best(self, count: int) -> GridCell | None:
         """The largest total of a number of requests: of what was measured, where anything was; None where nothing was
         and the prediction is withheld."""
         row = [cell for column in self.columns if (cell := self.at(column, count))]
@@ -81,18 +81,18 @@ def name_of(column: Setting) -> str:
 
 
 def grid_of(curve: Setting, asked: Sequence[Setting], summary: Summary,
-            predicted: Mapping[Setting, float]) -> LoadGrid:
+            predicted: Mapping[Setting, float]) -> ConcurrencyGrid:
     """The cells of a curve: settings ``asked`` for have a place from the start; a measurement takes precedence over a
     prediction."""
     own = {curve, curve.baseline}
-    cells = {setting: LoadCell(setting, total, total / setting.together)
+    cells = {setting: GridCell(setting, total, total / setting.concurrency)
              for setting, total in predicted.items() if setting.curve in own}
-    cells |= {row.setting: LoadCell(row.setting, row.total.median, row.tokens_per_second.median, row)
+    cells |= {row.setting: GridCell(row.setting, row.total.median, row.tokens_per_second.median, row)
               for row in summary.rows if row.setting.curve in own}
     places = [setting for setting in (*asked, *cells) if setting.curve in own]
     columns = dict.fromkeys(sorted((setting.alone for setting in places), key=_order))
-    counts = {setting.together for setting in places if setting.curve == curve}
-    return LoadGrid(curve, tuple(columns), tuple(sorted(counts)), cells)
+    counts = {setting.concurrency for setting in places if setting.curve == curve}
+    return ConcurrencyGrid(curve, tuple(columns), tuple(sorted(counts)), cells)
 
 
 def _order(column: Setting) -> tuple[bool, bool, int]:
@@ -105,11 +105,11 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star", "hexagon", "pentagon")
 
 
-def heat_figure(grid: LoadGrid, together: int) -> dict[str, Any]:
+def heat_figure(grid: ConcurrencyGrid, concurrency: int) -> dict[str, Any]:
     """A cell for each budget and number of requests: its colour and its label are the total tokens/s, a frame marks
-    the best of each number, hatching what is predicted. ``together`` is the number that is looked at."""
+    the best of each number, hatching what is predicted. ``concurrency`` is the number that is looked at."""
     names = [name_of(column) for column in grid.columns]
-    counts = [f"{'▸ ' if count == together else ''}{count}" for count in grid.counts]
+    counts = [f"{'▸ ' if count == concurrency else ''}{count}" for count in grid.counts]
     figure = paper(
         0.4, barmode="overlay", bargap=0, showlegend=False,
         xaxis=axis("node budget", tickvals=list(range(len(names))), ticktext=names, showgrid=False,
@@ -130,7 +130,7 @@ def heat_figure(grid: LoadGrid, together: int) -> dict[str, Any]:
     return drawn(figure, heat_summary(grid))
 
 
-def _colours(grid: LoadGrid) -> go.Heatmap:
+def _colours(grid: ConcurrencyGrid) -> go.Heatmap:
     totals = [[cell.total if (cell := grid.at(column, count)) else None for column in grid.columns]
               for count in grid.counts]
     return go.Heatmap(
@@ -151,7 +151,7 @@ def _hatching(places: Sequence[tuple[int, int]]) -> go.Bar:
             "fillmode": "replace"}})
 
 
-def _labels(found: Sequence[tuple[int, int, LoadCell]], best: set[Setting]) -> go.Scatter:
+def _labels(found: Sequence[tuple[int, int, GridCell]], best: set[Setting]) -> go.Scatter:
     """The numbers in the cells; those of the best budgets are bold."""
     texts, shorts = ([_label(cell, figure, cell.setting in best) for _, _, cell in found]
                      for figure in (_whole, _short))
@@ -162,7 +162,7 @@ def _labels(found: Sequence[tuple[int, int, LoadCell]], best: set[Setting]) -> g
         hovertemplate="%{customdata[0]}<extra></extra>")
 
 
-def _label(cell: LoadCell, figure: Callable[[float], str], best: bool) -> str:
+def _label(cell: GridCell, figure: Callable[[float], str], best: bool) -> str:
     text = f"{'≈' if cell.predicted else ''}{figure(cell.total)}"
     return f"<b>{text}</b>" if best else text
 
@@ -176,9 +176,9 @@ def _short(total: float) -> str:
     return f"{total:.0f}" if total < 1000 else f"{total / 1000:.1f}k"
 
 
-def cell_words(cell: LoadCell) -> str:
+def cell_words(cell: GridCell) -> str:
     """A cell in words, for its tooltip."""
-    count = cell.setting.together
+    count = cell.setting.concurrency
     people = f"{count} at once" if count > 1 else "one alone"
     head = (f"<b>{_drafted(cell)}, {people}</b><br>{cell.total:,.0f} tokens/s in all, "
             f"{cell.each:,.0f} each")
@@ -191,12 +191,12 @@ def cell_words(cell: LoadCell) -> str:
     return "<br>".join(lines)
 
 
-def _drafted(cell: LoadCell) -> str:
+def _drafted(cell: GridCell) -> str:
     name = name_of(cell.setting)
     return "plain decoding" if name == PLAIN else f"{cell.setting.method}, {name} nodes"
 
 
-def heat_summary(grid: LoadGrid) -> str:
+def heat_summary(grid: ConcurrencyGrid) -> str:
     """The best budgets in words, for screen readers."""
     ridge = [f"{_drafted(cell)} for {count} at once ({cell.total:,.0f} tokens per second"
              f"{', predicted' if cell.predicted else ''})"
@@ -207,7 +207,7 @@ def heat_summary(grid: LoadGrid) -> str:
             f"{'; '.join(ridge)}. The table has every cell.")
 
 
-def each_figure(grid: LoadGrid) -> dict[str, Any]:
+def each_figure(grid: ConcurrencyGrid) -> dict[str, Any]:
     """Tokens/s of each request, by how many there are: a line for each budget, with 95 % intervals."""
     ticks = {"tickvals": [log2(count) for count in grid.counts], "ticktext": [str(count) for count in grid.counts]}
     figure = paper(
@@ -220,13 +220,13 @@ def each_figure(grid: LoadGrid) -> dict[str, Any]:
                          f"each node budget: {', '.join(map(name_of, grid.columns))}.")
 
 
-def _line(column: Setting, place: int, cells: Sequence[LoadCell]) -> go.Scatter:
+def _line(column: Setting, place: int, cells: Sequence[GridCell]) -> go.Scatter:
     """A budget's line; open markers are predicted."""
     plain = name_of(column) == PLAIN
     colour, symbol = look(column.method).color, SYMBOLS[place % len(SYMBOLS)]
     bounds = [cell.interval("tokens_per_second") or (cell.each, cell.each) for cell in cells]
     return go.Scatter(
-        x=[log2(cell.setting.together) for cell in cells], y=[cell.each for cell in cells], mode="lines+markers",
+        x=[log2(cell.setting.concurrency) for cell in cells], y=[cell.each for cell in cells], mode="lines+markers",
         name=name_of(column),
         line={"color": colour, "width": 2.4 if plain else 1.8, "dash": "dot" if plain else DASHES[place % len(DASHES)]},
         marker={"size": 8, "color": colour,
@@ -238,7 +238,7 @@ def _line(column: Setting, place: int, cells: Sequence[LoadCell]) -> go.Scatter:
 
 
 @dataclass(frozen=True)
-class LoadPrediction:
+class ConcurrencyPrediction:
     """What one run predicts: its rounds under every method and budget, and the cost of rounds by requests at once."""
 
     forecast: WhatIf
@@ -262,15 +262,16 @@ class LoadPrediction:
 
 
 @dataclass(frozen=True)
-class LoadFocus:
+class GridFocus:
     """What is shown: which curve, and how many requests at once."""
 
     line: str = ""
-    together: int = 1
+    concurrency: int = 1
 
 
-def load_view(stored: StoredSweep | None, measured: Sequence[CellResult], prediction: LoadPrediction | None,
-              looked: LoadFocus) -> View:
+def concurrency_view(stored: StoredSweep | None, measured: Sequence[CellResult],
+                     prediction: ConcurrencyPrediction | None,
+              looked: GridFocus) -> View:
     """{lines, line, heat, each, words, accuracy, table, count, recorded}: a prediction of another machine or rig than
     the measurement's stands alone. ``count`` is how many cells there are."""
     alone = prediction is not None and not (stored and prediction.belongs_to(stored))
@@ -286,7 +287,7 @@ def load_view(stored: StoredSweep | None, measured: Sequence[CellResult], predic
     error = prediction_error({setting: total for setting, total in predicted.items()
                               if setting.curve in (chosen, chosen.baseline)}, summary)
     return {
-        "lines": list(lines), "line": line_of(chosen), "heat": heat_figure(grid, looked.together),
+        "lines": list(lines), "line": line_of(chosen), "heat": heat_figure(grid, looked.concurrency),
         "each": each_figure(grid), "words": words(grid, summary), "table": table(grid), "count": len(grid.cells),
         "accuracy": error.sentence if error else "",
         "recorded": recorded_view(stored) if stored and not alone else None}
@@ -303,9 +304,9 @@ def _fastest(summary: Summary, lines: Mapping[str, Setting]) -> list[Setting]:
     return sorted(lines.values(), key=lambda curve: -totals.get(curve, 0.0))
 
 
-def words(grid: LoadGrid, summary: Summary) -> list[str]:
+def words(grid: ConcurrencyGrid, summary: Summary) -> list[str]:
     """The best budgets and where plain decoding wins; from the prediction, where nothing was measured."""
-    said = load_words(summary, grid.curve)
+    said = concurrency_words(summary, grid.curve)
     if not any(cell.predicted for cell in grid.cells.values()):
         return said
     if said or grid.withheld:
@@ -314,17 +315,17 @@ def words(grid: LoadGrid, summary: Summary) -> list[str]:
     return [f"Predicted, not measured: the best budget of {grid.curve.label}, by requests at once: {', '.join(best)}."]
 
 
-def table(grid: LoadGrid) -> View:
-    """The cells for a table: {columns, rows: [{together, cells}]}, a cell {text, more, best, predicted} or None."""
+def table(grid: ConcurrencyGrid) -> View:
+    """The cells for a table: {columns, rows: [{concurrency, cells}]}, a cell {text, more, best, predicted} or None."""
     rows = []
     for count in grid.counts:
         best = grid.best(count)
         cells = [grid.at(column, count) for column in grid.columns]
-        rows.append({"together": count, "cells": [cell and _cell(cell, cell is best) for cell in cells]})
+        rows.append({"concurrency": count, "cells": [cell and _cell(cell, cell is best) for cell in cells]})
     return {"columns": [name_of(column) for column in grid.columns], "rows": rows}
 
 
-def _cell(cell: LoadCell, best: bool) -> View:
+def _cell(cell: GridCell, best: bool) -> View:
     low, high = cell.interval("total") or (cell.total, cell.total)
     more = "predicted" if cell.predicted else f"{low:,.0f} – {high:,.0f}"
     same = cell.row and cell.row.same_text != cell.row.compared

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.decoding.loop import BatchRequest, RequestBatch, decode, decode_together
+from engine.decoding.loop import BatchRequest, RequestBatch, decode, decode_batch
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.records import Request, Round, Sampling
@@ -30,13 +30,13 @@ def texts(made: list[tuple[int, Round]], count: int) -> list[list[int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at_once", [1, 2, 4, 8, 100])
+@pytest.mark.parametrize("concurrency", [1, 2, 4, 8, 100])
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
-def test_every_text_is_that_of_the_request_alone(sampling: Sampling, at_once: int) -> None:
+def test_every_text_is_that_of_the_request_alone(sampling: Sampling, concurrency: int) -> None:
     target, requests = ToyTarget(seed=2), mixture(sampling)
     alone = [text(run(request, target, drafters_of(request.method, target))) for request in requests]
     asked = [BatchRequest(request, drafters_of(request.method, target)) for request in requests]
-    assert texts(list(decode_together(asked, target, at_once)), len(requests)) == alone
+    assert texts(list(decode_batch(asked, target, concurrency)), len(requests)) == alone
     assert len(set(map(tuple, alone))) > 10
 
 
@@ -45,7 +45,7 @@ def test_who_ends_makes_room_at_the_next_round() -> None:
     lengths = (3, 30, 5, 4)
     asked = [BatchRequest(Request(PROMPTS[0], method="autoregressive", budget=0, max_tokens=length,
                                   sampling=GREEDY), []) for length in lengths]
-    order = [number for number, _ in decode_together(asked, target, 2)]
+    order = [number for number, _ in decode_batch(asked, target, 2)]
     assert order[:6] == [0, 1] * 3 and order[6:8] == [1, 2]
     assert [order.count(number) for number in range(4)] == list(lengths)
 
@@ -87,6 +87,6 @@ def test_an_empty_batch_has_no_rounds_and_a_prompt_that_ends_at_once_has_none() 
 def test_one_request_is_the_loop_itself() -> None:
     target, request = ToyTarget(seed=2), Request(PROMPTS[0], method="ddtree", budget=15, max_tokens=40, sampling=GREEDY)
     alone = list(decode(request, target, drafters_of("ddtree", target)))
-    made = [each for _, each in decode_together([BatchRequest(request, drafters_of("ddtree", target))], target, 8)]
+    made = [each for _, each in decode_batch([BatchRequest(request, drafters_of("ddtree", target))], target, 8)]
     assert [each.acceptance.keep.tolist() for each in made] == [each.acceptance.keep.tolist() for each in alone]
     assert all(set(each.seconds) == set(alone[0].seconds) for each in made)

@@ -17,11 +17,11 @@ import pytest
 from engine.budget.cost import CostCurve
 from engine.decoding.loop import BatchRequest
 from engine.errors import RequestError
-from engine.lab.company import read_among
-from engine.lab.load import (
+from engine.lab.background import read_concurrent
+from engine.lab.concurrency import (
     KnownRounds,
+    concurrency_words,
     curves,
-    load_words,
     plain_words,
     predict,
     prediction_error,
@@ -35,13 +35,13 @@ from engine.lab.statistics import estimate
 from engine.lab.store import Results, Store, StoredSweep
 from engine.lab.summary import Row, summarise
 from engine.lab.sweeping import LocalCrew, measure, run_sweep, task_of
-from engine.records import Ask, Request, Sampling
+from engine.records import PromptRequest, Request, Sampling
 from tests.engine.lab.scripted import CURVE, ROUND_SECONDS, ROW_SECONDS, ScriptedLaboratory, toy_plan
 from tests.engine.material import drafters_of
 from tests.engine.toy import ToyTarget
 
 COUNTS = (1, 2, 4)
-PLAN = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4, 16), together=COUNTS),
+PLAN = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4, 16), concurrency=COUNTS),
                prompt_set="bench")
 
 
@@ -63,7 +63,7 @@ def measured() -> list[CellResult]:
 def test_as_many_are_at_work_in_every_round_that_counts() -> None:
     target = ToyTarget(seed=2)
     others = [requested((place,), target, 1 + place) for place in range(4)]
-    found = read_among(target, [requested((1, 2, 3), target, 30), *others], 4)
+    found = read_concurrent(target, [requested((1, 2, 3), target, 30), *others], 4)
     assert found.committed == (4,) * 30 and found.lengths == (1,) * 30  # though the others end after 1 to 4 rounds
     assert found.total_tokens_per_second == pytest.approx(4 * found.tokens_per_second)
 
@@ -72,7 +72,7 @@ def test_a_text_is_the_same_among_others_and_alone() -> None:
     target = ToyTarget(seed=2)
     asked = requested((1, 2, 3), target, 40, "ddtree")
     others = [requested((place,), target, 5 + place, "dflash") for place in range(3)]
-    alone, among = (read_among(target, [asked, *others], count) for count in (1, 3))
+    alone, among = (read_concurrent(target, [asked, *others], count) for count in (1, 3))
     assert alone.token_ids == among.token_ids and alone.lengths == among.lengths == alone.committed
     assert sum(among.committed) > len(among.token_ids)
 
@@ -81,15 +81,15 @@ def test_who_cannot_be_served_gives_its_turn_away_and_nobody_left_is_a_sentence(
     target = ToyTarget(seed=2, context_limit=64)
     asked, good = requested((1, 2), target, 9), requested((3,), target, 2)
     wrong = requested((1,) * 100, target, 9)
-    assert read_among(target, [asked, wrong, good, wrong], 3).committed == (3,) * 9
+    assert read_concurrent(target, [asked, wrong, good, wrong], 3).committed == (3,) * 9
     with pytest.raises(RequestError, match="^No other prompt of the set can stand beside this one. .*100"):
-        read_among(target, [asked, wrong], 2)
+        read_concurrent(target, [asked, wrong], 2)
     with pytest.raises(RequestError, match="100"):
-        read_among(target, [wrong, good], 2)
+        read_concurrent(target, [wrong, good], 2)
 
 
 def test_settings_come_for_every_number_with_their_own_baseline_and_that_of_one() -> None:
-    found = settings(Choice(("ddtree",), (8,), together=(4, 2, 4)))
+    found = settings(Choice(("ddtree",), (8,), concurrency=(4, 2, 4)))
     assert [each.label for each in found] == [
         "autoregressive", "autoregressive, 2 at once", "ddtree 8, 2 at once", "autoregressive, 4 at once",
         "ddtree 8, 4 at once"]
@@ -97,16 +97,16 @@ def test_settings_come_for_every_number_with_their_own_baseline_and_that_of_one(
     for counts, sentence in (((0,), "The number of requests at once is 0; it has to be a whole number from 1 to 64"),
                              ((65,), "The number of requests at once is 65"), ((), "No number of requests at once")):
         with pytest.raises(RequestError, match=f"^{sentence}"):
-            settings(Choice(("ddtree",), (8,), together=counts))
+            settings(Choice(("ddtree",), (8,), concurrency=counts))
 
 
 def test_every_prompt_is_measured_in_every_setting_and_stands_beside_the_others_as_often() -> None:
-    setting = next(each for each in PLAN.settings if each.together == 4)
+    setting = next(each for each in PLAN.settings if each.concurrency == 4)
     own = [cell for cell in measuring_order(PLAN) if cell.setting == setting]
     assert sorted(cell.prompt for cell in own) == list(range(7))
-    beside = [ask.prompt for cell in own for ask in PLAN.company(cell).others]
+    beside = [ask.prompt for cell in own for ask in PLAN.background(cell).others]
     assert {beside.count(prompt.text) for prompt in PLAN.prompts} == {16}
-    first = PLAN.company(replace(own[0], prompt=5)).others
+    first = PLAN.background(replace(own[0], prompt=5)).others
     assert [ask.prompt for ask in first[:3]] == [PLAN.prompts[place].text for place in (6, 0, 1)]
     assert {ask.method for ask in first} == {setting.method} and {ask.max_tokens for ask in first} == {24}
 
@@ -116,13 +116,13 @@ def test_a_rig_that_answers_one_at_a_time_says_so() -> None:
         conditions = ScriptedLaboratory().conditions
         methods, drafters = ("autoregressive", "ddtree"), ()
 
-        def measure(self, ask: Ask) -> Reading:
+        def measure(self, ask: PromptRequest) -> Reading:
             raise AssertionError(ask)
 
         def pieces(self, token_ids: Sequence[int]) -> dict[int, str]:
             return {}
 
-    cell = next(cell for cell in measuring_order(PLAN) if cell.setting.together == 2)
+    cell = next(cell for cell in measuring_order(PLAN) if cell.setting.concurrency == 2)
     assert measure(Single(), task_of(PLAN, cell)).failure.startswith("This rig answers one request at a time")
 
 
@@ -149,7 +149,7 @@ def test_a_file_from_before_opens_and_its_sweep_resumes(tmp_path: Path) -> None:
         ((kept, reading),) = connection.execute(
             "SELECT plan, reading FROM sweep JOIN cell ON sweep = number WHERE reading NOT NULL")
         old = json.loads(kept)
-        assert all(setting.pop("together") == 1 for setting in old["settings"])
+        assert all(setting.pop("concurrency") == 1 for setting in old["settings"])
         before = json.loads(reading)
         assert before.pop("committed") == []
         connection.execute("UPDATE sweep SET plan = ?", (json.dumps(old),))
@@ -182,26 +182,26 @@ def test_the_table_has_total_and_each_with_intervals_and_compares_with_one(measu
 
 def test_report_csv_and_command_have_the_second_axis(measured: list[CellResult]) -> None:
     made = report(StoredSweep(1, "2026-11-22", PLAN, ScriptedLaboratory().conditions, len(measured)), measured)
-    assert [each["together"] for each in made["ridge"]] == list(COUNTS)
+    assert [each["concurrency"] for each in made["ridge"]] == list(COUNTS)
     assert all(each["total_tokens_per_second"] == max(
-        row["total_tokens_per_second"] for row in made["rows"] if row["together"] == each["together"])
+        row["total_tokens_per_second"] for row in made["rows"] if row["concurrency"] == each["concurrency"])
         for each in made["ridge"])
-    assert "--together 4" in made["ridge"][-1]["command"] and made["recommended"]["together"] == 1
+    assert "--concurrency 4" in made["ridge"][-1]["command"] and made["recommended"]["concurrency"] == 1
     assert made["load"].keys() == {"ddtree"}
     rows = list(csv.DictReader(io.StringIO(table_csv(made))))
-    assert {row["together"] for row in rows} == {"1", "2", "4"}
+    assert {row["concurrency"] for row in rows} == {"1", "2", "4"}
     assert all(float(row["total_tokens_per_second_low"]) > 0 for row in rows)
     runs = list(csv.DictReader(io.StringIO(runs_csv(PLAN, measured))))
     assert len(runs) == len(PLAN) and all(
         float(run["total_tokens_per_second"]) >= float(run["tokens_per_second"]) for run in runs)
     words = shlex.split(sweep_command(PLAN))[4:]
-    assert words[words.index("--together"):] == ["--together", "1", "2", "4"]
+    assert words[words.index("--concurrency"):] == ["--concurrency", "1", "2", "4"]
     assert report(StoredSweep(1, "", PLAN, ScriptedLaboratory().conditions, 0), [])["load"] == {}
 
 
-def row(budget: int, together: int, total: float, faster: float) -> Row:
-    return Row(Setting("ddtree", budget, together=together), 6, 0, 100, 20, 5.0, estimate([5.0] * 6),
-               estimate([total / together] * 6), estimate([total] * 6), estimate([faster] * 6), 6, 6)
+def row(budget: int, concurrency: int, total: float, faster: float) -> Row:
+    return Row(Setting("ddtree", budget, concurrency=concurrency), 6, 0, 100, 20, 5.0, estimate([5.0] * 6),
+               estimate([total / concurrency] * 6), estimate([total] * 6), estimate([faster] * 6), 6, 6)
 
 
 @pytest.mark.parametrize(("factors", "sentences"), [
@@ -226,7 +226,7 @@ def test_the_ridge_is_the_best_budget_of_each_number(measured: list[CellResult])
     assert {count: each.setting.budget for count, each in ridge(rows).items()} == {1: 64, 8: 8}
     summary = summarise(PLAN.settings, measured)
     (curve,) = curves(summary)
-    assert load_words(summary, curve)[0].startswith("The best budget of ddtree, by requests at once: ")
+    assert concurrency_words(summary, curve)[0].startswith("The best budget of ddtree, by requests at once: ")
 
 
 def load(requests: int) -> CostCurve:
@@ -241,17 +241,17 @@ def test_a_prediction_is_the_sum_of_its_measured_parts() -> None:
     known = KnownRounds((3, 5), (9, 9), 0.5)
     # four requests: 36 rows make 46 ms, a draft 2, four buildings 2, besides 1: two rounds of 51 ms for 4 × 8 tokens
     setting = Setting("ddtree", 8)
-    assert known.total_tokens_per_second(replace(setting, together=4), load) == pytest.approx(32 / 0.102)
+    assert known.total_tokens_per_second(replace(setting, concurrency=4), load) == pytest.approx(32 / 0.102)
     plain = KnownRounds((1, 1), (1, 1), 0.0)
-    assert plain.total_tokens_per_second(Setting("autoregressive", 0, together=4), load) == pytest.approx(4 / 0.014)
+    assert plain.total_tokens_per_second(Setting("autoregressive", 0, concurrency=4), load) == pytest.approx(4 / 0.014)
     found = predict({setting: [known, replace(known, lengths=(3, 3)), replace(known, lengths=(1, 1))]}, (1, 4), load)
-    assert found == {setting: pytest.approx(6 / 0.045), replace(setting, together=4): pytest.approx(24 / 0.102)}
+    assert found == {setting: pytest.approx(6 / 0.045), replace(setting, concurrency=4): pytest.approx(24 / 0.102)}
 
 
 def test_the_error_of_predictions_is_told_against_what_was_measured() -> None:
     summary = replace(summarise((), []), rows=(row(8, 1, 100, 2), row(8, 4, 200, 2), row(16, 4, 400, 2)))
     setting = Setting("ddtree", 8)
-    predicted = {setting: 110.0, replace(setting, together=4): 100.0, replace(setting, together=16): 1.0}
+    predicted = {setting: 110.0, replace(setting, concurrency=4): 100.0, replace(setting, concurrency=16): 1.0}
     found = prediction_error(predicted, summary)
     assert found is not None and found.cells == 2
     assert (found.median, found.largest) == pytest.approx((0.3, 0.5))
@@ -264,7 +264,8 @@ def test_the_toy_is_predicted_as_it_is_measured(measured: list[CellResult]) -> N
     """Its rounds cost what its curve says, its trees are all of one size: what is left is what others committed."""
     ask = PLAN.ask(measuring_order(PLAN)[0])
     summary = summarise(PLAN.settings, measured)
-    predicted = predict(texts_measured(measured), COUNTS, lambda count: ScriptedLaboratory().load_cost(ask, count))
+    predicted = predict(texts_measured(measured), COUNTS, lambda count: ScriptedLaboratory().concurrent_cost(ask,
+                                                                                                             count))
     assert predicted.keys() == set(PLAN.settings)
     plain = [row for row in summary.rows if row.setting.method == "autoregressive"]
     assert plain and all(predicted[row.setting] == pytest.approx(row.total.median) for row in plain)
@@ -275,12 +276,12 @@ def test_the_toy_is_predicted_as_it_is_measured(measured: list[CellResult]) -> N
 
 def test_trees_come_from_the_runs_with_the_fewest_at_once(measured: list[CellResult]) -> None:
     texts = texts_measured(measured)
-    assert {setting.together for setting in texts} == {1} and {len(each) for each in texts.values()} == {7}
+    assert {setting.concurrency for setting in texts} == {1} and {len(each) for each in texts.values()} == {7}
     readings = {each.cell.prompt: each.reading for each in measured
                 if each.cell.setting == Setting("ddtree", 16) and each.reading}
     assert {known.lengths for known in texts[Setting("ddtree", 16)]} == {
         reading.lengths for reading in readings.values()}
-    several = [each for each in measured if each.cell.setting.together > 1]
+    several = [each for each in measured if each.cell.setting.concurrency > 1]
     built = [replace(each, reading=replace(each.reading, stage_seconds={"build": 0.012 * each.reading.rounds}))
              for each in several if each.reading]
     few = texts_measured(built)

@@ -12,21 +12,21 @@ import pytest
 from engine.errors import RequestError
 from engine.lab.settings import Setting
 from engine.lab.summary import Summary
-from explorer.lab.load import LoadCell, each_figure, grid_of, heat_figure, name_of
+from explorer.lab.concurrency import GridCell, each_figure, grid_of, heat_figure, name_of
 from explorer.lab.recorded import pack, shipped
 from explorer.lab.service import LabService
 from explorer.lab.sweep_form import OPENING, PromptSets, plan_from
 from explorer.run_queue import RunQueue
-from tests.engine.lab.test_load import row
+from tests.engine.lab.test_concurrency import row
 from tests.explorer.lab.test_sweeps import FORM, lab_at, state, until
 from tests.explorer.lab.test_tools import saved
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import answering
 
-CROWD = {**FORM, "methods": ["ddtree"], "budgets": [8, 16], "together": [1, 4]}
+CROWD = {**FORM, "methods": ["ddtree"], "budgets": [8, 16], "concurrency": [1, 4]}
 CURVE = Setting("ddtree", 0)
-ASKED = (Setting("autoregressive", 0), *(Setting("ddtree", budget, together=count)
+ASKED = (Setting("autoregressive", 0), *(Setting("ddtree", budget, concurrency=count)
                                          for count in (1, 4) for budget in (16, 8)))
 
 
@@ -39,46 +39,46 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> LabService:
     return made
 
 
-@pytest.mark.parametrize(("together", "sentence"), [
-    ([0], "A number of requests at once is 0; it has to be a number from 1 to 64"),
+@pytest.mark.parametrize(("concurrency", "sentence"), [
+    ([0], "A number of requests at once is 0; it has to be a whole number from 1 to 64"),
     ([65], "A number of requests at once is 65"), (["many"], "A number of requests at once is 'many'"),
     ([1.5], "A number of requests at once is 1.5; it has to be a whole number"),
     ([], "No number of requests at once was given"),
     ("4", "The numbers of requests at once are '4'; they have to be a list")])
-def test_people_that_cannot_be_are_refused_in_a_sentence(together: Any, sentence: str) -> None:
+def test_people_that_cannot_be_are_refused_in_a_sentence(concurrency: Any, sentence: str) -> None:
     with pytest.raises(RequestError, match=f"^{sentence}"):
-        plan_from({**FORM, "together": together}, PromptSets(), ScriptedInstruments().laboratory, "scripted")
+        plan_from({**FORM, "concurrency": concurrency}, PromptSets(), ScriptedInstruments().laboratory, "scripted")
 
 
 def test_the_form_opens_with_one_alone_and_takes_several() -> None:
-    assert OPENING.together == (1,)
-    plan = plan_from({**CROWD, "together": [4, 1, 4]}, PromptSets(), ScriptedInstruments().laboratory, "scripted")
+    assert OPENING.concurrency == (1,)
+    plan = plan_from({**CROWD, "concurrency": [4, 1, 4]}, PromptSets(), ScriptedInstruments().laboratory, "scripted")
     assert [setting.label for setting in plan.settings] == [
         "autoregressive", "ddtree 8", "ddtree 16", "autoregressive, 4 at once", "ddtree 8, 4 at once",
         "ddtree 16, 4 at once"]
 
 
 def test_curves_table_and_recommendation_follow_the_people_at_once(lab: LabService) -> None:
-    one, four = lab.curves({"together": 1}), lab.curves({"together": 4})
+    one, four = lab.curves({"concurrency": 1}), lab.curves({"concurrency": 4})
     assert one["counts"] == four["counts"] == [1, 4]
-    assert lab.curves({})["together"] == lab.curves({"together": 3})["together"] == 1
-    assert {row["together"] for row in four["table"]["rows"]} == {4}
+    assert lab.curves({})["concurrency"] == lab.curves({"concurrency": 3})["concurrency"] == 1
+    assert {row["concurrency"] for row in four["table"]["rows"]} == {4}
     assert four["table"]["best"]["speed"]["median"] == max(
         row["speed"]["median"] for row in four["table"]["rows"] if row["lossless"])
     assert four["table"]["best"]["speed"]["median"] == pytest.approx(4 * four["table"]["best"]["each"]["median"])
-    assert "--together 4" in four["command"] and "engine generate" in one["command"]
+    assert "--concurrency 4" in four["command"] and "engine generate" in one["command"]
     assert four["curves"]["figure"]["layout"]["yaxis2"]["title"]["text"] == "tokens per second, 4 at once"
     single = [{"method": "joint", "budget": 8, "tau": 3.0, "tokens_per_second": 50.0, "rig": "scripted rig",
                "hardware": "no hardware"}]
     assert lab.curves({"points": single})["curves"]["count"] == 1 + lab.curves(
-        {"points": single, "together": 4})["curves"]["count"]
+        {"points": single, "concurrency": 4})["curves"]["count"]
 
 
 def test_the_load_has_every_cell_with_words_and_a_table(lab: LabService) -> None:
-    view = lab.load({"together": 4})
+    view = lab.concurrency({"concurrency": 4})
     assert (view["lines"], view["line"], view["count"]) == (["ddtree"], "ddtree", 6)
     assert view["table"]["columns"] == ["plain", "8", "16"]
-    assert [row["together"] for row in view["table"]["rows"]] == [1, 4]
+    assert [row["concurrency"] for row in view["table"]["rows"]] == [1, 4]
     assert all(cell and not cell["predicted"] for row in view["table"]["rows"] for cell in row["cells"])
     assert [sum(cell["best"] for cell in row["cells"]) for row in view["table"]["rows"]] == [1, 1]
     assert view["words"][0].startswith("The best budget of ddtree, by requests at once: ") and view["accuracy"] == ""
@@ -89,49 +89,49 @@ def test_cells_fill_in_while_it_measures(tmp_path: Path) -> None:
     lab = lab_at(tmp_path, 0.001)
     lab.start(CROWD)
     until(lambda: lab.progress({})["done"] >= 2)
-    seen = lab.load({})
+    seen = lab.concurrency({})
     assert seen["table"]["columns"] == ["plain", "8", "16"] and len(seen["table"]["rows"]) == 2
     until(lambda: state(lab) == "done")
-    assert 0 < seen["count"] <= lab.load({})["count"] == 6
+    assert 0 < seen["count"] <= lab.concurrency({})["count"] == 6
 
 
 @pytest.mark.slow
 def test_what_was_not_measured_is_predicted_from_a_run_and_the_error_is_told(lab: LabService) -> None:
-    begun = lab._tools.load({"run": "r"})
+    begun = lab._tools.concurrent_cost({"run": "r"})
     until(lambda: lab._tools.job(begun)["state"] in ("done", "error"))
     assert lab._tools.job(begun)["result"] == {"load": "r"}
-    view = lab.load({"prediction": "r"})
-    kinds = {(row["together"], name): cell["predicted"] for row in view["table"]["rows"]
+    view = lab.concurrency({"prediction": "r"})
+    kinds = {(row["concurrency"], name): cell["predicted"] for row in view["table"]["rows"]
              for name, cell in zip(view["table"]["columns"], row["cells"], strict=True) if cell}
     assert not kinds[4, "16"] and kinds[2, "16"] and kinds[16, "plain"] and kinds[4, "32"] and (1, "0") not in kinds
     assert view["accuracy"].startswith("Against 6 measured cells the prediction is off by")
-    other = lab.load({"prediction": "r", "line": "joint"})
+    other = lab.concurrency({"prediction": "r", "line": "joint"})
     assert other["line"] == "joint" and all(
         cell["predicted"] for row in other["table"]["rows"] for cell in row["cells"][1:])
 
 
 @pytest.mark.slow
 def test_a_prediction_shares_no_figure_with_another_machine_or_rig(lab: LabService, tmp_path: Path) -> None:
-    begun = lab._tools.load({"run": "r"})
+    begun = lab._tools.concurrent_cost({"run": "r"})
     until(lambda: lab._tools.job(begun)["state"] in ("done", "error"))
     pack(Path(lab._sweeps._path), tmp_path / "recorded-scripted.sqlite.gz")
     lab._sweeps.recorded, before = tuple(shipped(tmp_path)), lab._sweeps.recorded
-    recorded = lab.load({"prediction": "r", "sweep": 0, "line": "ddtree"})  # measured on another machine
+    recorded = lab.concurrency({"prediction": "r", "sweep": 0, "line": "ddtree"})  # measured on another machine
     assert recorded["accuracy"] == "" and recorded["words"][0].startswith("Predicted, not measured: ")
     lab._sweeps.recorded = before
-    other = lab.load({"prediction": "r", "sweep": 0, "line": "ddtree"})  # the demo rig's
+    other = lab.concurrency({"prediction": "r", "sweep": 0, "line": "ddtree"})  # the demo rig's
     assert other["words"][0].startswith("The best budget of ddtree") and other["recorded"]["rig"] == "demo rig"
 
 
 def test_until_something_is_measured_the_recorded_sweep_of_several_is_shown(tmp_path: Path) -> None:
-    view = lab_at(tmp_path).load({"sweep": 0})
-    assert [each["together"] for each in view["table"]["rows"]] == [1, 2, 4, 8] and view["recorded"]
-    assert len(lab_at(tmp_path).load({"sweep": 0, "line": "nobody"})["lines"]) == 1
+    view = lab_at(tmp_path).concurrency({"sweep": 0})
+    assert [each["concurrency"] for each in view["table"]["rows"]] == [1, 2, 4, 8] and view["recorded"]
+    assert len(lab_at(tmp_path).concurrency({"sweep": 0, "line": "nobody"})["lines"]) == 1
 
 
 def test_the_heat_map_marks_the_ridge_and_hatches_what_is_predicted() -> None:
     rows = (row(8, 1, 300, 3), row(16, 1, 500, 5), row(8, 4, 1900, 2))
-    guessed = {Setting("ddtree", 16, together=4): 2500.0, Setting("ddtree", 8): 1.0}
+    guessed = {Setting("ddtree", 16, concurrency=4): 2500.0, Setting("ddtree", 8): 1.0}
     grid = grid_of(CURVE, ASKED, Summary(rows), guessed)
     assert [name_of(column) for column in grid.columns] == ["plain", "8", "16"] and grid.counts == (1, 4)
     figure = heat_figure(grid, 4)
@@ -150,12 +150,12 @@ def test_the_heat_map_marks_the_ridge_and_hatches_what_is_predicted() -> None:
 
 def test_each_person_has_a_line_for_each_budget_with_intervals() -> None:
     low = replace(row(8, 4, 800, 2), tokens_per_second=replace(row(8, 4, 800, 2).tokens_per_second, low=150, high=260))
-    grid = grid_of(CURVE, ASKED, Summary((row(8, 1, 300, 3), low)), {Setting("ddtree", 16, together=4): 400.0})
+    grid = grid_of(CURVE, ASKED, Summary((row(8, 1, 300, 3), low)), {Setting("ddtree", 16, concurrency=4): 400.0})
     eight, sixteen = each_figure(grid)["data"]
     assert (eight["name"], eight["x"], eight["y"]) == ("8", [0.0, 2.0], [300, 200])
     assert (eight["error_y"]["array"], eight["error_y"]["arrayminus"]) == ([0, 60], [0, 50])
     assert sixteen["marker"]["symbol"] == ["diamond-open"] and sixteen["y"] == [100.0]
-    assert LoadCell(ASKED[0], 1.0, 1.0).predicted
+    assert GridCell(ASKED[0], 1.0, 1.0).predicted
 
 
 def test_the_report_has_the_second_axis(lab: LabService) -> None:

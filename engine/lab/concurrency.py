@@ -13,7 +13,7 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
-from engine.budget.cost import LoadCost
+from engine.budget.cost import CostByConcurrency
 from engine.decoding.budget_policy import FIXED
 from engine.decoding.methods import METHODS
 from engine.lab.settings import CellResult, Reading, Setting
@@ -22,9 +22,9 @@ from engine.lab.whatif import Forecast
 from engine.trace.writing import written
 
 
-def under_load(summary: Summary) -> bool:
+def of_several(summary: Summary) -> bool:
     """Whether anything was measured with several requests at once."""
-    return any(row.setting.together > 1 for row in summary.rows)
+    return any(row.setting.concurrency > 1 for row in summary.rows)
 
 
 def curves(summary: Summary) -> tuple[Setting, ...]:
@@ -40,17 +40,17 @@ def of_curve(summary: Summary, curve: Setting) -> tuple[Row, ...]:
 def ridge(rows: Sequence[Row]) -> dict[int, Row]:
     """For each number of requests at once, ascending, the row with the largest median total tokens/s."""
     def count(row: Row) -> int:
-        return row.setting.together
-    return {together: max(members, key=lambda row: (row.total.median, -row.setting.budget))
-            for together, members in groupby(sorted(rows, key=count), key=count)}
+        return row.setting.concurrency
+    return {concurrency: max(members, key=lambda row: (row.total.median, -row.setting.budget))
+            for concurrency, members in groupby(sorted(rows, key=count), key=count)}
 
 
-def load_words(summary: Summary, curve: Setting) -> list[str]:
+def concurrency_words(summary: Summary, curve: Setting) -> list[str]:
     """Sentences about a curve, by its medians: the ridge, and where plain decoding is faster."""
     rows = of_curve(summary, curve)
-    measured = {row.setting.together for row in rows}
-    plain = [row for row in of_curve(summary, curve.baseline) if row.setting.together in measured]
-    sentences = [f"{_named(row)} for {together}" for together, row in ridge([*plain, *rows]).items()]
+    measured = {row.setting.concurrency for row in rows}
+    plain = [row for row in of_curve(summary, curve.baseline) if row.setting.concurrency in measured]
+    sentences = [f"{_named(row)} for {concurrency}" for concurrency, row in ridge([*plain, *rows]).items()]
     best = f"The best budget of {curve.label}, by requests at once: {', '.join(sentences)}." if sentences else ""
     return [sentence for sentence in (best, *plain_words(rows)) if sentence]
 
@@ -63,9 +63,9 @@ def plain_words(rows: Sequence[Row]) -> list[str]:
     """Sentences on where plain decoding is faster, from few requests at once to many; neighbouring numbers with the
     same result share one."""
     by_count: dict[int, str] = {}
-    for count in sorted({row.setting.together for row in rows}):
+    for count in sorted({row.setting.concurrency for row in rows}):
         fixed = sorted((row.setting.budget, row.speedup.median) for row in rows
-                       if row.speedup and row.setting.pace == FIXED and row.setting.together == count)
+                       if row.speedup and row.setting.pace == FIXED and row.setting.concurrency == count)
         if fixed:
             by_count[count] = _where([budget for budget, _ in fixed],
                                      [budget for budget, faster in fixed if faster < 1])
@@ -108,13 +108,13 @@ class KnownRounds:
     rows: tuple[int, ...]
     build_ms: float
 
-    def total_tokens_per_second(self, setting: Setting, load: LoadCost) -> float:
+    def total_tokens_per_second(self, setting: Setting, costs: CostByConcurrency) -> float:
         """The tokens per second of all requests, if as many like this one as the setting says are answered at once."""
-        together, drafters = setting.together, METHODS[setting.method].drafter_count
-        curve = load(together)
-        spent_ms = sum(curve.round_ms(together * rows, setting.budget, drafters, together * self.build_ms)
+        concurrency, drafters = setting.concurrency, METHODS[setting.method].drafter_count
+        curve = costs(concurrency)
+        spent_ms = sum(curve.round_ms(concurrency * rows, setting.budget, drafters, concurrency * self.build_ms)
                        for rows in self.rows)
-        return 1e3 * together * sum(self.lengths) / spent_ms
+        return 1e3 * concurrency * sum(self.lengths) / spent_ms
 
 
 Texts = Mapping[Setting, Sequence[KnownRounds]]  # of settings with one request at a time: the rounds of each text
@@ -127,12 +127,12 @@ def texts_measured(measured: Iterable[CellResult]) -> Texts:
         setting = result.cell.setting
         if result.reading and result.reading.lengths and setting.pace == FIXED:
             by_setting[setting.alone][result.cell.prompt].setdefault(
-                setting.together, _rounds(result.reading, setting.together))
+                setting.concurrency, _rounds(result.reading, setting.concurrency))
     return {setting: [rounds[min(rounds)] for rounds in prompts.values()] for setting, prompts in by_setting.items()}
 
 
-def _rounds(reading: Reading, together: int) -> KnownRounds:
-    build_ms = 1e3 * reading.stage_seconds.get("build", 0.0) / reading.rounds / together
+def _rounds(reading: Reading, concurrency: int) -> KnownRounds:
+    build_ms = 1e3 * reading.stage_seconds.get("build", 0.0) / reading.rounds / concurrency
     return KnownRounds(reading.lengths, reading.rows, build_ms)
 
 
@@ -144,11 +144,11 @@ def texts_forecast(forecasts: Iterable[Forecast]) -> Texts:
                 forecast.budget or not METHODS[forecast.method].drafter_count)}
 
 
-def predict(texts: Texts, counts: Iterable[int], load: LoadCost) -> dict[Setting, float]:
+def predict(texts: Texts, counts: Iterable[int], costs: CostByConcurrency) -> dict[Setting, float]:
     """Predicted total tokens/s of every setting with each of these numbers of requests at once: medians over texts.
-    Settings that choose their own budget are left out: under load they choose another one."""
-    asked = [replace(setting, together=count) for count in counts for setting in texts]
-    return {setting: median(known.total_tokens_per_second(setting, load) for known in texts[setting.alone])
+    Settings that choose their own budget are left out: with several requests they choose another one."""
+    asked = [replace(setting, concurrency=count) for count in counts for setting in texts]
+    return {setting: median(known.total_tokens_per_second(setting, costs) for known in texts[setting.alone])
             for setting in asked}
 
 
