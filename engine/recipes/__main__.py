@@ -34,6 +34,7 @@ DEMO: Stages = (
     *((RIG / drafter / "before.json", (
         "engine.recipes.drafter", "--drafter", drafter, "--go-on", "--work", ".training/own"))
       for drafter in ("code", "all")),
+    (RIG / "all2" / "training.json", ("engine.recipes.drafter", "--drafter", "all", "--layout", "dflash2")),
     (Path("assets/prompts/check.jsonl"), ("engine.recipes.prompt_files",)),
     (RIG / "README.md", ("engine.recipes.card",)),
 )

@@ -42,7 +42,7 @@ def training_table(rig: Path) -> str:
     """The table of models, one row each."""
     rows = ["| model | parameters | tokens seen | domains (share of items) | minutes | last loss (nats) |",
             "|---|---|---|---|---|---|"]
-    for name in ("target", "math", "code", "all", "small"):
+    for name in ("target", "math", "code", "all", "all2", "small"):
         fact = facts(rig / name)
         shares = share_list(fact["shares"])
         if "finish_shares" in fact:
@@ -71,7 +71,7 @@ def score_table(scores: dict[str, Any]) -> str:
 
 CARD = """# The demo rig
 
-A target of eight layers, three block-diffusion drafters and a little language model as a drafter, small enough to be
+A target of eight layers, four block-diffusion drafters and a little language model as a drafter, small enough to be
 carried in the repository. {good_at} It is made to show tree speculative decoding, not to
 be relied on for answers.
 
@@ -81,6 +81,8 @@ Everything is generated and trained here (`python -m engine.recipes`); nothing i
 - `target/`: Qwen3ForCausalLM, 8 layers × 320, byte-level BPE of 1,536 tokens, 1,024 positions, tied embedding.
 - `math/`, `code/`, `all/`: drafters in the published DFlash layout, block 16, 3 layers, taps 1, 4, 6, without an
   embedding or an output head of their own. `math` and `code` are specialists, `all` saw every domain alike.
+- `all2/`: a drafter like `all` in the layout of DFlash 2, with convolutions of 2 slots and a selector of 16 candidates,
+  trained on the same data for as many steps. Both compared: `python -m engine.recipes.transitions`, `engine/LOG.md`.
 - `small/`: Qwen3ForCausalLM, 2 layers, the target's tokenizer: a drafter that sees its own path, for `expand`.
 
 ## Training

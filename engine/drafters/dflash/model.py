@@ -116,18 +116,17 @@ class GroupedConvolution(nn.Module):
 
     def around(self, inputs: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
         """The part's output for inputs (…, blocks × slots, hidden), both convolved, in their shape."""
-        changes = self.kernel_projection(inputs).unflatten(-1, (2, self.taps, self.groups))
-        before, after = changes.unbind(-3)
-        return self._mixed(part(self._mixed(inputs, self.base_kernel[0], before)), self.base_kernel[1], after)
+        changes = self.kernel_projection(inputs).view(-1, self.slots, 2, self.taps, self.groups, 1)
+        before, after = (changes + self.base_kernel.view(2, self.taps, self.groups, -1)).unbind(2)
+        return self._mixed(part(self._mixed(inputs, before)), after)
 
-    def _mixed(self, states: Tensor, base: Tensor, changes: Tensor) -> Tensor:
-        """States (…, blocks × slots, hidden) mixed by kernels base (taps, hidden) plus changes (…, taps, groups)."""
-        blocks = states.unflatten(-1, (self.groups, -1)).unflatten(-3, (-1, self.slots))
-        kernels = base.unflatten(-1, (self.groups, -1)) + changes.unflatten(-3, (-1, self.slots))[..., None]
-        mixed: Tensor = kernels[..., 0, :, :] * blocks
+    def _mixed(self, states: Tensor, kernels: Tensor) -> Tensor:
+        """States (…, blocks × slots, hidden) mixed by kernels (blocks, slots, taps, groups, hidden ÷ groups)."""
+        blocks = states.reshape(-1, self.slots, self.groups, kernels.shape[-1])
+        mixed = kernels[:, :, 0] * blocks
         for tap in range(1, self.taps):
-            mixed[..., tap:, :, :] += kernels[..., tap:, tap, :, :] * blocks[..., :-tap, :, :]
-        return mixed.view_as(states)
+            mixed[:, tap:].addcmul_(kernels[:, tap:, tap], blocks[:, :-tap])
+        return mixed.view(states.shape)
 
 
 def convolved(convolution: GroupedConvolution | None, inputs: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:

@@ -63,7 +63,7 @@ class CandidateSelector(nn.Module):
         scores = unary[..., None, :] + self.edges(hidden, predecessors, candidates).float()
         kept = unary.logsumexp(-1)[..., None, None]
         best = scores.topk(min(width, self.top_k), -1)
-        logprobs = (best.values - scores.logsumexp(-1, keepdim=True) + kept).clamp_(max=0.0)
+        logprobs = scores.log_softmax(-1).gather(-1, best.indices).add_(kept).clamp_(max=0.0)
         logprobs[:, 0, 1:] = -torch.inf  # no cell leads there: before the first slot stands the root alone
         tokens = candidates[..., None, :].expand_as(scores).gather(-1, best.indices)
         return [Lattice(*block) for block in zip(

@@ -155,6 +155,6 @@ def test_offline_the_real_hub_client_answers_with_a_sentence(monkeypatch: pytest
 def test_a_rig_of_another_folder_needs_no_assets(tmp_path: Path) -> None:
     shutil.copytree(RIGS_FOLDER / "demo", tmp_path / "own")
     rig = load_rig(str(tmp_path / "own"), "float32")
-    assert list(rig.drafters) == ["math", "code", "all", "small", "ngram"]
+    assert list(rig.drafters) == ["math", "code", "all", "all2", "small", "ngram"]
     assert list(rig.drafters_for("expand")) == ["small"] and list(rig.drafters_for("nanogpt")) == ["ngram"]
     assert list(rig.drafters_for("joint")) == ["math", "code"] and list(rig.drafters_for("ddtree")) == ["all"]
