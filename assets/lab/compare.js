@@ -108,14 +108,15 @@ export class Compare {
     this.depths = html("div", { class: "lab-pair-depths", role: "img" }, parent);
   }
 
-  // Everything that can be compared: the current run, then the recordings.
+  // Everything that can be compared: the current run, your earlier ones, then the recordings.
   draw() {
     const { stage } = this.lab;
     const listed = controls.parts.lessons.listed.map(({ name, title }) => [name, title]);
     const { run } = stage.value;
     const known = listed.some(([name]) => name === run);
     const own = !known && stage.header && stage.rounds.length && !stage.busy ? [["stage", "current run"]] : [];
-    const entries = [...own, ...listed];
+    const kept = stage.kept.filter((one) => one.run !== run || !own.length).map(({ run: name, title, prompt }) => [name, `${title}: ${prompt.slice(0, 40)}`]);
+    const entries = [...own, ...kept, ...listed];
     const first = known ? run : (entries[0] || [""])[0];
     const [second] = entries.find(([name]) => name !== first) || [first];
     this.sides.forEach((side, place) => {

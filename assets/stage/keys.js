@@ -39,6 +39,8 @@ export class Keys {
       { keys: ["/"], shown: "/", does: "search for a token in the tree", act: () => parts.search.open() },
       ...(parts.conversation ? [{ keys: ["c"], shown: "c", does: "continue with the next turn (workbench)",
         act: () => parts.conversation.goOn() }] : []),
+      ...(document.body.classList.contains("cs-presenting") ? ["1", "2", "3"].map((key, place) => (
+        { keys: [key], shown: key, does: "run this one of the presenter's prompts", act: () => parts.ask(place) })) : []),
       { keys: ["?"], shown: "?", does: "keys and terms", act: () => parts.help.toggle() },
       { keys: ["Escape"], shown: "Esc", does: "close, dismiss, leave full screen, unpin a node", act: () => this.leave() },
     ];

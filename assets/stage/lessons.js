@@ -79,8 +79,11 @@ export class Lessons {
       note: `${settingOf(lesson)}, τ ${lesson.tau === null ? "–" : lesson.tau.toFixed(1)}`,
       act: () => this.open(lesson.name, { push: true }),
     }));
+    const kept = this.stage.kept.map(({ run, title, prompt, tau }) => ({
+      label: prompt, note: `${title}, τ ${tau.toFixed(1)}`, act: () => this.open(run, { push: true }) }));
     return [
       ...this.followed.entries(),
+      ...(kept.length ? [{ heading: "Your latest runs" }, ...kept] : []),
       { heading: made.length ? "Recorded runs" : "No recorded runs are here yet" }, ...made,
       { heading: "Your own" },
       { label: "Open a trace file …", note: "or drop one anywhere", act: () => this.input.click() },

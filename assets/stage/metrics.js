@@ -1,7 +1,7 @@
 // The figures of the run, each with its unit and, on hover, its definition. In the story they read as one line of
 // arithmetic: tokens per round ÷ the cost of a round = the speed-up.
 
-import { html, pause, write } from "../panels/ink.js";
+import { action, html, pause, write } from "../panels/ink.js";
 import { figuresOf, usedOf } from "./round.js";
 
 const FIGURES = [
@@ -111,24 +111,36 @@ function cost(made) {
   return `of ${made.n} rows, ${(1000 * made.spent).toFixed(1)} ms`;
 }
 
-// A sentence under the figures, in every view, where plain decoding is faster: no tree is shown without it then. And
-// where a run with the budget auto fell back to plain rounds, how often it drafted.
+// A sentence under the figures, in every view, where plain decoding is faster: what would have had to be different. And
+// what a run with the budget auto used of it.
 const NEARLY = 0.75; // of its rounds: with drafts in more than this share, auto counts as always drafting
 const MOSTLY = 0.25; // of its rounds: with drafts in at most this share, auto counts as decoding plainly
 
-// Whether the run was slower than plain decoding, and what auto would have done; "" where it was faster. The sentence of
-// a withheld speed-up belongs to the figures too.
-export function slower({ against, comparison, mode }) {
+// What a run that was slower than plain decoding teaches; "" where it was faster. The sentence of a withheld speed-up
+// belongs to the figures too.
+export function slower({ against, comparison, mode, rounds, figures }) {
   if (!against) return comparison && comparison.state !== "measuring" && mode !== "story" ? comparison.speed.withheld : "";
   if (against.standing === "faster") return "";
-  const rates = `${against.plain_speed} against ${against.speed} tokens/s, ${against.times}.`;
-  if (against.standing === "alike") return `No clear difference to plain decoding here: ${rates}`;
-  return [`Plain decoding is faster here: ${rates}`, ...(comparison.others || []).filter(plainly).slice(0, 1)
-    .map(() => "The budget auto would have decoded plainly.")].join(" ");
+  if (against.standing === "alike") return `No clear difference to plain decoding here: ${against.plain_speed} against ${against.speed} tokens/s, ${against.times}.`;
+  const rows = Math.round(rounds.reduce((sum, { n }) => sum + n, 0) / rounds.length);
+  return [`${rounds.length} passes instead of ${figures.tokens}, and yet slower: a pass over ${rows} rows takes as long as ${against.cost} plain ones here, draft included, so τ ${against.tau} loses; from τ ${against.cost} on it wins.`,
+    ...(comparison.others || []).filter(plainly).slice(0, 1).map(() => "The budget auto would have decoded plainly.")].join(" ");
 }
 
-export function plainly({ pace, rounds, drafted }) {
+function plainly({ pace, rounds, drafted }) {
   return pace === "auto" && rounds > 0 && drafted <= MOSTLY * rounds;
+}
+
+// The setting to use instead of one that was slower: {label, said, setting}. Those that were measured with it are said.
+export function insteadOf({ against, comparison }) {
+  const better = (comparison.others || []).filter((other) => other.ratio > against.ratio && !plainly(other));
+  const named = ({ pace, budget, dtype }) => (dtype ? `${dtype} (start with --dtype ${dtype})` : pace === "auto" ? `auto up to ${budget} nodes` : `${budget} nodes`);
+  const said = better.length ? `Measured just now on this prompt, in turns with plain decoding: ${better.map((other) => `${named(other)} ${other.times}`).join("; ")}.`
+    : "No other setting that was tried was faster.";
+  const usable = better.find(({ dtype, ratio }) => !dtype && ratio > 1);
+  if (!usable) return { said, label: "Use plain decoding", setting: { method: "autoregressive", budget: 0, pace: "fixed" } };
+  const { method, budget, pace } = usable;
+  return { said, label: `Use ${named(usable)}: ${usable.times}`, setting: { method, budget, pace } };
 }
 
 // What a run with the budget auto used of it, and how often it drafted.
@@ -144,34 +156,59 @@ export function paced(header, rounds, busy) {
 export class Plainly {
   constructor(stage, parent) {
     this.stage = stage;
-    this.box = html("p", "cs-plainly", parent);
+    this.box = html("div", { class: "cs-plainly", role: "status" }, parent);
+    this.words = html("span", "", this.box);
+    this.lesson = html("span", { class: "cs-what-if", hidden: true }, this.box);
+    const label = html("label", "", this.lesson, "What if a pass cost less? ");
+    this.slide = html("input", { type: "range", min: 1, step: 0.01 }, label);
+    this.would = html("output", "", this.lesson);
+    this.use = action(this.lesson, "", "", () => this.adopt(), "cs-use");
+    this.slide.addEventListener("input", () => this.weigh());
     for (const event of ["value", "round", "begin", "compared", "mode"]) stage.on(event, () => this.draw());
     this.draw();
   }
 
   draw() {
-    const { rounds, header, live } = this.stage;
-    const words = [slower(this.stage), paced(header, rounds, live)];
-    const said = words.filter(Boolean).join(" ");
+    const { rounds, header, live, against, comparison, server } = this.stage;
+    const said = [slower(this.stage), paced(header, rounds, live)].filter(Boolean).join(" ");
     this.box.hidden = !said;
-    write(this.box, said);
+    write(this.words, said);
+    this.lesson.hidden = !against || against.standing !== "slower";
+    if (this.lesson.hidden || this.of === comparison) return;
+    this.of = comparison;
+    this.instead = insteadOf(this.stage);
+    this.use.hidden = !server || comparison.state === "measuring";
+    this.use.title = this.instead.said;
+    write(this.use, this.instead.label);
+    this.slide.max = this.slide.value = against.cost;
+    this.weigh();
+  }
+
+  // The speed-up of this run's τ where a pass costs what the slider says.
+  weigh() {
+    const { tau, cost } = this.stage.against;
+    const price = Number(this.slide.value);
+    const times = (Number(tau) / price).toFixed(2);
+    write(this.would, price >= Number(cost) - 0.01 ? `${cost} plain ones, as measured here` : `${price.toFixed(2)} plain ones: τ ${tau} gives ${times}×, predicted${price < 1.1 ? "; rows are nearly free, as on a large GPU" : ""}`);
+    this.would.classList.toggle("is-fast", Number(times) > 1);
+  }
+
+  adopt() {
+    const { prompt, temperature, split, top_k, top_p, seed, max_tokens, heads } = this.stage.header;
+    this.stage.tell("adopt", { prompt, temperature, split, top_k, top_p, seed, max_tokens, heads, ...this.instead.setting });
   }
 }
 
 // What a live run is compared with: after the run, the server measures it in turns with plain decoding of the same prompt,
-// only if the queue is empty. A run that shared rounds with others is not compared. Where the run was slower, a notice
-// says so and offers the settings that were faster.
+// only if the queue is empty. A run that shared rounds with others is not compared.
 const BETWEEN_LOOKS_MS = 400;
 
 export class Comparing {
-  constructor(stage, notices, adopt) {
+  constructor(stage) {
     this.stage = stage;
-    this.notices = notices;
-    this.adopt = adopt;
     this.asked = new Set(); // runs: each is compared with plain decoding once
     stage.on("value", () => this.look());
     stage.on("state", () => this.look());
-    stage.on("begin", () => this.notices.slower.say(""));
   }
 
   look() {
@@ -180,15 +217,12 @@ export class Comparing {
     const ended = ["done", "stopped"].includes(state) && stage.header && stage.rounds.length > 1;
     if (!ended || stage.recorded || stage.value.followed || !stage.header.heads.length || !stage.server || this.asked.has(run)) return;
     this.asked.add(run);
-    if (!stage.comparison && !stage.figures.shared) this.ask(run, stage.header);
+    if (!stage.comparison && !stage.figures.shared) this.ask(run);
   }
 
-  async ask(run, header) {
-    const { stage } = this;
+  async ask(run) {
     this.say(run, "being measured …");
-    const why = await this.measured(run);
-    this.say(run, why);
-    if (stage.value.run === run && !why) this.advise(header);
+    this.say(run, await this.measured(run));
   }
 
   // Shows what is found as it grows; "" or why nothing was found.
@@ -213,29 +247,5 @@ export class Comparing {
     if (this.stage.value.run !== run) return;
     this.stage.comparing = words;
     this.stage.tell("compared");
-  }
-
-  // For a run slower than plain decoding: the other settings that were measured, the fastest first, one click away.
-  advise(header) {
-    const { against, comparison } = this.stage;
-    if (!against || against.standing !== "slower") return;
-    const better = comparison.others.filter((other) => other.ratio > against.ratio && !plainly(other));
-    const setting = (other) => (other.pace === "auto" ? `auto up to ${other.budget} nodes` : `${other.budget} nodes`);
-    const named = (other) => (other.dtype ? `${other.dtype} (start with --dtype ${other.dtype})` : setting(other));
-    const measured = better.length
-      ? `Measured just now on this prompt, in turns with plain decoding: ${better.map((other) => `${named(other)} ${other.times}`).join("; ")}.`
-      : "No other setting that was tried was faster.";
-    const plain = { method: "autoregressive", budget: 0, pace: "fixed", label: "plain decoding" };
-    const [usable] = better.filter((other) => !other.dtype);
-    const first = usable && usable.ratio > 1 ? { ...usable, label: setting(usable) } : plain;
-    this.notices.slower.say(`This run was slower than plain decoding: ${against.times} its speed. ${measured}`,
-      `Use ${first.label}`, () => this.use(header, first));
-  }
-
-  use(header, { method, budget, pace }) {
-    const { prompt, temperature, split, top_k, top_p, seed, max_tokens, heads } = header;
-    this.adopt({ prompt, temperature, split, top_k, top_p, seed, max_tokens, heads, method, budget, pace });
-    this.notices.slower.say("");
-    this.notices.brief("The setting is in the bar: press Run.");
   }
 }

@@ -14,7 +14,7 @@ import { Lost, Notices } from "./notices.js";
 import { ModelLine, Rigs, WayOut } from "./rigs.js";
 import { Save } from "./save.js";
 import { panels, Stage } from "./stage.js";
-import { Duel, Story } from "./story.js";
+import { Duel, Ending, Story } from "./story.js";
 import { TextPanel } from "./text.js";
 import { Player, Timeline } from "./timeline.js";
 import { Tour } from "./tour.js";
@@ -22,11 +22,13 @@ import { Tour } from "./tour.js";
 const PLACE = { row: "lower", share: 1 }; // of a panel that names none
 
 function build(stage, header, host, given) {
+  document.body.classList.toggle("cs-presenting", new URLSearchParams(window.location.search).has("present"));
   const root = html("div", "cs-stage", host);
   const notices = new Notices(stage, root);
   if (stage.server) new Lost(stage, notices);
   new KeptRuns(stage);
   const duel = new Duel(stage, html("div", "", null));
+  new Ending(stage, duel);
   new Story(stage, root, duel);
   new Metrics(stage, root);
   new Plainly(stage, root);
@@ -136,17 +138,38 @@ function open(element, props, watch, server, tell) {
     parts.conversation.take(stage.header.turns);
   });
   stage.on("budget", controls.setBudget); // tried out in its panel
-  new Comparing(stage, parts.notices, tell.adopt);
+  new Comparing(stage);
+  stage.on("adopt", (asked) => {
+    tell.adopt(asked);
+    parts.notices.brief("The setting is in the bar: press Run.");
+  });
   new WayOut(stage, parts.notices, parts.rigs);
-  new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), parts.rigs, plain(props.right) || [], (asked) => {
+  const right = plain(props.right) || [];
+  const ask = (asked) => {
     tell.adopt({ ...asked, heads: [] });
     controls.runWhen(asked.prompt);
-  });
+  };
+  new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), parts.rigs, right, ask);
+  if (document.body.classList.contains("cs-presenting")) present(parts, plain(props.value), (place) => right[place] && ask(right[place]));
   controls.askAgain(tell.adopt);
   if (controls.goesOn === "runs") controls.runWhen(controls.carried, null, true);
   stage.on("rig", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
   watch("value", () => stage.show(plain(props.value)));
   begin(parts, plain(props.value), props.opening);
+}
+
+// Presenter mode, `?present` in the address: larger type, no notices, vetted prompts on the keys 1 to 3; where the server
+// is gone, the recording that the page opened with takes over, marked as one.
+function present(parts, opening, ask) {
+  const { stage, lessons } = parts;
+  parts.ask = (place) => {
+    document.documentElement.requestFullscreen().catch(() => undefined); // refused where the browser wants a click first
+    ask(place);
+  };
+  stage.on("lost", () => {
+    stage.show({ ...opening, run: lessons.first });
+    lessons.start();
+  });
 }
 
 export function openReplay() {

@@ -50,8 +50,6 @@ export class Notices {
       this.note.say("");
     });
     this.news = new Notice(this.box, "news", "status").offering(); // something happened elsewhere
-    this.slower = new Notice(this.box, "slower", "status").offering(); // than plain decoding, and a setting that is faster
-    button(this.slower.box, "×", "Hide this message", () => this.slower.say(""));
     this.outside = new Notice(this.box, "outside", "status").offering(); // of what the rig was trained on, and another rig
     this.live = html("div", { class: "cs-spoken", "aria-live": "polite" }, this.box);
     this.toast = html("div", { class: "cs-toast", role: "status", hidden: true }, document.body);

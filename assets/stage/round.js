@@ -133,6 +133,11 @@ export function usedOf(header, rounds) {
   return sizes[sizes.length >> 1] || 0;
 }
 
+// Said where a recording has gaps.
+export function missingWords(count) {
+  return count === 1 ? "One round is not in the recording" : `${count} rounds are not in the recording`;
+}
+
 // τ: tokens committed per round, the root of each included; 0 where there was no round.
 export function meanLength(tokens, rounds) {
   return rounds ? tokens / rounds : 0;

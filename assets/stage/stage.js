@@ -92,8 +92,8 @@ class Latest extends Teller {
   lose(message) {
     this.coming = null;
     this.refusal = message;
-    if (this.live) this.say("lost", "");
-    else this.tell("state");
+    this.say(this.live ? "lost" : this.value.state, this.live ? "" : this.value.message);
+    this.tell("lost");
   }
 
   // The run that is shown, whole, as the server would send it.
@@ -130,9 +130,9 @@ export class Stage extends Latest {
     this.animate = false; // true for a step that is to be animated, false while scrubbing
     this.mode = "story";
     this.tab = ""; // of the lab
-    this.tried = null; // a budget that is tried out on the round that is shown
-    this.retuned = null; // that round as it would have been
-    this.tuneError = "";
+    this.resting = false; // on a round that stands for the whole run
+    this.tried = this.retuned = null; // a budget that is tried out on the round that is shown, and the round with it
+    this.tuneError = ""; // or why there is none
     this.retune = inTurn(() => this.redraft());
     this.settings = {}; // method and budget as the controls have them
     this.server = null;
@@ -158,9 +158,16 @@ export class Stage extends Latest {
     return this.rounds[this.current] || null;
   }
 
-  // Whether the last round of a run that has ended is shown.
+  // Whether a run that has ended is shown at its end: by its last round, or by the one that it rests on.
   get atEnd() {
-    return !this.busy && this.rounds.length > 1 && this.current === this.rounds.length - 1;
+    return !this.busy && this.rounds.length > 1 && (this.resting || this.current === this.rounds.length - 1);
+  }
+
+  // Shows the round that stands for a run that has ended.
+  rest(index) {
+    this.go(index, { animate: true });
+    this.resting = true;
+    this.tell("round", { moved: false, push: false });
   }
 
   // How many rounds before this one were not recorded.
@@ -205,7 +212,6 @@ export class Stage extends Latest {
     this.pinned = this.hovered = null;
     this.selection = { node: null, pinned: false };
     this.tried = this.retuned = null;
-    this.tuneError = "";
     this.comparison = null;
     this.comparing = "";
     this.following = goesOn(value);
@@ -277,6 +283,7 @@ export class Stage extends Latest {
     const { follow = false, animate = false, push = false } = how || {};
     const place = Math.max(Math.min(0, this.rounds.length - 1), Math.min(this.rounds.length - 1, index));
     const moved = place !== this.current;
+    this.resting = false;
     this.following = follow;
     this.animate = animate;
     if (moved) {
@@ -390,8 +397,4 @@ export function cutOf({ value, header, live }) {
   const reason = value.end ? value.end.reason : value.state;
   const made = CUTS[reason];
   return made ? { lead: made.lead, words: made.words(header) } : null;
-}
-
-export function missingWords(count) {
-  return count === 1 ? "One round is not in the recording" : `${count} rounds are not in the recording`;
 }

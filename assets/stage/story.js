@@ -22,6 +22,7 @@ export class Duel {
     const head = html("header", "", this.box);
     this.title = html("div", { class: "cs-duel-title", role: "heading", "aria-level": "2" }, head);
     this.clock = html("span", "cs-duel-clock", head);
+    this.next = action(head, "Tune its budget", "To the workbench: try node budgets out on this run", () => stage.setMode("workbench", { push: true }), "cs-watch");
     button(head, "×", "Back to text and tree", () => this.close());
     this.lanes = [this.lane("One token a pass", "is-plain"), this.lane("With the draft tree", "is-tree")];
     this.box.hidden = true;
@@ -64,6 +65,7 @@ export class Duel {
   fill(lane, tokens, times, speed) {
     lane.times = times.slice(0, tokens.length);
     lane.speed = speed;
+    lane.passes = lane.times.map((time, place) => Number(time !== lane.times[place - 1])); // a round's tokens came at once
     lane.shown = 0;
     lane.spans = tokens.map(({ text, origin }) => html("span", `is-coming ${origin ? `cs-token is-${origin}` : ""}`, null, text));
     lane.text.replaceChildren(...lane.spans);
@@ -78,6 +80,7 @@ export class Duel {
     const pace = factor >= 1.5 ? `, slowed ${Math.round(factor)} times` : factor <= 0.67 ? `, ${(1 / factor).toFixed(1)} times as fast` : "";
     write(this.clock, `${at.toFixed(3)} s of ${this.end.toFixed(3)} s${pace}`);
     for (const lane of this.lanes) this.advance(lane, at);
+    this.next.hidden = at < this.end || !this.stage.server;
     if (at < this.end && !this.box.hidden) this.frame = requestAnimationFrame(() => this.run());
   }
 
@@ -87,7 +90,8 @@ export class Duel {
     const over = lane.shown === times.length;
     lane.fill.style.width = `${(100 * lane.shown) / Math.max(1, times.length)}%`;
     lane.box.classList.toggle("is-over", over);
-    write(lane.flag, `${over ? "✓ " : ""}${lane.shown} tokens${over ? `, ${lane.speed} tokens/s` : ""}`);
+    const passes = lane.passes.slice(0, lane.shown).reduce((sum, one) => sum + one, 0);
+    write(lane.flag, `${over ? "✓ " : ""}${lane.shown} tokens in ${passes} passes${over ? `, ${lane.speed} tokens/s` : ""}`);
     const last = spans[Math.max(0, lane.shown - 1)];
     if (last) lane.text.scrollTop = Math.max(0, last.offsetTop + last.offsetHeight - lane.text.clientHeight + 8);
   }
@@ -101,11 +105,40 @@ export class Duel {
   }
 }
 
+// A run that was watched live ends on what is worth seeing, not on its end token: on its best round, and in the story,
+// once both were timed, on the race.
+export class Ending {
+  constructor(stage, duel) {
+    this.stage = stage;
+    this.duel = duel;
+    this.watched = ""; // the run that is watched
+    this.best = null; // the round on which it ended
+    stage.on("state", () => this.look());
+    stage.on("compared", () => this.race());
+  }
+
+  look() {
+    const { stage } = this;
+    const { run, followed } = stage.value;
+    if (stage.live) this.watched = followed ? "" : run;
+    if (stage.busy || this.watched !== run || !stage.following || !stage.rounds.length) return;
+    this.watched = "";
+    const lengths = stage.rounds.map(({ keep }) => keep.length);
+    stage.rest(lengths.indexOf(Math.max(...lengths)));
+    this.best = stage.round;
+  }
+
+  race() {
+    const { stage } = this;
+    if (this.best && stage.round === this.best && stage.against && stage.comparison.state !== "measuring") this.duel.open();
+  }
+}
+
 // The story's sentence: what one pass of the big model just did, for people who have never heard of drafting; at the end
 // the outcome, and a race against plain decoding. What is said beside plain decoding comes from the server's comparison.
 const VERDICTS = {
   faster: ({ times }) => [[", "], [times, "cs-total is-fast"], [" as fast as one at a time."]],
-  slower: ({ times }) => [[", yet slower than one at a time: "], [times, "cs-total is-slow"], ["."]],
+  slower: ({ times }) => [[", yet slower than one at a time: "], [times, "cs-total"], ["."]],
   alike: ({ times }) => [[", not clearly faster or slower than one at a time: "], [times, "cs-total"], ["."]],
 };
 
@@ -178,7 +211,8 @@ export class Story {
     const text = comparison ? comparison.text.words : "";
     const alone = cut ? "." : `, where plain decoding takes ${run.tokens}.`;
     const verdict = against ? VERDICTS[against.standing](against) : [[alone]];
-    this.say([...total, ...verdict], `${against ? against.words : this.unknown()} ${text}`);
+    const why = against ? against.standing !== "slower" && against.words : this.unknown(); // what is slower says so below
+    this.say([...total, ...verdict], [why, text].filter(Boolean).join(" "));
   }
 
   // Why no speed-up is said, or that it is coming.

@@ -1,8 +1,8 @@
 // The text, each token in the colour of its origin. A click goes to the token's round and node.
 
 import { html, write } from "../panels/ink.js";
-import { TokenReader } from "./round.js";
-import { cutOf, missingWords } from "./stage.js";
+import { missingWords, TokenReader } from "./round.js";
+import { cutOf } from "./stage.js";
 
 const SPEAKERS = { system: "System", user: "You", assistant: "Answer" };
 
@@ -54,7 +54,7 @@ export class TextPanel {
   // Under the last round of a text that did not end by itself.
   drawCut() {
     const { stage } = this;
-    const cut = stage.current === stage.rounds.length - 1 ? cutOf(stage) : null;
+    const cut = stage.resting || stage.current === stage.rounds.length - 1 ? cutOf(stage) : null;
     this.cut.hidden = !cut;
     write(this.cut, cut ? cut.words : "");
   }
@@ -125,6 +125,7 @@ export class TextPanel {
       this.spans[index].classList.toggle("is-future", index > current);
     }
     this.marked = current;
+    this.host.classList.toggle("is-whole", this.stage.resting);
     this.drawCut();
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => this.reveal(this.spans[current]));

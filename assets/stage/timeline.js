@@ -2,7 +2,7 @@
 
 import { button, html, put, sparing, svg, write } from "../panels/ink.js";
 import { freshPen, onTheme } from "../panels/pen.js";
-import { missingWords } from "./stage.js";
+import { missingWords } from "./round.js";
 
 const PACE_MS = 1000; // a round at speed 1
 const FINALE_MS = 11000; // for the end of the story, before it starts over

@@ -26,7 +26,7 @@ const STEPS = [
     exercise: "Hover a kept row and find the same node in the tree and in the mask." },
   { mode: "workbench", at: ".cs-metrics", title: "Is it worth it?",
     text: "τ is the mean number of tokens per round, the root included. A larger tree raises τ, but each pass takes longer, so one budget is the fastest.",
-    exercise: "Raise the budget step by step and press Run each time. Where do tokens per second fall although τ still grows?" },
+    exercise: "Drag along the panel Budget. Where do tokens per second fall although τ still grows? Press Run to see whether it is true." },
   { mode: "lab", at: ".lab-sweep", title: "The fastest setting here",
     text: "The lab measures methods and node budgets on this machine, in mixed order beside plain decoding, and names the fastest with its interval. With the budget auto, each round verifies as many nodes as pay.",
     exercise: "Press ▶ Measure and watch the points arrive. Is auto the fastest?" },

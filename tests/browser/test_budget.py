@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.browser.conftest import Watched
-from tests.browser.doing import STAGE, finish, start
+from tests.browser.doing import STAGE, ask, finish, start
+from tests.explorer.scripted import ENDLESS
 
 PANEL = "Canopy.parts.frames.made.get('budget').panel"
 DRAWN = "document.querySelectorAll('[data-panel=tree] [role=treeitem]').length"
@@ -46,11 +47,16 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     finish(page)
     assert page.evaluate(f"[{STAGE}.header.budget, {STAGE}.header.pace]") == [tried // 2, "fixed"]
     assert page.locator(".cp-budget-point:not(.is-own)").count() == 2  # the first run
+    page.get_by_role("button", name="Recordings").click()
+    earlier = page.get_by_role("menuitem").filter(has_text="ddtree, 4 nodes, τ")
+    earlier.click()
+    page.wait_for_function(f"{STAGE}.header.budget === 4 && {STAGE}.kept.length === 2")
 
 
 def test_a_prediction_is_drawn_while_the_run_goes_on(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench&method=ddtree&budget=2")
     page.wait_for_function("document.querySelector('#canopy-budget input').value === '2'")
+    ask(page, ENDLESS)
     start(page, "ddtree")
     found = predicted(page, "tau")
     assert page.evaluate(f"{STAGE}.live") and found["rounds"] > 0

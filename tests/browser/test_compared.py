@@ -37,18 +37,37 @@ def test_what_is_slower_says_so_and_what_would_help(watched: Watched, address: s
         }} }});
     }}""")
     run(page, "ddtree")
-    notice = page.locator(".cs-notice.is-slower")
-    notice.wait_for(state="visible")
-    words = notice.inner_text()
-    assert "slower than plain decoding" in words and "auto up to 64 nodes 1.30×" in words
-    assert "7 nodes" not in words, "that one decoded plainly, so what it seems faster by is chance"
+    use = page.get_by_role("button", name="Use auto up to 64 nodes: 1.30×")
+    use.wait_for(state="visible")
+    measured = use.get_attribute("title")
+    assert "auto up to 64 nodes 1.30×" in measured
+    assert "7 nodes" not in measured, "that one decoded plainly, so what it seems faster by is chance"
     assert page.locator(".cs-metric-gain.is-slow").count() == 1
     plainly = page.locator(".cs-plainly")
-    assert plainly.inner_text().startswith("Plain decoding is faster here: 40 against 20 tokens/s, 0.50×.")
-    assert plainly.inner_text().endswith("The budget auto would have decoded plainly.")
-    notice.get_by_role("button", name="Use auto up to 64 nodes").click()
+    lesson = plainly.inner_text()
+    assert "takes as long as 4.0 plain ones here, draft included, so τ 2.00 loses; from τ 4.0 on it wins" in lesson
+    assert "The budget auto would have decoded plainly." in lesson
+    slide = plainly.get_by_label("What if a pass cost less?")
+    slide.press("Home")
+    assert "1.00 plain ones: τ 2.00 gives 2.00×, predicted" in plainly.inner_text()
+    use.click()
     page.wait_for_function("document.querySelector('#canopy-pace input').value.startsWith('auto')")
-    assert notice.is_hidden()
+
+
+def test_a_live_run_ends_on_its_best_round_and_the_race(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=story")
+    before = page.evaluate(f"{STAGE}.value.run")
+    ask(page, "Tell me how it ends")
+    page.click("#canopy-run")
+    page.wait_for_function(f"{STAGE}.value.run !== '{before}' && {STATE} === 'done'")
+    page.locator(".cs-duel").wait_for(state="visible")
+    lengths, shown = page.evaluate(f"[{STAGE}.rounds.map((made) => made.keep.length), {STAGE}.current]")
+    assert lengths[shown] == max(lengths) > lengths[-1]
+    assert page.locator(".cs-headline").inner_text().startswith(f"{sum(lengths)} tokens in {len(lengths)} passes")
+    flags = page.locator(".cs-lane-flag").all_inner_texts()
+    assert f" tokens in {len(lengths)} passes, " in flags[1] and f"✓ {sum(lengths)} tokens in " in flags[0]
+    page.get_by_role("button", name="Tune its budget").click()
+    page.wait_for_function(f"{STAGE}.mode === 'workbench'")
 
 
 def test_where_nobody_could_measure_it_says_so(watched: Watched, address: str) -> None:

@@ -94,7 +94,7 @@ def test_every_panel_that_is_shown_can_be_saved(watched: Watched, address: str) 
     page.get_by_role("button", name="Save or share this run").click()
     offered = page.locator(".cs-menu-list:not([hidden]) .cs-menu-label").all_inner_texts()
     titles = page.locator(".cs-frame:visible .cs-frame-title").all_inner_texts()
-    assert len(titles) == 7 and {*titles, "Timeline"} <= set(offered)
+    assert len(titles) == 8 and {*titles, "Timeline"} <= set(offered)
     with page.expect_download() as saved:
         page.get_by_role("menuitem", name="Timeline SVG").click()
     assert saved.value.suggested_filename == "timeline-round-3.svg"

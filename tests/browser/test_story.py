@@ -106,3 +106,16 @@ def test_it_begins_anew_by_itself(watched: Watched, address: str) -> None:
     page.wait_for_function("seen.includes(0)", timeout=40_000)
     assert page.evaluate("seen[0]") == page.evaluate(f"{STAGE}.rounds.length") - 1
     assert page.locator(".cs-duel").is_hidden() and page.evaluate("Canopy.parts.player.playing")
+
+
+def test_a_presenter_needs_neither_mouse_nor_notices(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}?present#mode=story")
+    page.wait_for_function("Canopy.parts.rigs.state && !Canopy.parts.rigs.state.coming")
+    size = "(element) => parseFloat(getComputedStyle(element).fontSize)"
+    assert page.locator(".cs-headline").evaluate(size) >= 32 and page.locator(".cs-notices").is_hidden()
+    asked = page.evaluate("Canopy.parts.lessons.first")
+    page.keyboard.press("2")
+    page.wait_for_function(f"{STAGE}.value.run !== '{asked}' && {STAGE}.state === 'done'")
+    page.evaluate(f"{STAGE}.lose('The server is gone.')")
+    page.wait_for_function(f"{STAGE}.recorded && {STAGE}.value.run === '{asked}'")
+    assert page.locator(".cs-badge").inner_text().startswith("recorded")

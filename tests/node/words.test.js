@@ -8,20 +8,29 @@ import { counted } from "../../assets/lab/sweep.js";
 import { spread } from "../../assets/lab/verdict.js";
 import { sharing } from "../../assets/panels/batch.js";
 import { shortened } from "../../assets/stage/bar.js";
-import { paced, slower, sumsOf } from "../../assets/stage/metrics.js";
+import { insteadOf, paced, slower, sumsOf } from "../../assets/stage/metrics.js";
 import { round } from "./rounds.js";
 
-const SPEED = { plain_speed: "40", speed: "20", times: "0.50×" };
+const SPEED = { plain_speed: "40", speed: "20", times: "0.50×", ratio: 0.5, tau: "1.44", cost: "2.88" };
 
 test("no run that was slower than plain decoding goes without a sentence", () => {
-  const said = (standing, others = []) => slower({ against: { ...SPEED, standing }, comparison: { others }, mode: "story" });
+  const said = (standing, others = []) => slower({ against: { ...SPEED, standing }, comparison: { others }, mode: "story", rounds: Array(141).fill({ n: 4 }), figures: { tokens: 203 } });
   assert.equal(said("faster"), "");
   assert.ok(said("alike").startsWith("No clear difference to plain decoding here: "));
-  const faster = "Plain decoding is faster here: 40 against 20 tokens/s, 0.50×.";
+  const faster = "141 passes instead of 203, and yet slower: a pass over 4 rows takes as long as 2.88 plain ones here, draft included, so τ 1.44 loses; from τ 2.88 on it wins.";
   assert.equal(said("slower", [{ pace: "auto", rounds: 40, drafted: 3 }]), `${faster} The budget auto would have decoded plainly.`);
   assert.equal(said("slower", [{ pace: "auto", rounds: 40, drafted: 30 }]), faster);
   const withheld = { against: null, comparison: { state: "ended", speed: { withheld: "Too few rounds." } } };
   assert.deepEqual([slower({ ...withheld, mode: "workbench" }), slower({ ...withheld, mode: "story" })], ["Too few rounds.", ""]);
+});
+
+test("instead of what was slower the fastest other setting is offered, else plain decoding", () => {
+  const other = { method: "ddtree", budget: 64, pace: "auto", ratio: 1.3, times: "1.30×", rounds: 9, drafted: 9 };
+  const lucky = { ...other, budget: 7, ratio: 1.7, times: "1.70×", drafted: 1 }; // it decoded plainly: that is chance
+  const told = insteadOf({ against: SPEED, comparison: { others: [lucky, other] } });
+  assert.deepEqual([told.label, told.setting], ["Use auto up to 64 nodes: 1.30×", { method: "ddtree", budget: 64, pace: "auto" }]);
+  assert.ok(told.said.endsWith("auto up to 64 nodes 1.30×."));
+  assert.equal(insteadOf({ against: SPEED, comparison: { others: [{ ...other, ratio: 0.4 }] } }).label, "Use plain decoding");
 });
 
 test("a run at the pace auto says how often it drafted", () => {
