@@ -20,6 +20,7 @@ VERBS: Mapping[str, str] = MappingProxyType({
     "sweep": "which method and node budget are fastest here: measured, and kept in one file",
     "record": "record the shipped lessons",
     "anatomy": "where a tree pays: what each proposal and row of recorded runs earned",
+    "predict": "what rounds would cost on another machine, from published figures, and flags to paste",
     "whatif": "τ of every method at every budget from one run",
     "doctor": "why is τ low? checks of every drafter",
     "pace": "budget auto against every fixed budget, and predicted against measured speed",

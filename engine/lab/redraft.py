@@ -82,14 +82,17 @@ def _lengths(round_: Round, drafter: int, known: KnownText) -> Mapping[tuple[str
     place, lattice = round_.start - known.start, round_.drafts[drafter]
     root, left = int(known.token_ids[place]), len(known.token_ids) - place
     widest = max(lattice.tokens.shape[2], lattice.depth)
-    found = {(kind, budget): len(agreed(known, place, tree)) - 1
-             for budget in SIZES if budget <= widest for kind, tree in variants(lattice, root, budget).items()}
+    sizes = [size for size in SIZES if size <= widest]
+    whole = len(agreed(known, place, chain(lattice, root, lattice.depth))) - 1
+    found = {(CHAIN, size): min(whole, size) for size in sorted({*sizes, *range(1, lattice.depth + 1)})}
+    found |= {(kind, size): len(agreed(known, place, tree)) - 1
+              for size in sizes for kind, tree in branching(lattice, root, size).items()}
     return {} if max(found.values(), default=0) >= left - 1 else found
 
 
-def variants(lattice: Lattice, root: int, nodes: int) -> dict[str, DraftTree]:
-    """The trees of a lattice by kind, each of so many drafted nodes or fewer."""
-    trees = {CHAIN: chain(lattice, root, nodes), WIDE: wide_chain(lattice, root, nodes)}
+def branching(lattice: Lattice, root: int, nodes: int) -> dict[str, DraftTree]:
+    """The trees of a lattice by kind, chains apart, each of so many drafted nodes or fewer."""
+    trees = {WIDE: wide_chain(lattice, root, nodes)}
     if lattice.tokens.shape[1] == 1:
         return {**trees, MARGINALS: best_first(lattice, root, nodes)}
     return {**trees, MARGINALS: best_first(marginals_of(lattice), root, nodes),

@@ -1,0 +1,210 @@
+"""What a pass would cost on another machine, from published figures alone, and how far that is from published results.
+
+Two lines. The *floor*: the bytes of weights and cache over the bandwidth, or the operations over the peak, whichever
+takes longer. The *published loop*: the same, or the host's work where that takes longer: so many milliseconds a layer
+of target and drafter, so many layers' worth of other work a round (fitted on Qwen3-4B alone), and each node's share of
+building tree and mask. All is in bfloat16, one request. Nothing of it is measured here: figures from it are labelled
+predicted, and never stand on one axis with measured ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from statistics import median
+from typing import Any
+
+from engine.budget.cost import CostCurve
+from engine.requests.rig_names import RIGS_FOLDER
+
+FLOOR, LOOP = "floor", "published loop"
+LINES = (FLOOR, LOOP)
+BYTES = 2  # of a bfloat16
+ROWS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
+FITTED = "qwen3-4b"
+DFLASH, DDTREE = "dflash", "ddtree"
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device's published figures: memory, bandwidth, and peak in bfloat16 without sparsity."""
+
+    gigabytes: float
+    gigabytes_a_second: float
+    tflops: float
+    source: str
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """A target by its configuration, with its DFlash drafter's layers and block. ``intermediate`` is an expert's where
+    there are ``experts``, ``chosen`` of which each token passes."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocabulary: int
+    tied: bool
+    experts: int = 0
+    chosen: int = 0
+    drafter_layers: int = 5
+    drafter_intermediate: int = 0
+    block: int = 16
+
+    @property
+    def attention(self) -> int:
+        """The parameters of a layer's attention."""
+        return self.hidden * self.head_dim * 2 * (self.heads + self.kv_heads)
+
+    def feed_forward(self, rows: float = 0) -> float:
+        """The parameters of a layer's feed-forward part that so many rows read, or that one row passes (0): of experts,
+        those that at least one row is expected to choose."""
+        one = 3 * self.hidden * self.intermediate
+        if not self.experts:
+            return one
+        return one * (self.experts * (1 - (1 - self.chosen / self.experts) ** rows) if rows else self.chosen)
+
+    @property
+    def weights_gigabytes(self) -> float:
+        """The target's weights."""
+        experts = max(1, self.experts) * 3 * self.hidden * self.intermediate
+        embedding = self.hidden * self.vocabulary * (1 if self.tied else 2)
+        return BYTES * (self.layers * (self.attention + experts) + embedding) / 1e9
+
+    def pass_ms(self, device: Device, rows: int, context: int) -> float:
+        """The floor of a target pass over so many rows after ``context`` tokens."""
+        head, cached = self.hidden * self.vocabulary, 2 * self.kv_heads * self.head_dim * context
+        read = BYTES * (self.layers * (self.attention + self.feed_forward(rows) + cached) + head)
+        each = 2 * (self.layers * (self.attention + self.feed_forward()) + head)
+        seen = 4 * self.layers * self.heads * self.head_dim * context
+        return longer(device, read, rows * (each + seen))
+
+    def draft_ms(self, device: Device, context: int) -> float:
+        """The floor of a draft: its layers over the block, and the target's head."""
+        wide = self.drafter_intermediate or self.intermediate
+        body, head = self.drafter_layers * (self.attention + 3 * self.hidden * wide), self.hidden * self.vocabulary
+        cached = 2 * self.drafter_layers * self.kv_heads * self.head_dim * context
+        return longer(device, BYTES * (body + head + cached), 2 * self.block * (body + head))
+
+
+def longer(device: Device, read: float, operations: float) -> float:
+    """Milliseconds of reading so many bytes, or of so many operations, whichever takes longer."""
+    return max(read / (1e6 * device.gigabytes_a_second), operations / (1e9 * device.tflops))
+
+
+@cache
+def published(name: str) -> Mapping[str, Any]:
+    """A shipped file of published figures, by its name."""
+    found: Mapping[str, Any] = json.loads((RIGS_FOLDER / "published" / f"{name}.json").read_text("utf8"))
+    return found
+
+
+def devices() -> dict[str, Device]:
+    """The devices by name."""
+    return {name: Device(**figures) for name, figures in published("machines")["devices"].items()}
+
+
+def models() -> dict[str, ModelShape]:
+    """The models by name."""
+    return {name: ModelShape(**figures) for name, figures in published("machines")["models"].items()}
+
+
+def rounds_in_steps(layers: int, drafter_layers: int, other: float) -> float:
+    """What a round of the published loop costs in plain steps where the host decides: layers counted, and ``other``
+    layers' worth of its work a round."""
+    return (layers + drafter_layers + other) / layers
+
+
+@cache
+def other_layers(method: str) -> float:
+    """How many layers' worth of host work a round has besides, by the median of Qwen3-4B's 20 pairs."""
+    shape = models()[FITTED]
+    cost = median(tau / speedup for _, _, tau, speedup in table_pairs(method, FITTED))
+    return shape.layers * cost - shape.layers - shape.drafter_layers
+
+
+def table_pairs(method: str, model: str) -> list[tuple[str, float, float, float]]:
+    """Table 1's pairs of a method and model: dataset, temperature, τ, speed-up."""
+    data = published("ddtree")
+    speedup, tau = (data["columns"].index(f"{method}_{what}") for what in ("speedup", "tau"))
+    return [(row[0], row[1], row[tau], row[speedup]) for row in data["table1"][model]]
+
+
+def machine_curve(model: str, device: str, line: str, context: int = 1024) -> CostCurve:
+    """The predicted cost of rounds of one request after ``context`` tokens."""
+    shape, figures = models()[model], devices()[device]
+    loop = published("machines")["loop"]
+    host, node = (loop["host_ms_a_layer"], loop["tree_us_a_node"] / 1e3) if line == LOOP else (0.0, 0.0)
+    verify = tuple(max(host * shape.layers, shape.pass_ms(figures, rows, context)) + node * (rows - 1)
+                   for rows in ROWS)
+    draft = max(host * shape.drafter_layers, shape.draft_ms(figures, context))
+    return CostCurve(
+        rig=model, hardware=f"{device}, predicted: {line}", dtype="bfloat16", sampling="greedy", context=context,
+        repeats=0, rows=ROWS, verify_ms=verify, verify_low_ms=verify, verify_high_ms=verify,
+        draft_ms=(draft,) * len(ROWS), overhead_ms=host * other_layers(DDTREE), plain_ms=verify[0])
+
+
+def misfit(model: str, device: str) -> str:
+    """Why the model cannot run on that device, in a sentence; empty where its weights fit."""
+    needed, there = models()[model].weights_gigabytes, devices()[device].gigabytes
+    if needed <= there:
+        return ""
+    return f"The weights of {model} take {needed:.0f} GB in bfloat16, and the {device} has {there:g} GB."
+
+
+@dataclass(frozen=True)
+class PredictionError:
+    """How far predicted speed-ups are from the published ones of a method and model: relative errors."""
+
+    method: str
+    model: str
+    fitted: bool
+    pairs: int
+    median: float
+    worst: float
+    worst_at: str
+
+
+def against_table() -> list[PredictionError]:
+    """The published loop's line against Table 1: its τ over the predicted cost of a round, by method and model. The
+    best node budgets are not published, so the share of a node counts as part of the fitted work."""
+    rows = []
+    for method in (DDTREE, DFLASH):
+        for model in published("ddtree")["table1"]:
+            shape = models()[model]
+            cost = rounds_in_steps(shape.layers, shape.drafter_layers, other_layers(method))
+            errors = {f"{dataset}, T = {temperature:g}": abs(tau / cost / speedup - 1)
+                      for dataset, temperature, tau, speedup in table_pairs(method, model)}
+            worst = max(errors, key=lambda name: errors[name])
+            rows.append(PredictionError(
+                method, model, model == FITTED, len(errors), median(errors.values()), errors[worst], worst))
+    return rows
+
+
+def unfitted_error(method: str) -> float:
+    """The median relative error over the 40 pairs that were not fitted."""
+    return median(abs(tau / rounds_in_steps(shape.layers, shape.drafter_layers, other_layers(method)) / speedup - 1)
+                  for model, shape in models().items() if model in published("ddtree")["table1"] and model != FITTED
+                  for _, _, tau, speedup in table_pairs(method, model))
+
+
+def against_budgets(line: str = LOOP) -> list[tuple[int, float, float]]:
+    """Figure 3 on an H200: the node budget, and the published and the predicted speed-up from its τ."""
+    figure = published("ddtree")["figure3"]
+    curve = machine_curve(figure["model"], "H200", line)
+    return [(budget, speedup, tau * curve.plain_ms / curve.round_ms(budget + 1, budget, 1))
+            for budget, speedup, tau in zip(figure["budget"], figure["speedup"], figure["tau"], strict=True)]
+
+
+def caution() -> str:
+    """How far the published loop's line was from published results, in a sentence."""
+    worst = max(against_table(), key=lambda row: row.worst)
+    return ("Predicted from published figures, never measured here: the published loop's line missed Table 1 of the "
+            f"DDTree paper by {unfitted_error(DDTREE):.1%} in the median of the 40 pairs that it was not fitted on "
+            f"(chains: {unfitted_error(DFLASH):.1%}; the worst, {worst.worst_at}: {worst.worst:.0%}); the floor is "
+            "what no engine can beat.")
