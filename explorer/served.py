@@ -13,8 +13,8 @@ from starlette.types import Receive, Scope, Send
 
 from explorer.browser_calls import Call
 
-LONG = frozenset({"replay", "open_trace", "export", "two_runs", "budgets", "lab_curves", "lab_concurrency",
-                  "lab_plotly",
+LONG = frozenset({"replay", "open_trace", "export", "two_runs", "budgets", "lab_anatomy", "lab_curves",
+                  "lab_concurrency", "lab_plotly",
                   "lab_prompts", "lab_report", "lab_shapes"})
 MOST_LONG = 2  # at once
 STEP = 2**18  # bytes of an answer that are handed on at a time

@@ -1,5 +1,6 @@
 // Tabs, and the list of earlier measurements.
 
+import { Anatomy } from "./anatomy.js";
 import { Compare } from "./compare.js";
 import { Curves, Live, Points } from "./curves.js";
 import { fillSelect, selectField } from "./forms.js";
@@ -198,6 +199,7 @@ class View extends Teller {
     this.people = tab("load", "Concurrency", "Several requests at once: which budget is fastest, and where drafting stops paying", Load);
     this.settings = tab("table", "Table", "Every setting with its figures", Table);
     this.shapes = tab("shapes", "Acceptance", "How many tokens rounds add, and which guesses are accepted", Shapes);
+    this.anatomy = tab("anatomy", "Anatomy", "Where a tree pays: what each guess and row earned, other trees, flags to paste, other machines", Anatomy);
     if (this.can("cost")) this.cost = tab("cost", "Cost", "What a forward pass costs, and what one more node gains", Cost);
     if (this.can("race")) this.race = tab("race", "Race", "Several methods answer one prompt, side by side", Race);
     if (this.can("doctor")) tab("doctor", "Doctor", "Why is τ low? Checks every drafter's configuration", Doctor);

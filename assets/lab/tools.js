@@ -1,5 +1,6 @@
 // The short measurements: what a pass costs, and what is wrong with the rig. Each is a job of the server.
 
+import { pasted } from "./anatomy.js";
 import { fillSelect, selectField } from "./forms.js";
 import { Plot } from "./plots.js";
 import { action, button, html, pause, sparing, write } from "../panels/ink.js";
@@ -230,6 +231,10 @@ export class Server {
     this.load = new Plot(lab.library, grid, {
       name: "load", title: "Concurrency", caption: "Tokens per second of all requests together, and the median time of one.",
     });
+    this.silence = html("p", { class: "lab-notice", role: "status", hidden: true }, parent);
+    this.flags = html("section", { class: "lab-card lab-paste", "aria-label": "Flags to paste", hidden: true }, parent);
+    html("h3", "", this.flags, "Draft length, by its own counts");
+    this.pasted = html("div", "", this.flags);
     this.load.say("Not measured yet", "Press Measure requests at once: it keeps the server busy for up to a few minutes.");
   }
 
@@ -249,6 +254,12 @@ export class Server {
 
   show(answer) {
     write(this.about, answer.error || answer.about);
+    write(this.silence, answer.silence);
+    this.silence.hidden = !answer.silence;
+    const { flags = [] } = answer;
+    this.flags.hidden = !flags.length;
+    if (JSON.stringify(flags) !== this.said) pasted(this.pasted, flags);
+    this.said = JSON.stringify(flags);
     const figures = [["traffic", "Nothing to compare yet", "This takes two readings, two seconds apart."],
       ["places", "Not counted by this server", "Or nothing was drafted yet."]];
     for (const [name, headline, more] of figures) {

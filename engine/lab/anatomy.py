@@ -25,6 +25,7 @@ from engine.trace import Trace, committed_ids
 from engine.trace.texts import as_bytes, pieces_of
 
 PLACES = (0, 16, 64, 256, 1024, 4096)  # of the text, in tokens, at which a stretch begins
+SILENT_ROUNDS = 16  # in a row without a draft, at the end of a run, before that is said
 ENOUGH = 0.98  # of a whole tree's tokens: a smaller tree with so many does as much
 CODE, DIGITS, PROSE = "code", "digits", "prose"
 CODE_LINE = re.compile(
@@ -113,6 +114,12 @@ def counted_rounds(trace: Trace) -> list[Round]:
         return []
     whole = rounds[:-1] if rounds and ended_by_text(rounds[-1]) else rounds
     return [round_ for round_ in whole if len(round_.tree) > 1]
+
+
+def undrafted_at_the_end(trace: Trace) -> int:
+    """How many rounds in a row drafted nothing at the end of a run."""
+    drafted = [place for place, entry in enumerate(trace.entries, 1) if len(entry.round.tree) > 1]
+    return len(trace.entries) - max(drafted, default=0)
 
 
 def target_choices(round_: Round, drafter: int) -> Iterator[TargetChoice]:
@@ -292,6 +299,10 @@ def _lacking(counted: Counted) -> Iterable[str]:
     if not any(rounds for _, rounds in counted):
         yield "No round drafted anything, so there is nothing to take apart."
         return
+    silent = [count for trace, _ in counted if (count := undrafted_at_the_end(trace)) >= SILENT_ROUNDS]
+    if silent:
+        yield (f"The last {max(silent)} rounds of a run drafted nothing: speculation was switched off there, or fell "
+               "back to plain decoding.")
     chunked = sum(trace.header.chunked for trace, _ in counted)
     if chunked:
         yield f"{chunked} of the runs do not say which tokens came in one round, and are left out."

@@ -76,6 +76,24 @@ def by_place(looks: Sequence[TrafficLook]) -> list[float]:
     return [now / last.drafts for now in last.by_place] if last.drafts else []
 
 
+SILENT_TOKENS = 64  # that a server writes without a draft before that is said
+
+
+def silence(looks: Sequence[TrafficLook]) -> str:
+    """That the server drafts nothing although it writes, in a sentence; empty where it drafts, and where it wrote
+    little or does not count that. It looks back to the last draft."""
+    if not looks:
+        return ""
+    last = looks[-1].counts
+    quiet = [look for look in looks if look.counts.drafts == last.drafts]
+    tokens = _grown(quiet[0].counts.generated, last.generated)
+    if tokens is None or tokens < SILENT_TOKENS:
+        return ""
+    seconds = looks[-1].seconds - quiet[0].seconds
+    return (f"It wrote {tokens:.0f} tokens in the last {seconds:.0f} s and reported no drafted token: speculation is "
+            "off, fell back to plain decoding, or is not counted there.")
+
+
 def _between(before: TrafficLook, after: TrafficLook) -> Traffic:
     then, now = before.counts, after.counts
     drafts, accepted = _grown(then.drafts, now.drafts), _grown(then.accepted, now.accepted)

@@ -8,9 +8,20 @@ from typing import Any
 import plotly.graph_objects as go
 
 from engine.errors import RequestError
+from engine.lab.paste import flags_of_server
 from engine.requests.limits import TRIED_CONCURRENCY
 from engine.servers.server import Server
-from engine.servers.watch import ConcurrencyLevel, Traffic, TrafficLook, Watch, by_place, measured, traffic
+from engine.servers.watch import (
+    ConcurrencyLevel,
+    Traffic,
+    TrafficLook,
+    Watch,
+    by_place,
+    measured,
+    silence,
+    traffic,
+)
+from explorer.lab.anatomy import flags_view
 from explorer.lab.style import ACCENT, INK, axis, drawn, paper
 from explorer.lab.sweep_form import PromptSets
 from explorer.run_queue import Job, Jobs, RunQueue
@@ -36,13 +47,16 @@ class ServerTab:
         return server_of(self._rig.source) is not None
 
     def look(self, _: Mapping[str, Any]) -> View:
-        """Its counters now and before: {"about", "traffic", "places"}, the last two figures or None."""
+        """Its counters now and before: {"about", "traffic", "places": figures or None, "silence": that it drafts
+        nothing, empty where it does, "flags": to paste, from its counts}."""
         server = self._server()
         if self._watch is None or self._watch.server is not server:
             self._watch = Watch(server)
         looks = self._watch.look()
+        shares, drafts = by_place(looks), looks[-1].counts.drafts
         return {"about": _about(server, looks), "traffic": traffic_figure(traffic(looks)),
-                "places": places_figure(by_place(looks))}
+                "places": places_figure(shares), "silence": silence(looks),
+                "flags": flags_view(flags_of_server(shares, int(drafts or 0)))}
 
     def load(self, wanted: Mapping[str, Any]) -> View:
         """Begin to measure the curve over the prompts of {"set"}: {"job"}."""

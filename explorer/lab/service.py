@@ -24,6 +24,7 @@ from engine.requests.limits import TRIED_CONCURRENCY
 from engine.trace import Trace
 from explorer.browser_calls import browser_call
 from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figure, histogram_figure
+from explorer.lab.anatomy import anatomy_view
 from explorer.lab.concurrency import GridFocus, concurrency_view
 from explorer.lab.curves import live_figure
 from explorer.lab.recorded import is_recorded
@@ -63,7 +64,8 @@ class LabService:
             "lab_prompts": self.prompts, "lab_upload": self._sets.uploads.take,
             "lab_shapes": self.shapes, "lab_report": self.report,
             "lab_what_if": self._tools.what_if, "lab_cost": self._tools.cost, "lab_race": self._tools.race,
-            "lab_concurrency": self.concurrency, "lab_concurrency_cost": self._tools.concurrent_cost,
+            "lab_anatomy": self.anatomy, "lab_concurrency": self.concurrency,
+            "lab_concurrency_cost": self._tools.concurrent_cost,
             "lab_doctor": self._tools.doctor, "lab_job": self._tools.job,
             "lab_server_look": self._server.look, "lab_server_load": self._server.load,
             "lab_server_job": self._server.job}
@@ -184,6 +186,12 @@ class LabService:
         believed = all(isfinite(length) for each in found.values() for reading in each for length in reading.expected)
         return {"histogram": histogram_figure(found), "map": depth_rank_figure(label, chosen),
                 "calibration": calibration_figure(found) if believed else None}
+
+    def anatomy(self, wanted: Mapping[str, Any]) -> View:
+        """Where a tree pays, in the rounds of a run {"run"}, also as predicted for {"model", "device"}."""
+        forecast = self._tools.forecast(wanted.get("run"))
+        return anatomy_view(self._trace_of(str(wanted.get("run"))), forecast.cost if forecast else None,
+                            str(wanted.get("model")), str(wanted.get("device")))
 
     def report(self, wanted: Mapping[str, Any]) -> bytes:
         """A measurement as a file: {"sweep", "kind": html, csv or parquet} gives {"name", "media", "data": base64} as

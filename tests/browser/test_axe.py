@@ -73,6 +73,8 @@ def judge_tabs(page: Page, url: str, tabs: Sequence[str]) -> None:
     page.evaluate(AXE)
     for tab in tabs:
         page.evaluate(f"Canopy.laboratory.tabs.go('{tab}')")
+        if tab == "anatomy":
+            page.wait_for_function("document.querySelectorAll('.lab-paste .lab-command').length > 2")
         if tab == "compare":
             page.wait_for_function("document.querySelectorAll('.lab-pair-tree:has([role=treeitem])').length === 2")
         assert page.evaluate(COMPLAINTS) == [], tab
@@ -81,7 +83,7 @@ def judge_tabs(page: Page, url: str, tabs: Sequence[str]) -> None:
 @pytest.mark.long
 def test_axe_finds_nothing_in_the_tabs_of_the_lab(
         watched: Watched, address: str, browser: Browser, tmp_path: Path) -> None:
-    judge_tabs(watched.page, address, ("table", "shapes", "compare"))
+    judge_tabs(watched.page, address, ("table", "shapes", "anatomy", "compare"))
     with served("-m", "tests.browser.serve_lab", PORT, "0.05", str(tmp_path / "results.sqlite")) as url, visit(
             browser, url) as made:
         judge_tabs(made.page, url, ("cost", "load", "race", "doctor"))

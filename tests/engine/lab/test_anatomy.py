@@ -12,6 +12,7 @@ import pytest
 
 from engine.commands.program import verb_named, verb_parser
 from engine.decoding.builders.best_first import best_first
+from engine.decoding.tree import beginning
 from engine.lab.anatomy import CODE, DIGITS, PROSE, Anatomy, anatomy, kinds_of
 from engine.lab.anatomy_words import sentences
 from engine.lab.redraft import CHAIN, MARGINALS, TRANSITIONS, WIDE, marginals_of
@@ -150,3 +151,15 @@ def test_the_command_prints_the_sentences_and_plain_values() -> None:
     result = verb.run(verb_parser("anatomy").parse_args(["--trace", "assets/traces/arithmetic.jsonl.gz"]))
     assert json.loads(json.dumps(result))["rounds"] == 11
     assert "Here" not in verb.summary(result) and "2nd in 55% (28% to 79% of 11, few)" in verb.summary(result)
+
+
+def test_a_loop_that_stops_drafting_is_a_sentence() -> None:
+    whole = trace_of()
+    last = whole.entries[-1].round
+    bare = beginning(last.tree, 0)
+    plain = [Entry(replace(last, index=3 + place, start=12 + place, drafts=(), tree=bare,
+                           acceptance=Acceptance(np.zeros(1, np.int32), 5)), {}, 1.0) for place in range(16)]
+    silent = replace(whole, entries=(*whole.entries, *plain))
+    assert "last 16 rounds of a run drafted nothing" in anatomy([silent]).lacking[0]
+    shorter = anatomy([replace(silent, entries=silent.entries[:-1])])
+    assert not any("drafted nothing" in line for line in shorter.lacking)

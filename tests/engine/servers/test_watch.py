@@ -17,7 +17,7 @@ from engine.servers.client import Client
 from engine.servers.kind import CounterNames, Counts, counts_of, samples
 from engine.servers.server import Server, open_server
 from engine.servers.vllm import vllm
-from engine.servers.watch import ROUNDS_OF_REQUESTS, TrafficLook, Watch, by_place, measured, traffic
+from engine.servers.watch import ROUNDS_OF_REQUESTS, TrafficLook, Watch, by_place, measured, silence, traffic
 from tests.engine.servers.scripted_server import CHAT, DONE, MODELS, chunk, says, scripted, streams
 
 NAMES = vllm.counters
@@ -140,3 +140,13 @@ def test_it_stops_when_it_is_told_to_and_where_nothing_answers() -> None:
         script.said[CHAT] = lambda handler: next(asked, says("{}", status=429))(handler)  # noqa: PLW0108  # a new one each
         (level,) = measured(server, ["one"], threading.Event())
     assert level.failed == 2 and "has more to do than it takes (429)" in level.failure and level.latency is None
+
+
+def test_a_server_that_writes_without_drafting_says_so() -> None:
+    looks = [TrafficLook(0.0, Counts(drafts=10, generated=100)), TrafficLook(5.0, Counts(drafts=20, generated=160)),
+             TrafficLook(12.0, Counts(drafts=20, generated=200)), TrafficLook(25.0, Counts(drafts=20, generated=230))]
+    assert silence(looks).startswith("It wrote 70 tokens in the last 20 s and reported no drafted token")
+    assert silence(looks[:3]) == "" == silence([])  # 40 tokens are too few
+    assert silence([*looks, TrafficLook(30.0, Counts(drafts=21, generated=400))]) == ""
+    assert silence([TrafficLook(0.0, Counts(generated=1)), TrafficLook(9.0, Counts(generated=99))])
+    assert silence([TrafficLook(0.0, Counts(drafts=1)), TrafficLook(9.0, Counts(drafts=1))]) == ""
