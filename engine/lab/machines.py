@@ -158,7 +158,7 @@ def misfit(model: str, device: str) -> str:
 
 
 @dataclass(frozen=True)
-class PredictionError:
+class PublishedError:
     """How far predicted speed-ups are from the published ones of a method and model: relative errors."""
 
     method: str
@@ -170,7 +170,7 @@ class PredictionError:
     worst_at: str
 
 
-def against_table() -> list[PredictionError]:
+def against_table() -> list[PublishedError]:
     """The published loop's line against Table 1: its τ over the predicted cost of a round, by method and model. The
     best node budgets are not published, so the share of a node counts as part of the fitted work."""
     rows = []
@@ -181,7 +181,7 @@ def against_table() -> list[PredictionError]:
             errors = {f"{dataset}, T = {temperature:g}": abs(tau / cost / speedup - 1)
                       for dataset, temperature, tau, speedup in table_pairs(method, model)}
             worst = max(errors, key=lambda name: errors[name])
-            rows.append(PredictionError(
+            rows.append(PublishedError(
                 method, model, model == FITTED, len(errors), median(errors.values()), errors[worst], worst))
     return rows
 
