@@ -14,9 +14,10 @@ from engine.records import Integers
 
 
 class Branches(NamedTuple):
-    """Who follows whom among the rows of a pass: ``parents`` (rows,) int64, the root's being 0, and the rows of each
-    depth, from the root on."""
+    """Who follows whom among the rows of a pass: ``seen`` (rows, rows) bool, which row sees which; ``parents`` (rows,)
+    int64, the root's being 0; and the rows of each depth, from the root on."""
 
+    seen: Tensor
     parents: Tensor
     levels: tuple[Tensor, ...]
 

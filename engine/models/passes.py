@@ -157,7 +157,7 @@ def branches_of(seen: Tensor) -> Branches:
     numbers = torch.arange(len(seen), device=seen.device)
     depths = seen.sum(-1) - 1
     parents = (seen.tril(-1) * numbers).amax(-1)
-    return Branches(parents, tuple((depths == depth).nonzero()[:, 0] for depth in range(int(depths.max()) + 1)))
+    return Branches(seen, parents, tuple((depths == depth).nonzero()[:, 0] for depth in range(int(depths.max()) + 1)))
 
 
 def whole(texts: Sequence[Tensor]) -> Tensor:

@@ -3,22 +3,29 @@
 A recurrent layer has one committed state per text. In a tree's pass its own step for one token runs once per depth, for
 all rows of that depth at once, each from its parent's state; only one depth's states exist at a time. A commit repeats
 the step over the kept rows, from their stored inputs, so that the state is the one that plain decoding would have.
+
+``DeltaMixer`` computes gated delta rules without a loop: it is transformers' own rule for a chunk of a text, with a
+row's ancestors in the place of all earlier rows. What a commit needs is then one product over the kept rows.
 """
 
 from __future__ import annotations
 
 import sys
 from copy import copy
+from functools import partial
 from inspect import getsource
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import silu, softplus
 
 from engine.models.cache import Branches, LayeredCache
 from engine.records import Integers
 
 STATES = ("conv_states", "recurrent_states")
+DELTA = frozenset({"Qwen3NextGatedDeltaNet", "Qwen3_5GatedDeltaNet", "Qwen3_5MoeGatedDeltaNet"})
 STEPS = ("update_conv_state", "update_recurrent_state")  # the calls by which a layer writes its state
 
 
@@ -34,10 +41,10 @@ class TreeMixer(nn.Module):
         cache = next((value for value in (*given, *named.values()) if isinstance(value, LayeredCache)), None)
         if cache is None or cache.tree is None:
             return self.mixer(*given, **named)
-        cache.replays.append(lambda rows: self._replay(cache, rows, given, named))
-        return self._by_depth(cache, cache.tree, given, named)
+        return self._in_tree(cache, cache.tree, given, named)
 
-    def _by_depth(self, cache: LayeredCache, tree: Branches, given: Any, named: Any) -> Any:
+    def _in_tree(self, cache: LayeredCache, tree: Branches, given: Any, named: Any) -> Any:
+        cache.replays.append(partial(self._replay, cache, len(tree.parents), given, named))
         number, rows = self.mixer.layer_idx, len(tree.parents)
         committed = cache.layers[number]
         outputs: list[Any] = []
@@ -56,11 +63,94 @@ class TreeMixer(nn.Module):
             return torch.cat(outputs)[order].transpose(0, 1)
         return (torch.cat([output[0] for output in outputs])[order].transpose(0, 1), *outputs[0][1:])
 
-    def _replay(self, cache: LayeredCache, rows: Integers, given: Any, named: Any) -> None:
-        count = len(cache.tree.parents) if cache.tree else 0
+    def _replay(self, cache: LayeredCache, count: int, given: Any, named: Any, rows: Integers) -> None:
         for row in rows:
             index = torch.tensor([row])
             self.mixer(*picked(given, index, count), **picked(named, index, count))
+
+
+class DeltaMixer(TreeMixer):
+    """A gated delta rule of Qwen3-Next and its relatives.
+
+    With S the committed state (key size, value size) of a head, and Γᵢⱼ the decay from row j to a row i behind it,
+    uᵢ = βᵢ (vᵢ − kᵢᵀ (Γᵢ S + Σⱼ Γᵢⱼ kⱼ uⱼ)) over the ancestors j of i is a triangular system; row i's output is
+    qᵢᵀ (Γᵢ S + Σⱼ Γᵢⱼ kⱼ uⱼ) with i among them, and the state behind row i is that bracket.
+    """
+
+    def _in_tree(self, cache: LayeredCache, tree: Branches, given: Any, named: Any) -> Any:
+        mixer, held = self.mixer, cache.layers[self.mixer.layer_idx]
+        hidden = named.get("hidden_states", given[0] if given else None)
+        mixed, gate, rates = self._projected(hidden)
+        rate, step = rates.chunk(2, -1)
+        above = above_in(held.conv_states[0].shape[-1], tree)
+        columns = torch.cat([held.conv_states[0][0].T, mixed])
+        query, key, value = self._convolved(columns, above)
+        state = held.recurrent_states[0][0].to(key.dtype)
+        wide = key.dtype
+        decays = -mixer.A_log.to(wide).exp() * softplus(step.to(wide) + mixer.dt_bias)  # logarithms, (rows, heads)
+        decays = (tree.seen.to(wide) @ decays).T  # from the committed state to each row, (heads, rows)
+        between = (decays[:, :, None] - decays[:, None]).masked_fill_(~tree.seen, -torch.inf).exp_()
+        rate = rate.sigmoid().to(wide).T[..., None]
+        carried = decays.exp()[..., None]
+        wanted = rate * (value - carried * (key @ state))
+        news = torch.linalg.solve_triangular(
+            rate * between * (key @ key.mT), wanted, upper=False, unitriangular=True)
+        output = carried * (query @ state) + between * (query @ key.mT) @ news
+        cache.replays.append(partial(self._commit, held, (columns, above), (decays, key, news)))
+        output = mixer.norm(output.transpose(0, 1).flatten(0, 1).to(hidden.dtype), gate.reshape(-1, gate.shape[-1]))
+        return mixer.out_proj(output.view(1, len(mixed), -1))
+
+    def _projected(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values side by side (rows, channels), the gate (rows, heads, value size), and the heads'
+        rates beside their steps (rows, 2 × heads), of hidden states (1, rows, hidden size)."""
+        mixer = self.mixer
+        if hasattr(mixer, "in_proj_qkv"):
+            gate = mixer.in_proj_z(hidden)[0].unflatten(-1, (-1, mixer.head_v_dim))
+            rates = torch.cat([mixer.in_proj_b(hidden)[0], mixer.in_proj_a(hidden)[0]], -1)
+            return mixer.in_proj_qkv(hidden)[0], gate, rates
+        *heads, gate, rate, step = mixer.fix_query_key_value_ordering(
+            mixer.in_proj_qkvz(hidden), mixer.in_proj_ba(hidden))
+        return torch.cat([states[0].flatten(1) for states in heads], -1), gate[0], torch.cat([rate[0], step[0]], -1)
+
+    def _convolved(self, columns: Tensor, above: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values (heads, rows, size) in float32, or in float64 if the columns are."""
+        mixer, wide = self.mixer, torch.promote_types(columns.dtype, torch.float32)
+        taps = mixer.conv1d.weight[:, 0].T.to(wide)
+        windows = columns[above[:, -len(taps):]].to(wide)
+        mixed = silu((windows * taps).sum(1).to(columns.dtype)).to(wide)
+        query, key, value = mixed.split([mixer.key_dim, mixer.key_dim, mixer.value_dim], -1)
+        groups = mixer.num_v_heads // mixer.num_k_heads
+        query, key = (normed(states.unflatten(-1, (-1, mixer.head_k_dim))).repeat_interleave(groups, 1).transpose(0, 1)
+                      for states in (query, key))
+        return query * mixer.head_k_dim ** -0.5, key, value.unflatten(-1, (-1, mixer.head_v_dim)).transpose(0, 1)
+
+    @staticmethod
+    def _commit(held: Any, convolution: tuple[Tensor, Tensor], rule: tuple[Tensor, ...], rows: Integers) -> None:
+        """Put the states behind a path's last row in the place of the committed ones."""
+        (columns, above), (decays, key, news), kept = convolution, rule, torch.from_numpy(rows.astype(np.int64))
+        kept = kept.to(decays.device)
+        decays = decays[:, kept]
+        left = (decays[:, -1:] - decays).exp()[..., None]  # of each row's share, at the path's end
+        state = held.recurrent_states[0]
+        state.mul_(decays[:, -1].exp()[:, None, None]).add_((key[:, kept] * left).mT @ news[:, kept])
+        held.conv_states[0].copy_(columns[above[kept[-1]]].T)
+
+
+def above_in(window: int, tree: Branches) -> Tensor:
+    """The places of each row's last ``window`` columns, its own being the last, among the committed window's columns
+    and those of the rows after them: (rows, window) int64."""
+    places = torch.arange(window + len(tree.parents), device=tree.parents.device)
+    before = torch.cat([places[:window] - 1, tree.parents + window]).clamp_(min=0)
+    before[window] = window - 1
+    above = [places[window:]]
+    for _ in range(window - 1):
+        above.insert(0, before[above[0]])
+    return torch.stack(above, -1)
+
+
+def normed(states: Tensor) -> Tensor:
+    """States (…, size) of length one, as the delta rule has its keys and queries."""
+    return states * torch.rsqrt((states * states).sum(-1, keepdim=True) + 1e-6)
 
 
 def picked(values: Any, rows: Tensor, count: int) -> Any:
@@ -94,4 +184,5 @@ def take_trees(model: nn.Module) -> None:
         for name, child in list(parent.named_children()):
             steps = hasattr(child, "layer_idx") and any(step in getsource(type(child)) for step in STEPS)
             if steps and not isinstance(parent, TreeMixer):
-                parent.register_module(name, TreeMixer(child))
+                kind = DeltaMixer if type(child).__name__ in DELTA else TreeMixer
+                parent.register_module(name, kind(child))

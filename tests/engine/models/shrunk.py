@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Sequence
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from engine.checkpoints.loading import attention_of
 from engine.records import Integers, Lattice
@@ -16,24 +21,99 @@ VOCABULARY, DEPTH, SPREAD = 97, 4, 0.15
 SIZES: dict[str, Any] = {
     "vocab_size": VOCABULARY, "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 4, "head_dim": 12,
     "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256, "pad_token_id": 0,
-    "bos_token_id": 1, "eos_token_id": 2, "sliding_window": 5, "num_experts": 4, "num_local_experts": 4,
-    "num_experts_per_tok": 2, "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16,
-    "linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8}
+    "bos_token_id": 1, "eos_token_id": 2, "sliding_window": 5, "attention_chunk_size": 8, "index_topk": 6,
+    "index_head_dim": 8, "index_n_heads": 2, "kv_lora_rank": 8, "q_lora_rank": 8, "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 8, "v_head_dim": 12, "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4,
+    "num_experts_per_tok": 2, "num_experts_per_token": 2, "n_group": 1, "topk_group": 1, "num_expert_group": 1,
+    "first_k_dense_replace": 1,
+    "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16, "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8, "mamba_n_heads": 12,
+    "mamba_d_head": 8, "mamba_d_state": 8, "mamba_n_groups": 1, "mamba_d_ssm": 96, "mamba_chunk_size": 8,
+    "mamba_num_heads": 12, "mamba_head_dim": 8, "ssm_state_size": 8, "state_size": 8, "n_groups": 1, "chunk_size": 8,
+    "n_embd": 48, "d_model": 48, "embed_dim": 48, "n_layer": 4, "n_layers": 4, "num_layers": 4, "n_head": 4,
+    "n_heads": 4, "num_heads": 4, "ffn_dim": 64, "n_positions": 256, "rotary_dim": 4,
+    "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": VOCABULARY, "global_head_dim": 24}
+KINDS_OF_LAYERS = frozenset({"layer_types", "layers_block_type", "mlp_layer_types"})
+LATENT = {"num_key_value_heads": 4, "head_dim": 4}
+NOTE = {"num_key_value_heads": 4, "head_dim": 12}
+QWEN4 = {"indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 8, "indexer_budget": 8, "hc_lowrank": 8,
+         "indexer_compress_ratio": 4, "ngram_vocab_size_base": 97, "ple_embed_dim": 16, "split_ngram_parts": 4}
+# What the sizes above do not fit together in, by the type of model.
+CHANGES: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("axk1", "axk2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "minicpm3",
+                     "youtu"), LATENT),
+    "deepseek_v2": {**LATENT, "num_experts_per_tok": 2},
+    "dots3_note_text": NOTE,
+    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe", "ministral", "nemotron"), {"head_dim": 12}),
+    "cohere_compass_text": {"rope_parameters": {
+        kind: {"rope_type": "default", "rope_theta": 1e4} for kind in ("full_attention", "sliding_attention")}},
+    "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8}},
+    "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
+    "gemma3n_text": {"num_kv_shared_layers": 2, "activation_sparsity_pattern": None, "laurel_rank": 8},
+    "gpt_neo": {"attention_types": [[["global", "local"], 2]], "window_size": 5},
+    **dict.fromkeys(("kimi_linear", "bailing_hybrid"), {**LATENT, "linear_head_dim": 8, "linear_num_heads": 4}),
+    **dict.fromkeys(("lfm2", "lfm2_moe"), {"layer_types": ["conv", "full_attention", "conv", "conv"]}),
+    "bamba": {"attn_layer_indices": [1]},
+    "dots3_note": {"text_config": NOTE, "vision_config": {"adapter_in_dim": 48}},
+    "longcat_flash": {**LATENT, "expert_ffn_hidden_size": 16, "ffn_hidden_size": 64, "zero_expert_num": 2},
+    "qwen4_exp": {"text_config": QWEN4}, "qwen4_exp_text": QWEN4,
+    "mamba2": {"num_heads": 12, "head_dim": 8}, "stablelm": {"hidden_size": 64},
+    "zaya": {"num_experts_per_tok": 1},
+}
 
 
-def shrunk(kind: str, dtype: torch.dtype = torch.float32, **changes: Any) -> PreTrainedModel:
+def shrunk(kind: str, dtype: torch.dtype = torch.float32, source: Path | None = None,
+           **changes: Any) -> PreTrainedModel:
     """A random model of the class, with weights large enough that choices differ from place to place. Experts are
-    computed one by one: only so do they know float64."""
-    defaults = AutoConfig.for_model(kind).to_dict()
-    sizes = {name: value for name, value in {**SIZES, **changes}.items() if name in defaults}
-    config = AutoConfig.for_model(kind, **sizes)
+    computed one by one: only so do they know float64. With a folder for its ``source``, nothing in the class's own file
+    is float32, as decays, norms and states otherwise are in any dtype."""
+    config = small_config_of(kind, **changes)
     torch.manual_seed(0)
-    model: PreTrainedModel = AutoModelForCausalLM.from_config(
+    maker = AutoModelForCausalLM if source is None else in_float64(MODEL_FOR_CAUSAL_LM_MAPPING[type(config)], source)
+    make = maker.from_config if source is None else maker._from_config
+    model: PreTrainedModel = make(
         config, dtype=dtype, attn_implementation=attention_of(config), experts_implementation="eager").eval()
     for value in model.parameters():
         if value.ndim > 1:
             value.data.normal_(0, SPREAD)
     return model
+
+
+def small_config_of(kind: str, **changes: Any) -> PreTrainedConfig:
+    """The default configuration of a model type, with the sizes cut down, its parts' too."""
+    return AutoConfig.for_model(kind, **{**merged(kind), **changes})
+
+
+def merged(kind: str) -> dict[str, Any]:
+    """The fields in which a type's small configuration differs from its default one."""
+    small = cut(AutoConfig.for_model(kind).to_dict())
+    for name, value in CHANGES.get(kind, {}).items():
+        small[name] = {**small[name], **value} if isinstance(small.get(name), dict) else value
+    return small
+
+
+def cut(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a configuration that have another value in a small one; of four layers, the first four kinds."""
+    small = {name: SIZES[name] for name, value in values.items() if name in SIZES and value is not None}
+    for name, value in values.items():
+        if isinstance(value, dict) and name.endswith("config"):
+            small[name] = cut(value)
+        elif isinstance(value, list) and name in KINDS_OF_LAYERS:
+            small[name] = (list(dict.fromkeys(value)) * SIZES["num_hidden_layers"])[:SIZES["num_hidden_layers"]]
+    return small
+
+
+def in_float64(model: type[PreTrainedModel], folder: Path) -> Any:
+    """The class, from a copy of its file in which float64 stands for float32."""
+    path = folder / f"{model.__name__}.py"
+    written = inspect.getsource(sys.modules[model.__module__])
+    path.write_text(written.replace("torch.float32", "torch.float64").replace(".float()", ".double()"))
+    name = f"{model.__module__}_in_float64"
+    spec = spec_from_file_location(name, path)
+    assert spec and spec.loader
+    sys.modules[name] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, model.__name__)
 
 
 class HalfKnowing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
 from engine.decoding.outcome import Outcome, outcome
 from engine.decoding.tree import pack, path_to
+from engine.models import recurrent
+from engine.models.recurrent import DeltaMixer
 from engine.models.target import TorchTarget
 from engine.records import DraftTree, Request, Sampling
 from tests.engine.models.shrunk import VOCABULARY, HalfKnowing, shrunk
@@ -58,10 +61,9 @@ class Plain:
         return caches, torch.stack(logits)
 
 
-def differences(kind: str, trees: int, **changes: Any) -> float:
+def differences(model: PreTrainedModel, trees: int) -> float:
     """The largest difference between the logits of random trees, of up to 12 nodes and one after another's commit, and
     those of plain decoding, in float64. Every fifth tree begins a text."""
-    model = shrunk(kind, torch.float64, **changes)
     target, random, worst = TorchTarget(model, ()), np.random.default_rng(0), 0.0
     for number in range(trees):
         if number % 5 == 0:
@@ -78,8 +80,18 @@ def differences(kind: str, trees: int, **changes: Any) -> float:
 
 
 @pytest.mark.parametrize(("kind", "trees"), [("qwen3_next", 10), ("qwen3_5_text", 200), ("qwen3_5_moe_text", 10)])
-def test_every_node_of_a_tree_over_delta_rules_is_the_text_of_its_path(kind: str, trees: int) -> None:
-    assert differences(kind, trees, num_hidden_layers=2, layer_types=["linear_attention", "full_attention"]) <= 1e-12
+def test_every_node_of_a_tree_over_delta_rules_is_the_text_of_its_path(kind: str, trees: int, tmp_path: Path) -> None:
+    layers = ["linear_attention", "full_attention"]
+    model = shrunk(kind, torch.float64, tmp_path, num_hidden_layers=2, layer_types=layers)
+    assert any(isinstance(module, DeltaMixer) for module in TorchTarget(model, ()).model.modules())
+    assert differences(model, trees) <= 1e-12
+
+
+@pytest.mark.parametrize("kind", ["qwen3_5_text", "olmo_hybrid", "lfm2", "bamba"])
+def test_every_node_of_a_tree_stepped_by_depth_is_the_text_of_its_path(
+        kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recurrent, "DELTA", frozenset())
+    assert differences(shrunk(kind, torch.float64), 10) <= 1e-12
 
 
 def written(target: TorchTarget, method: str, drafters: Any, temperature: float,
@@ -122,8 +134,8 @@ def test_a_window_is_a_mask(kind: str) -> None:
 @pytest.mark.parametrize(("kind", "changes"), [
     ("qwen3_5_text", {}), ("gemma4_text", {"global_head_dim": 24}),
     ("glm4_moe_lite", {"kv_lora_rank": 8, "qk_rope_head_dim": 4, "num_key_value_heads": 4, "head_dim": 4})])
-def test_the_bytes_of_a_cache_are_foretold(kind: str, changes: dict[str, int]) -> None:
-    target = TorchTarget(shrunk(kind, torch.float32, **changes), ())
+def test_the_bytes_of_a_cache_are_foretold(kind: str, changes: dict[str, Any]) -> None:
+    target = TorchTarget(shrunk(kind, **changes), ())
     target.prefill(PROMPT, 8, Sampling())
     held = target._open_cache.slots
     assert isinstance(held, dict)
