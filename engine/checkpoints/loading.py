@@ -13,12 +13,16 @@ from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
+    AutoModelForImageTextToText,
     AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+)
 
 from engine.checkpoints.files import LARGEST, display_name, first_line, must_have_layers, read_config, require
 from engine.checkpoints.memory import Places
@@ -26,7 +30,7 @@ from engine.errors import CancellationError, RigError
 from engine.models.attention import EAGER, FUSED, takes_windows
 from engine.models.recurrent import takes_states
 
-CAUSAL = frozenset(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())  # the names of their classes
+CAUSAL = frozenset([*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values(), *MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.values()])
 ALIBI = frozenset({"bloom", "mpt"})
 WHOLE: Places = MappingProxyType({})
 # Buffers that old checkpoints store, and no model needs.
@@ -44,7 +48,7 @@ def causal_config(folder: Path) -> PreTrainedConfig:
         raise RigError(f"config.json in {display_name(folder)} describes no model that transformers knows without "
                        f"running code of the checkpoint ({first_line(error)}).") from error
     kind = config.model_type
-    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+    if auto_class(config) is None:
         raise RigError(f"The model in {display_name(folder)} is a {kind}, for which transformers has no causal "
                        "language model.")
     named = [name for name in config.architectures or () if name not in CAUSAL]
@@ -57,23 +61,43 @@ def causal_config(folder: Path) -> PreTrainedConfig:
     return config
 
 
+def auto_class(config: PreTrainedConfig) -> Any:
+    """The class that loads a model: by its text part alone where the checkpoint is of that, else with what it reads
+    beside text, which lies unused; None where transformers has no such class."""
+    named = (config.architectures or [""])[0]
+    whole = AutoModelForImageTextToText._model_mapping.get(type(config), None)
+    if type(config) in AutoModelForCausalLM._model_mapping and not (whole and named == whole.__name__):
+        return AutoModelForCausalLM
+    return AutoModelForImageTextToText if whole else None
+
+
+def model_class(config: PreTrainedConfig) -> Any:
+    """The class of the model."""
+    return auto_class(config)._model_mapping[type(config)]
+
+
 def why_not(config: PreTrainedConfig) -> str:
     """The reason why this architecture cannot verify trees; empty where it can."""
+    if getattr(config, "is_encoder_decoder", False):
+        return "it has an encoder, and only decoders can be verified as trees"
     text: Any = config.get_text_config()
     squeezed = sorted(kind for kind in set(getattr(text, "layer_types", None) or ()) if "compressed" in kind)
     if squeezed:
         return f"its layers of kind {', '.join(squeezed)} keep one entry for several positions, not one for each"
-    model = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    model = model_class(config)
+    if not isinstance(getattr(text, "num_hidden_layers", None), int):
+        return "its layers are several stacks, not one"
     if getattr(model, "_is_stateful", False) and not takes_states(model):
         return "its layers keep a recurrent state that transformers' cache does not hold"
-    if getattr(config, "is_encoder_decoder", False):
-        return "it has an encoder, and only decoders can be verified as trees"
+    if config.model_type.endswith("_assistant"):
+        return "it is a drafter, which reads another model's keys and values"
     if getattr(text, "is_decoder", True) is False:
         return "it reads texts in both directions, since its config.json has no is_decoder"
     if text.model_type in ALIBI or getattr(text, "alibi", False):
         return "its attention counts rows instead of positions (ALiBi), so siblings would see each other's distance"
-    if window_of(text) and not takes_windows(model):
-        return "its layers build their own masks, which have no tree in them"
+    slides = window_of(text) or any("sliding" in kind for kind in getattr(text, "layer_types", None) or ())
+    if slides and not takes_windows(model):
+        return "its windows are masks of its own, which have no tree in them"
     quantised = quantised_by(config) or quantised_by(text)
     return quantised and (f"its weights are quantised ({quantised}); Canopy reads bfloat16, float16 and float32 "
                           "weights, so name an unquantised checkpoint")
@@ -83,7 +107,7 @@ def why_no_drafter(config: PreTrainedConfig) -> str:
     """The reason why this architecture, though a target's, cannot draft; empty where it can."""
     text: Any = config.get_text_config()
     odd = sorted(set(getattr(text, "layer_types", None) or ()) - {"full_attention", "sliding_attention"})
-    if odd or getattr(MODEL_FOR_CAUSAL_LM_MAPPING[type(config)], "_is_stateful", False):
+    if odd or getattr(model_class(config), "_is_stateful", False):
         return f"its layers of kind {', '.join(odd) or 'recurrent'} are a target's, not a drafter's"
     if getattr(text, "kv_lora_rank", None) or getattr(text, "per_layer_attributes", None):
         return "its layers keep keys and values of several sizes, which only a target may"
@@ -116,14 +140,17 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: 
     must_have_layers(folder, int(config.get_text_config().num_hidden_layers))
     try:
         with ONE_AT_A_TIME:
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = auto_class(config).from_pretrained(
                 folder, config=config, dtype=dtype, use_safetensors=True, local_files_only=True,
                 trust_remote_code=False, attn_implementation=attention_of(config), output_loading_info=True,
                 device_map=dict(places) or None)
         model, report = loaded
     except torch.OutOfMemoryError:
         raise
-    except (OSError, SafetensorError, ValueError, RuntimeError, ImportError) as error:
+    except ImportError as error:
+        raise RigError(f"The model in {display_name(folder)} is a {config.model_type}, which needs a package that is "
+                       f"not installed ({first_line(error)}).") from error
+    except (OSError, SafetensorError, ValueError, RuntimeError) as error:
         raise RigError(
             f"The model in {display_name(folder)} cannot be loaded ({first_line(error)}); fetch it again.") from error
     missing = sorted(report["missing_keys"])
@@ -145,7 +172,7 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: 
 def attention_of(config: PreTrainedConfig) -> str:
     """The name of the attention to load a model with. Fused attention knows neither caps nor sinks; models older than
     the registry of masks take theirs as they are given."""
-    model = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    model = model_class(config)
     fused = model._supports_sdpa and not getattr(config.get_text_config(), "attn_logit_softcapping", None)
     if takes_windows(model):
         return FUSED if fused else EAGER

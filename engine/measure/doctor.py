@@ -106,7 +106,7 @@ def answer_of(live: LiveRig, prompt: str) -> ReferenceAnswer:
 def reread(target: TorchTarget, token_ids: Sequence[int], start: int) -> ReferenceAnswer:
     """Any text as a answer of this target: the target reads it again with every layer tapped."""
     states: dict[int, Tensor] = {}
-    layers: list[nn.Module] = list(target.model.base_model.layers)
+    layers: list[nn.Module] = list(target.model.get_decoder().layers)
     hooks = [layer.register_forward_hook(_keep(states, number)) for number, layer in enumerate(layers)]
     try:
         target.model(input_ids=torch.tensor([token_ids], device=target.device), use_cache=False)
@@ -222,7 +222,7 @@ def _drafter_findings(rig: Rig, named: tuple[str, BlockDrafter], answers: Sequen
 
 def _other_taps(rig: Rig) -> Ways:
     """The same taps in other orders, and their neighbours above and below."""
-    taps, layers = rig.target.taps, len(rig.target.model.base_model.layers)
+    taps, layers = rig.target.taps, len(rig.target.model.get_decoder().layers)
     orders = list(permutations(taps)) if len(taps) <= 3 else [
         (*taps[:place], taps[place + 1], taps[place], *taps[place + 2:]) for place in range(len(taps) - 1)]
     shifted = [tuple(tap + step for tap in taps) for step in (-1, 1)]

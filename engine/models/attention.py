@@ -26,7 +26,8 @@ def tree_mask(*, mask_function: Any, attention_mask: Tensor, dtype: torch.dtype,
     rows, slots = attention_mask.shape[1:]
     positions = attention_mask[0].sum(-1) - 1
     places = torch.cat([torch.arange(slots - rows, device=positions.device), positions])
-    seen = mask_function(0, 0, positions[:, None], places[None]) & attention_mask[0]
+    # rows last, since the rule of chunks subtracts, for each row of the mask, its padding on the left: none
+    seen = mask_function(0, 0, positions[None], places[:, None]).T & attention_mask[0]
     return torch.zeros(1, 1, rows, slots, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
 
 

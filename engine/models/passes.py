@@ -61,7 +61,7 @@ class ReferencePass(nn.Module):
         self.model, self.taps = model, tuple(taps)
         self._tapped: dict[int, Tensor] = {}
         for layer in self.taps:
-            model.base_model.layers[layer].register_forward_hook(self._tap(layer))
+            model.get_decoder().layers[layer].register_forward_hook(self._tap(layer))
 
     def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
         """Logits and taps of all rows of each part, from a pass of its own."""
@@ -76,7 +76,7 @@ class ReferencePass(nn.Module):
         if isinstance(cache, LayeredCache):
             cache.tree, cache.replays = None if seen is None else branches_of(seen), []
         mask = None
-        if seen is not None:
+        if seen is not None and not (isinstance(cache, LayeredCache) and not cache.slots):  # recurrent in all layers
             like = self.model.get_input_embeddings().weight
             mask = paths(seen, cache.length) if takes_tree_masks(self.model) else additive(seen, cache.length, like)
         output = self.model(
@@ -98,7 +98,7 @@ class FusedPass(nn.Module):
         super().__init__()
         config = model.config.get_text_config()
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self.base, self.head = model.base_model, PackedHead(model.get_output_embeddings())
+        self.base, self.head = model.get_decoder(), PackedHead(model.get_output_embeddings())
         self.norm = norm_of(self.base.norm)
         self.layers = [Layer(layer, size) for layer in self.base.layers]
         self.groups = config.num_attention_heads // config.num_key_value_heads
@@ -177,9 +177,9 @@ def fused_pass_serves(model: PreTrainedModel) -> bool:
         return False
     rope = getattr(config, "rope_parameters", None) or {}
     window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
-    biased = any(module.bias is not None for name, module in model.base_model.layers.named_modules()
+    biased = any(module.bias is not None for name, module in model.get_decoder().layers.named_modules()
                  if isinstance(module, nn.Linear) and not name.endswith(("q_proj", "k_proj", "v_proj", "o_proj")))
-    return (config.hidden_act == "silu" and window is None and not biased
+    return (hasattr(model.get_decoder(), "layers") and config.hidden_act == "silu" and window is None and not biased
             and rope.get("rope_type", "default") in STEADY_ROPES
             and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
             and gpus_of(model) == 1)

@@ -187,7 +187,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening 
     with _configured(parts.target):
         model = load_causal(parts.target, DTYPES[chosen.dtype], device, places)
         taps = tuple(dict.fromkeys(tap for plan in plans.values() for tap in plan.taps))
-        if taps and not hasattr(model.base_model, "layers"):
+        if taps and not hasattr(model.get_decoder(), "layers"):
             raise RigError(f"The layers of a {model.config.model_type} cannot be tapped; name a drafter that reads "
                            "none.")
         target = TorchTarget(model, taps)

@@ -117,10 +117,11 @@ def test_every_method_writes_plain_decodings_text(kind: str) -> None:
         assert written(target, "ddtree", drafters, temperature, stop).token_ids == stopped != wanted
 
 
-@pytest.mark.parametrize("kind", ["mistral", "gemma3_text", "gpt_oss"])
-def test_a_window_is_a_mask(kind: str) -> None:
+@pytest.mark.parametrize(("kind", "full"), [("mistral", False), ("gemma3_text", True), ("gpt_oss", True)])
+def test_a_window_is_a_mask(kind: str, full: bool) -> None:
     """Texts of 36 positions, of which windowed layers see five."""
-    target = TorchTarget(shrunk(kind, layer_types=["full_attention", *["sliding_attention"] * 3]), ())
+    layers: dict[str, Any] = {"layer_types": ["full_attention", *["sliding_attention"] * 3]} if full else {}
+    target = TorchTarget(shrunk(kind, **layers), ())
     assert target.context_limit == 256
     wanted = written(target, "autoregressive", [], 0.0).token_ids
     plain = Plain(target.model, PROMPT)
