@@ -112,7 +112,6 @@ class RigsOnDemand:
             raise RigError(f"The rig {name!r} needs the package {error.name}, which is not installed.") from error
 
     def collect(self) -> None:
-        """See ``RigOpener``."""
         if "torch" in sys.modules:
             import_module(INSTRUMENTS).collect()
 

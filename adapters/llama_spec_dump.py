@@ -42,9 +42,9 @@ def _write(path: Path, steps: Sequence[Step]) -> None:
                   most_waiting=len(steps) + 1) as recorder:
         for step in steps:
             places = step["pos"]
-            own = [0.0, *(float(place["logp"]) for place in places)]
+            logprobs = [0.0, *(float(place["logp"]) for place in places)]
             recorder.chain([int(place["tok"]) for place in places], int(step["n_accepted"]), UNKNOWN_TOKEN,
-                           root=UNKNOWN_TOKEN, node_logprobs=own, drafts=_lattice(places))
+                           root=UNKNOWN_TOKEN, node_logprobs=logprobs, drafts=_lattice(places))
 
 
 def _lattice(places: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -53,8 +53,8 @@ def _lattice(places: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     if not ranks:
         return []
     tops = [place["top"][:ranks] for place in places]
-    return [{"tokens": [[int(each["tok"]) for each in top] for top in tops],
-             "logprobs": [[math.log(each["p"]) if each["p"] > 0 else -math.inf for each in top] for top in tops]}]
+    return [{"tokens": [[int(token["tok"]) for token in top] for top in tops],
+             "logprobs": [[math.log(token["p"]) if token["p"] > 0 else -math.inf for token in top] for top in tops]}]
 
 
 def main(words: list[str]) -> int:

@@ -70,12 +70,12 @@ class Follow:
         """The trace files, the newest first."""
         if not self._place.is_dir():
             return [self._place] if self._place.is_file() else []
-        found = []
+        dated = []
         for path in self._place.iterdir():
             with suppress(OSError):  # one that is gone by now
                 if path.name.endswith(ENDINGS) and path.is_file():
-                    found.append((path.stat().st_mtime_ns, path))
-        return [path for _, path in sorted(found, reverse=True)[:MOST_LISTED]]
+                    dated.append((path.stat().st_mtime_ns, path))
+        return [path for _, path in sorted(dated, reverse=True)[:MOST_LISTED]]
 
     def listed(self) -> list[View]:
         """The runs of the folder as a menu lists them: by the names of their files."""
@@ -85,8 +85,8 @@ class Follow:
         """The listed run of that file name, as far as it has been written; None where there is no such file."""
         if (known := self._runs.trace(name)) is not None:
             return known
-        found = [path for path in self.paths() if name_in_utf8(path) == name]
-        return load(found[0]) if found else None
+        paths = [path for path in self.paths() if name_in_utf8(path) == name]
+        return load(paths[0]) if paths else None
 
     def views(self) -> Iterator[View | None]:
         """Stage values of the newest run as it grows, then of the next one; None is a heartbeat."""

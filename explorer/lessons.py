@@ -43,8 +43,8 @@ def tokens_per_second(trace: Trace) -> float:
     """Committed tokens over engine time: the sum of all stages of all rounds, without the page; in shared rounds with
     the waiting."""
     rounds = [entry.round for entry in trace.entries]
-    seconds = sum(sum(made.seconds.values()) for made in rounds)
-    return sum(len(made.acceptance.keep) for made in rounds) / seconds if seconds > 0 else 0.0
+    seconds = sum(sum(round_.seconds.values()) for round_ in rounds)
+    return sum(len(round_.acceptance.keep) for round_ in rounds) / seconds if seconds > 0 else 0.0
 
 
 class Library:
@@ -111,5 +111,5 @@ def shipped(folder: Path, rig: str = "") -> list[Path]:
                     key=lambda path: (path.name != f"lessons-{rig}.json", len(path.name), path.name))
     names = [lesson["name"] for path in listed for lesson in json.loads(path.read_text("utf8"))]
     place = {name: number for number, name in enumerate(names)}
-    found = sorted(path for path in folder.glob("*.jsonl*") if path.is_file() and not path.name.endswith(".part"))
-    return sorted(found, key=lambda path: place.get(name_of(path), len(place)))
+    paths = sorted(path for path in folder.glob("*.jsonl*") if path.is_file() and not path.name.endswith(".part"))
+    return sorted(paths, key=lambda path: place.get(name_of(path), len(place)))

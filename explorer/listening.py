@@ -49,10 +49,10 @@ def announced(listening: Listening) -> list[socket.socket]:
 def sockets_of(host: str, port: int) -> list[socket.socket]:
     """The sockets to listen on: of the host's address, or for this machine alone of IPv4 and, where possible, IPv6."""
     if host.strip("[]") in LOOPBACK:
-        made = [_socket("127.0.0.1", port)]
+        sockets = [_socket("127.0.0.1", port)]
         with suppress(RequestError):
-            made.append(_socket("::1", made[0].getsockname()[1]))
-        return made
+            sockets.append(_socket("::1", sockets[0].getsockname()[1]))
+        return sockets
     return [_socket(host.strip("[]"), port)]
 
 
@@ -62,12 +62,12 @@ def _socket(host: str, port: int) -> socket.socket:
             raise OverflowError(f"a port lies between 0 and {LAST_PORT}")
         family, kind, protocol, _, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        made = socket.socket(family, kind, protocol)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(place)
-        made.listen(socket.SOMAXCONN)
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+        listening.listen(socket.SOMAXCONN)
     except (OSError, OverflowError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise RequestError(f"The page cannot be served on {host[:80]}, port {port}: {reason}; name another --host or "
                            "--port.") from error
-    return made
+    return listening

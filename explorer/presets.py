@@ -64,16 +64,16 @@ def read_presets(folder: Path) -> Presets:
 
 def _read(path: Path) -> tuple[Preset, ...]:
     try:
-        found = tuple(Preset(**row) for row in json.loads(path.read_text("utf8")))
+        presets = tuple(Preset(**row) for row in json.loads(path.read_text("utf8")))
     except (ValueError, TypeError) as error:
-        names = ", ".join(each.name for each in fields(Preset))
+        names = ", ".join(field.name for field in fields(Preset))
         raise PresetError(f"{path.name} is not a list of presets ({error}); each has {names}, and nothing else."
                           ) from error
-    if not found:
+    if not presets:
         raise PresetError(f"{path.name} has no preset; it has to have one at least.")
-    for preset in found:
+    for preset in presets:
         _check(preset, path.name)
-    return found
+    return presets
 
 
 def _check(preset: Preset, file: str) -> None:

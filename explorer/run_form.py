@@ -33,14 +33,14 @@ def names_of(value: Any) -> list[str]:
 def choosing_drafters(source: Source, method: str, names: Sequence[str] = ()) -> dict[str, Any]:
     """The choices and the value of the list of drafters for a method: the rig's own choice, unless ``names`` are
     others. Where a method takes no drafter, or all that the rig has, there is nothing to choose."""
-    own = tuple(source.usual_drafters(method))
-    count = METHODS[method].drafter_count if method in METHODS else len(own)  # an attached server drafts as it does
-    others = [found for found in combinations(source.drafters, count) if found != own]
+    usual = tuple(source.usual_drafters(method))
+    count = METHODS[method].drafter_count if method in METHODS else len(usual)  # an attached server drafts as it does
+    others = [choice for choice in combinations(source.drafters, count) if choice != usual]
     asked = tuple(map(str, names))  # an uploaded file may name anything
-    if len(asked) == count and asked != own and asked not in others and set(asked) <= set(source.drafters):
+    if len(asked) == count and asked != usual and asked not in others and set(asked) <= set(source.drafters):
         others.append(asked)  # in another order
-    offered = [(f"the rig's own: {_joined(own)}" if count else "none", OWN),
-               *((_joined(found), json.dumps(found)) for found in others if count)]
+    offered = [(f"the rig's own: {_joined(usual)}" if count else "none", OWN),
+               *((_joined(choice), json.dumps(choice)) for choice in others if count)]
     return {"choices": offered, "value": json.dumps(asked) if count and asked in others else OWN,
             "interactive": len(offered) > 1}
 
@@ -94,16 +94,17 @@ def in_whole_characters(name: str, text: str) -> str:
 
 def turns(value: Any) -> tuple[Turn, ...]:
     """The conversation before a prompt, within bounds; RequestError names the first turn that is not valid."""
-    found = turns_from(value)
-    if len(found) > MOST_TURNS:
-        raise RequestError(f"There are {len(found)} turns; at most {MOST_TURNS} are taken, so leave the first out.")
-    length = sum(len(text) for _, text in found)
+    conversation = turns_from(value)
+    if len(conversation) > MOST_TURNS:
+        raise RequestError(f"There are {len(conversation)} turns; at most {MOST_TURNS} are taken, so leave the first "
+                           "out.")
+    length = sum(len(text) for _, text in conversation)
     if length > LONGEST_CONVERSATION:
         raise RequestError(f"The turns have {length:,} characters; at most {LONGEST_CONVERSATION:,} are taken, so "
                            "leave the first out.")
-    for place, (_, text) in enumerate(found, start=1):
+    for place, (_, text) in enumerate(conversation, start=1):
         in_whole_characters(f"Turn {place}", text)
-    return found
+    return conversation
 
 
 # What several forms ask for, each bounded here and nowhere else.

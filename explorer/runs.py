@@ -127,7 +127,7 @@ class Stream:
                         window = Window(run)
                     elif isinstance(line, End) and run != first:
                         yield window.value()  # as a run in progress, so that the stage shows its last round
-                    self._runs.add(run, own(line))
+                    self._runs.add(run, without_others(line))
                     window.add(line)
                     if perf_counter() - shown >= self._pause() and not isinstance(line, End):
                         yield window.value()
@@ -158,11 +158,11 @@ class Stream:
         return replace(header, note=" ".join(filter(None, (self._rig.note, header.note))))
 
     def _await_rig(self, run: str, who: Asker | None) -> Iterator[View]:
-        said = ""
+        shown = ""
         while coming := self._rig.coming:
             _check(who)
-            if said != (said := coming.sentence()):
-                yield blank_view(run, "queued", said)
+            if shown != (shown := coming.sentence()):
+                yield blank_view(run, "queued", shown)
             sleep(SECONDS_BETWEEN_LOOKS)
 
 
@@ -198,7 +198,7 @@ class Window:
         return {**self.view, "from": self._count - len(self._shown), "rounds": self._shown}
 
 
-def own(line: Line) -> Line:
+def without_others(line: Line) -> Line:
     """The line without anything of other people's runs: what is kept, exported and linked."""
     return replace(line, shared_pass=None) if isinstance(line, Entry) else line
 
@@ -210,12 +210,12 @@ def _check(who: Asker | None) -> None:
 
 
 def _wait(run: str, place: Place, who: Asker | None) -> Iterator[View]:
-    said = ""
+    shown = ""
     for sentence in place.sentences():
         _check(who)
-        if sentence != said:
+        if sentence != shown:
             yield blank_view(run, "queued", sentence)
-            said = sentence
+            shown = sentence
 
 
 def known_trace(run: str, runs: Runs) -> Trace:

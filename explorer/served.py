@@ -51,7 +51,6 @@ class LongResponse(Response):
     """A response that leaves in steps, between which others are answered."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ``Response``."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         for place in range(0, len(self.body), STEP):
             await send({"type": "http.response.body", "body": self.body[place:place + STEP], "more_body": True})

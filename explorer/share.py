@@ -44,33 +44,33 @@ def rounds_table(trace: Trace) -> pandas.DataFrame:
     return pandas.DataFrame([_row(entry.round, entry.elapsed_seconds, named) for entry in trace.entries])
 
 
-def _row(made: Round, elapsed_seconds: float, named: Mapping[int, Piece]) -> dict[str, object]:
+def _row(round_: Round, elapsed_seconds: float, named: Mapping[int, Piece]) -> dict[str, object]:
     row: dict[str, object] = {
-        "round": made.index + 1, "elapsed_seconds": elapsed_seconds, "cache_length_before": made.start,
-        "rows_verified": len(made.tree), "tokens_kept": len(made.acceptance.keep),
-        "keep_indices": " ".join(map(str, made.acceptance.keep.tolist())),
-        "text": "".join(readable(named, token) for token in made.committed.tolist()),
-        "bonus": readable(named, made.acceptance.bonus),
+        "round": round_.index + 1, "elapsed_seconds": elapsed_seconds, "cache_length_before": round_.start,
+        "rows_verified": len(round_.tree), "tokens_kept": len(round_.acceptance.keep),
+        "keep_indices": " ".join(map(str, round_.acceptance.keep.tolist())),
+        "text": "".join(readable(named, token) for token in round_.committed.tolist()),
+        "bonus": readable(named, round_.acceptance.bonus),
     }
-    row |= {f"mean_confidence_head_{drafter}": score for drafter, score in enumerate(made.scores, start=1)}
-    row |= {f"{stage}_milliseconds": 1000 * made.seconds.get(stage, 0.0) for stage in STAGES}
+    row |= {f"mean_confidence_head_{drafter}": score for drafter, score in enumerate(round_.scores, start=1)}
+    row |= {f"{stage}_milliseconds": 1000 * round_.seconds.get(stage, 0.0) for stage in STAGES}
     return row
 
 
-def tree_graph(made: Round, named: Mapping[int, Piece]) -> networkx.DiGraph:
+def tree_graph(round_: Round, named: Mapping[int, Piece]) -> networkx.DiGraph:
     """A round's draft tree with everything known of each node as attributes; edges lead from parent to child."""
     import networkx  # noqa: PLC0415 - at first use: importing it at the start would delay the page by 0.17 s
 
-    graph = networkx.DiGraph(round=made.index + 1)
-    kept, depth = set(made.acceptance.keep.tolist()), depths(made.tree.parents)
-    for node, token in enumerate(made.tree.tokens.tolist()):
+    graph = networkx.DiGraph(round=round_.index + 1)
+    kept, depth = set(round_.acceptance.keep.tolist()), depths(round_.tree.parents)
+    for node, token in enumerate(round_.tree.tokens.tolist()):
         graph.add_node(
             node, token_id=token, text=_xml_safe(readable(named, token)), depth=int(depth[node]),
-            probability=float(np.exp(made.tree.logprobs[node])), heads=int(made.tree.drafters[node]),
-            target_probability=float(np.exp(made.verification.offered[node])), kept=node in kept,
-            target_choice=_xml_safe(readable(named, int(made.verification.choice[node]))))
+            probability=float(np.exp(round_.tree.logprobs[node])), heads=int(round_.tree.drafters[node]),
+            target_probability=float(np.exp(round_.verification.offered[node])), kept=node in kept,
+            target_choice=_xml_safe(readable(named, int(round_.verification.choice[node]))))
         if node:
-            graph.add_edge(int(made.tree.parents[node]), node)
+            graph.add_edge(int(round_.tree.parents[node]), node)
     return graph
 
 

@@ -66,7 +66,7 @@ class Uploads:
 
     def _begun(self) -> str:
         since = self._clock() - LAPSE_SECONDS
-        self._arriving = {name: each for name, each in self._arriving.items() if each.heard > since}
+        self._arriving = {name: upload for name, upload in self._arriving.items() if upload.heard > since}
         if len(self._arriving) >= MOST_AT_ONCE:
             raise RequestError("Other files are arriving just now; send yours again in a minute.")
         self._arriving[name := uuid4().hex] = Arriving(self._clock())

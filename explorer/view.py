@@ -59,27 +59,27 @@ def draft_view(lattice: Lattice) -> View:
     return {**view, "follow": array_view(shown.follow)} if lattice.tokens.shape[1] > 1 else view
 
 
-def ghosts_view(made: Round) -> list[View]:
+def ghosts_view(round_: Round) -> list[View]:
     """The drafted trees of which no node was verified, each with the number of its drafter, from 1."""
-    verified = int(np.bitwise_or.reduce(made.tree.drafters))
-    return [{"head": drafter, **tree_view(candidate)} for drafter, candidate in enumerate(made.candidates, start=1)
+    verified = int(np.bitwise_or.reduce(round_.tree.drafters))
+    return [{"head": drafter, **tree_view(candidate)} for drafter, candidate in enumerate(round_.candidates, start=1)
             if len(candidate) > 1 and not verified & 1 << (drafter - 1)]
 
 
 def entry_view(entry: Entry) -> View:
     """One round as the stage takes it."""
-    made, trials = entry.round, entry.round.acceptance.trials
-    verification = {name: array_view(getattr(made.verification, name))
+    round_, trials = entry.round, entry.round.acceptance.trials
+    verification = {name: array_view(getattr(round_.verification, name))
                     for name in ("choice", "logprobs", "entropy", "gap", "offered")}
     return {
         **shared_pass_view(entry.shared_pass),
-        "index": made.index, "start": made.start, "elapsed": round(entry.elapsed_seconds, 6),
-        "pieces": pieces_view(entry.pieces), "tree": tree_view(made.tree), "ghosts": ghosts_view(made),
-        "scores": [None if isnan(score) else float(score) for score in made.scores],
-        "drafts": [draft_view(draft) for draft in made.drafts],
-        "verification": verification, "keep": made.acceptance.keep.tolist(), "bonus": int(made.acceptance.bonus),
+        "index": round_.index, "start": round_.start, "elapsed": round(entry.elapsed_seconds, 6),
+        "pieces": pieces_view(entry.pieces), "tree": tree_view(round_.tree), "ghosts": ghosts_view(round_),
+        "scores": [None if isnan(score) else float(score) for score in round_.scores],
+        "drafts": [draft_view(draft) for draft in round_.drafts],
+        "verification": verification, "keep": round_.acceptance.keep.tolist(), "bonus": int(round_.acceptance.bonus),
         "trials": trials and {name: array_view(getattr(trials, name)) for name in ("nodes", "chances", "draws")},
-        "seconds": {stage: round(seconds, 7) for stage, seconds in made.seconds.items()},
+        "seconds": {stage: round(seconds, 7) for stage, seconds in round_.seconds.items()},
     }
 
 
@@ -178,10 +178,10 @@ def piece_view(run: str, trace: Trace, first: int = 0) -> View:
     ``total``; the header comes with the first of them alone."""
     view, rounds, size = blank_view(run), list[View](), 0
     for entry in trace.entries[first:first + PIECE_ROUNDS]:
-        made = entry_view(entry)
-        size += len(json.dumps(made))
+        of_round = entry_view(entry)
+        size += len(json.dumps(of_round))
         if rounds and size > PIECE_BYTES:
             break
-        rounds.append(made)
+        rounds.append(of_round)
     begun = view if first else opened_view(view, trace.header)
     return {**closed_view(begun, trace.end), "from": first, "rounds": rounds, "total": len(trace.entries)}

@@ -145,7 +145,6 @@ class AutoBudget:
         return share_rows([self], [tree])[0]
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
-        """See ``BudgetPolicy``."""
         kept = len(acceptance.keep)
         if len(tree) > 1:
             ranks = best_order(tree).argsort()[acceptance.keep] if self._order is not None else acceptance.keep
@@ -228,7 +227,6 @@ class SharedRows:
     """The ``BudgetAllocator``: runs at ``auto`` share one total of rows with all runs of their rounds."""
 
     def cut(self, policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
-        """See ``BudgetAllocator``."""
         sharing = [place for place, policy in enumerate(policies) if self.shares(policy)]
         cut = [tree if place in sharing else policy.cut(tree)
                for place, (policy, tree) in enumerate(zip(policies, trees, strict=True))]
@@ -239,13 +237,11 @@ class SharedRows:
         return cut
 
     def ended(self, policies: Sequence[BudgetPolicy], seconds: Mapping[str, float]) -> None:
-        """See ``BudgetAllocator``."""
         for policy in policies:
             if isinstance(policy, AutoBudget) and policy.shares:
                 policy.interrupt() if len(policies) > 1 else policy.took(seconds)
 
     def shares(self, policy: BudgetPolicy) -> bool:
-        """See ``BudgetAllocator``."""
         return isinstance(policy, AutoBudget) and policy.shares
 
 

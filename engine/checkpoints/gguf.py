@@ -208,7 +208,6 @@ class _HeaderReader:
         self._place = self._values = 0
 
     def header(self) -> GgufHeader:
-        """See ``read_header``."""
         self._take(len(MAGIC), "its magic")
         if (version := self._number("I")) not in VERSIONS:
             raise ValueError(f"it is of version {version}, and 2 and 3 in little-endian order are read")

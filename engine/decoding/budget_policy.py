@@ -46,11 +46,9 @@ class FixedBudget:
     """Every drafter drafts every round, and the whole tree is verified."""
 
     def opens(self, drafters: int, budget: int) -> tuple[int, int]:
-        """See ``BudgetPolicy``."""
         return drafters, budget
 
     def cut(self, tree: DraftTree) -> DraftTree:
-        """See ``BudgetPolicy``."""
         return tree
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:

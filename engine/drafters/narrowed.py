@@ -17,7 +17,6 @@ class NarrowedDrafter:
         self.inside, self.columns = inside, columns
 
     def begin(self, rows: int) -> None:
-        """See ``plan.Drafter``."""
         self.inside.begin(rows)
 
     def observe(self, token_ids: Integers, features: Tensor) -> None:
@@ -25,16 +24,13 @@ class NarrowedDrafter:
         self.inside.observe(token_ids, features.index_select(-1, self.columns))
 
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``plan.Drafter``."""
         return self.inside.draft(root, width)
 
     def fork(self) -> NarrowedDrafter:
-        """See ``plan.Drafter``."""
         return NarrowedDrafter(self.inside.fork(), self.columns)
 
     @property
     def weights(self) -> object:
-        """See ``plan.BatchDrafter``."""
         return self.inside.weights if isinstance(self.inside, BatchDrafter) else self.inside
 
     def draft_batch(self, forks: Sequence[NarrowedDrafter], roots: Sequence[int], widths: Sequence[int]
@@ -46,5 +42,4 @@ class NarrowedDrafter:
         return [drafter.draft(*arguments) for drafter, *arguments in zip(inside, roots, widths, strict=True)]
 
     def release(self) -> None:
-        """See ``plan.Drafter``."""
         self.inside.release()

@@ -197,7 +197,6 @@ class Reading:
 
     @property
     def tau(self) -> float:
-        """See ``mean_length``."""
         return mean_length(len(self.token_ids), len(self.lengths))
 
     @property

@@ -115,21 +115,17 @@ class LocalCrew:
 
     @property
     def conditions(self) -> Conditions:
-        """See ``Crew``."""
         return self.laboratory.conditions
 
     @property
     def methods(self) -> Sequence[str]:
-        """See ``Crew``."""
         return self.laboratory.methods
 
     @property
     def drafters(self) -> Sequence[str]:
-        """See ``Crew``."""
         return self.laboratory.drafters
 
     def work(self, tasks: Sequence[Task], stop: Event) -> Iterator[CellResult]:
-        """See ``Crew``."""
         warmed = warm(self.laboratory, tasks, stop)
         for task in tasks:
             if not warmed or stop.is_set():

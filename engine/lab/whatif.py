@@ -47,7 +47,6 @@ class Forecast:
 
     @property
     def tau(self) -> float:
-        """See ``mean_length``."""
         return mean_length(self.tokens, len(self.lengths))
 
     @property

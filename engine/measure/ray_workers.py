@@ -44,7 +44,6 @@ class RigWorker:
         self._laboratory = open_laboratory()
 
     def about(self) -> WorkerFacts:
-        """See ``WorkerFacts``."""
         asked = self._laboratory
         return WorkerFacts(asked.conditions, tuple(asked.methods), tuple(asked.drafters), os.getpid())
 
@@ -53,7 +52,6 @@ class RigWorker:
         return warm(self._laboratory, tasks, Event())
 
     def measure(self, task: Task) -> CellResult:
-        """See ``sweeping.measure``."""
         return measure(self._laboratory, task)
 
 

@@ -157,7 +157,6 @@ class TorchTarget:
 
     @in_inference_mode
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
-        """See ``acceptance.Residual``."""
         probabilities = processed(self._output.logits[row:row + 1].float(), self._sampling)[0].exp()
         left = probabilities.clone()
         left[torch.from_numpy(tokens.astype(np.int64))] -= torch.from_numpy(masses).to(left.device)

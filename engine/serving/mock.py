@@ -28,7 +28,6 @@ class MockPace(FixedBudget):
         self.nodes = 0
 
     def opens(self, drafters: int, budget: int) -> tuple[int, int]:
-        """See ``BudgetPolicy``."""
         return drafters, self.nodes
 
 
@@ -53,6 +52,7 @@ def _mock(_: Lattice, root: int, nodes: int) -> DraftTree:
     return mock_tree(root, nodes + 1)
 
 
-def _root_kept(tree: DraftTree, said: Verification, residual: Residual, random: np.random.Generator) -> Acceptance:
+def _root_kept(tree: DraftTree, verification: Verification, residual: Residual,
+               random: np.random.Generator) -> Acceptance:
     """Walk as a real round would, for its time, then keep only the root, which is the next tree's root again."""
-    return replace(walk(tree, said, residual, random), keep=ROOT, bonus=int(tree.tokens[0]))
+    return replace(walk(tree, verification, residual, random), keep=ROOT, bonus=int(tree.tokens[0]))

@@ -82,10 +82,8 @@ class OwnRounds:
         self._rounds = rounds
 
     def call(self, act: Callable[[], Any]) -> Any:
-        """See ``Seat``."""
         return act()
 
     def round(self) -> tuple[Round, SharedPass | None] | None:
-        """See ``Seat``."""
         latest = next(self._rounds, None)
         return None if latest is None else (latest, None)

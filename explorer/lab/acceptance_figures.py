@@ -20,9 +20,9 @@ def histogram_figure(readings: Readings) -> dict[str, Any]:
     figure = paper(
         xaxis=axis("tokens per round, root included", nticks=10),
         yaxis=axis("share of rounds", tickformat=".0%", rangemode="tozero"))
-    said = []
-    for (method, label), found in readings.items():
-        counts = histogram(found)
+    means = []
+    for (method, label), of_setting in readings.items():
+        counts = histogram(of_setting)
         rounds, tokens = sum(counts), sum(place * count for place, count in enumerate(counts, start=1))
         figure.add_trace(go.Scatter(
             x=list(range(1, len(counts) + 1)), y=[count / rounds for count in counts], name=label, mode="lines+markers",
@@ -30,8 +30,8 @@ def histogram_figure(readings: Readings) -> dict[str, Any]:
             marker={"symbol": look(method).symbol, "size": 7, "color": look(method).color},
             hovertemplate=f"{label}: %{{x}} tokens in %{{y:.1%}} of the rounds "
                           "(%{customdata[0]} of %{customdata[1]})<extra></extra>"))
-        said.append(f"{label}: mean {tokens / rounds:.2f}")
-    return drawn(figure, "Tokens per round: " + "; ".join(said) + ".")
+        means.append(f"{label}: mean {tokens / rounds:.2f}")
+    return drawn(figure, "Tokens per round: " + "; ".join(means) + ".")
 
 
 def line(method: str) -> dict[str, Any]:
@@ -78,31 +78,31 @@ def calibration_figure(readings: Readings) -> dict[str, Any]:
     figure = paper(
         0.4, showlegend=False, xaxis=axis("expected tokens per round, 1 + Σq", rangemode="tozero"),
         yaxis=axis("realised tokens per round", rangemode="tozero"))
-    found = {name: calibration(each) for name, each in readings.items()}
-    most = max((each.expected for made in found.values() if made for each in made.bins), default=1.0)
+    calibrations = {name: calibration(of_setting) for name, of_setting in readings.items()}
+    most = max((bin_.expected for known in calibrations.values() if known for bin_ in known.bins), default=1.0)
     figure.add_trace(go.Scatter(
         x=[0, most * 1.08], y=[0, most * 1.08], mode="lines", name="perfectly calibrated", hoverinfo="skip",
         line={"color": QUIET, "width": 1.2, "dash": "dot"}))
     figure.add_annotation(
         x=most * 1.04, y=most * 1.04, text="perfectly calibrated", showarrow=False, xanchor="right", yanchor="bottom",
         font={"color": QUIET, "size": 11})
-    said = []
-    for (method, label), made in found.items():
-        if made is None:
+    verdicts = []
+    for (method, label), known in calibrations.items():
+        if known is None:
             continue
-        figure.add_trace(_calibration_trace(method, label, made.bins))
-        said.append(f"{label} {verdict(made.excess)}")
-    return {**drawn(figure, "Calibration: " + "; ".join(said) + "."), "verdicts": said}
+        figure.add_trace(_calibration_trace(method, label, known.bins))
+        verdicts.append(f"{label} {verdict(known.excess)}")
+    return {**drawn(figure, "Calibration: " + "; ".join(verdicts) + "."), "verdicts": verdicts}
 
 
 def _calibration_trace(method: str, label: str, bins: Sequence[CalibrationBin]) -> go.Scatter:
     return go.Scatter(
-        x=[each.expected for each in bins], y=[each.realised for each in bins], name=label, mode="lines+markers",
+        x=[bin_.expected for bin_ in bins], y=[bin_.realised for bin_ in bins], name=label, mode="lines+markers",
         line=line(method), marker={"symbol": look(method).symbol, "size": 8, "color": look(method).color},
         error_y={"type": "data", "symmetric": False, "thickness": 1, "width": 3, "color": look(method).color,
-                 "array": [0 if each.high is None else each.high - each.realised for each in bins],
-                 "arrayminus": [0 if each.low is None else each.realised - each.low for each in bins]},
-        customdata=[[each.rounds] for each in bins],
+                 "array": [0 if bin_.high is None else bin_.high - bin_.realised for bin_ in bins],
+                 "arrayminus": [0 if bin_.low is None else bin_.realised - bin_.low for bin_ in bins]},
+        customdata=[[bin_.rounds] for bin_ in bins],
         hovertemplate=f"{label}: expected %{{x:.2f}}, got %{{y:.2f}} (%{{customdata[0]}} rounds)<extra></extra>")
 
 

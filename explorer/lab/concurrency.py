@@ -46,10 +46,10 @@ class GridCell:
         was not measured."""
         if self.row is None:
             return None
-        found: Estimate = getattr(self.row, name)
-        if found.low is None or found.high is None:
-            return found.least, found.most
-        return found.low, found.high
+        estimate: Estimate = getattr(self.row, name)
+        if estimate.low is None or estimate.high is None:
+            return estimate.least, estimate.most
+        return estimate.low, estimate.high
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,12 @@ def grid_of(curve: Setting, asked: Sequence[Setting], summary: Summary,
             predicted: Mapping[Setting, float]) -> ConcurrencyGrid:
     """The cells of a curve: settings ``asked`` for have a place from the start; a measurement takes precedence over a
     prediction."""
-    own = {curve, curve.baseline}
+    curves_shown = {curve, curve.baseline}
     cells = {setting: GridCell(setting, total, total / setting.concurrency)
-             for setting, total in predicted.items() if setting.curve in own}
+             for setting, total in predicted.items() if setting.curve in curves_shown}
     cells |= {row.setting: GridCell(row.setting, row.total.median, row.tokens_per_second.median, row)
-              for row in summary.rows if row.setting.curve in own}
-    places = [setting for setting in (*asked, *cells) if setting.curve in own]
+              for row in summary.rows if row.setting.curve in curves_shown}
+    places = [setting for setting in (*asked, *cells) if setting.curve in curves_shown]
     columns = dict.fromkeys(sorted((setting.alone for setting in places), key=_order))
     counts = {setting.concurrency for setting in places if setting.curve == curve}
     return ConcurrencyGrid(curve, tuple(columns), tuple(sorted(counts)), cells)
@@ -117,12 +117,12 @@ def heat_figure(grid: ConcurrencyGrid, concurrency: int) -> dict[str, Any]:
         yaxis=axis("requests at once", tickvals=list(range(len(counts))), ticktext=counts, showgrid=False,
                    range=[-HALF, len(counts) - HALF]))
     figure.add_trace(_colours(grid))
-    found = [(x, y, cell) for y, count in enumerate(grid.counts) for x, column in enumerate(grid.columns)
+    cells = [(x, y, cell) for y, count in enumerate(grid.counts) for x, column in enumerate(grid.columns)
              if (cell := grid.at(column, count))]
-    figure.add_trace(_hatching([(x, y) for x, y, cell in found if cell.predicted]))
+    figure.add_trace(_hatching([(x, y) for x, y, cell in cells if cell.predicted]))
     best = {cell.setting for count in grid.counts if (cell := grid.best(count))}
-    figure.add_trace(_labels(found, best))
-    for x, y, cell in found:
+    figure.add_trace(_labels(cells, best))
+    for x, y, cell in cells:
         if cell.setting in best:
             inset = 0.46
             figure.add_shape(type="rect", x0=x - inset, x1=x + inset, y0=y - inset, y1=y + inset,
@@ -151,14 +151,14 @@ def _hatching(places: Sequence[tuple[int, int]]) -> go.Bar:
             "fillmode": "replace"}})
 
 
-def _labels(found: Sequence[tuple[int, int, GridCell]], best: set[Setting]) -> go.Scatter:
+def _labels(cells: Sequence[tuple[int, int, GridCell]], best: set[Setting]) -> go.Scatter:
     """The numbers in the cells; those of the best budgets are bold."""
-    texts, shorts = ([_label(cell, figure, cell.setting in best) for _, _, cell in found]
+    texts, shorts = ([_label(cell, figure, cell.setting in best) for _, _, cell in cells]
                      for figure in (_whole, _short))
     return go.Scatter(
-        x=[x for x, _, _ in found], y=[y for _, y, _ in found], mode="text", text=texts, meta="labels",
+        x=[x for x, _, _ in cells], y=[y for _, y, _ in cells], mode="text", text=texts, meta="labels",
         textfont={"color": INK, "size": 12}, customdata=[
-            [cell_words(cell), short] for (_, _, cell), short in zip(found, shorts, strict=True)],
+            [cell_words(cell), short] for (_, _, cell), short in zip(cells, shorts, strict=True)],
         hovertemplate="%{customdata[0]}<extra></extra>")
 
 
@@ -306,11 +306,11 @@ def _fastest(summary: Summary, lines: Mapping[str, Setting]) -> list[Setting]:
 
 def words(grid: ConcurrencyGrid, summary: Summary) -> list[str]:
     """The best budgets and where plain decoding wins; from the prediction, where nothing was measured."""
-    said = concurrency_words(summary, grid.curve)
+    sentences = concurrency_words(summary, grid.curve)
     if not any(cell.predicted for cell in grid.cells.values()):
-        return said
-    if said or grid.withheld:
-        return [*said, *([grid.withheld] if grid.withheld else [])]
+        return sentences
+    if sentences or grid.withheld:
+        return [*sentences, *([grid.withheld] if grid.withheld else [])]
     best = [f"{name_of(cell.setting)} for {count}" for count in grid.counts if (cell := grid.best(count))]
     return [f"Predicted, not measured: the best budget of {grid.curve.label}, by requests at once: {', '.join(best)}."]
 

@@ -22,55 +22,57 @@ from explorer.lab.style import ACCENT, INK, QUIET, axis, drawn, look, paper
 from explorer.view import View
 
 
-def predicted_points(found: WhatIf | None, line: str = "") -> list[CurvePoint]:
+def predicted_points(what_if: WhatIf | None, line: str = "") -> list[CurvePoint]:
     """The points of the curve of that name, or of the fastest one where no curve has it; none without a cost."""
-    return _lines(found).get(chosen_line(found, line), [])
+    return _lines(what_if).get(chosen_line(what_if, line), [])
 
 
-def predicted_view(found: WhatIf | None, line: str) -> View:
+def predicted_view(what_if: WhatIf | None, line: str) -> View:
     """{lines, line, withheld}: the curves that there are predictions of, the one that is drawn, and why its speed is
     not, empty where it is."""
-    return {"lines": list(_lines(found)), "line": chosen_line(found, line), "withheld": found.withheld if found else ""}
+    return {"lines": list(_lines(what_if)), "line": chosen_line(what_if, line),
+            "withheld": what_if.withheld if what_if else ""}
 
 
-def chosen_line(found: WhatIf | None, line: str) -> str:
+def chosen_line(what_if: WhatIf | None, line: str) -> str:
     """The curve asked for, else that of the setting which is predicted to be fastest, the first where that may not be
     said; empty without any."""
-    lines = _lines(found)
+    lines = _lines(what_if)
     if line in lines or not lines:
         return line if line in lines else ""
-    if found and found.withheld:
+    if what_if and what_if.withheld:
         return next(iter(lines))
     return max(lines, key=lambda name: max(point.speed.median for point in lines[name]))
 
 
-def _lines(found: WhatIf | None) -> dict[str, list[CurvePoint]]:
+def _lines(what_if: WhatIf | None) -> dict[str, list[CurvePoint]]:
     lines: dict[str, list[CurvePoint]] = defaultdict(list)
-    for point in _points(found) if found else []:
+    for point in _points(what_if) if what_if else []:
         if point.drafts:
             lines[point.line].append(point)
     return dict(lines)
 
 
-def _points(found: WhatIf) -> Iterable[CurvePoint]:
-    milliseconds = _steady([each for each in found.forecasts if each.predicted_ms])
-    for each, spent in milliseconds:
-        setting = Setting(each.method, each.budget, each.split, temperature=found.sampling.temperature, pace=each.pace)
-        yield CurvePoint(setting, _exactly(each.tau), _exactly(1e3 * each.tokens / spent), "texts")
+def _points(what_if: WhatIf) -> Iterable[CurvePoint]:
+    milliseconds = _steady([forecast for forecast in what_if.forecasts if forecast.predicted_ms])
+    for forecast, spent in milliseconds:
+        setting = Setting(forecast.method, forecast.budget, forecast.split, temperature=what_if.sampling.temperature,
+                          pace=forecast.pace)
+        yield CurvePoint(setting, _exactly(forecast.tau), _exactly(1e3 * forecast.tokens / spent), "texts")
 
 
 def _steady(forecasts: list[Forecast]) -> list[tuple[Forecast, float]]:
     """Each forecast with its milliseconds: where a method does the same rounds at several budgets, their median, since
     what differs is the noise of the measured cost alone."""
     same: dict[object, list[float]] = defaultdict(list)
-    for each in forecasts:
-        same[_work(each)].append(each.predicted_ms)
-    return [(each, median(same[_work(each)])) for each in forecasts]
+    for forecast in forecasts:
+        same[_work(forecast)].append(forecast.predicted_ms)
+    return [(forecast, median(same[_work(forecast)])) for forecast in forecasts]
 
 
-def _work(each: Forecast) -> Forecast:
+def _work(forecast: Forecast) -> Forecast:
     """What identifies the work of a forecast, apart from how it was asked for and how long it took."""
-    return replace(each, budget=0, build_ms=0.0, predicted_ms=0.0)
+    return replace(forecast, budget=0, build_ms=0.0, predicted_ms=0.0)
 
 
 def _exactly(value: float) -> Estimate:
@@ -141,10 +143,10 @@ def _sparse(ticks: dict[str, Any]) -> dict[str, Any]:
     for place, value in enumerate(ticks["tickvals"]):
         if not kept or value - ticks["tickvals"][kept[-1]] >= 0.8:
             kept.append(place)
-    return {name: [each[place] for place in kept] for name, each in ticks.items()}
+    return {name: [values[place] for place in kept] for name, values in ticks.items()}
 
 
-def gain_figure(found: WhatIf, gain: Gain) -> dict[str, Any]:
+def gain_figure(what_if: WhatIf, gain: Gain) -> dict[str, Any]:
     """Tokens that the n-th node adds to a round, against what its row costs, in tokens of the best rate.
 
     A node pays while its gain lies above its cost. The cost of the n-th row is its milliseconds times the tokens
@@ -153,7 +155,7 @@ def gain_figure(found: WhatIf, gain: Gain) -> dict[str, Any]:
     """
     expected, realised = np.asarray(gain.expected), np.asarray(gain.realised)
     nodes = np.arange(1, len(expected) + 1)
-    prices, best = priced(found, gain, realised)
+    prices, best = priced(what_if, gain, realised)
     figure = paper(
         xaxis=axis("n-th best drafted node, log₂", **_octaves(len(nodes))),
         yaxis=axis("tokens per round", type="log", range=[LOWEST, 0.1], exponentformat="none", dtick=1))
@@ -162,17 +164,17 @@ def gain_figure(found: WhatIf, gain: Gain) -> dict[str, Any]:
     figure.add_trace(go.Scatter(
         x=list(np.log2(centres)), y=_above_zero(means), mode="lines+markers", name="how often it was kept",
         line={"color": look(gain.method).color, "width": 2.2},
-        marker={"symbol": look(gain.method).symbol, "size": 7}, customdata=[[round(each)] for each in centres],
+        marker={"symbol": look(gain.method).symbol, "size": 7}, customdata=[[round(centre)] for centre in centres],
         hovertemplate="around node %{customdata[0]}: kept in %{y:.2%} of the rounds<extra></extra>"))
     never = [float(centre) for centre, mean in zip(centres, means, strict=True) if mean == 0]
     if never:  # no place on a logarithmic axis: marked at its foot
         figure.add_trace(go.Scatter(
             x=list(np.log2(never)), y=[10 ** FOOT] * len(never), mode="markers", name="never kept",
             marker={"symbol": "triangle-down-open", "size": 8, "color": look(gain.method).color},
-            customdata=[[round(each)] for each in never],
+            customdata=[[round(centre)] for centre in never],
             hovertemplate="around node %{customdata[0]}: kept in no round<extra></extra>"))
-    if found.withheld:
-        return drawn(figure, f"The gain of a further node for {gain.method}, without its cost. {found.withheld}")
+    if what_if.withheld:
+        return drawn(figure, f"The gain of a further node for {gain.method}, without its cost. {what_if.withheld}")
     figure.add_trace(_line(*binned(prices), "what its row costs", QUIET, "solid"))
     figure.add_vline(x=float(np.log2(max(best, 1))), line={"color": ACCENT, "width": 1.5, "dash": "dot"})
     figure.add_annotation(
@@ -182,12 +184,12 @@ def gain_figure(found: WhatIf, gain: Gain) -> dict[str, Any]:
                          f"{best} nodes, predicted from this text.")
 
 
-def priced(found: WhatIf, gain: Gain, gains: Reals) -> tuple[Reals, int]:
+def priced(what_if: WhatIf, gain: Gain, gains: Reals) -> tuple[Reals, int]:
     """What each row costs, in tokens (n,), and the number of nodes with the most tokens per millisecond."""
-    assert found.cost is not None
+    assert what_if.cost is not None
     drafters, nodes = METHODS[gain.method].drafter_count, len(gains)
-    builds = [each.build_ms for each in found.of(gain.method, gain.split)]
-    spent = np.asarray([found.cost.round_ms(n + 1, n, drafters, max(builds, default=0.0)) for n in range(nodes + 1)])
+    builds = [forecast.build_ms for forecast in what_if.of(gain.method, gain.split)]
+    spent = np.asarray([what_if.cost.round_ms(n + 1, n, drafters, max(builds, default=0.0)) for n in range(nodes + 1)])
     tokens = 1 + np.concatenate([np.zeros(1), np.cumsum(gains)])
     rates = tokens / spent
     return np.diff(spent) * rates.max(), int(rates.argmax())

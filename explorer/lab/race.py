@@ -77,12 +77,12 @@ def race_plan_from(form: Mapping[str, Any], laboratory: Laboratory, rig: str) ->
 
 def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> View:
     """Measure the race; the job holds its progress."""
-    found: list[CellResult] = []
+    results: list[CellResult] = []
     job.total, job.message = len(plan), "Warming up: every lane runs once, unmeasured."
     for measured in run_race(laboratory, plan, job.stop):
-        found.append(measured)
-        job.done, job.message = len(found), ""
-    return race_view(lanes(plan, found, laboratory), plan)
+        results.append(measured)
+        job.done, job.message = len(results), ""
+    return race_view(lanes(plan, results, laboratory), plan)
 
 
 def race_view(race: Race, plan: SweepPlan) -> View:
@@ -115,10 +115,10 @@ def parts(pieces: Mapping[int, Piece], token_ids: Sequence[int], ends: Sequence[
 
 def difference(lane: Lane, pieces: Mapping[int, Piece]) -> str:
     """Where the text first differs from plain decoding's, in a sentence; empty for the same text."""
-    found = lane.difference
-    if found is None:
+    first = lane.difference
+    if first is None:
         return ""
     ours, theirs = (joined(pieces, [token]) if token >= 0 else "the end" for token in (
-        found.token, found.baseline_token))
-    gap = "" if found.gap is None else f" There the target's two log probabilities were {found.gap:.2g} nats apart."
-    return f"Differs from plain decoding at token {found.place + 1}: {ours!r} instead of {theirs!r}.{gap}"
+        first.token, first.baseline_token))
+    gap = "" if first.gap is None else f" There the target's two log probabilities were {first.gap:.2g} nats apart."
+    return f"Differs from plain decoding at token {first.place + 1}: {ours!r} instead of {theirs!r}.{gap}"

@@ -45,14 +45,17 @@ def figures(stored: StoredSweep, measured: Sequence[CellResult]) -> list[tuple[s
     if best is None or not METHODS[best.setting.method].drafter_count:
         return drawn
     nodes = best.setting.nodes
-    found = readings_at(measured, nodes)
-    label, readings = next(((label, each) for (method, label), each in found.items() if method == best.setting.method),
-                           next((label, each) for (_, label), each in found.items()))
+    readings_of = readings_at(measured, nodes)
+    of_best = [(label, of_setting) for (method, label), of_setting in readings_of.items()
+               if method == best.setting.method]
+    label, readings = next(iter(of_best or [(label, of_setting) for (_, label), of_setting in readings_of.items()]))
     at = f"at the node budget {nodes}"
     return [*drawn,
-            (f"Acceptance lengths {at}: the share of rounds by tokens added, root included.", histogram_figure(found)),
+            (f"Acceptance lengths {at}: the share of rounds by tokens added, root included.",
+             histogram_figure(readings_of)),
             (f"Acceptance by depth and rank of {label} {at}.", depth_rank_figure(label, readings)),
-            (f"Calibration {at}: expected tokens per round against those that came of it.", calibration_figure(found))]
+            (f"Calibration {at}: expected tokens per round against those that came of it.",
+             calibration_figure(readings_of))]
 
 
 def load_figures(stored: StoredSweep, measured: Sequence[CellResult]) -> list[tuple[str, View]]:
@@ -60,8 +63,9 @@ def load_figures(stored: StoredSweep, measured: Sequence[CellResult]) -> list[tu
     view = concurrency_view(stored, measured, None, GridFocus())
     if not view["count"] or len(view["table"]["rows"]) < 2:
         return []
-    said = " ".join(view["words"])
-    return [(f"Total tokens per second of {view['line']} over node budget and requests at once. {said}", view["heat"]),
+    sentences = " ".join(view["words"])
+    return [(f"Total tokens per second of {view['line']} over node budget and requests at once. {sentences}",
+             view["heat"]),
             (f"Tokens per second of each request of {view['line']}, against requests at once.", view["each"])]
 
 
@@ -72,15 +76,15 @@ def tables_of(summary: Summary) -> list[View]:
 
 def html_page(stored: StoredSweep, measured: Sequence[CellResult]) -> str:
     """The report as one file."""
-    made, tables = report(stored, measured), tables_of(summarise(stored.plan.settings, measured))
+    record, tables = report(stored, measured), tables_of(summarise(stored.plan.settings, measured))
     parts = {
-        "TITLE": escape(f"Measurement {stored.number}, {made['rig']}"), "VERDICT": _verdict(tables[0]),
-        "FACTS": _facts(made), "TABLE": _table([
-            row for table in tables for row in table["rows"]]), "COMMANDS": _commands(made), "PLOTLY": get_plotlyjs(),
-        "FAILURES": _failures(made), "STYLE": (ASSETS / "stage.css").read_text("utf8") + (
+        "TITLE": escape(f"Measurement {stored.number}, {record['rig']}"), "VERDICT": _verdict(tables[0]),
+        "FACTS": _facts(record), "TABLE": _table([
+            row for table in tables for row in table["rows"]]), "COMMANDS": _commands(record), "PLOTLY": get_plotlyjs(),
+        "FAILURES": _failures(record), "STYLE": (ASSETS / "stage.css").read_text("utf8") + (
             ASSETS / "lab" / "lab.css").read_text("utf8"),
         "FIGURES": _inside([{"caption": caption, **figure} for caption, figure in figures(stored, measured)]),
-        "DATA": _inside(made)}
+        "DATA": _inside(record)}
     # one pass over the page, so that nothing inside a part is taken for a mark
     return re.sub(r"<!--([A-Z]+)-->", lambda mark: parts[mark[1]], PAGE.read_text("utf8"))
 
@@ -99,12 +103,12 @@ def _verdict(table: View) -> str:
             f"{speedup}, τ {best['tau']['median']:.2f} (root included). {escape(table['remark'])}</p>")
 
 
-def _facts(made: Mapping[str, Any]) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in sorted(made["versions"].items()))
-    state = "complete" if made["complete"] else f"{made['done']} of {made['cells']} runs"
-    rows = {"Rig": made["rig"], "Hardware": made["hardware"], "Precision": made["dtype"], "Versions": versions,
-            "Prompts": f"{made['prompts']} of {made['prompt_set']}", "Repeats": made["repeats"],
-            "Max tokens": made["max_tokens"], "Seed": made["seed"], "Begun": made["started"], "State": state}
+def _facts(record: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(record["versions"].items()))
+    state = "complete" if record["complete"] else f"{record['done']} of {record['cells']} runs"
+    rows = {"Rig": record["rig"], "Hardware": record["hardware"], "Precision": record["dtype"], "Versions": versions,
+            "Prompts": f"{record['prompts']} of {record['prompt_set']}", "Repeats": record["repeats"],
+            "Max tokens": record["max_tokens"], "Seed": record["seed"], "Begun": record["started"], "State": state}
     return "".join(f"<div><dt>{name}</dt><dd>{escape(str(value))}</dd></div>" for name, value in rows.items())
 
 
@@ -125,16 +129,16 @@ def _estimate(value: View | None, digits: int) -> str:
     return f"<strong>{value['median']:,.{digits}f}</strong> <small>{low:,.{digits}f} – {high:,.{digits}f}</small>"
 
 
-def _commands(made: Mapping[str, Any]) -> str:
-    lines = [("The measurement again", made["command"])]
-    if made["recommended"]:
-        lines.append(("The recommended setting on a prompt", made["recommended"]["command"]))
+def _commands(record: Mapping[str, Any]) -> str:
+    lines = [("The measurement again", record["command"])]
+    if record["recommended"]:
+        lines.append(("The recommended setting on a prompt", record["recommended"]["command"]))
     return "".join(f"<h3>{name}</h3><pre>{escape(line)}</pre>" for name, line in lines)
 
 
-def _failures(made: Mapping[str, Any]) -> str:
-    items = "".join(f"<li>{escape(each['label'])}: {escape(each['failure'])}</li>" for each in made["failures"][:20])
-    return f"<h2>{len(made['failures'])} runs failed</h2><ul>{items}</ul>" if items else ""
+def _failures(record: Mapping[str, Any]) -> str:
+    items = "".join(f"<li>{escape(run['label'])}: {escape(run['failure'])}</li>" for run in record["failures"][:20])
+    return f"<h2>{len(record['failures'])} runs failed</h2><ul>{items}</ul>" if items else ""
 
 
 def _name(stored: StoredSweep, ending: str) -> str:
@@ -166,6 +170,6 @@ def saved(kind: str, stored: StoredSweep, measured: Sequence[CellResult]) -> Dow
     """The measurement in one of the forms ``FORMS``; RequestError for another form, or with nothing measured."""
     if kind not in FORMS:
         raise RequestError(f"There is no report {kind[:20]!r}; choose one of {', '.join(FORMS)}.")
-    if not any(found.reading for found in measured):
+    if not any(result.reading for result in measured):
         raise RequestError("Nothing has been measured yet; press Measure first.")
     return FORMS[kind](stored, measured)

@@ -102,18 +102,18 @@ def _right(title: str) -> dict[str, Any]:
     return axis(title, overlaying="y", side="right", rangemode="tozero", showgrid=False, tickmode="auto", nticks=6)
 
 
-def traffic_figure(found: Sequence[Traffic]) -> View | None:
+def traffic_figure(looks: Sequence[Traffic]) -> View | None:
     """τ and tokens a second against time; None before the second look."""
-    if not found:
+    if not looks:
         return None
-    x = [each.seconds for each in found]
+    x = [look.seconds for look in looks]
     figure = paper(xaxis=axis("seconds since this tab was first opened"), yaxis=axis("tokens/s", rangemode="tozero"),
                    yaxis2=_right("τ"))
-    figure.add_trace(go.Scatter(x=x, y=[each.tokens_per_second for each in found], mode="lines", name="tokens/s",
+    figure.add_trace(go.Scatter(x=x, y=[look.tokens_per_second for look in looks], mode="lines", name="tokens/s",
                                 line={"color": INK, "width": 2}, hovertemplate="%{y:.0f} tokens/s<extra></extra>"))
-    figure.add_trace(go.Scatter(x=x, y=[each.tau for each in found], mode="lines+markers", name="τ", yaxis="y2",
+    figure.add_trace(go.Scatter(x=x, y=[look.tau for look in looks], mode="lines+markers", name="τ", yaxis="y2",
                                 line={"color": ACCENT, "width": 2}, hovertemplate="τ %{y:.2f}<extra></extra>"))
-    last = next((each.tau for each in reversed(found) if each.tau is not None), None)
+    last = next((look.tau for look in reversed(looks) if look.tau is not None), None)
     return drawn(figure, "No drafts yet." if last is None else f"τ was {last:.2f} when it last drafted.")
 
 

@@ -175,17 +175,18 @@ class LabService:
             trace = self._trace_of(str(wanted["run"]))
             method = trace.header.request.method
             plain = trace.header.chunked or method in METHODS and not METHODS[method].drafter_count
-            found = {} if plain or not trace.entries else {(method, method): [reading_of(trace)]}
+            readings = {} if plain or not trace.entries else {(method, method): [reading_of(trace)]}
         else:
-            found = readings_at(self._measured(wanted), str(wanted.get("nodes")))
-        if not found:
+            readings = readings_at(self._measured(wanted), str(wanted.get("nodes")))
+        if not readings:
             return {"histogram": None, "map": None, "calibration": None}
         line = str(wanted.get("line"))
-        label, chosen = next(((name, each) for (_, name), each in found.items() if name == line),
-                             next((name, each) for (_, name), each in found.items()))
-        believed = all(isfinite(length) for each in found.values() for reading in each for length in reading.expected)
-        return {"histogram": histogram_figure(found), "map": depth_rank_figure(label, chosen),
-                "calibration": calibration_figure(found) if believed else None}
+        label, chosen = next(((name, of_setting) for (_, name), of_setting in readings.items() if name == line),
+                             next((name, of_setting) for (_, name), of_setting in readings.items()))
+        believed = all(isfinite(length) for of_setting in readings.values() for reading in of_setting
+                       for length in reading.expected)
+        return {"histogram": histogram_figure(readings), "map": depth_rank_figure(label, chosen),
+                "calibration": calibration_figure(readings) if believed else None}
 
     def anatomy(self, wanted: Mapping[str, Any]) -> View:
         """Where a tree pays, in the rounds of a run {"run"}, also as predicted for {"model", "device"}."""
@@ -207,10 +208,10 @@ class LabService:
                 and (run.get("rig"), run.get("hardware")) == (here.rig, here.hardware)]
 
     def _stored(self, wanted: Mapping[str, Any]) -> StoredSweep:
-        found = self._sweeps.chosen(wanted.get("sweep"))
-        if found is None:
+        stored = self._sweeps.chosen(wanted.get("sweep"))
+        if stored is None:
             raise RequestError("Nothing has been measured yet; press Measure first.")
-        return found
+        return stored
 
     def _measured(self, wanted: Mapping[str, Any]) -> list[CellResult]:
         return self._sweeps.measured(self._stored(wanted).number)

@@ -98,6 +98,6 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
 
 def drawn(figure: go.Figure, summary: str) -> dict[str, Any]:
     """The figure as JSON values for ``Plotly.react``; ``summary`` is what a screen reader says of it."""
-    made: dict[str, Any] = figure.to_plotly_json()
-    made["layout"].pop("template", None)
-    return {"data": made["data"], "layout": made["layout"], "summary": summary}
+    plot: dict[str, Any] = figure.to_plotly_json()
+    plot["layout"].pop("template", None)
+    return {"data": plot["data"], "layout": plot["layout"], "summary": summary}

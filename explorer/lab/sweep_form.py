@@ -61,10 +61,10 @@ class PromptSets:
 
     def view(self) -> list[View]:
         """What the page lists: name, title, count."""
-        shown = [{"name": name, "title": TITLES.get(name, name), "count": len(each)}
-                 for name, each in self._shipped.items()]
-        return shown + [{"name": name, "title": title, "count": len(each)}
-                        for name, (title, each) in self._uploaded.items()]
+        shown = [{"name": name, "title": TITLES.get(name, name), "count": len(prompts)}
+                 for name, prompts in self._shipped.items()]
+        return shown + [{"name": name, "title": title, "count": len(prompts)}
+                        for name, (title, prompts) in self._uploaded.items()]
 
     def add(self, upload: Mapping[str, Any]) -> str:
         """Remember an uploaded file, {"name", "upload" or "data": see ``Uploads.whole``}; the new set's name.
@@ -97,13 +97,13 @@ def _methods(value: Any) -> tuple[str, ...]:
 
 
 def _budgets(value: Any) -> tuple[int | str, ...]:
-    return tuple(each if each == AUTO else whole("A node budget", each, 0, MOST_NODES)
-                 for each in listed("budgets", value))
+    return tuple(budget if budget == AUTO else whole("A node budget", budget, 0, MOST_NODES)
+                 for budget in listed("budgets", value))
 
 
 def _concurrency(value: Any) -> tuple[int, ...]:
-    return tuple(whole("A number of requests at once", each, 1, MOST_CONCURRENCY)
-                 for each in listed("numbers of requests at once", value))
+    return tuple(whole("A number of requests at once", count, 1, MOST_CONCURRENCY)
+                 for count in listed("numbers of requests at once", value))
 
 
 def listed(name: str, value: Any) -> Sequence[Any]:

@@ -121,9 +121,9 @@ def single_points(runs: Iterable[Mapping[str, Any]]) -> list[CurvePoint]:
     may have been closed while it wrote."""
     by_setting: dict[Setting, list[tuple[float, float]]] = defaultdict(list)
     for run in list(runs)[-MOST_RUNS:]:
-        found = _point_of(run)
-        if found is not None:
-            by_setting[found[0]].append(found[1])
+        point = _point_of(run)
+        if point is not None:
+            by_setting[point[0]].append(point[1])
     return [CurvePoint(setting, estimate([tau for tau, _ in values]), estimate([speed for _, speed in values]), "runs")
             for setting, values in by_setting.items()]
 
@@ -140,27 +140,27 @@ def _point_of(run: Any) -> tuple[Setting, tuple[float, float]] | None:
     return (setting, values) if fits else None
 
 
-def curves_view(summary: Summary, runs: Iterable[Mapping[str, Any]], found: WhatIf | None = None,
+def curves_view(summary: Summary, runs: Iterable[Mapping[str, Any]], what_if: WhatIf | None = None,
                 line: str = "") -> View:
     """{figure, count, predicted}: the curves of a sweep, of single runs and of one line of a what-if; count is how many
     points there are."""
     layers = [swept(points_of(summary)), single(single_points(runs)),
-              predicted(predicted_points(found, line), speed=not (found and found.withheld))]
+              predicted(predicted_points(what_if, line), speed=not (what_if and what_if.withheld))]
     best = summary.best
     marked = next((point for point in layers[0].points if best and point.setting == best.setting), None)
     concurrency = summary.counts[0] if summary.counts else 1
     return {"figure": curves_figure(layers, marked, concurrency), "count": sum(len(layer.points) for layer in layers),
-            "predicted": predicted_view(found, line)}
+            "predicted": predicted_view(what_if, line)}
 
 
 def readings_at(measured: Sequence[CellResult], nodes: str) -> dict[tuple[str, str], list[Reading]]:
     """The readings of every drafting setting with that budget, a number or ``auto``, by method and curve; RequestError
     where none is."""
-    found: dict[tuple[str, str], list[Reading]] = defaultdict(list)
-    for each in measured:
-        setting = each.cell.setting
-        if each.reading and setting.nodes == nodes and METHODS[setting.method].drafter_count:
-            found[setting.method, line_of(setting)].append(each.reading)
-    if not found:
+    readings: dict[tuple[str, str], list[Reading]] = defaultdict(list)
+    for result in measured:
+        setting = result.cell.setting
+        if result.reading and setting.nodes == nodes and METHODS[setting.method].drafter_count:
+            readings[setting.method, line_of(setting)].append(result.reading)
+    if not readings:
         raise RequestError(f"Nothing was measured at the budget {nodes[:20]!r} yet; choose another one.")
-    return dict(found)
+    return dict(readings)

@@ -63,8 +63,8 @@ class Tools:
                 job.hear(f"Measuring what rounds of {count} at once cost …", place / (len(TRIED_CONCURRENCY) + 1))
                 costs[count] = instruments.concurrent_cost(trace, count)
             job.hear("Replaying the text with every method and budget …", len(costs) / (len(TRIED_CONCURRENCY) + 1))
-            found = self.forecast(name) or instruments.what_if(trace, Progress())
-            self._loads[name] = ConcurrencyPrediction(found, costs)
+            forecast = self.forecast(name) or instruments.what_if(trace, Progress())
+            self._loads[name] = ConcurrencyPrediction(forecast, costs)
             while len(self._loads) > MOST_FORECASTS:
                 self._loads.popitem(last=False)
             return {"load": name}
@@ -72,34 +72,35 @@ class Tools:
 
     def concurrency_prediction(self, name: object) -> ConcurrencyPrediction | None:
         """What was predicted from that run for the rig that answers now."""
-        found = self._loads.get(str(name))
-        return found if found and self._is_of_this_rig(found.forecast) else None
+        prediction = self._loads.get(str(name))
+        return prediction if prediction and self._is_of_this_rig(prediction.forecast) else None
 
     def forecast(self, name: object) -> WhatIf | None:
         """The what-if that was made from that run on the rig that answers now."""
-        found = self._forecasts.get(str(name))
-        return found if found and self._is_of_this_rig(found) else None
+        forecast = self._forecasts.get(str(name))
+        return forecast if forecast and self._is_of_this_rig(forecast) else None
 
-    def _is_of_this_rig(self, found: WhatIf) -> bool:
-        return bool(found.rig == self._rig.instruments.laboratory.conditions.rig)
+    def _is_of_this_rig(self, forecast: WhatIf) -> bool:
+        return bool(forecast.rig == self._rig.instruments.laboratory.conditions.rig)
 
     def cost(self, wanted: Mapping[str, Any]) -> View:
         """The figures of a what-if: {"what_if", "line": of which method and split the gains are}."""
-        found = self.forecast(wanted.get("what_if"))
-        if found is None or found.cost is None:
+        forecast = self.forecast(wanted.get("what_if"))
+        if forecast is None or forecast.cost is None:
             raise RequestError("The cost of a pass has not been measured for this run yet; press Measure the cost.")
-        lines = {gain.method if gain.split == "total" else f"{gain.method} {gain.split}": gain for gain in found.gains}
+        lines = {gain.method if gain.split == "total" else f"{gain.method} {gain.split}": gain
+                 for gain in forecast.gains}
         if not lines:
             raise RequestError("No method of this rig drafts, so there is no gain to draw.")
-        best = found.best
+        best = forecast.best
         usual = [line for line, gain in lines.items()
                  if best and (gain.method, gain.split) == (best.method, best.split)]
         line = str(wanted.get("line"))
         chosen = line if line in lines else [*usual, *lines][0]
-        about, gain = found.cost, lines[chosen]
-        pays = 0 if found.withheld else priced(found, gain, np.asarray(gain.realised))[1]
-        return {"cost": cost_figure(about, pays), "withheld": found.withheld,
-                "gain": gain_figure(found, gain), "lines": list(lines), "line": chosen,
+        about, gain = forecast.cost, lines[chosen]
+        pays = 0 if forecast.withheld else priced(forecast, gain, np.asarray(gain.realised))[1]
+        return {"cost": cost_figure(about, pays), "withheld": forecast.withheld,
+                "gain": gain_figure(forecast, gain), "lines": list(lines), "line": chosen,
                 "about": f"Measured on {about.hardware} in {about.dtype} after {about.context} tokens, "
                          f"{about.sampling}, medians of {about.repeats}."}
 

@@ -39,9 +39,10 @@ class Calls:
 
     def __init__(self, page: gr.Blocks) -> None:
         named = page.get_api_info(all_endpoints=True)["named_endpoints"]
-        self._by_number = {number: _function(each, named) for number, each in page.fns.items() if each.fn is not None}
-        self._by_name = {each.api_name: self._by_number[number] for number, each in page.fns.items()
-                         if number in self._by_number and f"/{each.api_name}" in named}
+        self._by_number = {number: _function(function, named) for number, function in page.fns.items()
+                           if function.fn is not None}
+        self._by_name = {function.api_name: self._by_number[number] for number, function in page.fns.items()
+                         if number in self._by_number and f"/{function.api_name}" in named}
         self._of_parts = {(number, name) for number, part in page.blocks.items() for name in dir(part)
                           if getattr(getattr(part, name, None), "_is_server_fn", False)}
 
@@ -70,18 +71,18 @@ class Calls:
 
     def _check_numbered(self, value: Mapping[str, Any], name: str) -> None:
         number = value.get("fn_index")
-        found = self._named(name) if number is None and name != "join" else None
-        if found is None and type(number) is int:
-            found = self._by_number.get(number)
-        if found is None:
+        function = self._named(name) if number is None and name != "join" else None
+        if function is None and type(number) is int:
+            function = self._by_number.get(number)
+        if function is None:
             raise Refusal(404, f"There is no function {_seen(number)}.")
-        _check_count(found.values, value)
+        _check_count(function.values, value)
 
-    def _check_named(self, found: Function, value: Mapping[str, Any]) -> None:
-        if unknown := sorted(set(value) - found.names):
-            there = ", ".join(sorted(found.names))
+    def _check_named(self, function: Function, value: Mapping[str, Any]) -> None:
+        if unknown := sorted(set(value) - function.names):
+            there = ", ".join(sorted(function.names))
             raise Refusal(422, f"There is no parameter {_seen(unknown[0])}; there are {there}.")
-        if missing := sorted(found.needed - set(value)):
+        if missing := sorted(function.needed - set(value)):
             raise Refusal(422, f"The parameter {missing[0]} is missing.")
 
     def _named(self, name: str) -> Function:
@@ -90,11 +91,11 @@ class Calls:
         return self._by_name[name]
 
 
-def _function(made: Any, named: Mapping[str, Any]) -> Function:
-    parameters = named.get(f"/{made.api_name}", {"parameters": []})["parameters"]
-    names = {each["parameter_name"]: not each["parameter_has_default"] for each in parameters}
-    given = sum(not getattr(part, "skip_api", False) for part in made.inputs)
-    return Function(len(made.inputs), given, frozenset({*names, "session_hash"}),
+def _function(function: Any, named: Mapping[str, Any]) -> Function:
+    parameters = named.get(f"/{function.api_name}", {"parameters": []})["parameters"]
+    names = {parameter["parameter_name"]: not parameter["parameter_has_default"] for parameter in parameters}
+    given = sum(not getattr(part, "skip_api", False) for part in function.inputs)
+    return Function(len(function.inputs), given, frozenset({*names, "session_hash"}),
                     frozenset(name for name, needed in names.items() if needed))
 
 

@@ -121,7 +121,7 @@ def check_path(scope: Scope) -> None:
     below = path.removeprefix(API).rstrip("/") if path.startswith(API) else None
     is_open = (path if path == "/" else path.rstrip("/")) in PAGES or path.startswith(FOLDERS)
     if below is not None:
-        is_open = any(below == each or (each.endswith("/") and below.startswith(each)) for each in ASKED)
+        is_open = any(below == start or (start.endswith("/") and below.startswith(start)) for start in ASKED)
     if not is_open or not _can_be_named(path):
         raise Refusal(404, f"There is nothing at {path[:80]!r}.")
 

@@ -27,11 +27,11 @@ Place = tuple[str, int | None]  # a name or an address, in lower case and withou
 
 def place_of(text: str) -> Place | None:
     """``example.org:80`` or ``[::1]:80`` in its two parts; None where it is neither."""
-    found = NAME.fullmatch(text)
-    if not found or int(found["port"] or 0) > 65535:
+    match = NAME.fullmatch(text)
+    if not match or int(match["port"] or 0) > 65535:
         return None
-    name = (found["name"] or "").lower().rstrip(".") or (found["address"] or "").lower()
-    return (name, int(found["port"]) if found["port"] else None) if name else None
+    name = (match["name"] or "").lower().rstrip(".") or (match["address"] or "").lower()
+    return (name, int(match["port"]) if match["port"] else None) if name else None
 
 
 def origin_of(text: str) -> Place | None:

@@ -31,17 +31,17 @@ class Logins:
 
     def wait_seconds(self, address: str) -> float:
         """How long that address has to wait before its next attempt; 0 for not at all."""
-        found = self._failures.get(neighbourhood(address))
-        return max(0.0, found.again - self._clock()) if found else 0.0
+        failures = self._failures.get(neighbourhood(address))
+        return max(0.0, failures.again - self._clock()) if failures else 0.0
 
     def attempt(self, address: str) -> None:
         """An attempt begins."""
         key = neighbourhood(address)
-        found = self._failures.setdefault(key, Failures())
+        failures = self._failures.setdefault(key, Failures())
         self._failures.move_to_end(key)
-        found.count += 1
-        over = found.count - FREE_FAILURES
-        found.again = self._clock() + (min(LONGEST_WAIT_SECONDS, 2.0 ** min(over, 30)) if over > 0 else 0.0)
+        failures.count += 1
+        over = failures.count - FREE_FAILURES
+        failures.again = self._clock() + (min(LONGEST_WAIT_SECONDS, 2.0 ** min(over, 30)) if over > 0 else 0.0)
         while len(self._failures) > MOST_ADDRESSES:
             self._failures.popitem(last=False)
 
@@ -53,9 +53,9 @@ class Logins:
 def neighbourhood(address: str) -> str:
     """The address; of the sixth version its first 64 bits, of which one household has all."""
     try:
-        found = ip_address(address)
+        parsed = ip_address(address)
     except ValueError:
         return address
-    if not isinstance(found, IPv6Address):
+    if not isinstance(parsed, IPv6Address):
         return address
-    return str(found.ipv4_mapped or IPv6Address(int(found) >> 64 << 64))
+    return str(parsed.ipv4_mapped or IPv6Address(int(parsed) >> 64 << 64))

@@ -50,13 +50,13 @@ class ServerRetry:
     def view(self) -> View:
         """For the browser: its address, and a sentence on what has been tried."""
         if self._trying:
-            said = f"{self.load.name} is being asked again now."
+            sentence = f"{self.load.name} is being asked again now."
         else:
             times = "once" if self._tries == 1 else f"{self._tries} times"
             ago = f"{monotonic() - self._last:.0f} s ago"
-            said = (f"{self.load.name} has been asked {times}, the last time {ago}; this "
+            sentence = (f"{self.load.name} has been asked {times}, the last time {ago}; this "
                     "page goes on asking, and takes it when it answers.")
-        return {"name": self.load.name, "said": said}
+        return {"name": self.load.name, "said": sentence}
 
     def _go_on(self) -> None:
         for pause in chain(PAUSES, repeat(PAUSES[-1])):
@@ -186,10 +186,10 @@ class AttachedServer:
         reached = len(written.text) - 1 - sum(step.written for step in steps)
         for step in steps:
             tokens = written.text[reached:reached + step.written + 1]
-            made = chain_round(len(shown), len(reader.prompt_ids) + reached, tokens, step)
+            round_ = chain_round(len(shown), len(reader.prompt_ids) + reached, tokens, step)
             reached += step.written
             shown.append(step)
-            yield Entry(made, {token.id: token.piece for token in tokens}, written.at(reached))
+            yield Entry(round_, {token.id: token.piece for token in tokens}, written.at(reached))
 
     def _header(self, ask: PromptRequest, reader: AnswerReader, report: ServerReport | None, chunked: bool) -> Header:
         note = f"{self.server.tells(report)} Times are those at which the text arrived here."
@@ -208,7 +208,6 @@ class AttachedServer:
         return End(reason, rounds, written.at(len(written.text) - 1), said=report.said, **totals)
 
     def close(self) -> None:
-        """See ``explorer.source.Source``."""
         self.server.client.close()
 
 

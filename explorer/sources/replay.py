@@ -55,7 +55,6 @@ class Recordings:
         return ()
 
     def usual_drafters(self, method: str) -> Sequence[str]:
-        """See ``drafters``."""
         return ()
 
     def share(self, ask: PromptRequest) -> float:
@@ -94,33 +93,27 @@ class NoInstruments:
         self.laboratory: Laboratory = _ClosedLaboratory(source, reason)
 
     def in_turns(self, asks: Sequence[PromptRequest]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
-        """See ``Instruments``."""
         raise RigError(self.reason)
 
     def missing_processors(self) -> float:
-        """See ``Instruments``."""
         return 0.0
 
     def twin(self) -> None:
         """See ``Instruments``."""
 
     def cost(self, trace: Trace) -> CostCurve:
-        """See ``Instruments``."""
         raise RigError(self.reason)
 
     def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
-        """See ``Instruments``."""
         raise RigError(self.reason)
 
     def known_cost(self, trace: Trace, measuring: bool = False) -> None:
         """See ``Instruments``."""
 
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
-        """See ``Instruments``."""
         raise RigError(self.reason)
 
     def doctor(self, progress: Progress) -> Sequence[DoctorFinding]:
-        """See ``Instruments``."""
         raise RigError(self.reason)
 
 

@@ -29,7 +29,7 @@ def measure(lab: Any) -> None:
     """Six settings on two prompts; the cells fill in meanwhile. Every test may come first, so all begin here."""
     lab.locator("[data-plot=heat]", has_text="Nothing measured with scripted rig yet").wait_for()
     choose(lab, ["ddtree"], [8, 64])
-    lab.evaluate(f"{LAB}.sweep.together.values = [1, 8]; {LAB}.sweep.count()")
+    lab.evaluate(f"{LAB}.sweep.concurrency.values = [1, 8]; {LAB}.sweep.count()")
     assert lab.locator(".lab-plan").inner_text().startswith("6 settings on 2 prompts: 12 runs")
     button(lab, "Measure").click()
     lab.wait_for_function(f"{STATE} === 'running' && {LABELS}.length > 0")
@@ -49,7 +49,7 @@ def test_the_recommendation_follows_the_slider(lab: Any) -> None:
     slider = lab.get_by_label("Concurrency", exact=True).and_(lab.locator("[type=range]"))
     slider.focus()
     slider.press("End")
-    lab.wait_for_function(f"{LAB}.together === 8")
+    lab.wait_for_function(f"{LAB}.concurrency === 8")
     assert "8 at once" in lab.locator(".lab-verdict .lab-headline").inner_text() and "at once" not in alone
     assert "--concurrency 8" in lab.locator(".lab-verdict").inner_text()
     assert slider.get_attribute("aria-valuetext") == "8 at once"

@@ -41,7 +41,6 @@ class ToyTarget:
 
     @property
     def context_limit(self) -> int:
-        """See ``plan.Target``."""
         return self._limit
 
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Features]:
@@ -81,13 +80,11 @@ class ToyTarget:
         self.released += 1
 
     def fork(self) -> ToyTarget:
-        """See ``plan.Target``."""
         other = copy(self)
         other.text, other._packed = [], None
         return other
 
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
-        """See ``acceptance.Residual``."""
         own = np.exp(self.processed()[self._rows[row]])
         left = own.copy()
         left[tokens] -= masses
@@ -138,7 +135,6 @@ class ToyDrafter:
         self._marginals: dict[int, Table] = {}
 
     def begin(self, rows: int) -> None:
-        """See ``plan.Drafter``."""
         self.text = []
 
     def observe(self, token_ids: Integers, features: Features) -> None:
@@ -148,7 +144,6 @@ class ToyDrafter:
         self.text += token_ids.tolist()
 
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``plan.Drafter``."""
         context = self.target.context([*self.text[-ORDER:], root])
         if context not in self._marginals:
             self._marginals[context] = self._blurred(context)
@@ -163,7 +158,6 @@ class ToyDrafter:
         self.released += 1
 
     def fork(self) -> ToyDrafter:
-        """See ``plan.Drafter``."""
         other = copy(self)
         other.text = []
         return other

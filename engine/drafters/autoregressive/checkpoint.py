@@ -40,9 +40,9 @@ def _load(folder: Path, target: TorchTarget) -> AutoregressiveDrafter:
 
 def _same_tokens(folder: Path, target: Path) -> None:
     """RigError where a token has different ids in the two tokenizers, or an id different tokens."""
-    own, wanted = load_tokenizer(folder).get_vocab(), load_tokenizer(target).get_vocab()
+    vocabulary, wanted = load_tokenizer(folder).get_vocab(), load_tokenizer(target).get_vocab()
     named = {place: token for token, place in wanted.items()}
-    for token, place in own.items():
+    for token, place in vocabulary.items():
         if wanted.get(token, place) != place or named.get(place, token) != token:
             raise RigError(f"The drafter in {display_name(folder)} has another tokenizer than the target: its token "
                            f"{place} is {token!r}, the target's is {named.get(place)!r}; choose a drafter that shares "

@@ -53,13 +53,11 @@ class AutoregressiveDrafter:
         return lattice
 
     def fork(self) -> Self:
-        """See ``plan.Drafter``."""
         other = copy(self)
         other.release()
         return other
 
     def release(self) -> None:
-        """See ``plan.Drafter``."""
         self._cache = None
         self._pending, self._length = [], 0
 
@@ -77,7 +75,6 @@ class AutoregressiveDrafter:
         return logits
 
     def after(self, tokens: Tensor, parents: Tensor) -> Tensor:
-        """See ``beam.PathModel``."""
         self._position += 1
         positions = torch.full_like(tokens, self._position)
         return self._rows(tokens, positions, self._ancestry.mask(parents), last=len(tokens))

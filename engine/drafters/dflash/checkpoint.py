@@ -97,19 +97,19 @@ def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDraft
     model, weights, family = DFlashModel(config), load_weights(folder), config.dflash_config["family"]
     if family == "TreeFlash":
         weights = {name.removeprefix("model."): value for name, value in weights.items()}
-    own = {name: weights.pop(f"{name}.weight", None) for name in ("embed_tokens", "lm_head")}
+    matrices = {name: weights.pop(f"{name}.weight", None) for name in ("embed_tokens", "lm_head")}
     if family == "DSpark":
         weights = {name: value for name, value in weights.items() if not name.startswith(NOT_DRAFTING)}
     filled(model, weights, folder)
     embedding, head = target.embedding, target.logits
     shape = (config.vocab_size, config.hidden_size)
-    for name, value in own.items():
+    for name, value in matrices.items():
         must_fit(folder, f"{name} of shape", shape if value is None else tuple(value.shape), shape)
-    if own["embed_tokens"] is not None:
-        embedding = placed(nn.Embedding.from_pretrained(own["embed_tokens"]), target.device, target.model.dtype)
-    if own["lm_head"] is not None:
+    if matrices["embed_tokens"] is not None:
+        embedding = placed(nn.Embedding.from_pretrained(matrices["embed_tokens"]), target.device, target.model.dtype)
+    if matrices["lm_head"] is not None:
         linear = nn.Linear(config.hidden_size, config.vocab_size, bias=False, device="meta")
-        linear.weight = nn.Parameter(own["lm_head"], requires_grad=False)
+        linear.weight = nn.Parameter(matrices["lm_head"], requires_grad=False)
         head = PackedHead(placed(linear, target.device, target.model.dtype))
     return DFlashDrafter(placed(model, target.device, target.model.dtype), embedding, head)
 
@@ -119,11 +119,11 @@ def drafter_config(folder: Path) -> Qwen3Config:
     keeps them."""
     values = _plain(folder, read_config(folder))
     options, family = _options(folder, values), family_of(values)
-    own = {*NEEDED, *SCALES, *FAMILIES[family][0]}
-    known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT | own
+    named_options = {*NEEDED, *SCALES, *FAMILIES[family][0]}
+    known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT | named_options
     _refuse(folder, {name: value for name, value in values.items() if name not in known})
     _refuse(folder, {
-        name: value for name, value in options.items() if name not in own | {"num_target_layers", "causal"}})
+        name: value for name, value in options.items() if name not in named_options | {"num_target_layers", "causal"}})
     config = Qwen3Config(**{key: value for key, value in values.items() if key not in ("auto_map", "dflash_config")})
     if values.get("is_causal") is not None:
         options["causal"] = values["is_causal"]
@@ -175,10 +175,11 @@ def _options(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     inner = values.get("dflash_config") or {}
     must_be(folder, {"dflash_config": inner}, dict, "an object")
     family = family_of(values)
-    own, needed = FAMILIES[family]
-    options = {**{name: values[name] for name in (*NEEDED, *SCALES, *own, "num_target_layers") if name in values},
+    family_options, needed = FAMILIES[family]
+    options = {**{name: values[name] for name in (*NEEDED, *SCALES, *family_options, "num_target_layers")
+                  if name in values},
                **inner}
-    for name in (*NEEDED, *own[:needed]):
+    for name in (*NEEDED, *family_options[:needed]):
         if options.get(name) is None:
             raise RigError(f"config.json in {display_name(folder)} names no {name}, without which no {family} drafter "
                            "runs.")

@@ -130,7 +130,6 @@ class DFlashDrafter:
 
     @property
     def weights(self) -> object:
-        """See ``plan.BatchDrafter``."""
         return self.model
 
     @in_inference_mode
@@ -157,14 +156,12 @@ class DFlashDrafter:
         return self._block
 
     def fork(self) -> DFlashDrafter:
-        """See ``plan.Drafter``."""
         other = copy(self)
         other._block = self._block.clone()
         other.release()
         return other
 
     def proposals(self, text: ReadText, width: int) -> Proposals:
-        """See ``abilities.ReplayDrafter``."""
         return proposals(self, text, width)
 
     def _masks(self, end: int) -> dict[Sight, Tensor | None]:
@@ -178,6 +175,5 @@ class DFlashDrafter:
         return masks
 
     def release(self) -> None:
-        """See ``plan.Drafter``."""
         self._context = torch.empty(0)
         self._length = 0

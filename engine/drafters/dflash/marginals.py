@@ -25,8 +25,8 @@ def likeliest_tokens(logits: Tensor, width: int) -> tuple[Tensor, Tensor]:
     logprobs, width = logits.log_softmax(-1, float32), min(width, logits.shape[-1])
     if logits.device.type == "cpu" and logits.shape[-1] >= LARGE * width:
         return _among_the_best_blocks(logprobs, width)
-    found = logprobs.topk(width, -1)
-    return found.values, found.indices
+    best = logprobs.topk(width, -1)
+    return best.values, best.indices
 
 
 def _among_the_best_blocks(logprobs: Tensor, width: int) -> tuple[Tensor, Tensor]:
@@ -39,5 +39,5 @@ def _among_the_best_blocks(logprobs: Tensor, width: int) -> tuple[Tensor, Tensor
     best = logprobs[:, :whole].unflatten(-1, (BLOCK, blocks)).amax(1).topk(width, -1, sorted=False).indices
     inside = (best[:, None] + blocks * arange(BLOCK)[:, None]).flatten(1)
     places = cat([inside, arange(whole, vocabulary).expand(len(logprobs), -1)], -1)
-    found = logprobs.gather(-1, places).topk(width, -1)
-    return found.values, places.gather(-1, found.indices)
+    top = logprobs.gather(-1, places).topk(width, -1)
+    return top.values, places.gather(-1, top.indices)

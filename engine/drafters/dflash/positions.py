@@ -45,11 +45,11 @@ def proposals(drafter: BlockDrafter, text: ReadText, width: int, manner: Manner 
     ``MOST_BYTES``."""
     manner, size = manner or usual(drafter), len(text.token_ids)
     context = drafter.model.context(text.features[None], manner.rotation(torch.arange(size, device=drafter.device)))
-    found: list[Lattice] = []
+    lattices: list[Lattice] = []
     for anchors in torch.from_numpy(text.anchors).long().to(drafter.device).split(_batch(drafter, size)):
         hidden = _denoised(drafter, text, context[..., :int(anchors[-1]), :], anchors, manner)
-        found += drafter.lattices(hidden, torch.from_numpy(text.token_ids).long().to(drafter.device)[anchors], width)
-    return found
+        lattices += drafter.lattices(hidden, torch.from_numpy(text.token_ids).long().to(drafter.device)[anchors], width)
+    return lattices
 
 
 def _batch(drafter: BlockDrafter, size: int) -> int:
@@ -65,7 +65,7 @@ def _denoised(drafter: BlockDrafter, text: ReadText, context: Tensor, anchors: T
     count, block, length = len(anchors), drafter.block, context.shape[-2]
     tokens = manner.lay(torch.from_numpy(text.token_ids).long().to(drafter.device)[anchors])
     positions = anchors[:, None] + torch.arange(block, device=drafter.device)
-    cosines, sines = (each.view(count, 1, block, -1) for each in manner.rotation(positions.flatten()))
+    cosines, sines = (part.view(count, 1, block, -1) for part in manner.rotation(positions.flatten()))
     before = torch.arange(length, device=drafter.device) < anchors[:, None]
     seen = torch.cat([before, before.new_ones(count, block)], -1)[:, None, None].expand(-1, 1, block, -1)
     keys = torch.cat([torch.arange(length, device=drafter.device).expand(count, -1), positions], -1)

@@ -72,7 +72,7 @@ def _drafter_config(folder: Path, values: dict[str, Any], target: TargetFacts) -
 
 def _load(folder: Path, config: LlamaConfig, target: TorchTarget) -> Eagle3Drafter:
     weights = load_weights(folder)
-    own = weights.pop(EMBEDDING, None)
+    own_weight = weights.pop(EMBEDDING, None)
     model = Eagle3Model(config)
     if config.draft_vocab_size == config.vocab_size:  # then every token has its own id, mapped or not
         weights.setdefault("d2t", model.d2t)
@@ -83,8 +83,8 @@ def _load(folder: Path, config: LlamaConfig, target: TorchTarget) -> Eagle3Draft
         raise RigError(f"The vocabulary map d2t in {display_name(folder)} leads to token {int(ids.max())}; the target "
                        f"has {config.vocab_size} tokens.")
     model = placed(model, target.device, target.model.dtype)
-    embedding = target.embedding if own is None else nn.Embedding.from_pretrained(
-        own.to(device=target.device, dtype=target.model.dtype))
+    embedding = target.embedding if own_weight is None else nn.Embedding.from_pretrained(
+        own_weight.to(device=target.device, dtype=target.model.dtype))
     must_fit(folder, "token embeddings of size", config.hidden_size, embedding.weight.shape[1])
     return Eagle3Drafter(model, embedding)
 

@@ -51,17 +51,14 @@ class Eagle3Drafter:
 
     @in_inference_mode
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``plan.Drafter``."""
         return grow(self, root, self.reach.within(width, width))
 
     def fork(self) -> Self:
-        """See ``plan.Drafter``."""
         other = copy(self)
         other.release()
         return other
 
     def release(self) -> None:
-        """See ``plan.Drafter``."""
         self._room = self._features = self._hidden = torch.empty(0)
         self._tokens, self._length = [], 0
 
@@ -81,7 +78,6 @@ class Eagle3Drafter:
         return self.model.logits(self._hidden)
 
     def after(self, tokens: Tensor, parents: Tensor) -> Tensor:
-        """See ``beam.PathModel``."""
         self._position += 1
         positions = torch.full_like(tokens, self._position)
         self._hidden = self._run(self._hidden[parents], tokens, positions, self._ancestry.mask(parents))

@@ -52,7 +52,6 @@ class NGramDrafter:
         self._context: Context = (NOTHING, NOTHING)
 
     def begin(self, rows: int) -> None:
-        """See ``plan.Drafter``."""
         self._tallies = Tallies()
         self._context = (NOTHING, NOTHING)
 
@@ -83,7 +82,6 @@ class NGramDrafter:
         return NGramDrafter(self.vocabulary, self.depth, self.width)
 
     def release(self) -> None:
-        """See ``plan.Drafter``."""
         self.begin(0)
 
     def _most_common(self, width: int) -> list[int]:

@@ -138,7 +138,6 @@ class PhraseDrafter:
         self._text = TextCounts()
 
     def begin(self, rows: int) -> None:
-        """See ``plan.Drafter``."""
         self._text = TextCounts()
 
     def observe(self, token_ids: Integers, features: Features) -> None:
@@ -159,7 +158,6 @@ class PhraseDrafter:
         return PhraseDrafter(self.vocabulary, self.table)
 
     def release(self) -> None:
-        """See ``plan.Drafter``."""
         self.begin(0)
 
     def _law(self, context: tuple[int, ...]) -> Row:

@@ -64,9 +64,9 @@ class PhraseTable:
     def after(self, context: Sequence[int]) -> Row:
         """What follows the longest known ending of the context; empty where none is known."""
         for order in range(min(len(self.orders), len(context)), 0, -1):
-            found = self.orders[order - 1].row(key_of(context[len(context) - order:]))
-            if found is not None:
-                return found
+            row = self.orders[order - 1].row(key_of(context[len(context) - order:]))
+            if row is not None:
+                return row
         return []
 
 
@@ -87,10 +87,10 @@ def table_of(arrays: Mapping[str, NDArray[Any]], vocabulary: int) -> PhraseTable
 
 
 def _array(arrays: Mapping[str, NDArray[Any]], name: str, kinds: tuple[Any, ...]) -> NDArray[Any]:
-    found = arrays.get(name)
-    if found is None or found.ndim != 1 or found.dtype not in kinds:
+    array = arrays.get(name)
+    if array is None or array.ndim != 1 or array.dtype not in kinds:
         raise ValueError(f"{name} has to be a list of {' or '.join(np.dtype(kind).name for kind in kinds)}")
-    return np.ascontiguousarray(found)
+    return np.ascontiguousarray(array)
 
 
 def _check(order: PhraseOrder, number: int, vocabulary: int) -> None:

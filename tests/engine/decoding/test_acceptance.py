@@ -29,7 +29,6 @@ class FixedLaw:
         self.law = np.asarray(law, np.float32)
 
     def redraw(self, row: int, tokens: Integers, masses: np.ndarray, draw: float) -> int:
-        """See ``acceptance.Residual``."""
         left = self.law.copy()
         left[tokens] -= masses
         left = np.maximum(left, 0) if (left > 0).any() else self.law

@@ -138,7 +138,6 @@ class IndependentTarget(ToyTarget):
     fresh = np.random.default_rng(99)
 
     def choose(self, rows: Integers, positions: np.ndarray) -> Integers:
-        """See ``ToyTarget``."""
         return drawn(np.exp(self.processed()[rows]), self.fresh.random(len(rows)))
 
 

@@ -235,7 +235,6 @@ def test_the_end_and_a_failure_release_once_too() -> None:
         drafted = 0
 
         def draft(self, root: int, width: int):  # type: ignore[no-untyped-def]
-            """See ``plan.Drafter``."""
             self.drafted += 1
             if self.drafted > 1:
                 raise RuntimeError("no memory")

@@ -128,15 +128,12 @@ class HalfKnowing:
         self.whole, self.start, self.seed = [*prompt_ids, *token_ids], 0, seed
 
     def begin(self, rows: int) -> None:
-        """See ``plan.Drafter``."""
         self.start = 0
 
     def observe(self, token_ids: Integers, features: object) -> None:
-        """See ``plan.Drafter``."""
         self.start += len(token_ids)
 
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``plan.Drafter``."""
         known = [*self.whole[self.start + 1:], *[3] * DEPTH][:DEPTH]
         random = np.random.default_rng([self.seed, self.start])
         tokens = np.zeros((DEPTH, 1, width), np.int32)
@@ -151,5 +148,4 @@ class HalfKnowing:
         """See ``plan.Drafter``."""
 
     def fork(self) -> HalfKnowing:
-        """See ``plan.Drafter``."""
         return HalfKnowing(self.whole, (), self.seed)
