@@ -109,12 +109,12 @@ class BudgetPanel extends Panel {
     if (this.found?.run !== stage.value.run) this.found = null;
     if (!this.found) this.look();
     const points = [...(stage.kept || []).filter(({ run }) => run !== stage.value.run), this.own(header)];
+    this.back.hidden = stage.tried === null;
+    write(this.said, this.words()); // first: the drawings begin below it
     put(this.canvas, { width: this.width, height: this.height, "aria-valuenow": this.chosen, "aria-valuetext": this.words() });
     this.canvas.replaceChildren();
     PLOTS.forEach(([name, label, plain], place) => this.plot({ name, label, plain: plain || this.plainSpeed(), place }, points));
     this.marker();
-    write(this.said, this.words());
-    this.back.hidden = stage.tried === null;
   }
 
   own(header) {
@@ -189,7 +189,7 @@ class BudgetPanel extends Panel {
 define({
   name: "budget",
   title: "Budget",
-  place: { row: "upper", share: 0.5 },
+  place: { row: "upper", share: 0.6 },
   caption: "What each node budget brings; click or drag to try one.",
   legend: [
     { glyph: "●", label: "this run", title: "Measured: the run that is shown" }, { glyph: "○", label: "earlier", title: "Measured: your earlier runs" },
