@@ -181,7 +181,7 @@ export class Story {
     const verdict = kept > 1
       ? `${kept - 1} ${kept === 2 ? "is" : "are"} exactly what it would have written`
       : "none is what it would have written";
-    const who = made.drafterNames.length > 1 ? "Two drafters, small models, guessed" : "A drafter, a small model, guessed";
+    const who = made.drafterNames.length > 1 ? "Two drafters, far smaller and faster, guessed" : "A drafter, far smaller and faster, guessed";
     return `${who} ${guesses} ahead as a tree; the big model checked them all at once: ${verdict}.`;
   }
 

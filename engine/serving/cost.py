@@ -9,14 +9,14 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from math import log2
 from time import perf_counter
 
 import numpy as np
 import torch
 
-from engine.budget.cost import CostByConcurrency, CostCurve, between
+from engine.budget.cost import CostCurve, between
 from engine.decoding.loop import step
 from engine.decoding.plan import Drafter
 from engine.records import Request, Sampling
@@ -105,10 +105,6 @@ class CostBook:
         """The curve of the context bucket that ``context`` tokens fall into; a new one takes seconds to measure. Powers
         of two of requests are measured, and numbers between them are interpolated."""
         return _at(requests, partial(self._measured, context, sampling))
-
-    def by_concurrency(self, context: int, sampling: Sampling) -> CostByConcurrency:
-        """The curves by the number of requests at once."""
-        return cache(lambda requests: self.curve(context, sampling, requests))
 
     def _measured(self, context: int, sampling: Sampling, requests: int) -> CostCurve:
         case = CostCase(bucket(context, self.rig.target.context_limit), sampling, requests)
