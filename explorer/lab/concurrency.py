@@ -17,7 +17,7 @@ from engine.lab.concurrency import concurrency_words, curves, predict, predictio
 from engine.lab.settings import CellResult, Setting
 from engine.lab.statistics import Estimate
 from engine.lab.store import StoredSweep
-from engine.lab.summary import Row, Summary, summarise
+from engine.lab.summary import KnownRows, Row, Summary, summarise
 from engine.lab.whatif import WhatIf
 from explorer.lab.recorded import is_recorded
 from explorer.lab.style import ACCENT, INK, QUIET, axis, drawn, line_of, look, paper
@@ -270,14 +270,14 @@ class GridFocus:
 
 
 def concurrency_view(stored: StoredSweep | None, measured: Sequence[CellResult],
-                     prediction: ConcurrencyPrediction | None,
-              looked: GridFocus) -> View:
+                     prediction: ConcurrencyPrediction | None, looked: GridFocus,
+                     known: KnownRows | None = None) -> View:
     """{lines, line, heat, each, words, accuracy, table, count, recorded}: a prediction of another machine or rig than
-    the measurement's stands alone. ``count`` is how many cells there are."""
+    the measurement's stands alone. ``count`` is how many cells there are; ``known`` as in ``summarise``."""
     alone = prediction is not None and not (stored and prediction.belongs_to(stored))
     seen = [] if alone else list(measured)
     asked = stored.plan.settings if stored and not alone else ()
-    summary = summarise(asked, seen)
+    summary = summarise(asked, seen, known if seen else None)
     predicted = prediction.of(seen) if prediction else {}
     lines = {line_of(curve): curve for curve in _curves((*asked, *predicted))}
     chosen = lines.get(looked.line) or next(iter(_fastest(summary, lines)), None)

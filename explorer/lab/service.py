@@ -143,7 +143,8 @@ class LabService:
         stored = self._sweeps.chosen(wanted.get("sweep"))
         other_rig = stored is not None and self._sweeps.of_another_rig(stored)
         measured = self._sweeps.measured(stored.number) if stored else []
-        whole = summarise(stored.plan.settings if stored else (), measured)
+        whole = (summarise(stored.plan.settings, measured, self._sweeps.rows(stored.number)) if stored
+                 else summarise((), ()))
         asked = wanted.get("concurrency")
         concurrency = asked if asked in whole.counts else min(whole.counts, default=1)
         summary, beside = whole.at(concurrency), concurrency == 1 and not other_rig
@@ -167,7 +168,8 @@ class LabService:
             prediction = None
         concurrency = wanted.get("concurrency")
         looked = GridFocus(str(wanted.get("line")), concurrency if isinstance(concurrency, int) else 1)
-        return concurrency_view(stored, measured, prediction, looked)
+        return concurrency_view(stored, measured, prediction, looked,
+                                self._sweeps.rows(stored.number) if stored else None)
 
     def shapes(self, wanted: Mapping[str, Any]) -> View:
         """Histogram, depth and rank, calibration: of a run {"run"}, or of {"sweep", "nodes", "line": of the map}."""

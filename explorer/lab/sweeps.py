@@ -7,6 +7,7 @@ nothing, and after a restart of the app a sweep that was begun can be resumed.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -17,6 +18,7 @@ from engine.errors import RequestError
 from engine.lab.report import sweep_command
 from engine.lab.settings import CellResult, SweepPlan
 from engine.lab.store import Results, Store, StoredSweep
+from engine.lab.summary import KnownRows
 from engine.lab.sweeping import LocalCrew, run_sweep
 from explorer.lab.recorded import RecordedSweep, is_recorded, shipped
 from explorer.run_queue import Job, RunQueue
@@ -37,6 +39,7 @@ class Sweeps:
         self._queue = queue
         self._path = path
         self._lock = Lock()
+        self._rows: OrderedDict[int, KnownRows] = OrderedDict()
         self._jobs: dict[int, Job] = {}  # of what this process has begun or taken up again
         self._listed: list[StoredSweep] = []
         self._listed_at = float("-inf")
@@ -162,6 +165,12 @@ class Sweeps:
         with Results(self._path) as results:
             measured: list[CellResult] = results.measured(number)
         return measured
+
+    def rows(self, number: int) -> KnownRows:
+        """The rows of its table that are kept, for ``summarise``."""
+        while len(self._rows) > MOST_REMEMBERED:
+            self._rows.popitem(last=False)
+        return self._rows.setdefault(number, {})
 
     def progress_view(self, wanted: object) -> View:
         """What the page shows of the chosen sweep; see ``assets/lab/sweep.js``."""

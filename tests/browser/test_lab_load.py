@@ -60,9 +60,9 @@ def test_the_recommendation_follows_the_slider(lab: Any) -> None:
 # The first answer comes last of all, and the server fails the third time.
 SLOW = """async () => {
   const { people, server } = Canopy.laboratory;
-  const own = server.lab_load;
+  const own = server.lab_concurrency;
   const asked = [];
-  server.lab_load = async (wanted) => {
+  server.lab_concurrency = async (wanted) => {
     asked.push(wanted.line);
     if (asked.length === 1) await new Promise((done) => setTimeout(done, 300));
     if (asked.length === 3) throw new Error("gone");
@@ -72,7 +72,7 @@ SLOW = """async () => {
   await Promise.all([people.draw(), people.draw(), people.draw()]);
   const seen = [asked.length, said()];
   await people.draw();
-  server.lab_load = own;
+  server.lab_concurrency = own;
   const failed = document.querySelector(".lab-pane-load").innerText;
   await people.draw();
   return [...seen, failed.includes("The server does not answer")];

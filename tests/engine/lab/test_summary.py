@@ -12,7 +12,7 @@ import pytest
 
 from engine.decoding.methods import METHODS
 from engine.lab.settings import CellResult, Reading, Setting, SweepPlan, block_of, measuring_order
-from engine.lab.summary import Row, summarise
+from engine.lab.summary import KnownRows, Row, summarise
 from engine.lab.sweeping import LocalCrew, Task
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
@@ -158,3 +158,13 @@ def test_a_speed_up_is_claimed_only_where_it_can_be_true(plan: SweepPlan, measur
         assert (found.speedup is None) == bool(reason) and reason in found.withheld, reason
         beside = row_of(plan, changed(measured, plain, drafted), setting.baseline)
         assert beside.speedup is not None and beside.speedup.median == 1 and not beside.withheld
+
+
+def test_only_rows_with_a_new_run_are_made_again(plan: SweepPlan, measured: list[CellResult]) -> None:
+    known: KnownRows = {}
+    *before, last = measured
+    kept = {row.setting: row for row in summarise(plan.settings, before, known).rows}
+    after = summarise(plan.settings, measured, known)
+    assert after == summarise(plan.settings, measured)
+    changed = {row.setting for row in after.rows if row is not kept[row.setting]}
+    assert changed == {last.cell.setting} or last.cell.setting == last.cell.setting.baseline
