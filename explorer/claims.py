@@ -7,25 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 
-from engine.lab.report import division, rates, ratio_text
-from engine.lab.turns import (
-    BIASED,
-    DRAWN,
-    NEAR_TIE,
+from engine.lab.parting import (
+    RULE,
     SAME,
-    SETTLING_TURNS,
     SO_FAR,
-    UNEXPLAINED,
-    SpeedRatio,
     Text,
     TextComparison,
-    TurnPair,
     compared,
-    moments,
-    speed_ratio,
+    how_often,
+    rounding_nats,
     text_of,
-    turn_pairs,
 )
+from engine.lab.report import division, rates, ratio_text
+from engine.lab.turns import SETTLING_TURNS, SpeedRatio, TurnPair, moments, speed_ratio, turn_pairs
 from engine.records import Precision, Round
 from engine.trace import Header, Piece, Trace, tau
 from engine.trace.texts import as_bytes, joined, pieces_of
@@ -62,7 +56,7 @@ class RunComparison:
                 "speed": speed_view(ratio, tau(own), self.in_turns, precision)}
 
     def _text_view(self, found: TextComparison, text: Text, plain: Text) -> View:
-        """{"verdict", "same": tokens that are, "tokens": of the run, "words": a sentence}."""
+        """{"verdict", "same": tokens that are, "tokens": of the run, "words": sentences, "rule": of the verdict}."""
         named = {**pieces_of(self.trace), **self.pieces}
         words = text_sentence(found, self.trace.header, self.state)
         if found.difference:
@@ -70,7 +64,9 @@ class RunComparison:
                      for each in (text, plain)]
             two = [joined(named, [token]) for token in (found.difference.token, found.difference.baseline_token)]
             words = f"{parting(texts, two, found.difference.place)} {words}"
-        return {"verdict": found.verdict, "same": found.same, "tokens": found.tokens, "words": words}
+            words = f"{words} {how_often(plain, rounding_nats(self.trace.header.dtype))}".rstrip()
+        return {"verdict": found.verdict, "same": found.same, "tokens": found.tokens, "words": words,
+                "rule": RULE if found.difference else ""}
 
     def _lanes(self, found: TextComparison, plain: Text) -> View:
         """{"title", "texts": what each token of plain decoding adds, "seconds": when the run and plain decoding had
@@ -104,22 +100,7 @@ def text_sentence(found: TextComparison, header: Header, state: str) -> str:
         return f"The text is plain decoding's, word for word: all {found.tokens} tokens were compared."
     if found.verdict == SO_FAR:
         return f"The first {found.same} of {found.tokens} tokens are plain decoding's; {REST[state]}."
-    if found.verdict == BIASED:
-        return "This method is biased: its text is not always what the big model alone would write."
-    temperature = header.request.sampling.temperature
-    if found.verdict == DRAWN:
-        return (f"Both were drawn at temperature {temperature:g}, and this method draws on its own: it keeps plain "
-                "decoding's distribution, not its draws.")
-    gap = found.difference.gap if found.difference else None
-    if temperature > 0:
-        return f"Both were drawn at temperature {temperature:g}; how near the draw was to the other token is not known."
-    if gap is None:
-        return "How near the two tokens were for the big model is not known."
-    near = f"For the big model the two were {abs(gap):.2g} nats apart"
-    if found.verdict == NEAR_TIE:
-        return f"{near}: a near-tie, which rounding in {header.dtype} may turn."
-    assert found.verdict == UNEXPLAINED, found.verdict
-    return f"{near}, which rounding in {header.dtype} does not explain."
+    return found.why(header.request.sampling.temperature, header.dtype)
 
 
 def parting(texts: Sequence[str], two: Sequence[str], place: int) -> str:

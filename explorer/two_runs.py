@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.decoding.tree import depths
 from engine.errors import RequestError
+from engine.lab.parting import RULE, gap_before, how_often, rounding_nats, text_of, verdict, verdict_words
 from engine.records import Round
 from engine.requests.limits import whole
 from engine.trace import Trace, committed_ids, tau
@@ -44,11 +45,11 @@ class TwoRuns:
 
 
 def two_runs(first: Trace, second: Trace) -> View:
-    """{"said": sentences, "same_prompt", "same_text", "texts_part", "rounds_part", "sides"}. ``texts_part`` is the
-    token of each text at which they first differ, from 0; ``rounds_part`` the first round in which they kept different
-    numbers of tokens; both None where there is none. A side: {"tau", "rounds", "tokens", "rows": verified in a round on
-    average, "lengths": tokens kept by each round, "depths": the share of rounds that drafted to a depth and accepted
-    it}."""
+    """{"said": sentences, "rule": of the verdict, "same_prompt", "same_text", "texts_part", "rounds_part", "sides"}.
+    ``texts_part`` is the token of each text at which they first differ, from 0; ``rounds_part`` the first round in
+    which they kept different numbers of tokens; both None where there is none. A side: {"tau", "rounds", "tokens",
+    "rows": verified in a round on average, "lengths": tokens kept by each round, "depths": the share of rounds that
+    drafted to a depth and accepted it}."""
     for side, trace in zip(SIDES, (first, second), strict=True):
         if not trace.entries:
             raise RequestError(f"The {side} run has no round to compare.")
@@ -58,10 +59,25 @@ def two_runs(first: Trace, second: Trace) -> View:
     parted = texts_part(first, second)
     lengths = [[len(entry.round.acceptance.keep) for entry in trace.entries] for trace in (first, second)]
     same_prompt = (first.header.prompt, first.header.turns) == (second.header.prompt, second.header.turns)
+    why = _why(first, second, parted) if parted and same_prompt else ""
     rounds_part = next((place for place, pair in enumerate(zip(*lengths, strict=False)) if pair[0] != pair[1]), None)
     said = _sentences(same_prompt, parted, rounds_part, lengths)
+    said = f"{said} {why}".rstrip()
     return {"said": said, "same_prompt": same_prompt, "same_text": parted is None, "texts_part": parted,
-            "rounds_part": rounds_part, "sides": [side_view(first), side_view(second)]}
+            "rule": RULE if why else "", "rounds_part": rounds_part, "sides": [side_view(first), side_view(second)]}
+
+
+def _why(first: Trace, second: Trace, places: Sequence[int]) -> str:
+    """Why the texts part at these tokens, and how often such gaps occur in the first, in sentences."""
+    traces = (first, second)
+    texts = [text_of(entry.round for entry in trace.entries) for trace in traces]
+    gaps = [gap_before(text, place) for text, place in zip(texts, places, strict=True)]
+    dtype = max((trace.header.dtype for trace in traces), key=rounding_nats)
+    requests = [trace.header.request for trace in traces]
+    widest = max((gap for gap in gaps if gap is not None), default=None)
+    words = verdict_words(verdict(requests, gaps, rounding_nats(dtype)),
+                          max(request.sampling.temperature for request in requests), widest, dtype)
+    return f"{words} {how_often(texts[0], rounding_nats(dtype))}".rstrip()
 
 
 def texts_part(first: Trace, second: Trace) -> list[int] | None:

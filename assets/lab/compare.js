@@ -145,7 +145,7 @@ export class Compare {
     this.held = made;
     this.part.hidden = !(made.same_prompt && made.texts_part);
     if (made.error || made.said) {
-      write(this.said, [made.error || made.said, this.relation(...shown.map(({ stage }) => stage.header))].join(" "));
+      write(this.said, [made.error || made.said, made.rule || "", this.relation(...shown.map(({ stage }) => stage.header))].join(" "));
     }
     this.drawDepths(made.sides || []);
   }

@@ -205,7 +205,8 @@ export class Story {
     const cut = cutOf(stage);
     const total = [[cut ? cut.lead : ""], [String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"], [" passes"]];
     if (!stage.header.heads.length) {
-      this.say([...total, [": one at a time."]], "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up.");
+      this.words.title = comparison ? comparison.text.rule : "";
+    this.say([...total, [": one at a time."]], "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up.");
       return;
     }
     const text = comparison ? comparison.text.words : "";

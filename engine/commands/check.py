@@ -27,8 +27,9 @@ from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import BatchRequest, decode_batch
 from engine.decoding.methods import METHODS, Method
 from engine.errors import RequestError
+from engine.lab.parting import Text, compared, text_of
 from engine.lab.planning import prompt_set
-from engine.records import PromptRequest, Sampling
+from engine.records import PromptRequest, Round, Sampling
 from engine.requests.prompts import Prompt
 from engine.requests.rig_names import FOUR_BITS
 from engine.serving.cost import QUICK, CostBook
@@ -44,13 +45,14 @@ MOST_NAMED = 20  # how many of the differing texts are named
 @dataclass(frozen=True)
 class TextDifference:
     """A text that differs from the autoregressive one: ``place`` is the first different generated token,
-    ``concurrency`` the number of requests at once."""
+    ``why`` the verdict on it in a sentence, ``concurrency`` the number of requests at once."""
 
     prompt: str
     method: str
     split: str
     budget: int | str
     place: int
+    why: str
     concurrency: int
 
 
@@ -94,17 +96,17 @@ def sampling_of(choice: argparse.Namespace) -> Sampling:
     return Sampling(choice.temperature, 0, choice.top_p, choice.seed)
 
 
-def texts(rig: Rig, asks: Sequence[PromptRequest], concurrency: int, costs: CostBook | None = None) -> list[list[int]]:
-    """The token ids that answer every ask, ``concurrency`` of them sharing their passes; with ``costs``, those at the
+def texts(rig: Rig, asks: Sequence[PromptRequest], concurrency: int, costs: CostBook | None = None) -> list[Text]:
+    """The texts that answer every ask, ``concurrency`` of them sharing their passes; with ``costs``, those at the
     pace ``auto`` share one total of rows."""
     live = LiveRig(rig)
     curve = costs.curve(PRICED_AT, asks[0].sampling) if costs else UNMEASURED
     asked = [BatchRequest(live.request(ask), list(rig.drafters_for(ask.method).values()),
                           AutoBudget(curve) if ask.pace == AUTO else None) for ask in asks]
-    written: list[list[int]] = [[] for _ in asks]
+    rounds: list[list[Round]] = [[] for _ in asks]
     for place, round_ in decode_batch(asked, rig.target, concurrency, SharedRows()):
-        written[place] += round_.committed.tolist()
-    return written
+        rounds[place].append(round_)
+    return [text_of(written) for written in rounds]
 
 
 def differences(costs: CostBook, prompts: Sequence[str], choice: argparse.Namespace, concurrency: int
@@ -115,12 +117,11 @@ def differences(costs: CostBook, prompts: Sequence[str], choice: argparse.Namesp
     random.Random(choice.seed).shuffle(asks)
     plain = dict(zip(prompts, texts(rig, [plain_ask(prompt, choice) for prompt in prompts], 1), strict=True))
     for ask, written in zip(asks, texts(rig, asks, concurrency, costs), strict=True):
-        wanted = plain[ask.prompt]
-        if written != wanted:
-            place = next((index for index, (one, other) in enumerate(zip(wanted, written, strict=False))
-                          if one != other), min(len(wanted), len(written)))
+        if written.token_ids != plain[ask.prompt].token_ids:
+            found = compared(written, plain[ask.prompt], LiveRig(rig).request(ask), choice.dtype)
             budget = AUTO if ask.pace == AUTO else ask.budget
-            yield TextDifference(ask.prompt, ask.method, ask.split, budget, place, concurrency)
+            yield TextDifference(ask.prompt, ask.method, ask.split, budget, found.same,
+                                 found.why(choice.temperature, choice.dtype), concurrency)
 
 
 def add(verb: argparse.ArgumentParser) -> None:
@@ -160,7 +161,7 @@ def run(choice: argparse.Namespace) -> Result:
     count = len(prompts) * len(choice.budgets) * len(points) * len(choice.concurrency)
     for parting in parted[:MOST_NAMED]:
         print(f"{parting.method} ({parting.split}) at budget {parting.budget}, {parting.concurrency} at "
-              f"once, departs at token {parting.place}: {parting.prompt[:60]!r}")
+              f"once, departs at token {parting.place}: {parting.prompt[:60]!r}. {parting.why}")
     return {"texts": count, "equal": count - len(parted), "prompts": len(prompts), "methods": points,
             "not_compared": apart, "budgets": choice.budgets, "concurrency": choice.concurrency,
             "differences": [asdict(parting) for parting in parted]}

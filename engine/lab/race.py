@@ -15,10 +15,10 @@ from threading import Event
 
 from engine.errors import RequestError
 from engine.lab.findings import speedup_withheld, unsteady
+from engine.lab.parting import Difference, first_difference
 from engine.lab.planning import check
 from engine.lab.settings import CellResult, Laboratory, Reading, Setting, SweepPlan, measuring_order
 from engine.lab.sweeping import LocalCrew, Task
-from engine.lab.turns import Difference, first_difference
 from engine.trace import Piece
 
 LEAST_REPEATS = 3  # with fewer a median has no spread

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.lab.parting import NEAR_TIE, Difference, TextComparison
 from engine.lab.report import ratio_text
-from engine.lab.turns import NEAR_TIE, Difference, TextComparison
 from engine.records import Precision, PromptRequest, Round
 from engine.trace import End, Line, Trace, gather
 from explorer.claims import text_sentence

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.errors import RequestError
+from engine.lab.parting import BIASED, NEAR_TIE, UNEXPLAINED, verdict
 from engine.recorder import Recorder
+from engine.records import Sampling
 from engine.trace import Trace, load
 from explorer.two_runs import TwoRuns, accepted_by_depth, texts_part, two_runs
 from tests.explorer.scripted import scripted_trace
@@ -77,3 +81,34 @@ def test_an_empty_run_is_refused_by_itself() -> None:
     whole = scripted_trace("ddtree", 8)
     with pytest.raises(RequestError, match="The second run has no round"):
         two_runs(whole, Trace(whole.header, (), whole.end))
+
+
+def parted(gap: float, dtype: str = "float32", temperature: float = 0.0) -> dict[str, Any]:
+    """Two runs of one prompt whose second tokens differ, where the first run's gap there was this."""
+    one, other = scripted_trace("ddtree", 8), scripted_trace("ddtree", 8)
+    first = one.entries[0]
+    blank = np.full(len(first.round.tree), gap, np.float32)
+    verified = replace(first.round.verification, gap=blank)
+    header = replace(one.header, dtype=dtype, request=replace(
+        one.header.request, sampling=Sampling(temperature=temperature)))
+    tokens = first.round.tree.tokens.copy()
+    tokens[first.round.acceptance.keep[1]] = tokens[0]
+    changed = replace(first.round, tree=replace(first.round.tree, tokens=tokens), verification=verified)
+    bare = replace(first.round, verification=replace(verified, gap=np.full(len(tokens), np.nan, np.float32)))
+    return two_runs(Trace(header, (replace(first, round=changed), *one.entries[1:]), one.end),
+                    Trace(header, (replace(first, round=bare), *other.entries[1:]), other.end))
+
+
+def test_where_two_texts_part_has_one_verdict_and_its_rule() -> None:
+    near, wide, drawn = parted(0.0005), parted(0.2), parted(0.2, temperature=0.7)
+    assert "a near-tie, which rounding in float32 may turn" in near["said"] and "look for a bug" in wide["said"]
+    assert "a near-tie" in parted(0.2, "bfloat16")["said"] and "Both were drawn" in drawn["said"]
+    assert near["rule"].endswith("nothing follows.") and " are as near." in near["said"]
+    assert parted(float("nan"))["said"].count("is not known.") == 1
+
+
+def test_the_widest_gap_of_either_run_decides() -> None:
+    request = scripted_trace("ddtree", 8).header.request
+    assert verdict([request], [0.0005, None], 1e-3) == NEAR_TIE
+    assert verdict([request], [0.0005, 0.2], 1e-3) == UNEXPLAINED
+    assert verdict([request, replace(request, method="nanogpt_ratio")], [0.0, 0.0], 1e-3) == BIASED

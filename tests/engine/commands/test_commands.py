@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.commands import check
 from engine.commands.program import verb_named, verb_parser
+from engine.lab.parting import Text
+from engine.serving.cost import QUICK, CostBook
+from engine.serving.rigs import load_rig
 from engine.trace import load
 
 DEMO = ("--rig", "demo")
@@ -57,3 +61,14 @@ def test_lessons_of_a_prompt_are_timed_in_turns_with_plain_decoding(tmp_path: Pa
     for trace in (tree, plain):
         spent = sum(sum(entry.round.seconds.values()) for entry in trace.entries)
         assert trace.end.seconds == pytest.approx(spent, rel=1e-3) and spent > 0
+
+
+def test_a_check_says_why_a_text_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig, parser = load_rig("demo", "float32"), verb_parser("check")
+    plain, other = Text([5, 6, 7], [0.1, 0.0004, 0.1], 8), Text([5, 6, 9], [0.1, 0.0005, 0.1], 8)
+    monkeypatch.setattr(check, "texts", lambda _rig, asks, *_: [
+        plain if ask.method == "autoregressive" else other for ask in asks])
+    choice = parser.parse_args(["--rig", "demo", "--prompts", "bench", "--budgets", "16"])
+    found = list(check.differences(CostBook(rig, QUICK), ["Count."], choice, 1))
+    assert len(found) == len(check.lossless_points()) and {row.place for row in found} == {2}
+    assert "0.0005 nats apart: a near-tie, which rounding in float32 may turn" in found[0].why

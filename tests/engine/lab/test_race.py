@@ -9,9 +9,9 @@ from threading import Event
 import pytest
 
 from engine.errors import RequestError
+from engine.lab.parting import Difference, first_difference
 from engine.lab.race import Spread, lanes, race_plan, run_race
 from engine.lab.settings import CellResult, Reading, Setting, SweepPlan
-from engine.lab.turns import Difference, first_difference
 from engine.records import PromptRequest
 from tests.engine.lab.scripted import WALKERS, ScriptedLaboratory, rounds_of, toy_plan
 

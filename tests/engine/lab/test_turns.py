@@ -9,22 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.lab.turns import (
-    BIASED,
-    DRAWN,
-    LEAST_TURNS,
-    NEAR_TIE,
-    SAME,
-    SO_FAR,
-    UNEXPLAINED,
-    UNKNOWN,
-    Text,
-    TurnTaking,
-    compared,
-    speed_ratio,
-    text_of,
-    turn_pairs,
-)
+from engine.lab.parting import BIASED, DRAWN, NEAR_TIE, SAME, SO_FAR, UNEXPLAINED, UNKNOWN, Text, compared, text_of
+from engine.lab.turns import LEAST_TURNS, TurnTaking, speed_ratio, turn_pairs
 from engine.records import Acceptance, DraftTree, Request, Round, Sampling, Verification
 
 LENGTHS = (3, 1, 4, 2, 2, 3, 1, 2) * 6  # tokens of each round
@@ -149,7 +135,9 @@ def test_another_text_is_explained_by_the_gap_where_it_parts() -> None:
     assert compared(other, plainly, asked(0.7, "nanogpt"), "bfloat16").verdict == DRAWN
     assert compared(other, plainly, asked(method="nanogpt_ratio"), "float32").verdict == BIASED
     unknown = Text(plainly.token_ids, [float("nan")] * TOKENS, plainly.bonus)
-    assert compared(other, unknown, asked(), "bfloat16").verdict == UNKNOWN
+    assert compared(other, unknown, asked(), "bfloat16").verdict == NEAR_TIE  # by the run's own gap
+    silent = Text(other.token_ids, [float("nan")] * TOKENS, other.bonus)
+    assert compared(silent, unknown, asked(), "bfloat16").verdict == UNKNOWN
 
 
 def test_a_text_that_goes_on_where_plain_decoding_ends_differs_in_its_end() -> None:
