@@ -103,7 +103,7 @@ def header_view(header: Header) -> View:
         "budget": header.budget, "engine": header.engine, "split": request.split, "max_tokens": request.max_tokens,
         "temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p, "seed": sampling.seed,
         "pace": request.pace, "context_limit": header.context_limit, "title": header.title, "note": _note(header),
-        "chunked": header.chunked,
+        "chunked": header.chunked, **({"recurrent_layers": header.recurrent_layers} if header.recurrent_layers else {}),
         "recorded": header.recorded, "prompt_tokens": len(request.prompt_ids), "turns": list(map(list, header.turns)),
         "model": model_line(header), "outside": says_outside(header.note),
         "lossless": METHODS[request.method].lossless if request.method in METHODS else None,  # null: not known

@@ -26,6 +26,12 @@ export function rowWords(still, moved, dropped, brief) {
   return (brief ? "" : "rows: ") + where.join(", ");
 }
 
+// What layers do that keep a state and no rows, and nothing where the target has none.
+export function replayWords(header, kept) {
+  const layers = (header && header.recurrent_layers) || 0;
+  return layers ? `; ${kept} ${kept > 1 ? "steps" : "step"} replayed in ${layers} recurrent ${layers > 1 ? "layers" : "layer"}` : "";
+}
+
 // The KV cache around a round: its slots after the verify pass, and after all but the kept rows were dropped.
 const LEFT = 10;
 const PREFIX = 58;
@@ -151,7 +157,9 @@ class CachePanel extends Panel {
       this.text(`prefix ${round.start}`, LEFT + PREFIX / 2, middle, "cp-slot-prefix is-mid");
     }
     this.text("row kept", LEFT + PREFIX, this.low.y + LOW.height + 13, "cp-slot-number is-end");
-    this.text(rowWords(still, kept - still, round.n - kept, this.width < 380) + `: ${round.start + kept} slots`, LEFT, y, "cp-strip-size");
+    const replayed = replayWords(this.stage.header, kept);
+    const brief = this.width < (replayed ? 560 : 380);
+    this.text(`${rowWords(still, kept - still, round.n - kept, brief)}: ${round.start + kept} slots${replayed}`, LEFT, y, "cp-strip-size");
     const bonus = clip(round.show(round.bonus), 90, `11px ${MONO}`);
     const last = this.stage.value.end && this.stage.value.end.reason === "stop" && round === this.stage.rounds.at(-1);
     const next = last ? "ends the text: it needs no slot" : "has no slot yet: it is the next root";
@@ -159,7 +167,7 @@ class CachePanel extends Panel {
     this.canvas.setAttribute("aria-label",
       `Cache of round ${round.index + 1}: ${round.start} slots before, ${after} after verify, `
       + `${round.start + kept} after keep; kept rows ${round.keep.join(", ")}; `
-      + rowWords(still, kept - still, round.n - kept, false));
+      + rowWords(still, kept - still, round.n - kept, false) + replayed);
   }
 
   slide() {

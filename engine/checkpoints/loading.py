@@ -84,6 +84,8 @@ def why_not(config: PreTrainedConfig) -> str:
     squeezed = sorted(kind for kind in set(getattr(text, "layer_types", None) or ()) if "compressed" in kind)
     if squeezed:
         return f"its layers of kind {', '.join(squeezed)} keep one entry for several positions, not one for each"
+    if getattr(text, "indexer_compress_ratio", None):
+        return "its layers choose what they see by blocks of positions, and branches of a tree share no block"
     model = model_class(config)
     if not isinstance(getattr(text, "num_hidden_layers", None), int):
         return "its layers are several stacks, not one"
@@ -91,8 +93,6 @@ def why_not(config: PreTrainedConfig) -> str:
         return "its layers keep a recurrent state that transformers' cache does not hold"
     if config.model_type.endswith("_assistant"):
         return "it is a drafter, which reads another model's keys and values"
-    if getattr(text, "is_decoder", True) is False:
-        return "it reads texts in both directions, since its config.json has no is_decoder"
     if text.model_type in ALIBI or getattr(text, "alibi", False):
         return "its attention counts rows instead of positions (ALiBi), so siblings would see each other's distance"
     slides = window_of(text) or any("sliding" in kind for kind in getattr(text, "layer_types", None) or ())

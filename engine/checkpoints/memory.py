@@ -23,7 +23,7 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from engine.checkpoints.files import Tell, parameters, unheard
 from engine.errors import RequestError, RigError
-from engine.models.target import TorchTarget
+from engine.models.target import TorchTarget, positions_of
 from engine.records import Request
 
 GIGA = 1e9
@@ -91,7 +91,7 @@ def _left(device: torch.device, opening: Opening) -> int:
 
 def usual_cache_bytes(text: Any, storage: Storage) -> int:
     """Bytes of a cache of usual length."""
-    return cache_bytes(text, min(USUAL_POSITIONS, int(text.max_position_embeddings)), storage.cache)
+    return cache_bytes(text, min(USUAL_POSITIONS, positions_of(text)), storage.cache)
 
 
 def cache_bytes(text: Any, positions: int, dtype: torch.dtype) -> int:

@@ -85,7 +85,7 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
     def __init__(self, capacity: int, config: PretrainedConfig | None = None) -> None:
         super().__init__(layers=DynamicCache(config=config).layers if config is not None else [])
         self.capacity, self.length = capacity, 0
-        self.slots: dict[int, list[Tensor]] = {}
+        self.slots: dict[int, dict[int, Tensor]] = {}
         self.tree: Branches | None = None
         self.replays: list[Callable[[Integers], None]] = []
 
@@ -99,9 +99,9 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
         return self._written(layer_idx, 2, indexer_key_states)
 
     def _written(self, layer: int, number: int, rows: Tensor) -> Tensor:
-        held = self.slots.setdefault(layer, [])
-        if len(held) == number:
-            held.append(rows.new_zeros(*rows.shape[:-2], self.capacity, rows.shape[-1]))
+        held = self.slots.setdefault(layer, {})
+        if number not in held:
+            held[number] = rows.new_zeros(*rows.shape[:-2], self.capacity, rows.shape[-1])
         end = self.length + rows.shape[-2]
         held[number][..., self.length:end, :] = rows
         return held[number][..., :end, :]
@@ -125,7 +125,7 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
         if rows[-1] != count - 1:
             source = torch.from_numpy(rows.astype(np.int64)) + self.length
             for held in self.slots.values():
-                for slots in held:
+                for slots in held.values():
                     slots[..., self.length:self.length + count, :] = slots.index_select(-2, source.to(slots.device))
         for replay in self.replays:
             replay(rows)

@@ -8,6 +8,7 @@ pass serves the architectures that it knows; all others, and all prompts, go thr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any, NamedTuple
 
 import torch
@@ -59,6 +60,8 @@ class ReferencePass(nn.Module):
     def __init__(self, model: PreTrainedModel, taps: Sequence[int]) -> None:
         super().__init__()
         self.model, self.taps = model, tuple(taps)
+        named = signature(model.forward).parameters  # models without attention call their cache otherwise
+        self._cache_name = "past_key_values" if "past_key_values" in named else "cache_params"
         self._tapped: dict[int, Tensor] = {}
         for layer in self.taps:
             model.get_decoder().layers[layer].register_forward_hook(self._tap(layer))
@@ -81,7 +84,7 @@ class ReferencePass(nn.Module):
             mask = paths(seen, cache.length) if takes_tree_masks(self.model) else additive(seen, cache.length, like)
         output = self.model(
             input_ids=tokens.long()[None], position_ids=positions.long()[None], attention_mask=mask,
-            past_key_values=cache, use_cache=True, logits_to_keep=last)
+            use_cache=True, logits_to_keep=last, **{self._cache_name: cache})
         tapped = [self._tapped.pop(layer)[0].to(tokens.device) for layer in self.taps]  # from the device of the layer
         return PassOutput(output.logits[0].to(tokens.device), concat_taps(tapped))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,14 +19,15 @@ from engine.models.cache import LayeredCache, TreeCache
 from engine.models.device import WaitingPolicy, gpus_of, hardware, in_inference_mode
 from engine.models.packed_linear import CACHE_DTYPE, PackedHead
 from engine.models.passes import AnyCache, FusedPass, PassOutput, PassPart, ReferencePass, fastest_pass
-from engine.models.recurrent import take_trees
+from engine.models.recurrent import TreeMixer, take_trees
 from engine.models.sampling import choices, drawn, processed, verification
 from engine.records import DraftTree, Floats, Integers, PackedTree, Sampling, Verification
 from engine.requests.rig_names import FOUR_BITS
 
 TRIED = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})
 PREFIX, SIBLINGS, DEPTH = 6, 12, 3
-TOLERANCES_NATS = {torch.float32: 0.02}
+UNLIMITED = 1 << 20  # positions, where a model has no limit of its own
+TOLERANCES_NATS = {torch.float32: 0.005}
 COARSE_NATS = 0.5  # more than rounding to 16 bits changes in a batch of rows
 
 NO_DRAWS = position_draws(0, 0)
@@ -58,7 +60,7 @@ class TorchTarget:
 
     @property
     def context_limit(self) -> int:
-        return int(self.config.max_position_embeddings)
+        return positions_of(self.config)
 
     @property
     def dtype(self) -> str:
@@ -79,6 +81,11 @@ class TorchTarget:
         with torch.inference_mode():
             self._in_four_bits = isinstance(self.fastest, FusedPass) and self.fastest.enable_int4()
         return self._in_four_bits
+
+    @cached_property
+    def recurrent_layers(self) -> int:
+        """How many of its layers keep a state instead of a row for every position."""
+        return sum(isinstance(module, TreeMixer) for module in self.model.modules())
 
     @property
     def hardware(self) -> str:
@@ -185,6 +192,11 @@ class TorchTarget:
         return torch.from_numpy(numbers).to(self.device)
 
 
+def positions_of(config: Any) -> int:
+    """How many positions a text of this model may have."""
+    return int(getattr(config, "max_position_embeddings", None) or UNLIMITED)
+
+
 def must_verify_trees(target: TorchTarget) -> None:
     """RigError where the nodes of a small tree predict something else than a plain pass over the same text, tested for
     architectures not tried before: a model that counts rows instead of positions, or lets a node see its siblings,
@@ -199,6 +211,9 @@ def must_verify_trees(target: TorchTarget) -> None:
         raise RigError(f"A {kind} cannot be verified as a tree ({reason}); choose a target with standard "
                        "attention.") from error
     if not apart <= TOLERANCES_NATS.get(target.model.dtype, COARSE_NATS):
+        if getattr(target.config, "is_decoder", True) is False:
+            raise RigError(f"A {kind} reads texts in both directions, since its config.json has no is_decoder = true; "
+                           "choose a target that writes.")
         raise RigError(f"A {kind} predicts something else in a tree than in a plain pass ({apart:.2f} nats apart), so "
                        "its text would change; choose a target with standard attention.")
 

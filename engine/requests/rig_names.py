@@ -47,7 +47,8 @@ class RigPair:
 
 
 # The formats of these are tested with random weights of the same configurations and names; the published weights have
-# not been run. Commits, so that a rig is the same tomorrow; the newest weights are TARGET@main::DRAFTER@main.
+# not been run. Commits, so that a rig is the same tomorrow; the newest weights are TARGET@main::DRAFTER@main. Where no
+# commit was known, main stands. gpt-oss is published in 4 bits, which are refused; its copy in bfloat16 is named.
 NAMED: Mapping[str, RigPair] = MappingProxyType({
     "qwen3-4b": RigPair(
         "Qwen/Qwen3-4B@1cfa9a7208912126459214e8b04321603b3df60c",
@@ -64,6 +65,12 @@ NAMED: Mapping[str, RigPair] = MappingProxyType({
     "llama3.1-8b": RigPair(
         "meta-llama/Llama-3.1-8B-Instruct@0e9e39f249a16976918f6564b8830bc894c89659",
         ("z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat@d3af30def9601abdd10810aba220d692f0e803f0",)),
+    "qwen3.5-9b": RigPair("Qwen/Qwen3.5-9B@main", ("z-lab/Qwen3.5-9B-DFlash@main",)),
+    "qwen3.5-27b": RigPair("Qwen/Qwen3.5-27B@main", ("z-lab/Qwen3.5-27B-DFlash@main",)),
+    "qwen3.6-27b": RigPair("Qwen/Qwen3.6-27B@main", ("z-lab/Qwen3.6-27B-DFlash@main",)),
+    "qwen3.8-27b": RigPair("Qwen/Qwen3.8-27B@main", ("z-lab/Qwen3.8-27B-DFlash2@main",)),
+    "muse-glimmer-30b": RigPair("meta-models/Muse-Glimmer-30B@main", ("z-lab/Muse-Glimmer-30B-DFlash2@main",)),
+    "gpt-oss-20b": RigPair("unsloth/gpt-oss-20b-BF16@main", ("z-lab/gpt-oss-20b-DFlash@main",)),
 })
 
 

@@ -277,7 +277,7 @@ class LiveRig:
             dtype=target.dtype, precision=self._rig.precision.reason, context_limit=target.context_limit,
             pieces=self._texts.of(set(request.prompt_ids) | request.stop_ids),
             revisions={**self._rig.revisions, "torch": torch.__version__}, note=self._note(ask.prompt),
-            turns=ask.turns)
+            turns=ask.turns, recurrent_layers=target.recurrent_layers)
 
     def _note(self, prompt: str) -> str:
         """The rig's notes, and a warning where the prompt is unlike its training: matching none of its patterns, and

@@ -22,7 +22,8 @@ class Header:
     names the engine that made the rounds, empty for Canopy's own; every ``every``-th of them was recorded.
     ``precision`` is a sentence about why the rig runs in this dtype. ``chunked``: the engine does not say which tokens
     came in one round, and the rounds stand for the chunks in which its text arrived. ``in_turns``: its rounds were
-    timed in turns with those of plain decoding of the same prompt, which is recorded too.
+    timed in turns with those of plain decoding of the same prompt, which is recorded too. ``recurrent_layers`` of the
+    target keep a state, which repeats a round's kept rows, and nothing for each row.
     """
 
     request: Request
@@ -43,6 +44,7 @@ class Header:
     precision: str = ""
     chunked: bool = False
     in_turns: bool = False
+    recurrent_layers: int = 0
 
     @property
     def budget(self) -> int | None:

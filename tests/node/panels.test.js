@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { budgetAt, readAt, shareOf } from "../../assets/panels/budget.js";
-import { edgesOf, rowWords } from "../../assets/panels/cache.js";
+import { edgesOf, replayWords, rowWords } from "../../assets/panels/cache.js";
 import { describe, nats, probability, spoken, strength } from "../../assets/panels/ink.js";
 import { changesOf, changeWords, columnsOf, inkInto, shownOf } from "../../assets/panels/lattice.js";
 import { columnEdges, nodesOfCells, ranksShown, spread } from "../../assets/panels/marginals.js";
@@ -60,6 +60,9 @@ test("kept slots stay wide among a thousand rows, and all fit the strip", () => 
   }
   assert.equal(rowWords(1, 2, 5, false), "rows: 1 in place, 2 moved, 5 dropped");
   assert.equal(rowWords(3, 0, 0, true), "3 in place");
+  assert.equal(replayWords({ recurrent_layers: 24 }, 3), "; 3 steps replayed in 24 recurrent layers");
+  assert.equal(replayWords({ recurrent_layers: 1 }, 1), "; 1 step replayed in 1 recurrent layer");
+  assert.equal(replayWords({}, 3) + replayWords(null, 3), "");
 });
 
 const ln = Math.log;

@@ -30,13 +30,13 @@ SIZES: dict[str, Any] = {
     "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8, "mamba_n_heads": 12,
     "mamba_d_head": 8, "mamba_d_state": 8, "mamba_n_groups": 1, "mamba_d_ssm": 96, "mamba_chunk_size": 8,
     "mamba_num_heads": 12, "mamba_head_dim": 8, "ssm_state_size": 8, "state_size": 8, "n_groups": 1, "chunk_size": 8,
-    "n_embd": 48, "d_model": 48, "embed_dim": 48, "n_layer": 4, "n_layers": 4, "num_layers": 4, "n_head": 4,
-    "n_heads": 4, "num_heads": 4, "ffn_dim": 64, "n_positions": 256, "rotary_dim": 4,
+    "n_embd": 48, "emb_dim": 48, "d_model": 48, "embed_dim": 48, "n_layer": 4, "n_layers": 4, "num_layers": 4,
+    "n_head": 4, "n_heads": 4, "num_heads": 4, "ffn_dim": 64, "n_positions": 256, "rotary_dim": 4,
     "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": VOCABULARY, "global_head_dim": 24}
 KINDS_OF_LAYERS = frozenset({"layer_types", "layers_block_type", "mlp_layer_types"})
 LATENT = {"num_key_value_heads": 4, "head_dim": 4}
 NOTE = {"num_key_value_heads": 4, "head_dim": 12}
-QWEN4 = {"indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 8, "indexer_budget": 8, "hc_lowrank": 8,
+QWEN4 = {"indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 12, "indexer_budget": 8, "hc_lowrank": 8,
          "indexer_compress_ratio": 4, "ngram_vocab_size_base": 97, "ple_embed_dim": 16, "split_ngram_parts": 4}
 # What the sizes above do not fit together in, by the type of model.
 CHANGES: dict[str, dict[str, Any]] = {
@@ -52,16 +52,19 @@ CHANGES: dict[str, dict[str, Any]] = {
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
     "gemma3n_text": {"num_kv_shared_layers": 2, "activation_sparsity_pattern": None, "laurel_rank": 8},
     **dict.fromkeys(("gemma4_assistant", "gemma4_unified_assistant"), {
-        "text_config": {"hidden_size_per_layer_input": 0, "num_kv_shared_layers": 4}}),
+        "text_config": {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0, "num_hidden_layers": 4,
+                        "num_kv_shared_layers": 4}}),
     "gpt_neo": {"attention_types": [[["global", "local"], 2]], "window_size": 5},
     **dict.fromkeys(("kimi_linear", "bailing_hybrid"), {**LATENT, "linear_head_dim": 8, "linear_num_heads": 4}),
     **dict.fromkeys(("lfm2", "lfm2_moe"), {"layer_types": ["conv", "full_attention", "conv", "conv"]}),
     "bamba": {"attn_layer_indices": [1]},
-    "dots3_note": {"text_config": NOTE, "vision_config": {"adapter_in_dim": 48}},
+    "dots3_note": {"text_config": NOTE, "vision_config": {"adapter_in_dim": 48, "adapter_out_dim": 48},
+                   "audio_config": {"adapter_input_size": 48, "adapter_out_dim": 48}},
     "longcat_flash": {**LATENT, "expert_ffn_hidden_size": 16, "ffn_hidden_size": 64, "zero_expert_num": 2,
                       "moe_topk": 2},
     "qwen4_exp": {"text_config": QWEN4}, "qwen4_exp_text": QWEN4,
     "mamba2": {"num_heads": 12, "head_dim": 8}, "stablelm": {"hidden_size": 64},
+    "reformer": {"is_decoder": True, "axial_pos_embds": False}, "xmod": {"default_language": "en_XX"},
     "zaya": {"num_experts_per_tok": 1},
 }
 
@@ -90,7 +93,8 @@ def small_config_of(kind: str, **changes: Any) -> PreTrainedConfig:
 
 def merged(kind: str) -> dict[str, Any]:
     """The fields in which a type's small configuration differs from its default one."""
-    small = cut(AutoConfig.for_model(kind).to_dict())
+    needed = CHANGES[kind] if kind.endswith("_assistant") else {}  # whose defaults contradict one another
+    small = cut(AutoConfig.for_model(kind, **needed).to_dict())
     for name, value in CHANGES.get(kind, {}).items():
         small[name] = {**small[name], **value} if isinstance(small.get(name), dict) else value
     return small

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import DynamicCache, PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel, Qwen3_5ForConditionalGeneration
 
 from engine.checkpoints.memory import cache_bytes
 from engine.decoding.loop import decode
@@ -20,7 +21,9 @@ from engine.models import recurrent
 from engine.models.recurrent import DeltaMixer
 from engine.models.target import TorchTarget
 from engine.records import DraftTree, Request, Sampling
-from tests.engine.models.shrunk import VOCABULARY, HalfKnowing, shrunk
+from engine.serving.rigs import load_rig
+from tests.engine.models.shrunk import VOCABULARY, HalfKnowing, cut, shrunk, small_config_of
+from tests.engine.published import TOKENIZER, write_short_dflash
 
 DELTA = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
 PROMPT = tuple(range(5, 17))
@@ -132,6 +135,26 @@ def test_a_window_is_a_mask(kind: str, full: bool) -> None:
         assert written(target, method, drafters, 0.0).token_ids == wanted
 
 
+def test_a_multimodal_hybrid_and_its_dflash_drafter_open_as_a_rig(tmp_path: Path) -> None:
+    sizes = {"vocab_size": 1536, "hidden_size": 32, "num_hidden_layers": 6, "layer_types": None, "eos_token_id": 2}
+    config = small_config_of("qwen3_5")
+    config = small_config_of("qwen3_5", text_config={**cut(config.text_config.to_dict()), **sizes})
+    torch.manual_seed(0)
+    model = Qwen3_5ForConditionalGeneration(config)
+    for value in model.parameters():
+        if value.ndim > 1:
+            value.data.normal_(0, 0.2)
+    model.save_pretrained(tmp_path / "target")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(TOKENIZER / name, tmp_path / "target")
+    head = write_short_dflash(tmp_path / "head", "Qwen3-8B")
+    rig = load_rig(f"{tmp_path / 'target'}::{head}", "float32")
+    assert rig.target.recurrent_layers == 5 and set(rig.drafters) == {"drafter", "ngram"}
+    wanted = written(rig.target, "autoregressive", [], 0.0).token_ids
+    for method in ("dflash", "ddtree", "joint"):
+        assert written(rig.target, method, [rig.drafters["drafter"], rig.drafters["ngram"]], 0.0).token_ids == wanted
+
+
 @pytest.mark.parametrize(("kind", "changes"), [
     ("qwen3_5_text", {}), ("gemma4_text", {"global_head_dim": 24}),
     ("glm4_moe_lite", {"kv_lora_rank": 8, "qk_rope_head_dim": 4, "num_key_value_heads": 4, "head_dim": 4})])
@@ -141,4 +164,4 @@ def test_the_bytes_of_a_cache_are_foretold(kind: str, changes: dict[str, Any]) -
     held = target._open_cache.slots
     assert isinstance(held, dict)
     assert cache_bytes(target.config, len(PROMPT) + 8, torch.float32) == sum(
-        slots.nbytes for layer in held.values() for slots in layer)
+        slots.nbytes for layer in held.values() for slots in layer.values())
