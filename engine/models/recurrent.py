@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from copy import copy
-from functools import partial
+from functools import cache, partial
 from inspect import getsource
 from typing import Any
 
@@ -178,11 +178,17 @@ def takes_states(model: type[nn.Module]) -> bool:
     return any(step in getsource(sys.modules[model.__module__]) for step in STEPS)
 
 
+@cache
+def keeps_state(layer: Any) -> bool:
+    """Whether a class of layers writes a recurrent state into transformers' cache."""
+    return any(step in getsource(layer) for step in STEPS)
+
+
 def take_trees(model: nn.Module) -> None:
     """Let all recurrent layers of a model take the rows of a tree."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
-            steps = hasattr(child, "layer_idx") and any(step in getsource(type(child)) for step in STEPS)
-            if steps and not isinstance(parent, TreeMixer):
-                kind = DeltaMixer if type(child).__name__ in DELTA else TreeMixer
-                parent.register_module(name, kind(child))
+            kind: Any = type(child)
+            if hasattr(child, "layer_idx") and not isinstance(parent, TreeMixer) and keeps_state(kind):
+                mixer = DeltaMixer if kind.__name__ in DELTA else TreeMixer
+                parent.register_module(name, mixer(child))
