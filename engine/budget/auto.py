@@ -35,7 +35,7 @@ from statistics import fmean
 
 import numpy as np
 
-from engine.budget.cost import CostCurve
+from engine.budget.cost import HELD_UP, CostCurve
 from engine.decoding.budget_policy import BudgetPolicy
 from engine.decoding.tree import beginning, select
 from engine.records import Acceptance, DraftTree, Integers
@@ -45,7 +45,6 @@ PRIOR = 8.0  # weight of the drafter's own probabilities against what is seen, i
 TRIAL = 0.02  # of the text may go into trying drafts that do not pay, and of the rounds into plain ones to compare with
 CHEAP, ALIKE = 0.005, 0.1  # of a plain round, or of the least draft: so much more may first trees cost
 FIRST_NODES = 16  # the largest first tree: a larger one teaches more, and takes longer to build
-HELD_UP = 2.0  # times what it should take: the most that a round counts as, if other programs held it up
 
 STEPS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025)  # places of a tree, by rank
 STEP_OF = tuple(bisect_right(STEPS, place) for place in range(STEPS[-1] + 1))

@@ -3,7 +3,9 @@
 Nothing is assumed about the curve's shape: it is a staircase where kernels come in sizes. So it is
 interpolated between measured neighbours, and a choice of a number of rows tries all sizes instead of descending.
 
-Each curve is for one number of requests at once, whose rows share a pass, and for one context length.
+Each curve is for one number of requests at once, whose rows share a pass, and for one context length. A curve takes
+seconds of a rig of one's own to measure. Where there are none, because runs of other budgets are at work, ``RoundCost``
+tells from the rounds themselves how much longer one with more rows takes.
 """
 
 from __future__ import annotations
@@ -14,7 +16,12 @@ from itertools import combinations
 
 import numpy as np
 
+HELD_UP = 2.0  # times what it should take: the most that a round counts as, if other programs held it up
+MEMORY = 0.98  # weight of the previous round, of a ``RoundCost``
+ORIGIN = 0.5  # weight, in rounds, of a point at no rows and no time: until sizes differ, time is proportional to rows
+SETTLED = 3  # rounds that a ``RoundCost`` has to know before it judges one to have been held up
 LEAST_FALL = 0.05  # of a pass: below it, what more rows save is noise whatever the repeats' own spread
+
 
 @dataclass(frozen=True)
 class CostCurve:
@@ -104,3 +111,28 @@ def _read(rows: tuple[int, ...], milliseconds: tuple[float, ...], at: float) -> 
         return float(np.interp(at, rows, milliseconds))
     slope = (milliseconds[-1] - milliseconds[-2]) / (rows[-1] - rows[-2])
     return milliseconds[-1] + max(0.0, slope) * (at - rows[-1])
+
+
+class RoundCost:
+    """The seconds that a round takes by its number of rows: a line fitted to the recent rounds."""
+
+    def __init__(self) -> None:
+        self._count = self._rows = self._seconds = self._squares = self._products = 0.0
+
+    def learn(self, rows: int, seconds: float) -> None:
+        """Take note of a round. One that other programs held up counts as ``HELD_UP`` times its cost at most."""
+        if self._count > SETTLED:
+            seconds = min(seconds, HELD_UP * self.of(rows))
+        self._count = MEMORY * self._count + 1
+        self._rows = MEMORY * self._rows + rows
+        self._seconds = MEMORY * self._seconds + seconds
+        self._squares = MEMORY * self._squares + rows * rows
+        self._products = MEMORY * self._products + rows * seconds
+
+    def of(self, rows: int) -> float:
+        """The seconds that a round of this many rows takes."""
+        count = self._count + ORIGIN
+        mean_rows, mean_seconds = self._rows / count, self._seconds / count
+        spread = self._squares / count - mean_rows**2
+        slope = max(0.0, (self._products / count - mean_rows * mean_seconds) / spread) if spread > 0 else 0.0
+        return max(0.0, mean_seconds + slope * (rows - mean_rows))

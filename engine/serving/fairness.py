@@ -12,34 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol, TypeVar
 
-MEMORY = 0.98  # weight of the previous round
-ORIGIN = 0.5  # weight, in rounds, of a point at no rows and no time: until sizes differ, time is proportional to rows
-SETTLED, HELD_UP = 3, 2.0  # after so many rounds, one that takes more than so many times its cost was held up
-
-
-class RoundCost:
-    """The seconds that a round takes by its number of rows: a line fitted to the recent rounds."""
-
-    def __init__(self) -> None:
-        self._count = self._rows = self._seconds = self._squares = self._products = 0.0
-
-    def learn(self, rows: int, seconds: float) -> None:
-        """Take note of a round. One that other programs held up counts as ``HELD_UP`` times its cost at most."""
-        if self._count > SETTLED:
-            seconds = min(seconds, HELD_UP * self.of(rows))
-        self._count = MEMORY * self._count + 1
-        self._rows = MEMORY * self._rows + rows
-        self._seconds = MEMORY * self._seconds + seconds
-        self._squares = MEMORY * self._squares + rows * rows
-        self._products = MEMORY * self._products + rows * seconds
-
-    def of(self, rows: int) -> float:
-        """The seconds that a round of this many rows takes."""
-        count = self._count + ORIGIN
-        mean_rows, mean_seconds = self._rows / count, self._seconds / count
-        spread = self._squares / count - mean_rows**2
-        slope = max(0.0, (self._products / count - mean_rows * mean_seconds) / spread) if spread > 0 else 0.0
-        return max(0.0, mean_seconds + slope * (rows - mean_rows))
+from engine.budget.cost import RoundCost
 
 
 class WaitingRun(Protocol):
@@ -52,12 +25,12 @@ class WaitingRun(Protocol):
 Run = TypeVar("Run", bound=WaitingRun)
 
 
-def served(runs: Sequence[Run], cost: RoundCost) -> list[Run]:
+def pick_batch(runs: Sequence[Run], cost: RoundCost) -> list[Run]:
     """Which of one target's runs take part in the next round."""
     return [run for run in runs if run.owed > cost.of(run.rows)] or list(runs)
 
 
-def settle(wanting: Sequence[WaitingRun], inside: Collection[WaitingRun], cost: RoundCost) -> None:
+def update_deficits(wanting: Sequence[WaitingRun], inside: Collection[WaitingRun], cost: RoundCost) -> None:
     """After a round, update the seconds owed to each run that wanted one; ``inside`` are the runs that took part."""
     seconds = cost.of(sum(run.rows for run in inside))
     for run in wanting:

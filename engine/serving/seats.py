@@ -8,10 +8,10 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
 
+from engine.budget.cost import RoundCost
 from engine.decoding.loop import BatchRequest, RequestBatch
 from engine.decoding.plan import Target
 from engine.records import Round
-from engine.serving.fairness import RoundCost
 from engine.trace import SharedPass
 
 LEAVE, ROUND = object(), object()  # what a seat may wish for, besides a function for the rounds' thread to call

@@ -25,7 +25,7 @@ from engine.decoding.budget_policy import BudgetAllocator
 from engine.decoding.loop import RequestBatch
 from engine.errors import RequestError
 from engine.records import WAIT, Round
-from engine.serving.fairness import served, settle
+from engine.serving.fairness import pick_batch, update_deficits
 from engine.serving.seats import LEAVE, ROUND, Group, Seat, SharedRun
 from engine.trace import Block, SharedPass
 
@@ -186,7 +186,7 @@ class SharedRounds:
         if not asking:
             return
         wanting, (_, group) = [seat for seat, _ in asking], max(asking, key=lambda pair: pair[0].owed)
-        inside = served([seat for seat in wanting if seat.group is group], group.cost)
+        inside = pick_batch([seat for seat in wanting if seat.group is group], group.cost)
         seats, shared, began = {seat.place: seat for seat in inside}, len(self._seats) > 1, perf_counter()
         try:
             rounds = group.batch.round(seats)
@@ -198,7 +198,7 @@ class SharedRounds:
         for place, latest in rounds:
             seats[place].rows = len(latest.tree)
         group.cost.learn(sum(seat.rows for seat in inside), perf_counter() - began)
-        settle(wanting, inside, group.cost)
+        update_deficits(wanting, inside, group.cost)
         self._hand_out([(seats[place], latest) for place, latest in rounds], shared)
 
     def _hand_out(self, rounds: Sequence[tuple[Seat, Round]], shared: bool) -> None:

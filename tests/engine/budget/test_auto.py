@@ -23,12 +23,13 @@ from engine.budget.auto import (
     SharedRows,
     best_order,
 )
+from engine.budget.cost import RoundCost
 from engine.decoding.budget_policy import BudgetPolicy, FixedBudget
 from engine.decoding.loop import BatchRequest, RequestBatch, decode, decode_batch
 from engine.decoding.methods import METHODS
 from engine.decoding.tree import beginning, plant
 from engine.records import Acceptance, DraftTree, Request, Round, Sampling
-from engine.serving.fairness import RoundCost, served, settle
+from engine.serving.fairness import pick_batch, update_deficits
 from tests.engine.budget.test_cost import STAIRS
 from tests.engine.material import GREEDY, LOSSLESS, WARM, drafters_of, text, trees
 from tests.engine.material import run as run_of
@@ -256,7 +257,7 @@ class World:
         self.cost, self.milliseconds, self.draws = RoundCost(), 0.0, random.Random(3)
 
     def round(self) -> None:
-        inside = served(self.runs, self.cost)
+        inside = pick_batch(self.runs, self.cost)
         policies = [run.policy for run in inside]
         trees = SharedRows().cut(policies, [run.built() for run in inside])
         rows, drafting, requests = sum(map(len, trees)), sum(run.drafted for run in inside), len(inside)
@@ -269,7 +270,7 @@ class World:
         SharedRows().ended(policies, seconds)
         took = sum(seconds.values())
         self.cost.learn(rows, took)
-        settle(self.runs, inside, self.cost)
+        update_deficits(self.runs, inside, self.cost)
         self.milliseconds += 1e3 * took
 
     def rates(self, rounds: int = 400) -> list[float]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from engine.serving.fairness import RoundCost, served, settle
+from engine.budget.cost import RoundCost
+from engine.serving.fairness import pick_batch, update_deficits
 
 FREE, DEAR, BOTH = (0.02, 0.0), (0.001, 0.001), (0.02, 0.0004)  # seconds of a pass, and of each of its rows
 MIXTURES = ((1, 31, 31), (1, 1025), (65,) * 8, (1, 1, 9, 17, 33, 65, 129, 257), (1,) * 7 + (513,))
@@ -28,11 +29,11 @@ def simulated(rows: Sequence[int], costs: tuple[float, float], noise: random.Ran
     """Each run's rate over that of a lone run divided by their number."""
     runs, cost, clock = [Simulated(each) for each in rows], RoundCost(), 0.0
     while clock < seconds:
-        chosen = served(runs, cost)
+        chosen = pick_batch(runs, cost)
         took = costs[0] + costs[1] * sum(run.rows for run in chosen)
         took *= noise.choice((0.9, 1.0, 1.1, 1.0, 8.0 if noise.random() < 0.1 else 1.0)) if noise else 1.0
         cost.learn(sum(run.rows for run in chosen), took)
-        settle(runs, chosen, cost)
+        update_deficits(runs, chosen, cost)
         clock += took
         for run in chosen:
             run.rounds += 1
