@@ -263,3 +263,19 @@ def test_a_plots_zoom_is_undone_and_nothing_stands_on_its_legend(lab: Any) -> No
     assert on_legend == [False, False, False] and lab.locator(".modebar:visible").count() == 0
     lab.locator("[data-plot=curves]").get_by_role("button", name="Undo the zoom").click()
     lab.wait_for_function("JSON.stringify(div._fullLayout.xaxis.range) === fitted")
+
+
+def test_the_anatomy_shows_figures_with_words_and_flags_to_copy(lab: Any) -> None:
+    lab.evaluate(f"{LAB}.tabs.go('anatomy')")
+    lab.wait_for_function("document.querySelectorAll('.lab-pane-anatomy .lab-command').length === 5")
+    for name in ("siblings", "rows", "nodes", "trees", "elsewhere"):
+        lab.locator(f"[data-plot={name}]").scroll_into_view_if_needed()
+        lab.wait_for_function(f"document.querySelector('[data-plot={name}] .main-svg')")
+    assert lab.locator(".lab-pane-anatomy .lab-words li").count() > 6
+    assert "Predicted from published figures, never measured here" in lab.locator(".lab-pane-anatomy").inner_text()
+    lab.get_by_label("Model", exact=True).select_option("qwen3-coder-30b-a3b")
+    lab.get_by_label("Device", exact=True).select_option("L4")
+    lab.wait_for_selector("text=The weights of qwen3-coder-30b-a3b take 61 GB")
+    lab.get_by_label("Device", exact=True).select_option("H200")
+    lab.get_by_role("button", name="Copy: llama.cpp").click()
+    lab.wait_for_selector(".lab-pane-anatomy button >> text=/Copied|Ctrl/")
