@@ -248,7 +248,6 @@ def test_too_little_memory_says_how_much_is_needed(pair: Path, monkeypatch: pyte
 @pytest.mark.parametrize(("values", "said"), [
     ({"model_type": "rwkv"}, "is a rwkv: its layers keep a recurrent state that transformers' cache does not hold"),
     ({"model_type": "deepseek_v4"}, "keep one entry for several positions, not one for each"),
-    ({"model_type": "gemma4_assistant", "text_config": {"hidden_size_per_layer_input": 0}}, "it is a drafter, which"),
     ({"model_type": "bloom"}, "ALiBi"),
     ({"model_type": "t5"}, "is a t5, for which transformers has no causal language model"),
     ({"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig"}}, "without running code of the checkpoint"),
