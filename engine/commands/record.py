@@ -134,11 +134,13 @@ def timed_in_turns(live: LiveRig, traces: Sequence[Trace], lessons: Sequence[Les
 
 
 def _timed(trace: Trace, rounds: Sequence[Round]) -> Trace:
-    _, clock = moments(rounds)
-    entries = tuple(replace(entry, round=replace(entry.round, seconds=round_.seconds), elapsed_seconds=now)
-               for entry, round_, now in zip(trace.entries, rounds, clock, strict=True))
+    first, (_, clock) = trace.entries[0], moments(rounds)
+    prefill = max(0.0, first.elapsed_seconds - sum(first.round.seconds.values()))
+    entries = tuple(
+        replace(entry, round=replace(entry.round, seconds=round_.seconds), elapsed_seconds=prefill + spent)
+        for entry, round_, spent in zip(trace.entries, rounds, clock, strict=True))
     return replace(trace, header=replace(trace.header, in_turns=True), entries=entries,
-                   end=replace(trace.end, seconds=clock[-1]))
+                   end=replace(trace.end, seconds=entries[-1].elapsed_seconds))
 
 
 def run(choice: argparse.Namespace) -> Result:

@@ -60,7 +60,7 @@ def test_lessons_of_a_prompt_are_timed_in_turns_with_plain_decoding(tmp_path: Pa
     assert tree.header.recorded and tree.end.rounds == len(tree.entries) < len(plain.entries)
     for trace in (tree, plain):
         spent = sum(sum(entry.round.seconds.values()) for entry in trace.entries)
-        assert trace.end.seconds == pytest.approx(spent, rel=1e-3) and spent > 0
+        assert trace.end.seconds == trace.entries[-1].elapsed_seconds > spent > 0  # reading the prompt is in it
 
 
 def test_a_check_says_why_a_text_differs(monkeypatch: pytest.MonkeyPatch) -> None:
