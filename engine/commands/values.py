@@ -50,6 +50,7 @@ def _flag(check: Callable[..., Any], *bounds: Any) -> Callable[[str], Any]:
             return check("it", word, *bounds)
         except RequestError as error:
             raise ArgumentTypeError(str(error).removeprefix("it ").rstrip(".")) from error
+    read.__qualname__ = check.__name__  # the kind of the flag, by which the attack chooses its words
     return read
 
 

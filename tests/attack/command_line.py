@@ -49,7 +49,7 @@ TABLE = "a table"
 ONE_IN_A_PROCESS = 5000  # cases, the next that is refused: a process takes seconds
 SOUND_RIGS = {"demo", "assets/demo", *rig_names()}  # which may be here, and take long to load
 SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a flag's type
-    "whole": ("0", "1", "7", "64", "+3"), "number": ("0", "0.5", "1", "1e0"), "share": ("1", "0.5", ".3"),
+    "whole": ("0", "1", "7", "64", "+3"), "number": ("0", "0.5", "1", "1e0"), "top_p": ("1", "0.5", ".3"),
     "budget_or_auto": ("auto", "0", "64"), "budget_words": ("16", "4,16", "auto"),
     "method": ("ddtree", "joint", "nanogpt"),
     "name": ("demo", "bench", "check", "math", "nosuch", "x::ngram", "::", "@file", "@folder", "assets/demo",
