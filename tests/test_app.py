@@ -74,7 +74,7 @@ def test_turns_and_drafters_over_the_api(address: str) -> None:
 
 
 @pytest.mark.parametrize(("options", "sentence"), [
-    ({"heads": ["nobody"]}, "of the drafters math, code, all, small, ngram; asked for were nobody"),
+    ({"heads": ["nobody"]}, "of the drafters math, code, all, all2, small, ngram; asked for were nobody"),
     ({"heads": ["math", "code"]}, "takes 1 of the drafters"), ({"heads": "math"}, "drafters are 'math'"),
     ({"turns": [["owner", "Hi"]]}, "one of system, user, assistant"), ({"turns": "Hi"}, "have to be a list"),
     ({"turns": [["user", "Hi"]] * 65}, "at most 64"), ({"turns": [["user", "a" * 100_001]]}, "at most 100,000")])

@@ -190,7 +190,7 @@ define({
   name: "budget",
   title: "Budget",
   place: { row: "upper", share: 0.6 },
-  caption: "What each node budget brings; click or drag to try one.",
+  caption: "Click or drag to try one.",
   legend: [
     { glyph: "●", label: "this run", title: "Measured: the run that is shown" }, { glyph: "○", label: "earlier", title: "Measured: your earlier runs" },
     { glyph: "╌", label: "predicted", title: "What the drafts of this run would have kept at every budget, with the range that holds eight times in ten. Speed follows from what a pass costs here" },

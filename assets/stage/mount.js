@@ -150,7 +150,7 @@ function open(element, props, watch, server, tell) {
     controls.runWhen(asked.prompt);
   };
   new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), parts.rigs, right, ask);
-  if (document.body.classList.contains("cs-presenting")) present(parts, plain(props.value), (place) => right[place] && ask(right[place]));
+  if (document.body.classList.contains("cs-presenting")) present(parts, { ...plain(props.value), run: props.opening }, (place) => right[place] && ask(right[place]));
   controls.askAgain(tell.adopt);
   if (controls.goesOn === "runs") controls.runWhen(controls.carried, null, true);
   stage.on("rig", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
@@ -167,7 +167,7 @@ function present(parts, opening, ask) {
     ask(place);
   };
   stage.on("lost", () => {
-    stage.show({ ...opening, run: lessons.first });
+    stage.show(opening);
     lessons.start();
   });
 }

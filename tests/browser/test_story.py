@@ -6,7 +6,7 @@ import pytest
 
 from engine.lab.report import ratio_text
 from tests.browser.conftest import Watched
-from tests.browser.doing import STAGE
+from tests.browser.doing import RUN, STAGE
 
 
 def test_it_ends_on_the_total_and_says_why(watched: Watched, address: str) -> None:
@@ -113,7 +113,7 @@ def test_a_presenter_needs_neither_mouse_nor_notices(watched: Watched, address: 
     page.wait_for_function("Canopy.parts.rigs.state && !Canopy.parts.rigs.state.coming")
     size = "(element) => parseFloat(getComputedStyle(element).fontSize)"
     assert page.locator(".cs-headline").evaluate(size) >= 32 and page.locator(".cs-notices").is_hidden()
-    asked = page.evaluate("Canopy.parts.lessons.first")
+    asked = page.evaluate(RUN)
     page.keyboard.press("2")
     page.wait_for_function(f"{STAGE}.value.run !== '{asked}' && {STAGE}.state === 'done'")
     page.evaluate(f"{STAGE}.lose('The server is gone.')")

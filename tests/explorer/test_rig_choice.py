@@ -190,7 +190,7 @@ def test_presets_follow_the_rig() -> None:
     without = recorded_rig(Library([]), "No model.")
     assert offered_by(AnsweringRig(without)) == demo, "the recordings were made on the embedded rig"
     coming = offered_by(AnsweringRig(without, coming=RigLoad("smollm2")))
-    assert [name.partition("-")[2] for name in coming[:3]] == ["facts", "story", "code"]
+    assert [name.partition("-")[2] for name in coming[:3]] == ["stack", "facts", "story"]
     assert fitting("joint", ["autoregressive", "joint"]) == "joint"
     assert fitting("joint", ["autoregressive", "ddtree"]) == "ddtree" and fitting("joint", ["a"]) == "a"
 

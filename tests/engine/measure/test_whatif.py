@@ -123,7 +123,7 @@ def test_the_cost_of_several_requests_is_that_of_their_shared_passes(monkeypatch
         passes.append([len(each.tokens) for each in packed])
         return own(self, forks, packed)
 
-    monkeypatch.setattr(TorchTarget, "verify_together", counted)
+    monkeypatch.setattr(TorchTarget, "verify_batch", counted)
     curve = measure(demo_rig(), CostCase(64, Sampling(), 3), (3, 11, 129))
     assert (curve.requests, curve.rows) == (3, (3, 11, 129)) and min(curve.draft_ms) > 0
     assert {tuple(each) for each in passes} == {(1, 1, 1), (4, 4, 3), (43, 43, 43)}
