@@ -94,9 +94,11 @@ class BudgetPanel extends Panel {
     const { stage } = this;
     const { run } = stage.value;
     if (!stage.server || !this.host.offsetParent || !stage.rounds.length || !stage.header.heads.length) return;
+    const of = [run, stage.rounds.length, stage.live, stage.against?.plain_speed].join(" ");
+    if (this.found?.of === of) return;
     const answer = await stage.server.budgets({ run, live: stage.live });
     if (run !== stage.value.run) return;
-    this.found = { run, ...answer };
+    this.found = { run, of, ...answer };
     this.draw(stage.round);
   }
 

@@ -17,7 +17,7 @@ from engine.commands.program import understood as understood_words
 from engine.commands.record import lessons_of, read_lessons
 from tests.attack.area import at_most
 
-NUMBERS = ("_flag", "budget_or_auto", "budget_words")  # types that no word of HOSTILE is one of
+NUMBERS = ("whole", "number", "top_p", "budget_or_auto", "budget_words")  # types that no word of HOSTILE is one of
 HOSTILE = ("", " ", "\udcff", "nan", "inf", "-inf", "-1", "1e400", "9" * 400, "0x10", "½", "٣", "1_0", "null", "[1]",
            "\0", "x" * 5000, "None", "--", "1;2", "${7*6}", "\n")
 PATHS = ("readable_file", "writable_file", "folder")
@@ -31,7 +31,7 @@ def flags_of(verb: str) -> Iterator[argparse.Action]:
 
 
 def kind(action: argparse.Action) -> str:
-    """The name of the function that makes its type; ``_flag`` that of every number in a range."""
+    """The name of the function that makes its type; of a number in a range, of the check behind it."""
     return str(getattr(action.type, "__qualname__", "")).split(".")[0]
 
 
