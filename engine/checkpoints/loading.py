@@ -12,6 +12,7 @@ import torch
 from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
+    AutoModel,
     AutoModelForCausalLM,
     AutoModelForImageTextToText,
     AutoTokenizer,
@@ -84,12 +85,12 @@ def why_not(config: PreTrainedConfig) -> str:
     squeezed = sorted(kind for kind in set(getattr(text, "layer_types", None) or ()) if "compressed" in kind)
     if squeezed:
         return f"its layers of kind {', '.join(squeezed)} keep one entry for several positions, not one for each"
-    if getattr(text, "indexer_compress_ratio", None):
+    if getattr(text, "indexer_compress_ratio", None) or getattr(text, "index_kpool", None):
         return "its layers choose what they see by blocks of positions, and branches of a tree share no block"
     model = model_class(config)
     if not isinstance(getattr(text, "num_hidden_layers", None), int):
         return "its layers are several stacks, not one"
-    if getattr(model, "_is_stateful", False) and not takes_states(model):
+    if getattr(model, "_is_stateful", False) and not takes_states(AutoModel._model_mapping.get(type(text), model)):
         return "its layers keep a recurrent state that transformers' cache does not hold"
     if config.model_type.endswith("_assistant"):
         return "it is a drafter, which reads another model's keys and values"
@@ -169,14 +170,15 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: 
     return (model if places else model.to(device)).eval()
 
 
-def attention_of(config: PreTrainedConfig) -> str:
-    """The name of the attention to load a model with. Fused attention knows neither caps nor sinks; models older than
-    the registry of masks take theirs as they are given."""
-    model = model_class(config)
-    fused = model._supports_sdpa and not getattr(config.get_text_config(), "attn_logit_softcapping", None)
-    if takes_windows(model):
-        return FUSED if fused else EAGER
-    return "sdpa" if fused else "eager"
+def attention_of(config: PreTrainedConfig) -> str | dict[str, str]:
+    """The name of the attention to load a model with, of a multimodal one its text part alone. Fused attention knows
+    neither caps nor sinks; models older than the registry of masks take theirs as they are given."""
+    model, text = model_class(config), config.get_text_config()
+    fused = model._supports_sdpa and not getattr(text, "attn_logit_softcapping", None)
+    name = {True: FUSED if fused else EAGER, False: "sdpa" if fused else "eager"}[takes_windows(model)]
+    whole = auto_class(config) is AutoModelForImageTextToText
+    parts = [part for part in config.sub_configs if whole and getattr(config, part, None) is text]
+    return {parts[0]: name} if parts else name
 
 
 def must_stop(model: PreTrainedModel, folder: Path) -> None:

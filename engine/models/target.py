@@ -207,6 +207,8 @@ def must_verify_trees(target: TorchTarget) -> None:
     try:
         apart = largest_difference_nats(target)
     except (TypeError, ValueError, RuntimeError, AttributeError, KeyError) as error:
+        if "pixel_values" in str(error):
+            raise RigError(f"A {kind} reads no text without a picture; choose a target that does.") from error
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
         raise RigError(f"A {kind} cannot be verified as a tree ({reason}); choose a target with standard "
                        "attention.") from error

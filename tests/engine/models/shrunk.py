@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
-from engine.checkpoints.loading import attention_of
+from engine.checkpoints.loading import attention_of, auto_class, model_class
 from engine.records import Integers, Lattice
 
 VOCABULARY, DEPTH, SPREAD = 97, 4, 0.15
@@ -38,6 +37,9 @@ LATENT = {"num_key_value_heads": 4, "head_dim": 4}
 NOTE = {"num_key_value_heads": 4, "head_dim": 12}
 QWEN4 = {"indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 12, "indexer_budget": 8, "hc_lowrank": 8,
          "indexer_compress_ratio": 4, "ngram_vocab_size_base": 97, "ple_embed_dim": 16, "split_ngram_parts": 4}
+MROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 2, 2],
+                             "partial_rotary_factor": 1.0}}
+AUDIO = {"encoder_attention_heads": 4, "num_heads": 4}
 # What the sizes above do not fit together in, by the type of model.
 CHANGES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("axk1", "axk2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "minicpm3",
@@ -66,6 +68,31 @@ CHANGES: dict[str, dict[str, Any]] = {
     "mamba2": {"num_heads": 12, "head_dim": 8}, "stablelm": {"hidden_size": 64},
     "reformer": {"is_decoder": True, "axial_pos_embds": False}, "xmod": {"default_language": "en_XX"},
     "zaya": {"num_experts_per_tok": 1},
+    **dict.fromkeys(("glm46v", "glm4v", "glm4v_moe", "glm_ocr", "glmga", "paddleocr_vl", "qwen2_5_vl", "qwen2_vl",
+                     "qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), {"text_config": MROPE, "audio_config": AUDIO}),
+    "cohere_compass": {"text_config": {"rope_parameters": {
+        kind: {"rope_type": "default", "rope_theta": 1e4} for kind in ("full_attention", "sliding_attention")}}},
+    "granite_docling": {"vision_config": {"out_hidden_size": 48}},
+    "inkling2": {"vision_config": {"text_hidden_size": 48}},
+    "muse_spark": {"audio_config": {"out_hidden_size": 48}},
+    "molmo2": {"adapter_config": {"vision_feature_layers": [1, 2], "vision_feature_layer": [1, 2]}},
+    "step3p7": {"text_config": {"sliding_window": 5}},
+    **dict.fromkeys(("mistral_large4", "kimi_k25"), {"text_config": LATENT}),
+    "mistral4": {**LATENT, "rope_parameters": {
+        "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0, "llama_4_scaling_beta": 0.1,
+        "original_max_position_embeddings": 64}},
+    "deepseek_ocr2": {"text_config": {"mlp_layer_types": ["dense", *["sparse"] * 3], "num_experts_per_tok": 2}},
+    "glm5_next": {"text_config": {"num_key_value_heads": 4, "index_kpool": 2, "qk_rope_head_dim": 0}},
+    "granite4_vision": {"deepstack_layer_map": [[0, 0]], "downsample_rate": "4/8",
+                        "vision_config": {"hidden_size": 64}},
+    "ernie4_5_vl_moe": {"text_config": {"moe_intermediate_size": [16, 16], "rope_parameters": {
+        "rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 2, 2]}}},
+    "chameleon": {"vocabulary_map": {"<image>": 3}}, "hunyuan_vl": {"text_config": {"head_dim": 12, "rope_parameters": {
+        "rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 2, 1, 1]}}},
+    "exaone4_5": {"text_config": {"model_type": "exaone4_5_text"}},
+    "kosmos-2": {"text_config": {"attention_heads": 4, "layers": 4}},
+    "nemotron_h_omni": {"vision_config": {"video_temporal_patch_size": 2}},
+    "diffusion_gemma": {"text_config": {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 16}},
 }
 
 
@@ -76,8 +103,10 @@ def shrunk(kind: str, dtype: torch.dtype = torch.float32, source: Path | None = 
     is float32, as decays, norms and states otherwise are in any dtype."""
     config = small_config_of(kind, **changes)
     torch.manual_seed(0)
-    maker = AutoModelForCausalLM if source is None else in_float64(MODEL_FOR_CAUSAL_LM_MAPPING[type(config)], source)
-    make = maker.from_config if source is None else maker._from_config
+    if source is None and auto_class(config) is AutoModelForCausalLM:
+        make = AutoModelForCausalLM.from_config  # whose class may take the text part of the configuration alone
+    else:
+        make = (model_class(config) if source is None else in_float64(model_class(config), source))._from_config
     model: PreTrainedModel = make(
         config, dtype=dtype, attn_implementation=attention_of(config), experts_implementation="eager").eval()
     for value in model.parameters():
@@ -102,10 +131,12 @@ def merged(kind: str) -> dict[str, Any]:
 
 def cut(values: dict[str, Any]) -> dict[str, Any]:
     """The fields of a configuration that have another value in a small one; of four layers, the first four kinds."""
-    small = {name: SIZES[name] for name, value in values.items() if name in SIZES and value is not None}
+    small = {name: SIZES[name] for name, value in values.items() if name in SIZES and isinstance(value, int)}
     for name, value in values.items():
         if isinstance(value, dict) and name.endswith("config"):
             small[name] = cut(value)
+        elif isinstance(value, dict) and "mrope_section" in value:
+            small[name] = {**value, "mrope_section": [2, 2, 2], "partial_rotary_factor": 1.0}
         elif isinstance(value, list) and name in KINDS_OF_LAYERS:
             small[name] = (list(dict.fromkeys(value)) * SIZES["num_hidden_layers"])[:SIZES["num_hidden_layers"]]
     return small

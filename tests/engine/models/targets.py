@@ -1,4 +1,4 @@
-"""What Canopy says of each causal class of transformers: docs/targets.md, written by ``python -m
+"""What Canopy says of each class of transformers that writes text: docs/targets.md, written by ``python -m
 tests.engine.models.targets`` and held to the truth by ``test_targets``."""
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from pathlib import Path
 
 import torch
 import transformers
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+)
 
 from engine.checkpoints.loading import why_not
 from engine.decoding.loop import decode
@@ -21,16 +24,16 @@ from engine.records import Request
 from tests.engine.models.shrunk import HalfKnowing, shrunk, small_config_of
 
 TABLE = Path("docs/targets.md")
-KINDS = tuple(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+KINDS = tuple(dict.fromkeys([*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES]))
 RUNS = "trees"
 PROMPT = tuple(range(5, 17))
 MOST_NATS = 1e-3
 HEAD = """# Targets
 
-What Canopy says of each of the {kinds} model types that transformers {version} has a causal language model for:
-{run} run, {refused} are refused in a sentence. *trees* means that a small random model of the type was run in float32:
-the nodes of a tree predict what plain decoding does, and every lossless method writes its text. Multimodal checkpoints
-run by their text part; a quantised checkpoint is refused whatever its type.
+What Canopy says of each of the {kinds} model types that transformers {version} has a causal language model for, or one
+that reads pictures and writes text: {run} run, {refused} are refused in a sentence. *trees* means that a small random
+model of the type was run in float32: the nodes of a tree predict what plain decoding does, and every lossless method
+writes its text. Multimodal checkpoints run by their text part; a quantised checkpoint is refused whatever its type.
 
 | model type | answer |
 |---|---|
@@ -46,7 +49,10 @@ def answer(kind: str) -> str:
     except ImportError as error:
         package = re.search(r"the (\w+) library", str(error))
         return f"it needs a package that is not installed: {package and package[1]}"
-    model(input_ids=torch.tensor([PROMPT]), use_cache=False)  # a wrong size in ``shrunk`` is no refusal
+    try:
+        model(input_ids=torch.tensor([PROMPT]), use_cache=False)  # a wrong size in ``shrunk`` is no refusal
+    except (TypeError, ValueError) as error:
+        assert "pixel_values" in str(error), error
     target = TorchTarget(model, ())
     try:
         must_verify_trees(target)
