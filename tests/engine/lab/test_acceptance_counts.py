@@ -62,6 +62,10 @@ def test_acceptance_agrees_with_a_slow_count(method: str, sampling: Sampling) ->
     found = {(depth, rank): [proposed, counts.accepted[depth - 1][rank]]
              for depth, row in enumerate(counts.proposed, 1) for rank, proposed in enumerate(row) if proposed}
     assert found == tallied(rounds)
+    halves = [AcceptanceTally(), AcceptanceTally()]
+    for index, made in enumerate(rounds):
+        halves[index % 2].add(made)
+    assert pooled([half.counts() for half in halves]) == counts
     assert sum(map(sum, counts.accepted)) == sum(len(made.acceptance.keep) - 1 for made in rounds)
     assert counts.reached[0] == len(rounds)
     assert counts.reached[1] == sum(len(made.acceptance.keep) > 1 for made in rounds)
@@ -91,17 +95,3 @@ def test_the_end_of_the_text_is_told_from_the_end_of_the_tree() -> None:
     keep = whole.acceptance.keep
     short = replace(whole.acceptance, keep=keep[:2], bonus=int(whole.tree.tokens[keep[2]]))
     assert ended_by_text(replace(whole, acceptance=short))
-
-
-def test_counts_of_different_depths_add_up() -> None:
-    shallow, deep = AcceptanceTally(), AcceptanceTally()
-    for made in rounds_of(PromptRequest("one", method="ddtree", budget=1, max_tokens=6)):
-        shallow.add(made)
-    for made in rounds_of(PromptRequest("two", method="ddtree", budget=30, max_tokens=30)):
-        deep.add(made)
-    both = AcceptanceTally()
-    for made in rounds_of(PromptRequest("one", method="ddtree", budget=1,
-                              max_tokens=6)) + rounds_of(PromptRequest("two", method="ddtree", budget=30,
-                                                                       max_tokens=30)):
-        both.add(made)
-    assert pooled([shallow.counts(), deep.counts()]) == pooled([deep.counts(), shallow.counts()]) == both.counts()

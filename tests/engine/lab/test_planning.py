@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,16 +36,11 @@ def test_budgets_are_taken_in_any_order_and_once() -> None:
 
 
 @pytest.mark.parametrize(("typed", "sentence"), [
-    ("16 -4", r"The node budget is -4; it has to be a whole number from 0 to 4096\."),
-    ("1000000", r"The node budget is 1000000; it has to be a whole number from 0 to 4096\."),
-    ("16 many", r"'many' is not a node budget; write whole numbers, as in: 16, 32, 64\."),
-    ("1.5", r"'1\.5' is not a node budget"),
-    ("+-5", r"'\+-5' is not a node budget"),
-    ("9" * 5000, r"'9{40}' is not a node budget"),
-    (" , ", r"No node budget was given; write at least one, as in: 16, 32, 64\."),
+    ("16 -4", "-4.* from 0 to 4096"), ("1000000", "1000000.* from 0 to 4096"), ("16 many", "'many' is not"),
+    ("1.5", "'1.5' is not"), ("+-5", r"'\+-5' is not"), ("9" * 5000, "'9{40}' is not"), (" , ", "at least one"),
 ])
 def test_budgets_that_are_none_get_a_sentence(typed: str, sentence: str) -> None:
-    with pytest.raises(RequestError, match=f"^{sentence}"):
+    with pytest.raises(RequestError, match=sentence):
         parse_budgets(typed)
 
 
@@ -68,34 +64,32 @@ def test_settings_are_the_baseline_and_every_method_at_every_budget() -> None:
 
 
 @pytest.mark.parametrize(("choice", "sentence"), [
-    (Choice(("ddtre",)), "There is no method 'ddtre'; choose one of autoregressive"),
-    (Choice(("ddtree",), ()), "No node budget was given; write at least one"),
-    (Choice(("merged",), split="both"), "There is no split 'both'; choose one of total, each"),
-    (Choice(("ddtree",), sampling=Sampling(-1)), "The temperature is -1; it has to be 0 or a number from"),
-    (Choice(("ddtree",), sampling=Sampling(float("nan"))), "The temperature is nan"),
+    (Choice(("ddtre",)), "'ddtre'; choose one of autoregressive"),
+    (Choice(("ddtree",), ()), "at least one"),
+    (Choice(("merged",), split="both"), "'both'; choose one of total, each"),
+    (Choice(("ddtree",), sampling=Sampling(-1)), "temperature is -1"),
+    (Choice(("ddtree",), sampling=Sampling(float("nan"))), "temperature is nan"),
     (Choice(("ddtree",), sampling=Sampling(1, -2)), "top-k is -2"),
-    (Choice(("ddtree",), drafters=("math", "code")), "None of the chosen methods takes the 2 drafters math, code"),
+    (Choice(("ddtree",), drafters=("math", "code")), "takes the 2 drafters math, code"),
+    (Choice(("ddtree",), (8,), concurrency=(0,)), "at once is 0; .* from 1 to 64"),
+    (Choice(("ddtree",), (8,), concurrency=(65,)), "at once is 65"),
+    (Choice(("ddtree",), (8,), concurrency=()), "No number of requests at once"),
 ])
 def test_settings_that_cannot_be_get_a_sentence(choice: Choice, sentence: str) -> None:
-    with pytest.raises(RequestError, match=f"^{sentence}"):
+    with pytest.raises(RequestError, match=sentence):
         settings(choice)
 
 
-def test_plans_that_cannot_be_measured_get_a_sentence() -> None:
-    plan = toy_plan()
-    check(plan, WALKERS, ())
-    for wrong, sentence in (
-            (replace(plan, settings=(replace(plan.settings[1], drafters=("math",)),)),
-             "This rig has no drafter 'math'; it has none"),
-            (replace(plan, prompts=()), "The sweep has no prompt"),
-            (replace(plan, repeats=0), r"The number of repeats is 0; it has to be a whole number from 1 to 1000\."),
-            (replace(plan, repeats=10**9), "The number of repeats is 1000000000"),
-            (replace(plan, max_tokens=0), r"max_tokens is 0; it has to be a whole number from 1 to"),
-            (replace(plan, seed=-1), r"The seed is -1; it has to be a whole number from 0"),
-            (replace(plan, prompts=plan.prompts * 1000, repeats=1000),
-             r"The sweep has 15000000 runs \(3000 prompts × 5 settings × 1000 repeats\)")):
-        with pytest.raises(RequestError, match=f"^{sentence}"):
-            check(wrong, WALKERS, ())
+@pytest.mark.parametrize(("changes", "sentence"), [
+    ({"settings": (Setting("ddtree", 8, drafters=("math",)),)}, "no drafter 'math'"),
+    ({"prompts": ()}, "no prompt"), ({"repeats": 0}, "repeats is 0; .* from 1 to 1000"),
+    ({"repeats": 10**9}, "repeats is 1000000000"), ({"max_tokens": 0}, "max_tokens is 0"), ({"seed": -1}, "seed is -1"),
+    ({"prompts": toy_plan().prompts * 1000, "repeats": 1000}, "15000000 runs"),
+])
+def test_plans_that_cannot_be_measured_get_a_sentence(changes: dict[str, Any], sentence: str) -> None:
+    check(toy_plan(), WALKERS, ())
+    with pytest.raises(RequestError, match=sentence):
+        check(replace(toy_plan(), **changes), WALKERS, ())
 
 
 def test_shipped_sets_go_by_name() -> None:
@@ -121,25 +115,19 @@ GOOD = b'{"prompt": "a"}\n'
 
 
 @pytest.mark.parametrize(("data", "sentence"), [
-    (b"", r"The prompt file own\.jsonl holds no prompt"),
-    (b"\n \n", r"The prompt file own\.jsonl holds no prompt"),
-    (GOOD + b"not json\n", r"own\.jsonl, line 2 is not JSON"),
-    (GOOD + b"\n" + b'{"prompt": "a"', r"own\.jsonl, line 3 is not JSON"),
-    (GOOD + b"[" * 100_000, r"own\.jsonl, line 2 is not JSON"),
-    (GOOD + b'{"prompt": 3}', r'own\.jsonl, line 2 has no text under "prompt" or "turns"\.'),
-    (b'{"prompt": "  "}', r"own\.jsonl, line 1 has no text"),
-    (b'{"turns": []}', r"own\.jsonl, line 1 has no text"),
-    (b'{"turns": {"0": "a"}}', r"own\.jsonl, line 1 has no text"),
-    (b'["a"]', r"own\.jsonl, line 1 has no text"),
-    (b"null", r"own\.jsonl, line 1 has no text"),
-    (b'{"prompt": "a", "domain": ["x"]}', r'own\.jsonl, line 1 has a "domain" that is not a text: \[\'x\'\]\.'),
-    (b'{"prompt": "\\ud800"}', r"own\.jsonl, line 1 holds half of a character"),
-    (GOOD + b'{"prompt": "\xe9"}', r"The prompt file own\.jsonl is not UTF-8 \(line 2, byte 28\)"),
-    ('{"prompt": "a"}'.encode("utf-16"), r"The prompt file own\.jsonl is not UTF-8 \(line 1, byte 0\)"),
+    (b"", "holds no prompt"), (b"\n \n", "holds no prompt"),
+    (GOOD + b"not json\n", "line 2 is not JSON"), (GOOD + b"\n" + b'{"prompt": "a"', "line 3 is not JSON"),
+    (GOOD + b"[" * 100_000, "line 2 is not JSON"), (GOOD + b'{"prompt": 3}', "line 2 has no text"),
+    *[(line, "line 1 has no text") for line in (
+        b'{"prompt": "  "}', b'{"turns": []}', b'{"turns": {"0": "a"}}', b'["a"]', b"null")],
+    (b'{"prompt": "a", "domain": ["x"]}', 'line 1 has a "domain" that is not a text'),
+    (b'{"prompt": "\\ud800"}', "line 1 holds half of a character"),
+    (GOOD + b'{"prompt": "\xe9"}', r"not UTF-8 \(line 2, byte 28\)"),
+    ('{"prompt": "a"}'.encode("utf-16"), r"not UTF-8 \(line 1, byte 0\)"),
 ])
 def test_a_file_that_is_none_gets_a_sentence_with_its_line(tmp_path: Path, data: bytes, sentence: str) -> None:
     (tmp_path / "own.jsonl").write_bytes(data)
-    with pytest.raises(RequestError, match=f"^{sentence}"):
+    with pytest.raises(RequestError, match=rf"own\.jsonl.* {sentence}"):
         prompt_set(str(tmp_path / "own.jsonl"))
 
 

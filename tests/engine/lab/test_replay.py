@@ -98,16 +98,6 @@ def test_the_target_chooses_its_own_text_again(sampling: Sampling) -> None:
     assert (reread(asked, strange.tolist(), TARGET).choice != strange).sum() > len(strange) / 3
 
 
-def test_trees_nest_exactly_and_others_are_built_anew() -> None:
-    known = known_text(request(GREEDY))
-    for (_, builder), grower in growers(known).items():
-        for place in (0, 5, 11):
-            for nodes in (0, 1, 3, 17, MOST):
-                kept, anew = grower.grow(place, nodes), grower.build(place, nodes)
-                assert kept.tokens.tolist() == anew.tokens.tolist() and kept.parents.tolist() == anew.parents.tolist()
-                assert np.array_equal(kept.logprobs, anew.logprobs), builder
-
-
 def test_forecasts_have_a_line_a_point_and_tau_never_falls_with_the_budget_of_one_tree() -> None:
     known = known_text(request(GREEDY))
     found = [each for point in (Point("autoregressive", "total", ()), *REPLAYED)

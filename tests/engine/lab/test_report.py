@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from dataclasses import replace
 from threading import Event
 
 import pytest
 
+from engine.decoding.budget_policy import AUTO, MOST_AUTO
 from engine.lab.report import Record, report, runs_csv, table_csv
 from engine.lab.settings import CellResult, SweepPlan, measuring_order
 from engine.lab.store import StoredSweep
@@ -47,6 +49,21 @@ def test_the_recommended_setting_is_the_maximum_of_the_table(made: Record) -> No
     best = max(made["rows"], key=lambda row: row["tokens_per_second"])
     assert made["recommended"]["label"] == best["label"]
     assert made["recommended"]["tokens_per_second"] == best["tokens_per_second"]
+
+
+def test_auto_is_named_recommended_and_asked_for_again() -> None:
+    plan = replace(toy_plan(auto_budget=MOST_AUTO), prompt_set="bench")
+    tasks = [Task(cell, plan.ask(cell)) for cell in measuring_order(plan)]
+    slow = [replace(result, reading=result.reading and replace(result.reading, round_seconds=tuple(
+        9 * seconds for seconds in result.reading.round_seconds))) if result.cell.setting.pace != AUTO else result
+        for result in LocalCrew(ScriptedLaboratory()).work(tasks, Event())]
+    record = report(StoredSweep(1, "", plan, ScriptedLaboratory().conditions, len(slow)), slow)
+    best = record["recommended"]
+    assert {row["label"] for row in record["rows"] if row["pace"] == AUTO} == {"ddtree auto", "joint auto"}
+    assert best["pace"] == AUTO and f"--method {best['method']} --budget auto" in best["command"]
+    rows = csv.DictReader(io.StringIO(table_csv(record)))
+    assert [(row["label"], row["pace"]) for row in rows if row["recommended"] == "True"] == [(best["label"], AUTO)]
+    assert AUTO in shlex.split(record["command"])
 
 
 def test_the_domains_divide_the_runs(made: Record) -> None:

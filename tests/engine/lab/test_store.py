@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -59,6 +60,22 @@ def test_the_first_result_of_a_cell_stands(tmp_path: Path) -> None:
         assert [each.hardware for each in store.measured(number)] == ["no hardware"]
 
 
+def test_a_file_from_before_auto_and_concurrency_is_read_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    with Store(path) as store:
+        number = store.begin(PLAN, LABORATORY.conditions)
+        store.record(number, first())
+        plan, reading = json.loads(store._one("SELECT plan FROM sweep")), json.loads(
+            store._one("SELECT reading FROM cell WHERE reading NOT NULL"))
+        assert all((setting.pop("pace"), setting.pop("concurrency")) == ("fixed", 1) for setting in plan["settings"])
+        assert reading.pop("committed") == []
+        store._all("UPDATE sweep SET plan = ?", json.dumps(plan))
+        store._all("UPDATE cell SET reading = ? WHERE reading NOT NULL", json.dumps(reading))
+    with Store(path) as store:
+        assert store.sweep(number).plan == PLAN and store.measured(number) == [first()]
+        assert len(list(run_sweep(store, number, LocalCrew(LABORATORY), Event()))) == len(PLAN) - 1
+
+
 def test_one_file_holds_many_sweeps(tmp_path: Path) -> None:
     with Store(tmp_path / "results.sqlite") as store:
         numbers = [store.begin(PLAN, LABORATORY.conditions) for _ in range(3)]
@@ -88,19 +105,27 @@ def test_readers_look_while_one_writes_and_a_second_writer_is_refused(tmp_path: 
     Store(path).close()
 
 
-KILLED = """
-import sys, time
+# Goes on with the sweep of a file, a line for each cell; with a second word, where files can hold so many bytes only.
+SWEEPING = """
+import resource, signal, sys, time
 from pathlib import Path
 from threading import Event
+from engine.errors import CanopyError
 from engine.lab.store import Store
 from engine.lab.sweeping import LocalCrew, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
-store = Store(Path(sys.argv[1]))
-number = store.begin(toy_plan(), ScriptedLaboratory().conditions) if not store.sweeps() else 1
-for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Event()):
-    print(step.done, flush=True)
-    time.sleep(0.002)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+for limit in sys.argv[2:]:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
+try:
+    store = Store(Path(sys.argv[1]))
+    number = store.begin(toy_plan(), ScriptedLaboratory().conditions) if not store.sweeps() else 1
+    for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Event()):
+        print(step.done, flush=True)
+        time.sleep(0.002)
+except CanopyError as error:
+    sys.exit(str(error))
 """
 
 
@@ -109,7 +134,8 @@ def test_a_sweep_that_is_killed_again_and_again_measures_every_cell_once(tmp_pat
     path = tmp_path / "results.sqlite"
     reached = []
     for lines in (1, 4, 7):
-        with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen([sys.executable, "-c", SWEEPING, str(path)], stdout=subprocess.PIPE,
+                              text=True) as process:
             assert process.stdout
             said = [process.stdout.readline() for _ in range(lines)]
             os.kill(process.pid, signal.SIGKILL)
@@ -145,8 +171,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
         pages = store._all("PRAGMA page_count")[0][0]
         store._all(f"PRAGMA max_page_count = {pages + 2}")
         done = 0
-        with pytest.raises(ResultsError, match=r"results.sqlite cannot be written, because the disk is full\. What "
-                                               r"was measured before is kept: free some space and resume\."):
+        with pytest.raises(ResultsError, match="the disk is full.*is kept"):
             for step in run_sweep(store, number, LocalCrew(LABORATORY), Event()):
                 done = step.done
         assert 0 < done < len(PLAN)
@@ -156,33 +181,12 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
         assert len(list(run_sweep(store, number, LocalCrew(LABORATORY), Event()))) == len(PLAN) - done
 
 
-SMALL_DISK = """
-import resource, signal, sys
-from pathlib import Path
-from threading import Event
-from engine.errors import CanopyError
-from engine.lab.store import Store
-from engine.lab.sweeping import LocalCrew, run_sweep
-from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
-
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
-try:
-    store = Store(Path(sys.argv[1]))
-    number = store.begin(toy_plan(), ScriptedLaboratory().conditions)
-    for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Event()):
-        print(step.done, flush=True)
-except CanopyError as error:
-    sys.exit(str(error))
-"""
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("limit", [100, 6_000, 60_000])
+@pytest.mark.parametrize("limit", [100, 60_000])
 def test_a_write_that_the_system_cuts_off_leaves_a_sound_file(tmp_path: Path, limit: int) -> None:
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     path = tmp_path / "results.sqlite"
-    done = subprocess.run([sys.executable, "-c", SMALL_DISK, str(path), str(limit)], capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-c", SWEEPING, str(path), str(limit)], capture_output=True, text=True,
                           check=False, timeout=60)
     assert done.returncode == 1
     assert done.stderr.startswith("The results file results.sqlite cannot be written")

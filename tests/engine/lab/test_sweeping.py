@@ -9,10 +9,11 @@ from threading import Event
 
 import pytest
 
+from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError
-from engine.lab.settings import Reading
+from engine.lab.settings import Reading, SweepPlan, measuring_order
 from engine.lab.store import Store
-from engine.lab.sweeping import WARMING_TOKENS, LocalCrew, run_sweep
+from engine.lab.sweeping import WARMING_TOKENS, LocalCrew, run_sweep, task_of
 from engine.records import PromptRequest
 from engine.requests.prompts import Prompt
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
@@ -56,15 +57,23 @@ def test_settings_share_the_draws_of_a_repeat(store: Store) -> None:
     assert len(set.union(*texts.values())) == 9  # and no two prompts or repeats share them
 
 
-def test_a_stopped_sweep_keeps_what_it_has_and_goes_on_later(store: Store) -> None:
-    number = store.begin(PLAN, ScriptedLaboratory().conditions)
-    stop = Event()
-    for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), stop):
-        if step.done == 5:
-            stop.set()
-    assert store.sweep(number).done == 5
-    assert len(list(run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Event()))) == len(PLAN) - 5
-    assert store.sweep(number).finished
+@pytest.mark.parametrize("plan", [
+    PLAN, toy_plan(repeats=1, auto_budget=MOST_AUTO), toy_plan(repeats=1, concurrency=(1, 2))],
+    ids=["fixed", "auto", "concurrent"])
+def test_a_stopped_sweep_goes_on_later_and_measures_what_it_would_have(tmp_path: Path, plan: SweepPlan) -> None:
+    path, stop = tmp_path / "results.sqlite", Event()
+    with Store(path) as store:
+        number = store.begin(plan, ScriptedLaboratory().conditions)
+        for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), stop):
+            if step.done == 5:
+                stop.set()
+        assert store.sweep(number).done == 5
+    with Store(path) as store:
+        assert store.sweep(number).plan == plan
+        steps = list(run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Event()))
+        assert len(steps) == len(plan) - 5 and store.sweep(number).finished
+        tasks = [task_of(plan, cell) for cell in measuring_order(plan)]
+        assert store.measured(number) == list(LocalCrew(ScriptedLaboratory()).work(tasks, Event()))
 
 
 def test_a_prompt_that_cannot_be_served_fails_alone(store: Store) -> None:

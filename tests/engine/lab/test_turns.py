@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine.lab.parting import BIASED, DRAWN, NEAR_TIE, SAME, SO_FAR, UNEXPLAINED, UNKNOWN, Text, compared, text_of
-from engine.lab.turns import LEAST_TURNS, TurnTaking, speed_ratio, turn_pairs
+from engine.lab.turns import TurnTaking, speed_ratio, turn_pairs
 from engine.records import Acceptance, DraftTree, Request, Round, Sampling, Verification
 
 LENGTHS = (3, 1, 4, 2, 2, 3, 1, 2) * 6  # tokens of each round
@@ -90,23 +90,16 @@ def test_what_slows_both_for_a_while_changes_nothing() -> None:
     assert found.withheld == "" and found.ratio == pytest.approx(TRUE, rel=0.05)
 
 
-def test_a_run_that_drafted_in_3_of_80_rounds_has_no_ratio() -> None:
-    run = [*rounds([3] * 3, [0.03] * 3), *plain([0.02] * 77)]
-    found = speed_ratio(turn_pairs(RUN, plain(STEADY)), run)
-    assert "Only 3 of 80 rounds" in found.withheld
-
-
-def test_a_ratio_above_the_tokens_of_a_round_is_withheld() -> None:
-    found = speed_ratio(turn_pairs(RUN, plain([0.1] * TOKENS)), RUN)
-    assert found.ratio > TOKENS / len(RUN) and "larger than" in found.withheld
-
-
-def test_too_few_turns_and_a_busy_machine_give_none() -> None:
-    short = RUN[:6]
-    tokens = sum(LENGTHS[:6])
-    turns = turn_pairs(short, plain(STEADY[:tokens]))
-    assert len(turns) < LEAST_TURNS and "too short" in speed_ratio(turns, short).withheld
-    assert "Other programs" in speed_ratio(turn_pairs(RUN, plain(STEADY)), RUN, busy=True).withheld
+@pytest.mark.parametrize(("run", "plain_seconds", "busy", "reason"), [
+    ([*rounds([3] * 3, [0.03] * 3), *plain([0.02] * 77)], 0.02, False, "Only 3 of 80 rounds"),
+    (plain([0.02] * 80), 0.02, False, "No round verified"),
+    (RUN, 0.1, False, "larger than"),
+    (RUN, 0.02, True, "Other programs"),
+    (RUN[:6], 0.02, False, "too short")])
+def test_a_ratio_that_cannot_be_true_or_says_nothing_is_withheld(
+        run: list[Round], plain_seconds: float, busy: bool, reason: str) -> None:
+    turns = turn_pairs(RUN[:6] if reason == "too short" else RUN, plain([plain_seconds] * TOKENS))
+    assert reason in speed_ratio(turns, run, busy=busy).withheld
 
 
 def asked(temperature: float = 0.0, method: str = "ddtree") -> Request:
@@ -134,6 +127,8 @@ def test_another_text_is_explained_by_the_gap_where_it_parts() -> None:
     assert compared(other, plainly, asked(0.7), "bfloat16").verdict == UNKNOWN
     assert compared(other, plainly, asked(0.7, "nanogpt"), "bfloat16").verdict == DRAWN
     assert compared(other, plainly, asked(method="nanogpt_ratio"), "float32").verdict == BIASED
+    at_once = compared(text_of(plain(STEADY, range(1, 10_000))), plainly, asked(), "bfloat16")
+    assert at_once.difference and (at_once.difference.place, at_once.difference.gap) == (0, None)
     unknown = Text(plainly.token_ids, [float("nan")] * TOKENS, plainly.bonus)
     assert compared(other, unknown, asked(), "bfloat16").verdict == NEAR_TIE  # by the run's own gap
     silent = Text(other.token_ids, [float("nan")] * TOKENS, other.bonus)

@@ -66,6 +66,7 @@ def test_the_verdict_is_on_the_best_budget_for_everybody_by_ratios_within_a_repe
         ("ddtree 4", 1.5), ("ddtree auto, each its own", 2.25), ("autoregressive", 3.0)]
 
 
+@pytest.mark.usefixtures("quick_curves")
 def test_every_way_is_measured_on_the_same_prompts() -> None:
     words = choice()
     plan = bench.concurrent_plan(words)

@@ -61,6 +61,7 @@ def test_a_reading_is_what_the_trace_of_the_same_run_says(laboratory: LiveLabora
     assert laboratory.pieces(found.token_ids).keys() == set(found.token_ids)
 
 
+@pytest.mark.usefixtures("quick_curves")
 @pytest.mark.parametrize(("method", "budget", "pace"), [
     ("joint", 24, "fixed"), ("autoregressive", 0, "fixed"), ("ddtree", 64, "auto")])
 def test_a_run_among_others_writes_its_own_text_and_counts_all(
@@ -87,6 +88,7 @@ def test_what_cannot_stand_beside_it_is_a_sentence(laboratory: LiveLaboratory) -
     assert laboratory.measure(PromptRequest(PROMPT, method="dflash", budget=8, max_tokens=4)).token_ids
 
 
+@pytest.mark.usefixtures("quick_curves")
 def test_the_cost_of_rounds_is_measured_by_requests(laboratory: LiveLaboratory) -> None:
     ask = PromptRequest(PROMPT, method="ddtree", budget=8, max_tokens=16)
     one, two = (laboratory.concurrent_cost(ask, count) for count in (1, 2))

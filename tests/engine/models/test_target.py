@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import resource
 from dataclasses import fields
 
 import numpy as np
@@ -121,10 +123,8 @@ def test_release_frees_the_cache_and_closing_the_iterator_releases() -> None:
     assert target._cache is None and target._output.tapped.numel() == 0
 
 
-def test_five_thousand_rounds_do_not_grow_the_process() -> None:
-    import gc
-    import resource
-
+@pytest.mark.parametrize("rounds", [400, pytest.param(5000, marks=pytest.mark.long)])
+def test_rounds_do_not_grow_the_process(rounds: int) -> None:
     target = small_target()
     drafters = [small_drafter(target, seed) for seed in (1, 2)]
 
@@ -134,11 +134,11 @@ def test_five_thousand_rounds_do_not_grow_the_process() -> None:
             for _ in decode(Request(PROMPT, method="joint", budget=8, max_tokens=200), target, drafters):
                 done += 1
 
-    some(500)
+    some(100)
     gc.collect()
     before = len(gc.get_objects()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    some(5000)
+    some(rounds)
     gc.collect()
     after = len(gc.get_objects()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert after[0] - before[0] < 500, f"{after[0] - before[0]} more objects after 5,000 rounds"
-    assert after[1] - before[1] < 20_000, f"{after[1] - before[1]} KiB more at the peak after 5,000 rounds"
+    assert after[0] - before[0] < rounds // 10, f"{after[0] - before[0]} more objects"
+    assert after[1] - before[1] < 20_000, f"{after[1] - before[1]} KiB more at the peak"

@@ -1,47 +1,47 @@
-"""The law of the demo rig's first three tokens at temperature 0.8 with top-p 0.95, against exact enumeration.
+"""The law of a torch target's first three tokens, against exact enumeration; method and error rate as in test_law.py.
 
-Method and error rate as in test_law.py. CANOPY_LAW_TEXTS sets the texts per method: 200 here, 2,000 by hand. One method
-of each lossless acceptance rule is in every run, the others in the long one.
+Rules that follow the target's choices write plain decoding's text draw by draw, which test_live.py compares. So every
+run tests the rule with draws of its own, on a small random target; the long one tests every rule on the demo rig.
+CANOPY_LAW_TEXTS sets the texts per method there, of which 200 are usual.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 import pytest
 import torch
 
 from engine.decoding.loop import decode
+from engine.decoding.plan import Drafter, Features
 from engine.models.sampling import processed
-from engine.records import PromptRequest, Sampling
+from engine.models.target import TorchTarget
+from engine.records import Integers, Lattice, PromptRequest, Request, Sampling
 from engine.trace import committed_ids
 from tests.engine.decoding.test_law import ERROR_RATE, chance_of_more
 from tests.engine.demo import demo_live, demo_rig
+from tests.engine.small import small_target
+from tests.engine.toy import ToyDrafter
 
 TEXTS = int(os.environ.get("CANOPY_LAW_TEXTS", "200"))
 LENGTH = 3
-SAMPLING = Sampling(0.8, 0, 0.95)
-PROMPT = "Please explain speedups. Thank you!"
 
 Text = tuple[int, ...]
 
 
-@lru_cache(maxsize=1)
 @torch.inference_mode()
-def exact_law() -> dict[Text, float]:
+def exact_law(request: Request, target: TorchTarget) -> dict[Text, float]:
     """Every text of three tokens (or fewer, where it stops) with its probability."""
-    live, rig = demo_live(), demo_rig()
-    request = live.request(PromptRequest(PROMPT))
     open_texts: dict[Text, float] = {(): 1.0}
     ended: dict[Text, float] = {}
     for _ in range(LENGTH):
         longer: dict[Text, float] = {}
         for text, chance in open_texts.items():
-            logits = rig.target.model(input_ids=torch.tensor([[*request.prompt_ids, *text]])).logits[0, -1:].float()
-            law = processed(logits, SAMPLING)[0].exp()
+            logits = target.model(input_ids=torch.tensor([[*request.prompt_ids, *text]])).logits[0, -1:].float()
+            law = processed(logits, request.sampling)[0].exp()
             for token in law.nonzero()[:, 0].tolist():
                 where = ended if token in request.stop_ids else longer
                 key = text if token in request.stop_ids else (*text, token)
@@ -50,28 +50,49 @@ def exact_law() -> dict[Text, float]:
     return {**open_texts, **ended}
 
 
-def drawn_texts(method: str, budget: int) -> list[Text]:
-    """One text a seed."""
-    live, rig = demo_live(), demo_rig()
-    drafters = list(rig.drafters_for(method).values())
-    texts = []
-    for seed in range(TEXTS):
-        request = live.request(PromptRequest(PROMPT, method=method, budget=budget, max_tokens=LENGTH,
-                                   sampling=replace(SAMPLING, seed=seed)))
-        texts.append(tuple(committed_ids(decode(request, rig.target, drafters))))
-    return texts
-
-
-@pytest.mark.parametrize(("method", "budget"), [
-    ("joint", 12), ("nanogpt", 14),
-    *(pytest.param(*point, marks=pytest.mark.long) for point in (
-        ("autoregressive", 0), ("dflash", 4), ("ddtree", 12), ("routed", 12), ("merged", 12)))])
-def test_the_first_three_tokens_follow_the_targets_law(method: str, budget: int) -> None:
-    law = exact_law()
+def chance_of_draws(request: Request, target: TorchTarget, drafters: Sequence[Drafter], texts: int) -> float:
+    """The chance that texts of the target's law, one a seed, deviate from it as much as these do."""
+    law = exact_law(request, target)
     assert len(law) > 4 and abs(sum(law.values()) - 1) < 1e-4
     places = {text: place for place, text in enumerate(law)}
     counts = np.zeros(len(law))
-    for text in drawn_texts(method, budget):
-        counts[places[text]] += 1  # KeyError: a text that the target cannot write
+    for seed in range(texts):
+        seeded = replace(request, sampling=replace(request.sampling, seed=seed))
+        counts[places[tuple(committed_ids(decode(seeded, target, drafters)))]] += 1  # KeyError: it cannot write that
     chances = np.asarray(list(law.values()))
-    assert chance_of_more(counts, chances / chances.sum()) > ERROR_RATE
+    return chance_of_more(counts, chances / chances.sum())
+
+
+class WellInformed(ToyDrafter):
+    """Proposes two of the tokens that a torch target allows next."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.model, self.text, self.released, self.known = model, [], 0, dict[Text, Lattice]()
+
+    def observe(self, token_ids: Integers, features: Features) -> None:
+        self.text += token_ids.tolist()
+
+    @torch.inference_mode()
+    def draft(self, root: int, width: int) -> Lattice:
+        text = *self.text, root
+        if text not in self.known:
+            best = self.model(input_ids=torch.tensor([text])).logits[:, -1:].log_softmax(-1).topk(2)
+            self.known[text] = Lattice(best.indices.int().numpy(), best.values.numpy(), np.zeros((1, 1, 2), np.int32))
+        return self.known[text]
+
+
+def test_a_rule_with_draws_of_its_own_keeps_the_law_of_a_torch_target() -> None:
+    target = small_target()
+    request = Request((5, 6, 7, 8), method="nanogpt", budget=2, max_tokens=LENGTH, sampling=Sampling(1.0, top_k=3))
+    assert chance_of_draws(request, target, [WellInformed(small_target().model)], 250) > ERROR_RATE
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("method", "budget"), [
+    ("autoregressive", 0), ("dflash", 4), ("ddtree", 12), ("routed", 12), ("merged", 12), ("joint", 12),
+    ("nanogpt", 14)])
+def test_the_first_three_tokens_follow_the_demo_rigs_law(method: str, budget: int) -> None:
+    request = demo_live().request(PromptRequest("Please explain speedups. Thank you!", method=method, budget=budget,
+                                                max_tokens=LENGTH, sampling=Sampling(0.8, 0, 0.95)))
+    rig = demo_rig()
+    assert chance_of_draws(request, rig.target, list(rig.drafters_for(method).values()), TEXTS) > ERROR_RATE

@@ -27,13 +27,15 @@ def text_ids(live: LiveRig, ask: PromptRequest) -> list[int]:
     return committed_ids(entry.round for entry in gather(live.run(ask)).entries)
 
 
-@pytest.mark.parametrize("place", [0, 1, 2, 3])
-def test_every_lossless_method_equals_autoregressive(place: int) -> None:
+@pytest.mark.parametrize(("place", "budgets"), [
+    (0, (1, 64)), (1, (0,)), (2, (7,)),
+    *(pytest.param(place, (0, 1, 7, 64), marks=pytest.mark.long) for place in range(4))])
+def test_every_lossless_method_equals_autoregressive(place: int, budgets: tuple[int, ...]) -> None:
     live, prompt = demo_live(), PROMPTS[place].text
     wanted = text_ids(live, PromptRequest(prompt, method="autoregressive", budget=0, max_tokens=40))
     assert len(wanted) > 10
     for method, split in lossless_points():
-        for budget in (0, 1, 7, 64):
+        for budget in budgets:
             assert text_ids(live, PromptRequest(prompt, method=method, budget=budget, max_tokens=40,
                                       split=split)) == wanted, (method, split, budget)
 
