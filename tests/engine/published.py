@@ -10,9 +10,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import pytest
 import torch
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM
+
+from engine.errors import RigError
+from engine.serving.rigs import load_rig
 
 TOKENIZER = Path("assets/demo/target")
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
@@ -70,6 +74,15 @@ DFLASH: Mapping[str, Published] = {
         ("mask_token_id", "target_layer_ids", "block_size")),
     "LLaMA3.1-8B-Instruct-DFlash-UltraChat": Published("Llama-3.1-8B-Instruct", (1, 8, 15, 22, 29), 128255, 10, 5, ()),
 }
+
+
+def refused(name: str) -> str:
+    """The one sentence with which a rig of this name is not opened."""
+    with pytest.raises(RigError) as caught:
+        load_rig(name, "float32", "cpu")
+    sentence = str(caught.value)
+    assert "\n" not in sentence and sentence.endswith(".") and len(sentence) < 600
+    return sentence
 
 
 def write_config(folder: Path, values: Mapping[str, Any]) -> Path:

@@ -12,15 +12,15 @@ import pytest
 from engine.decoding.loop import decode
 from engine.decoding.outcome import outcome
 from engine.drafters.dflash.drafter import DFlashDrafter
-from engine.errors import RigError
 from engine.records import Request
-from engine.serving.rigs import Rig, load_rig
+from engine.serving.rigs import load_rig
 from tests.engine.published import (
     SHORT_DRAFTER,
     SIZES,
     Published,
     dflash_config,
     dflash_shapes,
+    refused,
     write_config,
     write_short,
     write_weights,
@@ -95,31 +95,25 @@ DRAFTING: Mapping[str, tuple[dict[str, Any], Shapes, tuple[int, int, int]]] = {
     "speculators dspark": (speculators("dspark", "DSparkSpeculator", sample_from_anchor=True, **MARKOV),
                            {**MARKOV_HEAD, **CONFIDENCE}, (8, 17, 12))}
 REFUSED: Mapping[str, tuple[dict[str, Any], Shapes, str]] = {
-    "TreeFlash with another correction": (treeflash("linear"), {}, "uses ar_approximation = linear, which is not"),
-    "xPress": (config(architectures=["Qwen3XPressModel"]), OWN, "is an xPress drafter, whose proposals depend on"),
-    "LiLiCorr": (config(architectures=["LiLiCorrDraftModel"]), {}, "is a LiLiCorr drafter, whose transitions come"),
-    "LiLiCorr by its options": (config({"projector_type": "lilicorr", "lilicorr_candidate_topk": 16}), {},
-                                "uses lilicorr_candidate_topk = 16, projector_type = lilicorr, which is not supported"),
-    "Domino": (config({"projector_type": "domino", "gru_hidden_dim": 32, "emb_dim": 32, "shift_label": True}), {},
-               "uses emb_dim = 32, gru_hidden_dim = 32, projector_type = domino, shift_label = True"),
-    "MiMo": (config({"use_swa": True, "attention_sink_bias": True, "attention_value_scale": 0.612}), {},
-             "uses attention_sink_bias = True, attention_value_scale = 0.612, use_swa = True"),
-    "Laguna": (config(architectures=["DFlashLagunaForCausalLM"], gating="per-head"), {},
-               "is a DFlash drafter of Laguna, whose attention is gated"),
-    "Muse Glimmer's assistant": (config(architectures=["MuseGlimmerAssistantModel"]), {},
-                                 "is the block-diffusion drafter of Muse Glimmer in the form of transformers"),
-    "Gemma 4's DSpark": (dspark(architectures=["Gemma4DSparkModel"]), {}, "is a DSpark drafter of Gemma 4"),
-    "DSpark, recurrent": (dspark(markov_head_type="rnn"), {}, "uses markov_head_type = rnn, which is not supported"),
+    "TreeFlash with another correction": (treeflash("linear"), {}, "ar_approximation = linear"),
+    "xPress": (config(architectures=["Qwen3XPressModel"]), OWN, "xPress"),
+    "LiLiCorr": (config(architectures=["LiLiCorrDraftModel"]), {}, "LiLiCorr"),
+    "LiLiCorr by its options": (config({"projector_type": "lilicorr"}), {}, "projector_type = lilicorr"),
+    "Domino": (config({"projector_type": "domino", "emb_dim": 32}), {}, "emb_dim = 32, projector_type = domino"),
+    "MiMo": (config({"attention_sink_bias": True, "attention_value_scale": 0.612}), {},
+             "attention_sink_bias = True, attention_value_scale = 0.612"),
+    "Laguna": (config(architectures=["DFlashLagunaForCausalLM"], gating="per-head"), {}, "attention is gated"),
+    "Muse Glimmer's assistant": (config(architectures=["MuseGlimmerAssistantModel"]), {}, "Muse Glimmer"),
+    "Gemma 4's DSpark": (dspark(architectures=["Gemma4DSparkModel"]), {}, "DSpark drafter of Gemma 4"),
+    "DSpark, recurrent": (dspark(markov_head_type="rnn"), {}, "markov_head_type = rnn"),
     "DFlash 2 without a rank": (config({**SELECTOR, "selector_rank": None}, architectures=["DFlash2DraftModel"]), {},
-                                "names no selector_rank, without which no DFlash 2 drafter runs"),
+                                "names no selector_rank"),
     "DFlash 2, groups that do not fit": (
-        config({**SELECTOR, "conv_group_size": 5}, architectures=["DFlash2DraftModel"]), {},
-        "has conv_group_size 5; it has to divide the hidden size, 32"),
-    "speculators peagle": (speculators("peagle", "PEagleSpeculator"), {}, "is a P-EAGLE drafter"),
+        config({**SELECTOR, "conv_group_size": 5}, architectures=["DFlash2DraftModel"]), {}, "conv_group_size 5"),
+    "speculators peagle": (speculators("peagle", "PEagleSpeculator"), {}, "P-EAGLE"),
     "speculators, part of the vocabulary": (speculators("dflash", "DFlashSpeculator", draft_vocab_size=512), {},
-                                            "uses draft_vocab_size = 512, which is not supported"),
-    "a tensor too many": (config(), {"embed_norm.weight": (HIDDEN,)}, "tensor embed_norm.weight has shape (32,) where "
-                          "nothing is expected")}
+                                            "draft_vocab_size = 512"),
+    "a tensor too many": (config(), {"embed_norm.weight": (HIDDEN,)}, "embed_norm.weight has shape (32,)")}
 
 
 @pytest.fixture(scope="module")
@@ -127,24 +121,25 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_short(tmp_path_factory.mktemp("made") / "target", "Qwen3-8B")
 
 
-Opened = Callable[[dict[str, Any], Shapes], Rig]
+Written = Callable[[dict[str, Any], Shapes], str]
 
 
 @pytest.fixture
-def opened(target: Path, tmp_path: Path) -> Opened:
-    def opener(values: dict[str, Any], shapes: Shapes) -> Rig:
+def written(target: Path, tmp_path: Path) -> Written:
+    """Writes a drafter of these options and tensors beside the usual ones, and says the name of its rig."""
+    def write(values: dict[str, Any], shapes: Shapes) -> str:
         folder = write_config(tmp_path / "head", values)
         backbone = {f"{'model.' if 'TreeFlash' in str(values) else ''}{name}": shape
                     for name, shape in dflash_shapes(SHORT).items()}
         write_weights(folder, {**backbone, **shapes})
-        return load_rig(f"{target}::{folder}", "float32")
-    return opener
+        return f"{target}::{folder}"
+    return write
 
 
 @pytest.mark.parametrize("name", DRAFTING)
-def test_a_published_layout_drafts_and_changes_no_text(name: str, opened: Opened) -> None:
+def test_a_published_layout_drafts_and_changes_no_text(name: str, written: Written) -> None:
     values, shapes, size = DRAFTING[name]
-    rig = opened(values, shapes)
+    rig = load_rig(written(values, shapes), "float32")
     drafter = rig.drafters["drafter"]
     assert isinstance(drafter, DFlashDrafter) and rig.target.taps == (1, 3)
     texts = []
@@ -156,23 +151,17 @@ def test_a_published_layout_drafts_and_changes_no_text(name: str, opened: Opened
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_run_is_refused_by_name(name: str, opened: Opened) -> None:
+def test_what_does_not_run_is_refused_by_name(name: str, written: Written) -> None:
     values, shapes, said = REFUSED[name]
-    with pytest.raises(RigError) as caught:
-        opened(values, shapes)
-    sentence = str(caught.value)
-    assert said in sentence and "\n" not in sentence and sentence.endswith(".") and len(sentence) < 400
+    assert said in refused(written(values, shapes))
 
 
-def test_another_model_or_more_tensors_are_never_taken_for_a_language_model(opened: Opened, target: Path) -> None:
-    values = {**config(), "model_type": "qwen3"}
-    for name in ("dflash_config", "auto_map", "block_size", "num_target_layers"):
-        values.pop(name, None)
-    whole = {f"model.{key}": shape for key, shape in dflash_shapes(SHORT).items() if "fc" not in key}
-    for architecture, said in (("Qwen3RewardModel", "The model in head is a Qwen3RewardModel, which is no causal"),
-                               ("Qwen3ForCausalLM", "The weights in head have ")):
-        with pytest.raises(RigError) as caught:
-            opened({**values, "architectures": [architecture]}, {**whole, **{f"model.{key}": shape for key, shape in (
-                ("embed_tokens.weight", (VOCABULARY, HIDDEN)),)}, "lm_head.weight": (VOCABULARY, HIDDEN)})
-        assert said in str(caught.value)
-    assert "fc.weight (and" in str(caught.value) and "does not use" in str(caught.value)
+def test_another_model_or_more_tensors_are_never_taken_for_a_language_model(written: Written) -> None:
+    values = {name: value for name, value in config().items() if name not in (
+        "dflash_config", "auto_map", "block_size", "num_target_layers")}
+    whole = {f"model.{key}": shape for key, shape in {
+        **dflash_shapes(SHORT), "embed_tokens.weight": OWN["embed_tokens.weight"]}.items() if "fc" not in key}
+    for architecture, said in (("Qwen3RewardModel", "Qwen3RewardModel, which is no causal"),
+                               ("Qwen3ForCausalLM", "fc.weight (and")):
+        assert said in refused(written({**values, "architectures": [architecture]},
+                                       {**whole, "lm_head.weight": OWN["lm_head.weight"]}))

@@ -122,30 +122,28 @@ def test_a_file_becomes_the_model_it_was_made_from(file: Path, kept: Path) -> No
     assert folder.parent == kept / "gguf" and folder.name.endswith(said.sha256[:16])
 
 
-def test_it_is_converted_once_and_a_rest_of_an_interruption_is_thrown_away(
-        file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rest = kept / "gguf" / f"small.Q8_0-{reading.sha256_of(file)[:16]}.part"
-    rest.mkdir(parents=True)
-    (rest / "half.safetensors").write_text("half")
-    folder = converted(str(file))
-    assert not rest.exists() and not (folder / "half.safetensors").exists()
-    monkeypatch.setattr(reading, "_convert", lambda *given: pytest.fail("converted again"))
-    assert converted(str(file)) == folder
+def served(kept: Path) -> list[str]:
+    """The folders that would be taken for whole models."""
+    return [path.name for path in (kept / "gguf").iterdir() if path.is_dir() and path.suffix != ".part"]
 
 
-def test_an_interrupted_conversion_leaves_nothing_that_is_served(
+def test_an_interrupted_conversion_leaves_nothing_and_a_whole_one_is_the_last(
         file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     convert = reading._convert
 
     def interrupted(*given: Any) -> None:
         convert(*given)
+        (kept / "gguf" / f"small.Q8_0-{reading.sha256_of(file)[:16]}.part" / "half.safetensors").write_text("half")
         raise KeyboardInterrupt
     monkeypatch.setattr(reading, "_convert", interrupted)
     with pytest.raises(KeyboardInterrupt):
         converted(str(file))
-    assert [each.name for each in (kept / "gguf").iterdir() if each.is_dir() and not each.name.endswith(".part")] == []
+    assert served(kept) == []
     monkeypatch.setattr(reading, "_convert", convert)
-    assert origin_of(converted(str(file))) is not None
+    folder = converted(str(file))
+    assert served(kept) == [folder.name] and not (folder / "half.safetensors").exists()
+    monkeypatch.setattr(reading, "_convert", lambda *given: pytest.fail("converted again"))
+    assert converted(str(file)) == folder
 
 
 def test_a_rig_says_which_quantisation_its_weights_came_from(file: Path, kept: Path) -> None:
@@ -172,7 +170,7 @@ def test_an_architecture_that_nobody_knows(kept: Path, tmp_path: Path) -> None:
     odd = write_gguf(tmp_path / "odd.gguf", small_llama(), architecture="perceptron")
     with pytest.raises(RigError, match="architecture 'perceptron', which transformers cannot convert"):
         converted(str(odd))
-    assert not [each for each in (kept / "gguf").iterdir() if each.is_dir() and not each.name.endswith(".part")]
+    assert served(kept) == []
 
 
 @pytest.mark.parametrize(("key", "value"), [("llama.attention.head_count", 5), ("tokenizer.ggml.eos_token_id", 10**6)])
@@ -212,28 +210,6 @@ PACKAGE = {"name": "nobody-has-this", "version": "1", "wheel_sha256": "0" * 64, 
            "file_sha256": "0" * 64}
 
 
-def test_a_wheel_that_is_another_one(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def given(command: list[str], **options: Any) -> Any:
-        place = Path(command[command.index("--dest") + 1])
-        (place / "nobody_has_this-1-py3-none-any.whl").write_text("another one")
-        return subprocess.CompletedProcess(command, 0, "", "")
-    monkeypatch.setattr(subprocess, "run", given)
-    with pytest.raises(RigError, match="is not the file that is meant: its SHA-256 begins with"):
-        packaged("made-up", PACKAGE)
-    assert not (kept / "rigs" / "made-up" / "target").exists()
-
-
-def test_no_network(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(command: list[str], **options: Any) -> Any:
-        return subprocess.CompletedProcess(command, 1, "", "ERROR: Could not find a version\nERROR: more")
-    monkeypatch.setattr(subprocess, "run", refused)
-    with pytest.raises(RigError, match=r"nobody-has-this==1, which carries the target, cannot be fetched .*"
-                                       r"\(Could not find a version\); connect and try again"):
-        packaged("made-up", PACKAGE)
-    with pytest.raises(RigError, match="describes its target's package wrongly"):
-        packaged("made-up", {"name": "x"})
-
-
 def wheel_of(place: Path, files: dict[str, bytes]) -> dict[str, str]:
     """What a rig's card says of a package whose wheel holds these files, the wheel lying in a folder."""
     wheel = place / "nobody_has_this-1-py3-none-any.whl"
@@ -258,23 +234,32 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_package_without_the_file_and_one_with_another_file(index: Path, kept: Path) -> None:
-    with pytest.raises(RigError, match="nobody_has_this-1-py3-none-any.whl holds no a/b.gguf"):
-        packaged("made-up", wheel_of(index, {"a/c.gguf": b"GGUF"}))
-    with pytest.raises(RigError, match="b.gguf is not the file that is meant"):
-        packaged("made-up", wheel_of(index, {"a/b.gguf": b"GGUF"}))
-    (index / "nobody_has_this-1-py3-none-any.whl").write_bytes(b"no archive")
-    said = {**PACKAGE, "wheel_sha256": reading.sha256_of(index / "nobody_has_this-1-py3-none-any.whl")}
     with pytest.raises(RigError, match="holds no a/b.gguf"):
-        packaged("made-up", said)
+        packaged("made-up", wheel_of(index, {"a/c.gguf": b"GGUF"}))
+    card = wheel_of(index, {"a/b.gguf": b"GGUF"})
+    with pytest.raises(RigError, match="b.gguf is not the file that is meant"):
+        packaged("made-up", card)
+    wheel = index / "nobody_has_this-1-py3-none-any.whl"
+    wheel.write_bytes(b"no archive")
+    with pytest.raises(RigError, match="is not the file that is meant: its SHA-256 begins with"):
+        packaged("made-up", card)
+    with pytest.raises(RigError, match="holds no a/b.gguf"):
+        packaged("made-up", {**PACKAGE, "wheel_sha256": reading.sha256_of(wheel)})
+    with pytest.raises(RigError, match="describes its target's package wrongly"):
+        packaged("made-up", {"name": "x"})
     assert not (kept / "rigs" / "made-up" / "target").exists()
 
 
-def test_a_package_that_comes_too_slowly(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow(command: list[str], **options: Any) -> Any:
+def test_a_package_that_does_not_come(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(command: list[str], **options: Any) -> Any:
+        return subprocess.CompletedProcess(command, 1, "", "ERROR: Could not find a version\nERROR: more")
+
+    def is_slow(command: list[str], **options: Any) -> Any:
         raise subprocess.TimeoutExpired(command, options["timeout"])
-    monkeypatch.setattr(subprocess, "run", slow)
-    with pytest.raises(RigError, match="did not come within 10 minutes; try again"):
-        packaged("made-up", PACKAGE)
+    for answer, said in ((refuses, r"\(Could not find a version\)"), (is_slow, "within 10 minutes")):
+        monkeypatch.setattr(subprocess, "run", answer)
+        with pytest.raises(RigError, match=said):
+            packaged("made-up", PACKAGE)
 
 
 def test_a_target_is_taken_from_its_package_once_and_anew_for_another_version(
