@@ -29,12 +29,40 @@ DFLASH, DDTREE = "dflash", "ddtree"
 
 @dataclass(frozen=True)
 class Device:
-    """A device's published figures: memory, bandwidth, and peak in bfloat16 without sparsity."""
+    """A device's published figures: memory, bandwidth, and peak in bfloat16 without sparsity; where they come from, and
+    where they were ``checked`` on 2026-11-23."""
 
     gigabytes: float
     gigabytes_a_second: float
     tflops: float
     source: str
+    checked: str
+
+
+@dataclass(frozen=True)
+class Processor:
+    """What a processor was measured to do in one dtype, in milliseconds by the ``rows`` of a pass: ``product`` and
+    ``head`` for a million weights of a layer and of the output head (at one row the bandwidth, at many the operations),
+    ``layer`` for a layer's dispatches, ``attention`` for a million query values times keys, ``choice`` for a million
+    logits to choose tokens from."""
+
+    bytes: float  # of a weight
+    rows: tuple[int, ...]
+    product: tuple[float, ...]
+    head: tuple[float, ...]
+    layer: tuple[float, ...]
+    attention: tuple[float, ...]
+    choice: tuple[float, ...]
+
+    @property
+    def gigaflops(self) -> float:
+        """The operations a second of products over the most rows, in billions."""
+        return 2 * self.rows[-1] / self.product[-1]
+
+    @property
+    def gigabytes_a_second(self) -> float:
+        """The bandwidth of products over the fewest rows."""
+        return self.bytes / self.product[0]
 
 
 @dataclass(frozen=True)
@@ -70,6 +98,26 @@ class ModelShape:
         return one * (self.experts * (1 - (1 - self.chosen / self.experts) ** rows) if rows else self.chosen)
 
     @property
+    def layer(self) -> float:
+        """The parameters of a layer that one row passes."""
+        return self.attention + self.feed_forward()
+
+    @property
+    def head(self) -> int:
+        """The parameters of the output head."""
+        return self.hidden * self.vocabulary
+
+    def pass_here_ms(self, processor: Processor, context: int) -> tuple[float, ...]:
+        """What a target pass after ``context`` tokens takes on a measured processor, by its ``rows``: each part after
+        the other, since a processor has few of them to run at once."""
+        def one(place: int, rows: int) -> float:
+            queries = rows * self.heads * self.head_dim * (context + rows) / 1e6
+            return (self.layers * (processor.layer[place] + self.layer / 1e6 * processor.product[place]
+                                   + queries * processor.attention[place])
+                    + self.head / 1e6 * processor.head[place] + rows * self.vocabulary / 1e6 * processor.choice[place])
+        return tuple(one(place, rows) for place, rows in enumerate(processor.rows))
+
+    @property
     def weights_gigabytes(self) -> float:
         """The target's weights."""
         experts = max(1, self.experts) * 3 * self.hidden * self.intermediate
@@ -78,18 +126,18 @@ class ModelShape:
 
     def pass_ms(self, device: Device, rows: int, context: int) -> float:
         """The floor of a target pass over so many rows after ``context`` tokens."""
-        head, cached = self.hidden * self.vocabulary, 2 * self.kv_heads * self.head_dim * context
-        read = BYTES * (self.layers * (self.attention + self.feed_forward(rows) + cached) + head)
-        each = 2 * (self.layers * (self.attention + self.feed_forward()) + head)
+        cached = 2 * self.kv_heads * self.head_dim * context
+        read = BYTES * (self.layers * (self.attention + self.feed_forward(rows) + cached) + self.head)
+        each = 2 * (self.layers * self.layer + self.head)
         seen = 4 * self.layers * self.heads * self.head_dim * context
         return longer(device, read, rows * (each + seen))
 
     def draft_ms(self, device: Device, context: int) -> float:
         """The floor of a draft: its layers over the block, and the target's head."""
         wide = self.drafter_intermediate or self.intermediate
-        body, head = self.drafter_layers * (self.attention + 3 * self.hidden * wide), self.hidden * self.vocabulary
+        body = self.drafter_layers * (self.attention + 3 * self.hidden * wide)
         cached = 2 * self.drafter_layers * self.kv_heads * self.head_dim * context
-        return longer(device, BYTES * (body + head + cached), 2 * self.block * (body + head))
+        return longer(device, BYTES * (body + self.head + cached), 2 * self.block * (body + self.head))
 
 
 def longer(device: Device, read: float, operations: float) -> float:
