@@ -27,9 +27,10 @@ export function rowWords(still, moved, dropped, brief) {
 }
 
 // What layers do that keep a state and no rows, and nothing where the target has none.
-export function replayWords(header, kept) {
+export function replayWords(header, kept, brief) {
   const layers = (header && header.recurrent_layers) || 0;
-  return layers ? `; ${kept} ${kept > 1 ? "steps" : "step"} replayed in ${layers} recurrent ${layers > 1 ? "layers" : "layer"}` : "";
+  const where = brief ? "" : ` in ${layers} recurrent ${layers > 1 ? "layers" : "layer"}`;
+  return layers ? `; ${kept} ${kept > 1 ? "steps" : "step"} replayed${where}` : "";
 }
 
 // The KV cache around a round: its slots after the verify pass, and after all but the kept rows were dropped.
@@ -157,9 +158,9 @@ class CachePanel extends Panel {
       this.text(`prefix ${round.start}`, LEFT + PREFIX / 2, middle, "cp-slot-prefix is-mid");
     }
     this.text("row kept", LEFT + PREFIX, this.low.y + LOW.height + 13, "cp-slot-number is-end");
-    const replayed = replayWords(this.stage.header, kept);
+    const replayed = replayWords(this.stage.header, kept, false);
     const brief = this.width < (replayed ? 560 : 380);
-    this.text(`${rowWords(still, kept - still, round.n - kept, brief)}: ${round.start + kept} slots${replayed}`, LEFT, y, "cp-strip-size");
+    this.text(`${rowWords(still, kept - still, round.n - kept, brief)}: ${round.start + kept} slots${replayWords(this.stage.header, kept, brief)}`, LEFT, y, "cp-strip-size");
     const bonus = clip(round.show(round.bonus), 90, `11px ${MONO}`);
     const last = this.stage.value.end && this.stage.value.end.reason === "stop" && round === this.stage.rounds.at(-1);
     const next = last ? "ends the text: it needs no slot" : "has no slot yet: it is the next root";
