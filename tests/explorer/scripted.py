@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -243,7 +244,8 @@ def steady(made: Round) -> Round:
                  made.acceptance, seconds)
 
 
+@lru_cache(maxsize=128)
 def scripted_trace(method: str, budget: int = 24, **asked: Any) -> Trace:
-    """A whole run of a method over the script."""
+    """A whole run of a method over the script; made once, so that nobody may change it."""
     ask = PromptRequest("How many books does Omar have? ${7*6}", method=method, budget=budget, **asked)
     return gather(ScriptedSource().run(ask))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
@@ -22,6 +23,16 @@ from tests.explorer.scripted import CURVE, ScriptedSource
 METHODS_MEASURED = ("autoregressive", "dflash", "ddtree", "merged", "joint", "nanogpt_ratio")
 
 
+def steady_reading(trace: Trace) -> Reading:
+    reading = reading_of(trace)
+    return replace(reading, round_seconds=tuple(0.01 + 0.00004 * rows for rows in reading.rows))
+
+
+@lru_cache(maxsize=256)
+def scripted_reading(ask: PromptRequest) -> Reading:
+    return steady_reading(gather(ScriptedSource().run(ask)))
+
+
 @dataclass
 class ScriptedLaboratory:
     """Runs the script; a round takes ``ScriptedSource.pause_seconds`` of real time and steady measured time."""
@@ -34,8 +45,9 @@ class ScriptedLaboratory:
 
     def measure(self, ask: PromptRequest) -> Reading:
         self.asked.append(ask)
-        found = reading_of(gather(ScriptedSource(self.pause_seconds).run(ask)))
-        return replace(found, round_seconds=tuple(0.01 + 0.00004 * rows for rows in found.rows))
+        if self.pause_seconds == 0:
+            return scripted_reading(ask)
+        return steady_reading(gather(ScriptedSource(self.pause_seconds).run(ask)))
 
     def measure_concurrent(self, ask: PromptRequest, background: BackgroundRequests) -> Reading:
         """The script's rounds, longer for every other one at work, who all add as much as it does itself."""

@@ -134,43 +134,12 @@ def test_what_is_printed_of_the_speeds_divides() -> None:
     assert low <= float(times) <= high and "in turns" in speed["words"]
 
 
-def test_a_clock_that_was_slow_at_the_beginning_gives_no_false_speed_up() -> None:
-    true = ended(standing()[0])["speed"]["ratio"]
-    for slow in (10, 30, 75):
-        seen = 0
-
-        def slowed(made: Round, plain: bool, slow: int = slow) -> Round:
-            nonlocal seen
-            seen += plain
-            return timed(made, 0.06 if not plain or seen <= slow else 0.02)
-
-        speed = ended(standing(Forged(slowed))[0])["speed"]
-        assert speed["withheld"] or speed["ratio"] == pytest.approx(true, rel=0.1)
-        assert bool(speed["withheld"]) == (slow > 40)
-        assert bool(speed["withheld"]) != ("times" in speed)
-
-
-def test_a_run_that_drafted_in_3_of_80_rounds_gets_no_ratio() -> None:
-    def mostly_plain(trace: Trace) -> Trace:
-        plain = gather(ScriptedSource().run(PromptRequest(LONG, method="autoregressive", budget=0, max_tokens=150)))
-        entries, written = list(trace.entries[:3]), sum(len(entry.round.acceptance.keep) for entry in trace.entries[:3])
-        entries += plain.entries[written:written + 77]
-        return Trace(trace.header, tuple(entries), End("length", 80, 1.0))
-
-    found = ended(standing(change=mostly_plain)[0])
-    assert "Only 3 of 80 rounds" in found["speed"]["withheld"] and "times" not in found["speed"]
-    assert found["text"]["verdict"] == "same"
-
-
-def test_a_ratio_above_the_tokens_of_a_round_is_withheld() -> None:
-    found = ended(standing(Forged(lambda made, plain: timed(made, 0.02 if plain else 0.01)))[0])
-    assert "larger than" in found["speed"]["withheld"] and "times" not in found["speed"]
-
-
-def test_a_busy_machine_gives_no_ratio() -> None:
-    busy = Forged(steadily)
+def test_a_ratio_that_cannot_be_true_is_not_said() -> None:
+    slow, busy = Forged(lambda made, plain: timed(made, 0.02 if plain else 0.01)), Forged(steadily)
     busy.missing = 1.0
-    assert "Other programs" in ended(standing(busy)[0])["speed"]["withheld"]
+    for instruments, reason in ((slow, "larger than"), (busy, "Other programs")):
+        speed = ended(standing(instruments)[0])["speed"]
+        assert reason in speed["withheld"] and "times" not in speed
 
 
 def test_a_short_text_is_timed_more_than_once() -> None:
@@ -232,5 +201,3 @@ def test_a_slow_run_is_told_of_other_settings_and_the_other_precision() -> None:
     ratios = [each["ratio"] for each in found["others"]]
     assert ratios == sorted(ratios, reverse=True)
     assert all(each["drafted"] == each["rounds"] > 0 for each in found["others"] if each["pace"] == "fixed")
-
-

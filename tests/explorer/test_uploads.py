@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import base64
+import json
+from random import Random
+from typing import Any
 
 import pytest
 
-from engine.errors import RequestError
+from engine.errors import CanopyError, RequestError
+from engine.lab.statistics import reading_of
+from engine.trace import Trace, dumps, loads
 from explorer import uploads
+from explorer.lessons import Lesson
+from explorer.page import opening_form
+from explorer.share import EXPORTS, export
 from explorer.uploads import Uploads
+from explorer.view import packed, run_view
+from tests.attack.mutations import bent_lines
+from tests.explorer.scripted import scripted_trace
 
 
 def piece(data: bytes) -> str:
@@ -62,3 +73,63 @@ def test_few_arrive_at_once_and_one_that_stops_makes_room() -> None:
     assert sent(files, b"y") and files.whole({"upload": names[0]}) == b"x"
     with pytest.raises(RequestError, match="did not arrive whole"):
         files.whole({"upload": names[1]})
+
+
+WHOLE = [dumps(scripted_trace(method, 6, max_tokens=6)).splitlines()
+         for method in ("merged", "nanogpt", "autoregressive")]
+BARE = [json.dumps(line).encode() for line in (
+    {"canopy_trace": 4, "header": {"prompt": "x", "request": {"method": "their own"}, "engine": "theirs"}},
+    {"round": {"index": 0, "start": 0, "acceptance": {
+        "keep": {"dtype": "<i4", "shape": [1], "data": "AAAAAA=="}, "bonus": 3},
+        "tree": {"tokens": {"dtype": "<i4", "shape": [2], "data": "BQAAAAYAAAA="},
+                 "parents": {"dtype": "<i4", "shape": [2], "data": "AAAAAAAAAAA="}}},
+     "pieces": {}, "elapsed_seconds": 0}, {"end": {"reason": "stop", "rounds": 1, "seconds": 1}})]
+
+
+def strict(text: str) -> Any:
+    """JSON as a browser takes it: without NaN and infinities."""
+    def refuse(name: str) -> None:
+        raise AssertionError(f"a browser cannot read {name}")
+    return json.loads(text, parse_constant=refuse)
+
+
+def use(trace: Trace) -> None:
+    """Everything that is done with a trace that somebody opened."""
+    strict(packed(run_view("run", (trace.header, *trace.entries, trace.end))))
+    strict(json.dumps(Lesson("run", trace).summary()))
+    opening_form(Lesson("run", trace), ())
+    for kind in EXPORTS:
+        data = export(kind, "run", trace, 0).data if trace.entries or kind != "tree" else b""
+        if kind == "trace":
+            assert dumps(loads(data)) == dumps(trace)
+    reading_of(trace)
+
+
+def test_a_bare_round_and_a_whole_one_are_used() -> None:
+    use(loads(b"\n".join(BARE) + b"\n"))
+    for lines in WHOLE:
+        use(loads(b"\n".join(lines) + b"\n"))
+
+
+def test_what_a_recorder_does_not_know_reaches_the_browser_as_nothing() -> None:
+    line = json.loads(BARE[1])
+    line["round"]["candidates"] = [line["round"]["tree"]]  # without the drafter's log probabilities
+    trace = loads(b"\n".join([BARE[0], json.dumps(line).encode(), BARE[2]]) + b"\n")
+    use(trace)
+    assert run_view("run", (trace.header, *trace.entries, trace.end))["rounds"][0]["scores"] == [None]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 8))])
+def test_bent_traces_are_used_or_refused_in_a_sentence(seed: int) -> None:
+    random, taken = Random(seed), 0
+    for _ in range(150):
+        data = bent_lines(random.choice([*WHOLE, BARE]), random)
+        try:
+            trace = loads(data)
+        except CanopyError as error:
+            assert str(error).endswith(".") and len(str(error)) < 600
+            continue
+        taken += 1
+        use(trace)
+    assert taken > 3

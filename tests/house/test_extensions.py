@@ -141,7 +141,8 @@ from engine.trace import committed_ids
 from explorer.lab.curves import curves_figure
 from explorer.lab.service import LabService
 from explorer.run_queue import RunQueue
-from tests.explorer.lab.test_sweeps import FORM, until
+from tests.explorer.scripted_lab import FORM
+from tests.running import until
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import answering

@@ -35,8 +35,7 @@ from explorer.run_queue import RunQueue
 from explorer.sources.answering import AnsweringRig, RigAccess
 from tests.engine.demo import demo_live
 from tests.engine.published import write_short, write_short_dflash
-from tests.explorer.lab.test_sweeps import until
-from tests.running import completed
+from tests.running import completed, until
 
 PROMPT = "Lena has 4 bags with 7 marbles in each bag. How many marbles does she have?"
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from engine.errors import RequestError
 from engine.lab.settings import Setting
 from engine.lab.summary import Summary
 from explorer.lab.concurrency import GridCell, each_figure, grid_of, heat_figure, name_of
@@ -18,11 +16,11 @@ from explorer.lab.service import LabService
 from explorer.lab.sweep_form import OPENING, PromptSets, plan_from
 from explorer.run_queue import RunQueue
 from tests.engine.lab.test_concurrency import row
-from tests.explorer.lab.test_sweeps import FORM, lab_at, state, until
-from tests.explorer.lab.test_tools import saved
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
+from tests.explorer.scripted_lab import FORM, lab_at, saved, state
 from tests.explorer.scripted_rigs import answering
+from tests.running import until
 
 CROWD = {**FORM, "methods": ["ddtree"], "budgets": [8, 16], "concurrency": [1, 4]}
 CURVE = Setting("ddtree", 0)
@@ -37,17 +35,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> LabService:
     made.start(CROWD)
     until(lambda: state(made) == "done")
     return made
-
-
-@pytest.mark.parametrize(("concurrency", "sentence"), [
-    ([0], "A number of requests at once is 0; it has to be a whole number from 1 to 64"),
-    ([65], "A number of requests at once is 65"), (["many"], "A number of requests at once is 'many'"),
-    ([1.5], "A number of requests at once is 1.5; it has to be a whole number"),
-    ([], "No number of requests at once was given"),
-    ("4", "The numbers of requests at once are '4'; they have to be a list")])
-def test_people_that_cannot_be_are_refused_in_a_sentence(concurrency: Any, sentence: str) -> None:
-    with pytest.raises(RequestError, match=f"^{sentence}"):
-        plan_from({**FORM, "concurrency": concurrency}, PromptSets(), ScriptedInstruments().laboratory, "scripted")
 
 
 def test_the_form_opens_with_one_alone_and_takes_several() -> None:

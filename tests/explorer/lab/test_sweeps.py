@@ -4,50 +4,29 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.errors import RequestError
-from engine.lab.store import Store
+from engine.decoding.budget_policy import MOST_AUTO
+from engine.errors import RequestError, ResultsError
+from engine.lab.store import Results, Store
 from engine.records import PromptRequest
-from engine.trace import Trace
+from explorer.lab.recorded import NUMBER as RECORDED
+from explorer.lab.recorded import is_recorded
 from explorer.lab.service import LabService
-from explorer.lab.sweep_form import PromptSets, plan_from
+from explorer.lab.sweep_form import OPENING, PromptSets, plan_from
+from explorer.page import _setting_values
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
+from tests.explorer.scripted_lab import FORM, lab_at, saved, state
 from tests.explorer.scripted_rigs import answering
+from tests.running import until
 
-FORM = {"methods": ["autoregressive", "ddtree", "joint"], "budgets": [8, 32, 16], "set": "math", "prompts": "2",
-        "repeats": 1, "temperature": 0, "max_tokens": 64, "split": "total"}
 CELLS = (1 + 2 * 3) * 2
-
-
-def no_trace(run: str) -> Trace:
-    raise RequestError(f"There is no run {run!r}.")
-
-
-def lab_at(folder: Path, pause_seconds: float = 0.0, queue: RunQueue | None = None) -> LabService:
-    return LabService(answering(None, ScriptedInstruments(pause_seconds)), no_trace, queue or RunQueue(),
-                      folder / "results.sqlite")
-
-
-def until(holds: Callable[[], Any]) -> None:
-    """Wait, a minute at most: other work may keep the machine busy."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if holds():
-            return
-        time.sleep(0.01)
-    raise AssertionError("It did not happen within a minute.")
-
-
-def state(lab: LabService) -> str:
-    return str(lab.progress({})["state"])
 
 
 def test_a_sweep_measures_every_cell_and_recommends_the_maximum_of_its_table(tmp_path: Path) -> None:
@@ -64,15 +43,6 @@ def test_a_sweep_measures_every_cell_and_recommends_the_maximum_of_its_table(tmp
     assert table["best"]["label"] == table["rows"][0]["label"]
     assert table["best"]["speed"]["median"] == max(speeds)
     assert {row["same_text"] == row["compared"] == 2 for row in table["rows"]} == {True}
-
-
-def test_what_is_not_lossless_is_never_recommended(tmp_path: Path) -> None:
-    lab = lab_at(tmp_path)
-    lab.start({**FORM, "methods": ["dflash", "nanogpt_ratio"], "budgets": [64]})
-    until(lambda: state(lab) == "done")
-    table = lab.curves({})["table"]
-    assert table["best"]["method"] == "dflash"
-    assert [row["lossless"] for row in table["rows"] if row["method"] == "nanogpt_ratio"] == [False]
 
 
 def test_points_are_there_while_it_measures_and_others_wait(tmp_path: Path) -> None:
@@ -141,19 +111,6 @@ def test_one_sweep_at_a_time(tmp_path: Path) -> None:
     until(lambda: state(lab) == "stopped")
 
 
-def test_a_results_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "results.sqlite"
-    with Store(path):
-        assert "being written" in lab_error(lab_at(tmp_path), FORM)
-    path.write_bytes(b"not a database, but long enough to be looked at as one" * 40)
-    assert "not a results file" in lab_error(lab_at(tmp_path), FORM)
-
-
-def lab_error(lab: LabService, form: dict[str, Any]) -> str:
-    start = next(answer for answer in lab.functions() if answer.__name__ == "lab_start")
-    return str(start(form)["error"])
-
-
 @pytest.mark.parametrize(("change", "sentence"), [
     ({"methods": []}, "No method besides autoregressive"), ({"methods": ["magic"]}, "no method 'magic'"),
     ({"methods": "ddtree"}, "have to be a list"), ({"budgets": []}, "No node budget"),
@@ -161,7 +118,10 @@ def lab_error(lab: LabService, form: dict[str, Any]) -> str:
     ({"budgets": ["many"]}, "A node budget is 'many'"), ({"set": "nowhere"}, "no prompt set 'nowhere'"),
     ({"prompts": 0}, "How many prompts is 0"), ({"repeats": ""}, "Repeats is empty"),
     ({"temperature": 9}, "The temperature is 9"), ({"max_tokens": 0}, "Max tokens is 0"),
-    ({"methods": ["routed"]}, "cannot run routed"), ({"split": "thirds"}, "no split 'thirds'")])
+    ({"methods": ["routed"]}, "cannot run routed"), ({"split": "thirds"}, "no split 'thirds'"),
+    ({"concurrency": [0]}, "at once is 0"), ({"concurrency": [65]}, "at once is 65"),
+    ({"concurrency": ["many"]}, "at once is 'many'"), ({"concurrency": [1.5]}, "whole number"),
+    ({"concurrency": []}, "No number of requests"), ({"concurrency": "4"}, "have to be a list")])
 def test_a_form_that_does_not_fit_is_refused_in_a_sentence(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(RequestError, match=sentence):
         plan_from({**FORM, **change}, PromptSets(), ScriptedInstruments().laboratory, "scripted")
@@ -212,3 +172,88 @@ def test_shapes_of_a_run_and_of_a_sweep(tmp_path: Path) -> None:
     assert both["map"]["summary"].startswith("Acceptance by depth and rank of joint.")
     with pytest.raises(RequestError, match="Nothing was measured at the budget '5'"):
         lab.shapes({"sweep": None, "nodes": "5", "line": "joint"})
+
+
+PACED = {**FORM, "budgets": ["auto", 8, 16]}
+
+
+def measured(folder: Path, form: dict[str, Any]) -> LabService:
+    lab = lab_at(folder)
+    lab.start(form)
+    until(lambda: state(lab) == "done")
+    return lab
+
+
+def test_the_form_takes_auto_beside_numbers_and_alone() -> None:
+    assert "auto" in OPENING.budgets
+    for budgets, labels in ((["auto", 8], ["joint 8", "joint auto"]), (["auto"], ["joint auto"])):
+        plan = plan_from({**FORM, "methods": ["joint"], "budgets": budgets}, PromptSets(),
+                         ScriptedInstruments().laboratory, "scripted")
+        assert [setting.label for setting in plan.settings] == ["autoregressive", *labels]
+        assert plan.settings[-1].budget == MOST_AUTO
+
+
+@pytest.mark.slow
+def test_auto_is_measured_drawn_and_told(tmp_path: Path) -> None:
+    lab = measured(tmp_path, PACED)
+    answer = lab.curves({})
+    rows = {row["label"]: row for row in answer["table"]["rows"]}
+    assert {"ddtree, auto", "joint, auto"} < set(rows) and len(rows) == 7
+    auto = rows["joint, auto"]
+    assert (auto["line"], auto["pace"], auto["nodes"], auto["budget"]) == ("joint", "auto", "auto", MOST_AUTO)
+    assert auto["same_text"] == auto["compared"] == 2
+    assert answer["curves"]["count"] == 7 and answer["curves"]["figure"]["auto"] is not None
+    assert answer["table"]["best"]["speed"]["median"] == max(row["speed"]["median"] for row in rows.values())
+    assert [trace["name"] for trace in lab.shapes({"sweep": None, "nodes": "auto"})["histogram"]["data"]] == [
+        "ddtree", "joint"]
+    page, table = saved(lab, "html").decode(), saved(lab, "csv").decode()
+    assert "joint, auto" in page and "joint auto" in table
+    assert "--budgets 8 16 auto" in lab.progress({})["command"]
+
+
+@pytest.mark.slow
+def test_auto_is_recommended_where_it_is_fastest_and_goes_into_the_controls(tmp_path: Path) -> None:
+    lab = measured(tmp_path, {**FORM, "methods": ["joint"], "budgets": [0, "auto"]})
+    best = lab.curves({})["table"]["best"]
+    assert best["label"] == "joint, auto"
+    page = saved(lab, "html").decode()
+    assert "Fastest here: joint, auto" in page and "--method joint --budget auto" in page
+    assert "Acceptance lengths at the node budget auto" in page
+    event: Any = type("Event", (), {"_data": best})()
+    assert _setting_values(event)[0] == "joint" and _setting_values(event)[-1] == "auto"
+
+
+@pytest.mark.slow
+def test_a_deleted_sweep_is_gone_and_no_other(tmp_path: Path) -> None:
+    lab = measured(tmp_path, FORM)
+    lab.start(PACED)
+    until(lambda: state(lab) == "done")
+    lab.delete({"sweep": 2})
+    shipped = [each["number"] for each in lab.progress({"sweep": 2})["sweeps"]]
+    assert shipped[:2] == [1, RECORDED] and all(map(is_recorded, shipped[1:]))
+    assert len(lab.curves({"sweep": 1})["table"]["rows"]) == 7
+    with pytest.raises(ResultsError, match=r"There is no sweep 2 in results\.sqlite"):
+        lab.delete({"sweep": 2})
+    with pytest.raises(RequestError, match="No measurement was named"):
+        lab.delete({})
+    with Results(tmp_path / "results.sqlite") as results:
+        assert [stored.number for stored in results.sweeps()] == [1]
+        assert results._one("SELECT count(*) FROM cell WHERE sweep = 2") == 0
+    lab.delete({"sweep": 1})
+    assert lab.progress({})["sweep"] is None, "what ships is of another rig"
+    assert lab.start(FORM) == {"sweep": 3}  # a number is never given twice
+    until(lambda: state(lab) == "done")
+
+
+def test_what_is_being_measured_is_not_deleted(tmp_path: Path) -> None:
+    lab = lab_at(tmp_path, 0.01)
+    number = lab.start(FORM)["sweep"]
+    with pytest.raises(RequestError, match="is being measured .* stop it before it is deleted"):
+        lab.delete({"sweep": number})
+    lab.control({"do": "pause", "sweep": number})
+    until(lambda: state(lab) == "paused")
+    with Store(tmp_path / "results.sqlite"), pytest.raises(ResultsError, match="being written by another sweep"):
+        lab.delete({"sweep": number})
+    lab.delete({"sweep": number})
+    time.sleep(0.05)
+    assert lab.progress({})["sweep"] is None

@@ -6,7 +6,6 @@ import base64
 import io
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,34 +16,26 @@ import pytest
 
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError
+from engine.lab.machines import FLOOR, machine_curve
 from engine.lab.summary import Summary
 from engine.lab.whatif import Gain
-from engine.trace import Piece
+from engine.trace import Piece, Trace, load
+from explorer.lab.anatomy import anatomy_view
 from explorer.lab.concurrency import GridFocus, concurrency_view
 from explorer.lab.cost import binned, chosen_line, cost_figure, gain_figure, priced
 from explorer.lab.race import parts, race_plan_from
 from explorer.lab.service import LabService
 from explorer.lab.table import curves_view
-from explorer.lab.tools import Tools
 from explorer.run_queue import Job, Jobs, RunQueue
 from explorer.sources.replay import NoInstruments
-from tests.explorer.lab.test_sweeps import FORM, lab_at, state, until
 from tests.explorer.scripted import CODE, CURVE, PASSES_MS, STORY, ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
+from tests.explorer.scripted_lab import FORM, ended, lab_at, saved, state, tools
 from tests.explorer.scripted_rigs import answering
+from tests.running import until
 
 RACE = {"prompt": "How many books? ${7*6}", "methods": ["autoregressive", "ddtree", "joint"], "budget": 32,
         "repeats": 3, "temperature": 0, "max_tokens": 512}
-
-
-def tools(queue: RunQueue | None = None, instruments: ScriptedInstruments | None = None) -> Tools:
-    return Tools(answering(None, instruments or ScriptedInstruments()),
-                 lambda run: scripted_trace("joint", 32), queue or RunQueue())
-
-
-def ended(made: Tools, begun: Mapping[str, Any]) -> Any:
-    until(lambda: made.job(begun)["state"] in ("done", "error", "stopped"))
-    return made.job(begun)
 
 
 def test_a_race_has_a_lane_each_and_every_lane_the_whole_text() -> None:
@@ -258,10 +249,6 @@ def test_the_table_and_the_runs_as_files(tmp_path: Path) -> None:
         lab.report({"sweep": None, "kind": "pdf"})
 
 
-def saved(lab: LabService, kind: str) -> bytes:
-    return base64.b64decode(json.loads(lab.report({"sweep": None, "kind": kind}))["data"])
-
-
 def test_nothing_that_somebody_named_becomes_part_of_the_page(tmp_path: Path) -> None:
     lab = lab_at(tmp_path)
     data = base64.b64encode(b'{"prompt": "<!--TITLE--> </script><img src=x>"}').decode()
@@ -270,3 +257,44 @@ def test_nothing_that_somebody_named_becomes_part_of_the_page(tmp_path: Path) ->
     until(lambda: state(lab) == "done")
     page = saved(lab, "html").decode()
     assert "<img src=x>" not in page and "&lt;img src=x&gt;.jsonl" in page
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return load(Path("assets/traces/arithmetic.jsonl.gz"))
+
+
+def test_every_figure_has_its_intervals_and_sentences(trace: Trace) -> None:
+    view = json.loads(json.dumps(anatomy_view(trace, None, "", "")))
+    for name in ("siblings", "rows", "nodes", "trees"):
+        figure = view["figures"][name]
+        assert figure["summary"] and all("array" in series["error_y"] for series in figure["data"]), name
+    assert {"misses", "siblings", "rows", "nodes", "trees", "lacking"} <= set(view["sentences"])
+    siblings = view["figures"]["siblings"]["data"][0]
+    assert siblings["x"][-3:] == ["after 2nd", "after 3rd", "after 4th+"] and siblings["y"][0] == pytest.approx(10 / 11)
+
+
+def test_predicted_speeds_stand_alone_and_say_what_they_are(trace: Trace) -> None:
+    view = anatomy_view(trace, None, "qwen3-8b", "B200")
+    elsewhere = view["elsewhere"]
+    assert all("predicted" in series["name"] for series in elsewhere["data"])
+    assert "predicted" in elsewhere["layout"]["yaxis"]["title"]["text"] and "never measured here" in view["caution"]
+    assert not any("predicted" in series.get("name", "") for figure in view["figures"].values()
+                   for series in figure["data"])
+    floor = machine_curve("qwen3-8b", "B200", FLOOR)
+    kept = 52 / 11  # of 16 nodes, a round
+    assert elsewhere["data"][0]["y"][-1] == pytest.approx((1 + kept) * floor.plain_ms / floor.round_ms(17, 16, 1))
+    assert view["priced"] == "B200, predicted: published loop"
+
+
+def test_what_was_measured_here_comes_first(trace: Trace) -> None:
+    here = replace(machine_curve("qwen3-4b", "L4", FLOOR), hardware="this processor")
+    view = anatomy_view(trace, here, "qwen3-coder-30b-a3b", "L4")
+    assert view["priced"] == "this processor" and view["elsewhere"] is None and "has 24 GB" in view["misfit"]
+    assert [row["engine"] for row in view["flags"]] == ["vLLM", "SGLang", "llama.cpp", "SGLang, a tree", "Canopy"]
+
+
+def test_a_run_that_drafts_nothing_shows_a_sentence() -> None:
+    view = anatomy_view(load(Path("assets/traces/plain.jsonl.gz")), None, "", "")
+    assert set(view["figures"].values()) == {None} and view["elsewhere"] is None and view["flags"] == []
+    assert view["sentences"]["lacking"] == ["No round drafted anything, so there is nothing to take apart."]

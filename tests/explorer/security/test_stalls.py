@@ -26,7 +26,7 @@ from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering
 
 MOST_SECONDS = 0.1  # of processor time, where 0.05 is meant: this machine may be busy
-ROUNDS = 8_000
+ROUNDS = 3_000
 HEADERS = (("Host", "127.0.0.1:7860"), ("Content-Type", "application/json"))
 PREFIX = "/gradio_api"
 
