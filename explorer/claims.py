@@ -6,7 +6,9 @@ from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
+from statistics import fmean
 
+from engine.lab.machines import FLOOR, LOOP, PUBLISHED_DEVICE, PUBLISHED_MODEL, caution, machine_curve
 from engine.lab.parting import (
     RULE,
     SAME,
@@ -47,13 +49,15 @@ class RunComparison:
     busy: bool = False
 
     def view(self, precision: Precision = UNKNOWN) -> View:
-        """{"state", "text": see ``_text_view``, "speed": see ``speed_view``, "lanes": see ``_lanes``}."""
+        """{"state", "text": see ``_text_view``, "speed": see ``speed_view``, "lanes": see ``_lanes``, "gpu": see
+        ``gpu_view``}."""
         own = [entry.round for entry in self.trace.entries]
         text, plain = text_of(own), text_of(self.plain)
         found = compared(text, plain, self.trace.header.request, self.trace.header.dtype)
         ratio = speed_ratio(self.turns, own, self.busy)
         return {"state": self.state, "text": self._text_view(found, text, plain), "lanes": self._lanes(found, plain),
-                "speed": speed_view(ratio, tau(own), self.in_turns, precision)}
+                "speed": speed_view(ratio, tau(own), self.in_turns, precision),
+                "gpu": gpu_view(fmean(len(round_.tree) for round_ in own)) if own else None}
 
     def _text_view(self, found: TextComparison, text: Text, plain: Text) -> View:
         """{"verdict", "same": tokens that are, "tokens": of the run, "words": sentences, "rule": of the verdict}."""
@@ -138,6 +142,16 @@ def speed_view(found: SpeedRatio, tau_: float, in_turns: bool, precision: Precis
         "words": f"A pass wrote {whole.dividend} tokens and took, draft included, as long as {whole.divisor} plain "
                  f"ones: {whole.dividend} ÷ {whole.divisor} = {whole.quotient} ({bounds}; {how})."
                  f"{_elsewhere(found.ratio, precision)}"}
+
+
+def gpu_view(rows: float) -> View:
+    """What a round over so many rows costs in plain steps on the GPU of published results, draft included: {"name",
+    "loop": as the published loop, "floor": as bandwidth and operations allow, "caution": how good such predictions
+    were}. Predicted."""
+    curves = {line: machine_curve(PUBLISHED_MODEL, PUBLISHED_DEVICE, line) for line in (LOOP, FLOOR)}
+    costs = {line: curve.round_ms(round(rows), round(rows) - 1, 1) / curve.plain_ms for line, curve in curves.items()}
+    return {"name": f"{PUBLISHED_MODEL} on an {PUBLISHED_DEVICE}", "loop": round(costs[LOOP], 2),
+            "floor": round(costs[FLOOR], 2), "caution": caution()}
 
 
 def _elsewhere(ratio: float, precision: Precision) -> str:

@@ -33,6 +33,7 @@ class Lesson:
         return {
             "name": self.name, "title": header.title or self.name, "note": header.note, "rounds": len(rounds),
             "method": header.request.method, "budget": header.budget, "rig": header.rig,
+            "hardware": header.hardware,
             "tau": None if known is None else round(known, 2),
             "tokens_per_second": round(tokens_per_second(self.trace), 1),
             "recorded": header.recorded,
@@ -55,8 +56,13 @@ class Library:
         self.lessons: Mapping[str, Lesson] = {lesson.name: lesson for path in paths for lesson in _read(path)}
 
     def summaries(self) -> list[View]:
-        """The lessons in the order of the page."""
-        return [lesson.summary() for lesson in self.lessons.values()]
+        """The lessons in the order of the page; "won" is a recording's speed-up where it was faster than plain
+        decoding, recorded beside it."""
+        return [{**lesson.summary(), "won": self._won(lesson)} for lesson in self.lessons.values()]
+
+    def _won(self, lesson: Lesson) -> str:
+        speed = (self._compared(lesson.trace) or {"speed": {}})["speed"]
+        return str(speed["times"]) if speed.get("standing") == "faster" else ""
 
     def named(self, name: str) -> Lesson:
         """The lesson of that name; RequestError lists the names where there is none."""
@@ -77,13 +83,15 @@ class Library:
         """A piece of a trace (``piece_view``); the first one's ``comparison`` is what a recording of plain decoding of
         the same prompt on the same machine shows (``claims``)."""
         view = piece_view(run, trace, first)
-        if first:
-            return view
+        comparison = None if first else self._compared(trace)
+        return {**view, "comparison": comparison} if comparison else view
+
+    def _compared(self, trace: Trace) -> View | None:
         plain = [other.trace for other in self.lessons.values()
                  if not other.trace.header.drafters and matter(other.trace.header) == matter(trace.header)]
         if not plain or not trace.header.drafters or not trace.header.recorded:
-            return view
-        return {**view, "comparison": recorded_comparison(trace, plain[0])}
+            return None
+        return recorded_comparison(trace, plain[0])
 
 
 def matter(header: Header) -> tuple[object, object]:

@@ -1,7 +1,7 @@
 // The figures of the run, each with its unit and, on hover, its definition. In the story they read as one line of
 // arithmetic: tokens per round ÷ the cost of a round = the speed-up.
 
-import { action, html, pause, write } from "../panels/ink.js";
+import { html, pause, write } from "../panels/ink.js";
 import { figuresOf, usedOf } from "./round.js";
 
 const FIGURES = [
@@ -123,24 +123,12 @@ export function slower({ against, comparison, mode, rounds, figures }) {
   if (against.standing === "faster") return "";
   if (against.standing === "alike") return `No clear difference to plain decoding here: ${against.plain_speed} against ${against.speed} tokens/s, ${against.times}.`;
   const rows = Math.round(rounds.reduce((sum, { n }) => sum + n, 0) / rounds.length);
-  return [`${rounds.length} passes instead of ${figures.tokens}, and yet slower: a pass over ${rows} rows takes as long as ${against.cost} plain ones here, draft included, so τ ${against.tau} loses; from τ ${against.cost} on it wins.`,
+  return [`${rounds.length} passes instead of ${figures.tokens}. A pass over ${rows} rows, draft included, costs ${against.cost} plain ones here, so τ ${against.tau} loses; from τ ${against.cost} on it wins.`,
     ...(comparison.others || []).filter(plainly).slice(0, 1).map(() => "The budget auto would have decoded plainly.")].join(" ");
 }
 
-function plainly({ pace, rounds, drafted }) {
+export function plainly({ pace, rounds, drafted }) {
   return pace === "auto" && rounds > 0 && drafted <= MOSTLY * rounds;
-}
-
-// The setting to use instead of one that was slower: {label, said, setting}. Those that were measured with it are said.
-export function insteadOf({ against, comparison }) {
-  const better = (comparison.others || []).filter((other) => other.ratio > against.ratio && !plainly(other));
-  const named = ({ pace, budget, dtype }) => (dtype ? `${dtype} (start with --dtype ${dtype})` : pace === "auto" ? `auto up to ${budget} nodes` : `${budget} nodes`);
-  const said = better.length ? `Measured just now on this prompt, in turns with plain decoding: ${better.map((other) => `${named(other)} ${other.times}`).join("; ")}.`
-    : "No other setting that was tried was faster.";
-  const usable = better.find(({ dtype, ratio }) => !dtype && ratio > 1);
-  if (!usable) return { said, label: "Use plain decoding", setting: { method: "autoregressive", budget: 0, pace: "fixed" } };
-  const { method, budget, pace } = usable;
-  return { said, label: `Use ${named(usable)}: ${usable.times}`, setting: { method, budget, pace } };
 }
 
 // What a run with the budget auto used of it, and how often it drafted.
@@ -158,44 +146,15 @@ export class Plainly {
     this.stage = stage;
     this.box = html("div", { class: "cs-plainly", role: "status" }, parent);
     this.words = html("span", "", this.box);
-    this.lesson = html("span", { class: "cs-what-if", hidden: true }, this.box);
-    const label = html("label", "", this.lesson, "What if a pass cost less? ");
-    this.slide = html("input", { type: "range", min: 1, step: 0.01 }, label);
-    this.would = html("output", "", this.lesson);
-    this.use = action(this.lesson, "", "", () => this.adopt(), "cs-use");
-    this.slide.addEventListener("input", () => this.weigh());
     for (const event of ["value", "round", "begin", "compared", "mode"]) stage.on(event, () => this.draw());
     this.draw();
   }
 
   draw() {
-    const { rounds, header, live, against, comparison, server } = this.stage;
+    const { rounds, header, live } = this.stage;
     const said = [slower(this.stage), paced(header, rounds, live)].filter(Boolean).join(" ");
     this.box.hidden = !said;
     write(this.words, said);
-    this.lesson.hidden = !against || against.standing !== "slower";
-    if (this.lesson.hidden || this.of === comparison) return;
-    this.of = comparison;
-    this.instead = insteadOf(this.stage);
-    this.use.hidden = !server || comparison.state === "measuring";
-    this.use.title = this.instead.said;
-    write(this.use, this.instead.label);
-    this.slide.max = this.slide.value = against.cost;
-    this.weigh();
-  }
-
-  // The speed-up of this run's τ where a pass costs what the slider says.
-  weigh() {
-    const { tau, cost } = this.stage.against;
-    const price = Number(this.slide.value);
-    const times = (Number(tau) / price).toFixed(2);
-    write(this.would, price >= Number(cost) - 0.01 ? `${cost} plain ones, as measured here` : `${price.toFixed(2)} plain ones: τ ${tau} gives ${times}×, predicted${price < 1.1 ? "; rows are nearly free, as on a large GPU" : ""}`);
-    this.would.classList.toggle("is-fast", Number(times) > 1);
-  }
-
-  adopt() {
-    const { prompt, temperature, split, top_k, top_p, seed, max_tokens, heads } = this.stage.header;
-    this.stage.tell("adopt", { prompt, temperature, split, top_k, top_p, seed, max_tokens, heads, ...this.instead.setting });
   }
 }
 

@@ -4,6 +4,7 @@ import { html } from "../panels/ink.js";
 import "../panels/panels.js";
 import { Address } from "./address.js";
 import { Bar, followTheme } from "./bar.js";
+import { Cheaper } from "./cheaper.js";
 import { controls, Conversation } from "./controls.js";
 import { Frames } from "./frames.js";
 import { KeptRuns } from "./kept.js";
@@ -31,7 +32,7 @@ function build(stage, header, host, given) {
   new Ending(stage, duel);
   new Story(stage, root, duel);
   new Metrics(stage, root);
-  new Plainly(stage, root);
+  const plainly = new Plainly(stage, root);
   const player = new Player(stage);
   const frames = new Frames(stage, root);
   const text = arrange(stage, frames);
@@ -39,6 +40,7 @@ function build(stage, header, host, given) {
   new Timeline(stage, player, root);
   const search = new Search(frames, frames.area);
   const lessons = new Lessons(stage, player, notices, given.lessons);
+  new Cheaper(stage, plainly.box, lessons);
   const save = new Save(stage, frames, lessons, notices);
   const parts = { stage, player, frames, search, lessons, save, notices, duel };
   parts.conversation = stage.server ? new Conversation(stage, text) : null;

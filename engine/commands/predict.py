@@ -16,7 +16,18 @@ from engine.commands import flags, values
 from engine.commands.flags import Result, Verb
 from engine.errors import RequestError
 from engine.lab.anatomy import anatomy
-from engine.lab.machines import LINES, against_budgets, against_table, caution, devices, machine_curve, misfit, models
+from engine.lab.machines import (
+    LINES,
+    PUBLISHED_DEVICE,
+    PUBLISHED_MODEL,
+    against_budgets,
+    against_table,
+    caution,
+    devices,
+    machine_curve,
+    misfit,
+    models,
+)
 from engine.lab.paste import flags_of_run
 from engine.measure.processor import measured_beside, shape_of
 from engine.requests.limits import MOST_TOKENS
@@ -30,10 +41,10 @@ SECONDS_HERE = 8.0
 
 def add(verb: argparse.ArgumentParser) -> None:
     """The flags."""
-    verb.add_argument("--model", type=values.one_of(*models()), default="qwen3-8b", metavar="MODEL",
-                      help=f"of {', '.join(models())} (default: qwen3-8b)")
-    verb.add_argument("--device", type=values.one_of(*devices()), default="H200", metavar="DEVICE",
-                      help=f"of {', '.join(devices())} (default: H200)")
+    verb.add_argument("--model", type=values.one_of(*models()), default=PUBLISHED_MODEL, metavar="MODEL",
+                      help=f"of {', '.join(models())} (default: {PUBLISHED_MODEL})")
+    verb.add_argument("--device", type=values.one_of(*devices()), default=PUBLISHED_DEVICE, metavar="DEVICE",
+                      help=f"of {', '.join(devices())} (default: {PUBLISHED_DEVICE})")
     verb.add_argument("--context", type=values.whole(0, MOST_TOKENS), default=1024, metavar="N",
                       help="tokens before the round (default: 1024)")
     verb.add_argument("--trace", type=values.readable_file, nargs="+", default=[], metavar="FILE",

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from engine.budget.cost import CostCurve
 from engine.lab.anatomy import Anatomy, DrafterAnatomy, anatomy
 from engine.lab.anatomy_words import sentences
-from engine.lab.machines import FLOOR, LINES, LOOP, caution, devices, machine_curve, misfit, models
+from engine.lab.machines import FLOOR, LINES, LOOP, PUBLISHED_DEVICE, caution, devices, machine_curve, misfit, models
 from engine.lab.paste import Flags, flags_of_run
 from engine.lab.redraft import CHAIN, MARGINALS, TRANSITIONS, WIDE
 from engine.lab.statistics import Measured
@@ -32,7 +32,7 @@ def anatomy_view(trace: Trace, cost: CostCurve | None, model: str, device: str) 
     that answers, None where that was not measured."""
     found = anatomy([trace])
     model = model if model in models() else next(iter(models()))
-    device = device if device in devices() else "H200"
+    device = device if device in devices() else PUBLISHED_DEVICE
     reason = misfit(model, device)
     curves = {} if reason else {line: machine_curve(model, device, line) for line in LINES}
     return {

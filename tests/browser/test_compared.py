@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from playwright.sync_api import Page
+
 from tests.browser.conftest import Watched
 from tests.browser.doing import STAGE, STATE, ask, run
 
@@ -30,6 +32,7 @@ def test_what_is_slower_says_so_and_what_would_help(watched: Watched, address: s
         server.compared = async () => ({{ state: "done", result: {{ state: "ended", text: {{ words: "" }},
             speed: {{ withheld: "", standing: "slower", ratio: 0.5, times: "0.50×", range: "0.48 to 0.52", tau: "2.00",
                 cost: "4.0", speed: "20", plain_speed: "40", words: "" }},
+            gpu: {{ name: "qwen3-8b on an H200", loop: 1.43, floor: 1.21, caution: "Predicted, not measured." }},
             others: [{{ method: "ddtree", budget: 64, pace: "auto", ratio: 1.3, times: "1.30×", rounds: 9,
                 drafted: 9 }},
                 {{ method: "ddtree", budget: 7, pace: "auto", ratio: 1.7, times: "1.70×", rounds: 9,
@@ -45,13 +48,45 @@ def test_what_is_slower_says_so_and_what_would_help(watched: Watched, address: s
     assert page.locator(".cs-metric-gain.is-slow").count() == 1
     plainly = page.locator(".cs-plainly")
     lesson = plainly.inner_text()
-    assert "takes as long as 4.0 plain ones here, draft included, so τ 2.00 loses; from τ 4.0 on it wins" in lesson
+    assert "costs 4.0 plain ones here, so τ 2.00 loses; from τ 4.0 on it wins" in lesson
     assert "The budget auto would have decoded plainly." in lesson
     slide = plainly.get_by_label("What if a pass cost less?")
+    assert "4.0 plain ones, as measured here" in plainly.inner_text()
     slide.press("Home")
-    assert "1.00 plain ones: τ 2.00 gives 2.00×, predicted" in plainly.inner_text()
+    assert ("1.21 plain ones, the least that bandwidth allows qwen3-8b on an H200: τ 2.00 gives 1.65×, predicted"
+            in plainly.inner_text())
+    assert slide.get_attribute("title") == "Predicted, not measured."
+    slide.fill("1.42")
+    assert "1.43 plain ones, as the published loop takes for qwen3-8b on an H200: τ 2.00 gives 1.40×" in lesson_of(page)
+    slide.fill("3")
+    assert "3.00 plain ones: τ 2.00 gives 0.67×, predicted" in lesson_of(page)
     use.click()
     page.wait_for_function("document.querySelector('#canopy-pace input').value.startsWith('auto')")
+
+
+def lesson_of(page: Page) -> str:
+    return str(page.locator(".cs-plainly").inner_text())
+
+
+def test_a_slow_recording_links_to_one_that_won(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=story")
+    page.evaluate(f"""() => {{
+        const stage = {STAGE};
+        const {{ listed }} = Canopy.parts.lessons;
+        const won = listed.find(({{ won }}) => won);
+        listed.forEach((one) => {{ one.won = one === won ? won.won : ""; one.rig = stage.header.rig; }});
+        stage.value = {{ ...stage.value, run: "another" }};
+        stage.compared("another", {{ ...stage.comparison, others: [], speed: {{ ...stage.comparison.speed,
+            standing: "slower", ratio: 0.5, cost: "30", times: "0.50×" }} }});
+        stage.tell("compared");
+    }}""")
+    won = page.get_by_role("button", name="See one that won:")
+    title, times = page.evaluate(
+        "(({ title, won }) => [title, won])(Canopy.parts.lessons.listed.find((one) => one.won))")
+    assert won.inner_text() == f"See one that won: {title}, {times}" and times.endswith("×")
+    won.click()
+    page.wait_for_function(f"{STAGE}.against && {STAGE}.against.times === '{times}'")
+    won.wait_for(state="hidden")
 
 
 def test_a_live_run_ends_on_its_best_round_and_the_race(watched: Watched, address: str) -> None:

@@ -70,6 +70,8 @@ def test_eight_or_more_recordings_ship_each_with_its_lesson() -> None:
     for lesson in shipped_ones.summaries():
         assert lesson["title"] != lesson["name"] and lesson["note"].endswith(".") and lesson["recorded"]
         assert lesson["rounds"] > 1 and lesson["tokens_per_second"] > 0
+    assert {lesson["name"]: lesson["won"] for lesson in shipped_ones.summaries() if lesson["won"]}.keys() >= {
+        "welcome", "smollm2-stack"}, "each rig has one that won"
 
 
 def test_a_name_that_is_no_utf8_is_shown_escaped_and_opens(tmp_path: Path) -> None:

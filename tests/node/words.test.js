@@ -8,7 +8,8 @@ import { counted } from "../../assets/lab/sweep.js";
 import { spread } from "../../assets/lab/verdict.js";
 import { sharing } from "../../assets/panels/batch.js";
 import { shortened } from "../../assets/stage/bar.js";
-import { insteadOf, paced, slower, sumsOf } from "../../assets/stage/metrics.js";
+import { insteadOf } from "../../assets/stage/cheaper.js";
+import { paced, slower, sumsOf } from "../../assets/stage/metrics.js";
 import { round } from "./rounds.js";
 
 const SPEED = { plain_speed: "40", speed: "20", times: "0.50×", ratio: 0.5, tau: "1.44", cost: "2.88" };
@@ -17,7 +18,7 @@ test("no run that was slower than plain decoding goes without a sentence", () =>
   const said = (standing, others = []) => slower({ against: { ...SPEED, standing }, comparison: { others }, mode: "story", rounds: Array(141).fill({ n: 4 }), figures: { tokens: 203 } });
   assert.equal(said("faster"), "");
   assert.ok(said("alike").startsWith("No clear difference to plain decoding here: "));
-  const faster = "141 passes instead of 203, and yet slower: a pass over 4 rows takes as long as 2.88 plain ones here, draft included, so τ 1.44 loses; from τ 2.88 on it wins.";
+  const faster = "141 passes instead of 203. A pass over 4 rows, draft included, costs 2.88 plain ones here, so τ 1.44 loses; from τ 2.88 on it wins.";
   assert.equal(said("slower", [{ pace: "auto", rounds: 40, drafted: 3 }]), `${faster} The budget auto would have decoded plainly.`);
   assert.equal(said("slower", [{ pace: "auto", rounds: 40, drafted: 30 }]), faster);
   const withheld = { against: null, comparison: { state: "ended", speed: { withheld: "Too few rounds." } } };
