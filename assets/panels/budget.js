@@ -139,12 +139,13 @@ class BudgetPanel extends Panel {
     const tall = (this.height - this.top - EDGE.bottom - EDGE.between - EDGE.top) / 2;
     const low = this.top + EDGE.top + tall + place * (tall + EDGE.between);
     const curve = this.found && this.found[name];
-    const most = Math.max(...points.map((point) => point[name]), plain, ...(curve ? curve.mean : [0]));
+    const most = Math.max(...points.map((point) => point[name] || 0), plain, ...(curve ? curve.mean : [0]));
     const y = (value) => low - (tall * Math.min(value / most, 1.1)) / 1.1;
     const line = (look, d) => svg("path", { class: look, d }, this.canvas);
     const text = (words, x, at, look) => { svg("text", { x, y: at, class: look }, this.canvas).textContent = words; };
     line("cp-budget-axis", `M${EDGE.left},${low}H${this.width - EDGE.right}`);
     text(curve || !plain ? label : `${label}, measured`, EDGE.left, low - tall - 5, "");
+    if (!most) return; // a loop elsewhere that has no clock yet
     text(most >= 20 ? String(Math.round(most)) : most.toFixed(1), EDGE.left - 5, y(most) + 4, "is-end");
     if (place) TICKS.forEach((tick) => text(tick ? tick.toLocaleString("en") : "plain", this.x(tick), low + 14, tick === MOST ? "is-end" : "is-mid"));
     if (plain) line("cp-budget-plain", `M${EDGE.left},${y(plain)}H${this.width - EDGE.right}`);
