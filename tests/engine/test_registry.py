@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,6 @@ def test_a_file_a_function_and_a_registered_name_are_one_and_the_same(package: s
     assert len(table) == len(files)
     for name, function in table.items():
         assert (function.__name__, function.__module__) == (name, f"engine.decoding.{package}.{name}")
-
-
-@pytest.mark.parametrize(("package", "parameters"), [("builders", 3), ("combiners", 2), ("acceptance", 4)])
-def test_functions_of_a_table_take_the_same(package: str, parameters: int) -> None:
-    for function in TABLES[package].values():
-        assert len(inspect.signature(function).parameters) == parameters
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:

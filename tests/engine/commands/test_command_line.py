@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.commands.program import main
 from engine.trace import load
 
 DEMO = ("--rig", "demo")
@@ -74,28 +73,17 @@ def test_bench_prints_a_table_and_one_json_line(run: Callable[..., Done]) -> Non
     assert 0 < found["ddtree"]["overhead_share"] < 1
 
 
-def test_check_compares_texts(run: Callable[..., Done]) -> None:
-    done = run("engine", "check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "1", "--budgets", "7",
-               "--max-tokens", "12", "--json")
+@pytest.mark.parametrize(("words", "texts", "said"), [
+    (("--limit", "1", "--budgets", "7"), 8, {"budgets": [7]}),
+    (("--limit", "2", "--budgets", "7", "auto", "--concurrency", "3"), 32, {"budgets": [7, "auto"]}),
+    (("--limit", "2", "--budgets", "7", "--concurrency", "1", "3"), 32, {"concurrency": [1, 3]})])
+def test_check_compares_texts(run: Callable[..., Done], words: tuple[str, ...], texts: int, said: object) -> None:
+    done = run("engine", "check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--max-tokens", "12", "--json",
+               *words)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.strip().split("\n")[-1])
-    assert result["equal"] == result["texts"] == 8 and result["differences"] == []
-
-
-def test_check_compares_texts_of_requests_that_share_their_passes(run: Callable[..., Done]) -> None:
-    done = run("engine", "check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
-               "--max-tokens", "12", "--concurrency", "1", "3", "--json")
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout.strip().split("\n")[-1])
-    assert result["equal"] == result["texts"] == 32 and result["concurrency"] == [1, 3]
-
-
-def test_check_mixes_requests_that_share_their_rows_with_others(run: Callable[..., Done]) -> None:
-    done = run("engine", "check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
-               "auto", "--max-tokens", "12", "--concurrency", "3", "--json")
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout.strip().split("\n")[-1])
-    assert result["equal"] == result["texts"] == 32 and result["budgets"] == [7, "auto"]
+    assert result["equal"] == result["texts"] == texts and result["differences"] == []
+    assert isinstance(said, dict) and said.items() <= result.items()
 
 
 def test_check_compares_texts_where_the_rule_keeps_the_targets_choices(run: Callable[..., Done]) -> None:
@@ -106,12 +94,3 @@ def test_check_compares_texts_where_the_rule_keeps_the_targets_choices(run: Call
     assert result["equal"] == result["texts"] == 14 and result["not_compared"] == ["nanogpt"]
     assert "nanogpt" not in [method for method, _ in result["methods"]]
     assert "Not compared above temperature 0: nanogpt, exact in distribution" in done.stdout
-
-
-def test_prompt_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for content, said in ((b"", "holds no prompt"), (b"{", "line 1 is not JSON"), (b"\xff\xfe", "is not UTF-8"),
-                          (b'{"prompt": 3}', "line 1 has no text"), (b"[1]", "line 1 has no text")):
-        file = tmp_path / "prompts.jsonl"
-        file.write_bytes(content)
-        assert main(["check", "--prompts", str(file)]) == 1
-        assert said in capsys.readouterr().err

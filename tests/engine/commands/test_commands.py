@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.commands import check
 from engine.commands.program import verb_named, verb_parser
+from engine.commands.whatif import encoded, table
 from engine.lab.parting import Text
+from engine.lab.whatif import Forecast, WhatIf
+from engine.records import Sampling
 from engine.serving.cost import QUICK, CostBook
 from engine.serving.rigs import load_rig
 from engine.trace import load
+from tests.engine.lab.scripted import CURVE
 
 DEMO = ("--rig", "demo")
 MATH = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
@@ -72,3 +77,14 @@ def test_a_check_says_why_a_text_differs(monkeypatch: pytest.MonkeyPatch) -> Non
     found = list(check.differences(CostBook(rig, QUICK), ["Count."], choice, 1))
     assert len(found) == len(check.lossless_points()) and {row.place for row in found} == {2}
     assert "0.0005 nats apart: a near-tie, which rounding in float32 may turn" in found[0].why
+
+
+def test_speeds_are_printed_only_where_the_cost_curve_has_an_order() -> None:
+    forecast = Forecast("ddtree", "total", 8, (3,), (9,), predicted_ms=12.0)
+    sound = WhatIf("", "rig", "machine", "float32", Sampling(), 1, 3, 0, (forecast,), (), CURVE, 0.0)
+    passes = (9.0, *CURVE.verify_ms[1:])
+    doubtful = replace(sound, cost=replace(CURVE, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes))
+    assert "Fastest, predicted: ddtree total at budget 8." in table(sound) and "250" in table(sound)
+    assert sound.best is forecast and not sound.withheld and doubtful.best is None
+    assert doubtful.withheld in table(doubtful) and encoded(doubtful)["withheld"] == doubtful.withheld
+    assert "Fastest, predicted" not in table(doubtful) and "250" not in table(doubtful)

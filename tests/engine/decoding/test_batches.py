@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.decoding.loop import BatchRequest, RequestBatch, decode, decode_batch
+from engine.decoding.loop import BatchRequest, RequestBatch, decode_batch
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.records import Request, Round, Sampling
@@ -82,11 +82,3 @@ def test_an_empty_batch_has_no_rounds_and_a_prompt_that_ends_at_once_has_none() 
     batch.admit(BatchRequest(Request(PROMPTS[0], method="autoregressive", budget=0, max_tokens=5, sampling=GREEDY,
                                      stop_ids=frozenset([root])), []))
     assert len(batch) == 0
-
-
-def test_one_request_is_the_loop_itself() -> None:
-    target, request = ToyTarget(seed=2), Request(PROMPTS[0], method="ddtree", budget=15, max_tokens=40, sampling=GREEDY)
-    alone = list(decode(request, target, drafters_of("ddtree", target)))
-    made = [each for _, each in decode_batch([BatchRequest(request, drafters_of("ddtree", target))], target, 8)]
-    assert [each.acceptance.keep.tolist() for each in made] == [each.acceptance.keep.tolist() for each in alone]
-    assert all(set(each.seconds) == set(alone[0].seconds) for each in made)

@@ -1,4 +1,5 @@
-"""Builders against brute force, against a heap, and at their edges."""
+"""Builders against brute force, against a heap, against published recursions, and at their edges; depths, masks, paths
+and packing of trees against their definitions."""
 
 from __future__ import annotations
 
@@ -9,12 +10,23 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.decoding.builders import BUILDERS
+from engine.decoding.builders import expand as module
 from engine.decoding.builders.best_first import best_first, by_levels
 from engine.decoding.builders.chain import chain
+from engine.decoding.builders.expand import WIDEST, expand
 from engine.decoding.builders.full import full
-from engine.decoding.tree import depths
-from engine.records import Lattice
-from tests.engine.material import Prefix, all_prefixes, heap_prefixes, lattices, prefixes, sharp_lattice
+from engine.decoding.tree import depths, pack, path_to, plant, select
+from engine.records import DraftTree, Lattice
+from tests.engine.material import (
+    Prefix,
+    all_prefixes,
+    ancestors,
+    heap_prefixes,
+    lattices,
+    prefixes,
+    sharp_lattice,
+    trees,
+)
 
 
 @pytest.mark.slow
@@ -164,3 +176,81 @@ def test_builders_stay_within_the_budget_and_leave_the_lattice_alone(lattice: La
     assert len({path for _, path in prefixes(tree)}) == len(tree) - 1
     for old, new in zip(before, (lattice.tokens, lattice.logprobs, lattice.follow), strict=True):
         assert np.array_equal(old, new)
+
+
+def published(lattice: Lattice, widest: int) -> list[Prefix]:
+    """Expansion, then re-ranking, as EAGLE-2 describes them, with lists of prefixes."""
+    proposed: list[tuple[np.float32, tuple[int, ...]]] = []
+    beam: list[tuple[np.float32, tuple[int, ...], int]] = [(np.float32(0), (), 0)]
+    for depth in range(lattice.depth):
+        level = []
+        for score, tokens, row in beam:
+            for rank in range(min(widest, lattice.tokens.shape[2])):
+                total = score + lattice.logprobs[depth, row, rank]
+                if np.isfinite(total):
+                    level.append((total, (*tokens, int(lattice.tokens[depth, row, rank])),
+                                  int(lattice.follow[depth, row, rank])))
+        proposed += [(score, tokens) for score, tokens, _ in level]
+        beam = sorted(level, key=lambda node: -node[0])[:widest]
+    return [(float(score), tokens) for score, tokens in sorted(proposed, key=lambda node: -node[0])]
+
+
+@pytest.mark.slow
+@settings(max_examples=200)
+@given(lattices(), st.integers(0, 40), st.integers(1, 3))
+def test_expand_is_the_published_expansion_and_re_ranking(lattice: Lattice, nodes: int, widest: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "WIDEST", widest)
+        assert prefixes(expand(lattice, 7, nodes)) == published(lattice, widest)[:nodes]
+
+
+def test_a_limit_that_binds_costs_prefixes_and_one_that_does_not_costs_none() -> None:
+    wide = sharp_lattice(5, 32, seed=3)
+    assert sum(expand(wide, 0, 200).logprobs) < sum(best_first(wide, 0, 200).logprobs)
+    narrow = sharp_lattice(2, WIDEST, seed=3)
+    assert prefixes(expand(narrow, 0, 60)) == prefixes(best_first(narrow, 0, 60))
+
+
+def climb(tree: DraftTree, node: int) -> list[int]:
+    """A node and its ancestors, the root last."""
+    above = [node]
+    while above[-1] != 0:
+        above.append(int(tree.parents[above[-1]]))
+    return above
+
+
+@given(trees())
+def test_depths_masks_and_paths_follow_the_parents(tree: DraftTree) -> None:
+    climbs = [climb(tree, node) for node in range(len(tree))]
+    assert depths(tree.parents).tolist() == [len(above) - 1 for above in climbs]
+    mask = pack(tree, 0).seen
+    np.testing.assert_array_equal(mask, ancestors(tree.parents))
+    for node, above in enumerate(climbs):
+        assert set(np.flatnonzero(mask[node]).tolist()) == set(above)
+        assert path_to(tree.parents, node).tolist() == above[::-1]
+
+
+@given(trees())
+def test_packing_puts_nodes_at_their_depth(tree: DraftTree) -> None:
+    packed = pack(tree, 100)
+    assert packed.positions.tolist() == [100 + len(climb(tree, node)) - 1 for node in range(len(tree))]
+    assert packed.tokens.tolist() == tree.tokens.tolist() and packed.parents.tolist() == tree.parents.tolist()
+    assert packed.positions.dtype == np.int32 and packed.seen.dtype == np.bool_
+
+
+@given(trees(), st.data())
+def test_selecting_a_prefix_closed_set_keeps_prefixes(tree: DraftTree, data: st.DataObject) -> None:
+    wanted = {0}
+    for node in range(1, len(tree)):
+        if int(tree.parents[node]) in wanted and data.draw(st.booleans()):
+            wanted.add(node)
+    nodes = np.asarray(sorted(wanted), np.int32)
+    whole = prefixes(tree)
+    assert prefixes(select(tree, nodes)) == [whole[node - 1] for node in nodes[1:]]
+
+
+def test_confidence_is_the_mean_probability_of_drafted_nodes() -> None:
+    halves = plant(5, np.asarray([1, 2], np.int32), np.asarray([0, 1], np.int32), np.log([0.5, 0.25]).astype("f4"))
+    assert halves.confidence == np.float32(0.375)
+    assert plant(5, *(np.zeros(0, np.int32),) * 2, np.zeros(0, np.float32)).confidence == 0
+    assert halves.drafters.tolist() == [0, 1, 1]

@@ -172,7 +172,8 @@ def test_the_demo_rigs_transitions_serve_every_method_and_change_no_text(
     live = demo_live()
     plain = list(live.generate(DEMO_PROMPT, method="autoregressive", max_tokens=40))
     rounds = list(live.generate(DEMO_PROMPT, method=method, drafters=drafters, budget=budget, pace=pace, max_tokens=40))
-    assert committed_ids(rounds) == committed_ids(plain) and len(rounds) < len(plain) / 2
+    assert committed_ids(rounds) == committed_ids(plain)
+    assert len(rounds) < len(plain) / 2 or pace == "auto"  # which goes by times
     assert any(lattice.tokens.shape[1] > 1 for round_ in rounds for lattice in round_.drafts), "no transitions"
 
 

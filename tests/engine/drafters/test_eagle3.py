@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from engine.decoding.outcome import outcome
 from engine.errors import RigError
 from engine.records import Request, Sampling
 from engine.serving.rigs import Rig, load_rig
+from tests.engine.drafters import dflash_reference
 from tests.engine.drafters.test_autoregressive import paths
 from tests.engine.published import (
     SIZES,
@@ -73,16 +75,8 @@ def rig(folders: Path) -> Rig:
     return load_rig(f"{folders / 'target'}::{folders / 'head'}", "float32")
 
 
-def normed(states: Tensor, weight: Tensor) -> Tensor:
-    epsilon: float = CONFIG["rms_norm_eps"]
-    return weight * states / torch.sqrt(states.pow(2).mean(-1, keepdim=True) + epsilon)
-
-
-def turned(states: Tensor, positions: Tensor) -> Tensor:
-    half = SIZES["head_dim"] // 2
-    angles = (positions[:, None] * CONFIG["rope_theta"] ** (-torch.arange(half) / half))[:, None]
-    first, second = states.chunk(2, -1)
-    return torch.cat([first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()], -1)
+normed = partial(dflash_reference.normed, epsilon=CONFIG["rms_norm_eps"])
+turned = partial(dflash_reference.turned, speeds=dflash_reference.plain_speeds(CONFIG["rope_theta"], SIZES["head_dim"]))
 
 
 def layer(weights: dict[str, Tensor], hidden: Tensor, embedded: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a report says, and that it says it of what was measured."""
+"""What a report says, and that it says it of what was measured; whoever divides two printed figures gets the third."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from dataclasses import replace
 from threading import Event
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from engine.decoding.budget_policy import AUTO, MOST_AUTO
-from engine.lab.report import Record, report, runs_csv, table_csv
+from engine.lab.report import Record, division, rates, ratio_text, report, runs_csv, table_csv
 from engine.lab.settings import CellResult, SweepPlan, measuring_order
 from engine.lab.store import StoredSweep
 from engine.lab.sweeping import LocalCrew, Task
@@ -101,3 +103,30 @@ def test_a_report_of_nothing_recommends_nothing(plan: SweepPlan) -> None:
     nothing = report(StoredSweep(1, "", plan, ScriptedLaboratory().conditions, 0), [])
     assert (nothing["rows"], nothing["recommended"], nothing["complete"]) == ([], None, False)
     assert table_csv(nothing) == ""
+
+
+RATIOS = st.floats(0.01, 30)
+
+
+@given(st.floats(1, 40), RATIOS)
+@example(1.435, 1.435)
+@example(1.4, 1.5)
+def test_tokens_per_round_divided_by_the_cost_of_a_round_are_the_speed_up(tau: float, ratio: float) -> None:
+    made = division(tau, ratio, 2)
+    assert made.dividend == f"{tau:.2f}" and made.quotient == ratio_text(ratio)
+    assert ratio_text(float(made.dividend) / float(made.divisor)) == made.quotient
+    assert abs(float(made.divisor) * ratio - tau) <= 0.12 * ratio + 0.2 * tau  # still that figure
+
+
+@given(st.floats(0.5, 5000), RATIOS)
+@example(66.4, 1.43)
+@example(165, 1.435)
+def test_two_speeds_divide_as_printed(plain: float, ratio: float) -> None:
+    made = rates(plain * ratio, plain)
+    assert ratio_text(float(made.dividend) / float(made.divisor)) == made.quotient == ratio_text(plain * ratio / plain)
+    assert abs(float(made.divisor) - plain) <= 0.02 * plain + 0.06
+
+
+def test_figures_keep_few_decimals() -> None:
+    assert rates(112.4, 79.2).dividend in ("112", "112.4") and rates(3.2, 2.0).divisor == "2.0"
+    assert division(1.98, 1.42, 2).divisor in ("1.39", "1.4")

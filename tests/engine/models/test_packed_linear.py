@@ -18,12 +18,9 @@ from engine.models.packed_linear import (
     PackedHead,
     PackedInt4,
     PackedLinear,
-    joined,
     levels_of,
     side_by_side,
-    tiles,
 )
-from engine.models.passes import FusedPass
 from engine.models.target import TorchTarget
 from engine.records import DraftTree, Sampling
 from engine.requests.rig_names import FOUR_BITS
@@ -54,11 +51,6 @@ def test_weights_side_by_side_are_the_modules_own_views_of_one_tensor(dtype: tor
         assert torch.equal(whole[first:first + len(weight)], weight)
         first += len(weight)
     assert whole.untyped_storage().nbytes() == sum(weight.nbytes for weight in before)
-
-
-def test_float32_is_stored_input_by_input_and_bfloat16_as_it_was() -> None:
-    assert joined([torch.zeros(8, 4), torch.zeros(2, 4)]).stride() == (1, 10)
-    assert joined([torch.zeros(8, 4).bfloat16(), torch.zeros(2, 4).bfloat16()]).stride() == (4, 1)
 
 
 @pytest.mark.parametrize("rows", ROWS)
@@ -92,11 +84,6 @@ def test_a_vocabulary_without_room_for_a_second_one_goes_over_its_own_weight(mon
         PackedHead(nn.Linear(64, 1000))(torch.zeros(17, 64))
 
 
-def test_only_bfloat16_has_tiles() -> None:
-    assert not tiles(torch.zeros(2, 2))
-    assert not tiles(torch.zeros(2, 2, dtype=torch.float16))
-
-
 OUTPUTS, INPUTS = 48, 96
 PROMPT = 70
 
@@ -127,6 +114,8 @@ def test_levels_give_the_weight_back(weight: Tensor) -> None:
 @pytest.mark.parametrize("weight", [
     pytest.param(torch.randn(OUTPUTS, INPUTS).bfloat16(), id="normal"),
     pytest.param(on_levels(highest=16), id="seventeen levels"),
+    pytest.param(torch.cat([on_levels()[:-1], on_levels()[-1:] + 0.01 * (torch.arange(INPUTS) == 40)]).bfloat16(),
+                 id="one off its level"),
     pytest.param(on_levels(lowest=40.0), id="steps finer than bfloat16"),
     pytest.param(on_levels(outputs=OUTPUTS - 8), id="no kernel for the outputs"),
     pytest.param(on_levels()[:, :-16].contiguous(), id="no whole groups"),
@@ -143,12 +132,6 @@ def test_what_is_held_of_a_weight_is_what_the_memory_check_counts() -> None:
     assert levels is not None
     held = PackedInt4(levels)
     assert held._packed.nbytes + held._scales.nbytes == PACKED_BYTES * weight.numel()
-
-
-def test_one_weight_off_its_level_is_enough() -> None:
-    weight = on_levels()
-    weight[7, 40] += 0.01
-    assert levels_of(weight) is None
 
 
 def test_the_product_is_the_dense_ones_and_a_row_the_same_beside_any_others() -> None:
@@ -230,19 +213,6 @@ def test_a_tree_says_bit_for_bit_what_its_paths_say_alone(finer: Sequence[str]) 
             alone = target.verify(pack(root_of(int(tokens[step])), PROMPT + place))
             target.commit(np.zeros(1, np.int32))
         assert alone.logprobs[0] == said[node]
-
-
-def test_all_products_but_those_of_4_bits_are_told_to_give_equal_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[PackedLinear] = []
-
-    def tell(product: PackedLinear) -> None:
-        told.append(product)
-    monkeypatch.setattr(PackedLinear, "make_batch_invariant", tell)
-    target = target_of_four_bits(("v_proj", "layers.1.mlp.down_proj"))
-    assert isinstance(target.fastest, FusedPass)
-    first, second, *others = target.fastest.layers
-    assert told == [
-        first.inputs, second.inputs, second.mlp.linears()[1], *(layer.inputs for layer in others), target.fastest.head]
 
 
 def target_of_four_bits(finer: Sequence[str] = ()) -> TorchTarget:

@@ -23,24 +23,12 @@ from tests.engine.material import ancestors
 LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.1]]))
 
 
-def test_temperature_zero_puts_all_mass_on_the_argmax() -> None:
-    assert processed(LOGITS, Sampling()).exp().tolist() == [[1, 0, 0, 0]]
-
-
-def test_top_k_keeps_k_and_renormalises() -> None:
-    found = processed(LOGITS, Sampling(1.0, top_k=2)).exp()
-    torch.testing.assert_close(found, torch.tensor([[2 / 3, 1 / 3, 0, 0]]))
-
-
-def test_top_p_keeps_the_token_that_crosses_it() -> None:
-    torch.testing.assert_close(
-        processed(LOGITS, Sampling(1.0, top_p=0.6)).exp(), torch.tensor([[2 / 3, 1 / 3, 0, 0]]))
-    torch.testing.assert_close(processed(LOGITS, Sampling(1.0, top_p=0.3)).exp(), torch.tensor([[1.0, 0, 0, 0]]))
-
-
-def test_temperature_sharpens() -> None:
-    found = processed(LOGITS, Sampling(0.5)).exp()
-    torch.testing.assert_close(found, LOGITS.exp() ** 2 / (LOGITS.exp() ** 2).sum())
+@pytest.mark.parametrize(("sampling", "law"), [
+    (Sampling(), (1, 0, 0, 0)), (Sampling(1.0, top_k=2), (2 / 3, 1 / 3, 0, 0)),
+    (Sampling(1.0, top_p=0.6), (2 / 3, 1 / 3, 0, 0)),  # the token that crosses it stays
+    (Sampling(1.0, top_p=0.3), (1, 0, 0, 0)), (Sampling(0.5), (50 / 69, 12.5 / 69, 4.5 / 69, 2 / 69))])
+def test_temperature_sharpens_and_what_is_cut_is_renormalised(sampling: Sampling, law: tuple[float, ...]) -> None:
+    torch.testing.assert_close(processed(LOGITS, sampling).exp(), torch.tensor([law]).float())
 
 
 def test_draws_at_the_ends_stay_inside_the_support() -> None:

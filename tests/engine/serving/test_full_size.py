@@ -26,7 +26,7 @@ from tests.engine.published import (
     write_target,
     write_weights,
 )
-from tests.engine.serving.test_published import reference
+from tests.engine.serving.test_published import states_of
 
 NAME = "Qwen3-4B-DFlash-b16"
 FULL = {"hidden_size": 2560, "intermediate_size": 9728, "num_attention_heads": 32, "num_key_value_heads": 8,
@@ -64,7 +64,7 @@ def test_the_full_pair_loads_drafts_as_the_reference_does_and_stays_lossless(tmp
     lattice = whole.draft(7, 50)
     with torch.no_grad():
         tokens = torch.tensor([7] + [published.mask_id] * (published.block - 1))
-        hidden = reference(folder, NAME, features, rig.target.embedding(tokens), FULL["head_dim"])
+        hidden = states_of(folder, NAME, features, rig.target.embedding(tokens), FULL["head_dim"])
         said = rig.target.head(hidden[1:]).log_softmax(-1)
     asked = said.gather(-1, torch.from_numpy(lattice.tokens[:, 0]).long()).numpy()
     np.testing.assert_allclose(lattice.logprobs[:, 0], asked, atol=1e-4)

@@ -12,7 +12,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
-from torch.nn.functional import silu
 
 from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
@@ -20,6 +19,7 @@ from engine.decoding.outcome import outcome
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.records import Request, Sampling
 from engine.serving.rigs import Rig, load_rig
+from tests.engine.drafters.dflash_reference import plain_speeds, reference
 from tests.engine.published import (
     DFLASH,
     SIZES,
@@ -42,59 +42,24 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     yield request.param, drafter, load_rig(f"{target}::{drafter}", "float32")
 
 
-def normed(states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-    return weight * states / torch.sqrt(states.pow(2).mean(-1, keepdim=True) + epsilon)
-
-
 def frequencies(target: dict[str, Any], size: int) -> Tensor:
-    """Of the rotary embedding, in radians a position: plain, or slowed down as Llama 3.1 describes it."""
-    half = size // 2
-    plain: Tensor = target["rope_theta"] ** (-torch.arange(half).double() / half)
-    scaling = target["rope_scaling"]
-    if scaling is None:
+    """The speeds of the rotary embedding: plain, or slowed down as Llama 3.1 describes it."""
+    plain = plain_speeds(target["rope_theta"], size)
+    if not (scaling := target["rope_scaling"]):
         return plain
-    found = []
-    for frequency in plain.tolist():
-        turns = scaling["original_max_position_embeddings"] * frequency / (2 * math.pi)
-        low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
-        share = min(1.0, max(0.0, (turns - low) / (high - low)))
-        found.append(frequency * (share + (1 - share) / scaling["factor"]))
-    return torch.tensor(found, dtype=torch.double)
+    turns = scaling["original_max_position_embeddings"] * plain / (2 * math.pi)
+    low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+    share = ((turns - low) / (high - low)).clamp(0, 1)
+    slowed: Tensor = plain * (share + (1 - share) / scaling["factor"])
+    return slowed
 
 
-def turned(states: Tensor, positions: Tensor, speeds: Tensor) -> Tensor:
-    """States (rows, heads, size): pairs (i, i + size / 2) turn by position × speed."""
-    angles = (positions[:, None].double() * speeds).float()[:, None]
-    first, second = states.chunk(2, -1)
-    return torch.cat([first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()], -1)
-
-
-def reference(folder: Path, name: str, features: Tensor, block: Tensor, size: int = SIZES["head_dim"]) -> Tensor:
-    """Hidden states of an embedded block behind the features, from the tensors on disk, without a cache."""
+def states_of(folder: Path, name: str, features: Tensor, block: Tensor, size: int = SIZES["head_dim"]) -> Tensor:
+    """Hidden states of an embedded block behind the features, from the tensors on disk."""
     weights = {key: value.float() for key, value in load_file(folder / "model.safetensors").items()}
     target = TARGETS[DFLASH[name].target]
-    epsilon, speeds = target["rms_norm_eps"], frequencies(target, size)
-    fused = normed(features @ weights["fc.weight"].T, weights["hidden_norm.weight"], epsilon)
-    before, here = torch.arange(len(features)), len(features) + torch.arange(len(block))
-    hidden = block
-    for layer in range(DFLASH[name].layers):
-        part = {key.removeprefix(f"layers.{layer}.").removesuffix(".weight"): value for key, value in weights.items()
-                if key.startswith(f"layers.{layer}.")}
-        rows = normed(hidden, part["input_layernorm"], epsilon)
-        sources = torch.cat([fused, rows])
-        queries, keys, values = (
-            (states @ part[f"self_attn.{each}_proj"].T).unflatten(-1, (-1, size))
-            for states, each in ((rows, "q"), (sources, "k"), (sources, "v")))
-        queries = turned(normed(queries, part["self_attn.q_norm"], epsilon), here, speeds)
-        keys = turned(normed(keys, part["self_attn.k_norm"], epsilon), torch.cat([before, here]), speeds)
-        shared = queries.shape[1] // keys.shape[1]
-        mixed = [(queries[:, head] @ keys[:, head // shared].T / size**0.5).softmax(-1) @ values[:, head // shared]
-                 for head in range(queries.shape[1])]
-        hidden = hidden + torch.cat(mixed, -1) @ part["self_attn.o_proj"].T
-        rows = normed(hidden, part["post_attention_layernorm"], epsilon)
-        inner = silu(rows @ part["mlp.gate_proj"].T) * (rows @ part["mlp.up_proj"].T)
-        hidden = hidden + inner @ part["mlp.down_proj"].T
-    return normed(hidden, weights["norm.weight"], epsilon)
+    return reference(weights, features, block, frequencies(target, size), target["rms_norm_eps"],
+                     [(0, True)] * DFLASH[name].layers)
 
 
 def test_the_drafter_equals_the_reference_at_every_position_cached_or_not(opened: tuple[str, Path, Rig]) -> None:
@@ -115,7 +80,7 @@ def test_the_drafter_equals_the_reference_at_every_position_cached_or_not(opened
         assert lattice.depth == published.block - 1
         with torch.no_grad():
             tokens = torch.tensor([7] + [published.mask_id] * (published.block - 1))
-            hidden = reference(folder, name, features, rig.target.embedding(tokens))
+            hidden = states_of(folder, name, features, rig.target.embedding(tokens))
             said = rig.target.head(hidden[1:]).log_softmax(-1)
         asked = said.gather(-1, torch.from_numpy(lattice.tokens[:, 0]).long()).numpy()
         np.testing.assert_allclose(lattice.logprobs[:, 0], asked, atol=1e-5, rtol=1e-5)

@@ -1,0 +1,63 @@
+"""The block-diffusion drafter from its equations: no cache, one loop a head, attention written out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import silu
+
+Sight = tuple[int, bool]  # of a layer: its window, 0 for none, and whether later slots are hidden
+
+
+def normed(states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    return weight * states / torch.sqrt(states.pow(2).mean(-1, keepdim=True) + epsilon)
+
+
+def turned(states: Tensor, positions: Tensor, speeds: Tensor) -> Tensor:
+    """States (rows, heads, size): pairs (i, i + size / 2) turn by position × speed."""
+    angles = (positions[:, None].double() * speeds).float()[:, None]
+    first, second = states.chunk(2, -1)
+    return torch.cat([first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()], -1)
+
+
+def plain_speeds(theta: float, size: int) -> Tensor:
+    """Of the rotary embedding, in radians a position: (size / 2,) float64."""
+    return theta ** (-torch.arange(size // 2).double() / (size // 2))
+
+
+def visible(query: int, key: int, sight: Sight) -> bool:
+    """Whether a slot at one position sees what lies at another."""
+    window, causal = sight
+    return window == 0 or (query - window < key and (not causal or key <= query))
+
+
+def reference(weights: Mapping[str, Tensor], features: Tensor, block: Tensor, speeds: Tensor, epsilon: float,
+              sights: Sequence[Sight]) -> Tensor:
+    """Hidden states of an embedded block (slots, hidden size) behind the features, by tensors of published names."""
+    size = 2 * len(speeds)
+    fused = normed(features @ weights["fc.weight"].T, weights["hidden_norm.weight"], epsilon)
+    before, here = torch.arange(len(features)), len(features) + torch.arange(len(block))
+    places = torch.cat([before, here])
+    hidden = block
+    for layer, sight in enumerate(sights):
+        part = {name.removeprefix(f"layers.{layer}.").removesuffix(".weight"): value for name, value in weights.items()
+                if name.startswith(f"layers.{layer}.")}
+        rows = normed(hidden, part["input_layernorm"], epsilon)
+        sources = torch.cat([fused, rows])
+        queries, keys, values = (
+            (states @ part[f"self_attn.{name}_proj"].T).unflatten(-1, (-1, size))
+            for states, name in ((rows, "q"), (sources, "k"), (sources, "v")))
+        queries = turned(normed(queries, part["self_attn.q_norm"], epsilon), here, speeds)
+        keys = turned(normed(keys, part["self_attn.k_norm"], epsilon), places, speeds)
+        unseen = torch.tensor([[not visible(query, key, sight) for key in places.tolist()] for query in here.tolist()])
+        group, mixed = queries.shape[1] // keys.shape[1], []
+        for head in range(queries.shape[1]):
+            scores = queries[:, head] @ keys[:, head // group].T / size**0.5
+            mixed.append(scores.masked_fill(unseen, -torch.inf).softmax(-1) @ values[:, head // group])
+        hidden = hidden + torch.cat(mixed, -1) @ part["self_attn.o_proj"].T
+        rows = normed(hidden, part["post_attention_layernorm"], epsilon)
+        inner = silu(rows @ part["mlp.gate_proj"].T) * (rows @ part["mlp.up_proj"].T)
+        hidden = hidden + inner @ part["mlp.down_proj"].T
+    return normed(hidden, weights["norm.weight"], epsilon)
