@@ -7,6 +7,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from threading import Lock
 from typing import Any
@@ -30,6 +31,8 @@ from explorer.runs import Runs, Stream, known_trace
 from explorer.share import REPLAY, export
 from explorer.uploads import Uploads
 from explorer.view import View, packed
+
+UNDATED = "from a file"  # when a file was recorded that does not say it
 
 
 class KeptAnswers:
@@ -159,7 +162,8 @@ class Service:
         if not trace.entries:
             raise TraceError(f"{name} has an end and no round; nothing of it can be shown.")
         self._runs.begin(run)
-        self._runs.add(run, trace.header, *trace.entries, trace.end)
+        header = replace(trace.header, recorded=trace.header.recorded or UNDATED)
+        self._runs.add(run, header, *trace.entries, trace.end)
         gc.freeze()  # see ``guarded``: the trace stays, and whoever looks through its millions of parts holds up all
         return self.view_of(run)
 

@@ -107,10 +107,11 @@ const TOP = { flat: 48, staggered: 64, slanted: 92 }; // the kept path's labels 
 const BOTTOM = 14;
 const BAND = 26; // pixels from row 0 to row 1 at least
 const COLUMN = { least: 8, most: 168 };
-const ROW = { least: 0.1, most: 26 };
+const ROW = { least: 0.1, most: 26, story: 44 };
 
 export class Camera {
   constructor(stage) {
+    this.stage = stage;
     this.column = 80;
     this.row = 16;
     this.left = LEFT.flat;
@@ -138,7 +139,7 @@ export class Camera {
     const top = TOP[form];
     const high = (height - top - BAND - BOTTOM) / Math.max(1, rows - 2);
     this.column = Math.min(COLUMN.most, Math.max(COLUMN.least, wide(form)));
-    this.row = Math.min(ROW.most, Math.max(ROW.least, high));
+    this.row = Math.min(this.stage.mode === "story" ? ROW.story : ROW.most, Math.max(ROW.least, high));
     this.left = LEFT[form];
     this.top = top;
     this.held = false;

@@ -7,8 +7,8 @@ import { TreeLabels, TreeMarks } from "./tree_marks.js";
 import { stillOfSvg } from "../stage/picture.js";
 import { define } from "../stage/stage.js";
 
-const GROW_MS = 250;
-const WALK_MS = 150;
+const SWIFT = { grow: 250, walk: 150 }; // milliseconds
+const SCENES = { guess: { grow: 2600, walk: 0 }, verify: { grow: 0, walk: 1600 } }; // of the film: one after the other
 const NEAR = 14; // pixels within which the pointer means a node
 
 class TreePanel extends Panel {
@@ -36,6 +36,7 @@ class TreePanel extends Panel {
 
   draw(round) {
     cancelAnimationFrame(this.frame);
+    const scene = SCENES[this.stage.scene];
     const fresh = round !== this.round;
     this.canvas.style.display = round ? "" : "none";
     this.bar.hidden = !round;
@@ -45,8 +46,9 @@ class TreePanel extends Panel {
     }
     if (fresh) this.start(round);
     this.arrange();
-    if (fresh && this.stage.animate && !this.stage.reducedMotion && round.n > 1) this.grow();
-    else this.paint(null, Infinity);
+    const moves = (fresh || scene) && this.stage.animate && !this.stage.reducedMotion && round.n > 1;
+    if (moves) this.grow(scene || SWIFT);
+    else this.paint(null, scene && !scene.walk ? 1 : Infinity);
   }
 
   start(round) {
@@ -78,7 +80,7 @@ class TreePanel extends Panel {
 
   // In the story a rejected guess says its token only when it is pointed at.
   get quiet() {
-    return this.stage.mode === "story" && !this.host.closest(".is-full");
+    return this.stage.mode === "story" && this.stage.scene !== "guess" && !this.host.closest(".is-full");
   }
 
   size() {
@@ -115,7 +117,7 @@ class TreePanel extends Panel {
   }
 
   // Nodes appear from the most probable on, which is the best-first order; then the walk lights up.
-  grow() {
+  grow({ grow, walk }) {
     const round = this.round;
     const order = Array.from({ length: round.n }, (_, node) => node)
       .sort((one, other) => round.logprobs[other] - round.logprobs[one] || one - other);
@@ -125,13 +127,13 @@ class TreePanel extends Panel {
     const steps = round.keep.length + 1;
     const step = (now) => {
       const past = Math.max(0, now - began);
-      if (past >= GROW_MS + WALK_MS) return this.paint(null, Infinity);
-      const limit = Math.max(1, Math.ceil((round.n * past) / GROW_MS));
-      this.paint(past < GROW_MS ? limit : null, past < GROW_MS ? 1 : 1 + (steps * (past - GROW_MS)) / WALK_MS);
+      if (past >= grow + walk) return this.paint(null, walk ? Infinity : 1);
+      const limit = Math.max(1, Math.ceil((round.n * past) / grow));
+      this.paint(past < grow ? limit : null, past < grow ? 1 : 1 + (steps * (past - grow)) / walk);
       this.frame = requestAnimationFrame(step);
       return undefined;
     };
-    this.paint(1, 1);
+    this.paint(grow ? 1 : null, 1);
     this.frame = requestAnimationFrame(step);
   }
 

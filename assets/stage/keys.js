@@ -27,8 +27,8 @@ export class Keys {
     const { stage, player } = parts;
     this.table = [
       { keys: [" "], shown: "Space", does: "play or pause", act: () => player.toggle() },
-      { keys: ["ArrowLeft"], shown: "←", does: "previous round", act: () => player.step(-1) },
-      { keys: ["ArrowRight"], shown: "→", does: "next round", act: () => player.step(1) },
+      { keys: ["ArrowLeft"], shown: "←", does: "previous round", act: () => this.step(-1) },
+      { keys: ["ArrowRight"], shown: "→", does: "next round", act: () => this.step(1) },
       { keys: ["Home"], shown: "Home", does: "first round", act: () => player.go(0, {}) },
       { keys: ["End"], shown: "End", does: "last round", act: () => player.go(stage.rounds.length - 1, {}) },
       { keys: ["ArrowUp"], shown: "↑", does: "to the node's parent", act: () => this.climb() },
@@ -42,7 +42,7 @@ export class Keys {
       ...(document.body.classList.contains("cs-presenting") ? ["1", "2", "3"].map((key, place) => (
         { keys: [key], shown: key, does: "run this one of the presenter's prompts", act: () => parts.ask(place) })) : []),
       { keys: ["?"], shown: "?", does: "keys and terms", act: () => parts.help.toggle() },
-      { keys: ["Escape"], shown: "Esc", does: "close, dismiss, leave full screen, unpin a node", act: () => this.leave() },
+      { keys: ["Escape"], shown: "Esc", does: "skip the film, close, dismiss, leave full screen, unpin a node", act: () => this.leave() },
     ];
     document.addEventListener("keydown", (event) => this.press(event));
   }
@@ -53,6 +53,12 @@ export class Keys {
     if (!entry || (this.parts.stage.mode === "lab" && !["?", "Escape"].includes(event.key))) return;
     event.preventDefault();
     entry.act();
+  }
+
+  // Under reduced motion the film has still scenes to step through.
+  step(by) {
+    const { film, player, stage } = this.parts;
+    if (!stage.reducedMotion || !film.step(by)) player.step(by);
   }
 
   climb() {
@@ -77,8 +83,8 @@ export class Keys {
   }
 
   leave() {
-    const { help, rigs, search, frames, notices, stage, tour, duel } = this.parts;
-    if (help.close() || duel.close() || (rigs && rigs.sheet.close()) || search.close() || (tour && tour.stop()) || frames.full(null) || notices.dismiss()) return;
+    const { help, rigs, search, frames, notices, stage, tour, film } = this.parts;
+    if (help.close() || (rigs && rigs.sheet.close()) || search.close() || (tour && tour.stop()) || frames.full(null) || notices.dismiss() || film.leave()) return;
     if (stage.pinned !== null) stage.pin(null);
   }
 }

@@ -6,6 +6,7 @@ import { Address } from "./address.js";
 import { Bar, followTheme } from "./bar.js";
 import { Cheaper } from "./cheaper.js";
 import { controls, Conversation } from "./controls.js";
+import { Film } from "./film.js";
 import { Frames } from "./frames.js";
 import { KeptRuns } from "./kept.js";
 import { Help, Keys, Search } from "./keys.js";
@@ -15,7 +16,7 @@ import { Lost, Notices } from "./notices.js";
 import { ModelLine, Rigs, WayOut } from "./rigs.js";
 import { Save } from "./save.js";
 import { panels, Stage } from "./stage.js";
-import { Duel, Ending, Story } from "./story.js";
+import { Duel, Story } from "./story.js";
 import { TextPanel } from "./text.js";
 import { Player, Timeline } from "./timeline.js";
 import { Tour } from "./tour.js";
@@ -28,21 +29,19 @@ function build(stage, header, host, given) {
   const notices = new Notices(stage, root);
   if (stage.server) new Lost(stage, notices);
   new KeptRuns(stage);
-  const duel = new Duel(stage, html("div", "", null));
-  new Ending(stage, duel);
-  new Story(stage, root, duel);
+  const story = new Story(stage, root);
   new Metrics(stage, root);
   const plainly = new Plainly(stage, root);
   const player = new Player(stage);
   const frames = new Frames(stage, root);
   const text = arrange(stage, frames);
-  frames.area.append(duel.box);
+  const film = new Film(stage, root, story, new Duel(stage, frames.area, () => film.leave()), player);
   new Timeline(stage, player, root);
   const search = new Search(frames, frames.area);
   const lessons = new Lessons(stage, player, notices, given.lessons);
   new Cheaper(stage, plainly.box, lessons);
   const save = new Save(stage, frames, lessons, notices);
-  const parts = { stage, player, frames, search, lessons, save, notices, duel };
+  const parts = { stage, player, frames, search, lessons, save, notices, film };
   parts.conversation = stage.server ? new Conversation(stage, text) : null;
   parts.rigs = stage.server ? new Rigs(stage, notices) : null;
   parts.tour = Tour && stage.server ? new Tour(parts) : null;
@@ -99,7 +98,7 @@ function dress(stage, root) {
 
 // The view that the address names, else the run that was kept, else the recording that the page opens with.
 async function begin(parts, value, name) {
-  const { stage, address, lessons, notices } = parts;
+  const { stage, address, notices, film } = parts;
   const asked = Address.opened;
   const { kept } = controls;
   const opening = value && value.header ? { ...value, run: name } : null;
@@ -114,7 +113,7 @@ async function begin(parts, value, name) {
     if (gone) notices.fail(gone);
   }
   if (kept) notices.runAgain("The server answers again; this run broke off with it.");
-  else if (!restored || controls.goesOn === "plays") lessons.start();
+  else if (!restored || controls.goesOn) film.open(controls.goesOn);
   stage.tell("mode", { push: false });
   parts.ready = true;
 }
@@ -163,14 +162,14 @@ function open(element, props, watch, server, tell) {
 // Presenter mode, `?present` in the address: larger type, no notices, vetted prompts on the keys 1 to 3; where the server
 // is gone, the recording that the page opened with takes over, marked as one.
 function present(parts, opening, ask) {
-  const { stage, lessons } = parts;
+  const { stage, film } = parts;
   parts.ask = (place) => {
     document.documentElement.requestFullscreen().catch(() => undefined); // refused where the browser wants a click first
     ask(place);
   };
   stage.on("lost", () => {
     stage.show(opening);
-    lessons.start();
+    film.open();
   });
 }
 

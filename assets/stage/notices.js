@@ -184,7 +184,7 @@ export class Lost {
 
   keep() {
     const { stage, goesOn } = this;
-    controls.keep(stage.views.length ? stage.whole() : null, goesOn);
+    controls.keep(stage.views.length ? { ...stage.value, from: 0, rounds: stage.views } : null, goesOn);
   }
 }
 

@@ -66,7 +66,8 @@ class Opening {
         const answer = await fetch("gradio_api/app_id");
         if (this.lost) this.draw(); // it answers again
         this.lost = false;
-        if (answer.status !== NOT_YET && Date.now() - this.typed > STILL_MS) break;
+        const free = this.runs || !this.parts.film.running; // the film is seen to its end
+        if (answer.status !== NOT_YET && free && Date.now() - this.typed > STILL_MS) break;
       } catch {
         this.lost = true;
         write(this.wait, "The server does not answer; trying again.");
@@ -77,10 +78,10 @@ class Opening {
   }
 
   leave() {
-    const { player } = this.parts;
+    const { player, stage } = this.parts;
     if (this.address) window.history.replaceState(null, "", this.address);
     const asked = this.runs || this.field.value !== this.before;
-    const goesOn = this.runs ? "runs" : !this.address && player.playing && "plays";
+    const goesOn = this.runs ? "runs" : stage.scene === "card" ? "card" : !this.address && player.playing && "plays";
     controls.handOver(asked ? this.field.value : null, goesOn);
   }
 }

@@ -96,11 +96,6 @@ class Latest extends Teller {
     this.tell("lost");
   }
 
-  // The run that is shown, whole, as the server would send it.
-  whole() {
-    return { ...this.value, from: 0, rounds: this.views };
-  }
-
   // Sets the state and the message of the run that is shown, without an update of the server.
   say(state, message) {
     this.value = { ...this.value, state, message };
@@ -131,6 +126,7 @@ export class Stage extends Latest {
     this.mode = "story";
     this.tab = ""; // of the lab
     this.resting = false; // on a round that stands for the whole run
+    this.scene = ""; // of the film
     this.tried = this.retuned = null; // a budget that is tried out on the round that is shown, and the round with it
     this.tuneError = ""; // or why there is none
     this.retune = inTurn(() => this.redraft());
@@ -274,8 +270,15 @@ export class Stage extends Latest {
 
   settle(other) {
     const last = this.rounds.length - 1;
-    if (this.following && last >= 0 && last !== this.current) this.go(last, { follow: true, animate: true });
+    const arrived = this.following && last >= 0 && last !== this.current;
+    if (arrived && this.paced) this.tell("arrived");
+    else if (arrived) this.go(last, { follow: true, animate: true });
     else if (other) this.go(0, { follow: this.following });
+  }
+
+  // Whether the rounds of a live run are shown one by one, however fast they come.
+  get paced() {
+    return this.mode === "story" && !this.recorded && !this.reducedMotion && !this.value.followed;
   }
 
   // Shows a round. `follow` keeps up with a live run, `animate` shows it growing, `push` lets Back return here.
@@ -313,10 +316,6 @@ export class Stage extends Latest {
     this.selection = { node: null, pinned: false };
     this.tell("round", { moved: false, push: false });
     this.tell("select", this.selection);
-  }
-
-  step(by) {
-    this.go(this.current + by, { animate: true });
   }
 
   hover(node) {

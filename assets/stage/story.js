@@ -1,34 +1,31 @@
-// The end of the story: what plain decoding and the run with trees wrote, typed on one clock. The times are those of
-// the comparison, in which both took turns, slowed down for the eye; each lane shows the tokens of its own text.
+// What plain decoding and the run with trees wrote, typed on one clock. The times are those of the comparison, in which
+// both took turns, slowed down for the eye; each lane shows the tokens of its own text.
 
-import { action, button, html, write } from "../panels/ink.js";
+import { button, html, write } from "../panels/ink.js";
 import { sumsOf } from "./metrics.js";
 import { TokenReader } from "./round.js";
 import { cutOf, waitingWords } from "./stage.js";
 
-const WATCHED_SECONDS = 6; // how long the slower lane takes on the screen
-
-// The first tokens of the run with trees, as {text, origin}.
+// The first tokens of the run with trees, as {text, origin, pass}.
 function drafted({ rounds, pieces }, count) {
   const reader = new TokenReader(pieces);
-  const tokens = rounds.flatMap((made) => made.keep.map((node) => [made.tokens[node], made.origin(node)]));
-  return tokens.slice(0, count).map(([id, origin]) => ({ text: reader.read(id), origin }));
+  const tokens = rounds.flatMap((made, place) => made.keep.map((node) => [made.tokens[node], made.origin(node), place + 1]));
+  return tokens.slice(0, count).map(([id, origin, pass]) => ({ text: reader.read(id), origin, pass }));
 }
 
+// Those of plain decoding: each took a pass.
+const plainly = (texts) => texts.map((text, place) => ({ text, pass: place + 1 }));
+
 export class Duel {
-  constructor(stage, parent) {
+  constructor(stage, parent, leave) {
     this.stage = stage;
-    this.box = html("section", { class: "cs-duel", "aria-label": "Both texts, typed on one clock" }, parent);
+    this.box = html("div", { class: "cs-duel", "aria-label": "Both texts, typed on one clock" }, parent);
     const head = html("header", "", this.box);
     this.title = html("div", { class: "cs-duel-title", role: "heading", "aria-level": "2" }, head);
     this.clock = html("span", "cs-duel-clock", head);
-    this.next = action(head, "Tune its budget", "To the workbench: try node budgets out on this run", () => stage.setMode("workbench", { push: true }), "cs-watch");
-    button(head, "×", "Back to text and tree", () => this.close());
+    button(head, "×", "Back to text and tree", leave);
     this.lanes = [this.lane("One token a pass", "is-plain"), this.lane("With the draft tree", "is-tree")];
     this.box.hidden = true;
-    for (const event of ["asked", "begin", "mode", "hand"]) stage.on(event, () => this.close());
-    stage.on("round", ({ moved }) => moved && this.close());
-    stage.on("finale", () => this.open());
   }
 
   lane(name, look) {
@@ -42,95 +39,75 @@ export class Duel {
     return { box, flag, fill, text };
   }
 
-  get possible() {
-    const { stage } = this;
-    return !stage.busy && Boolean(stage.against);
+  // Plain decoding alone writes its first tokens: each of them is a pass, and a beat.
+  alone(count, milliseconds) {
+    const { comparison: { lanes }, against } = this.stage;
+    const [plain] = this.lanes;
+    write(this.title, "Plain decoding");
+    this.fill(plain, plainly(lanes.texts.slice(0, count)), Array.from({ length: count }, (_, place) => place + 1), "");
+    this.start([plain], count, milliseconds);
+    const slowed = Math.round((milliseconds / count / 1000) * Number(against.plain_speed));
+    write(this.clock, slowed > 1 ? `slowed ${slowed} times` : "");
   }
 
-  open() {
-    if (!this.possible || this.stage.mode !== "story") return;
+  // Both texts, at the times of the comparison.
+  race(milliseconds) {
     const { against, comparison } = this.stage;
     const { title, texts, seconds: [own, plain] } = comparison.lanes;
-    write(this.title, title);
-    this.end = Math.max(own[own.length - 1], plain[plain.length - 1]);
     const [one, tree] = this.lanes;
-    this.fill(one, texts.map((text) => ({ text })), plain, against.plain_speed);
+    write(this.title, title);
+    this.fill(one, plainly(texts), plain, against.plain_speed);
     this.fill(tree, drafted(this.stage, own.length), own, against.speed);
-    this.box.hidden = false;
-    const still = this.stage.reducedMotion;
-    this.began = performance.now() - (still ? 1000 * WATCHED_SECONDS : 0);
-    this.run();
+    this.start(this.lanes, Math.max(own.at(-1), plain.at(-1)), milliseconds);
   }
 
   fill(lane, tokens, times, speed) {
-    lane.times = times.slice(0, tokens.length);
-    lane.speed = speed;
-    lane.passes = lane.times.map((time, place) => Number(time !== lane.times[place - 1])); // a round's tokens came at once
-    lane.shown = 0;
+    Object.assign(lane, { tokens, times: times.slice(0, tokens.length), speed, shown: 0 });
     lane.spans = tokens.map(({ text, origin }) => html("span", `is-coming ${origin ? `cs-token is-${origin}` : ""}`, null, text));
     lane.text.replaceChildren(...lane.spans);
     lane.text.scrollTop = 0;
     lane.box.classList.remove("is-over");
   }
 
+  start(lanes, end, milliseconds) {
+    this.running = lanes;
+    this.end = end; // on the lanes' own clock
+    this.milliseconds = milliseconds; // until then on the screen
+    this.box.classList.toggle("is-alone", lanes.length === 1);
+    this.box.hidden = false;
+    this.began = performance.now() - (this.stage.reducedMotion ? milliseconds : 0);
+    this.run();
+  }
+
   run() {
     cancelAnimationFrame(this.frame);
-    const at = Math.min(1, (performance.now() - this.began) / (1000 * WATCHED_SECONDS)) * this.end;
-    const factor = WATCHED_SECONDS / this.end;
-    const pace = factor >= 1.5 ? `, slowed ${Math.round(factor)} times` : factor <= 0.67 ? `, ${(1 / factor).toFixed(1)} times as fast` : "";
-    write(this.clock, `${at.toFixed(3)} s of ${this.end.toFixed(3)} s${pace}`);
-    for (const lane of this.lanes) this.advance(lane, at);
-    this.next.hidden = at < this.end || !this.stage.server;
-    if (at < this.end && !this.box.hidden) this.frame = requestAnimationFrame(() => this.run());
+    const { end, running, milliseconds } = this;
+    const at = Math.min(1, (performance.now() - this.began) / milliseconds) * end;
+    if (running.length > 1) {
+      const factor = milliseconds / 1000 / end;
+      const pace = factor >= 1.5 ? `, slowed ${Math.round(factor)} times` : factor <= 0.67 ? `, ${(1 / factor).toFixed(1)} times as fast` : "";
+      write(this.clock, `${at.toFixed(3)} s of ${end.toFixed(3)} s${pace}`);
+    }
+    for (const lane of running) this.advance(lane, at);
+    if (at < end && !this.box.hidden) this.frame = requestAnimationFrame(() => this.run());
   }
 
   advance(lane, at) {
-    const { spans, times } = lane;
+    const { spans, times, tokens } = lane;
     while (lane.shown < times.length && times[lane.shown] <= at + 1e-9) spans[lane.shown++].classList.remove("is-coming");
     const over = lane.shown === times.length;
     lane.fill.style.width = `${(100 * lane.shown) / Math.max(1, times.length)}%`;
     lane.box.classList.toggle("is-over", over);
-    const passes = lane.passes.slice(0, lane.shown).reduce((sum, one) => sum + one, 0);
-    write(lane.flag, `${over ? "✓ " : ""}${lane.shown} tokens in ${passes} passes${over ? `, ${lane.speed} tokens/s` : ""}`);
+    const passes = lane.shown ? tokens[lane.shown - 1].pass : 0;
+    const counted = `${lane.shown} tokens in ${passes} passes`;
+    write(lane.flag, !lane.speed ? `pass ${passes}` : over ? `✓ ${counted}, ${lane.speed} tokens/s` : `${counted}, ${at.toFixed(2)} s`);
     const last = spans[Math.max(0, lane.shown - 1)];
     if (last) lane.text.scrollTop = Math.max(0, last.offsetTop + last.offsetHeight - lane.text.clientHeight + 8);
   }
 
-  // Returns whether it was open.
   close() {
-    const open = !this.box.hidden;
     this.box.hidden = true;
     cancelAnimationFrame(this.frame);
-    return open;
-  }
-}
-
-// A run that was watched live ends on what is worth seeing, not on its end token: on its best round, and in the story,
-// once both were timed, on the race.
-export class Ending {
-  constructor(stage, duel) {
-    this.stage = stage;
-    this.duel = duel;
-    this.watched = ""; // the run that is watched
-    this.best = null; // the round on which it ended
-    stage.on("state", () => this.look());
-    stage.on("compared", () => this.race());
-  }
-
-  look() {
-    const { stage } = this;
-    const { run, followed } = stage.value;
-    if (stage.live) this.watched = followed ? "" : run;
-    if (stage.busy || this.watched !== run || !stage.following || !stage.rounds.length) return;
-    this.watched = "";
-    const lengths = stage.rounds.map(({ keep }) => keep.length);
-    stage.rest(lengths.indexOf(Math.max(...lengths)));
-    this.best = stage.round;
-  }
-
-  race() {
-    const { stage } = this;
-    if (this.best && stage.round === this.best && stage.against && stage.comparison.state !== "measuring") this.duel.open();
   }
 }
 
@@ -142,24 +119,37 @@ const VERDICTS = {
   alike: ({ times }) => [[", not clearly faster or slower than one at a time: "], [times, "cs-total"], ["."]],
 };
 
+// What the scenes of the film say; the others say what the story says of a round or of the whole run.
+const SCENES = {
+  plain: () => ({ headline: [["A language model writes one token a pass."]],
+    more: "Every beat is a pass over all of its weights, for one token: a word, or a piece of one." }),
+  guess: ({ made }) => ({ headline: [[made.drafterNames.length > 1 ? "Now two drafters guess " : "Now a drafter guesses "], [String(made.n - 1), "cs-total"], [made.n === 2 ? " token ahead." : " tokens ahead."]],
+    more: "Guessing is cheap: far smaller and faster than the big model. What is not sure goes on in several ways, so it is a tree." }),
+  race: ({ against }) => ({ headline: [["One token a pass, against a tree a pass."]], more: `Their true relative speed, ${against.how}.` }),
+  same: ({ rounds, comparison: { text, lanes }, against }) => ({
+    headline: [["Same words "], ["✓", "is-fast"], [", "], [String(rounds.length), "cs-total is-fast"], [" passes instead of "], [String(lanes.texts.length), "cs-total"], ["."]],
+    more: `${text.words} ${against.words}` }),
+};
+
 export class Story {
-  constructor(stage, parent, duel) {
+  constructor(stage, parent) {
     this.stage = stage;
     this.box = html("div", "cs-story", parent);
     this.headline = html("p", "cs-headline", this.box);
-    this.more = html("p", "cs-more", this.box);
-    this.words = html("span", "", this.more);
-    this.race = action(this.more, "▶ Watch both", "What each wrote, typed on one clock: one token a pass, and with the draft tree", () => duel.open(), "cs-watch");
-    for (const event of ["round", "value", "begin", "mode", "state", "compared"]) stage.on(event, () => this.draw());
+    this.words = html("p", "cs-more", this.box);
+    for (const event of ["round", "value", "begin", "mode", "state", "compared", "scene"]) stage.on(event, () => this.draw());
     this.draw();
   }
 
   draw() {
     const { stage } = this;
     const made = stage.round;
-    const over = stage.atEnd;
-    this.race.hidden = !over || !stage.against;
-    if (stage.coming) {
+    const over = stage.atEnd && stage.scene !== "verify";
+    const scene = SCENES[stage.scene];
+    if (scene) {
+      const { headline, more } = scene(stage);
+      this.say(headline, more);
+    } else if (stage.coming) {
       const { headline, more } = waitingWords(stage);
       this.say([[headline]], more);
     } else if (!made) {

@@ -29,7 +29,7 @@ export class TextPanel {
     stage.on("mode", () => this.turns.childElementCount && this.mark()); // earlier turns may fill the view
     stage.on("select", (selection) => this.light(selection));
     stage.on("state", () => this.drawState());
-    new ResizeObserver(() => this.reveal(this.spans[stage.current])).observe(host);
+    new ResizeObserver(() => this.reveal()).observe(host);
     this.body.addEventListener("click", (event) => this.click(event));
     this.body.addEventListener("pointerover", (event) => this.over(event));
     this.body.addEventListener("pointerleave", () => this.stage.hover(null));
@@ -128,13 +128,14 @@ export class TextPanel {
     this.host.classList.toggle("is-whole", this.stage.resting);
     this.drawCut();
     cancelAnimationFrame(this.frame);
-    this.frame = requestAnimationFrame(() => this.reveal(this.spans[current]));
+    this.frame = requestAnimationFrame(() => this.reveal());
   }
 
   // Scrolls the text alone, never the page.
-  reveal(part) {
+  reveal() {
+    const { host, stage } = this;
+    const part = this.spans[stage.scene === "card" ? 0 : stage.current]; // the whole answer is read from its beginning
     if (!part) return;
-    const { host } = this;
     const bottom = part.offsetTop + part.offsetHeight;
     if (bottom > host.scrollTop + host.clientHeight - 24) host.scrollTop = bottom - host.clientHeight + 48;
     else if (part.offsetTop < host.scrollTop) host.scrollTop = Math.max(0, this.above(part) - 24);

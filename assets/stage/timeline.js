@@ -5,7 +5,9 @@ import { freshPen, onTheme } from "../panels/pen.js";
 import { missingWords } from "./round.js";
 
 const PACE_MS = 1000; // a round at speed 1
-const FINALE_MS = 11000; // for the end of the story, before it starts over
+const READ_MS = 320; // a round of a live run, where the eye keeps up with it
+const CATCH_UP_MS = 3000; // in which all rounds that wait are shown
+const SEEN_MS = 200; // a round that is shown for less does not grow
 const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16];
 
 export class Player {
@@ -14,11 +16,14 @@ export class Player {
     this.playing = false;
     this.speed = 1;
     for (const event of ["asked", "begin"]) stage.on(event, () => this.pause());
+    stage.on("arrived", () => this.follow());
+    stage.on("mode", ({ moved }) => moved && this.playing && stage.following && this.skip());
   }
 
   toggle() {
-    if (this.playing) this.pause();
-    else this.play();
+    const { playing } = this;
+    this.go(this.stage.current, {});
+    if (!playing) this.play();
   }
 
   play() {
@@ -37,40 +42,54 @@ export class Player {
     this.stage.tell("play", this);
   }
 
+  // The rounds of a live run at the speed of reading; the more of them wait, the faster.
+  follow() {
+    if (this.playing) return;
+    this.playing = true;
+    this.rush = READ_MS;
+    this.stage.tell("play", this);
+    this.tick();
+  }
+
+  // To the newest round of a live run, and to its end where it has ended.
+  skip() {
+    const { stage } = this;
+    stage.go(stage.rounds.length - 1, { follow: true });
+    if (!stage.live) this.finish();
+  }
+
   wait() {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.tick(), PACE_MS / this.speed);
+    const { current, following, rounds } = this.stage;
+    if (following) this.rush = Math.min(this.rush, CATCH_UP_MS / Math.max(1, rounds.length - 1 - current));
+    this.timer = setTimeout(() => this.tick(), following ? this.rush : PACE_MS / this.speed);
   }
 
   tick() {
     const { stage } = this;
+    const { following } = stage;
     const last = stage.current >= stage.rounds.length - 1;
     if (last && !stage.live) {
       this.finish();
       return;
     }
-    if (!last) stage.go(stage.current + 1, { animate: this.speed <= 2 });
+    if (!last) stage.go(stage.current + 1, { animate: following ? this.rush > SEEN_MS : this.speed <= 2, follow: following });
     this.wait();
   }
 
-  // The story shows its outcome and starts over by itself; in the other views a run is played once.
   finish() {
-    if (this.stage.mode !== "story") {
-      this.pause();
-      return;
-    }
+    this.pause();
     this.stage.tell("finale");
-    this.timer = setTimeout(() => this.playing && this.play(), FINALE_MS);
   }
 
   // A step by hand ends playback.
   step(by) {
-    this.pause();
-    this.stage.step(by);
+    this.go(this.stage.current + by, { animate: true });
   }
 
   go(index, how) {
     this.pause();
+    this.stage.tell("hand");
     this.stage.go(index, how);
   }
 

@@ -29,7 +29,7 @@ def test_what_is_slower_says_so_and_what_would_help(watched: Watched, address: s
     page.evaluate(f"""() => {{
         const {{ server }} = {STAGE};
         server.compare = async () => ({{ job: "made up" }});
-        server.compared = async () => ({{ state: "done", result: {{ state: "ended", text: {{ words: "" }},
+        server.compared = async () => ({{ state: "done", result: {{ state: "ended", text: {{ words: "" }}, lanes: {{}},
             speed: {{ withheld: "", standing: "slower", ratio: 0.5, times: "0.50×", range: "0.48 to 0.52", tau: "2.00",
                 cost: "4.0", speed: "20", plain_speed: "40", words: "" }},
             gpu: {{ name: "qwen3-8b on an H200", loop: 1.43, floor: 1.21, caution: "Predicted, not measured." }},
@@ -89,18 +89,20 @@ def test_a_slow_recording_links_to_one_that_won(watched: Watched, address: str) 
     won.wait_for(state="hidden")
 
 
-def test_a_live_run_ends_on_its_best_round_and_the_race(watched: Watched, address: str) -> None:
+def test_a_live_run_has_its_best_round_and_its_race_as_scenes(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=story")
     before = page.evaluate(f"{STAGE}.value.run")
     ask(page, "Tell me how it ends")
     page.click("#canopy-run")
     page.wait_for_function(f"{STAGE}.value.run !== '{before}' && {STATE} === 'done'")
-    page.locator(".cs-duel").wait_for(state="visible")
+    page.wait_for_function(f"{STAGE}.against && {STAGE}.scene === 'card'")
     lengths, shown = page.evaluate(f"[{STAGE}.rounds.map((made) => made.keep.length), {STAGE}.current]")
     assert lengths[shown] == max(lengths) > lengths[-1]
     assert page.locator(".cs-headline").inner_text().startswith(f"{sum(lengths)} tokens in {len(lengths)} passes")
+    page.get_by_role("button", name="Watch both").click()
     flags = page.locator(".cs-lane-flag").all_inner_texts()
     assert f" tokens in {len(lengths)} passes, " in flags[1] and f"✓ {sum(lengths)} tokens in " in flags[0]
+    page.keyboard.press("Escape")
     page.get_by_role("button", name="Tune its budget").click()
     page.wait_for_function(f"{STAGE}.mode === 'workbench'")
 

@@ -59,3 +59,16 @@ def test_what_was_stopped_is_not_run_and_what_was_typed_stays(browser: Any, open
         page.wait_for_function("document.querySelector('#canopy-prompt textarea').value === 'Never mind'")
         assert page.evaluate(f"{STAGE}.recorded") and page.evaluate(f"{STAGE}.mode") == "workbench"
         assert page.input_value("#canopy-budget input") == "8", "the address of the beginning is the address"
+
+
+def test_the_film_starts_and_ends_without_an_answer_of_the_server(browser: Any, opening: str, go: Path) -> None:
+    with visit(browser, opening) as made:
+        made.page.emulate_media(reduced_motion="no-preference")
+        page = made.open(opening)
+        assert page.evaluate(f"{STAGE}.scene") == "plain" and page.locator(".cs-duel.is-alone").is_visible()
+        page.wait_for_function("parseInt(document.querySelector('.cs-lane-flag').textContent.slice(5)) > 1")
+        go.touch()
+        page.wait_for_function("fetch('gradio_api/app_id').then((answer) => answer.ok)")
+        page.evaluate("Canopy.parts.film.hurry = 0.02")
+        page.wait_for_function(f"{THERE} && {STAGE}.scene === 'card'")  # seen to its end here, and goes on there
+        page.get_by_role("button", name="Your turn").click()

@@ -1,8 +1,6 @@
-"""The story: it ends on what the run came to, shows the race on one clock, and begins anew by itself."""
+"""The story: it ends on what the run came to, and shows the race on one clock."""
 
 from __future__ import annotations
-
-import pytest
 
 from engine.lab.report import ratio_text
 from tests.browser.conftest import Watched
@@ -52,7 +50,7 @@ def test_slower_than_plain_decoding_looks_like_what_it_is(watched: Watched, addr
         const stage = {STAGE};
         stage.comparison = {{ ...stage.comparison,
             speed: {{ ...stage.comparison.speed, standing: "slower", times: "0.50×", ratio: 0.5 }} }};
-        stage.go(stage.rounds.length - 1, {{}});
+        Canopy.parts.player.go(stage.rounds.length - 1, {{}});
     }}""")
     gain = page.locator(".cs-metric-gain")
     assert gain.locator(".cs-number").inner_text() == "0.50×"
@@ -88,24 +86,20 @@ def test_both_lanes_type_what_each_wrote_on_one_clock(watched: Watched, address:
     assert duel.locator(".cs-duel-title").inner_text() == "Two texts"
 
 
-@pytest.mark.long
-def test_it_begins_anew_by_itself(watched: Watched, address: str) -> None:
+def test_a_recording_that_is_opened_plays_and_ends_on_its_card(watched: Watched, address: str) -> None:
     page = watched.page
     page.emulate_media(reduced_motion="no-preference")
-    page.goto(address)
-    page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.player.playing")
+    watched.open(address)
     page.evaluate(f"""() => {{
-        const {{ player }} = Canopy.parts;
-        player.faster(4);
         window.seen = [];
-        {STAGE}.on("finale", () => seen.push({STAGE}.current));
-        {STAGE}.on("round", () => seen.length && seen.push({STAGE}.current));
-        {STAGE}.go({STAGE}.rounds.length - 2, {{}});
+        {STAGE}.on("scene", () => seen.push({STAGE}.scene));
+        Canopy.parts.film.hurry = 0.02;
+        Canopy.parts.player.faster(4);
+        Canopy.parts.lessons.open("merged", {{}});
     }}""")
-    page.wait_for_selector(".cs-duel", state="visible")
-    page.wait_for_function("seen.includes(0)", timeout=40_000)
-    assert page.evaluate("seen[0]") == page.evaluate(f"{STAGE}.rounds.length") - 1
-    assert page.locator(".cs-duel").is_hidden() and page.evaluate("Canopy.parts.player.playing")
+    page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.scene === 'card'")
+    assert page.evaluate("seen[seen.lastIndexOf('') + 1]") == "guess", "its rounds were just seen"
+    assert page.evaluate("!Canopy.parts.player.playing")
 
 
 def test_a_presenter_needs_neither_mouse_nor_notices(watched: Watched, address: str) -> None:

@@ -171,6 +171,8 @@ def test_it_is_said_of_that_rig_alone() -> None:
     own = replace(header, rig=TITLE, note="This prompt lies outside what the demo rig was trained for.")
     assert header_view(own)["model"] == MODEL and header_view(own)["outside"]
     assert model_line(replace(own, engine="another engine")) == ""
+    small = json.loads(Path("assets/smollm2/rig.json").read_text("utf8"))["title"]
+    assert "135 million parameters" in model_line(replace(header, rig=small))
 
 
 def test_whether_a_method_is_lossless_is_told_where_it_is_known() -> None:

@@ -1,0 +1,204 @@
+// The film of a run: plain decoding writes its first words, a drafter guesses, one pass keeps a path of the guesses, both
+// race, and a card is left to read. It only leads: text, tree, lanes and sentences are drawn where they always are, from
+// the rounds and the comparison of the run. Under reduced motion the scenes are still, and one steps through them.
+
+import { action, button, html, write } from "../panels/ink.js";
+import { figuresOf } from "./round.js";
+
+const PLAIN_MS = 8000; // for all passes of plain decoding's scene
+const PASS_MS = 600; // for one of them at most
+const RACE_MS = 10000; // how long the slower lane takes on the screen
+const SCENE_MS = { plain: PLAIN_MS + 1200, guess: 4600, verify: 5600, race: RACE_MS + 1000, same: 5000 };
+const SHOWS_BOTH = 1.5; // times as good a round to show as one without refused guesses
+const FIELD = "#canopy-prompt textarea, .cs-opening textarea";
+
+export class Film {
+  constructor(stage, root, story, duel, player) {
+    this.stage = stage;
+    this.root = root;
+    this.duel = duel;
+    this.player = player;
+    this.watched = ""; // the live run that is watched
+    this.build(html("div", "cs-film", story.box));
+    this.raced = ""; // the run whose race was shown
+    this.timer = 0;
+    this.hurry = 1; // of the time that a scene is shown
+    for (const event of ["asked", "begin", "hand"]) stage.on(event, () => this.stop());
+    stage.on("mode", ({ moved }) => moved && this.stop());
+    stage.on("finale", () => this.end());
+    stage.on("state", () => this.look());
+    stage.on("compared", () => this.compared());
+    for (const event of ["play", "round", "state", "mode"]) stage.on(event, () => this.draw());
+  }
+
+  build(bar) {
+    this.clock = html("span", { class: "cs-film-clock", title: "Engine time of the rounds so far; they are shown at the speed of reading" }, bar);
+    this.back = button(bar, "◀", "The scene before (←)", () => this.step(-1));
+    this.place = html("span", "cs-film-place", bar);
+    this.on = button(bar, "▶", "The next scene (→)", () => this.step(1));
+    this.jump = action(bar, "Skip", "To the end (Esc)", () => this.leave());
+    this.turn = action(bar, "Your turn", "Write a prompt of your own", () => ask(), "cs-film-next");
+    this.tune = action(bar, "Tune its budget", "To the workbench: try node budgets out on this run", () => this.stage.setMode("workbench", { push: true }), "cs-film-next");
+    this.both = action(bar, "▶ Watch both", "What each wrote, typed on one clock: one token a pass, and with the draft tree", () => this.go("race"));
+    this.again = action(bar, "↻ Replay", "All of it again, from the first word", () => this.go(this.scenes[0]));
+    this.draw();
+  }
+
+  // The round that kept most, or nearly most where some guesses fell away too.
+  get best() {
+    const worth = this.stage.rounds.map(({ keep, n }) => keep.length * (n - keep.length > 1 ? SHOWS_BOTH : 1));
+    return worth.indexOf(Math.max(...worth));
+  }
+
+  // The scenes that this run has. Plain decoding's shows the words that the run wrote too, so they have to be the same.
+  get scenes() {
+    const { against, comparison, rounds } = this.stage;
+    const race = Boolean(against && comparison.lanes.seconds);
+    const same = race && comparison.text.verdict === "same";
+    const best = rounds[this.best];
+    const drafts = Boolean(best) && best.n > 1 && !best.chunked;
+    return [same && drafts && "plain", drafts && "guess", drafts && "verify", race && "race", same && "same", "card"].filter(Boolean);
+  }
+
+  // Whether it goes on by itself.
+  get running() {
+    return Boolean(this.timer);
+  }
+
+  // What the page opens with, from where the first page had come to; a recording without all scenes plays its rounds.
+  open(begun) {
+    const { stage, player } = this;
+    if (begun === "card") this.go("card");
+    else if (stage.mode === "story" && this.scenes[0] === "plain") this.go("plain");
+    else if (!stage.reducedMotion) player.play();
+  }
+
+  go(name) {
+    const { stage, duel, player } = this;
+    clearTimeout(this.timer);
+    player.pause();
+    stage.scene = this.root.dataset.scene = name;
+    if (!["race", "same"].includes(name)) duel.close();
+    this[name]();
+    stage.tell("scene");
+    this.timer = stage.reducedMotion || name === "card" ? 0 : setTimeout(() => this.step(1), SCENE_MS[name] * this.hurry);
+    this.draw();
+  }
+
+  plain() {
+    const { best, duel, stage: { rounds } } = this;
+    const count = rounds.slice(0, best + 1).reduce((sum, { keep }) => sum + keep.length, 0);
+    duel.alone(count, Math.min(PLAIN_MS, count * PASS_MS));
+  }
+
+  guess() {
+    this.stage.go(this.best, { animate: true });
+  }
+
+  verify() {
+    this.stage.go(this.best, { animate: true });
+  }
+
+  race() {
+    this.stage.rest(this.best);
+    this.duel.race(RACE_MS);
+  }
+
+  same() {
+    if (this.duel.box.hidden) this.duel.race(0);
+  }
+
+  card() {
+    this.stage.rest(this.best);
+  }
+
+  // Whether there was a scene to go on from.
+  step(by) {
+    const { scenes, stage: { scene } } = this;
+    const place = scenes.indexOf(scene) + by;
+    if (scene && scenes[place]) this.go(scenes[place]);
+    return Boolean(scene);
+  }
+
+  // The person takes over.
+  stop() {
+    clearTimeout(this.timer);
+    this.timer = 0;
+    if (!this.stage.scene) return;
+    this.stage.scene = "";
+    delete this.root.dataset.scene;
+    this.duel.close();
+    this.stage.tell("scene");
+    this.draw();
+  }
+
+  // To the card, or from it; of a live run to its newest round. Returns whether there was anything to leave.
+  leave() {
+    const { stage: { scene, rounds }, paced, player } = this;
+    if (paced) player.skip();
+    else if (scene === "card") this.stop();
+    else if (scene) this.go("card");
+    return paced || Boolean(scene && rounds.length);
+  }
+
+  // Whether rounds of a live run are being shown one by one.
+  get paced() {
+    return this.player.playing && this.stage.following;
+  }
+
+  // All rounds were shown.
+  end() {
+    const { stage } = this;
+    this.watched = "";
+    if (stage.mode === "story") this.go(stage.value.state === "done" ? this.scenes.find((scene) => scene !== "plain") : "card");
+  }
+
+  // A live run that was not shown round by round ends on its best round too, not on its end token.
+  look() {
+    const { stage } = this;
+    const { run, followed } = stage.value;
+    if (stage.live) this.watched = followed ? "" : run;
+    if (stage.busy || this.watched !== run || !stage.following || !stage.rounds.length || stage.paced) return;
+    this.watched = "";
+    if (stage.mode === "story") this.go("card");
+    else stage.rest(this.best);
+  }
+
+  // The race of a live run may be measured only after its card was shown.
+  compared() {
+    const { stage } = this;
+    if (stage.scene === "card" && !stage.reducedMotion && this.scenes.includes("race") && this.raced !== stage.value.run) this.go("race");
+    this.draw();
+  }
+
+  draw() {
+    const { stage, paced, scenes } = this;
+    const { scene, rounds, current } = stage;
+    const still = Boolean(scene) && stage.reducedMotion;
+    if (scene === "race") this.raced = stage.value.run;
+    write(this.clock, paced ? `${figuresOf(rounds.slice(0, current + 1)).seconds.toFixed(2)} s` : "");
+    for (const part of [this.back, this.place, this.on]) part.hidden = !still;
+    write(this.place, `${scenes.indexOf(scene) + 1} of ${scenes.length}`);
+    this.back.disabled = scenes[0] === scene;
+    this.on.disabled = scene === "card";
+    this.jump.hidden = !paced && (!scene || scene === "card");
+    this.offer(scene, scenes.includes("race") && (scene === "card" || (!scene && stage.atEnd)));
+    this.again.hidden = this.both.hidden || still;
+  }
+
+  // What to do next, once all was seen.
+  offer(scene, raced) {
+    const { recorded, against, server } = this.stage;
+    const tunes = !recorded && against && Boolean(server);
+    this.both.hidden = !raced;
+    this.turn.hidden = scene !== "card" || tunes || !(server || document.querySelector(FIELD));
+    this.tune.hidden = scene !== "card" || !tunes || against.standing === "slower"; // what is slower offers its way out
+    document.body.classList.toggle("cs-your-turn", !this.turn.hidden);
+  }
+}
+
+function ask() {
+  const field = document.querySelector(FIELD);
+  field.focus();
+  field.select();
+}
