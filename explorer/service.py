@@ -32,7 +32,8 @@ from explorer.share import REPLAY, export
 from explorer.uploads import Uploads
 from explorer.view import View, packed
 
-UNDATED = "from a file"  # when a file was recorded that does not say it
+FROM_FILE = "file-"  # how the runs are named that were opened from one
+UNDATED = "from a file"  # when such a run was recorded, where the file does not say it
 
 
 class KeptAnswers:
@@ -138,7 +139,10 @@ class Service:
         """The stage value of a recording or of a remembered run from that round on (``piece_view``), the first with its
         comparison with plain decoding if any."""
         name = str(name)
-        view = self._library.compared_with_plain(name, self.trace_of(name), first)
+        trace = self.trace_of(name)
+        if name.startswith(FROM_FILE):
+            trace = replace(trace, header=replace(trace.header, recorded=trace.header.recorded or UNDATED))
+        view = self._library.compared_with_plain(name, trace, first)
         compared = self._runs.comparison(name)
         return {**view, "comparison": compared} if compared and not first else view
 
@@ -158,12 +162,11 @@ class Service:
         one}. It is remembered like a run."""
         given = named_fields(upload)
         name, file = str(given.get("name", "the file"))[:80], self._uploads.whole(given)
-        trace, run = loads(file, name, UPLOADED), uuid4().hex[:12]
+        trace, run = loads(file, name, UPLOADED), FROM_FILE + uuid4().hex[:12]
         if not trace.entries:
             raise TraceError(f"{name} has an end and no round; nothing of it can be shown.")
         self._runs.begin(run)
-        header = replace(trace.header, recorded=trace.header.recorded or UNDATED)
-        self._runs.add(run, header, *trace.entries, trace.end)
+        self._runs.add(run, trace.header, *trace.entries, trace.end)
         gc.freeze()  # see ``guarded``: the trace stays, and whoever looks through its millions of parts holds up all
         return self.view_of(run)
 

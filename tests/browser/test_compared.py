@@ -70,6 +70,7 @@ def lesson_of(page: Page) -> str:
 
 def test_a_slow_recording_links_to_one_that_won(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=story")
+    page.keyboard.press("Escape")  # past the film
     page.evaluate(f"""() => {{
         const stage = {STAGE};
         const {{ listed }} = Canopy.parts.lessons;
