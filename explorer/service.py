@@ -33,7 +33,7 @@ from explorer.uploads import Uploads
 from explorer.view import View, packed
 
 FROM_FILE = "file-"  # how the runs are named that were opened from one
-UNDATED = "from a file"  # when such a run was recorded, where the file does not say it
+UNDATED = "in a file"  # when such a run was recorded, where the file does not say it
 
 
 class KeptAnswers:

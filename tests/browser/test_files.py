@@ -73,7 +73,7 @@ def test_a_dropped_file_is_opened_and_fills_the_bar(watched: Watched, address: s
     page.wait_for_function("document.querySelector('#canopy-budget input').value === '12'")
     page.wait_for_function("document.querySelector('#canopy-method input').value === 'routed'")
     assert not page.evaluate("document.body.classList.contains('cs-dropping')")
-    assert page.locator(".cs-badge").inner_text() == "recorded from a file", "it says no date, and is no live run"
+    assert page.locator(".cs-badge").inner_text() == "recorded in a file", "it says no date, and is no live run"
     name, data = saved(page, "Trace", "the whole run")
     assert name.endswith(".jsonl.gz") and dumps(loads(data)) == GOOD
 
