@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.recorder import Recorder
 
-RANKS = 12  # how many of the drafter's tokens are recorded at each depth
+RANKS = 64  # how many of the drafter's tokens are recorded at each depth: other trees of so many nodes can be replayed
 
 
 def record_round(recorder: Recorder, names: Mapping[str, Any]) -> None:
