@@ -14,11 +14,12 @@ import { Lessons } from "./lessons.js";
 import { Comparing, Metrics, Plainly } from "./metrics.js";
 import { Lost, Notices } from "./notices.js";
 import { ModelLine, Rigs, WayOut } from "./rigs.js";
+import { Player } from "./player.js";
 import { Save } from "./save.js";
 import { panels, Stage } from "./stage.js";
 import { Duel, Story } from "./story.js";
 import { TextPanel } from "./text.js";
-import { Player, Timeline } from "./timeline.js";
+import { Timeline } from "./timeline.js";
 import { Tour } from "./tour.js";
 
 const PLACE = { row: "lower", share: 1 }; // of a panel that names none

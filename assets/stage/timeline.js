@@ -1,125 +1,35 @@
-// Playing: one round after the other at a pace for the eye. The engine's own times are in the figures, not in the pace.
+// A bar per round: as high as the tokens it kept, divided by where its time went. Click, drag, or the arrow keys; zoom by
+// the wheel or + and −, and select with Shift.
 
 import { button, html, put, sparing, svg, write } from "../panels/ink.js";
 import { freshPen, onTheme } from "../panels/pen.js";
+import { Axis, totalsOf } from "./axis.js";
 import { missingWords } from "./round.js";
 
-const PACE_MS = 1000; // a round at speed 1
-const READ_MS = 320; // a round of a live run, where the eye keeps up with it
-const CATCH_UP_MS = 3000; // in which all rounds that wait are shown
-const SEEN_MS = 200; // a round that is shown for less does not grow
-const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16];
-
-export class Player {
-  constructor(stage) {
-    this.stage = stage;
-    this.playing = false;
-    this.speed = 1;
-    for (const event of ["asked", "begin"]) stage.on(event, () => this.pause());
-    stage.on("arrived", () => this.follow());
-    stage.on("mode", ({ moved }) => moved && this.playing && stage.following && this.skip());
-  }
-
-  toggle() {
-    const { playing } = this;
-    this.go(this.stage.current, {});
-    if (!playing) this.play();
-  }
-
-  play() {
-    const { stage } = this;
-    if (stage.rounds.length < 2) return;
-    if (stage.current >= stage.rounds.length - 1) stage.go(0, { animate: true });
-    this.playing = true;
-    this.stage.tell("play", this);
-    this.wait();
-  }
-
-  pause() {
-    clearTimeout(this.timer);
-    if (!this.playing) return;
-    this.playing = false;
-    this.stage.tell("play", this);
-  }
-
-  // The rounds of a live run at the speed of reading; the more of them wait, the faster.
-  follow() {
-    if (this.playing) return;
-    this.playing = true;
-    this.rush = READ_MS;
-    this.stage.tell("play", this);
-    this.tick();
-  }
-
-  // To the newest round of a live run, and to its end where it has ended.
-  skip() {
-    const { stage } = this;
-    stage.go(stage.rounds.length - 1, { follow: true });
-    if (!stage.live) this.finish();
-  }
-
-  wait() {
-    clearTimeout(this.timer);
-    const { current, following, rounds } = this.stage;
-    if (following) this.rush = Math.min(this.rush, CATCH_UP_MS / Math.max(1, rounds.length - 1 - current));
-    this.timer = setTimeout(() => this.tick(), following ? this.rush : PACE_MS / this.speed);
-  }
-
-  tick() {
-    const { stage } = this;
-    const { following } = stage;
-    const last = stage.current >= stage.rounds.length - 1;
-    if (last && !stage.live) {
-      this.finish();
-      return;
-    }
-    if (!last) stage.go(stage.current + 1, { animate: following ? this.rush > SEEN_MS : this.speed <= 2, follow: following });
-    this.wait();
-  }
-
-  finish() {
-    this.pause();
-    this.stage.tell("finale");
-  }
-
-  // A step by hand ends playback.
-  step(by) {
-    this.go(this.stage.current + by, { animate: true });
-  }
-
-  go(index, how) {
-    this.pause();
-    this.stage.tell("hand");
-    this.stage.go(index, how);
-  }
-
-  faster(by) {
-    const place = SPEEDS.indexOf(this.speed) + by;
-    this.speed = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, place))];
-    this.stage.tell("play", this);
-    if (this.playing) this.wait();
-  }
-}
-
-// A bar per round: as high as the tokens it kept, divided by where its time went. Click, drag, or the arrow keys.
 const STAGES = ["draft", "build", "pack", "verify", "accept", "keep", "other", "loop", "wait"];
 const ICONS = {
   first: "M2 2h2.4v12H2zM14 2v12L5.4 8z", back: "M12.5 2v12L3.5 8z", play: "M3.5 1.5v13L14 8z",
   pause: "M3 2h3.6v12H3zM9.4 2H13v12H9.4z", on: "M3.5 2v12l9-6z", last: "M11.6 2H14v12h-2.4zM2 2v12l8.6-6z",
 };
-const WIDEST = 64;
 const TOP = 6;
 const BOTTOM = 4;
+const TICKS = 12; // pixels more at the bottom, for the numbers along the axis of time
 const LEFT = 30;
+const ZOOM = 1.25; // a notch of the wheel, or a key
 
 export class Timeline {
   constructor(stage, player, parent) {
     this.stage = stage;
     this.player = player;
     this.plan = sparing(() => this.draw());
+    this.axis = new Axis();
+    this.selected = null; // [first, last]
     this.box = html("section", { class: "cs-timeline", "aria-label": "Timeline" }, parent);
     this.chart = html("div", "cs-chart", this.box);
-    this.canvas = html("canvas", { class: "cs-bars", tabIndex: 0, role: "slider", "aria-label": "Round" }, this.chart);
+    this.canvas = html("canvas", {
+      class: "cs-bars", tabIndex: 0, role: "slider", "aria-label": "Round",
+      title: "Drag: look through the rounds. Shift and drag, or Shift and ← →: select. Wheel, or + and −: zoom; 0: all",
+    }, this.chart);
     this.tip = html("div", { class: "cs-bar-tip", hidden: true }, this.chart);
     this.transport();
     for (const event of ["value", "round", "begin"]) stage.on(event, this.plan);
@@ -150,6 +60,8 @@ export class Timeline {
       player.pause();
       stage.go(stage.rounds.length - 1, { follow: true, animate: true });
     }, "cs-newest");
+    this.clock = button(row, "by time", "Rounds as wide as the engine time that they took", () => this.turn(), "cs-by-time");
+    this.totals = html("span", { class: "cs-totals", role: "status" }, row);
     this.key = html("div", {
       class: "cs-stage-key", title: "The parts of each bar: the share of the round's engine time that each stage took.",
     }, row);
@@ -157,6 +69,7 @@ export class Timeline {
       const item = html("span", "", this.key);
       html("i", "", item);
       item.append(name);
+      html("b", "", item);
       item.style.setProperty("--key", `var(--stage-${name})`);
     }
     this.playing();
@@ -178,29 +91,82 @@ export class Timeline {
       const index = this.at(event);
       if (index !== null && index !== stage.current) player.go(index, { push: event.type === "pointerdown" });
     };
+    let start = null; // of a selection
     canvas.addEventListener("pointerdown", (event) => {
       canvas.setPointerCapture(event.pointerId);
       player.pause();
-      seek(event);
+      start = event.shiftKey ? this.at(event) : null;
+      this.select(start, start);
+      if (start === null) seek(event);
     });
     canvas.addEventListener("pointermove", (event) => {
-      if (canvas.hasPointerCapture(event.pointerId)) seek(event);
+      if (canvas.hasPointerCapture(event.pointerId)) {
+        if (start === null) seek(event);
+        else this.select(start, this.at(event));
+      }
       this.say(event);
     });
     canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
+    canvas.addEventListener("wheel", (event) => {
+      if (stage.mode !== "workbench" || !stage.rounds.length) return; // elsewhere the page scrolls
+      event.preventDefault();
+      this.zoom(event.deltaY > 0 ? ZOOM : 1 / ZOOM, this.pixel(event));
+    }, { passive: false });
+    canvas.addEventListener("keydown", (event) => this.press(event));
   }
 
-  geometry() {
-    const count = this.stage.rounds.length;
-    const room = Math.max(1, this.chart.clientWidth - LEFT - 4);
-    return { count, step: Math.min(WIDEST, room / Math.max(1, count)) };
+  press(event) {
+    const { stage, player } = this;
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const factor = { "+": 1 / ZOOM, "=": 1 / ZOOM, "-": ZOOM, 0: Infinity }[event.key];
+    if (event.ctrlKey || event.metaKey || !stage.rounds.length || !(factor || (by && event.shiftKey))) return;
+    event.preventDefault();
+    if (factor) {
+      this.zoom(factor, this.axis.x(this.axis.edges[stage.current]));
+      return;
+    }
+    const [first, last] = this.selected || [stage.current, stage.current];
+    const still = stage.current === last ? first : last; // the end that is not moved
+    player.step(by);
+    this.select(still, stage.current);
+  }
+
+  zoom(factor, pixel) {
+    this.axis.zoom(factor, pixel);
+    this.plan();
+  }
+
+  // From an axis of rounds to one of time, and back.
+  turn() {
+    this.axis.byTime = !this.axis.byTime;
+    this.axis.whole();
+    this.clock.setAttribute("aria-pressed", String(this.axis.byTime));
+    this.plan();
+  }
+
+  select(one, other) {
+    this.selected = one === null ? null : [Math.min(one, other), Math.max(one, other)];
+    this.sum();
+    this.plan();
+  }
+
+  // What the selection comes to, in words and beside the stages.
+  sum() {
+    const { selected, stage } = this;
+    const { rounds, tokens, spent, seconds } = selected ? totalsOf(stage.rounds, selected[0], selected[1]) : {};
+    write(this.totals, selected
+      ? `${rounds} ${rounds > 1 ? "rounds" : "round"}: ${tokens} tokens (τ ${(tokens / rounds).toFixed(2)}), ${(1000 * spent).toFixed(1)} ms` : "");
+    STAGES.slice(0, -2).forEach((name, place) => {
+      write(this.key.children[place].lastChild, selected ? ` ${(1000 * (seconds[name] || 0)).toFixed(1)} ms` : "");
+    });
+  }
+
+  pixel(event) {
+    return event.clientX - this.canvas.getBoundingClientRect().left - LEFT;
   }
 
   at(event) {
-    const { count, step } = this.geometry();
-    if (!count) return null;
-    const x = event.clientX - this.canvas.getBoundingClientRect().left - LEFT;
-    return Math.max(0, Math.min(count - 1, Math.floor(x / step)));
+    return this.stage.rounds.length ? this.axis.at(this.pixel(event)) : null;
   }
 
   say(event) {
@@ -214,7 +180,7 @@ export class Timeline {
       : `round ${made.index + 1}: ${made.keep.length} tokens kept of ${made.n} rows verified, ${spent} ms, most of it ${largest(made.seconds)}`;
     const missing = this.stage.missing(place);
     if (missing) this.tip.append(`. Before it, ${missingWords(missing).toLowerCase()}`);
-    const x = LEFT + (place + 0.5) * this.geometry().step;
+    const x = LEFT + this.axis.x((this.axis.edges[place] + this.axis.edges[place + 1]) / 2);
     this.tip.style.left = `${Math.max(4, Math.min(x - 40, this.chart.clientWidth - this.tip.offsetWidth - 4))}px`;
   }
 
@@ -229,25 +195,55 @@ export class Timeline {
       if (!known.has(name)) known.set(name, style.getPropertyValue(name).trim());
       return known.get(name);
     };
-    const { step } = this.geometry();
+    this.renew(width);
     const most = Math.max(4, ...stage.rounds.map((made) => made.keep.length));
-    const high = height - TOP - BOTTOM;
-    this.axis(pen, most, high, width, colour);
-    stage.rounds.forEach((made, index) => {
-      pen.globalAlpha = index > stage.current ? 0.4 : 1;
-      if (stage.missing(index)) this.gap(pen, LEFT + index * step, high, colour);
-      this.bar(pen, made, { x: LEFT + index * step, wide: Math.max(1, step - (step > 4 ? 2 : 0.5)), unit: high / most, high }, colour);
-    });
-    pen.globalAlpha = 1;
-    if (stage.round) {
-      pen.strokeStyle = colour("--ink");
-      pen.lineWidth = 1.5;
-      pen.strokeRect(LEFT + stage.current * step - 1, TOP - 3, Math.max(3, step), high + 5);
-    }
+    const high = height - TOP - BOTTOM - (this.axis.byTime ? TICKS : 0);
+    this.scale(pen, most, high, width, colour);
+    pen.save();
+    pen.beginPath();
+    pen.rect(LEFT - 2, 0, width, height);
+    pen.clip();
+    this.bars(pen, most, high, colour);
+    pen.restore();
     this.announce();
   }
 
-  axis(pen, most, high, width, colour) {
+  // The axis over what there is now; another run is seen whole.
+  renew(width) {
+    const { axis, stage } = this;
+    if (stage.value.run !== this.run) {
+      this.run = stage.value.run;
+      axis.whole();
+      this.selected = null;
+      this.sum();
+    }
+    if (stage.current !== this.shown) axis.show(stage.current);
+    this.shown = stage.current;
+    axis.lay(stage.rounds, Math.max(1, width - LEFT - 4));
+  }
+
+  bars(pen, most, high, colour) {
+    const { axis, selected, stage } = this;
+    const x = (index) => LEFT + axis.x(axis.edges[index]);
+    if (selected) {
+      pen.fillStyle = colour("--lit");
+      pen.fillRect(x(selected[0]), 0, x(selected[1] + 1) - x(selected[0]), TOP + high + BOTTOM);
+    }
+    stage.rounds.forEach((made, index) => {
+      const step = x(index + 1) - x(index);
+      pen.globalAlpha = index > stage.current ? 0.4 : 1;
+      if (stage.missing(index)) this.gap(pen, x(index), high, colour);
+      this.bar(pen, made, { x: x(index), wide: Math.max(1, step - (step > 4 ? 2 : 0.5)), unit: high / most, high }, colour);
+    });
+    pen.globalAlpha = 1;
+    if (!stage.round) return;
+    pen.strokeStyle = colour("--ink");
+    pen.lineWidth = 1.5;
+    pen.strokeRect(x(stage.current) - 1, TOP - 3, Math.max(3, x(stage.current + 1) - x(stage.current)), high + 5);
+  }
+
+  // Tokens upwards, and seconds along an axis of time.
+  scale(pen, most, high, width, colour) {
     pen.fillStyle = colour("--quiet");
     pen.strokeStyle = colour("--line");
     pen.font = "11px system-ui, sans-serif";
@@ -260,6 +256,12 @@ export class Timeline {
       pen.moveTo(LEFT - 4, y);
       pen.lineTo(width, y);
       pen.stroke();
+    }
+    if (!this.axis.byTime || !this.stage.rounds.length) return;
+    pen.textAlign = "center";
+    for (const seconds of this.axis.ticks()) {
+      const x = LEFT + this.axis.x(seconds);
+      if (x < width - 16) pen.fillText(`${Number(seconds.toPrecision(6))} s`, Math.max(x, LEFT + 8), TOP + high + 9);
     }
   }
 

@@ -39,7 +39,7 @@ test("a pinned node stays while others are pointed at, and goes with its round",
   stage.hover(7); // no node of this round
   stage.pin(1);
   stage.pin(2);
-  stage.step(1);
+  stage.go(stage.current + 1);
   assert.deepEqual(told, [[1, true], [2, false], [1, true], [null, false], [2, true], [null, false]]);
 });
 

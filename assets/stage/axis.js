@@ -1,0 +1,84 @@
+// The timeline's axis: rounds of one width, or of the time that each took; a part of it can fill the window.
+
+const WIDEST = 64; // pixels of a round, on the axis of rounds
+const LEAST = 3; // rounds that fill the window at most
+
+export class Axis {
+  constructor() {
+    this.byTime = false;
+    this.edges = [0];
+    this.from = 0;
+    this.to = 1;
+    this.width = 1;
+    this.whole();
+  }
+
+  // Shows all rounds.
+  whole() {
+    this.part = null; // [from, to] in the axis's unit: rounds, or seconds
+  }
+
+  // Lays ``rounds`` out over ``width`` pixels. ``edges`` (rounds + 1) are where each begins, and the last one's end.
+  lay(rounds, width) {
+    this.edges = [0];
+    for (const { spent } of rounds) this.edges.push(this.edges.at(-1) + (this.byTime ? spent : 1));
+    this.width = width;
+    const end = this.edges.at(-1) || 1;
+    const [from, to] = this.part || [0, this.byTime ? end : Math.max(end, width / WIDEST)];
+    this.from = from;
+    this.to = to;
+  }
+
+  // The pixel of a place on the axis.
+  x(place) {
+    return ((place - this.from) / (this.to - this.from)) * this.width;
+  }
+
+  // The round at a pixel, the nearest one where there is none.
+  at(pixel) {
+    const place = this.from + (pixel / this.width) * (this.to - this.from);
+    const after = this.edges.findIndex((edge) => edge > place);
+    return Math.max(0, (after < 0 ? this.edges.length : after) - 1 - (after < 0 ? 1 : 0));
+  }
+
+  // Makes what is seen ``factor`` times as long, around the place at a pixel.
+  zoom(factor, pixel) {
+    const end = this.edges.at(-1);
+    const still = this.from + (pixel / this.width) * (this.to - this.from);
+    const least = (LEAST * end) / Math.max(LEAST, this.edges.length - 1);
+    const long = Math.max(least, (this.to - this.from) * factor);
+    const from = Math.max(0, Math.min(still - (pixel / this.width) * long, end - long));
+    this.part = long >= end ? null : [from, from + long];
+  }
+
+  // Brings a round into what is seen.
+  show(index) {
+    if (!this.part || !(index in this.edges)) return;
+    const [from, to] = this.part;
+    const by = Math.min(0, this.edges[index] - from) + Math.max(0, this.edges[index + 1] - to);
+    this.part = [from + by, to + by];
+  }
+
+  // About five round numbers to write along it.
+  ticks() {
+    const rough = (this.to - this.from) / 5;
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = power * [1, 2, 5, 10].find((one) => one * power >= rough);
+    const first = Math.ceil(this.from / step);
+    return Array.from({ length: Math.max(0, Math.floor(this.to / step) - first + 1) }, (_, number) => (first + number) * step);
+  }
+}
+
+// What the rounds from ``first`` to ``last`` come to: tokens, rounds, and seconds by stage.
+export function totalsOf(rounds, first, last) {
+  const chosen = rounds.slice(first, last + 1);
+  const seconds = {};
+  for (const made of chosen) {
+    for (const [name, part] of Object.entries(made.seconds)) seconds[name] = (seconds[name] || 0) + part;
+  }
+  return {
+    rounds: chosen.length, seconds,
+    tokens: chosen.reduce((sum, { keep }) => sum + keep.length, 0),
+    spent: chosen.reduce((sum, { spent }) => sum + spent, 0),
+  };
+}

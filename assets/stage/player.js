@@ -1,0 +1,98 @@
+// Playing: one round after the other at a pace for the eye. The engine's own times are in the figures, not in the pace.
+
+const PACE_MS = 1000; // a round at speed 1
+const READ_MS = 320; // a round of a live run, where the eye keeps up with it
+const CATCH_UP_MS = 3000; // in which all rounds that wait are shown
+const SEEN_MS = 200; // a round that is shown for less does not grow
+const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16];
+
+export class Player {
+  constructor(stage) {
+    this.stage = stage;
+    this.playing = false;
+    this.speed = 1;
+    for (const event of ["asked", "begin"]) stage.on(event, () => this.pause());
+    stage.on("arrived", () => this.follow());
+    stage.on("mode", ({ moved }) => moved && this.playing && stage.following && this.skip());
+  }
+
+  toggle() {
+    const { playing } = this;
+    this.go(this.stage.current, {});
+    if (!playing) this.play();
+  }
+
+  play() {
+    const { stage } = this;
+    if (stage.rounds.length < 2) return;
+    if (stage.current >= stage.rounds.length - 1) stage.go(0, { animate: true });
+    this.playing = true;
+    this.stage.tell("play", this);
+    this.wait();
+  }
+
+  pause() {
+    clearTimeout(this.timer);
+    if (!this.playing) return;
+    this.playing = false;
+    this.stage.tell("play", this);
+  }
+
+  // The rounds of a live run at the speed of reading; the more of them wait, the faster.
+  follow() {
+    if (this.playing) return;
+    this.playing = true;
+    this.rush = READ_MS;
+    this.stage.tell("play", this);
+    this.tick();
+  }
+
+  // To the newest round of a live run, and to its end where it has ended.
+  skip() {
+    const { stage } = this;
+    stage.go(stage.rounds.length - 1, { follow: true });
+    if (!stage.live) this.finish();
+  }
+
+  wait() {
+    clearTimeout(this.timer);
+    const { current, following, rounds } = this.stage;
+    if (following) this.rush = Math.min(this.rush, CATCH_UP_MS / Math.max(1, rounds.length - 1 - current));
+    this.timer = setTimeout(() => this.tick(), following ? this.rush : PACE_MS / this.speed);
+  }
+
+  tick() {
+    const { stage } = this;
+    const { following } = stage;
+    const last = stage.current >= stage.rounds.length - 1;
+    if (last && !stage.live) {
+      this.finish();
+      return;
+    }
+    if (!last) stage.go(stage.current + 1, { animate: following ? this.rush > SEEN_MS : this.speed <= 2, follow: following });
+    this.wait();
+  }
+
+  finish() {
+    this.pause();
+    this.stage.tell("finale");
+  }
+
+  // A step by hand ends playback.
+  step(by) {
+    this.go(this.stage.current + by, { animate: true });
+  }
+
+  go(index, how) {
+    this.pause();
+    this.stage.tell("hand");
+    this.stage.go(index, how);
+  }
+
+  faster(by) {
+    const place = SPEEDS.indexOf(this.speed) + by;
+    this.speed = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, place))];
+    this.stage.tell("play", this);
+    if (this.playing) this.wait();
+  }
+}
