@@ -1,6 +1,7 @@
 // The draft tree: left to right by depth, the kept path straight along the top.
 
-import { button, html, ORIGIN_NAME, probability, put, sparing, spoken, svg } from "./ink.js";
+import { button, clip, html, ORIGIN_NAME, probability, put, sparing, spoken, svg } from "./ink.js";
+import { Earned, rankOf } from "./earned.js";
 import { Camera, layoutOf, neighbour } from "./layout.js";
 import { Panel, placeIn } from "./panel.js";
 import { TreeLabels, TreeMarks } from "./tree_marks.js";
@@ -9,6 +10,8 @@ import { define } from "../stage/stage.js";
 
 const SWIFT = { grow: 250, walk: 150 }; // milliseconds
 const SCENES = { guess: { grow: 2600, walk: 0 }, verify: { grow: 0, walk: 1600 } }; // of the film: one after the other
+const PATH_ROOM = 240; // pixels for the path in a tooltip
+const TIP_FONT = "12px system-ui, sans-serif";
 const NEAR = 14; // pixels within which the pointer means a node
 
 class TreePanel extends Panel {
@@ -20,6 +23,7 @@ class TreePanel extends Panel {
     this.folded = new Set();
     this.focus = 0;
     this.ghostShown = false;
+    this.earned = null; // an Earned, where nodes are inked by what their places earned
     this.addButtons();
     this.listen();
   }
@@ -29,6 +33,8 @@ class TreePanel extends Panel {
     this.bar = bar;
     const about = "Show or hide the tree that was not chosen";
     this.ghostButton = button(bar, "other tree", about, () => this.toggleGhost());
+    this.earnedButton = button(bar, "earned", "Ink by how often rows of the same rank, depth and drafter were kept in this run, instead of by probability",
+      () => this.toggleEarned());
     button(bar, "fit", "Fit the tree into the panel", () => this.fit());
     button(bar, "−", "Zoom out", () => this.zoom(1 / 1.35));
     button(bar, "+", "Zoom in", () => this.zoom(1.35));
@@ -67,6 +73,9 @@ class TreePanel extends Panel {
     this.ghost = (round.ghosts || [])[0] || null;
     this.ghostButton.hidden = !this.ghost;
     this.ghostButton.setAttribute("aria-pressed", String(this.ghostShown));
+    this.earnedButton.setAttribute("aria-pressed", String(Boolean(this.earned)));
+    this.earnedButton.hidden = this.stage.mode === "story" || round.n < 2;
+    if (this.earned) this.earned.count(this.stage.rounds);
     const extra = this.ghost && this.ghostShown ? this.ghost.tokens.length - 1 : 0;
     this.parents = new Int32Array(round.n + extra);
     this.parents.set(round.parents);
@@ -105,6 +114,7 @@ class TreePanel extends Panel {
       rank: this.rank, folded: this.folded, focus: this.focus, ghostOrigin: ghost ? `drafter${ghost.drafter}` : "root",
       tokens: (node) => (node < round.n ? round.tokens[node] : ghost.tokens[node - round.n + 1]),
       hidden: (node) => this.below(node), quiet: this.quiet,
+      ink: (node) => (this.earned ? this.earned.share(round, node) : Math.exp(round.logprobs[node])),
     });
     this.marks.select(this.stage.selection.node);
     this.marks.find(this.matches);
@@ -168,6 +178,12 @@ class TreePanel extends Panel {
 
   toggleGhost() {
     this.ghostShown = !this.ghostShown;
+    this.arrange();
+    this.repaint();
+  }
+
+  toggleEarned() {
+    this.earned = this.earned ? null : new Earned();
     this.arrange();
     this.repaint();
   }
@@ -274,7 +290,7 @@ class TreePanel extends Panel {
     this.over = node;
     this.stage.hover(node);
     if (node === null) this.tip.hide();
-    else this.tip.show(...placeIn(this.canvas, event), wordsOf(this.round, node));
+    else this.tip.show(...placeIn(this.canvas, event), wordsOf(this.round, node, this.earned));
   }
 
   leave() {
@@ -329,17 +345,32 @@ class TreePanel extends Panel {
 }
 
 // A node in words, for its tooltip.
-function wordsOf(round, node) {
+function wordsOf(round, node, earned) {
   const chance = Math.exp(round.logprobs[node]);
   const depth = round.depths[node];
   const lines = [round.show(round.tokens[node]), `row ${node}, depth ${depth}, position ${round.start + depth}`];
   if (node === 0) return [...lines, "root: the target's own token from the round before"];
   const parent = round.parents[node];
+  const path = round.path(node).slice(0, -1).filter(Boolean).map((step) => round.show(round.tokens[step]));
+  if (path.length) lines[1] += `, after ${clip(path.join(""), PATH_ROOM, TIP_FONT)}`;
   const step = Math.exp(round.logprobs[node] - round.logprobs[parent]);
   const given = probability(Math.exp(round.offered[node]));
-  lines.push(`path probability ${probability(chance)}, this step ${probability(step)}`);
-  lines.push(`${ORIGIN_NAME[round.origin(node)]}, ${round.fate[node]}; the target gives it ${given}`);
+  lines.push(`${ORIGIN_NAME[round.origin(node)]}, sibling ${rankOf(round, node) + 1} of ${round.children[parent].length}: q ${probability(step)}, of the path ${probability(chance)}`);
+  lines.push(`target: p ${given}, its first two ${round.gap[parent].toFixed(2)} nats apart here`);
+  lines.push(whyOf(round, node));
+  if (earned) lines.push(`rows at this place: ${earned.at(round, node).kept} of ${earned.at(round, node).seen} kept in this run`);
   return lines;
+}
+
+// Kept, or why not.
+function whyOf(round, node) {
+  const parent = round.parents[node];
+  if (round.trials) return round.kept.has(node) ? "accepted in its trial" : "rejected: its trial failed, or was not made";
+  if (round.kept.has(node)) return "accepted: the target chose it";
+  if (!round.kept.has(parent)) return "rejected: what stands before it was";
+  const place = round.keep.indexOf(parent) + 1;
+  const taken = place < round.keep.length ? round.tokens[round.keep[place]] : round.bonus;
+  return `rejected: the target chose ${round.show(taken)} here`;
 }
 
 define({

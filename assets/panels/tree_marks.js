@@ -161,7 +161,7 @@ export class TreeLabels {
     const inner = layout.children[node].length > 0;
     const room = inner ? this.marks.lead - radius - 5 : camera.column * 0.8 - radius;
     const text = short(round.show(tokens(node)), room, LABEL_FONT);
-    const fade = ghost ? 0.6 : strength(Math.exp(round.logprobs[node]), 0.66).toFixed(2);
+    const fade = ghost ? 0.6 : strength(this.marks.scene.ink(node), 0.66).toFixed(2);
     const above = inner && camera.row >= AIRY; // clear of its own edge where the rows leave room for that
     if (text) this.label(text, x, above ? y - 4 : y + 3.5, "cp-label", fade);
   }
@@ -270,7 +270,7 @@ export class TreeMarks {
         walk.push(this.curve(node));
         continue;
       }
-      const key = ghost ? "ghost" : `${round.origin(node)} ${weight(Math.exp(round.logprobs[node]))}`;
+      const key = ghost ? "ghost" : `${round.origin(node)} ${weight(this.scene.ink(node))}`;
       if (!batches.has(key)) batches.set(key, []);
       batches.get(key).push(this.curve(node));
     }
@@ -313,7 +313,7 @@ export class TreeMarks {
   }
 
   fade(node) {
-    return (Math.round(strength(Math.exp(this.scene.round.logprobs[node]), 0.45) * 10) / 10).toFixed(1);
+    return (Math.round(strength(this.scene.ink(node), 0.45) * 10) / 10).toFixed(1);
   }
 
   circle(node, radius) {

@@ -1,0 +1,43 @@
+// What rows of a place earned over a run: how many were kept of those that were verified there. A place is the rank among
+// siblings, the depth, and who drafted the row; the lab's Anatomy has each of the three by itself, with intervals.
+
+const RANKS = 4; // the last one counts all worse ones too
+
+export function rankOf(round, node) {
+  return round.children[round.parents[node]].indexOf(node);
+}
+
+export class Earned {
+  constructor() {
+    this.counted = []; // the rounds
+    this.places = new Map();
+  }
+
+  // Counts the rounds that are new; those of another run from the first on.
+  count(rounds) {
+    if (rounds[0] !== this.counted[0] || rounds.length < this.counted.length) {
+      this.counted = [];
+      this.places.clear();
+    }
+    for (const round of rounds.slice(this.counted.length)) {
+      for (let node = 1; node < round.n; node++) {
+        const place = this.at(round, node);
+        place.seen++;
+        place.kept += Number(round.kept.has(node));
+      }
+    }
+    this.counted = rounds.slice();
+  }
+
+  at(round, node) {
+    const key = `${Math.min(rankOf(round, node), RANKS - 1)} ${round.depths[node]} ${round.drafters[node]}`;
+    if (!this.places.has(key)) this.places.set(key, { kept: 0, seen: 0 });
+    return this.places.get(key);
+  }
+
+  // The share of rows at the place of a node that were kept; 1 for the root.
+  share(round, node) {
+    const { kept, seen } = node ? this.at(round, node) : { kept: 1, seen: 1 };
+    return seen ? kept / seen : 0;
+  }
+}
